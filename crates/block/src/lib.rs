@@ -1,0 +1,23 @@
+//! The narrow waist: the words every room shares.
+//!
+//! A front end (SCSI over iSCSI, later NVMe/TCP) turns its commands into a [`Request`] on a
+//! [`VolumeId`]; the pool engine answers each with a [`Response`] or a [`BlockError`], and asks
+//! the devices below it for [`DeviceOperation`]s. Data travels as an aligned [`Buffer`] while it is
+//! being filled and as [`bytes::Bytes`] or a [`Rope`] of them once it no longer changes.
+//!
+//! VMware's names for the offloads: ATS = [`Request::CompareAndWrite`], XCOPY = [`Request::Copy`],
+//! Zero = [`Request::WriteSame`], Delete = [`Request::Unmap`].
+
+mod address;
+mod buffer;
+mod device;
+mod error;
+mod request;
+mod rope;
+
+pub use address::{BLOCK, BlockCount, ByteRange, Lba, LogicalBlockLength, SECTOR, VolumeId};
+pub use buffer::{Arena, Buffer, install_arena};
+pub use device::{DeviceError, DeviceOperation, DeviceResult};
+pub use error::BlockError;
+pub use request::{MapExtent, MapState, Pattern, Request, Response};
+pub use rope::Rope;

@@ -1,0 +1,1 @@
+//! Black-box tests: a real daemon under real initiators.
