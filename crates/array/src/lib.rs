@@ -1,1 +1,17 @@
-//! array
+//! What the administrator names: pools, hosts, LUN maps; who may see what.
+//!
+//! No I/O: [`Configuration`] is a value that checks each change before making it. The daemon saves
+//! it after every change and acts on it. Volumes themselves are recorded in their pool; here a
+//! volume is known by its [`block::VolumeId`] alone.
+#![forbid(unsafe_code)]
+
+mod configuration;
+mod error;
+mod identity;
+pub mod limits;
+mod names;
+
+pub use configuration::{Configuration, Host, LunMap, Pool};
+pub use error::ArrayError;
+pub use identity::{naa_identifier, volume_id};
+pub use names::{ANY_HOST, DeviceName, VolumePath, check_name};

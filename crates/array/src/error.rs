@@ -1,0 +1,99 @@
+//! Why a change was refused; each text says what to do.
+
+use thiserror::Error;
+
+/// A change that the configuration does not allow. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ArrayError {
+    /// A name with characters or a length that names may not have.
+    #[error(
+        "'{0}' is not a valid name: use 1 to 63 letters, digits, '-', '_' or '.', and start with a letter or digit"
+    )]
+    InvalidName(String),
+    /// Not of the form POOL/NAME.
+    #[error("'{0}' does not name a volume: write POOL/NAME")]
+    InvalidVolumePath(String),
+    /// Not of the form file:PATH, block:PATH or memory:.
+    #[error(
+        "'{0}' does not name a device: write file:PATH for a file, block:PATH for a block device, or memory: for a pool that is lost when the daemon stops"
+    )]
+    InvalidDevice(String),
+    /// Not an iSCSI name.
+    #[error("'{0}' is not an iSCSI name: it starts with 'iqn.', 'eui.' or 'naa.' and has at most 223 bytes")]
+    InvalidInitiatorName(String),
+    /// The name is taken.
+    #[error("there is already a {kind} named '{name}': choose another name")]
+    NameTaken {
+        /// 'pool', 'host'.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// No object has the name.
+    #[error("there is no {kind} named '{name}': 'gantry {kind} list' shows what there is")]
+    NotFound {
+        /// 'pool', 'host', 'volume'.
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// A pool file or device that another pool uses.
+    #[error("{device} already belongs to pool '{pool}': choose another path")]
+    DeviceTaken {
+        /// The device as written.
+        device: String,
+        /// The pool that has it.
+        pool: String,
+    },
+    /// An initiator name that another host has.
+    #[error("initiator {initiator} already belongs to host '{host}': remove it there first")]
+    InitiatorTaken {
+        /// The iSCSI name.
+        initiator: String,
+        /// The host that has it.
+        host: String,
+    },
+    /// The object cannot go while others refer to it.
+    #[error("host '{0}' still has volumes mapped: unmap them first ('gantry volume list' shows them)")]
+    HostInUse(String),
+    /// The LUN number belongs, or once belonged, to another volume.
+    #[error("LUN {0} belongs or belonged to another volume and is never reused: choose another number, or leave out --lun")]
+    LunTaken(u16),
+    /// The volume has another LUN number for life.
+    #[error("the volume has LUN {current} and keeps it: leave out --lun, or write --lun {current}")]
+    LunFixed {
+        /// The number that the volume has.
+        current: u16,
+    },
+    /// A LUN number beyond the flat space.
+    #[error("LUN {0} is too large: numbers go from 0 to 16383")]
+    LunTooLarge(u16),
+    /// Every LUN number was used.
+    #[error("all 16384 LUN numbers have been used: set up a second array")]
+    LunsExhausted,
+    /// The volume is not mapped so.
+    #[error("the volume is not mapped to '{0}': 'gantry volume show' lists its maps")]
+    NotMapped(String),
+    /// The volume is still mapped.
+    #[error("the volume is still mapped to {0}: unmap it first, so that no host loses it by accident")]
+    StillMapped(String),
+    /// The pool still holds volumes.
+    #[error("pool '{pool}' still holds {volumes} volume(s): delete them first")]
+    PoolNotEmpty {
+        /// The pool.
+        pool: String,
+        /// How many volumes it holds.
+        volumes: usize,
+    },
+    /// A size outside what is possible.
+    #[error("{0}")]
+    InvalidSize(String),
+    /// Too many objects of a kind.
+    #[error("the array already has {max} {kind}, which is the most it can hold")]
+    TooMany {
+        /// 'pools', 'hosts', 'initiators'.
+        kind: &'static str,
+        /// The limit.
+        max: usize,
+    },
+}

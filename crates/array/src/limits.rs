@@ -1,0 +1,24 @@
+//! How much an array may hold, and what happens beyond it.
+
+/// Pools in one array. One more is refused.
+pub const POOLS_MAX: usize = 64;
+
+/// Hosts in one array. One more is refused.
+pub const HOSTS_MAX: usize = 1024;
+
+/// Initiator names of one host. One more is refused.
+pub const INITIATORS_PER_HOST_MAX: usize = 64;
+
+/// LUN numbers are below this: the flat space of SAM-5 4.7.7.3. A number is never given to a
+/// second volume, so this bounds the volumes that were ever mapped; then mapping a new one is
+/// refused.
+pub const LUN_NUMBERS: u16 = 16_384;
+
+/// Bytes in the name of a pool, volume or host.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// The smallest pool, in bytes.
+pub const POOL_BYTES_MIN: u64 = 1 << 30;
+
+/// The largest volume, in bytes: 64 TiB, what ESXi accepts.
+pub const VOLUME_BYTES_MAX: u64 = 64 << 40;
