@@ -90,10 +90,9 @@ impl Configuration {
         }
         let same_device = |pool: &Pool| pool.device == *device && *device != DeviceName::Memory;
         match self.pools.iter().find(|(_, pool)| same_device(pool)) {
-            Some((other, _)) => Err(ArrayError::DeviceTaken {
-                device: device.to_string(),
-                pool: other.clone(),
-            }),
+            Some((other, _)) => {
+                Err(ArrayError::DeviceTaken { device: device.to_string(), pool: other.clone() })
+            }
             None => Ok(()),
         }
     }

@@ -19,7 +19,9 @@ pub enum ArrayError {
     )]
     InvalidDevice(String),
     /// Not an iSCSI name.
-    #[error("'{0}' is not an iSCSI name: it starts with 'iqn.', 'eui.' or 'naa.' and has at most 223 bytes")]
+    #[error(
+        "'{0}' is not an iSCSI name: it starts with 'iqn.', 'eui.' or 'naa.' and has at most 223 bytes"
+    )]
     InvalidInitiatorName(String),
     /// The name is taken.
     #[error("there is already a {kind} named '{name}': choose another name")]
@@ -54,10 +56,14 @@ pub enum ArrayError {
         host: String,
     },
     /// The object cannot go while others refer to it.
-    #[error("host '{0}' still has volumes mapped: unmap them first ('gantry volume list' shows them)")]
+    #[error(
+        "host '{0}' still has volumes mapped: unmap them first ('gantry volume list' shows them)"
+    )]
     HostInUse(String),
     /// The LUN number belongs, or once belonged, to another volume.
-    #[error("LUN {0} belongs or belonged to another volume and is never reused: choose another number, or leave out --lun")]
+    #[error(
+        "LUN {0} belongs or belonged to another volume and is never reused: choose another number, or leave out --lun"
+    )]
     LunTaken(u16),
     /// The volume has another LUN number for life.
     #[error("the volume has LUN {current} and keeps it: leave out --lun, or write --lun {current}")]
@@ -75,7 +81,9 @@ pub enum ArrayError {
     #[error("the volume is not mapped to '{0}': 'gantry volume show' lists its maps")]
     NotMapped(String),
     /// The volume is still mapped.
-    #[error("the volume is still mapped to {0}: unmap it first, so that no host loses it by accident")]
+    #[error(
+        "the volume is still mapped to {0}: unmap it first, so that no host loses it by accident"
+    )]
     StillMapped(String),
     /// The pool still holds volumes.
     #[error("pool '{pool}' still holds {volumes} volume(s): delete them first")]

@@ -116,7 +116,10 @@ mod tests {
     #[test]
     fn a_device_name_reads_back_as_written() {
         for text in ["file:/tmp/a b.img", "block:/dev/sdb", "memory:"] {
-            assert_eq!(text.parse::<DeviceName>().map(|name| name.to_string()), Ok(text.to_owned()));
+            assert_eq!(
+                text.parse::<DeviceName>().map(|name| name.to_string()),
+                Ok(text.to_owned())
+            );
         }
         for text in ["", "file:", "file:relative", "memory:1G", "/dev/sdb", "rbd:a"] {
             assert!(text.parse::<DeviceName>().is_err(), "{text}");

@@ -26,10 +26,7 @@ fn an_initiator_sees_what_its_host_or_any_host_is_given() {
     let mut array = array();
     array.map_volume(VolumeId(1), ANY_HOST, Some(5)).unwrap();
     array.map_volume(VolumeId(2), "esx-a", Some(300)).unwrap();
-    assert_eq!(
-        array.visible_luns(ESX_A),
-        BTreeMap::from([(5, VolumeId(1)), (300, VolumeId(2))])
-    );
+    assert_eq!(array.visible_luns(ESX_A), BTreeMap::from([(5, VolumeId(1)), (300, VolumeId(2))]));
     assert_eq!(array.visible_luns("iqn.stranger"), BTreeMap::from([(5, VolumeId(1))]));
     array.unmap_volume(VolumeId(1), Some(ANY_HOST)).unwrap();
     assert!(array.visible_luns("iqn.stranger").is_empty());

@@ -1,0 +1,221 @@
+//! What is sent and answered.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a request was refused (RFC 9457).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// The HTTP status code.
+    pub status: u16,
+    /// The kind of problem, the same for every occurrence.
+    pub title: String,
+    /// This occurrence, and what to do about it.
+    pub detail: String,
+}
+
+/// The iSCSI target.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// Its iSCSI name.
+    pub name: String,
+    /// Where it listens.
+    pub portals: Vec<Portal>,
+    /// Who is logged in.
+    pub sessions: Vec<Session>,
+    /// Bytes received from all initiators since the daemon started.
+    pub bytes_received: u64,
+    /// Bytes sent to all initiators since the daemon started.
+    pub bytes_sent: u64,
+    /// SCSI commands completed since the daemon started.
+    pub commands: u64,
+}
+
+/// An address that the target listens on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Portal {
+    /// IP address and TCP port.
+    pub address: String,
+    /// The target portal group (RFC 7143 4.1.1).
+    pub target_portal_group_tag: u16,
+}
+
+/// A logged-in initiator.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Session {
+    /// The initiator's iSCSI name.
+    pub initiator: String,
+    /// Its IP address and TCP port.
+    pub address: String,
+    /// LUNs that it sees.
+    pub luns: Vec<u16>,
+    /// Bytes received from it.
+    pub bytes_received: u64,
+    /// Bytes sent to it.
+    pub bytes_sent: u64,
+}
+
+/// A new pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatePool {
+    /// 1 to 63 letters, digits, '-', '_', '.'.
+    pub name: String,
+    /// file:PATH, block:PATH or memory:.
+    pub device: String,
+    /// Size of the device, bytes; may be left out for a block device, which is then used whole.
+    pub size_bytes: Option<u64>,
+}
+
+/// A larger device.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizePool {
+    /// The new size of the device, bytes.
+    pub size_bytes: u64,
+}
+
+/// A thin pool.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Its identity, hexadecimal.
+    pub uuid: String,
+    /// Where its bytes rest.
+    pub device: String,
+    /// ready, read-only, opening, unavailable.
+    pub state: String,
+    /// Why, when it is not ready.
+    pub reason: Option<String>,
+    /// Size of the device, bytes.
+    pub size_bytes: u64,
+    /// Where the space went; absent when the pool is unavailable.
+    pub space: Option<Space>,
+    /// Number of volumes.
+    pub volumes: usize,
+    /// What the device did since the daemon started.
+    pub counters: DeviceCounters,
+}
+
+/// Where a pool's space went, bytes. `used + pending + reserve + free = total`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Space {
+    /// Everything that can hold data or its map.
+    pub total_bytes: u64,
+    /// Held by volumes and their maps.
+    pub used_bytes: u64,
+    /// Freed, and usable after the next checkpoint.
+    pub pending_bytes: u64,
+    /// Kept back so that unmap, delete and checkpoints always work.
+    pub reserve_bytes: u64,
+    /// Free for new data.
+    pub free_bytes: u64,
+    /// Sum of the sizes of all volumes.
+    pub provisioned_bytes: u64,
+}
+
+/// What a device did since the daemon started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceCounters {
+    /// Read operations.
+    pub device_reads: u64,
+    /// Write operations.
+    pub device_writes: u64,
+    /// Flushes.
+    pub device_flushes: u64,
+    /// Bytes read, of data and maps.
+    pub device_bytes_read: u64,
+    /// Bytes written, of data, journal and maps.
+    pub device_bytes_written: u64,
+    /// Bytes of volume data written.
+    pub data_bytes_written: u64,
+    /// Bytes of volume data read.
+    pub data_bytes_read: u64,
+    /// Bytes copied by reference alone.
+    pub bytes_cloned: u64,
+}
+
+/// A new volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateVolume {
+    /// The pool's name.
+    pub pool: String,
+    /// 1 to 63 letters, digits, '-', '_', '.'.
+    pub name: String,
+    /// Bytes; a multiple of 4,096, at most 64 TiB.
+    pub size_bytes: u64,
+    /// Whether all of its space is set aside, so that it never runs out.
+    #[serde(default)]
+    pub reserved: bool,
+}
+
+/// Another size for a volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResizeVolume {
+    /// Bytes; a multiple of 4,096, at most 64 TiB.
+    pub size_bytes: u64,
+    /// Must be true to make the volume smaller, which destroys what lies beyond.
+    #[serde(default)]
+    pub shrink: bool,
+}
+
+/// A volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Volume {
+    /// The pool's name.
+    pub pool: String,
+    /// Its name in the pool.
+    pub name: String,
+    /// NAA identifier: 'naa.' and 32 hexadecimal digits. Never changes, never reused.
+    pub naa: String,
+    /// Bytes that hosts see.
+    pub size_bytes: u64,
+    /// Whether all of its space is set aside.
+    pub reserved: bool,
+    /// Bytes that hold data, some perhaps shared with other volumes.
+    pub mapped_bytes: u64,
+    /// The LUN number, once it was mapped. Never changes, never reused.
+    pub lun: Option<u16>,
+    /// Hosts that see it; 'any' stands for every initiator.
+    pub hosts: Vec<String>,
+}
+
+/// How a volume is to be mapped.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MapVolume {
+    /// The LUN number, 0 to 16,383; the lowest unused one when left out.
+    pub lun: Option<u16>,
+}
+
+/// A map that was made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct LunMap {
+    /// POOL/NAME.
+    pub volume: String,
+    /// The host, or 'any'.
+    pub host: String,
+    /// The LUN number.
+    pub lun: u16,
+}
+
+/// A new host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateHost {
+    /// 1 to 63 letters, digits, '-', '_', '.'; not 'any'.
+    pub name: String,
+    /// iSCSI names of its initiators.
+    pub initiators: Vec<String>,
+}
+
+/// A host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Host {
+    /// Its name.
+    pub name: String,
+    /// iSCSI names of its initiators.
+    pub initiators: Vec<String>,
+}

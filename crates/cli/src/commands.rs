@@ -1,0 +1,191 @@
+//! One function per subcommand: a request, and how its answer is shown.
+
+use anyhow::{Result, bail};
+use api::{
+    CreateHost, CreatePool, CreateVolume, Host, LunMap, MapVolume, Pool, ResizePool, ResizeVolume,
+    Target, Volume,
+};
+use reqwest::Method;
+use serde::Serialize;
+
+use crate::arguments::{Arguments, HostCommand, Object, PoolCommand, TargetCommand, VolumeCommand};
+use crate::client::Client;
+use crate::tables::{
+    Table, hosts_table, pool_details, pools_table, target_details, volume_details, volumes_table,
+};
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let session = Session { client: Client::new(&arguments.global)?, json: arguments.global.json };
+    match &arguments.object {
+        Object::Pool(command) => session.pool(command),
+        Object::Volume(command) => session.volume(command),
+        Object::Host(command) => session.host(command),
+        Object::Target(TargetCommand::Show) => {
+            session.show(&session.client.get::<Target>("/v1/target")?, target_details)
+        }
+    }
+}
+
+struct Session {
+    client: Client,
+    json: bool,
+}
+
+impl Session {
+    fn pool(&self, command: &PoolCommand) -> Result<()> {
+        match command {
+            PoolCommand::Create { name, device, size } => {
+                let device = absolute_device(device)?;
+                let body = CreatePool { name: name.clone(), device, size_bytes: *size };
+                self.changed::<Pool>(Method::POST, "/v1/pools", &body, |pool| {
+                    format!("Created pool {}.", pool.name)
+                })
+            }
+            PoolCommand::List => {
+                self.show(&self.client.get::<Vec<Pool>>("/v1/pools")?, |pools| pools_table(pools))
+            }
+            PoolCommand::Show { name } => {
+                self.show(&self.client.get::<Pool>(&pool_route(name)?)?, pool_details)
+            }
+            PoolCommand::Extend { name, size } => {
+                let body = ResizePool { size_bytes: *size };
+                self.changed::<Pool>(Method::PATCH, &pool_route(name)?, &body, |pool| {
+                    format!("Extended pool {}.", pool.name)
+                })
+            }
+            PoolCommand::Delete { name } => self.delete(
+                &pool_route(name)?,
+                &format!("Deleted pool {name}. Its device was not touched."),
+            ),
+        }
+    }
+
+    fn volume(&self, command: &VolumeCommand) -> Result<()> {
+        match command {
+            VolumeCommand::Create { path, size, reserved } => {
+                let (pool, name) = split(path)?;
+                let body = CreateVolume { pool, name, size_bytes: *size, reserved: *reserved };
+                self.changed::<Volume>(Method::POST, "/v1/volumes", &body, |volume| {
+                    format!("Created volume {path} ({}).", volume.naa)
+                })
+            }
+            VolumeCommand::List => self
+                .show(&self.client.get::<Vec<Volume>>("/v1/volumes")?, |list| volumes_table(list)),
+            VolumeCommand::Show { path } => {
+                self.show(&self.client.get::<Volume>(&volume_route(path)?)?, volume_details)
+            }
+            VolumeCommand::Resize { path, size, shrink } => {
+                let body = ResizeVolume { size_bytes: *size, shrink: *shrink };
+                self.changed::<Volume>(Method::PATCH, &volume_route(path)?, &body, |_| {
+                    format!("Resized volume {path}.")
+                })
+            }
+            VolumeCommand::Delete { path } => {
+                self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))
+            }
+            VolumeCommand::Map { path, host, lun } => {
+                let route = map_route(path, host)?;
+                self.changed::<LunMap>(Method::PUT, &route, &MapVolume { lun: *lun }, |map| {
+                    format!("Mapped {} to {} as LUN {}.", map.volume, map.host, map.lun)
+                })
+            }
+            VolumeCommand::Unmap { path, host } => {
+                self.delete(&map_route(path, host)?, &format!("Unmapped {path} from {host}."))
+            }
+        }
+    }
+
+    fn host(&self, command: &HostCommand) -> Result<()> {
+        match command {
+            HostCommand::Create { name, initiators } => {
+                let body = CreateHost { name: name.clone(), initiators: initiators.clone() };
+                self.changed::<Host>(Method::POST, "/v1/hosts", &body, |host| {
+                    format!("Created host {}.", host.name)
+                })
+            }
+            HostCommand::List => {
+                self.show(&self.client.get::<Vec<Host>>("/v1/hosts")?, |hosts| hosts_table(hosts))
+            }
+            HostCommand::Delete { name } => {
+                check_segment("host", name)?;
+                self.delete(&format!("/v1/hosts/{name}"), &format!("Deleted host {name}."))
+            }
+        }
+    }
+
+    fn show<T: Serialize>(&self, object: &T, table: impl FnOnce(&T) -> Table) -> Result<()> {
+        match self.json {
+            true => println!("{}", serde_json::to_string_pretty(object)?),
+            false => println!("{}", table(object)),
+        }
+        Ok(())
+    }
+
+    fn changed<T: Serialize + serde::de::DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &impl Serialize,
+        sentence: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
+        let object: T = self.client.send(method, path, body)?;
+        match self.json {
+            true => println!("{}", serde_json::to_string_pretty(&object)?),
+            false => println!("{}", sentence(&object)),
+        }
+        Ok(())
+    }
+
+    fn delete(&self, path: &str, sentence: &str) -> Result<()> {
+        self.client.delete(path)?;
+        if !self.json {
+            println!("{sentence}");
+        }
+        Ok(())
+    }
+}
+
+/// A path is meant from where the administrator stands, not from where the daemon runs.
+fn absolute_device(device: &str) -> Result<String> {
+    match device.split_once(':') {
+        Some((kind @ ("file" | "block"), path)) if !path.is_empty() => {
+            Ok(format!("{kind}:{}", std::path::absolute(path)?.display()))
+        }
+        _ => Ok(device.to_owned()),
+    }
+}
+
+fn split(path: &str) -> Result<(String, String)> {
+    match path.split_once('/') {
+        Some((pool, volume)) => {
+            check_segment("pool", pool)?;
+            check_segment("volume", volume)?;
+            Ok((pool.to_owned(), volume.to_owned()))
+        }
+        None => bail!("'{path}' does not name a volume: write POOL/NAME"),
+    }
+}
+
+/// Names become parts of a URL, so a name that no object can have is refused here.
+fn check_segment(kind: &str, name: &str) -> Result<()> {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
+        bail!("'{name}' is not a valid {kind} name: use letters, digits, '-', '_' and '.'");
+    }
+    Ok(())
+}
+
+fn pool_route(name: &str) -> Result<String> {
+    check_segment("pool", name)?;
+    Ok(format!("/v1/pools/{name}"))
+}
+
+fn volume_route(path: &str) -> Result<String> {
+    let (pool, volume) = split(path)?;
+    Ok(format!("/v1/volumes/{pool}/{volume}"))
+}
+
+fn map_route(path: &str, host: &str) -> Result<String> {
+    check_segment("host", host)?;
+    Ok(format!("{}/maps/{host}", volume_route(path)?))
+}
