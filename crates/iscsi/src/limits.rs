@@ -1,0 +1,69 @@
+//! How much one connection may take, and what happens beyond it.
+
+/// Bounds on what an initiator can make the target hold for one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Commands at once, 1 to 4,096. The CmdSN window closes when so many are under way, so a
+    /// conforming initiator never exceeds it.
+    pub tasks_max: u32,
+    /// Bytes of Data-Out that all tasks together may hold. A command that would exceed it is
+    /// answered with status TASK SET FULL.
+    pub data_out_bytes_max: usize,
+    /// Bytes of Data-Out that one command may take. A command that wants more is answered with
+    /// CHECK CONDITION, ILLEGAL REQUEST, INVALID FIELD IN CDB.
+    pub data_out_length_max: u32,
+    /// MaxRecvDataSegmentLength declared to the initiator, 512 to 2^24 - 1. A longer data segment
+    /// closes the connection.
+    pub max_recv_data_segment_length: u32,
+    /// MaxBurstLength offered, 512 to 2^24 - 1.
+    pub max_burst_length: u32,
+    /// FirstBurstLength offered, 512 to 2^24 - 1.
+    pub first_burst_length: u32,
+    /// MaxOutstandingR2T offered, 1 to 65,535.
+    pub max_outstanding_r2t: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            tasks_max: 256,
+            data_out_bytes_max: 128 << 20,
+            data_out_length_max: 32 << 20,
+            max_recv_data_segment_length: 256 << 10,
+            max_burst_length: 1 << 20,
+            first_burst_length: 256 << 10,
+            max_outstanding_r2t: 4,
+        }
+    }
+}
+
+/// Immediate commands at once beyond [`Limits::tasks_max`]. One more is answered with Reject,
+/// reason "too many immediate commands".
+pub(crate) const IMMEDIATE_TASKS_MAX: usize = 16;
+
+/// Login requests in one login. One more is answered with a login reject, "initiator error".
+pub(crate) const LOGIN_REQUESTS_MAX: u32 = 64;
+
+/// Bytes of key text in one login or text request, continuations included. More is answered with a
+/// login reject or a Reject.
+pub(crate) const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Keys in one login or text request. More is answered as if they were malformed.
+pub(crate) const TEXT_KEYS_MAX: usize = 128;
+
+/// Bytes of a key's name (RFC 7143 6.1). A longer one is malformed.
+pub(crate) const KEY_NAME_MAX: usize = 63;
+
+/// Bytes of a data segment during login, both ways (RFC 7143 13.12: the default).
+pub(crate) const LOGIN_SEGMENT_MAX: usize = 8192;
+
+/// Task management functions under way. One more is answered with "task management function not
+/// supported at this time" (function rejected).
+pub(crate) const TASK_MANAGEMENT_MAX: usize = 64;
+
+/// Bytes of the staging area, where headers and small data segments arrive.
+pub(crate) const STAGING_BYTES: usize = 64 << 10;
+
+/// Missing bytes of a data segment from which on they are read directly into their buffer; a copy
+/// of fewer is cheaper than another system call.
+pub(crate) const DIRECT_BYTES_MIN: usize = 16 << 10;
