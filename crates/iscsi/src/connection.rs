@@ -1,19 +1,36 @@
-//! One connection of the target side.
+//! One connection of the target side: the public face, and the loop that turns bytes into events.
 
+mod commands;
+mod full_feature;
+mod login_phase;
+mod text_exchange;
+
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Duration;
 
+use crate::authentication::AuthenticationMethod;
 use crate::event::{
-    Completion, Event, LoginStatus, TargetRecord, TaskManagementResponse,
+    ClosedReason, Completion, Event, LoginStatus, TargetRecord, TaskManagement,
+    TaskManagementResponse,
 };
-use crate::limits::Limits;
+use crate::limits::{LOGIN_SEGMENT_MAX, Limits};
+use crate::login::Login;
 use crate::parameters::SessionParameters;
+use crate::pdu::Bhs;
+use crate::receive::{Destination, Found, Header, Receiver};
+use crate::send::SendQueue;
+use crate::sequence::Numbers;
+use crate::task::Tasks;
+use text_exchange::TextExchange;
 
 /// What the owner decides about a connection beforehand.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     /// Bounds on memory and on negotiated values.
     pub limits: Limits,
+    /// How initiators may prove who they are.
+    pub authentication: Vec<AuthenticationMethod>,
     /// Time from the first `tick` until login must be complete.
     pub login_timeout: Duration,
     /// Silence after which the initiator is asked for a sign of life.
@@ -26,6 +43,7 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
+            authentication: vec![AuthenticationMethod::None],
             login_timeout: Duration::from_secs(15),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(10),
@@ -33,49 +51,140 @@ impl Default for ConnectionConfig {
     }
 }
 
-/// The target side of one iSCSI connection.
-#[derive(Debug)]
-pub struct Connection {}
+/// Where the connection stands (RFC 7143 8).
+enum State {
+    Login(Box<Login>),
+    FullFeature,
+    Closed,
+}
 
-#[allow(unused_variables)]
+/// What the owner must answer before anything more is parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    None,
+    /// Whether the initiator may log in.
+    Login,
+    /// What is to become of this write command.
+    Command(u32),
+}
+
+/// A task management function that the owner carries out.
+struct PendingManagement {
+    request: TaskManagement,
+    /// Commands that arrived before it are covered.
+    arrival: u64,
+}
+
+/// When the initiator was last heard, and whether it was asked for a sign of life.
+#[derive(Default)]
+struct Liveness {
+    started: Option<Duration>,
+    heard: bool,
+    last_heard: Duration,
+    pinged: Option<Duration>,
+}
+
+/// The target side of one iSCSI connection.
+pub struct Connection {
+    config: ConnectionConfig,
+    state: State,
+    question: Question,
+    events: VecDeque<Event>,
+    receiver: Receiver,
+    send: SendQueue,
+    parameters: SessionParameters,
+    numbers: Numbers,
+    tasks: Tasks,
+    /// Memory held by all tasks, in bytes.
+    data_out_bytes: usize,
+    arrivals: u64,
+    last_transfer_tag: u32,
+    management: Vec<PendingManagement>,
+    text: TextExchange,
+    liveness: Liveness,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Connection")
+            .field("parameters", self.parameters())
+            .field("tasks", &self.tasks.len())
+            .finish_non_exhaustive()
+    }
+}
+
 impl Connection {
     /// A connection that was just accepted and awaits its first login request.
     pub fn new(config: ConnectionConfig) -> Self {
-        Self {}
+        let login = Login::new(config.limits.clone(), config.authentication.clone());
+        Self {
+            config,
+            state: State::Login(Box::new(login)),
+            question: Question::None,
+            events: VecDeque::new(),
+            receiver: Receiver::new(),
+            send: SendQueue::new(),
+            parameters: SessionParameters::default(),
+            numbers: Numbers::default(),
+            tasks: Tasks::default(),
+            data_out_bytes: 0,
+            arrivals: 0,
+            last_transfer_tag: 0,
+            management: Vec::new(),
+            text: TextExchange::default(),
+            liveness: Liveness::default(),
+        }
     }
+
     /// The place for the next bytes from the socket. Never empty once `next_event` has returned
     /// `None` with no question (login, write command) open.
     pub fn receive_target(&mut self) -> &mut [u8] {
-        unimplemented!()
+        self.receiver.target()
     }
+
     /// `count` bytes were put at the beginning of what `receive_target` returned.
+    ///
+    /// # Panics
+    /// If `count` exceeds the length of the target.
     pub fn received(&mut self, count: usize) {
-        unimplemented!()
+        self.liveness.heard = true;
+        self.receiver.received(count);
     }
+
     /// The next thing that happened; `None` when more bytes, an answer or time are needed.
     pub fn next_event(&mut self) -> Option<Event> {
-        unimplemented!()
+        loop {
+            let event = self.events.pop_front();
+            if event.is_some() || self.question != Question::None || !self.step() {
+                return event;
+            }
+        }
     }
+
     /// Lets the initiator of `Event::Login` in. `tsih` is not 0, except in a discovery session,
-    /// where any value does.
+    /// where any value does. Does nothing if no login is open.
     pub fn login_accept(&mut self, tsih: u16, target_portal_group_tag: u16) {
-        unimplemented!()
+        self.decide_login(|login| login.accept(tsih, target_portal_group_tag));
     }
-    /// Refuses the initiator of `Event::Login`.
+
+    /// Refuses the initiator of `Event::Login`. Does nothing if no login is open.
     pub fn login_reject(&mut self, status: LoginStatus) {
-        unimplemented!()
+        self.decide_login(|login| login.refuse(status));
     }
+
     /// Takes the Data-Out of a command: `transfer_length` is what the CDB asks for and may differ
     /// from the expected data transfer length; the difference becomes the residual. Followed by
     /// exactly one `Event::DataOut` (whose data is the lesser of the two, perhaps empty) or
-    /// `Event::Aborted`.
+    /// `Event::Aborted`. Does nothing if the task is not known or has been decided.
     pub fn accept_data(&mut self, task: u32, transfer_length: u32) {
-        unimplemented!()
+        self.decide_data(task, transfer_length);
     }
+
     /// Ends a command. Does nothing if the task is not (or no longer) known.
     pub fn respond(&mut self, task: u32, completion: Completion) {
-        unimplemented!()
+        self.answer(task, completion);
     }
+
     /// Answers `Event::TaskManagement`. With `FunctionComplete` the commands that the function
     /// covers are forgotten: no `respond` is needed for them, and one would do nothing.
     pub fn respond_task_management(
@@ -83,51 +192,142 @@ impl Connection {
         initiator_task_tag: u32,
         response: TaskManagementResponse,
     ) {
-        unimplemented!()
+        self.answer_management(initiator_task_tag, response);
     }
+
     /// Ends the commands that still collect data, on one logical unit or on all, because another
     /// nexus reset it: each yields `Event::Aborted`.
     pub fn abort_collecting(&mut self, lun: Option<u64>) {
-        unimplemented!()
+        self.abort_collecting_where(|task| lun.is_none_or(|lun| task.lun == lun));
     }
+
     /// Forgets a command that another nexus's task management aborted: it gets no answer.
     pub fn forget(&mut self, task: u32) {
-        unimplemented!()
+        self.remove_task(task);
     }
-    /// Answers `Event::SendTargets`.
+
+    /// Answers `Event::SendTargets`. Does nothing if none is open.
     pub fn send_targets_response(&mut self, targets: &[TargetRecord]) {
-        unimplemented!()
+        self.answer_send_targets(targets);
     }
+
     /// Appends up to `pieces_max` pieces of what is to be sent next.
     pub fn next_send<'a>(&'a self, into: &mut impl Extend<IoSlice<'a>>, pieces_max: usize) {
-        unimplemented!()
+        self.send.next(into, pieces_max);
     }
+
     /// The first `count` bytes of what `next_send` gave were sent.
+    ///
+    /// # Panics
+    /// If `count` exceeds what there was to send.
     pub fn sent(&mut self, count: usize) {
-        unimplemented!()
+        self.send.sent(count);
     }
+
     /// Whether `next_send` has something to give.
     pub fn wants_to_send(&self) -> bool {
-        unimplemented!()
+        self.send.bytes() > 0
     }
+
     /// Bytes waiting to be sent.
     pub fn send_queue_bytes(&self) -> usize {
-        unimplemented!()
+        self.send.bytes()
     }
+
     /// Whether the connection is to be closed once everything is sent.
     pub fn is_closed(&self) -> bool {
-        unimplemented!()
+        matches!(self.state, State::Closed)
     }
+
+    /// Ends the connection from the owner's side; what waits may still be sent.
+    pub fn close(&mut self) {
+        self.end(ClosedReason::ByTarget);
+    }
+
     /// Tells the time since an arbitrary start: login deadline, pings, dead peers.
     pub fn tick(&mut self, now: Duration) {
-        unimplemented!()
+        let started = *self.liveness.started.get_or_insert(now);
+        match self.state {
+            State::Login(_) if now.saturating_sub(started) >= self.config.login_timeout => {
+                self.end(ClosedReason::LoginTimeout);
+            }
+            State::FullFeature => self.watch_peer(now),
+            State::Login(_) | State::Closed => {}
+        }
     }
+
     /// What login settled so far.
     pub fn parameters(&self) -> &SessionParameters {
-        unimplemented!()
+        match &self.state {
+            State::Login(login) => login.parameters(),
+            State::FullFeature | State::Closed => &self.parameters,
+        }
     }
+
     /// Commands that were not answered yet.
     pub fn tasks(&self) -> usize {
-        unimplemented!()
+        self.tasks.len()
+    }
+
+    /// Takes one step of parsing; false if there is none to take.
+    fn step(&mut self) -> bool {
+        if self.is_closed() {
+            return false;
+        }
+        match self.receiver.next() {
+            Found::Nothing => return false,
+            Found::Header(header) => self.take_header(&header),
+            Found::Segment(finished) if self.is_login() => self.take_login_segment(finished),
+            Found::Segment(finished) => self.take_segment(finished),
+            Found::BadHeaderDigest => self.end(ClosedReason::HeaderDigest),
+        }
+        true
+    }
+
+    fn take_header(&mut self, header: &Header) {
+        let length_max = match self.state {
+            State::Login(_) => LOGIN_SEGMENT_MAX,
+            _ => self.config.limits.max_recv_data_segment_length as usize,
+        };
+        if header.bhs.data_segment_length() > length_max {
+            self.end(ClosedReason::Protocol("data segment longer than declared"));
+        } else if self.is_login() {
+            self.take_login_header(&header.bhs);
+        } else {
+            self.take_request(header);
+        }
+    }
+
+    fn is_login(&self) -> bool {
+        matches!(self.state, State::Login(_))
+    }
+
+    /// Lets the data segment of a PDU that needs nothing more pass by.
+    fn skip_segment(&mut self, bhs: &Bhs) {
+        if bhs.data_segment_length() > 0 {
+            self.receiver.begin_segment(*bhs, Destination::Skip);
+        }
+    }
+
+    fn end(&mut self, reason: ClosedReason) {
+        if !self.is_closed() {
+            self.shut();
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+
+    /// Nothing is parsed or answered any more.
+    fn shut(&mut self) {
+        if let State::Login(login) = &self.state {
+            self.parameters = login.parameters().clone();
+        }
+        self.state = State::Closed;
+        self.question = Question::None;
+        self.tasks.clear();
+        self.data_out_bytes = 0;
+        self.management.clear();
     }
 }
+
+#[cfg(test)]
+mod tests;

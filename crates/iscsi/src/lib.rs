@@ -1,12 +1,27 @@
 //! RFC 7143 (iSCSI), target side, without sockets: bytes in, events out; answers in, bytes out.
+//!
+//! A [`Connection`] is a pull parser. Its owner reads from the socket into
+//! [`Connection::receive_target`], takes every [`Event`] there is, answers them in any order (a
+//! login and a write command at once), and writes what [`Connection::next_send`] offers.
 
 #![forbid(unsafe_code)]
 
+mod authentication;
 mod connection;
+mod digest;
 mod event;
 mod limits;
+mod login;
+mod negotiation;
 mod parameters;
+mod pdu;
+mod receive;
+mod send;
+mod sequence;
+mod task;
+mod text;
 
+pub use authentication::AuthenticationMethod;
 pub use connection::{Connection, ConnectionConfig};
 pub use event::{
     Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, TargetRecord,

@@ -1,0 +1,458 @@
+//! SCSI commands: arrival, Data-Out, and the answer with Data-In, status and residual.
+
+use block::{Buffer, Rope};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::{Connection, Question};
+use crate::event::{Cdb, Command, Completion, Event, TaskAttribute};
+use crate::limits::IMMEDIATE_TASKS_MAX;
+use crate::pdu::{Bhs, FINAL, NO_TAG, RejectReason, response};
+use crate::receive::{Destination, Header};
+use crate::task::{DataError, DataOut, Task};
+
+/// SAM-5 5.3 status codes that are decided here.
+const GOOD: u8 = 0x00;
+const CHECK_CONDITION: u8 = 0x02;
+const TASK_SET_FULL: u8 = 0x28;
+
+/// The most sense data a response carries (SPC-4 4.5).
+const SENSE_MAX: usize = 252;
+
+/// Flags of byte 1 of a SCSI command (RFC 7143 11.3.1).
+const READ: u8 = 0x40;
+const WRITE: u8 = 0x20;
+
+/// Flags of byte 1 of a response and of a Data-In with status.
+const RESIDUAL_OVERFLOW: u8 = 0x04;
+const RESIDUAL_UNDERFLOW: u8 = 0x02;
+const STATUS: u8 = 0x01;
+
+impl Connection {
+    pub(super) fn take_command(&mut self, header: &Header) {
+        let bhs = &header.bhs;
+        self.skip_segment(bhs);
+        if !self.admit(bhs) {
+            return;
+        }
+        match self.check_command(bhs).and_then(|()| parse_ahs(&header.ahs, bhs)) {
+            Ok(ahs) => self.begin_command(bhs, ahs),
+            Err(reason) => self.reject(bhs, reason),
+        }
+    }
+
+    fn check_command(&self, bhs: &Bhs) -> Result<(), RejectReason> {
+        let immediate_length = bhs.data_segment_length() as u32;
+        if self.parameters.discovery {
+            return Err(RejectReason::ProtocolError);
+        }
+        if bhs.initiator_task_tag() == NO_TAG {
+            return Err(RejectReason::InvalidPduField);
+        }
+        if self.tasks.contains_key(&bhs.initiator_task_tag()) {
+            return Err(RejectReason::TaskInProgress);
+        }
+        let tasks_max = self.config.limits.tasks_max as usize + IMMEDIATE_TASKS_MAX;
+        if self.tasks.len() >= tasks_max {
+            return Err(RejectReason::TooManyImmediateCommands);
+        }
+        let is_write = bhs.flags() & WRITE != 0;
+        let immediate_max = bhs.u32(20).min(self.parameters.first_burst_length);
+        let may_have_data = is_write && self.parameters.immediate_data;
+        if immediate_length > 0 && (!may_have_data || immediate_length > immediate_max) {
+            return Err(RejectReason::ProtocolError);
+        }
+        Ok(())
+    }
+
+    fn begin_command(&mut self, bhs: &Bhs, ahs: AdditionalSegments) {
+        let (read, write) = (bhs.flags() & READ != 0, bhs.flags() & WRITE != 0);
+        let length = bhs.u32(20);
+        let tag = bhs.initiator_task_tag();
+        let expected_read = match (read, write) {
+            (true, false) => length,
+            (true, true) => ahs.expected_read_length,
+            _ => 0,
+        };
+        let task = Task {
+            lun: bhs.lun(),
+            arrival: self.arrivals,
+            expected_write: if write { length } else { 0 },
+            expected_read,
+            transfer_length: 0,
+            memory: 0,
+            data_out: write.then(|| DataOut::new(self.expects_unsolicited(bhs))),
+        };
+        self.arrivals += 1;
+        self.tasks.insert(tag, task);
+        if write {
+            self.question = Question::Command(tag);
+        }
+        self.events.push_back(Event::Command(Command {
+            task: tag,
+            lun: bhs.lun(),
+            attribute: attribute(bhs.flags()),
+            cdb: ahs.cdb,
+            expected_data_transfer_length: length,
+            read,
+            write,
+            immediate: bhs.immediate(),
+        }));
+    }
+
+    /// Whether unsolicited Data-Out PDUs follow. A command without the final bit whose immediate
+    /// data is already all that may come unasked does not leave us waiting.
+    fn expects_unsolicited(&self, bhs: &Bhs) -> bool {
+        let unsolicited_max = bhs.u32(20).min(self.parameters.first_burst_length);
+        !bhs.is_final()
+            && !self.parameters.initial_r2t
+            && (bhs.data_segment_length() as u32) < unsolicited_max
+    }
+
+    pub(super) fn decide_data(&mut self, tag: u32, transfer_length: u32) {
+        self.answer_question(tag);
+        let limits = &self.config.limits;
+        let Some(task) = self.tasks.get_mut(&tag) else { return };
+        let length = transfer_length.min(task.expected_write);
+        let Some(data_out) = &mut task.data_out else {
+            task.transfer_length = transfer_length;
+            self.events.push_back(Event::DataOut { task: tag, data: Buffer::for_overwrite(0) });
+            return;
+        };
+        if !data_out.is_undecided() {
+            return;
+        }
+        if length > limits.data_out_length_max {
+            // ILLEGAL REQUEST, INVALID FIELD IN CDB.
+            self.fail(tag, CHECK_CONDITION, fixed_sense(0x05, [0x24, 0x00]));
+        } else if self.data_out_bytes + length as usize > limits.data_out_bytes_max {
+            self.fail(tag, TASK_SET_FULL, Vec::new());
+        } else {
+            data_out.accept(length);
+            task.transfer_length = transfer_length;
+            task.memory = length as usize;
+            self.data_out_bytes += length as usize;
+            self.collect_immediate_data(tag);
+        }
+    }
+
+    /// The owner has said what is to become of a write command; parsing goes on.
+    fn answer_question(&mut self, tag: u32) {
+        if self.question == Question::Command(tag) {
+            self.question = Question::None;
+        }
+    }
+
+    /// Directs the immediate data, which the parser is about to meet, into the buffer.
+    fn collect_immediate_data(&mut self, tag: u32) {
+        let Some(bhs) = self.receiver.undivided_segment() else {
+            self.advance_data_out(tag);
+            return;
+        };
+        let length = bhs.data_segment_length() as u32;
+        if let Some(data_out) = self.tasks.get_mut(&tag).and_then(|task| task.data_out.as_mut()) {
+            self.receiver.redirect(data_out.place_immediate(length));
+        }
+    }
+
+    pub(super) fn finish_immediate_data(
+        &mut self,
+        bhs: &Bhs,
+        destination: Destination,
+        intact: bool,
+    ) {
+        let tag = bhs.initiator_task_tag();
+        let Some(data_out) = self.tasks.get_mut(&tag).and_then(|task| task.data_out.as_mut())
+        else {
+            return;
+        };
+        data_out.finish_immediate(destination, bhs.data_segment_length() as u32);
+        if !intact {
+            self.reject(bhs, RejectReason::DataDigestError);
+            self.fail_collecting(tag, DataError::ProtocolServiceCrc);
+        }
+        self.advance_data_out(tag);
+    }
+
+    pub(super) fn take_data_out(&mut self, bhs: &Bhs) {
+        let tag = bhs.initiator_task_tag();
+        let Some(task) = self.tasks.get_mut(&tag) else {
+            // The command was answered or aborted while this was on its way.
+            self.skip_segment(bhs);
+            return;
+        };
+        let Some(data_out) = &mut task.data_out else {
+            self.skip_segment(bhs);
+            self.reject(bhs, RejectReason::ProtocolError);
+            return;
+        };
+        let placed = data_out.place(bhs, task.expected_write, &self.parameters);
+        let destination = placed.unwrap_or_else(|error| {
+            self.fail_collecting(tag, error);
+            Destination::Discard
+        });
+        if bhs.data_segment_length() > 0 {
+            self.receiver.begin_segment(*bhs, destination);
+        } else {
+            self.finish_data_out(bhs, destination, true);
+        }
+    }
+
+    pub(super) fn finish_data_out(&mut self, bhs: &Bhs, destination: Destination, intact: bool) {
+        let tag = bhs.initiator_task_tag();
+        if !intact {
+            self.reject(bhs, RejectReason::DataDigestError);
+            self.fail_collecting(tag, DataError::ProtocolServiceCrc);
+        }
+        if let Some(data_out) = self.tasks.get_mut(&tag).and_then(|task| task.data_out.as_mut()) {
+            data_out.finish(bhs, destination);
+            self.advance_data_out(tag);
+        }
+    }
+
+    /// Hands complete data over, sends a held answer, or asks for more data.
+    fn advance_data_out(&mut self, tag: u32) {
+        let Some(task) = self.tasks.get_mut(&tag) else { return };
+        let Some(data_out) = &mut task.data_out else { return };
+        if let Some(data) = data_out.take_complete() {
+            self.events.push_back(Event::DataOut { task: tag, data });
+        }
+        if let Some(completion) = data_out.release() {
+            self.finish_command(tag, completion);
+            return;
+        }
+        self.ask_for_data(tag);
+    }
+
+    fn ask_for_data(&mut self, tag: u32) {
+        loop {
+            let transfer_tag = self.new_transfer_tag();
+            let Some(task) = self.tasks.get_mut(&tag) else { return };
+            let Some(data_out) = &mut task.data_out else { return };
+            let Some(r2t) = data_out.next_ready_to_transfer(transfer_tag, &self.parameters) else {
+                return;
+            };
+            let mut bhs = Bhs::response(response::R2T, tag);
+            bhs.set_lun(task.lun);
+            bhs.set_u32(20, r2t.target_transfer_tag);
+            bhs.set_u32(36, r2t.r2t_sn);
+            bhs.set_u32(40, r2t.offset);
+            bhs.set_u32(44, r2t.end - r2t.offset);
+            self.open_window();
+            self.numbers.stamp(&mut bhs);
+            self.send.push(bhs, Rope::new());
+        }
+    }
+
+    /// RFC 7143 11.4.7.2: ends a command whose data went wrong; does nothing if its data is no
+    /// longer being collected.
+    fn fail_collecting(&mut self, tag: u32, error: DataError) {
+        if self.tasks.get(&tag).is_some_and(Task::is_collecting) {
+            self.fail(tag, CHECK_CONDITION, fixed_sense(0x0b, error.additional_sense()));
+        }
+    }
+
+    /// Ends a command from here; the owner learns that it was aborted.
+    fn fail(&mut self, tag: u32, status: u8, sense: Vec<u8>) {
+        self.events.push_back(Event::Aborted { task: tag });
+        self.answer(tag, Completion { status, sense, data_in: Rope::new() });
+    }
+
+    pub(super) fn abort_collecting_where(&mut self, covers: impl Fn(&Task) -> bool) {
+        let collecting = self.tasks.iter().filter(|(_, task)| task.is_collecting() && covers(task));
+        let mut tags: Vec<u32> = collecting.map(|(&tag, _)| tag).collect();
+        tags.sort_unstable();
+        for tag in tags {
+            self.remove_task(tag);
+            self.events.push_back(Event::Aborted { task: tag });
+        }
+    }
+
+    pub(super) fn remove_task(&mut self, tag: u32) -> Option<Task> {
+        self.answer_question(tag);
+        let task = self.tasks.remove(&tag)?;
+        self.data_out_bytes -= task.memory;
+        Some(task)
+    }
+
+    pub(super) fn answer(&mut self, tag: u32, completion: Completion) {
+        self.answer_question(tag);
+        let Some(task) = self.tasks.get_mut(&tag) else { return };
+        if let Some(data_out) = &mut task.data_out {
+            data_out.give_up();
+            if data_out.is_open() {
+                data_out.hold(completion);
+                return;
+            }
+        }
+        self.finish_command(tag, completion);
+    }
+
+    fn finish_command(&mut self, tag: u32, completion: Completion) {
+        let Some(task) = self.remove_task(tag) else { return };
+        self.open_window();
+        let outcome = Outcome::new(&task, &completion);
+        let collapse =
+            completion.status == GOOD && completion.sense.is_empty() && task.data_out.is_none();
+        let data_in_pdus = self.send_data_in(tag, &task, &completion.data_in, &outcome, collapse);
+        if !(collapse && data_in_pdus > 0) {
+            let r2ts = task.data_out.as_ref().map_or(0, DataOut::ready_to_transfers);
+            self.send_response(tag, &completion, &outcome, data_in_pdus + r2ts);
+        }
+    }
+
+    /// Sends the data in sequences of MaxBurstLength; returns the number of PDUs. If `collapse`,
+    /// the last one carries the status (RFC 7143 11.7.3).
+    fn send_data_in(
+        &mut self,
+        tag: u32,
+        task: &Task,
+        data: &Rope,
+        outcome: &Outcome,
+        collapse: bool,
+    ) -> u32 {
+        let length = data.len().min(task.expected_read as usize);
+        let burst = self.parameters.max_burst_length as usize;
+        let segment_max = self.parameters.initiator_max_recv_data_segment_length as usize;
+        let (mut offset, mut data_sn) = (0, 0);
+        while offset < length {
+            let burst_end = length.min((offset / burst + 1) * burst);
+            let end = burst_end.min(offset + segment_max);
+            let mut bhs = Bhs::response(response::DATA_IN, tag);
+            bhs.0[1] = if end == burst_end { FINAL } else { 0 };
+            bhs.set_u32(20, NO_TAG);
+            bhs.set_u32(36, data_sn);
+            bhs.set_u32(40, offset as u32);
+            if end == length && collapse {
+                bhs.0[1] |= STATUS | outcome.residual.flag;
+                bhs.set_u32(44, outcome.residual.count);
+                self.numbers.stamp_status(&mut bhs);
+            } else {
+                self.numbers.stamp_window(&mut bhs);
+            }
+            let part = if end - offset == data.len() {
+                data.clone()
+            } else {
+                data.slice(offset, end - offset)
+            };
+            self.send.push(bhs, part);
+            offset = end;
+            data_sn += 1;
+        }
+        data_sn
+    }
+
+    fn send_response(
+        &mut self,
+        tag: u32,
+        completion: &Completion,
+        outcome: &Outcome,
+        exp_data_sn: u32,
+    ) {
+        let mut bhs = Bhs::response(response::SCSI_RESPONSE, tag);
+        bhs.0[1] |= outcome.residual.flag | outcome.read_residual.flag << 2;
+        bhs.0[3] = completion.status;
+        bhs.set_u32(36, exp_data_sn);
+        bhs.set_u32(40, outcome.read_residual.count);
+        bhs.set_u32(44, outcome.residual.count);
+        self.numbers.stamp_status(&mut bhs);
+        self.send.push(bhs, sense_segment(&completion.sense));
+    }
+}
+
+/// A residual count and which way it goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Residual {
+    flag: u8,
+    count: u32,
+}
+
+impl Residual {
+    /// RFC 7143 11.4.5: `expected` is the initiator's word, `actual` what the command moves.
+    fn new(expected: u32, actual: u32) -> Self {
+        match expected.cmp(&actual) {
+            std::cmp::Ordering::Equal => Self::default(),
+            std::cmp::Ordering::Less => Self { flag: RESIDUAL_OVERFLOW, count: actual - expected },
+            std::cmp::Ordering::Greater => {
+                Self { flag: RESIDUAL_UNDERFLOW, count: expected - actual }
+            }
+        }
+    }
+}
+
+/// The residuals of a command.
+struct Outcome {
+    residual: Residual,
+    /// The other direction of a bidirectional command.
+    read_residual: Residual,
+}
+
+impl Outcome {
+    fn new(task: &Task, completion: &Completion) -> Self {
+        let data_in = u32::try_from(completion.data_in.len()).unwrap_or(u32::MAX);
+        if task.data_out.is_none() {
+            let actual = data_in.saturating_add(task.transfer_length);
+            let residual = Residual::new(task.expected_read, actual);
+            return Self { residual, read_residual: Residual::default() };
+        }
+        Self {
+            residual: Residual::new(task.expected_write, task.transfer_length),
+            read_residual: Residual::new(task.expected_read, data_in),
+        }
+    }
+}
+
+/// RFC 7143 11.4.7: sense length, then sense data.
+fn sense_segment(sense: &[u8]) -> Rope {
+    if sense.is_empty() {
+        return Rope::new();
+    }
+    let sense = &sense[..sense.len().min(SENSE_MAX)];
+    let mut segment = Vec::with_capacity(2 + sense.len());
+    segment.extend_from_slice(&(sense.len() as u16).to_be_bytes());
+    segment.extend_from_slice(sense);
+    Rope::from(Bytes::from(segment))
+}
+
+/// SPC-4 4.5.3: current error in fixed format.
+fn fixed_sense(sense_key: u8, [asc, ascq]: [u8; 2]) -> Vec<u8> {
+    vec![0x70, 0, sense_key, 0, 0, 0, 0, 10, 0, 0, 0, 0, asc, ascq, 0, 0, 0, 0]
+}
+
+/// What the additional header segments of a command say.
+struct AdditionalSegments {
+    cdb: Cdb,
+    expected_read_length: u32,
+}
+
+/// RFC 7143 11.2.2: extended CDB and bidirectional expected read-data length.
+fn parse_ahs(mut ahs: &[u8], bhs: &Bhs) -> Result<AdditionalSegments, RejectReason> {
+    let mut cdb = SmallVec::from_slice(&bhs.0[32..48]);
+    let mut expected_read_length = 0;
+    while let [high, low, kind, rest @ ..] = ahs {
+        // The length counts what follows the type, a reserved byte included.
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let content = rest.get(1..length).ok_or(RejectReason::InvalidPduField)?;
+        match (kind & 0x3f, content) {
+            (1, content) if cdb.len() == 16 => cdb.extend_from_slice(content),
+            (2, &[a, b, c, d]) => expected_read_length = u32::from_be_bytes([a, b, c, d]),
+            _ => return Err(RejectReason::InvalidPduField),
+        }
+        let padded = (3 + length).next_multiple_of(4) - 3;
+        ahs = rest.get(padded..).unwrap_or_default();
+    }
+    if cdb.len() > 260 {
+        return Err(RejectReason::InvalidPduField);
+    }
+    Ok(AdditionalSegments { cdb: Cdb(cdb), expected_read_length })
+}
+
+/// SAM-5 8.9; RFC 7143 11.3.1: the other codes are reserved and mean the default.
+fn attribute(flags: u8) -> TaskAttribute {
+    match flags & 7 {
+        2 => TaskAttribute::Ordered,
+        3 => TaskAttribute::HeadOfQueue,
+        4 => TaskAttribute::Aca,
+        _ => TaskAttribute::Simple,
+    }
+}

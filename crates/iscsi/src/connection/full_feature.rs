@@ -1,0 +1,277 @@
+//! The connection in full-feature phase: dispatch, and all requests but SCSI commands and text.
+
+use std::time::Duration;
+
+use block::Rope;
+use bytes::Bytes;
+
+use super::{Connection, PendingManagement};
+use crate::event::{
+    ClosedReason, Event, TaskManagement, TaskManagementFunction, TaskManagementResponse,
+};
+use crate::limits::TASK_MANAGEMENT_MAX;
+use crate::pdu::{Bhs, NO_TAG, RejectReason, request, response};
+use crate::receive::{Destination, Finished, Header};
+use crate::sequence::Admission;
+use crate::task::Task;
+
+impl Connection {
+    /// A header arrived. PDUs whose data digest decides over them wait for their data.
+    pub(super) fn take_request(&mut self, header: &Header) {
+        let bhs = &header.bhs;
+        match bhs.opcode() {
+            request::SCSI_COMMAND => self.take_command(header),
+            request::DATA_OUT => self.take_data_out(bhs),
+            request::LOGIN => self.end(ClosedReason::Protocol("login in full-feature phase")),
+            request::NOP_OUT | request::TEXT if bhs.data_segment_length() > 0 => {
+                self.receiver.begin_segment(*bhs, Destination::Text(Vec::new()));
+            }
+            _ => {
+                self.skip_segment(bhs);
+                self.take_simple_request(bhs, Vec::new());
+            }
+        }
+    }
+
+    /// A data segment arrived.
+    pub(super) fn take_segment(&mut self, finished: Finished) {
+        let bhs = finished.bhs;
+        match (bhs.opcode(), finished.destination) {
+            (_, Destination::Skip) => {}
+            (request::SCSI_COMMAND, destination) => {
+                self.finish_immediate_data(&bhs, destination, finished.intact);
+            }
+            (request::DATA_OUT, destination) => {
+                self.finish_data_out(&bhs, destination, finished.intact);
+            }
+            // RFC 7143 7.7: the initiator sends the request again.
+            (_, Destination::Text(_)) if !finished.intact => {
+                self.reject(&bhs, RejectReason::DataDigestError);
+            }
+            (_, Destination::Text(text)) => self.take_simple_request(&bhs, text),
+            _ => {}
+        }
+    }
+
+    fn take_simple_request(&mut self, bhs: &Bhs, data: Vec<u8>) {
+        if bhs.opcode() == request::SNACK {
+            // RFC 7143 11.16: there is no SNACK at error recovery level 0.
+            self.reject(bhs, RejectReason::SnackReject);
+            return;
+        }
+        if !self.admit(bhs) {
+            return;
+        }
+        match bhs.opcode() {
+            request::NOP_OUT => self.take_nop_out(bhs, data),
+            request::TASK_MANAGEMENT => self.take_task_management(bhs),
+            request::TEXT => self.take_text(bhs, &data),
+            request::LOGOUT => self.take_logout(bhs),
+            _ => self.reject(bhs, RejectReason::CommandNotSupported),
+        }
+    }
+
+    /// Whether a request is the next in order.
+    pub(super) fn admit(&mut self, bhs: &Bhs) -> bool {
+        match self.numbers.admit(bhs) {
+            Admission::Accept => true,
+            Admission::Ignore => false,
+            Admission::Gap => {
+                self.end(ClosedReason::Protocol("a command number is missing"));
+                false
+            }
+        }
+    }
+
+    fn take_nop_out(&mut self, request: &Bhs, mut data: Vec<u8>) {
+        // RFC 7143 11.18: without a task tag it answers a ping or only acknowledges.
+        if request.initiator_task_tag() == NO_TAG {
+            return;
+        }
+        data.truncate(self.parameters.initiator_max_recv_data_segment_length as usize);
+        let mut bhs = Bhs::response(response::NOP_IN, request.initiator_task_tag());
+        bhs.set_u32(20, NO_TAG);
+        self.send_status(bhs, Rope::from(Bytes::from(data)));
+    }
+
+    /// Asks for a sign of life, or gives up.
+    pub(super) fn watch_peer(&mut self, now: Duration) {
+        let liveness = &mut self.liveness;
+        if std::mem::take(&mut liveness.heard) {
+            liveness.last_heard = now;
+            liveness.pinged = None;
+        }
+        match liveness.pinged {
+            Some(pinged) if now.saturating_sub(pinged) >= self.config.ping_timeout => {
+                self.end(ClosedReason::PeerDead);
+            }
+            None if now.saturating_sub(liveness.last_heard) >= self.config.ping_interval => {
+                liveness.pinged = Some(now);
+                self.ping();
+            }
+            _ => {}
+        }
+    }
+
+    fn ping(&mut self) {
+        let mut bhs = Bhs::response(response::NOP_IN, NO_TAG);
+        bhs.set_u32(20, self.new_transfer_tag());
+        self.open_window();
+        self.numbers.stamp(&mut bhs);
+        self.send.push(bhs, Rope::new());
+    }
+
+    fn take_logout(&mut self, request: &Bhs) {
+        let reason = request.flags() & 0x7f;
+        let mut bhs = Bhs::response(response::LOGOUT, request.initiator_task_tag());
+        // RFC 7143 11.15.1: 0 done, 1 no such connection, 2 recovery not supported.
+        bhs.0[2] = match reason {
+            0 => 0,
+            1 if request.u16(20) == self.parameters.cid => 0,
+            1 => 1,
+            _ => 2,
+        };
+        bhs.0[40..42].copy_from_slice(&(self.parameters.default_time2wait as u16).to_be_bytes());
+        bhs.0[42..44].copy_from_slice(&(self.parameters.default_time2retain as u16).to_be_bytes());
+        let is_done = bhs.0[2] == 0;
+        self.send_status(bhs, Rope::new());
+        if is_done {
+            self.shut();
+            self.events.push_back(Event::LoggedOut);
+        }
+    }
+
+    fn take_task_management(&mut self, bhs: &Bhs) {
+        let tag = bhs.initiator_task_tag();
+        let Some(function) = function(bhs.flags() & 0x7f) else {
+            let response = match bhs.flags() & 0x7f {
+                8 => TaskManagementResponse::TaskAllegianceReassignmentNotSupported,
+                _ => TaskManagementResponse::FunctionNotSupported,
+            };
+            self.send_management_response(tag, response);
+            return;
+        };
+        let referenced_task = bhs.target_transfer_tag();
+        let request =
+            TaskManagement { initiator_task_tag: tag, function, lun: bhs.lun(), referenced_task };
+        if function == TaskManagementFunction::AbortTask && self.abort_here(referenced_task) {
+            self.send_management_response(tag, TaskManagementResponse::FunctionComplete);
+        } else {
+            self.pass_on(request);
+        }
+    }
+
+    /// Aborts a command that the owner does not carry out (yet, or any more). A command that is not
+    /// known has finished: the function is complete then too, because ESXi takes any other answer
+    /// for a target gone mad and resets it.
+    fn abort_here(&mut self, referenced_task: u32) -> bool {
+        let Some(task) = self.tasks.get(&referenced_task) else { return true };
+        if task.is_collecting() {
+            self.remove_task(referenced_task);
+            self.events.push_back(Event::Aborted { task: referenced_task });
+            return true;
+        }
+        let is_answered = task.data_out.as_ref().is_some_and(|data_out| data_out.is_answered());
+        if is_answered {
+            self.remove_task(referenced_task);
+        }
+        is_answered
+    }
+
+    fn pass_on(&mut self, request: TaskManagement) {
+        let is_repeated = |pending: &PendingManagement| {
+            pending.request.initiator_task_tag == request.initiator_task_tag
+        };
+        if self.management.len() >= TASK_MANAGEMENT_MAX || self.management.iter().any(is_repeated) {
+            let tag = request.initiator_task_tag;
+            self.send_management_response(tag, TaskManagementResponse::FunctionRejected);
+            return;
+        }
+        if request.function != TaskManagementFunction::AbortTask {
+            self.abort_collecting_where(|task| covers(&request, None, task));
+        }
+        self.management.push(PendingManagement { request, arrival: self.arrivals });
+        self.events.push_back(Event::TaskManagement(request));
+    }
+
+    pub(super) fn answer_management(&mut self, tag: u32, response: TaskManagementResponse) {
+        let is_answered = |pending: &PendingManagement| pending.request.initiator_task_tag == tag;
+        let Some(index) = self.management.iter().position(is_answered) else { return };
+        let pending = self.management.remove(index);
+        if response == TaskManagementResponse::FunctionComplete {
+            self.forget_covered(&pending);
+        }
+        self.send_management_response(tag, response);
+    }
+
+    fn forget_covered(&mut self, pending: &PendingManagement) {
+        let mut freed = 0;
+        self.tasks.retain(|&tag, task| {
+            let is_old = task.arrival < pending.arrival;
+            let keep = !is_old || !covers(&pending.request, Some(tag), task);
+            freed += if keep { 0 } else { task.memory };
+            keep
+        });
+        self.data_out_bytes -= freed;
+    }
+
+    fn send_management_response(&mut self, tag: u32, response: TaskManagementResponse) {
+        let mut bhs = Bhs::response(response::TASK_MANAGEMENT, tag);
+        bhs.0[2] = response.code();
+        self.send_status(bhs, Rope::new());
+    }
+
+    /// Tells the initiator that a PDU was not carried out (RFC 7143 11.17).
+    pub(super) fn reject(&mut self, bad: &Bhs, reason: RejectReason) {
+        let mut bhs = Bhs::response(response::REJECT, NO_TAG);
+        bhs.0[2] = reason as u8;
+        self.send_status(bhs, Rope::from(Bytes::copy_from_slice(&bad.0)));
+    }
+
+    /// Numbers and queues a response that carries status.
+    pub(super) fn send_status(&mut self, mut bhs: Bhs, data: Rope) {
+        self.open_window();
+        self.numbers.stamp_status(&mut bhs);
+        self.send.push(bhs, data);
+    }
+
+    pub(super) fn open_window(&mut self) {
+        let free = self.config.limits.tasks_max.saturating_sub(self.tasks.len() as u32);
+        self.numbers.open_window(free);
+    }
+
+    /// A tag that names one R2T or ping.
+    pub(super) fn new_transfer_tag(&mut self) -> u32 {
+        self.last_transfer_tag = self.last_transfer_tag.wrapping_add(1);
+        if self.last_transfer_tag == NO_TAG {
+            self.last_transfer_tag = 0;
+        }
+        self.last_transfer_tag
+    }
+}
+
+/// RFC 7143 11.5.1.
+fn function(code: u8) -> Option<TaskManagementFunction> {
+    Some(match code {
+        1 => TaskManagementFunction::AbortTask,
+        2 => TaskManagementFunction::AbortTaskSet,
+        3 => TaskManagementFunction::ClearAca,
+        4 => TaskManagementFunction::ClearTaskSet,
+        5 => TaskManagementFunction::LogicalUnitReset,
+        6 => TaskManagementFunction::TargetWarmReset,
+        7 => TaskManagementFunction::TargetColdReset,
+        _ => return None,
+    })
+}
+
+/// Whether a function ends a task; `tag` is the task's, if the function may name one.
+fn covers(request: &TaskManagement, tag: Option<u32>, task: &Task) -> bool {
+    match request.function {
+        TaskManagementFunction::AbortTask => tag == Some(request.referenced_task),
+        TaskManagementFunction::ClearAca => false,
+        TaskManagementFunction::AbortTaskSet
+        | TaskManagementFunction::ClearTaskSet
+        | TaskManagementFunction::LogicalUnitReset => task.lun == request.lun,
+        TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => true,
+    }
+}
