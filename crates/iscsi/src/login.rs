@@ -313,6 +313,3 @@ fn name(value: Option<String>) -> Result<Option<String>, LoginStatus> {
         name => Ok(name),
     }
 }
-
-#[cfg(test)]
-mod tests;

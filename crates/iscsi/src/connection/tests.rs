@@ -1,1 +1,5 @@
-
+mod commands;
+mod initiator;
+mod login;
+mod requests;
+mod splits;
