@@ -1,1 +1,33 @@
-//! Black-box tests: a real daemon under real initiators.
+//! The bench on which black-box tests run: starts and stops a real daemon, runs real initiators.
+//!
+//! Nothing here knows the daemon's insides: it is steered by its command lines and its sockets.
+#![forbid(unsafe_code)]
+
+pub mod array;
+pub mod binaries;
+pub mod cunit;
+pub mod initiator;
+pub mod pdu;
+pub mod program;
+pub mod random;
+
+pub use array::{Array, Traffic};
+pub use serde_json::Value;
+
+/// Reads a number at a JSON pointer (RFC 6901), for example `/space/used_bytes`.
+///
+/// # Errors
+/// When there is no unsigned number at that place.
+pub fn number(value: &Value, pointer: &str) -> anyhow::Result<u64> {
+    let found = value.pointer(pointer).and_then(Value::as_u64);
+    found.ok_or_else(|| anyhow::anyhow!("no number at {pointer} in {value}"))
+}
+
+/// Reads a text at a JSON pointer (RFC 6901).
+///
+/// # Errors
+/// When there is no text at that place.
+pub fn text<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.ok_or_else(|| anyhow::anyhow!("no text at {pointer} in {value}"))
+}

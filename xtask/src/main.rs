@@ -1,1 +1,64 @@
-fn main() {}
+//! Every developer command: `cargo xtask NAME`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod check;
+mod demo;
+mod docs;
+mod process;
+mod setup;
+mod sim;
+mod test;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Every developer command of Gantry")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Install the system packages that building and testing need, or name them.
+    Setup,
+    /// Start an array, show every offload against the same work done by the host.
+    Demo(demo::Options),
+    /// Run everything: setup, check, unit tests, simulator, black-box tests.
+    Test(test::Options),
+    /// Check formatting, lints, edges between rooms, banned calls, sizes, generated pages.
+    Check,
+    /// Run the simulator; arguments go to gantry-sim as they are.
+    Sim {
+        /// Arguments for gantry-sim, for example: run --seconds 60.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Measure the data path against the bare wire, the raw file and tgt.
+    Bench(bench::Options),
+    /// Write the generated pages of docs/reference.
+    Docs,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
+        Task::Setup => setup::run(),
+        Task::Demo(options) => demo::run(&options),
+        Task::Test(options) => test::run(&options),
+        Task::Check => check::run(),
+        Task::Sim { arguments } => sim::run(&arguments),
+        Task::Bench(options) => bench::run(&options),
+        Task::Docs => docs::write(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

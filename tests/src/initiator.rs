@@ -1,0 +1,1 @@
+//! The independent initiators: gantry-host (libiscsi), QEMU.

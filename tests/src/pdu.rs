@@ -1,0 +1,184 @@
+//! iSCSI as bytes on a socket (RFC 7143 chapter 11), so that tests can send what no initiator
+//! would.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Bytes of a basic header segment.
+pub const HEADER_BYTES: usize = 48;
+
+/// How long a raw connection waits for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A PDU without additional header segments and digests.
+#[derive(Clone, Debug)]
+pub struct Pdu {
+    /// The basic header segment.
+    pub header: [u8; HEADER_BYTES],
+    /// The data segment, without padding.
+    pub data: Vec<u8>,
+}
+
+impl Pdu {
+    /// A login request that goes straight from the operational stage to full feature.
+    pub fn login(initiator: &str, target: &str) -> Self {
+        let keys = [
+            ("InitiatorName", initiator),
+            ("TargetName", target),
+            ("SessionType", "Normal"),
+            ("HeaderDigest", "None"),
+            ("DataDigest", "None"),
+            ("InitialR2T", "Yes"),
+            ("ImmediateData", "Yes"),
+            ("MaxRecvDataSegmentLength", "65536"),
+        ];
+        let text: String = keys.iter().map(|(key, value)| format!("{key}={value}\0")).collect();
+        let mut header = [0; HEADER_BYTES];
+        // Login request, immediate; transit from stage 1 to stage 3.
+        header[..2].copy_from_slice(&[0x43, 0x87]);
+        // ISID of the random format, type 10b.
+        header[8] = 0x80;
+        header[13] = 1;
+        Self { header, data: text.into_bytes() }
+    }
+
+    /// A SCSI command of a simple task.
+    pub fn command(task: u32, lun: u8, cdb: &[u8], flags: u8, expected_length: u32) -> Self {
+        let mut header = [0; HEADER_BYTES];
+        header[..2].copy_from_slice(&[0x01, 0x81 | flags]);
+        header[9] = lun;
+        header[16..20].copy_from_slice(&task.to_be_bytes());
+        header[20..24].copy_from_slice(&expected_length.to_be_bytes());
+        let length = cdb.len().min(16);
+        header[32..32 + length].copy_from_slice(&cdb[..length]);
+        Self { header, data: Vec::new() }
+    }
+
+    /// The same PDU with another command sequence number.
+    #[must_use]
+    pub fn numbered(mut self, command_sequence_number: u32) -> Self {
+        self.header[24..28].copy_from_slice(&command_sequence_number.to_be_bytes());
+        self
+    }
+
+    /// The bytes on the wire, padded to a multiple of four.
+    ///
+    /// # Panics
+    /// With more data than 24 bits can say.
+    pub fn bytes(&self) -> Vec<u8> {
+        let length = u32::try_from(self.data.len()).expect("data fits a PDU").to_be_bytes();
+        let mut bytes = self.header.to_vec();
+        bytes[5..8].copy_from_slice(&length[1..]);
+        bytes.extend(&self.data);
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+}
+
+/// A TCP connection to a portal.
+#[derive(Debug)]
+pub struct RawConnection(TcpStream);
+
+impl RawConnection {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn open(portal: SocketAddr) -> Result<Self> {
+        let stream = TcpStream::connect(portal).context("connecting to the portal")?;
+        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        Ok(Self(stream))
+    }
+
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// When the target refuses.
+    pub fn log_in(portal: SocketAddr, initiator: &str, target: &str) -> Result<Self> {
+        let mut connection = Self::open(portal)?;
+        connection.send(&Pdu::login(initiator, target).bytes())?;
+        let answer = connection.receive()?.context("the target closed the connection")?;
+        ensure!(answer.header[0] & 0x3f == 0x23, "no login response: {:02x?}", answer.header);
+        let status = &answer.header[36..38];
+        ensure!(status == [0, 0], "login was refused with status {status:02x?}");
+        ensure!(answer.header[1] & 0x83 == 0x83, "login did not reach full feature");
+        Ok(connection)
+    }
+
+    /// Sends bytes.
+    ///
+    /// # Errors
+    /// When the peer has closed.
+    pub fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.0.write_all(bytes).context("sending")
+    }
+
+    /// Sends bytes that the peer may cut off: it is free to close on a bad PDU.
+    pub fn send_and_expect_anything(&mut self, bytes: &[u8]) {
+        // An error is one of the right answers here.
+        let _ = self.0.write_all(bytes);
+    }
+
+    /// Receives one PDU; `None` when the peer has closed.
+    ///
+    /// # Errors
+    /// When nothing comes in time.
+    pub fn receive(&mut self) -> Result<Option<Pdu>> {
+        let mut header = [0; HEADER_BYTES];
+        if !self.fill(&mut header)? {
+            return Ok(None);
+        }
+        let length = u32::from_be_bytes([0, header[5], header[6], header[7]]) as usize;
+        let mut data = vec![0; length.next_multiple_of(4)];
+        if !self.fill(&mut data)? {
+            return Ok(None);
+        }
+        data.truncate(length);
+        Ok(Some(Pdu { header, data }))
+    }
+
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<bool> {
+        match self.0.read_exact(bytes) {
+            Ok(()) => Ok(true),
+            Err(error) if is_closed(error.kind()) => Ok(false),
+            Err(error) => bail!("waiting for {} bytes: {error}", bytes.len()),
+        }
+    }
+
+    /// Takes what comes until the peer closes or is silent for so long.
+    ///
+    /// # Errors
+    /// When the socket does not take the timeout.
+    pub fn drain(&mut self, silence: Duration) -> Result<()> {
+        self.0.set_read_timeout(Some(silence))?;
+        let mut bytes = [0; 65536];
+        while self.0.read(&mut bytes).is_ok_and(|length| length > 0) {}
+        Ok(())
+    }
+}
+
+fn is_closed(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pdu_is_padded_and_says_the_length_of_its_data() {
+        let mut pdu = Pdu::command(7, 1, &[0x12, 0, 0, 0, 36], 0x40, 36).numbered(3);
+        pdu.data = vec![1, 2, 3, 4, 5];
+        let bytes = pdu.bytes();
+        assert_eq!(bytes.len(), HEADER_BYTES + 8);
+        assert_eq!(bytes[5..8], [0, 0, 5]);
+        assert_eq!(bytes[16..20], [0, 0, 0, 7]);
+        assert_eq!(bytes[24..28], [0, 0, 0, 3]);
+        assert_eq!(bytes[32], 0x12);
+    }
+}

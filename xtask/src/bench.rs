@@ -1,0 +1,8 @@
+//! Numbers.
+use anyhow::Result;
+use clap::Args;
+#[derive(Debug, Args)]
+pub(crate) struct Options {}
+pub(crate) fn run(_: &Options) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! What a reviewer should not have to look for.
+
+mod banned;
+mod edges;
+mod shape;
+mod text;
+
+use anyhow::{Result, bail};
+
+use crate::docs;
+use crate::process;
+
+/// A rule that was broken, as people read it: place, then what to do.
+pub(crate) type Finding = String;
+
+/// Runs every check, and fails after the last one if any found something.
+pub(crate) fn run() -> Result<()> {
+    let mut failed = Vec::new();
+    for (name, check) in CHECKS {
+        match check() {
+            Ok(()) => println!("check: {name}: fine"),
+            Err(error) => {
+                println!("check: {name}: {error:#}");
+                failed.push(name);
+            }
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("not fine: {}", failed.join(", "));
+}
+
+type Check = fn() -> Result<()>;
+
+const CHECKS: [(&str, Check); 7] = [
+    ("formatting", formatting),
+    ("edges between rooms", || refuse(edges::findings()?)),
+    ("banned calls", || refuse(banned::findings()?)),
+    ("functions, files, unsafe", || refuse(shape::findings()?)),
+    ("text", || refuse(text::findings()?)),
+    ("lints", lints),
+    ("generated pages", docs::compare),
+];
+
+fn formatting() -> Result<()> {
+    process::run(&process::cargo(), &["fmt", "--all", "--check"])
+}
+
+fn lints() -> Result<()> {
+    let arguments = ["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    process::run(&process::cargo(), &arguments)
+}
+
+fn refuse(findings: Vec<Finding>) -> Result<()> {
+    if findings.is_empty() {
+        return Ok(());
+    }
+    bail!("{} finding(s)\n  {}", findings.len(), findings.join("\n  "));
+}

@@ -1,0 +1,129 @@
+//! Which room may use which, and which libraries an I/O-free room may not use.
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::Finding;
+use crate::process;
+
+/// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
+const ROOMS: [(&str, &[&str]); 13] = [
+    ("gantry-block", &[]),
+    ("gantry-iscsi", &["gantry-block"]),
+    ("gantry-scsi", &["gantry-block"]),
+    ("gantry-store", &["gantry-block"]),
+    ("gantry-device", &["gantry-block"]),
+    ("gantry-array", &["gantry-block", "gantry-scsi", "gantry-store"]),
+    ("gantry-api", &[]),
+    (
+        "gantry-server",
+        &[
+            "gantry-api",
+            "gantry-array",
+            "gantry-block",
+            "gantry-device",
+            "gantry-iscsi",
+            "gantry-scsi",
+            "gantry-store",
+        ],
+    ),
+    ("gantry-cli", &["gantry-api"]),
+    ("gantry-host", &[]),
+    (
+        "gantry-sim",
+        &["gantry-array", "gantry-block", "gantry-iscsi", "gantry-scsi", "gantry-store"],
+    ),
+    ("gantry-tests", &["gantry-host"]),
+    ("xtask", &["gantry-tests"]),
+];
+
+/// Rooms without I/O, clock, threads or randomness.
+const IO_FREE: [&str; 4] = ["gantry-array", "gantry-iscsi", "gantry-scsi", "gantry-store"];
+
+/// Libraries that would bring in what an I/O-free room must not have.
+const IMPURE_LIBRARIES: [&str; 12] = [
+    "getrandom",
+    "io-uring",
+    "libc",
+    "mio",
+    "rand",
+    "reqwest",
+    "rustix",
+    "signal-hook",
+    "socket2",
+    "tempfile",
+    "tokio",
+    "tracing-subscriber",
+];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    /// Set for a crate of the workspace.
+    path: Option<String>,
+    /// Nothing for a normal dependency, else 'dev' or 'build'.
+    kind: Option<String>,
+}
+
+pub(super) fn findings() -> Result<Vec<Finding>> {
+    let arguments = ["metadata", "--no-deps", "--format-version", "1"];
+    let text = process::output(&process::cargo(), &arguments)?;
+    let metadata: Metadata = serde_json::from_str(&text).context("reading cargo metadata")?;
+    Ok(metadata.packages.iter().flat_map(of_package).collect())
+}
+
+fn of_package(package: &Package) -> Vec<Finding> {
+    let Some((_, allowed)) = ROOMS.iter().find(|(name, _)| *name == package.name) else {
+        return vec![format!("{}: has no row in xtask/src/check/edges.rs", package.name)];
+    };
+    let own = package.dependencies.iter().filter(|dependency| dependency.path.is_some());
+    let beyond = own.filter(|dependency| !allowed.contains(&dependency.name.as_str()));
+    let beyond =
+        beyond.map(|dependency| format!("{}: may not use {}", package.name, dependency.name));
+    beyond.chain(impure_libraries(package)).collect()
+}
+
+fn impure_libraries(package: &Package) -> impl Iterator<Item = Finding> {
+    let is_io_free = IO_FREE.contains(&package.name.as_str());
+    let normal = package.dependencies.iter().filter(|dependency| dependency.kind.is_none());
+    normal
+        .filter(move |dependency| {
+            is_io_free && IMPURE_LIBRARIES.contains(&dependency.name.as_str())
+        })
+        .map(|library| format!("{}: is I/O-free and may not use {}", package.name, library.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, dependency: &str, path: Option<&str>) -> Package {
+        let path = path.map(str::to_owned);
+        let dependency = Dependency { name: dependency.to_owned(), path, kind: None };
+        Package { name: name.to_owned(), dependencies: vec![dependency] }
+    }
+
+    #[test]
+    fn an_edge_outside_the_table_is_found() {
+        assert!(of_package(&package("gantry-scsi", "gantry-block", Some("/b"))).is_empty());
+        assert_eq!(of_package(&package("gantry-scsi", "gantry-iscsi", Some("/i"))).len(), 1);
+        assert_eq!(of_package(&package("gantry-util", "serde", None)).len(), 1);
+    }
+
+    #[test]
+    fn a_clock_or_socket_library_in_an_io_free_room_is_found() {
+        assert_eq!(of_package(&package("gantry-store", "tokio", None)).len(), 1);
+        assert!(of_package(&package("gantry-server", "tokio", None)).is_empty());
+    }
+}

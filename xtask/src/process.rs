@@ -1,0 +1,60 @@
+//! Running other programs.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::workspace;
+
+/// Runs a program in the root of the work tree, showing what it prints.
+pub(crate) fn run<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<()> {
+    run_with(program, arguments, &[])
+}
+
+/// The same, with more environment variables.
+pub(crate) fn run_with<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: &[S],
+    variables: &[(&str, &OsStr)],
+) -> Result<()> {
+    let shown = shown(program, arguments);
+    eprintln!("$ {shown}");
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .current_dir(workspace::root())
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("starting {program}"))?;
+    if !status.success() {
+        bail!("'{shown}' failed ({status})");
+    }
+    Ok(())
+}
+
+/// Runs a program in the root of the work tree and returns what it printed.
+pub(crate) fn output<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String> {
+    let shown = shown(program, arguments);
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(workspace::root())
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("starting {program}"))?;
+    if !output.status.success() {
+        bail!("'{shown}' failed ({})", output.status);
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("'{shown}' did not print text"))
+}
+
+fn shown<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
+    let arguments = arguments.iter().map(|argument| argument.as_ref().to_string_lossy());
+    [program.into()].into_iter().chain(arguments).collect::<Vec<_>>().join(" ")
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> String {
+    std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned())
+}

@@ -1,0 +1,121 @@
+//! System packages: names what is missing, and installs it where it may.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process;
+
+/// How one tells that a package is there.
+enum Sign {
+    /// A program on the path.
+    Program(&'static str),
+    /// A file below one of the library folders.
+    Library(&'static str),
+    /// A header.
+    Header(&'static str),
+}
+
+struct Package {
+    name: &'static str,
+    sign: Sign,
+    purpose: &'static str,
+}
+
+const PACKAGES: [Package; 8] = [
+    Package {
+        name: "libiscsi-bin",
+        sign: Sign::Program("iscsi-test-cu"),
+        purpose: "conformance tests of an independent initiator",
+    },
+    Package {
+        name: "libiscsi-dev",
+        sign: Sign::Header("iscsi/iscsi.h"),
+        purpose: "the initiator that gantry-host is built on",
+    },
+    Package {
+        name: "qemu-utils",
+        sign: Sign::Program("qemu-img"),
+        purpose: "a second independent initiator",
+    },
+    Package {
+        name: "qemu-block-extra",
+        sign: Sign::Library("qemu/block-iscsi.so"),
+        purpose: "iSCSI for qemu-utils",
+    },
+    Package { name: "tgt", sign: Sign::Program("tgtd"), purpose: "the peer in benchmarks" },
+    Package {
+        name: "sg3-utils",
+        sign: Sign::Program("sg_decode_sense"),
+        purpose: "decoding sense data and pages by hand",
+    },
+    Package { name: "clang", sign: Sign::Program("clang"), purpose: "fuzz targets" },
+    Package {
+        name: "pkg-config",
+        sign: Sign::Program("pkg-config"),
+        purpose: "finding libiscsi when building",
+    },
+];
+
+/// Folders of programs, also those that an ordinary user's path lacks.
+const PROGRAM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+
+/// Makes every package present, or fails with the one command that does.
+pub(crate) fn run() -> Result<()> {
+    let missing: Vec<_> = PACKAGES.iter().filter(|package| !is_present(&package.sign)).collect();
+    if missing.is_empty() {
+        println!("setup: all {} system packages are there", PACKAGES.len());
+        return Ok(());
+    }
+    for package in &missing {
+        println!("setup: {} is missing ({})", package.name, package.purpose);
+    }
+    let names: Vec<_> = missing.iter().map(|package| package.name).collect();
+    if !may_install() {
+        bail!(
+            "run 'sudo apt-get install {}' (Debian, Ubuntu), then this command again",
+            names.join(" ")
+        );
+    }
+    install(&names)?;
+    match missing.iter().find(|package| !is_present(&package.sign)) {
+        None => Ok(()),
+        Some(package) => bail!("{} was installed, and its files are not found", package.name),
+    }
+}
+
+fn may_install() -> bool {
+    rustix::process::geteuid().is_root() && is_program("apt-get")
+}
+
+fn install(names: &[&str]) -> Result<()> {
+    let quiet = [("DEBIAN_FRONTEND", "noninteractive".as_ref())];
+    process::run_with("apt-get", &["update", "-qq"], &quiet)?;
+    let arguments = ["install", "-y", "-qq", "--no-install-recommends"];
+    process::run_with("apt-get", &[&arguments, names].concat(), &quiet)
+}
+
+fn is_present(sign: &Sign) -> bool {
+    match sign {
+        Sign::Program(name) => is_program(name),
+        Sign::Header(name) => ["/usr/include", "/usr/local/include"]
+            .iter()
+            .any(|folder| Path::new(folder).join(name).exists()),
+        Sign::Library(name) => library_folders().iter().any(|folder| folder.join(name).exists()),
+    }
+}
+
+fn is_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(PROGRAM_FOLDERS.iter().map(PathBuf::from));
+    folders.into_iter().any(|folder| folder.join(name).exists())
+}
+
+fn library_folders() -> Vec<PathBuf> {
+    let multiarch = Command::new("gcc").arg("-print-multiarch").output().ok();
+    let multiarch = multiarch.and_then(|output| String::from_utf8(output.stdout).ok());
+    let plain = ["/usr/lib", "/usr/lib64", "/usr/local/lib"].map(PathBuf::from);
+    let named = multiarch.map(|name| Path::new("/usr/lib").join(name.trim()));
+    plain.into_iter().chain(named).collect()
+}

@@ -1,0 +1,101 @@
+//! Everything that must be fine before a change goes in.
+
+use std::ffi::OsStr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+
+use crate::process;
+use crate::workspace;
+use crate::{check, setup, sim};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// How long the simulator searches, in seconds.
+    #[arg(long, default_value_t = 60)]
+    sim_seconds: u32,
+}
+
+/// What became of a step.
+struct Outcome {
+    step: &'static str,
+    result: Result<()>,
+    elapsed: Duration,
+}
+
+/// Runs every step, also after one that failed, and sums up.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let seconds = options.sim_seconds.to_string();
+    let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
+    let planted = || sim::run(&["planted".to_owned()]);
+    let outcomes = [
+        measure("setup", setup::run),
+        measure("check", check::run),
+        measure("unit tests", unit_tests),
+        measure("build", build),
+        measure("simulator", simulate),
+        measure("planted bugs are found", planted),
+        measure("black-box tests", black_box),
+    ];
+    summarize(&outcomes)
+}
+
+fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
+    eprintln!("== {step}");
+    let started = Instant::now();
+    let result = run();
+    if let Err(error) = &result {
+        eprintln!("== {step} failed: {error:#}");
+    }
+    Outcome { step, result, elapsed: started.elapsed() }
+}
+
+fn unit_tests() -> Result<()> {
+    let arguments = ["test", "--quiet", "--workspace", "--exclude", "gantry-tests"];
+    process::run(&process::cargo(), &arguments)
+}
+
+/// Builds the binaries that the demo and the black-box tests run, optimised.
+pub(crate) fn build() -> Result<()> {
+    let mut arguments = vec!["build", "--quiet", "--release"];
+    for package in ["gantry-server", "gantry-cli", "gantry-host"] {
+        arguments.extend(["--package", package]);
+    }
+    process::run(&process::cargo(), &arguments)
+}
+
+/// One test at a time: they measure, and each has a daemon of its own.
+fn black_box() -> Result<()> {
+    let folder = workspace::release_folder();
+    let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", folder.as_os_str())];
+    let arguments = [
+        "test",
+        "--release",
+        "--no-fail-fast",
+        "--package",
+        "gantry-tests",
+        "--",
+        "--test-threads=1",
+    ];
+    process::run_with(&process::cargo(), &arguments, &variables)
+}
+
+fn summarize(outcomes: &[Outcome]) -> Result<()> {
+    let mut table = Table::new();
+    table.load_style(NOTHING).set_header(["STEP", "RESULT", "SECONDS"]);
+    for outcome in outcomes {
+        let result = if outcome.result.is_ok() { "passed" } else { "FAILED" };
+        let seconds = format!("{:.1}", outcome.elapsed.as_secs_f64());
+        table.add_row([outcome.step, result, &seconds]);
+    }
+    println!("\n{table}");
+    let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
+    if failed > 0 {
+        bail!("{failed} of {} steps failed", outcomes.len());
+    }
+    println!("\nAll {} steps passed.", outcomes.len());
+    Ok(())
+}
