@@ -7,6 +7,7 @@ pub mod array;
 pub mod binaries;
 pub mod cunit;
 pub mod initiator;
+pub mod load;
 pub mod pdu;
 pub mod program;
 pub mod random;

@@ -166,6 +166,91 @@ fn is_closed(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
+/// A logged-in session with one connection that runs one command at a time.
+#[derive(Debug)]
+pub struct RawSession {
+    connection: RawConnection,
+    command_sequence_number: u32,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub struct Answer {
+    /// SAM-5 status code; 0 is GOOD.
+    pub status: u8,
+    /// What the target sent.
+    pub data: Vec<u8>,
+    /// Sense data; empty if there was none.
+    pub sense: Vec<u8>,
+}
+
+impl Answer {
+    /// The data, if the status is GOOD.
+    ///
+    /// # Errors
+    /// With any other status: status and sense data.
+    pub fn good(self) -> Result<Vec<u8>> {
+        ensure!(self.status == 0, "status {:#04x}, sense {:02x?}", self.status, self.sense);
+        Ok(self.data)
+    }
+}
+
+impl RawSession {
+    /// Connects and logs in.
+    ///
+    /// # Errors
+    /// When the target refuses.
+    pub fn log_in(portal: SocketAddr, initiator: &str, target: &str) -> Result<Self> {
+        let connection = RawConnection::log_in(portal, initiator, target)?;
+        Ok(Self { connection, command_sequence_number: 0 })
+    }
+
+    /// Runs a command that takes at most `length` bytes from the target.
+    ///
+    /// # Errors
+    /// When the target does not answer as RFC 7143 says.
+    pub fn read(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
+        let flags = if length > 0 { 0x40 } else { 0 };
+        self.run(Pdu::command(self.command_sequence_number, lun, cdb, flags, length))
+    }
+
+    /// Runs a command that gives the target data, all of it immediate.
+    ///
+    /// # Errors
+    /// When the target does not answer as RFC 7143 says.
+    pub fn write(&mut self, lun: u8, cdb: &[u8], data: &[u8]) -> Result<Answer> {
+        let length = u32::try_from(data.len())?;
+        let mut pdu = Pdu::command(self.command_sequence_number, lun, cdb, 0x20, length);
+        pdu.data = data.to_vec();
+        self.run(pdu)
+    }
+
+    fn run(&mut self, pdu: Pdu) -> Result<Answer> {
+        self.connection.send(&pdu.numbered(self.command_sequence_number).bytes())?;
+        self.command_sequence_number += 1;
+        let mut data = Vec::new();
+        loop {
+            let pdu = self.connection.receive()?.context("the target closed the connection")?;
+            let has_status = pdu.header[1] & 0x01 != 0;
+            match pdu.header[0] & 0x3f {
+                0x25 => {
+                    data.extend(&pdu.data);
+                    if has_status {
+                        return Ok(Answer { status: pdu.header[3], data, sense: Vec::new() });
+                    }
+                }
+                0x21 => {
+                    let sense = pdu.data.get(2..).unwrap_or_default().to_vec();
+                    return Ok(Answer { status: pdu.header[3], data, sense });
+                }
+                // A ping of the target's is not for us.
+                0x20 => {}
+                _ => bail!("unexpected PDU {:02x?}", pdu.header),
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

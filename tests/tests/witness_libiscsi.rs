@@ -1,0 +1,100 @@
+//! libiscsi's conformance tests as a witness: no failure, and every skip has a reason.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use harness::Array;
+use harness::cunit::{Case, run_family};
+
+const FAMILIES: [&str; 28] = [
+    "TestUnitReady",
+    "Inquiry",
+    "Mandatory",
+    "ReadCapacity10",
+    "ReadCapacity16",
+    "Read6",
+    "Read10",
+    "Read12",
+    "Read16",
+    "Write10",
+    "Write12",
+    "Write16",
+    "Verify10",
+    "Verify12",
+    "Verify16",
+    "WriteVerify10",
+    "WriteVerify12",
+    "WriteVerify16",
+    "CompareAndWrite",
+    "ExtendedCopy",
+    "ReceiveCopyResults",
+    "WriteSame10",
+    "WriteSame16",
+    "Unmap",
+    "GetLBAStatus",
+    "ReportSupportedOpcodes",
+    "iSCSIcmdsn",
+    "iSCSIdatasn",
+];
+
+const FAMILY_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// A part that the witness may skip.
+struct Skip {
+    /// SUITE.TEST.
+    case: &'static str,
+    /// What the witness says.
+    remark: &'static str,
+    /// Why it is right to skip it.
+    reason: &'static str,
+}
+
+const SKIPS: [Skip; 0] = [];
+
+/// An array with a LUN that has some data, so that reads do not all meet holes.
+fn array_with_lun() -> Result<(Array, String)> {
+    let array = Array::start()?;
+    array.create_pool("p", "4G")?;
+    let lun = array.create_lun("p/v", "1G")?;
+    let url = array.lun_url(lun)?;
+    harness::initiator::qemu_io(&["-f", "raw", &url], &["write -P 0xa6 0 8M"])?;
+    Ok((array, url))
+}
+
+fn objections(case: &Case) -> Vec<String> {
+    let failures = case.failures.iter().map(|failure| format!("{}: {failure}", case.name));
+    let is_expected = |remark: &str| {
+        SKIPS.iter().any(|skip| skip.case == case.name && remark.contains(skip.remark))
+    };
+    let skips = case.skips.iter().filter(|remark| !is_expected(remark));
+    let skips = skips.map(|remark| format!("{}: skipped without leave: {remark}", case.name));
+    failures.chain(skips).collect()
+}
+
+fn check_families(families: &[&str]) -> Result<()> {
+    let (array, url) = array_with_lun()?;
+    let mut objected = Vec::new();
+    for family in families {
+        let cases = run_family(family, &[&url], FAMILY_TIMEOUT)?;
+        objected.extend(cases.iter().flat_map(objections));
+    }
+    assert!(objected.is_empty(), "{}\n{}", objected.join("\n"), array.log());
+    Ok(())
+}
+
+#[test]
+fn every_family_passes() -> Result<()> {
+    check_families(&FAMILIES)
+}
+
+#[test]
+fn residuals_are_exact() -> Result<()> {
+    check_families(&["iSCSIResiduals"])
+}
+
+#[test]
+fn every_skip_has_a_reason() {
+    for skip in &SKIPS {
+        assert!(!skip.reason.is_empty() && !skip.remark.is_empty(), "{}", skip.case);
+    }
+}
