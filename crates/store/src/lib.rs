@@ -1,1 +1,46 @@
-//! The pool engine, without disks.
+//! The pool engine, without disks: a thin, copy-on-write map of volumes onto one device.
+//!
+//! A plain state machine: requests and completions in, answers and I/O wishes out; time is told.
+//! Blocks of 4 KiB are never overwritten in place. The map's pages are shared by reference, so a
+//! clone (XCOPY), zeros (WRITE SAME) and UNMAP are changes of the map alone. Every change is a
+//! record in a journal, committed in groups with one flush; a checkpoint writes the changed pages
+//! of the map beside the old ones and then switches over.
+#![forbid(unsafe_code)]
+
+mod apply;
+mod bugs;
+mod checkpoint;
+mod checksum;
+mod commit;
+mod entry;
+mod error;
+mod io;
+mod journal;
+mod layout;
+pub mod limits;
+mod locks;
+mod map;
+mod operation;
+mod options;
+mod recovery;
+mod record;
+mod space;
+mod status;
+mod store;
+mod superblock;
+mod table;
+mod verify;
+mod volume;
+
+#[cfg(feature = "planted-bugs")]
+pub use bugs::PlantedBug;
+pub use error::{ChangeError, Failure, OpenError};
+pub use io::{Io, IoId};
+pub use options::{Options, PoolSpec};
+pub use status::{Health, Space, Statistics};
+pub use store::{Change, Done, Outcome, Store, Tag};
+pub use verify::{Report, verify};
+pub use volume::{Volume, VolumeSpec};
+
+#[cfg(test)]
+mod tests;

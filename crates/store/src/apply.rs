@@ -1,0 +1,234 @@
+//! Applying records to the map: after a commit, and when a journal is replayed.
+
+use block::{BLOCK, VolumeId};
+
+use crate::bugs::planted;
+use crate::entry::{Entry, FANOUT, Kind, levels_for};
+use crate::map::Missing;
+use crate::record::Record;
+use crate::store::{PageWaiter, Store};
+use crate::volume::Volume;
+
+impl Store {
+    /// Applies durable commits, as far as the pages they need are in memory.
+    pub(crate) fn apply_durable(&mut self) {
+        while !self.applier_waits {
+            let Some(commit) = self.durable.front() else { return };
+            let Some(record) = commit.records.get(self.records_applied) else {
+                self.commit_applied();
+                continue;
+            };
+            let record = record.clone();
+            match self.missing_for_record(&record) {
+                Some(missing) => {
+                    self.applier_waits = true;
+                    self.load_page(missing, PageWaiter::Applier);
+                }
+                None => {
+                    self.apply(&record);
+                    self.records_applied += 1;
+                }
+            }
+        }
+    }
+
+    fn commit_applied(&mut self) {
+        let commit = self.durable.pop_front().expect("the caller looked at it");
+        self.records_applied = 0;
+        self.applied = commit.after;
+        for operation in commit.members {
+            self.committed(operation);
+        }
+    }
+
+    /// A page that must be in memory before the record can be applied.
+    pub(crate) fn missing_for_record(&mut self, record: &Record) -> Option<Missing> {
+        match record {
+            Record::Write { volume, first, crcs, .. } => {
+                let root = self.volumes[volume].root;
+                self.map.missing(root, *first, crcs.len() as u64, false)
+            }
+            Record::Fill { volume, first, count, .. } => {
+                self.map.missing(self.volumes[volume].root, *first, *count, false)
+            }
+            Record::Zero { volume, first, count } => {
+                self.map.missing_to_zero(self.volumes[volume].root, *first, first + count)
+            }
+            Record::Clone { source, source_first, volume, first, count } => {
+                self.missing_for_clone(*source, *source_first, *volume, *first, *count)
+            }
+            Record::ResizeVolume { volume, size_bytes } => {
+                let volume = &self.volumes[volume];
+                let (new, old) = (size_bytes / BLOCK, volume.blocks());
+                let shrinks = new < old;
+                shrinks.then(|| self.map.missing_to_zero(volume.root, new, old)).flatten()
+            }
+            Record::CreateVolume { .. }
+            | Record::DeleteVolume { .. }
+            | Record::ExtendDevice { .. } => None,
+        }
+    }
+
+    /// Makes the change that a record describes. All pages it needs are in memory.
+    pub(crate) fn apply(&mut self, record: &Record) {
+        match record {
+            Record::Write { volume, first, start, crcs } => {
+                for block in *start..*start + crcs.len() as u64 {
+                    self.space.first_reference(block);
+                }
+                self.handed_out = self.handed_out.saturating_sub(crcs.len() as u64);
+                let data = |at: u64| Entry::data(start + at - first, crcs[(at - first) as usize]);
+                self.change_blocks(*volume, *first, crcs.len() as u64, data);
+            }
+            Record::Fill { volume, first, count, block, crc } => {
+                self.handed_out = self.handed_out.saturating_sub(1);
+                self.space.first_reference(*block);
+                // One reference is the allocation's own, until every entry has its own.
+                for _ in 1..*count {
+                    self.space.add_references(*block, 1);
+                }
+                self.change_blocks(*volume, *first, *count, |_| Entry::data(*block, *crc));
+            }
+            Record::Zero { volume, first, count } => self.zero(*volume, *first, first + count),
+            Record::Clone { source, source_first, volume, first, count } => {
+                self.clone_blocks(*source, *source_first, *volume, *first, *count);
+            }
+            Record::CreateVolume { volume, source } => self.create(volume, *source),
+            Record::DeleteVolume { volume } => {
+                if let Some(volume) = self.volumes.remove(volume) {
+                    let level = volume.root.levels - 1;
+                    self.map.drop_page(&mut self.space, volume.root.entry, level);
+                }
+            }
+            Record::ResizeVolume { volume, size_bytes } => self.resize(*volume, *size_bytes),
+            Record::ExtendDevice { device_blocks } => {
+                if *device_blocks > self.space.layout.device_blocks {
+                    self.space.extend(*device_blocks);
+                }
+            }
+        }
+    }
+
+    fn volume_mut(&mut self, id: VolumeId) -> &mut Volume {
+        self.volumes.get_mut(&id).expect("records name volumes that exist")
+    }
+
+    /// Gives blocks new entries, leaf by leaf.
+    fn change_blocks(
+        &mut self,
+        id: VolumeId,
+        first: u64,
+        count: u64,
+        entry: impl Fn(u64) -> Entry,
+    ) {
+        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
+        let mut at = first;
+        while at < first + count {
+            let take = (FANOUT - at % FANOUT).min(first + count - at);
+            let (map, space) = (&mut self.map, &mut self.space);
+            let delta = map.change_leaf(space, &mut volume.root, at, take, &entry);
+            volume.add_mapped(delta);
+            at += take;
+        }
+        self.volumes.insert(id, volume);
+    }
+
+    fn zero(&mut self, id: VolumeId, first: u64, end: u64) {
+        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
+        let delta = self.map.zero(&mut self.space, &mut volume.root, first, end);
+        volume.add_mapped(delta);
+        self.volumes.insert(id, volume);
+    }
+
+    fn create(&mut self, volume: &Volume, source: Option<VolumeId>) {
+        let mut volume = volume.clone();
+        if let Some(source) = source.and_then(|source| self.volumes.get_mut(&source)) {
+            volume.root = source.root;
+            volume.mapped_bytes = source.mapped_bytes;
+            source.shared_blocks = source.mapped_bytes / BLOCK;
+            self.map.share(&mut self.space, source.root.entry);
+        }
+        self.volumes.insert(volume.id, volume);
+    }
+
+    fn resize(&mut self, id: VolumeId, size_bytes: u64) {
+        let (new, old) = (size_bytes / BLOCK, self.volumes[&id].blocks());
+        if new < old {
+            self.zero(id, new, old);
+        }
+        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
+        volume.size_bytes = size_bytes;
+        self.map.raise(&mut volume.root, levels_for(new));
+        self.volumes.insert(id, volume);
+    }
+
+    /// Makes blocks refer to what others refer to, as if the source were read completely first.
+    fn clone_blocks(
+        &mut self,
+        source: VolumeId,
+        source_first: u64,
+        id: VolumeId,
+        first: u64,
+        count: u64,
+    ) {
+        let shared = self.gather(source, source_first, first, count);
+        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
+        for (at, part) in shared {
+            let (map, space) = (&mut self.map, &mut self.space);
+            let delta = match part {
+                Shared::Leaf(leaf) => map.replace_leaf(space, &mut volume.root, at, leaf),
+                Shared::Blocks(entries) => {
+                    let entry = |block: u64| entries[(block - at) as usize];
+                    map.change_leaf(space, &mut volume.root, at, entries.len() as u64, entry)
+                }
+            };
+            volume.add_mapped(delta);
+        }
+        volume.shared_blocks = (volume.shared_blocks + count).min(volume.blocks());
+        self.volumes.insert(id, volume);
+        let source = self.volume_mut(source);
+        source.shared_blocks = (source.shared_blocks + count).min(source.blocks());
+    }
+
+    /// What the source holds, each with the reference it is about to get, by destination block.
+    fn gather(
+        &mut self,
+        source: VolumeId,
+        source_first: u64,
+        first: u64,
+        count: u64,
+    ) -> Vec<(u64, Shared)> {
+        let root = self.volumes[&source].root;
+        let (map, space) = (&mut self.map, &mut self.space);
+        let mut parts = Vec::new();
+        let mut done = 0;
+        while done < count {
+            let (from, to) = (source_first + done, first + done);
+            let room = (FANOUT - from % FANOUT).min(FANOUT - to % FANOUT);
+            let take = room.min(count - done);
+            let part = if take == FANOUT {
+                let leaf = map.leaf_entry(root, from).expect("the source is in memory");
+                map.share(space, leaf);
+                Shared::Leaf(leaf)
+            } else {
+                let mut entries = Vec::with_capacity(take as usize);
+                map.walk(root, from, take, |_, found| entries.extend_from_slice(found))
+                    .expect("the source is in memory");
+                let data = entries.iter().filter(|entry| entry.kind() == Kind::Data);
+                if !planted!(self.bugs, ForgetCloneReferences) {
+                    data.for_each(|entry| space.add_references(entry.number(), 1));
+                }
+                Shared::Blocks(entries)
+            };
+            parts.push((to, part));
+            done += take;
+        }
+        parts
+    }
+}
+
+/// What a clone takes over: a leaf as a whole, or single blocks.
+enum Shared {
+    Leaf(Entry),
+    Blocks(Vec<Entry>),
+}

@@ -1,0 +1,50 @@
+//! Deliberate mistakes, for testing the tests: the simulator must notice each of them.
+
+/// A mistake in the commit protocol.
+#[cfg(feature = "planted-bugs")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlantedBug {
+    /// A freed block is handed out again at once.
+    FreedReusableAtOnce,
+    /// A commit is not verified by the checksums of its data when it is recovered.
+    NoTailVerification,
+    /// Space maps are written to the slot that the durable checkpoint uses.
+    SpaceMapInPlace,
+    /// Recovery goes on in the same epoch.
+    NoEpochBump,
+    /// A commit is answered when it is written, before the flush.
+    AcknowledgeBeforeFlush,
+    /// Checkpoints use one superblock slot.
+    SingleSuperblock,
+    /// A checkpoint switches over without a flush of its pages.
+    SwitchBeforeFlush,
+    /// A clone of single blocks does not count its references.
+    ForgetCloneReferences,
+    /// The checksum of data that is read is not looked at.
+    TrustData,
+    /// The journal's head moves to where new units go, not to the first unit not applied.
+    CutForgetsUnapplied,
+}
+
+/// Which mistake is active; none in the product.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bugs {
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) planted: Option<PlantedBug>,
+}
+
+/// Whether a mistake is active.
+macro_rules! planted {
+    ($bugs:expr, $bug:ident) => {{
+        #[cfg(feature = "planted-bugs")]
+        {
+            $bugs.planted == Some($crate::bugs::PlantedBug::$bug)
+        }
+        #[cfg(not(feature = "planted-bugs"))]
+        {
+            let _ = &$bugs;
+            false
+        }
+    }};
+}
+pub(crate) use planted;

@@ -1,0 +1,161 @@
+//! Group commit: data and records of several operations become durable with one flush.
+
+use block::{BLOCK, DeviceError, Rope};
+use bytes::Bytes;
+
+use crate::bugs::planted;
+use crate::checksum::crc32c;
+use crate::io::Waiter;
+use crate::journal::{JOURNAL_UNIT_ROOM, Position};
+use crate::layout::JOURNAL_START;
+use crate::limits::{COMMIT_BYTES_MAX, GROUP_DATA_BYTES_MAX};
+use crate::record::Record;
+use crate::status::Health;
+use crate::store::Store;
+
+/// Commits under way at once: one is flushed while the next is written.
+const IN_FLIGHT_MAX: usize = 2;
+
+/// Blocks that are written with one I/O at most.
+const COALESCED_BLOCKS_MAX: u64 = 256;
+
+/// Pieces that are written with one I/O at most.
+const COALESCED_PIECES_MAX: usize = 128;
+
+/// What the next commit will hold.
+#[derive(Default)]
+pub(crate) struct Group {
+    pub(crate) records: Vec<Record>,
+    record_bytes: usize,
+    writes: Vec<(u64, Bytes)>,
+    data_bytes: u64,
+    members: Vec<usize>,
+}
+
+/// A commit on its way to the device, or to the map.
+pub(crate) struct Commit {
+    pub(crate) sequence: u64,
+    pub(crate) records: Vec<Record>,
+    pub(crate) members: Vec<usize>,
+    /// Where the journal goes on after it.
+    pub(crate) after: Position,
+    writes_pending: usize,
+    flushed: bool,
+}
+
+impl Group {
+    pub(crate) fn is_full(&self) -> bool {
+        self.record_bytes >= COMMIT_BYTES_MAX || self.data_bytes >= GROUP_DATA_BYTES_MAX
+    }
+
+    /// Adds a write of data.
+    pub(crate) fn write(&mut self, record: Record, start: u64, data: Bytes) {
+        self.data_bytes += data.len() as u64;
+        self.writes.push((start, data));
+        self.record(record);
+    }
+
+    /// Adds a change of the map.
+    pub(crate) fn record(&mut self, record: Record) {
+        self.record_bytes += record.length();
+        self.records.push(record);
+    }
+
+    /// Adds the operation that all its records belong to.
+    pub(crate) fn member(&mut self, operation: usize) {
+        self.members.push(operation);
+    }
+}
+
+/// The checksums of the blocks of `data`.
+pub(crate) fn checksums(data: &[u8]) -> Vec<u32> {
+    data.chunks(BLOCK as usize).map(crc32c).collect()
+}
+
+impl Store {
+    /// Sends the group on its way, unless enough commits are.
+    pub(crate) fn close_group(&mut self) {
+        let flushing = self.in_flight.iter().all(|commit| commit.writes_pending == 0);
+        if self.group.members.is_empty()
+            || self.in_flight.len() >= IN_FLIGHT_MAX
+            || !flushing
+            || self.health != Health::Ready
+        {
+            return;
+        }
+        let group = std::mem::take(&mut self.group);
+        let sequence = self.journal.next.sequence;
+        let (at, unit) = self.journal.append(&group.records);
+        self.statistics.commits += 1;
+        self.statistics.journal_bytes += unit.len() as u64;
+        self.statistics.data_bytes_written += group.data_bytes;
+        let writes = coalesce(group.writes);
+        self.in_flight.push_back(Commit {
+            sequence,
+            records: group.records,
+            members: group.members,
+            after: self.journal.next,
+            writes_pending: writes.len() + 1,
+            flushed: false,
+        });
+        for (start, data) in writes {
+            self.submit_write(Waiter::Commit { sequence }, start, data);
+        }
+        self.submit_write(Waiter::Commit { sequence }, JOURNAL_START + at, unit.freeze().into());
+    }
+
+    /// Whether another operation's records fit in the journal before the next checkpoint.
+    pub(crate) fn journal_has_room(&self) -> bool {
+        self.journal.has_room(JOURNAL_UNIT_ROOM)
+    }
+
+    pub(crate) fn commit_written(&mut self, sequence: u64, result: Result<(), DeviceError>) {
+        if let Err(error) = result {
+            return self.fail_device("a write failed", &error);
+        }
+        let Some(commit) = self.in_flight.iter_mut().find(|commit| commit.sequence == sequence)
+        else {
+            return;
+        };
+        commit.writes_pending -= 1;
+        if commit.writes_pending == 0 {
+            if planted!(self.bugs, AcknowledgeBeforeFlush) {
+                return self.commit_flushed(sequence, Ok(()));
+            }
+            self.submit_flush(Waiter::CommitFlush { sequence });
+        }
+    }
+
+    pub(crate) fn commit_flushed(&mut self, sequence: u64, result: Result<(), DeviceError>) {
+        if let Err(error) = result {
+            return self.fail_device("a flush failed", &error);
+        }
+        if let Some(commit) = self.in_flight.iter_mut().find(|commit| commit.sequence == sequence) {
+            commit.flushed = true;
+        }
+        while let Some(commit) = self.in_flight.pop_front_if(|commit| commit.flushed) {
+            self.journal.durable = commit.sequence;
+            self.durable.push_back(commit);
+        }
+    }
+}
+
+/// Joins writes to adjacent blocks.
+fn coalesce(writes: Vec<(u64, Bytes)>) -> Vec<(u64, Rope)> {
+    let mut joined: Vec<(u64, Rope)> = Vec::new();
+    for (start, data) in writes {
+        let blocks = data.len() as u64 / BLOCK;
+        if let Some((first, rope)) = joined.last_mut() {
+            let so_far = rope.len() as u64 / BLOCK;
+            if *first + so_far == start
+                && so_far + blocks <= COALESCED_BLOCKS_MAX
+                && rope.pieces().len() < COALESCED_PIECES_MAX
+            {
+                rope.push(data);
+                continue;
+            }
+        }
+        joined.push((start, data.into()));
+    }
+    joined
+}

@@ -1,0 +1,89 @@
+//! Why something was not done.
+
+use block::{BlockError, DeviceError};
+use thiserror::Error;
+
+/// Why work ended without success.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Failure {
+    /// A request failed.
+    #[error(transparent)]
+    Block(#[from] BlockError),
+    /// A change of volumes or devices was refused.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The pool could not be opened or made.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// Why a pool could not be opened. Nothing was written.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum OpenError {
+    /// There is something else, or nothing, on the device.
+    #[error("the device holds no Gantry pool: is it the right one? It was not changed")]
+    Foreign,
+    /// It belongs to another pool.
+    #[error("the device belongs to another pool: is it the right one? It was not changed")]
+    OtherPool,
+    /// A newer program made it.
+    #[error("the pool has format version {version}, features {features:#x}, which this program does not know: use a newer one")]
+    Unknown {
+        /// Its format version.
+        version: u32,
+        /// Its incompatible features.
+        features: u64,
+    },
+    /// The device is too small.
+    #[error("the device has {actual} bytes, but the pool needs {expected}: it was cut short, restore it. It was not changed")]
+    Short {
+        /// Bytes there are.
+        actual: u64,
+        /// Bytes there should be.
+        expected: u64,
+    },
+    /// What must be intact is not.
+    #[error("the pool is damaged: {0}. It was not changed; restore it from a copy")]
+    Damaged(&'static str),
+    /// The device failed.
+    #[error("the pool could not be read: {0}")]
+    Device(#[from] DeviceError),
+    /// No pool can have that size.
+    #[error("a pool has at least 64 MiB and at most 512 TiB: choose another size")]
+    Size,
+}
+
+/// Why a change was refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ChangeError {
+    /// The pool has a volume of that name or identifier.
+    #[error("the pool already has a volume '{0}': choose another name")]
+    NameTaken(String),
+    /// The pool has no such volume.
+    #[error("the pool has no such volume")]
+    NoSuchVolume,
+    /// The size is 0, not a multiple of 4,096, or too large.
+    #[error("a volume has a multiple of 4096 bytes, at least 4096 and at most 64 TiB: choose another size")]
+    VolumeSize,
+    /// A name is empty or too long.
+    #[error("a volume's name has 1 to 63 bytes: choose another name")]
+    VolumeName,
+    /// As many volumes as a pool can hold.
+    #[error("the pool already has 4096 volumes, which is the most it can hold")]
+    TooManyVolumes,
+    /// A reserved volume needs more than there is.
+    #[error("the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved")]
+    NoSpace,
+    /// Devices only grow.
+    #[error("a device only grows: choose a larger size")]
+    DeviceSize,
+    /// There is no such device.
+    #[error("the pool has no such device")]
+    NoSuchDevice,
+    /// The pool takes no more changes.
+    #[error("the pool is read-only after a device failure")]
+    ReadOnly,
+    /// The pool is closed or closing.
+    #[error("the pool is closed")]
+    Closed,
+}

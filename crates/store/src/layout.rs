@@ -1,0 +1,157 @@
+//! Where things lie on a device. All positions are counted in blocks of 4 KiB.
+//!
+//! ```text
+//! 1, 2        label, twice
+//! 16, 17      superblock slots A, B
+//! 256         journal ring
+//! G           allocation groups of 32,768 blocks, G the first multiple of 256 after the journal
+//! ```
+//! The head of each allocation group holds its space maps, each page in two slots:
+//! ```text
+//! 0, 1        bitmap
+//! 2 … 33      reference counts, 16 pages
+//! 34, 35      descriptors of 32 groups (used in every 32nd group)
+//! 36, 37      first-level space page over 512 descriptor pages (used in every 16,384th group)
+//! ```
+//! So allocating space for space maps never allocates space.
+
+use block::BLOCK;
+
+use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN};
+
+/// Blocks in an allocation group: 128 MiB.
+pub(crate) const GROUP_BLOCKS: u64 = 32_768;
+
+/// Blocks at the head of a group that hold space maps.
+pub(crate) const GROUP_HEAD: u64 = 38;
+
+/// Reference count pages of a group.
+pub(crate) const COUNT_PAGES: usize = 16;
+
+/// Blocks that one reference count page covers.
+pub(crate) const COUNTS_PER_PAGE: usize = 2048;
+
+/// Groups that one descriptor page covers.
+pub(crate) const GROUPS_PER_DESCRIPTOR_PAGE: usize = 32;
+
+/// Descriptor pages that one first-level page covers.
+pub(crate) const DESCRIPTOR_PAGES_PER_FIRST_LEVEL: usize = 512;
+
+/// First-level pages that a superblock refers to.
+pub(crate) const FIRST_LEVEL_MAX: usize = 128;
+
+pub(crate) const LABELS: [u64; 2] = [1, 2];
+pub(crate) const SUPERBLOCKS: [u64; 2] = [16, 17];
+pub(crate) const JOURNAL_START: u64 = 256;
+
+const JOURNAL_BLOCKS_MIN: u64 = (8 << 20) / BLOCK;
+const JOURNAL_BLOCKS_MAX: u64 = (256 << 20) / BLOCK;
+
+/// The division of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// Blocks of the journal ring.
+    pub(crate) journal_blocks: u64,
+    /// Blocks of the device that are in use.
+    pub(crate) device_blocks: u64,
+}
+
+impl Layout {
+    /// The division of a new device; the journal takes 1/64 of it, between 8 and 256 MiB, unless
+    /// `journal_bytes` says otherwise.
+    pub(crate) fn new(size_bytes: u64, journal_bytes: u64) -> Self {
+        let device_blocks = size_bytes / BLOCK;
+        let journal_blocks = match journal_bytes {
+            0 => (device_blocks / 64).clamp(JOURNAL_BLOCKS_MIN, JOURNAL_BLOCKS_MAX),
+            bytes => (bytes / BLOCK).max(JOURNAL_BLOCKS_MIN / 2),
+        };
+        Self { journal_blocks: journal_blocks.next_multiple_of(256), device_blocks }
+    }
+
+    /// Whether the numbers, read from a disk, make sense.
+    pub(crate) fn is_sound(&self) -> bool {
+        let bytes = self.device_blocks.saturating_mul(BLOCK);
+        (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes)
+            && self.journal_blocks >= JOURNAL_BLOCKS_MIN / 2
+            && self.journal_blocks <= JOURNAL_BLOCKS_MAX
+            && self.groups() > 0
+    }
+
+    /// The first block of the first group.
+    pub(crate) fn groups_start(&self) -> u64 {
+        (JOURNAL_START + self.journal_blocks).next_multiple_of(256)
+    }
+
+    /// Number of groups; the last may be short, but holds more than its head.
+    pub(crate) fn groups(&self) -> usize {
+        let blocks = self.device_blocks.saturating_sub(self.groups_start());
+        let whole = blocks / GROUP_BLOCKS;
+        let rest = blocks % GROUP_BLOCKS;
+        (whole + u64::from(rest > GROUP_HEAD)) as usize
+    }
+
+    /// Blocks of a group, its head included.
+    pub(crate) fn group_blocks(&self, group: usize) -> u64 {
+        let start = self.group_start(group);
+        GROUP_BLOCKS.min(self.device_blocks - start)
+    }
+
+    pub(crate) fn group_start(&self, group: usize) -> u64 {
+        self.groups_start() + group as u64 * GROUP_BLOCKS
+    }
+
+    /// The group and the place in it of a block; `None` for what lies outside all groups' data.
+    pub(crate) fn locate(&self, block: u64) -> Option<(usize, usize)> {
+        let offset = block.checked_sub(self.groups_start())?;
+        let (group, place) = ((offset / GROUP_BLOCKS) as usize, offset % GROUP_BLOCKS);
+        let fits = block < self.device_blocks && group < self.groups() && place >= GROUP_HEAD;
+        fits.then_some((group, place as usize))
+    }
+
+    /// A page of a group's space maps: 0 the bitmap, 1 to 16 the reference counts.
+    pub(crate) fn space_page(&self, group: usize, page: usize, slot: u8) -> u64 {
+        self.group_start(group) + 2 * page as u64 + u64::from(slot)
+    }
+
+    pub(crate) fn descriptor_page(&self, index: usize, slot: u8) -> u64 {
+        self.group_start(index * GROUPS_PER_DESCRIPTOR_PAGE) + 34 + u64::from(slot)
+    }
+
+    pub(crate) fn first_level_page(&self, index: usize, slot: u8) -> u64 {
+        let groups = GROUPS_PER_DESCRIPTOR_PAGE * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
+        self.group_start(index * groups) + 36 + u64::from(slot)
+    }
+
+    pub(crate) fn descriptor_pages(&self) -> usize {
+        self.groups().div_ceil(GROUPS_PER_DESCRIPTOR_PAGE)
+    }
+
+    pub(crate) fn first_level_pages(&self) -> usize {
+        self.descriptor_pages().div_ceil(DESCRIPTOR_PAGES_PER_FIRST_LEVEL)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_belongs_to_one_group_or_to_none() {
+        let layout = Layout::new(300 << 20, 0);
+        let start = layout.groups_start();
+        assert_eq!(layout.groups(), 3);
+        assert_eq!(layout.locate(start - 1), None);
+        assert_eq!(layout.locate(start + GROUP_HEAD - 1), None);
+        assert_eq!(layout.locate(start + GROUP_HEAD), Some((0, GROUP_HEAD as usize)));
+        assert_eq!(layout.locate(start + GROUP_BLOCKS + 40), Some((1, 40)));
+        assert_eq!(layout.locate(layout.device_blocks), None);
+    }
+
+    #[test]
+    fn a_device_that_grows_keeps_its_places() {
+        let small = Layout::new(1 << 30, 0);
+        let large = Layout { device_blocks: (10 << 30) / BLOCK, ..small };
+        assert_eq!(small.space_page(3, 5, 1), large.space_page(3, 5, 1));
+        assert!(large.groups() > small.groups());
+    }
+}

@@ -1,0 +1,55 @@
+//! How much a pool takes on, and what happens beyond it.
+
+use std::time::Duration;
+
+/// Requests in progress or queued. One more is answered [`block::BlockError::Busy`].
+pub const REQUESTS_MAX: usize = 16_384;
+
+/// Bytes of one write, compare-and-write or copy request. A larger one is answered
+/// [`block::BlockError::OutOfRange`].
+pub const REQUEST_BYTES_MAX: u64 = 64 << 20;
+
+/// Ranges of one unmap request. More are answered [`block::BlockError::OutOfRange`].
+pub const UNMAP_RANGES_MAX: usize = 4096;
+
+/// Volumes in a pool. One more is refused.
+pub const VOLUMES_MAX: usize = 4096;
+
+/// The largest volume, in bytes: 64 TiB.
+pub const VOLUME_BYTES_MAX: u64 = 64 << 40;
+
+/// Bytes in a volume's name.
+pub const NAME_BYTES_MAX: usize = 63;
+
+/// The smallest device, in bytes.
+pub const DEVICE_BYTES_MIN: u64 = 64 << 20;
+
+/// The largest device, in bytes: what 256 first-level space pages cover.
+pub const DEVICE_BYTES_MAX: u64 = 512 << 40;
+
+/// Leaf pages and blocks are shared at most this often; beyond it the data is copied.
+pub const REFERENCES_MAX: u16 = 65_534;
+
+/// Bytes of records in one commit unit. A group closes when it has so many.
+pub(crate) const COMMIT_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of data in one commit group. A group closes when it has so many.
+pub(crate) const GROUP_DATA_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes that a physical copy moves at once.
+pub(crate) const COPY_SLICE_BYTES: u64 = 1 << 20;
+
+/// Writes of a checkpoint that are under way at once.
+pub(crate) const CHECKPOINT_WRITES_MAX: usize = 64;
+
+/// Subtrees that the reaper takes apart per turn.
+pub(crate) const REAP_BATCH: usize = 64;
+
+/// Subtrees that wait for the reaper before requests that drop more must wait too.
+pub(crate) const REAP_QUEUE_MAX: usize = 100_000;
+
+/// Reads of a request or of recovery that are under way at once.
+pub(crate) const VERIFY_READS_MAX: usize = 64;
+
+/// How often a change reaches a checkpoint at the latest.
+pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);

@@ -1,0 +1,496 @@
+//! The map in memory: pages read from disk, pages changed since the last checkpoint, and the
+//! walks through them.
+//!
+//! A page is *clean* when it is on disk (or on its way there, in a checkpoint) and known by its
+//! block number, or *dirty* when it exists only here and is known by an identifier. A page may be
+//! changed only when it is dirty and has one parent; otherwise it is copied first, and with a
+//! shared page every child gains a reference.
+
+use block::{BLOCK, Buffer};
+use hashbrown::HashMap;
+use slab::Slab;
+
+use crate::checksum::crc32c;
+use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
+use crate::space::{STUCK, Space};
+
+/// The root of a volume's map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    pub(crate) entry: Entry,
+    /// Levels of pages, at least one; the root page is of level `levels - 1`.
+    pub(crate) levels: u8,
+}
+
+/// A page that must be read before a walk can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Missing {
+    pub(crate) entry: Entry,
+    pub(crate) level: u8,
+}
+
+struct CleanPage {
+    page: Page,
+    /// Used since the clock hand passed.
+    recent: bool,
+}
+
+pub(crate) struct DirtyPage {
+    pub(crate) page: Page,
+    pub(crate) level: u8,
+    /// Parents, or volumes, that point here.
+    references: u16,
+}
+
+/// Pages in memory.
+pub(crate) struct Map {
+    clean: HashMap<u64, CleanPage>,
+    /// Clean pages in the order the clock hand visits them.
+    clock: std::collections::VecDeque<u64>,
+    pub(crate) dirty: Slab<DirtyPage>,
+    clean_max: usize,
+    /// Subtrees that lost their last parent and wait to be taken apart.
+    pub(crate) reap: Vec<Missing>,
+}
+
+impl Map {
+    /// A map that keeps up to `clean_max` clean pages.
+    pub(crate) fn new(clean_max: usize) -> Self {
+        Self {
+            clean: HashMap::new(),
+            clock: std::collections::VecDeque::new(),
+            dirty: Slab::new(),
+            clean_max: clean_max.max(64),
+            reap: Vec::new(),
+        }
+    }
+
+    /// Puts a page that was read, or is being written, into the cache.
+    pub(crate) fn insert_clean(&mut self, block: u64, page: Page) {
+        if self.clean.insert(block, CleanPage { page, recent: true }).is_none() {
+            self.clock.push_back(block);
+        }
+    }
+
+    /// Forgets clean pages that were not used for a while, down to the budget. Must not be called
+    /// while a checkpoint writes, as its pages are not on disk yet.
+    pub(crate) fn evict(&mut self) {
+        while self.clean.len() > self.clean_max {
+            let Some(block) = self.clock.pop_front() else { return };
+            match self.clean.get_mut(&block) {
+                Some(page) if page.recent => {
+                    page.recent = false;
+                    self.clock.push_back(block);
+                }
+                Some(_) => {
+                    self.clean.remove(&block);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// The page an entry points to.
+    fn page(&mut self, entry: Entry, level: u8) -> Result<&Page, Missing> {
+        match entry.kind() {
+            Kind::Dirty => Ok(&self.dirty[entry.number() as usize].page),
+            _ => match self.clean.get_mut(&entry.number()) {
+                Some(clean) => {
+                    clean.recent = true;
+                    Ok(&clean.page)
+                }
+                None => Err(Missing { entry, level }),
+            },
+        }
+    }
+
+    /// Calls `visit` with each leaf's entries that cover `first .. first + count`: the number of
+    /// the first block, the entry above the leaf, and the leaf's part (`None` where all is hole).
+    pub(crate) fn walk(
+        &mut self,
+        root: Root,
+        first: u64,
+        count: u64,
+        mut visit: impl FnMut(u64, &[Entry]),
+    ) -> Result<(), Missing> {
+        const HOLES: [Entry; FANOUT as usize] = [Entry::HOLE; FANOUT as usize];
+        let mut at = first;
+        while at < first + count {
+            let in_leaf = at % FANOUT;
+            let take = (FANOUT - in_leaf).min(first + count - at);
+            let part = in_leaf as usize..(in_leaf + take) as usize;
+            match self.leaf_entry(root, at)? {
+                leaf if leaf.is_hole() => visit(at, &HOLES[part]),
+                leaf => {
+                    let page = self.page(leaf, 0)?;
+                    visit(at, &page.0[part]);
+                }
+            }
+            at += take;
+        }
+        Ok(())
+    }
+
+    /// The entry that points to the leaf of a block.
+    pub(crate) fn leaf_entry(&mut self, root: Root, block: u64) -> Result<Entry, Missing> {
+        let mut entry = root.entry;
+        for level in (1..root.levels).rev() {
+            if entry.is_hole() {
+                return Ok(Entry::HOLE);
+            }
+            let index = (block / blocks_below(level - 1)) % FANOUT;
+            entry = self.page(entry, level)?.0[index as usize];
+        }
+        Ok(entry)
+    }
+
+    /// Finds a page that a change of the leaves of `first .. first + count` needs and that is not
+    /// in memory. Leaves that are changed as a whole need not be there, if `whole_leaves`.
+    pub(crate) fn missing(
+        &mut self,
+        root: Root,
+        first: u64,
+        count: u64,
+        whole_leaves: bool,
+    ) -> Option<Missing> {
+        let mut at = first;
+        while at < first + count {
+            let take = (FANOUT - at % FANOUT).min(first + count - at);
+            match self.leaf_entry(root, at) {
+                Err(missing) => return Some(missing),
+                Ok(leaf) if leaf.is_hole() || (whole_leaves && take == FANOUT) => {}
+                Ok(leaf) => {
+                    if let Err(missing) = self.page(leaf, 0) {
+                        return Some(missing);
+                    }
+                }
+            }
+            at += take;
+        }
+        None
+    }
+
+    /// Replaces the entries of one leaf's part by `change`, which sees each old entry and returns
+    /// the new one. Everything needed must be in memory. Old entries are dropped.
+    pub(crate) fn change_leaf(
+        &mut self,
+        space: &mut Space,
+        root: &mut Root,
+        first: u64,
+        count: u64,
+        mut change: impl FnMut(u64) -> Entry,
+    ) -> i64 {
+        let path = self.make_path_dirty(space, root, first, 0);
+        let leaf = path[0];
+        let start = (first % FANOUT) as usize;
+        let mut delta: i64 = 0;
+        for place in start..start + count as usize {
+            let new = change(first + (place - start) as u64);
+            let old = std::mem::replace(&mut self.dirty[leaf].page.0[place], new);
+            delta += i64::from(!new.is_hole()) - i64::from(!old.is_hole());
+            if old.kind() == Kind::Data {
+                space.drop_reference(old.number());
+            }
+        }
+        self.adjust_parents(root, &path, first, 0, delta);
+        delta
+    }
+
+    /// Makes a whole leaf be `entry`, whose reference the caller has counted.
+    pub(crate) fn replace_leaf(
+        &mut self,
+        space: &mut Space,
+        root: &mut Root,
+        first: u64,
+        entry: Entry,
+    ) -> i64 {
+        if root.levels == 1 {
+            let old = std::mem::replace(&mut root.entry, entry);
+            self.drop_page(space, old, 0);
+            return i64::from(entry.mapped) - i64::from(old.mapped);
+        }
+        if entry.is_hole() && self.leaf_entry(*root, first).is_ok_and(Entry::is_hole) {
+            return 0;
+        }
+        let path = self.make_path_dirty(space, root, first, 1);
+        let place = (first / blocks_below(0) % FANOUT) as usize;
+        let old = std::mem::replace(&mut self.dirty[path[0]].page.0[place], entry);
+        let delta = i64::from(entry.mapped) - i64::from(old.mapped);
+        self.drop_page(space, old, 0);
+        self.adjust_parents(root, &path, first, 1, delta);
+        delta
+    }
+
+    /// Adds a reference to a page or block.
+    pub(crate) fn share(&mut self, space: &mut Space, entry: Entry) {
+        match entry.kind() {
+            Kind::Hole => {}
+            Kind::Dirty => {
+                let page = &mut self.dirty[entry.number() as usize];
+                page.references = page.references.saturating_add(1);
+            }
+            Kind::Data | Kind::Page => space.add_references(entry.number(), 1),
+        }
+    }
+
+    /// Takes a reference from a page. With its last one, the page goes to the reaper.
+    pub(crate) fn drop_page(&mut self, space: &mut Space, entry: Entry, level: u8) {
+        match entry.kind() {
+            Kind::Hole => {}
+            Kind::Dirty => {
+                let page = &mut self.dirty[entry.number() as usize];
+                if page.references == STUCK {
+                } else if page.references > 1 {
+                    page.references -= 1;
+                } else {
+                    self.reap.push(Missing { entry, level });
+                }
+            }
+            Kind::Data => {
+                space.drop_reference(entry.number());
+            }
+            Kind::Page => {
+                if space.references(entry.number()) > 1 {
+                    space.drop_reference(entry.number());
+                } else {
+                    self.reap.push(Missing { entry, level });
+                }
+            }
+        }
+    }
+
+    /// Takes one subtree of the reaper apart: its page is freed, its children lose a reference.
+    pub(crate) fn reap_one(&mut self, space: &mut Space, dead: Missing) -> Result<(), Missing> {
+        let Missing { entry, level } = dead;
+        let page = self.page(entry, level)?.clone();
+        match entry.kind() {
+            Kind::Dirty => {
+                self.dirty.remove(entry.number() as usize);
+            }
+            _ => {
+                self.clean.remove(&entry.number());
+                space.drop_reference(entry.number());
+            }
+        }
+        for child in page.0.iter().filter(|child| !child.is_hole()) {
+            self.drop_page(space, *child, level.saturating_sub(1));
+        }
+        Ok(())
+    }
+
+    /// Makes the pages from the root down to `bottom` dirty and unshared; returns their
+    /// identifiers, the lowest first.
+    fn make_path_dirty(
+        &mut self,
+        space: &mut Space,
+        root: &mut Root,
+        block: u64,
+        bottom: u8,
+    ) -> smallvec::SmallVec<[usize; 6]> {
+        let mut path = smallvec::SmallVec::new();
+        let mut level = root.levels - 1;
+        root.entry = self.own(space, root.entry, level);
+        path.push(root.entry.number() as usize);
+        while level > bottom {
+            level -= 1;
+            let place = (block / blocks_below(level) % FANOUT) as usize;
+            let parent = path[path.len() - 1];
+            let child = self.own(space, self.dirty[parent].page.0[place], level);
+            self.dirty[parent].page.0[place] = child;
+            path.push(child.number() as usize);
+        }
+        path.reverse();
+        path
+    }
+
+    /// The entry of a dirty, unshared page with the content of what `entry` points to.
+    fn own(&mut self, space: &mut Space, entry: Entry, level: u8) -> Entry {
+        let page = match entry.kind() {
+            Kind::Hole => Page::empty(),
+            Kind::Dirty if self.dirty[entry.number() as usize].references == 1 => return entry,
+            Kind::Dirty => {
+                self.drop_page(space, entry, level);
+                self.copy_for_second_parent(space, entry)
+            }
+            _ if space.references(entry.number()) == 1 => {
+                space.drop_reference(entry.number());
+                self.clean.remove(&entry.number()).expect("the path is in memory").page
+            }
+            _ => {
+                space.drop_reference(entry.number());
+                self.copy_for_second_parent(space, entry)
+            }
+        };
+        let id = self.dirty.insert(DirtyPage { page, level, references: 1 });
+        Entry::dirty(id, entry.mapped)
+    }
+
+    /// A copy of a page, whose children get one more parent.
+    fn copy_for_second_parent(&mut self, space: &mut Space, entry: Entry) -> Page {
+        let page = self.page(entry, 0).expect("the path is in memory").clone();
+        for child in page.0.iter() {
+            self.share(space, *child);
+        }
+        page
+    }
+
+    /// Corrects the counts of mapped blocks in the pages above a changed one.
+    fn adjust_parents(
+        &mut self,
+        root: &mut Root,
+        path: &[usize],
+        first: u64,
+        bottom: u8,
+        delta: i64,
+    ) {
+        if delta == 0 {
+            return;
+        }
+        for (child_level, &parent) in (bottom..).zip(&path[1..]) {
+            let place = (first / blocks_below(child_level) % FANOUT) as usize;
+            let entry = &mut self.dirty[parent].page.0[place];
+            entry.mapped = (i64::from(entry.mapped) + delta) as u32;
+        }
+        root.entry.mapped = (i64::from(root.entry.mapped) + delta) as u32;
+    }
+
+    /// A page that making `first .. end` holes needs and that is not in memory: those of which
+    /// only a part becomes holes.
+    pub(crate) fn missing_to_zero(
+        &mut self,
+        root: Root,
+        first: u64,
+        end: u64,
+    ) -> Option<Missing> {
+        self.missing_below(root.entry, root.levels - 1, 0, first, end)
+    }
+
+    fn missing_below(
+        &mut self,
+        entry: Entry,
+        level: u8,
+        base: u64,
+        first: u64,
+        end: u64,
+    ) -> Option<Missing> {
+        if entry.is_hole() || (first <= base && base + blocks_below(level) <= end) {
+            return None;
+        }
+        let page = match self.page(entry, level) {
+            Err(missing) => return Some(missing),
+            Ok(_) if level == 0 => return None,
+            Ok(page) => page.clone(),
+        };
+        children(level, base, first, end)
+            .find_map(|(place, base)| self.missing_below(page.0[place], level - 1, base, first, end))
+    }
+
+    /// Makes the blocks `first .. end` holes; returns the change of the mapped count. Whole
+    /// subtrees go to the reaper unread.
+    pub(crate) fn zero(&mut self, space: &mut Space, root: &mut Root, first: u64, end: u64) -> i64 {
+        let before = root.entry.mapped;
+        root.entry = self.zero_below(space, root.entry, root.levels - 1, 0, first, end);
+        i64::from(root.entry.mapped.wrapping_sub(before) as i32)
+    }
+
+    fn zero_below(
+        &mut self,
+        space: &mut Space,
+        entry: Entry,
+        level: u8,
+        base: u64,
+        first: u64,
+        end: u64,
+    ) -> Entry {
+        if entry.is_hole() {
+            return entry;
+        }
+        if first <= base && base + blocks_below(level) <= end {
+            self.drop_page(space, entry, level);
+            return Entry::HOLE;
+        }
+        let mut owned = self.own(space, entry, level);
+        let id = owned.number() as usize;
+        for (place, child_base) in children(level, base, first, end) {
+            let old = self.dirty[id].page.0[place];
+            let new = match level {
+                0 => Entry::HOLE,
+                _ => self.zero_below(space, old, level - 1, child_base, first, end),
+            };
+            if level == 0 && !old.is_hole() {
+                space.drop_reference(old.number());
+            }
+            let gone = match level {
+                0 => u32::from(!old.is_hole()),
+                _ => old.mapped.wrapping_sub(new.mapped),
+            };
+            owned.mapped = owned.mapped.wrapping_sub(gone);
+            self.dirty[id].page.0[place] = new;
+        }
+        if self.dirty[id].page.0.iter().all(|entry| entry.is_hole()) {
+            self.dirty.remove(id);
+            return Entry::HOLE;
+        }
+        owned
+    }
+
+    /// Adds levels above the root until there are `levels`.
+    pub(crate) fn raise(&mut self, root: &mut Root, levels: u8) {
+        while root.levels < levels {
+            if !root.entry.is_hole() {
+                let mut page = Page::empty();
+                page.0[0] = root.entry;
+                let level = root.levels;
+                let id = self.dirty.insert(DirtyPage { page, level, references: 1 });
+                root.entry = Entry::dirty(id, root.entry.mapped);
+            }
+            root.levels += 1;
+        }
+    }
+
+    /// Gives every dirty page below `entry` a block on the device; appends what is to be written.
+    /// `settled` remembers pages with several parents.
+    pub(crate) fn settle(
+        &mut self,
+        space: &mut Space,
+        entry: Entry,
+        settled: &mut HashMap<u64, Entry>,
+        writes: &mut Vec<(u64, Buffer)>,
+    ) -> Entry {
+        if entry.kind() != Kind::Dirty {
+            return entry;
+        }
+        if let Some(known) = settled.get(&entry.number()) {
+            return Entry::page(known.number(), known.crc, entry.mapped);
+        }
+        let id = entry.number() as usize;
+        for place in 0..FANOUT as usize {
+            let child = self.dirty[id].page.0[place];
+            if child.kind() == Kind::Dirty {
+                self.dirty[id].page.0[place] = self.settle(space, child, settled, writes);
+            }
+        }
+        let DirtyPage { page, references, .. } = self.dirty.remove(id);
+        let block = space.allocate(1).expect("the reserve covers every dirty page").start;
+        space.first_reference(block);
+        if references > 1 {
+            space.add_references(block, references - 1);
+        }
+        let mut bytes = Buffer::for_overwrite(BLOCK as usize);
+        page.emit(&mut bytes);
+        let on_disk = Entry::page(block, crc32c(&bytes), entry.mapped);
+        writes.push((block, bytes));
+        self.insert_clean(block, page);
+        settled.insert(entry.number(), on_disk);
+        on_disk
+    }
+}
+
+/// The places in a page of `level` at `base` that overlap `first .. end`, each with the first
+/// block below it.
+fn children(level: u8, base: u64, first: u64, end: u64) -> impl Iterator<Item = (usize, u64)> {
+    let span = if level == 0 { 1 } else { blocks_below(level - 1) };
+    let low = first.saturating_sub(base) / span;
+    let high = (end - base).div_ceil(span).min(FANOUT);
+    (low..high).map(move |place| (place as usize, base + place * span))
+}

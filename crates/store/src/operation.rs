@@ -1,0 +1,514 @@
+//! A request on its way: claim, read what it needs, compose what it writes, commit.
+
+mod changes;
+mod compose;
+mod reading;
+
+use block::{BLOCK, BlockError, ByteRange, Pattern, Request, Response, VolumeId};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use crate::commit::checksums;
+use crate::error::Failure;
+use crate::limits::{REQUEST_BYTES_MAX, UNMAP_RANGES_MAX};
+use crate::locks::Claim;
+use crate::map::Missing;
+use crate::record::Record;
+use crate::space::Run;
+use crate::status::Health;
+use crate::store::{CHANGES, Change, Outcome, PageWaiter, Store, Tag};
+
+pub(crate) use reading::BlockRead;
+
+/// How often an operation waits for a checkpoint to free space before it gives up.
+const SPACE_WAITS_MAX: u8 = 3;
+
+/// What is to be done.
+pub(crate) enum Work {
+    Request(Request),
+    Change(Change),
+}
+
+/// How far an operation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Waits for its claims, or for pages of the map.
+    Begun,
+    /// Waits for data it has to read.
+    Reading,
+    /// Knows what to write; waits for space, pages, or room in the journal.
+    Composed,
+    /// Its records are in a commit.
+    Committing,
+    /// Waits for a checkpoint.
+    Waiting,
+}
+
+/// A part of what an operation changes, in whole blocks.
+pub(crate) enum Piece {
+    Data { first: u64, data: Bytes },
+    Zero { first: u64, count: u64 },
+    Fill { first: u64, count: u64, content: Bytes },
+    Clone { source: VolumeId, source_first: u64, first: u64, count: u64 },
+}
+
+/// A request or change under way.
+pub(crate) struct Operation {
+    pub(crate) tag: Tag,
+    pub(crate) volume: VolumeId,
+    work: Work,
+    stage: Stage,
+    claims: SmallVec<[Claim; 2]>,
+    reads: SmallVec<[BlockRead; 1]>,
+    reads_pending: usize,
+    pieces: Vec<Piece>,
+    /// Blocks handed out for the data of `pieces`.
+    runs: SmallVec<[Run; 1]>,
+    /// Bytes of a physical copy that are done.
+    progress: u64,
+    space_waits: u8,
+}
+
+impl Operation {
+    /// Whether this is that kind of change.
+    pub(crate) fn is_change(&self, kind: &Change) -> bool {
+        let same = |change| std::mem::discriminant(change) == std::mem::discriminant(kind);
+        matches!(&self.work, Work::Change(change) if same(change))
+    }
+
+    /// Whether the operation changes the pool.
+    pub(crate) fn changes(&self) -> bool {
+        !matches!(
+            self.work,
+            Work::Request(Request::Read { .. } | Request::MapStatus { .. })
+        )
+    }
+}
+
+/// Operations by a key that is never given twice, so that what waits for one that has ended does
+/// not meet another.
+#[derive(Default)]
+pub(crate) struct Operations {
+    slots: slab::Slab<(usize, Operation)>,
+    last_serial: usize,
+}
+
+const SLOT_BITS: u32 = 20;
+
+impl Operations {
+    fn insert(&mut self, operation: Operation) -> usize {
+        self.last_serial += 1;
+        let serial = self.last_serial << SLOT_BITS;
+        serial | self.slots.insert((serial, operation))
+    }
+
+    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Operation> {
+        let slot = self.slots.get_mut(key & ((1 << SLOT_BITS) - 1));
+        slot.filter(|slot| slot.0 == key >> SLOT_BITS << SLOT_BITS).map(|slot| &mut slot.1)
+    }
+
+    pub(crate) fn contains(&self, key: usize) -> bool {
+        let slot = self.slots.get(key & ((1 << SLOT_BITS) - 1));
+        slot.is_some_and(|slot| slot.0 == key >> SLOT_BITS << SLOT_BITS)
+    }
+
+    fn try_remove(&mut self, key: usize) -> Option<Operation> {
+        self.contains(key).then(|| self.slots.remove(key & ((1 << SLOT_BITS) - 1)).1)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Operation)> {
+        self.slots.iter().map(|(slot, (serial, operation))| (serial | slot, operation))
+    }
+}
+
+impl std::ops::Index<usize> for Operations {
+    type Output = Operation;
+
+    fn index(&self, key: usize) -> &Operation {
+        debug_assert!(self.contains(key));
+        &self.slots[key & ((1 << SLOT_BITS) - 1)].1
+    }
+}
+
+impl std::ops::IndexMut<usize> for Operations {
+    fn index_mut(&mut self, key: usize) -> &mut Operation {
+        debug_assert!(self.contains(key));
+        &mut self.slots[key & ((1 << SLOT_BITS) - 1)].1
+    }
+}
+
+/// The blocks that a range touches: first, and one past the last.
+fn block_bounds(range: ByteRange) -> (u64, u64) {
+    (range.offset / BLOCK, range.end().div_ceil(BLOCK))
+}
+
+impl Store {
+    pub(crate) fn begin(&mut self, tag: Tag, volume: VolumeId, work: Work) {
+        let claims = match self.claims(volume, &work) {
+            Ok(claims) => claims,
+            Err(error) => return self.answer(tag, Err(error.into())),
+        };
+        let key = self.operations.insert(Operation {
+            tag,
+            volume,
+            work,
+            stage: Stage::Begun,
+            claims,
+            reads: SmallVec::new(),
+            reads_pending: 0,
+            pieces: Vec::new(),
+            runs: SmallVec::new(),
+            progress: 0,
+            space_waits: 0,
+        });
+        let claims = &self.operations[key].claims;
+        if self.locks.claim(key, claims) {
+            self.run(key);
+        }
+    }
+
+    /// The ranges that the work reads and changes, checked against the volume's size.
+    fn claims(
+        &self,
+        volume: VolumeId,
+        work: &Work,
+    ) -> Result<SmallVec<[Claim; 2]>, BlockError> {
+        let request = match work {
+            Work::Change(change) => return Ok(changes::claims(change)),
+            Work::Request(request) => request,
+        };
+        let claim = |volume, range: ByteRange, exclusive| {
+            let (first, end) = block_bounds(range);
+            Claim { volume, first, end, exclusive }
+        };
+        let mut claims = SmallVec::new();
+        match request {
+            Request::Read { range } | Request::MapStatus { range, .. } => {
+                self.check_range(volume, *range, u64::MAX)?;
+                claims.push(claim(volume, *range, false));
+            }
+            Request::Write { range, data } => {
+                self.check_range(volume, *range, data.len() as u64)?;
+                claims.push(claim(volume, *range, true));
+            }
+            Request::CompareAndWrite { range, compare, write } => {
+                let length = compare.len().min(write.len()) as u64;
+                self.check_range(volume, *range, length)?;
+                claims.push(claim(volume, *range, true));
+            }
+            Request::WriteSame { range, .. } => {
+                self.check_range(volume, *range, u64::MAX)?;
+                claims.push(claim(volume, *range, true));
+            }
+            Request::Unmap { ranges } => {
+                if ranges.len() > UNMAP_RANGES_MAX {
+                    return Err(BlockError::OutOfRange);
+                }
+                for range in ranges.iter().filter(|range| !range.is_empty()) {
+                    self.check_range(volume, *range, u64::MAX)?;
+                    claims.push(claim(volume, *range, true));
+                }
+            }
+            Request::Copy { source, source_offset, destination, length } => {
+                let from = ByteRange::new(*source_offset, *length);
+                let to = ByteRange::new(*destination, *length);
+                self.check_range(*source, from, REQUEST_BYTES_MAX)?;
+                self.check_range(volume, to, REQUEST_BYTES_MAX)?;
+                claims.push(claim(*source, from, false));
+                claims.push(claim(volume, to, true));
+            }
+            Request::Flush => {}
+        }
+        Ok(claims)
+    }
+
+    /// A range inside the volume, in whole sectors, and no longer than its data.
+    fn check_range(
+        &self,
+        volume: VolumeId,
+        range: ByteRange,
+        length_max: u64,
+    ) -> Result<(), BlockError> {
+        let volume = self.volumes.get(&volume).ok_or(BlockError::NoSuchVolume)?;
+        let end = range.offset.checked_add(range.length).ok_or(BlockError::OutOfRange)?;
+        let fits = end <= volume.size_bytes
+            && range.is_aligned(block::SECTOR)
+            && range.length <= length_max;
+        if fits { Ok(()) } else { Err(BlockError::OutOfRange) }
+    }
+
+    /// Takes an operation as far as it goes.
+    pub(crate) fn run(&mut self, key: usize) {
+        if let Err(failure) = self.try_run(key) {
+            self.finish(key, Err(failure));
+        }
+    }
+
+    fn try_run(&mut self, key: usize) -> Result<(), Failure> {
+        if self.operations[key].stage == Stage::Begun {
+            if self.operations[key].changes() && self.health != Health::Ready {
+                return Err(BlockError::ReadOnly.into());
+            }
+            if let Work::Change(change) = &self.operations[key].work {
+                let change = change.clone();
+                return self.run_change(key, &change);
+            }
+            self.check_still_there(key)?;
+            if !self.start_reads(key)? {
+                return Ok(());
+            }
+        }
+        if self.operations[key].stage == Stage::Reading {
+            if self.operations[key].reads_pending > 0 {
+                return Ok(());
+            }
+            if let Some(response) = self.answer_of_reads(key) {
+                self.finish(key, Ok(Outcome::Response(response)));
+                return Ok(());
+            }
+            if self.operations[key].stage == Stage::Begun {
+                return Ok(());
+            }
+            self.compose(key)?;
+        }
+        if self.operations[key].stage == Stage::Composed {
+            self.join_group(key)?;
+        }
+        Ok(())
+    }
+
+    /// While an operation waited, its volume may have been deleted or made smaller.
+    fn check_still_there(&self, key: usize) -> Result<(), BlockError> {
+        let operation = &self.operations[key];
+        operation.claims.iter().try_for_each(|claim| {
+            let volume = self.volumes.get(&claim.volume).ok_or(BlockError::NoSuchVolume)?;
+            if claim.end > volume.blocks() { Err(BlockError::OutOfRange) } else { Ok(()) }
+        })
+    }
+
+    /// Puts what an operation changes into the group, or leaves it waiting for what that needs.
+    fn join_group(&mut self, key: usize) -> Result<(), Failure> {
+        if self.operations[key].pieces.is_empty() {
+            return self.joined(key);
+        }
+        if self.must_wait_for_checkpoint() {
+            self.stall(key);
+            return Ok(());
+        }
+        if let Some(missing) = self.missing_for(key) {
+            self.load_page(missing, PageWaiter::Operation(key));
+            return Ok(());
+        }
+        if !self.allocate_for(key)? {
+            return Ok(());
+        }
+        let pieces = std::mem::take(&mut self.operations[key].pieces);
+        let volume = self.operations[key].volume;
+        let mut runs = std::mem::take(&mut self.operations[key].runs).into_iter();
+        let mut run = Run { start: 0, blocks: 0 };
+        for piece in pieces {
+            self.record_piece(volume, piece, &mut run, &mut runs);
+        }
+        self.group.member(key);
+        self.operations[key].stage = Stage::Committing;
+        if self.group.is_full() {
+            self.close_group();
+        }
+        Ok(())
+    }
+
+    /// Whether nothing may join a group until a checkpoint has made room.
+    pub(crate) fn must_wait_for_checkpoint(&self) -> bool {
+        let pages = self.map.dirty.len();
+        !self.journal_has_room()
+            || pages >= self.dirty_max()
+            || self.map.reap.len() >= crate::limits::REAP_QUEUE_MAX
+            || self.space.free() < pages as u64 + 64
+    }
+
+    /// Nothing is to be written: done, unless a physical copy goes on.
+    fn joined(&mut self, key: usize) -> Result<(), Failure> {
+        if self.begin_next_slice(key) {
+            self.ready.push_back(key);
+        } else {
+            self.finish(key, Ok(Outcome::Response(Response::Done)));
+        }
+        Ok(())
+    }
+
+    fn record_piece(
+        &mut self,
+        volume: VolumeId,
+        piece: Piece,
+        run: &mut Run,
+        runs: &mut impl Iterator<Item = Run>,
+    ) {
+        match piece {
+            Piece::Zero { first, count } => {
+                self.statistics.zeroed_bytes += count * BLOCK;
+                self.group.record(Record::Zero { volume, first, count });
+            }
+            Piece::Clone { source, source_first, first, count } => {
+                self.statistics.cloned_bytes += count * BLOCK;
+                self.group.record(Record::Clone { source, source_first, volume, first, count });
+            }
+            Piece::Fill { first, count, content } => {
+                let block = take_blocks(run, runs, 1).start;
+                let crc = checksums(&content)[0];
+                let record = Record::Fill { volume, first, count, block, crc };
+                self.group.write(record, block, content);
+            }
+            Piece::Data { mut first, mut data } => {
+                while !data.is_empty() {
+                    let part = take_blocks(run, runs, data.len() as u64 / BLOCK);
+                    let bytes = data.split_to((part.blocks * BLOCK) as usize);
+                    let crcs = checksums(&bytes);
+                    let record = Record::Write { volume, first, start: part.start, crcs };
+                    self.group.write(record, part.start, bytes);
+                    first += part.blocks;
+                }
+            }
+        }
+    }
+
+    /// Hands out blocks for an operation's data; `false` if it has to wait for a checkpoint.
+    fn allocate_for(&mut self, key: usize) -> Result<bool, Failure> {
+        let operation = &self.operations[key];
+        let handed_out: u64 = operation.runs.iter().map(|run| run.blocks).sum();
+        let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
+        let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
+        let needed = data - handed_out;
+        let allowed = self.allowed_blocks(operation.volume);
+        if (needed > 0 && needed > allowed) || (clones && allowed < 64) {
+            return self.wait_for_space(key);
+        }
+        let mut left = needed;
+        while left > 0 {
+            let run = self.space.allocate(left).expect("free blocks were counted");
+            left -= run.blocks;
+            self.handed_out += run.blocks;
+            self.operations[key].runs.push(run);
+        }
+        Ok(true)
+    }
+
+    /// Blocks that a volume's data may newly occupy.
+    fn allowed_blocks(&self, volume: VolumeId) -> u64 {
+        let kept = self.reserve_blocks() + self.map.dirty.len() as u64;
+        let free = self.space.free().saturating_sub(kept);
+        match self.volumes.get(&volume).is_some_and(|volume| volume.reserved) {
+            true => free,
+            false => free.saturating_sub(self.owed_blocks()),
+        }
+    }
+
+    fn wait_for_space(&mut self, key: usize) -> Result<bool, Failure> {
+        let coming = self.space.quarantined() > 0
+            || !self.map.reap.is_empty()
+            || !self.journal.is_empty()
+            || self.checkpoint.is_some();
+        let operation = &mut self.operations[key];
+        operation.space_waits += 1;
+        if !coming || operation.space_waits > SPACE_WAITS_MAX {
+            return Err(BlockError::OutOfSpace.into());
+        }
+        self.stall(key);
+        Ok(false)
+    }
+
+    /// Puts an operation aside until the next checkpoint is durable.
+    pub(crate) fn stall(&mut self, key: usize) {
+        self.stalled.push_back(key);
+        self.checkpoint_wanted = true;
+    }
+
+    /// A page that applying the operation's pieces will need.
+    fn missing_for(&mut self, key: usize) -> Option<Missing> {
+        let volume = self.operations[key].volume;
+        let pieces = std::mem::take(&mut self.operations[key].pieces);
+        let missing = pieces.iter().find_map(|piece| self.missing_for_piece(volume, piece));
+        self.operations[key].pieces = pieces;
+        missing
+    }
+
+    fn missing_for_piece(&mut self, volume: VolumeId, piece: &Piece) -> Option<Missing> {
+        let root = self.volumes[&volume].root;
+        match piece {
+            Piece::Data { first, data } => {
+                self.map.missing(root, *first, data.len() as u64 / BLOCK, false)
+            }
+            Piece::Fill { first, count, .. } => self.map.missing(root, *first, *count, false),
+            Piece::Zero { first, count } => self.map.missing_to_zero(root, *first, first + count),
+            Piece::Clone { source, source_first, first, count } => {
+                self.missing_for_clone(*source, *source_first, volume, *first, *count)
+            }
+        }
+    }
+
+    /// The operation's commit was applied.
+    pub(crate) fn committed(&mut self, key: usize) {
+        if let Work::Change(change) = &self.operations[key].work {
+            debug_assert!(!matches!(change, Change::Checkpoint));
+            return self.finish(key, Ok(Outcome::Changed));
+        }
+        if self.begin_next_slice(key) {
+            self.ready.push_back(key);
+        } else {
+            self.finish(key, Ok(Outcome::Response(Response::Done)));
+        }
+    }
+
+    /// Ends an operation.
+    pub(crate) fn finish(&mut self, key: usize, result: Result<Outcome, Failure>) {
+        let Some(operation) = self.operations.try_remove(key) else { return };
+        for run in operation.runs {
+            self.handed_out -= run.blocks;
+            self.space.give_back(run);
+        }
+        self.ready.extend(self.locks.release(key, &operation.claims));
+        if self.closing && self.operations.len() == 1 {
+            self.ready.extend(self.operations.iter().map(|(key, _)| key));
+        }
+        self.answer(operation.tag, result);
+    }
+}
+
+impl Piece {
+    /// Blocks of new data.
+    fn blocks(&self) -> u64 {
+        match self {
+            Self::Data { data, .. } => data.len() as u64 / BLOCK,
+            Self::Fill { .. } => 1,
+            Self::Zero { .. } | Self::Clone { .. } => 0,
+        }
+    }
+}
+
+/// Takes up to `wanted` adjacent blocks from the runs that were handed out.
+fn take_blocks(run: &mut Run, runs: &mut impl Iterator<Item = Run>, wanted: u64) -> Run {
+    if run.blocks == 0 {
+        *run = runs.next().expect("as many blocks were handed out as pieces need");
+    }
+    let part = Run { start: run.start, blocks: run.blocks.min(wanted) };
+    *run = Run { start: run.start + part.blocks, blocks: run.blocks - part.blocks };
+    part
+}
+
+/// The block that a pattern makes; `None` for zeros.
+fn pattern_block(pattern: &Pattern) -> Option<Vec<u8>> {
+    match pattern {
+        Pattern::Zero => None,
+        Pattern::Block(bytes) if bytes.is_empty() || compose::is_zero(bytes) => None,
+        Pattern::Block(bytes) => Some(bytes.repeat((BLOCK as usize).div_ceil(bytes.len()))),
+    }
+}
+
+const _: () = assert!(CHANGES.0 == u64::MAX);

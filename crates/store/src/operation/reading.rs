@@ -1,0 +1,257 @@
+//! Reading blocks of volumes: walk the map, read adjacent blocks together, verify each.
+
+use block::{BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response, Rope, VolumeId};
+use block::{Buffer, ByteRange};
+use bytes::Bytes;
+use smallvec::SmallVec;
+
+use super::{Operation, Stage, Work, block_bounds};
+use crate::bugs::planted;
+use crate::checksum::crc32c;
+use crate::entry::Kind;
+use crate::error::Failure;
+use crate::io::Waiter;
+use crate::map::{Map, Missing, Root};
+use crate::store::{PageWaiter, Store};
+
+/// A run of blocks of a volume that are to be read.
+pub(crate) struct BlockRead {
+    pub(crate) volume: VolumeId,
+    pub(crate) first: u64,
+    pub(crate) count: u64,
+    extents: SmallVec<[Extent; 1]>,
+    crcs: SmallVec<[u32; 4]>,
+}
+
+/// A part of it that is adjacent on the device, or a hole.
+struct Extent {
+    /// Blocks from the start of the read.
+    offset: u64,
+    blocks: u64,
+    place: Place,
+    /// The first of its checksums.
+    crc_at: usize,
+    retried: bool,
+}
+
+enum Place {
+    Hole,
+    Device(u64),
+    Memory(Bytes),
+}
+
+impl BlockRead {
+    pub(super) fn new(volume: VolumeId, first: u64, count: u64) -> Self {
+        Self { volume, first, count, extents: SmallVec::new(), crcs: SmallVec::new() }
+    }
+
+    /// Finds out where the blocks are.
+    fn locate(&mut self, map: &mut Map, root: Root) -> Result<(), Missing> {
+        self.extents.clear();
+        self.crcs.clear();
+        let (extents, crcs, start) = (&mut self.extents, &mut self.crcs, self.first);
+        map.walk(root, self.first, self.count, |first, entries| {
+            for (offset, entry) in (first - start..).zip(entries) {
+                let crc_at = crcs.len();
+                let block = (entry.kind() == Kind::Data).then(|| entry.number());
+                if block.is_some() {
+                    crcs.push(entry.crc);
+                }
+                if let Some(last) = extents.last_mut()
+                    && last.is_continued_by(block)
+                {
+                    last.blocks += 1;
+                    continue;
+                }
+                let place = block.map_or(Place::Hole, Place::Device);
+                extents.push(Extent { offset, blocks: 1, place, crc_at, retried: false });
+            }
+        })
+    }
+
+    /// All the bytes.
+    pub(crate) fn rope(&self) -> Rope {
+        let mut rope = Rope::new();
+        for extent in &self.extents {
+            match &extent.place {
+                Place::Memory(bytes) => rope.push(bytes.clone()),
+                _ => rope.push_zeros((extent.blocks * BLOCK) as usize),
+            }
+        }
+        rope
+    }
+}
+
+impl Extent {
+    fn is_continued_by(&self, block: Option<u64>) -> bool {
+        match (&self.place, block) {
+            (Place::Hole, None) => true,
+            (Place::Device(start), Some(block)) => start + self.blocks == block,
+            _ => false,
+        }
+    }
+}
+
+impl Store {
+    /// Begins the reads that an operation needs; `false` if it waits for a page of the map.
+    pub(super) fn start_reads(&mut self, key: usize) -> Result<bool, Failure> {
+        if self.operations[key].reads.is_empty() {
+            self.operations[key].reads = self.reads_needed(&self.operations[key]);
+        }
+        let mut reads = std::mem::take(&mut self.operations[key].reads);
+        for read in &mut reads {
+            let volume = self.volumes.get(&read.volume).ok_or(BlockError::NoSuchVolume)?;
+            if let Err(missing) = read.locate(&mut self.map, volume.root) {
+                self.operations[key].reads = reads;
+                self.load_page(missing, PageWaiter::Operation(key));
+                return Ok(false);
+            }
+        }
+        let mut pending = 0;
+        for (number, read) in reads.iter().enumerate() {
+            for (extent, part) in read.extents.iter().enumerate() {
+                if let Place::Device(block) = part.place {
+                    let waiter = Waiter::Operation { operation: key, read: number, extent };
+                    pending += 1;
+                    self.statistics.data_bytes_read += part.blocks * BLOCK;
+                    self.submit_read(waiter, block, part.blocks);
+                }
+            }
+        }
+        let operation = &mut self.operations[key];
+        operation.reads = reads;
+        operation.reads_pending = pending;
+        operation.stage = Stage::Reading;
+        Ok(true)
+    }
+
+    fn reads_needed(&self, operation: &Operation) -> SmallVec<[BlockRead; 1]> {
+        let Work::Request(request) = &operation.work else { return SmallVec::new() };
+        let volume = operation.volume;
+        match request {
+            Request::Read { range } => {
+                let (first, end) = block_bounds(*range);
+                SmallVec::from_iter((end > first).then(|| BlockRead::new(volume, first, end - first)))
+            }
+            Request::CompareAndWrite { range, .. } => {
+                let (first, end) = block_bounds(*range);
+                SmallVec::from_iter((end > first).then(|| BlockRead::new(volume, first, end - first)))
+            }
+            Request::MapStatus { .. } | Request::Flush => SmallVec::new(),
+            _ => self.composition_reads(operation),
+        }
+    }
+
+    /// The answer of an operation that only reads.
+    pub(super) fn answer_of_reads(&mut self, key: usize) -> Option<Response> {
+        let operation = &self.operations[key];
+        match &operation.work {
+            Work::Request(Request::Read { range }) => {
+                let range = *range;
+                let rope = operation.reads.first().map(BlockRead::rope).unwrap_or_default();
+                let skip = (range.offset % BLOCK) as usize;
+                if skip == 0 && rope.len() as u64 == range.length {
+                    return Some(Response::Data(rope));
+                }
+                Some(Response::Data(rope.slice(skip, range.length as usize)))
+            }
+            Work::Request(Request::Flush) => Some(Response::Done),
+            Work::Request(Request::MapStatus { range, extents_max }) => {
+                let (range, extents_max) = (*range, *extents_max);
+                let root = self.volumes[&operation.volume].root;
+                match map_status(&mut self.map, root, range, extents_max) {
+                    Ok(extents) => Some(Response::Map(extents)),
+                    Err(missing) => {
+                        self.operations[key].stage = Stage::Begun;
+                        self.load_page(missing, PageWaiter::Operation(key));
+                        None
+                    }
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// An extent of an operation was read.
+    pub(crate) fn extent_read(
+        &mut self,
+        key: usize,
+        number: usize,
+        part: usize,
+        result: DeviceResult,
+    ) {
+        let trust = planted!(self.bugs, TrustData);
+        let Some(operation) = self.operations.get_mut(key) else { return };
+        let read = &mut operation.reads[number];
+        let extent = &mut read.extents[part];
+        match verified(result, &read.crcs[extent.crc_at..], trust) {
+            Ok(buffer) => {
+                extent.place = Place::Memory(buffer.freeze());
+                operation.reads_pending -= 1;
+                if operation.reads_pending == 0 {
+                    self.ready.push_back(key);
+                }
+            }
+            Err(_) if !extent.retried => {
+                extent.retried = true;
+                let (place, blocks) = (&extent.place, extent.blocks);
+                let Place::Device(block) = *place else { return };
+                let waiter = Waiter::Operation { operation: key, read: number, extent: part };
+                self.submit_read(waiter, block, blocks);
+            }
+            Err(bad) => {
+                let offset = (read.first + extent.offset + bad) * BLOCK;
+                self.finish(key, Err(BlockError::Medium { offset }.into()));
+            }
+        }
+    }
+}
+
+/// The data, if every block has its checksum; else the first block that has not.
+fn verified(result: DeviceResult, crcs: &[u32], trust: bool) -> Result<Buffer, u64> {
+    let buffer = result.ok().flatten().ok_or(0_u64)?;
+    let blocks = buffer.chunks(BLOCK as usize).zip(crcs);
+    match blocks.into_iter().position(|(block, &crc)| !trust && crc32c(block) != crc) {
+        Some(bad) => Err(bad as u64),
+        None => Ok(buffer),
+    }
+}
+
+fn map_status(
+    map: &mut Map,
+    root: Root,
+    range: ByteRange,
+    extents_max: usize,
+) -> Result<Vec<MapExtent>, Missing> {
+    let (first, end) = block_bounds(range);
+    let mut extents: Vec<MapExtent> = Vec::new();
+    // A leaf at a time, so that a short answer does not walk a long range.
+    let mut at = first;
+    while at < end && extents.len() <= extents_max {
+        let next = ((at / 256 + 1) * 256).min(end);
+        map.walk(root, at, next - at, |first, entries| {
+            for (block, entry) in (first..).zip(entries) {
+                let state =
+                    if entry.is_hole() { MapState::Deallocated } else { MapState::Mapped };
+                match extents.last_mut() {
+                    Some(last) if last.state == state => last.range.length += BLOCK,
+                    _ => extents
+                        .push(MapExtent { range: ByteRange::new(block * BLOCK, BLOCK), state }),
+                }
+            }
+        })?;
+        at = next;
+    }
+    extents.truncate(extents_max.max(1));
+    Ok(clip(extents, range))
+}
+
+/// Extents start with the range and end with it at the latest.
+fn clip(mut extents: Vec<MapExtent>, range: ByteRange) -> Vec<MapExtent> {
+    for extent in &mut extents {
+        let start = extent.range.offset.max(range.offset);
+        let end = extent.range.end().min(range.end());
+        extent.range = ByteRange::new(start, end - start);
+    }
+    extents
+}

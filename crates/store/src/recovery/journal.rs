@@ -1,0 +1,222 @@
+//! Reading the journal: the units that follow the checkpoint, as far as they and their data are
+//! whole.
+//!
+//! Units up to the newest one known to have been flushed must be there; if one is missing although
+//! a later one is not, something that was acknowledged is lost, and the pool is not opened. Units
+//! after it may have been cut short by a crash: the first whose checksum or whose data's checksums
+//! are wrong ends the journal, with everything after it.
+
+use std::collections::{HashMap, VecDeque};
+
+use block::BLOCK;
+
+use super::{Recovery, Step};
+use crate::bugs::planted;
+use crate::checksum::crc32c;
+use crate::error::OpenError;
+use crate::journal::{Header, Journal, Position, UNIT_BLOCKS_MAX, Unit};
+use crate::layout::JOURNAL_START;
+use crate::record::Record;
+use crate::store::Store;
+
+/// Blocks of the ring that are read at once.
+const WINDOW_BLOCKS: u64 = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The whole ring is read, window by window.
+    Reading,
+    /// The data of units that may have been cut short is read.
+    Verifying,
+}
+
+/// A journal that is being read.
+pub(super) struct Scan {
+    stage: Stage,
+    ring_blocks: u64,
+    epoch: u64,
+    head: Position,
+    /// Blocks that may begin a unit, with the units' bytes as far as they are needed.
+    ring: HashMap<u64, Vec<u8>>,
+    units: Vec<Unit>,
+    /// For each read of data: the unit it belongs to, and the checksums it must have.
+    checks: Vec<(usize, Vec<u32>)>,
+    /// The first unit whose data is not whole.
+    broken: usize,
+}
+
+impl Scan {
+    pub(super) fn new(journal: &Journal) -> Self {
+        Self {
+            stage: Stage::Reading,
+            ring_blocks: journal.blocks,
+            epoch: journal.epoch,
+            head: journal.next,
+            ring: HashMap::new(),
+            units: Vec::new(),
+            checks: Vec::new(),
+            broken: usize::MAX,
+        }
+    }
+
+    pub(super) fn take(&mut self, token: u64, bytes: &[u8]) -> Result<(), OpenError> {
+        match self.stage {
+            Stage::Reading => {
+                self.ring.insert(token, bytes.to_vec());
+            }
+            Stage::Verifying => {
+                let (unit, crcs) = &self.checks[token as usize];
+                let whole = bytes.chunks(BLOCK as usize).map(crc32c).eq(crcs.iter().copied());
+                if !whole {
+                    self.broken = self.broken.min(*unit);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn block(&self, block: u64) -> Option<&[u8]> {
+        let window = self.ring.get(&(block / WINDOW_BLOCKS * WINDOW_BLOCKS))?;
+        let at = (block % WINDOW_BLOCKS * BLOCK) as usize;
+        window.get(at..at + BLOCK as usize)
+    }
+
+    /// The unit at a place of the ring, if it is whole and follows `position`.
+    fn unit_at(&self, at: u64, position: &Position) -> Option<Unit> {
+        let header = Header::parse(self.block(at)?)?;
+        if !header.follows(position, self.epoch) || at + header.blocks > self.ring_blocks {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity((header.blocks * BLOCK) as usize);
+        for block in at..at + header.blocks {
+            bytes.extend_from_slice(self.block(block)?);
+        }
+        Unit::parse(&bytes)
+    }
+
+    /// Follows the chain of units from the head; returns where it ends.
+    fn follow(&mut self) -> Position {
+        let mut position = self.head;
+        loop {
+            let near_end = position.block + UNIT_BLOCKS_MAX > self.ring_blocks;
+            let at_end = self.unit_at(position.block, &position).map(|unit| (position.block, unit));
+            let wrapped = || near_end.then(|| self.unit_at(0, &position)).flatten();
+            let Some((at, unit)) = at_end.or_else(|| wrapped().map(|unit| (0, unit))) else {
+                return position;
+            };
+            position = Position {
+                block: (at + unit.blocks) % self.ring_blocks,
+                sequence: unit.sequence + 1,
+                previous_crc: unit.crc,
+            };
+            self.units.push(unit);
+        }
+    }
+
+    /// Whether a unit is there that could only be written after the one that is missing was
+    /// flushed.
+    fn has_lost(&self, end: &Position) -> bool {
+        (0..self.ring_blocks).any(|block| {
+            let header = self.block(block).and_then(Header::parse);
+            header.is_some_and(|header| {
+                header.epoch == self.epoch
+                    && header.sequence > end.sequence
+                    && header.durable >= end.sequence
+            })
+        })
+    }
+}
+
+impl Store {
+    /// Takes the next step through the journal.
+    pub(super) fn scan_next(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
+        let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
+        match scan.stage {
+            Stage::Reading if scan.ring.is_empty() => {
+                let windows = (0..scan.ring_blocks).step_by(WINDOW_BLOCKS as usize);
+                let reads: Vec<_> =
+                    windows.map(|at| (at, WINDOW_BLOCKS.min(scan.ring_blocks - at))).collect();
+                for (at, blocks) in reads {
+                    recovery.want(at, JOURNAL_START + at, blocks);
+                }
+                Ok(())
+            }
+            Stage::Reading => {
+                let end = scan.follow();
+                if scan.has_lost(&end) {
+                    return Err(OpenError::Damaged("a part of the journal is lost"));
+                }
+                scan.ring = HashMap::new();
+                scan.stage = Stage::Verifying;
+                let skip = planted!(self.bugs, NoTailVerification);
+                let reads = if skip { Vec::new() } else { scan.reads_of_tail() };
+                for (token, block, blocks) in reads {
+                    recovery.want(token, block, blocks);
+                }
+                Ok(())
+            }
+            Stage::Verifying => {
+                self.end_scan(recovery);
+                Ok(())
+            }
+        }
+    }
+
+    fn end_scan(&mut self, recovery: &mut Recovery) {
+        let Step::Journal(scan) = &mut recovery.step else { return };
+        scan.units.truncate(scan.broken);
+        let mut next = scan.head;
+        for unit in &scan.units {
+            next = self.journal.after(next, unit);
+        }
+        let durable = next.sequence - 1;
+        self.journal = Journal::new(scan.ring_blocks, scan.epoch, next);
+        self.journal.durable = durable;
+        self.applied = next;
+        self.hold_data_of(&recovery.step);
+        let Step::Journal(scan) = &mut recovery.step else { return };
+        let units = VecDeque::from(std::mem::take(&mut scan.units));
+        recovery.step = Step::Replaying { units, record: 0 };
+    }
+
+    /// Data that the journal names must not be handed out before it is replayed.
+    fn hold_data_of(&mut self, step: &Step) {
+        let Step::Journal(scan) = step else { return };
+        for record in scan.units.iter().flat_map(|unit| &unit.records) {
+            match record {
+                Record::Write { start, crcs, .. } => {
+                    (*start..*start + crcs.len() as u64).for_each(|block| self.space.hold(block));
+                }
+                Record::Fill { block, .. } => self.space.hold(*block),
+                Record::ExtendDevice { device_blocks } => self.space.extend(*device_blocks),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Scan {
+    /// The reads of data that tell whether the units after the newest flushed one are whole.
+    fn reads_of_tail(&mut self) -> Vec<(u64, u64, u64)> {
+        let durable = self.units.iter().map(|unit| unit.durable).max().unwrap_or(0);
+        let mut reads = Vec::new();
+        for (number, unit) in self.units.iter().enumerate() {
+            if unit.sequence <= durable {
+                continue;
+            }
+            for record in &unit.records {
+                let (start, crcs) = match record {
+                    Record::Write { start, crcs, .. } => (*start, crcs.clone()),
+                    Record::Fill { block, crc, .. } => (*block, vec![*crc]),
+                    _ => continue,
+                };
+                for (part, crcs) in crcs.chunks(256).enumerate() {
+                    let token = self.checks.len() as u64;
+                    reads.push((token, start + part as u64 * 256, crcs.len() as u64));
+                    self.checks.push((number, crcs.to_vec()));
+                }
+            }
+        }
+        reads
+    }
+}

@@ -1,0 +1,72 @@
+//! What a pool tells of itself.
+
+use std::fmt;
+
+/// Whether a pool serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// Being made or recovered.
+    Opening,
+    /// Serving.
+    Ready,
+    /// Serving reads; a device failed.
+    ReadOnly {
+        /// What happened.
+        reason: String,
+    },
+    /// Serving nothing.
+    Closed,
+}
+
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Opening => f.write_str("opening"),
+            Self::Ready => f.write_str("ready"),
+            Self::ReadOnly { reason } => write!(f, "read-only: {reason}"),
+            Self::Closed => f.write_str("closed"),
+        }
+    }
+}
+
+/// Where the space went, bytes: `used + pending + reserve + free = total`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Space {
+    /// All that can hold data or the map.
+    pub total: u64,
+    /// Held by volumes and the map.
+    pub used: u64,
+    /// Freed, and usable after a checkpoint; or handed out to writes under way.
+    pub pending: u64,
+    /// Kept back so that the way out of a full pool never needs space.
+    pub reserve: u64,
+    /// Free for new data.
+    pub free: u64,
+    /// Part of `free` that is promised to reserved volumes.
+    pub promised: u64,
+}
+
+/// Counters since the pool was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Commit groups.
+    pub commits: u64,
+    /// Checkpoints.
+    pub checkpoints: u64,
+    /// Bytes written to the journal.
+    pub journal_bytes: u64,
+    /// Bytes of volume data written.
+    pub data_bytes_written: u64,
+    /// Bytes of volume data read.
+    pub data_bytes_read: u64,
+    /// Bytes copied by reference.
+    pub cloned_bytes: u64,
+    /// Bytes copied by reading and writing.
+    pub copied_bytes: u64,
+    /// Bytes that became holes.
+    pub zeroed_bytes: u64,
+    /// Pages of the map read.
+    pub pages_read: u64,
+    /// Journal units replayed when the pool was opened.
+    pub replayed_units: u64,
+}

@@ -1,0 +1,462 @@
+//! The pool as its owner sees it, and the heart that lets its parts act on each other.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use block::{BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
+use hashbrown::HashMap;
+use slab::Slab;
+
+use crate::bugs::Bugs;
+use crate::checkpoint::Checkpoint;
+use crate::commit::{Commit, Group};
+use crate::error::{ChangeError, Failure, OpenError};
+use crate::io::{Io, IoId, Waiter};
+use crate::journal::{Journal, Position};
+use crate::layout::Layout;
+use crate::limits::REQUESTS_MAX;
+use crate::locks::Locks;
+use crate::map::{Map, Missing};
+use crate::operation::{Operations, Work};
+use crate::options::{Options, PoolSpec};
+use crate::recovery::Recovery;
+use crate::space::Space;
+use crate::status::{Health, Space as SpaceStatus, Statistics};
+use crate::volume::{Volume, VolumeSpec};
+
+/// The caller's name for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Tag(pub u64);
+
+/// A change of volumes or devices; durable when it is done.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// A new, empty volume.
+    CreateVolume(VolumeSpec),
+    /// A new volume with the content that another one has now; its size is the other's.
+    CloneVolume {
+        /// The other one.
+        source: VolumeId,
+        /// The new one.
+        spec: VolumeSpec,
+    },
+    /// The end of a volume. Its space returns in the background.
+    DeleteVolume(VolumeId),
+    /// Another size; what lies beyond a smaller one is gone.
+    ResizeVolume {
+        /// The volume.
+        id: VolumeId,
+        /// Bytes, a multiple of 4,096.
+        size_bytes: u64,
+    },
+    /// The device has grown.
+    ExtendDevice {
+        /// Which one; always 0 so far.
+        device: u8,
+        /// Its new size, bytes.
+        size_bytes: u64,
+    },
+    /// Everything so far reaches a checkpoint, and freed space becomes free.
+    Checkpoint,
+    /// A checkpoint, and nothing after it.
+    Close,
+}
+
+/// What came of a request that succeeded.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// The answer to a [`Request`].
+    Response(Response),
+    /// A [`Change`] was made, or the pool was opened.
+    Changed,
+}
+
+/// The end of a request.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// The name it was given.
+    pub tag: Tag,
+    /// What came of it.
+    pub result: Result<Outcome, Failure>,
+}
+
+/// One pool on one device.
+pub struct Store {
+    pub(crate) options: Options,
+    pub(crate) bugs: Bugs,
+    pub(crate) health: Health,
+    pub(crate) pool_uuid: [u8; 16],
+    pub(crate) space: Space,
+    pub(crate) map: Map,
+    pub(crate) volumes: BTreeMap<VolumeId, Volume>,
+    pub(crate) journal: Journal,
+    /// Where the journal goes on after the last unit that was applied to the map.
+    pub(crate) applied: Position,
+    pub(crate) operations: Operations,
+    pub(crate) locks: Locks,
+    /// Operations that may go on.
+    pub(crate) ready: VecDeque<usize>,
+    /// Operations that wait for a checkpoint: for space, or for room in the journal.
+    pub(crate) stalled: VecDeque<usize>,
+    /// Blocks handed out to operations whose records are not applied yet.
+    pub(crate) handed_out: u64,
+    pub(crate) group: Group,
+    pub(crate) in_flight: VecDeque<Commit>,
+    /// Durable commits whose records are being applied, and how many of the first one's are.
+    pub(crate) durable: VecDeque<Commit>,
+    pub(crate) records_applied: usize,
+    pub(crate) checkpoint: Option<Checkpoint>,
+    pub(crate) checkpoint_wanted: bool,
+    /// Operations that wait for the checkpoint of that generation.
+    pub(crate) checkpoint_waiters: Vec<(u64, usize)>,
+    /// Newest durable checkpoint.
+    pub(crate) generation: u64,
+    /// Blocks of the volume table of the newest checkpoint.
+    pub(crate) table_blocks: Vec<u64>,
+    pub(crate) recovery: Option<Box<Recovery>>,
+    pub(crate) pages_loading: HashMap<u64, Vec<PageWaiter>>,
+    /// The applier or the reaper waits for a page.
+    pub(crate) applier_waits: bool,
+    pub(crate) reaper_waits: bool,
+    pub(crate) closing: bool,
+    pub(crate) waiters: Slab<Waiter>,
+    pub(crate) wishes: VecDeque<Io>,
+    pub(crate) done: VecDeque<Done>,
+    pub(crate) now: Duration,
+    pub(crate) last_checkpoint: Duration,
+    pub(crate) statistics: Statistics,
+}
+
+/// Who waits for a page of the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageWaiter {
+    Operation(usize),
+    Applier,
+    Reaper,
+}
+
+impl Store {
+    /// Makes an empty pool; `tag` is done when it is durable and open.
+    pub fn format(spec: &PoolSpec, options: Options, tag: Tag) -> Self {
+        let layout = Layout::new(spec.size_bytes, options.journal_bytes);
+        let mut store = Self::new(options, layout, spec.pool_uuid);
+        store.begin_format(spec, tag);
+        store
+    }
+
+    /// Opens a pool on a device of `size_bytes`, and replays its journal; `tag` is done when it
+    /// serves or is found unusable, in which case nothing was written.
+    pub fn open(
+        size_bytes: u64,
+        expected_pool_uuid: Option<[u8; 16]>,
+        options: Options,
+        tag: Tag,
+    ) -> Self {
+        let layout = Layout::new(crate::limits::DEVICE_BYTES_MIN, 0);
+        let mut store = Self::new(options, layout, [0; 16]);
+        store.begin_open(size_bytes, expected_pool_uuid, tag);
+        store
+    }
+
+    fn new(options: Options, layout: Layout, pool_uuid: [u8; 16]) -> Self {
+        let start = Position { block: 0, sequence: 1, previous_crc: 0 };
+        Self {
+            bugs: options.bugs(),
+            health: Health::Opening,
+            pool_uuid,
+            space: Space::new(layout),
+            map: Map::new((options.memory_bytes / block::BLOCK) as usize),
+            volumes: BTreeMap::new(),
+            journal: Journal::new(layout.journal_blocks, 1, start),
+            applied: start,
+            operations: Operations::default(),
+            locks: Locks::default(),
+            ready: VecDeque::new(),
+            stalled: VecDeque::new(),
+            handed_out: 0,
+            group: Group::default(),
+            in_flight: VecDeque::new(),
+            durable: VecDeque::new(),
+            records_applied: 0,
+            checkpoint: None,
+            checkpoint_wanted: false,
+            checkpoint_waiters: Vec::new(),
+            generation: 0,
+            table_blocks: Vec::new(),
+            recovery: None,
+            pages_loading: HashMap::new(),
+            applier_waits: false,
+            reaper_waits: false,
+            closing: false,
+            waiters: Slab::new(),
+            wishes: VecDeque::new(),
+            done: VecDeque::new(),
+            now: Duration::ZERO,
+            last_checkpoint: Duration::ZERO,
+            statistics: Statistics::default(),
+            options,
+        }
+    }
+
+    /// Begins a request on a volume.
+    pub fn submit(&mut self, tag: Tag, volume: VolumeId, request: Request) {
+        match self.admit(volume, &request) {
+            Ok(()) => self.begin(tag, volume, Work::Request(request)),
+            Err(error) => self.answer(tag, Err(error.into())),
+        }
+    }
+
+    /// Begins a change of volumes or devices.
+    pub fn change(&mut self, tag: Tag, change: Change) {
+        let refusal = match self.health {
+            _ if self.closing => Some(ChangeError::Closed),
+            Health::Ready => None,
+            Health::ReadOnly { .. } if matches!(change, Change::Close) => {
+                self.health = Health::Closed;
+                return self.answer(tag, Ok(Outcome::Changed));
+            }
+            Health::ReadOnly { .. } => Some(ChangeError::ReadOnly),
+            Health::Opening | Health::Closed => Some(ChangeError::Closed),
+        };
+        if let Some(refusal) = refusal {
+            return self.answer(tag, Err(refusal.into()));
+        }
+        self.closing = matches!(change, Change::Close);
+        self.begin(tag, CHANGES, Work::Change(change));
+    }
+
+    fn admit(&self, volume: VolumeId, request: &Request) -> Result<(), BlockError> {
+        let reads = matches!(request, Request::Read { .. } | Request::MapStatus { .. });
+        match self.health {
+            _ if self.closing => return Err(BlockError::Closed),
+            Health::Opening | Health::Closed => return Err(BlockError::Closed),
+            Health::ReadOnly { .. } if !reads => return Err(BlockError::ReadOnly),
+            _ => {}
+        }
+        if !self.volumes.contains_key(&volume) {
+            return Err(BlockError::NoSuchVolume);
+        }
+        if self.operations.len() >= REQUESTS_MAX {
+            return Err(BlockError::Busy);
+        }
+        Ok(())
+    }
+
+    /// Takes the result of an I/O.
+    pub fn completed(&mut self, id: IoId, result: DeviceResult) {
+        let Some(waiter) = self.waiters.try_remove(id.0 as usize) else { return };
+        match waiter {
+            Waiter::Operation { operation, read, extent } => {
+                self.extent_read(operation, read, extent, result);
+            }
+            Waiter::Page(missing) => self.page_read(missing, result),
+            Waiter::Commit { sequence } => self.commit_written(sequence, result.map(drop)),
+            Waiter::CommitFlush { sequence } => self.commit_flushed(sequence, result.map(drop)),
+            Waiter::Checkpoint => self.checkpoint_io_done(result.map(drop)),
+            Waiter::Recovery { token } => self.recovery_io_done(token, result),
+        }
+    }
+
+    /// The next wish to a device.
+    pub fn next_io(&mut self) -> Option<Io> {
+        if self.wishes.is_empty() {
+            self.advance();
+        }
+        self.wishes.pop_front()
+    }
+
+    /// The next request that came to its end.
+    pub fn next_done(&mut self) -> Option<Done> {
+        if self.done.is_empty() {
+            self.advance();
+        }
+        self.done.pop_front()
+    }
+
+    /// Tells the time since an arbitrary start.
+    pub fn tick(&mut self, now: Duration) {
+        self.now = now;
+        let due = now.saturating_sub(self.last_checkpoint) >= self.options.checkpoint_interval;
+        if due && self.health == Health::Ready && self.has_changed() {
+            self.checkpoint_wanted = true;
+        }
+    }
+
+    /// All volumes, by identifier.
+    pub fn volumes(&self) -> impl Iterator<Item = &Volume> {
+        self.volumes.values()
+    }
+
+    /// One volume.
+    pub fn volume(&self, id: VolumeId) -> Option<&Volume> {
+        self.volumes.get(&id)
+    }
+
+    /// Where the space went.
+    pub fn space(&self) -> SpaceStatus {
+        let bytes = Space::bytes;
+        let reserve = self.reserve_blocks().min(self.space.free());
+        let total = self.space.total();
+        let free = self.space.free() - reserve;
+        let used = self.space.used();
+        SpaceStatus {
+            total: bytes(total),
+            used: bytes(used),
+            pending: bytes(total - used - reserve - free),
+            reserve: bytes(reserve),
+            free: bytes(free),
+            promised: bytes(self.owed_blocks().min(free)),
+        }
+    }
+
+    /// Whether the pool serves.
+    pub fn health(&self) -> Health {
+        self.health.clone()
+    }
+
+    /// Counters since the pool was opened.
+    pub fn statistics(&self) -> Statistics {
+        self.statistics
+    }
+
+    /// Whether anything is under way or waits to be done.
+    pub fn is_idle(&self) -> bool {
+        self.operations.is_empty()
+            && self.waiters.is_empty()
+            && self.checkpoint.is_none()
+            && self.map.reap.is_empty()
+    }
+
+    /// Lets everything go on that can, without waiting.
+    fn advance(&mut self) {
+        self.run_ready();
+        if self.recovery.is_some() || matches!(self.health, Health::Closed) {
+            self.advance_recovery();
+            return;
+        }
+        self.apply_durable();
+        self.reap();
+        self.start_checkpoint_if_due();
+        self.run_ready();
+        self.close_group();
+    }
+
+    pub(crate) fn run_ready(&mut self) {
+        while let Some(operation) = self.ready.pop_front() {
+            if self.operations.contains(operation) {
+                self.run(operation);
+            }
+        }
+    }
+
+    fn has_changed(&self) -> bool {
+        !self.journal.is_empty() || self.space.quarantined() > 0
+    }
+
+    pub(crate) fn answer(&mut self, tag: Tag, result: Result<Outcome, Failure>) {
+        self.done.push_back(Done { tag, result });
+    }
+
+    /// Blocks that only the way out of a full pool may use.
+    pub(crate) fn reserve_blocks(&self) -> u64 {
+        let total = self.space.total();
+        (total / 100).max(4096).min(total / 8)
+    }
+
+    /// Dirty pages at which requests wait for a checkpoint.
+    pub(crate) fn dirty_max(&self) -> usize {
+        (self.reserve_blocks() / 2).min(65_536) as usize
+    }
+
+    /// Blocks that are promised to reserved volumes.
+    pub(crate) fn owed_blocks(&self) -> u64 {
+        self.volumes.values().map(Volume::owed_blocks).sum()
+    }
+
+    /// Loads a page of the map, and remembers who waits for it.
+    pub(crate) fn load_page(&mut self, missing: Missing, waiter: PageWaiter) {
+        let waiting = self.pages_loading.entry(missing.entry.number()).or_default();
+        waiting.push(waiter);
+        if waiting.len() == 1 {
+            self.statistics.pages_read += 1;
+            self.submit_read(Waiter::Page(missing), missing.entry.number(), 1);
+        }
+    }
+
+    fn page_read(&mut self, missing: Missing, result: DeviceResult) {
+        let block = missing.entry.number();
+        let page = result.ok().flatten().and_then(|bytes| {
+            let intact = crate::checksum::crc32c(&bytes) == missing.entry.crc;
+            intact.then(|| crate::entry::Page::parse(&bytes, missing.level)).flatten()
+        });
+        let waiting = self.pages_loading.remove(&block).unwrap_or_default();
+        let found = page.is_some();
+        if let Some(page) = page {
+            self.map.insert_clean(block, page);
+        }
+        for waiter in waiting {
+            match waiter {
+                PageWaiter::Operation(operation) if found => self.ready.push_back(operation),
+                PageWaiter::Operation(operation) => {
+                    self.finish(operation, Err(BlockError::Medium { offset: 0 }.into()));
+                }
+                PageWaiter::Applier => self.applier_waits = false,
+                PageWaiter::Reaper => self.reaper_waits = false,
+            }
+            if !found && !matches!(waiter, PageWaiter::Operation(_)) {
+                self.fail("a page of the map could not be read".to_owned());
+            }
+        }
+    }
+
+    /// Takes subtrees apart that nobody refers to.
+    fn reap(&mut self) {
+        if self.reaper_waits || self.health != Health::Ready {
+            return;
+        }
+        for _ in 0..crate::limits::REAP_BATCH {
+            let Some(dead) = self.map.reap.pop() else { return };
+            if let Err(missing) = self.map.reap_one(&mut self.space, dead) {
+                self.map.reap.push(dead);
+                self.reaper_waits = true;
+                self.load_page(missing, PageWaiter::Reaper);
+                return;
+            }
+        }
+    }
+
+    /// The device failed to keep something: nothing more is changed.
+    pub(crate) fn fail_device(&mut self, what: &str, error: &DeviceError) {
+        self.fail(format!("{what}: {error}"));
+    }
+
+    pub(crate) fn fail(&mut self, reason: String) {
+        if let Some(recovery) = self.recovery.take() {
+            self.health = Health::Closed;
+            let error = OpenError::Damaged("a page of the map could not be read");
+            return self.answer(recovery.tag(), Err(Failure::Open(error)));
+        }
+        if self.health != Health::Ready {
+            return;
+        }
+        self.health = Health::ReadOnly { reason };
+        self.in_flight.clear();
+        self.durable.clear();
+        self.group = Group::default();
+        self.checkpoint = None;
+        self.stalled.clear();
+        self.checkpoint_waiters.clear();
+        let changing: Vec<usize> = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| operation.changes())
+            .map(|(key, _)| key)
+            .collect();
+        for operation in changing {
+            self.finish(operation, Err(BlockError::ReadOnly.into()));
+        }
+    }
+}
+
+/// All changes of volumes and devices claim this, so that one follows the other.
+pub(crate) const CHANGES: VolumeId = VolumeId(u64::MAX);

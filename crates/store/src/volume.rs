@@ -1,0 +1,154 @@
+//! Volumes, and their records on disk.
+
+use block::{BLOCK, VolumeId};
+
+use crate::entry::{Entry, emit_entry, levels_for, parse_entry};
+use crate::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
+use crate::map::Root;
+
+/// Bytes of a volume's record.
+pub(crate) const VOLUME_BYTES: usize = 256;
+
+/// Levels of the largest volume's map.
+const LEVELS_MAX: u8 = 5;
+
+/// A new volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeSpec {
+    /// Its name in the array; never reused.
+    pub id: VolumeId,
+    /// Its name in the pool, 1 to 63 bytes.
+    pub name: String,
+    /// Bytes, a multiple of 4,096, at most 64 TiB.
+    pub size_bytes: u64,
+    /// Whether all of its space is set aside.
+    pub reserved: bool,
+    /// NAA identifier.
+    pub naa: [u8; 16],
+}
+
+/// A volume of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its name in the array.
+    pub id: VolumeId,
+    /// Its name in the pool.
+    pub name: String,
+    /// Bytes that hosts see.
+    pub size_bytes: u64,
+    /// Whether all of its space is set aside.
+    pub reserved: bool,
+    /// NAA identifier.
+    pub naa: [u8; 16],
+    /// Bytes that hold data, some perhaps shared.
+    pub mapped_bytes: u64,
+    pub(crate) root: Root,
+    /// An upper bound of the mapped blocks that are shared with other volumes; they need new space
+    /// when they are overwritten.
+    pub(crate) shared_blocks: u64,
+}
+
+impl Volume {
+    pub(crate) fn new(spec: VolumeSpec) -> Self {
+        Self {
+            id: spec.id,
+            name: spec.name,
+            size_bytes: spec.size_bytes,
+            reserved: spec.reserved,
+            naa: spec.naa,
+            mapped_bytes: 0,
+            root: Root { entry: Entry::HOLE, levels: levels_for(spec.size_bytes / BLOCK) },
+            shared_blocks: 0,
+        }
+    }
+
+    /// Blocks of 4 KiB.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.size_bytes / BLOCK
+    }
+
+    /// Notes that so many blocks more, or fewer, are mapped.
+    pub(crate) fn add_mapped(&mut self, blocks: i64) {
+        let bytes = self.mapped_bytes as i64 + blocks * BLOCK as i64;
+        self.mapped_bytes = u64::try_from(bytes).expect("no volume maps less than nothing");
+        self.shared_blocks = self.shared_blocks.min(self.mapped_bytes / BLOCK);
+    }
+
+    /// Blocks that are promised to a reserved volume and not yet its own.
+    pub(crate) fn owed_blocks(&self) -> u64 {
+        match self.reserved {
+            true => self.blocks() - self.mapped_bytes / BLOCK + self.shared_blocks,
+            false => 0,
+        }
+    }
+
+    pub(crate) fn emit(&self) -> [u8; VOLUME_BYTES] {
+        let mut bytes = [0; VOLUME_BYTES];
+        bytes[0..8].copy_from_slice(&self.id.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.size_bytes.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.naa);
+        bytes[32..48].copy_from_slice(&emit_entry(self.root.entry));
+        bytes[48..56].copy_from_slice(&self.mapped_bytes.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.shared_blocks.to_le_bytes());
+        bytes[64] = self.root.levels;
+        bytes[65] = u8::from(self.reserved);
+        bytes[66] = self.name.len() as u8;
+        bytes[68..68 + self.name.len()].copy_from_slice(self.name.as_bytes());
+        bytes
+    }
+
+    /// Reads a record; `None` if it makes no sense.
+    pub(crate) fn parse(bytes: &[u8; VOLUME_BYTES]) -> Option<Self> {
+        let u64_at = |at: usize| {
+            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes of 256"))
+        };
+        let name_length = bytes[66] as usize;
+        if name_length > NAME_BYTES_MAX || bytes[65] > 1 {
+            return None;
+        }
+        let volume = Self {
+            id: VolumeId(u64_at(0)),
+            size_bytes: u64_at(8),
+            naa: bytes[16..32].try_into().expect("16 bytes of 256"),
+            root: Root {
+                entry: parse_entry(bytes[32..48].try_into().expect("16 bytes of 256")),
+                levels: bytes[64],
+            },
+            mapped_bytes: u64_at(48),
+            shared_blocks: u64_at(56),
+            reserved: bytes[65] == 1,
+            name: str::from_utf8(&bytes[68..68 + name_length]).ok()?.to_owned(),
+        };
+        let sound = volume.size_bytes > 0
+            && volume.size_bytes.is_multiple_of(BLOCK)
+            && volume.size_bytes <= VOLUME_BYTES_MAX
+            && volume.mapped_bytes <= volume.size_bytes
+            && (levels_for(volume.blocks())..=LEVELS_MAX).contains(&volume.root.levels);
+        sound.then_some(volume)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_volume_reads_back_as_written_and_nonsense_is_refused() {
+        let mut volume = Volume::new(VolumeSpec {
+            id: VolumeId(u64::MAX),
+            name: "x".repeat(63),
+            size_bytes: 200 << 30,
+            reserved: true,
+            naa: [6; 16],
+        });
+        volume.root.entry = Entry::page(77, 5, 12);
+        volume.mapped_bytes = 12 * BLOCK;
+        let bytes = volume.emit();
+        assert_eq!(Volume::parse(&bytes), Some(volume));
+        for (at, value) in [(8, 1), (64, 9), (65, 2), (66, 64), (68, 0xff)] {
+            let mut broken = bytes;
+            broken[at] = value;
+            assert_eq!(Volume::parse(&broken), None, "byte {at}");
+        }
+    }
+}
