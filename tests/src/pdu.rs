@@ -185,6 +185,10 @@ pub struct Answer {
 }
 
 impl Answer {
+    fn is_unit_attention(&self) -> bool {
+        self.status == 2 && self.sense.get(2).is_some_and(|key| key & 0x0f == 6)
+    }
+
     /// The data, if the status is GOOD.
     ///
     /// # Errors
@@ -194,6 +198,9 @@ impl Answer {
         Ok(self.data)
     }
 }
+
+/// Unit attentions that one command may meet.
+const UNIT_ATTENTIONS_MAX: usize = 8;
 
 impl RawSession {
     /// Connects and logs in.
@@ -225,7 +232,18 @@ impl RawSession {
         self.run(pdu)
     }
 
+    /// As every host does, repeats a command that only brought a unit attention (SAM-5 5.14).
     fn run(&mut self, pdu: Pdu) -> Result<Answer> {
+        for _ in 0..UNIT_ATTENTIONS_MAX {
+            let answer = self.run_once(pdu.clone())?;
+            if !answer.is_unit_attention() {
+                return Ok(answer);
+            }
+        }
+        bail!("{UNIT_ATTENTIONS_MAX} unit attentions in a row")
+    }
+
+    fn run_once(&mut self, pdu: Pdu) -> Result<Answer> {
         self.connection.send(&pdu.numbered(self.command_sequence_number).bytes())?;
         self.command_sequence_number += 1;
         let mut data = Vec::new();
