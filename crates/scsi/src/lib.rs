@@ -1,1 +1,41 @@
-//! scsi
+//! The SCSI device server (SAM-5, SPC-4, SBC-4), without iSCSI and without I/O.
+//!
+//! [`Target::execute`] takes a command, [`Target::next_request`] gives what it asks of a volume,
+//! [`Target::completed`] takes the answer, and [`Target::next_done`] gives the command's
+//! completion. A command is a row of one table (`commands/table.rs`).
+//!
+//! VMware's names for the offloads: ATS = COMPARE AND WRITE, XCOPY = EXTENDED COPY, Zero = WRITE
+//! SAME, Delete = UNMAP.
+
+#![forbid(unsafe_code)]
+
+mod attention;
+mod cdb;
+mod command;
+mod commands;
+mod completion;
+mod identity;
+pub mod limits;
+mod lun;
+mod nexus;
+mod procedure;
+mod reference;
+mod sense;
+mod target;
+mod task_set;
+mod unit;
+
+pub use completion::{Completion, Status};
+pub use identity::Identity;
+pub use lun::{emit_lun, parse_lun};
+pub use nexus::NexusSpec;
+pub use reference::reference;
+pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
+pub use target::{
+    Command, NexusId, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
+    TaskManagementResponse,
+};
+pub use unit::LogicalUnitSpec;
+
+#[cfg(test)]
+mod tests;

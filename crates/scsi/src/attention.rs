@@ -1,0 +1,36 @@
+//! Unit attention conditions (SAM-5 5.14) of one nexus on one logical unit.
+
+use smallvec::SmallVec;
+
+use crate::limits::ATTENTIONS_MAX;
+use crate::sense::{self, SenseCode};
+
+/// Conditions in the order in which they are told.
+#[derive(Debug, Default)]
+pub(crate) struct Attentions(SmallVec<[SenseCode; 1]>);
+
+impl Attentions {
+    /// What a nexus finds on a logical unit that it meets for the first time.
+    pub(crate) fn power_on() -> Self {
+        let mut attentions = Self::default();
+        attentions.establish(sense::POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED);
+        attentions
+    }
+
+    /// Adds a condition, unless it waits already.
+    pub(crate) fn establish(&mut self, condition: SenseCode) {
+        if self.0.len() < ATTENTIONS_MAX && !self.0.contains(&condition) {
+            self.0.push(condition);
+        }
+    }
+
+    /// Takes the condition that is to be told next.
+    pub(crate) fn take(&mut self) -> Option<SenseCode> {
+        if self.0.is_empty() { None } else { Some(self.0.remove(0)) }
+    }
+
+    /// Clears a condition that the nexus learned by other means.
+    pub(crate) fn clear(&mut self, condition: SenseCode) {
+        self.0.retain(|waiting| *waiting != condition);
+    }
+}

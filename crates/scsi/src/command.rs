@@ -1,0 +1,183 @@
+//! What a command is: a row of the table, and what its handler sees and answers.
+
+use std::collections::BTreeMap;
+
+use block::{BlockCount, ByteRange, Lba, Request, Rope, VolumeId};
+use bytes::Bytes;
+
+use crate::cdb::Cdb;
+use crate::completion::{Completion, Status};
+use crate::identity::Identity;
+use crate::nexus::Nexus;
+use crate::procedure::Procedure;
+use crate::sense::{self, Sense};
+use crate::target::NexusId;
+use crate::unit::LogicalUnit;
+
+/// One command.
+pub(crate) struct Row {
+    /// OPERATION CODE.
+    pub(crate) opcode: u8,
+    /// SERVICE ACTION, of commands that share their operation code.
+    pub(crate) service_action: Option<u8>,
+    /// Name in T10's words.
+    pub(crate) name: &'static str,
+    /// CDB USAGE DATA (SPC-4 6.31.3): a one for every bit that is looked at. Its length is that of
+    /// the CDB; a bit outside that is set makes the command invalid.
+    pub(crate) usage: &'static [u8],
+    /// Bytes that the command takes from the initiator, given the length of a logical block.
+    pub(crate) data_out: fn(&Cdb, u64) -> u64,
+    /// What the command does to the medium.
+    pub(crate) medium: Medium,
+    /// What a reservation of another nexus does to it.
+    pub(crate) reservation: Reservation,
+    /// When it may run beside others.
+    pub(crate) ordering: Ordering,
+    /// Where it may run, and what it does with unit attention conditions.
+    pub(crate) scope: Scope,
+    /// Carries it out.
+    pub(crate) handler: Handler,
+}
+
+/// Checks a command and says what is to be done.
+pub(crate) type Handler = fn(&mut Execution<'_>) -> Result<Action, Completion>;
+
+/// What a command does to the medium.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Medium {
+    /// Nothing that a write-protected unit would refuse.
+    Keeps,
+    /// It changes it.
+    Writes,
+}
+
+/// SPC-2 5.5.1: what happens while another nexus holds a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reservation {
+    /// The command runs all the same.
+    Allowed,
+    /// It ends with RESERVATION CONFLICT.
+    Conflicts,
+}
+
+/// When a SIMPLE command may run beside others of its logical unit (SAM-5 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ordering {
+    /// At once: it does not enter the task set.
+    Immediate,
+    /// Beside all but ORDERED and HEAD OF QUEUE commands.
+    Simple,
+    /// As simple, but not beside RESERVE or RELEASE.
+    CompareAndWrite,
+    /// As simple, but not beside COMPARE AND WRITE.
+    Reserve,
+}
+
+/// Where a command may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// On a logical unit, when no unit attention condition waits.
+    LogicalUnit,
+    /// On a logical unit, whatever waits.
+    LogicalUnitAlways,
+    /// On any logical unit number, whatever waits.
+    AnyLun,
+}
+
+/// What a handler sees.
+pub(crate) struct Execution<'a> {
+    pub(crate) row: &'static Row,
+    pub(crate) cdb: Cdb,
+    /// What the initiator sent, perhaps less than the command takes.
+    pub(crate) data_out: Bytes,
+    pub(crate) lun: u16,
+    /// The volume at that number, if there is one.
+    pub(crate) volume: Option<VolumeId>,
+    pub(crate) nexus_id: NexusId,
+    pub(crate) nexus: &'a mut Nexus,
+    pub(crate) units: &'a mut BTreeMap<VolumeId, LogicalUnit>,
+    pub(crate) identity: &'a Identity,
+    /// Every port through which the target can be reached.
+    pub(crate) ports: &'a BTreeMap<u16, u16>,
+    /// EXTENDED COPY commands under way.
+    pub(crate) copies: u16,
+}
+
+/// What is to be done after a handler.
+pub(crate) enum Action {
+    /// Nothing more.
+    Done(Completion),
+    /// One request, whose answer ends the command.
+    Request(Request),
+    /// Several requests.
+    Procedure(Box<dyn Procedure>),
+}
+
+impl Action {
+    /// GOOD without data.
+    pub(crate) fn good() -> Self {
+        Self::Done(Completion::good(Rope::new()))
+    }
+
+    /// GOOD with data, cut to the allocation length (SPC-4 4.3.5.6).
+    pub(crate) fn data(mut data: Vec<u8>, allocation_length: u32) -> Self {
+        data.truncate(allocation_length as usize);
+        Self::Done(Completion::good(Rope::from(Bytes::from(data))))
+    }
+}
+
+impl Execution<'_> {
+    /// The logical unit that the command is addressed to.
+    ///
+    /// # Errors
+    /// 05h/25h/00h if there is none.
+    pub(crate) fn unit(&self) -> Result<&LogicalUnit, Completion> {
+        let unit = self.volume.and_then(|volume| self.units.get(&volume));
+        unit.ok_or_else(|| Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED).into())
+    }
+
+    /// As [`Self::unit`], to change it.
+    pub(crate) fn unit_mut(&mut self) -> Result<&mut LogicalUnit, Completion> {
+        let unit = self.volume.and_then(|volume| self.units.get_mut(&volume));
+        unit.ok_or_else(|| Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED).into())
+    }
+
+    /// The bytes that the CDB's address and length name.
+    pub(crate) fn range(&self) -> Result<ByteRange, Completion> {
+        let (lba, count) = self.cdb.extent();
+        self.range_of(lba, count)
+    }
+
+    /// The bytes of `count` blocks from `lba`, which must be on the unit.
+    pub(crate) fn range_of(&self, lba: Lba, count: BlockCount) -> Result<ByteRange, Completion> {
+        Ok(self.unit()?.range(lba, count)?)
+    }
+
+    /// Ends the command unless the initiator sent `length` bytes or more.
+    pub(crate) fn require_data_out(&self, length: u64) -> Result<(), Completion> {
+        if (self.data_out.len() as u64) < length {
+            return Err(Sense::from(sense::INVALID_FIELD_IN_CDB).into());
+        }
+        Ok(())
+    }
+}
+
+impl From<Status> for Completion {
+    fn from(status: Status) -> Self {
+        Self::status(status)
+    }
+}
+
+/// Looks for reserved bits that are set.
+///
+/// # Errors
+/// 05h/24h/00h, pointing at the first one.
+pub(crate) fn check_reserved_bits(cdb: &Cdb, usage: &[u8]) -> Result<(), Sense> {
+    for (byte, used) in usage.iter().enumerate().skip(1) {
+        let reserved = cdb.u8(byte) & !used;
+        if reserved != 0 {
+            return Err(Sense::invalid_cdb_bit(byte, 7 - reserved.leading_zeros() as u8));
+        }
+    }
+    Ok(())
+}

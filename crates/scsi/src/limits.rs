@@ -1,0 +1,76 @@
+//! The maxima of this room, and what happens when they are reached.
+
+use std::time::Duration;
+
+/// Tasks of all nexuses together; one more is answered BUSY.
+pub const TASKS_MAX: usize = 1 << 16;
+
+/// Tasks of one logical unit; one more is answered TASK SET FULL.
+pub const TASKS_PER_UNIT_MAX: usize = 1 << 12;
+
+/// MAXIMUM TRANSFER LENGTH of VPD page B0h, in bytes; longer commands are refused.
+pub const TRANSFER_BYTES_MAX: u64 = 16 << 20;
+
+/// OPTIMAL TRANSFER LENGTH of VPD page B0h, in bytes.
+pub const TRANSFER_BYTES_OPTIMAL: u64 = 1 << 20;
+
+/// Most bytes that one request reads or writes; longer commands are cut into slices, aligned to
+/// this.
+pub const SLICE_BYTES: u64 = 1 << 20;
+
+/// Most bytes that one copy request covers; longer segments are cut, aligned to the slice of the
+/// destination.
+pub const COPY_SLICE_BYTES: u64 = 4 << 20;
+
+/// Most bytes that one request zeroes or unmaps.
+pub const ZERO_SLICE_BYTES: u64 = 16 << 20;
+
+/// MAXIMUM COMPARE AND WRITE LENGTH of VPD page B0h, in blocks: all that the CDB can say.
+pub const COMPARE_AND_WRITE_BLOCKS_MAX: u8 = 255;
+
+/// MAXIMUM WRITE SAME LENGTH of VPD page B0h, in bytes; longer ones are refused.
+pub const WRITE_SAME_BYTES_MAX: u64 = 32 << 20;
+
+/// MAXIMUM UNMAP LBA COUNT of VPD page B0h, in bytes, over all descriptors of a command; more is
+/// refused.
+pub const UNMAP_BYTES_MAX: u64 = 32 << 20;
+
+/// MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT of VPD page B0h; more are refused.
+pub const UNMAP_DESCRIPTORS_MAX: usize = 256;
+
+/// LBA status descriptors in one answer; further ones need another GET LBA STATUS.
+pub const LBA_STATUS_DESCRIPTORS_MAX: usize = 1024;
+
+/// Bytes that one GET LBA STATUS looks at; what lies behind needs another one.
+pub const LBA_STATUS_BYTES_MAX: u64 = 64 << 30;
+
+/// MAXIMUM CSCD DESCRIPTOR COUNT of EXTENDED COPY; more are refused.
+pub const CSCD_DESCRIPTORS_MAX: usize = 16;
+
+/// MAXIMUM SEGMENT DESCRIPTOR COUNT of EXTENDED COPY; more are refused.
+pub const SEGMENT_DESCRIPTORS_MAX: usize = 64;
+
+/// MAXIMUM DESCRIPTOR LIST LENGTH of EXTENDED COPY, in bytes; longer lists are refused.
+pub const DESCRIPTOR_LIST_BYTES_MAX: usize = 8192;
+
+/// TOTAL CONCURRENT COPIES: EXTENDED COPY commands of all nexuses; one more is refused.
+pub const CONCURRENT_COPIES_MAX: u16 = 256;
+
+/// Outcomes of EXTENDED COPY commands held per nexus for RECEIVE COPY RESULTS; the oldest goes.
+pub const COPY_RESULTS_HELD_MAX: usize = 16;
+
+/// Parameter lists of any command, in bytes; longer ones are refused.
+pub const PARAMETER_LIST_BYTES_MAX: u64 = 64 << 10;
+
+/// Attempts of ORWRITE to find the medium unchanged between its read and its write; then BUSY.
+pub const ORWRITE_ATTEMPTS_MAX: u32 = 64;
+
+/// Unit attention conditions that wait for one nexus on one logical unit; further ones are
+/// dropped, the oldest tells the host to look at everything anyway.
+pub const ATTENTIONS_MAX: usize = 8;
+
+/// NOMINAL COMMAND PROCESSING TIMEOUT that REPORT SUPPORTED OPERATION CODES tells.
+pub const COMMAND_TIMEOUT_NOMINAL: Duration = Duration::from_secs(1);
+
+/// RECOMMENDED COMMAND TIMEOUT that REPORT SUPPORTED OPERATION CODES tells.
+pub const COMMAND_TIMEOUT_RECOMMENDED: Duration = Duration::from_secs(30);

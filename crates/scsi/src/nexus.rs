@@ -1,0 +1,81 @@
+//! An I_T nexus: one session of an initiator port with a target port, and what it may see.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::VolumeId;
+
+use crate::attention::Attentions;
+use crate::commands::CopyResult;
+use crate::limits::COPY_RESULTS_HELD_MAX;
+
+/// What the owner says of a nexus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NexusSpec {
+    /// iSCSI name of the initiator.
+    pub initiator_name: String,
+    /// Initiator part of the session identifier.
+    pub isid: [u8; 6],
+    /// RELATIVE TARGET PORT IDENTIFIER of the port that the nexus came through, from 1.
+    pub relative_target_port: u16,
+    /// TARGET PORT GROUP of that port.
+    pub target_portal_group: u16,
+    /// The logical unit inventory.
+    pub luns: BTreeMap<u16, VolumeId>,
+}
+
+/// A logical unit as one nexus sees it.
+pub(crate) struct Mapping {
+    pub(crate) volume: VolumeId,
+    pub(crate) attentions: Attentions,
+}
+
+/// A nexus and its state.
+pub(crate) struct Nexus {
+    pub(crate) spec: NexusSpec,
+    pub(crate) mappings: BTreeMap<u16, Mapping>,
+    /// Outcomes of EXTENDED COPY commands, oldest first.
+    pub(crate) copy_results: VecDeque<CopyResult>,
+}
+
+impl Nexus {
+    pub(crate) fn new(mut spec: NexusSpec) -> Self {
+        let luns = std::mem::take(&mut spec.luns);
+        let mut nexus = Self { spec, mappings: BTreeMap::new(), copy_results: VecDeque::new() };
+        for (lun, volume) in luns {
+            nexus.map(lun, volume);
+        }
+        nexus
+    }
+
+    fn map(&mut self, lun: u16, volume: VolumeId) {
+        self.mappings.insert(lun, Mapping { volume, attentions: Attentions::power_on() });
+    }
+
+    /// Changes the inventory; returns whether it differs from the one before.
+    pub(crate) fn set_luns(&mut self, luns: &BTreeMap<u16, VolumeId>) -> bool {
+        let before = self.mappings.len();
+        self.mappings.retain(|lun, mapping| luns.get(lun) == Some(&mapping.volume));
+        let mut changed = self.mappings.len() != before;
+        for (&lun, &volume) in luns {
+            if !self.mappings.contains_key(&lun) {
+                self.map(lun, volume);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Whether the nexus may see the volume.
+    pub(crate) fn sees(&self, volume: VolumeId) -> bool {
+        self.mappings.values().any(|mapping| mapping.volume == volume)
+    }
+
+    /// Holds the outcome of an EXTENDED COPY, in place of one with the same list identifier.
+    pub(crate) fn hold_copy_result(&mut self, result: CopyResult) {
+        self.copy_results.retain(|held| held.list_id != result.list_id);
+        if self.copy_results.len() == COPY_RESULTS_HELD_MAX {
+            self.copy_results.pop_front();
+        }
+        self.copy_results.push_back(result);
+    }
+}

@@ -1,0 +1,194 @@
+//! Sense data (SPC-4 4.5): one table in T10's words, and the bytes of it.
+
+mod from_block;
+
+use crate::limits;
+
+/// SPC-4 4.5.6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SenseKey {
+    /// 0h.
+    NoSense = 0x0,
+    /// 2h.
+    NotReady = 0x2,
+    /// 3h.
+    MediumError = 0x3,
+    /// 4h.
+    HardwareError = 0x4,
+    /// 5h.
+    IllegalRequest = 0x5,
+    /// 6h.
+    UnitAttention = 0x6,
+    /// 7h.
+    DataProtect = 0x7,
+    /// Ah.
+    CopyAborted = 0xa,
+    /// Bh.
+    AbortedCommand = 0xb,
+    /// Eh.
+    Miscompare = 0xe,
+}
+
+/// A sense key with an additional sense code and its qualifier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenseCode {
+    /// Sense key.
+    pub key: SenseKey,
+    /// ADDITIONAL SENSE CODE.
+    pub asc: u8,
+    /// ADDITIONAL SENSE CODE QUALIFIER.
+    pub ascq: u8,
+}
+
+macro_rules! sense_table {
+    ($($name:ident = $key:ident $asc:literal $ascq:literal;)*) => {
+        $(pub(crate) const $name: SenseCode =
+            SenseCode { key: SenseKey::$key, asc: $asc, ascq: $ascq };)*
+    };
+}
+
+sense_table! {
+    NO_ADDITIONAL_SENSE_INFORMATION = NoSense 0x00 0x00;
+    LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY = NotReady 0x04 0x01;
+    UNRECOVERED_READ_ERROR = MediumError 0x11 0x00;
+    INTERNAL_TARGET_FAILURE = HardwareError 0x44 0x00;
+    INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT = IllegalRequest 0x0e 0x03;
+    PARAMETER_LIST_LENGTH_ERROR = IllegalRequest 0x1a 0x00;
+    INVALID_COMMAND_OPERATION_CODE = IllegalRequest 0x20 0x00;
+    LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE = IllegalRequest 0x21 0x00;
+    INVALID_FIELD_IN_CDB = IllegalRequest 0x24 0x00;
+    LOGICAL_UNIT_NOT_SUPPORTED = IllegalRequest 0x25 0x00;
+    INVALID_FIELD_IN_PARAMETER_LIST = IllegalRequest 0x26 0x00;
+    TOO_MANY_TARGET_DESCRIPTORS = IllegalRequest 0x26 0x06;
+    UNSUPPORTED_TARGET_DESCRIPTOR_TYPE_CODE = IllegalRequest 0x26 0x07;
+    TOO_MANY_SEGMENT_DESCRIPTORS = IllegalRequest 0x26 0x08;
+    UNSUPPORTED_SEGMENT_DESCRIPTOR_TYPE_CODE = IllegalRequest 0x26 0x09;
+    INLINE_DATA_LENGTH_EXCEEDED = IllegalRequest 0x26 0x0b;
+    SAVING_PARAMETERS_NOT_SUPPORTED = IllegalRequest 0x39 0x00;
+    INVALID_MESSAGE_ERROR = IllegalRequest 0x49 0x00;
+    POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED = UnitAttention 0x29 0x00;
+    BUS_DEVICE_RESET_FUNCTION_OCCURRED = UnitAttention 0x29 0x03;
+    CAPACITY_DATA_HAS_CHANGED = UnitAttention 0x2a 0x09;
+    REPORTED_LUNS_DATA_HAS_CHANGED = UnitAttention 0x3f 0x0e;
+    WRITE_PROTECTED = DataProtect 0x27 0x00;
+    SPACE_ALLOCATION_FAILED_WRITE_PROTECT = DataProtect 0x27 0x07;
+    THIRD_PARTY_DEVICE_FAILURE = CopyAborted 0x0d 0x01;
+    COPY_TARGET_DEVICE_NOT_REACHABLE = CopyAborted 0x0d 0x02;
+    INCORRECT_COPY_TARGET_DEVICE_TYPE = CopyAborted 0x0d 0x03;
+    COPY_LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE = CopyAborted 0x21 0x00;
+    INSUFFICIENT_RESOURCES = AbortedCommand 0x55 0x03;
+    MISCOMPARE_DURING_VERIFY_OPERATION = Miscompare 0x1d 0x00;
+}
+
+/// SPC-4 4.5.2.4.2: which field of the CDB or parameter list is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FieldPointer {
+    /// Whether the field is in the CDB, else in the parameter list.
+    pub in_cdb: bool,
+    /// Number of its first byte.
+    pub byte: u16,
+    /// Number of its most significant bit; `None` if it is whole bytes.
+    pub bit: Option<u8>,
+}
+
+/// Sense data of one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sense {
+    /// What happened.
+    pub code: SenseCode,
+    /// INFORMATION, in the words of the command.
+    pub information: Option<u64>,
+    /// COMMAND-SPECIFIC INFORMATION.
+    pub command_specific: u32,
+    /// The field at fault.
+    pub field: Option<FieldPointer>,
+}
+
+impl From<SenseCode> for Sense {
+    fn from(code: SenseCode) -> Self {
+        Self { code, information: None, command_specific: 0, field: None }
+    }
+}
+
+impl Sense {
+    /// INVALID FIELD IN CDB, pointing at a bit of a byte.
+    pub(crate) fn invalid_cdb_bit(byte: usize, bit: u8) -> Self {
+        let field = FieldPointer { in_cdb: true, byte: clamp(byte), bit: Some(bit) };
+        Self { field: Some(field), ..INVALID_FIELD_IN_CDB.into() }
+    }
+
+    /// INVALID FIELD IN CDB, pointing at a field that starts with a byte.
+    pub(crate) fn invalid_cdb_field(byte: usize) -> Self {
+        let field = FieldPointer { in_cdb: true, byte: clamp(byte), bit: None };
+        Self { field: Some(field), ..INVALID_FIELD_IN_CDB.into() }
+    }
+
+    /// A fault in the parameter list, pointing at a field that starts with a byte.
+    pub(crate) fn in_parameter_list(code: SenseCode, byte: usize) -> Self {
+        let field = FieldPointer { in_cdb: false, byte: clamp(byte), bit: None };
+        Self { field: Some(field), ..code.into() }
+    }
+
+    /// The same with INFORMATION.
+    pub(crate) fn with_information(self, information: u64) -> Self {
+        Self { information: Some(information), ..self }
+    }
+
+    /// Fixed format (SPC-4 4.5.3), 18 bytes. INFORMATION beyond 32 bits is not valid in it.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut bytes = vec![0; 18];
+        bytes[0] = 0x70;
+        bytes[2] = self.code.key as u8;
+        if let Some(information) = self.information.and_then(|value| u32::try_from(value).ok()) {
+            bytes[0] |= 0x80;
+            bytes[3..7].copy_from_slice(&information.to_be_bytes());
+        }
+        bytes[7] = 10;
+        bytes[8..12].copy_from_slice(&self.command_specific.to_be_bytes());
+        bytes[12] = self.code.asc;
+        bytes[13] = self.code.ascq;
+        if let Some(field) = self.field {
+            bytes[15..18].copy_from_slice(&field.emit());
+        }
+        bytes
+    }
+
+    /// Descriptor format (SPC-4 4.5.2).
+    pub fn emit_descriptors(&self) -> Vec<u8> {
+        let mut bytes = vec![0x72, self.code.key as u8, self.code.asc, self.code.ascq, 0, 0, 0, 0];
+        if let Some(information) = self.information {
+            bytes.extend([0x00, 0x0a, 0x80, 0]);
+            bytes.extend(information.to_be_bytes());
+        }
+        if self.command_specific != 0 {
+            bytes.extend([0x01, 0x0a, 0, 0]);
+            bytes.extend(u64::from(self.command_specific).to_be_bytes());
+        }
+        if let Some(field) = self.field {
+            bytes.extend([0x02, 0x06, 0, 0]);
+            bytes.extend(field.emit());
+            bytes.push(0);
+        }
+        bytes[7] = (bytes.len() - 8) as u8;
+        bytes
+    }
+}
+
+impl FieldPointer {
+    /// SENSE KEY SPECIFIC with SKSV set.
+    fn emit(self) -> [u8; 3] {
+        let in_cdb = if self.in_cdb { 0x40 } else { 0 };
+        let bit = self.bit.map_or(0, |bit| 0x08 | bit);
+        let [high, low] = self.byte.to_be_bytes();
+        [0x80 | in_cdb | bit, high, low]
+    }
+}
+
+fn clamp(byte: usize) -> u16 {
+    debug_assert!(byte as u64 <= limits::PARAMETER_LIST_BYTES_MAX);
+    byte.min(usize::from(u16::MAX)) as u16
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! A block error in SCSI's words: the only place where that is decided.
+
+use block::{BlockError, LogicalBlockLength};
+
+use super::{
+    INTERNAL_TARGET_FAILURE, LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE,
+    LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY, LOGICAL_UNIT_NOT_SUPPORTED,
+    MISCOMPARE_DURING_VERIFY_OPERATION, SPACE_ALLOCATION_FAILED_WRITE_PROTECT, Sense,
+    UNRECOVERED_READ_ERROR, WRITE_PROTECTED,
+};
+use crate::completion::{Completion, Status};
+
+impl Completion {
+    /// How a command ends whose request failed.
+    pub(crate) fn from_block_error(error: BlockError, block_length: LogicalBlockLength) -> Self {
+        let sense: Sense = match error {
+            BlockError::Busy => return Self::status(Status::Busy),
+            BlockError::OutOfRange => LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE.into(),
+            // SBC-4 5.3: INFORMATION is the offset of the first difference in the Data-Out.
+            BlockError::Miscompare { offset } => {
+                Sense::from(MISCOMPARE_DURING_VERIFY_OPERATION).with_information(offset)
+            }
+            BlockError::OutOfSpace => SPACE_ALLOCATION_FAILED_WRITE_PROTECT.into(),
+            // SBC-4 4.18: INFORMATION is the address of the bad block.
+            BlockError::Medium { offset } => Sense::from(UNRECOVERED_READ_ERROR)
+                .with_information(offset / block_length.bytes()),
+            BlockError::ReadOnly => WRITE_PROTECTED.into(),
+            BlockError::NoSuchVolume => LOGICAL_UNIT_NOT_SUPPORTED.into(),
+            BlockError::DifferentPool => INTERNAL_TARGET_FAILURE.into(),
+            BlockError::Closed => LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY.into(),
+        };
+        sense.into()
+    }
+}

@@ -1,0 +1,93 @@
+//! Logical units and nexuses come, change and go.
+
+use std::collections::BTreeMap;
+
+use block::VolumeId;
+
+use super::{Delivery, NexusId, Target};
+use crate::completion::Completion;
+use crate::nexus::{Nexus, NexusSpec};
+use crate::sense::{self, Sense, SenseCode};
+use crate::unit::{LogicalUnit, LogicalUnitSpec};
+
+impl Target {
+    /// Adds the logical unit of a volume, or replaces what was said of it before. Nexuses see it
+    /// where their inventory has the volume.
+    pub fn add_unit(&mut self, id: VolumeId, spec: LogicalUnitSpec) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.spec = spec;
+            return;
+        }
+        self.last_epoch += 1;
+        self.units.insert(id, LogicalUnit::new(spec, self.last_epoch));
+    }
+
+    /// Changes the size; every nexus is told (2Ah/09h). Does nothing if there is no such unit or
+    /// the size is the same.
+    pub fn resize_unit(&mut self, id: VolumeId, size_bytes: u64) {
+        match self.units.get_mut(&id) {
+            Some(unit) if unit.spec.size_bytes != size_bytes => unit.spec.size_bytes = size_bytes,
+            _ => return,
+        }
+        self.establish(id, sense::CAPACITY_DATA_HAS_CHANGED);
+    }
+
+    /// Refuses or allows commands that change the medium (07h/27h/00h).
+    pub fn set_write_protected(&mut self, id: VolumeId, write_protected: bool) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.write_protected = write_protected;
+        }
+    }
+
+    /// Removes a logical unit. Waiting commands end with 05h/25h/00h, as later ones will; requests
+    /// that are under way are still answered.
+    pub fn remove_unit(&mut self, id: VolumeId) {
+        let Some(mut unit) = self.units.remove(&id) else { return };
+        for slot in unit.tasks.drain_dormant() {
+            let sense = Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED);
+            self.end(slot, Completion::from(sense));
+        }
+    }
+
+    /// Lets a nexus in. Its first command on each logical unit is told of the power on (29h/00h).
+    pub fn open_nexus(&mut self, id: NexusId, spec: NexusSpec) {
+        self.ports.insert(spec.relative_target_port, spec.target_portal_group);
+        self.nexuses.insert(id, Nexus::new(spec));
+    }
+
+    /// I_T nexus loss: ends its tasks without telling anyone, and its reservations. Requests that
+    /// are in the engine already are still to be answered.
+    pub fn close_nexus(&mut self, id: NexusId) {
+        self.nexuses.remove(&id);
+        for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(id)) {
+            unit.reservation = None;
+        }
+        let slots = self.tasks.iter().filter(|(_, task)| task.nexus == id);
+        let slots: Vec<_> = slots.map(|(slot, task)| (slot, task.volume)).collect();
+        for &(slot, _) in &slots {
+            self.abort(slot, Delivery::Nobody);
+        }
+        for (_, volume) in slots {
+            self.start_waiting(volume);
+        }
+    }
+
+    /// Changes what a nexus sees; if it differs from before, the nexus is told (3Fh/0Eh).
+    pub fn set_luns(&mut self, id: NexusId, luns: BTreeMap<u16, VolumeId>) {
+        let Some(nexus) = self.nexuses.get_mut(&id) else { return };
+        if nexus.set_luns(&luns) {
+            for mapping in nexus.mappings.values_mut() {
+                mapping.attentions.establish(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
+            }
+        }
+    }
+
+    /// Adds a unit attention condition for every nexus that sees the volume.
+    pub(super) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
+        for nexus in self.nexuses.values_mut() {
+            for mapping in nexus.mappings.values_mut().filter(|m| m.volume == volume) {
+                mapping.attentions.establish(condition);
+            }
+        }
+    }
+}

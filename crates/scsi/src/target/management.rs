@@ -1,0 +1,145 @@
+//! Task management functions (SAM-5 7): answered only after effect.
+
+use block::VolumeId;
+
+use super::{
+    Delivery, NexusId, RequestId, Target, Task, TaskId, TaskManagement, TaskManagementResponse,
+    TaskState,
+};
+use crate::lun::parse_lun;
+use crate::sense;
+use crate::task_set::Slot;
+
+/// A function that waits for tasks to end.
+pub(super) struct Function {
+    id: TaskId,
+    waits_for: usize,
+}
+
+impl Target {
+    /// Takes a task management function. Its response comes from [`Self::next_management_done`]
+    /// when nothing of the tasks that it ended can change a medium any more.
+    pub fn manage(&mut self, id: TaskId, nexus: NexusId, lun: u64, function: TaskManagement) {
+        use TaskManagementResponse::{FunctionRejected, FunctionSucceeded};
+        match function {
+            TaskManagement::AbortTask(task) => {
+                self.end_tasks(id, nexus, |other| other.nexus == nexus && other.id == task);
+            }
+            TaskManagement::QueryTask(task) if self.has_task(nexus, task) => {
+                self.functions_done.push_back((id, FunctionSucceeded));
+            }
+            TaskManagement::QueryTask(_) => self.end_tasks(id, nexus, |_| false),
+            TaskManagement::ClearAca => self.functions_done.push_back((id, FunctionRejected)),
+            TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
+                self.reset(id, nexus, self.volumes_of(nexus));
+            }
+            TaskManagement::AbortTaskSet
+            | TaskManagement::ClearTaskSet
+            | TaskManagement::LogicalUnitReset => self.manage_unit(id, nexus, lun, function),
+        }
+    }
+
+    fn manage_unit(&mut self, id: TaskId, nexus: NexusId, lun: u64, function: TaskManagement) {
+        let Some(volume) = self.volume_at(nexus, lun) else {
+            let response = TaskManagementResponse::IncorrectLogicalUnitNumber;
+            self.functions_done.push_back((id, response));
+            return;
+        };
+        match function {
+            TaskManagement::AbortTaskSet => {
+                self.end_tasks(id, nexus, |task| task.volume == volume && task.nexus == nexus);
+            }
+            TaskManagement::ClearTaskSet => {
+                self.end_tasks(id, nexus, |task| task.volume == volume);
+            }
+            _ => self.reset(id, nexus, vec![volume]),
+        }
+    }
+
+    fn reset(&mut self, id: TaskId, nexus: NexusId, volumes: Vec<VolumeId>) {
+        for &volume in &volumes {
+            if let Some(unit) = self.units.get_mut(&volume) {
+                unit.reservation = None;
+            }
+            self.establish(volume, sense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+        }
+        self.end_tasks(id, nexus, |task| volumes.contains(&task.volume));
+    }
+
+    /// Ends the tasks that `is_meant` picks for `nexus`, and answers when they are gone.
+    fn end_tasks(&mut self, id: TaskId, nexus: NexusId, is_meant: impl Fn(&Task) -> bool) {
+        let meant = self.tasks.iter().filter(|(_, task)| is_meant(task));
+        let meant: Vec<_> = meant.map(|(slot, task)| (slot, task.volume, task.nexus)).collect();
+        let function = self.functions.insert(Function { id, waits_for: 1 });
+        for &(slot, _, owner) in &meant {
+            let delivery =
+                if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
+            if self.abort(slot, delivery) == Abort::Awaited {
+                self.tasks[slot].awaited_by.push(function);
+                self.functions[function].waits_for += 1;
+            }
+        }
+        for (_, volume, _) in meant {
+            self.start_waiting(volume);
+        }
+        self.task_ended(function);
+    }
+
+    /// Ends a task now, or as soon as the engine has answered its request.
+    pub(super) fn abort(&mut self, slot: Slot, delivery: Delivery) -> Abort {
+        let task = &mut self.tasks[slot];
+        match task.state {
+            TaskState::Aborted(Delivery::Nobody) => return Abort::Awaited,
+            TaskState::Aborted(_) => {
+                if delivery == Delivery::Nobody {
+                    task.state = TaskState::Aborted(delivery);
+                }
+                return Abort::Awaited;
+            }
+            TaskState::Dormant => {}
+            TaskState::Request | TaskState::Procedure(_) => {
+                let before = self.requests.len();
+                self.requests.retain(|(id, _, _)| *id != RequestId(slot as u64));
+                if self.requests.len() == before {
+                    task.state = TaskState::Aborted(delivery);
+                    return Abort::Awaited;
+                }
+            }
+        }
+        self.end_aborted(slot, delivery);
+        Abort::Ended
+    }
+
+    /// One of the tasks that a function waits for has ended.
+    pub(super) fn task_ended(&mut self, function: Slot) {
+        self.functions[function].waits_for -= 1;
+        if self.functions[function].waits_for == 0 {
+            let Function { id, .. } = self.functions.remove(function);
+            self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+        }
+    }
+
+    fn has_task(&self, nexus: NexusId, id: TaskId) -> bool {
+        self.tasks.iter().any(|(_, task)| task.nexus == nexus && task.id == id)
+    }
+
+    fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
+        let mapping = self.nexuses.get(&nexus)?.mappings.get(&parse_lun(lun)?)?;
+        self.units.contains_key(&mapping.volume).then_some(mapping.volume)
+    }
+
+    /// The logical units that a nexus sees: a target reset of one host does not reach others'.
+    fn volumes_of(&self, nexus: NexusId) -> Vec<VolumeId> {
+        let mappings = self.nexuses.get(&nexus).map(|nexus| nexus.mappings.values());
+        mappings.into_iter().flatten().map(|mapping| mapping.volume).collect()
+    }
+}
+
+/// What became of a task that was to be aborted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Abort {
+    /// It is gone.
+    Ended,
+    /// It ends when the engine answers its request.
+    Awaited,
+}

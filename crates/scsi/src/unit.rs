@@ -1,0 +1,67 @@
+//! A logical unit: one volume as hosts see it.
+
+use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
+
+use crate::sense::{self, Sense};
+use crate::target::NexusId;
+use crate::task_set::TaskSet;
+
+/// What the owner says of a logical unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogicalUnitSpec {
+    /// NAA type 6 designator (VPD page 83h).
+    pub naa: [u8; 16],
+    /// Size in bytes, a multiple of the logical block length; what exceeds it is not shown.
+    pub size_bytes: u64,
+    /// Length of a logical block.
+    pub block_length: LogicalBlockLength,
+    /// Thin provisioned (VPD page B2h type 2); false if all its space is reserved.
+    pub thin: bool,
+}
+
+/// A logical unit and its task set.
+pub(crate) struct LogicalUnit {
+    pub(crate) spec: LogicalUnitSpec,
+    /// Distinguishes this unit from one of the same volume that was removed before.
+    pub(crate) epoch: u64,
+    pub(crate) write_protected: bool,
+    /// SPC-2 5.5.1: the nexus that holds the SCSI-2 reservation.
+    pub(crate) reservation: Option<NexusId>,
+    pub(crate) tasks: TaskSet,
+}
+
+impl LogicalUnit {
+    pub(crate) fn new(spec: LogicalUnitSpec, epoch: u64) -> Self {
+        Self { spec, epoch, write_protected: false, reservation: None, tasks: TaskSet::default() }
+    }
+
+    /// Length of a logical block in bytes.
+    pub(crate) const fn block_bytes(&self) -> u64 {
+        self.spec.block_length.bytes()
+    }
+
+    /// Number of logical blocks.
+    pub(crate) const fn blocks(&self) -> u64 {
+        self.spec.size_bytes / self.block_bytes()
+    }
+
+    /// The bytes of `count` blocks from `lba`.
+    ///
+    /// # Errors
+    /// 05h/21h/00h if they reach beyond the end, or start there without being empty.
+    pub(crate) fn range(&self, lba: Lba, count: BlockCount) -> Result<ByteRange, Sense> {
+        let end = lba.0.checked_add(count.0);
+        match end {
+            Some(end) if end <= self.blocks() => {
+                let bytes = self.block_bytes();
+                Ok(ByteRange::new(lba.0 * bytes, count.0 * bytes))
+            }
+            _ => Err(sense::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE.into()),
+        }
+    }
+
+    /// Whether a reservation keeps `nexus` out.
+    pub(crate) fn is_reserved_against(&self, nexus: NexusId) -> bool {
+        self.reservation.is_some_and(|holder| holder != nexus)
+    }
+}
