@@ -26,6 +26,11 @@ pub fn install_arena(bytes: usize) -> &'static Arena {
     ARENA.get_or_init(|| Arena::new(bytes))
 }
 
+/// Address and length of the arena's region, if one was installed.
+pub fn installed_arena() -> Option<(*const u8, usize)> {
+    ARENA.get().map(Arena::region)
+}
+
 /// One contiguous region of memory that buffers are cut from.
 pub struct Arena {
     base: NonNull<u8>,

@@ -16,7 +16,7 @@ mod request;
 mod rope;
 
 pub use address::{BLOCK, BlockCount, ByteRange, Lba, LogicalBlockLength, SECTOR, VolumeId};
-pub use buffer::{Arena, Buffer, install_arena};
+pub use buffer::{Arena, Buffer, install_arena, installed_arena};
 pub use device::{DeviceError, DeviceOperation, DeviceResult};
 pub use error::BlockError;
 pub use request::{MapExtent, MapState, Pattern, Request, Response};

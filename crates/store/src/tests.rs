@@ -341,8 +341,9 @@ fn volumes_grow_and_shrink() {
 fn damaged_data_is_an_error_and_never_other_data() {
     let mut pool = Pool::new();
     pool.write(A, 0, &pattern(1, 8192));
-    let at = pool.device.windows(64).position(|bytes| bytes == &pattern(1, 8192)[4096..4160]).unwrap();
-    pool.device[at] ^= 1;
+    let second = &pattern(1, 8192)[4096..];
+    let at = pool.device.chunks(4096).position(|block| block == second).unwrap();
+    pool.device[at * 4096] ^= 1;
     let range = ByteRange::new(0, 8192);
     let failure = pool.ask(A, Request::Read { range }).unwrap_err();
     assert_eq!(failure, BlockError::Medium { offset: 4096 }.into());

@@ -1,0 +1,201 @@
+//! A device as the pool sees it.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::PathBuf;
+
+use block::{DeviceOperation, DeviceResult};
+
+use crate::error::OpenError;
+use crate::file::{self, OpenFile};
+use crate::memory::Memory;
+use crate::notify::Notify;
+use crate::ring::Ring;
+use crate::threads::Threads;
+
+/// The token that an operation was submitted under, and its result.
+pub type Completion = (u64, DeviceResult);
+
+/// What to open or make.
+#[derive(Clone, Debug)]
+pub enum DeviceSpec {
+    /// A file on a file system.
+    File {
+        /// Where it is.
+        path: PathBuf,
+    },
+    /// A block device.
+    Block {
+        /// Its device file.
+        path: PathBuf,
+    },
+    /// Memory that is gone with the device.
+    Memory {
+        /// Its size.
+        bytes: u64,
+    },
+}
+
+/// How files and block devices are read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// io_uring where the kernel allows it, else threads.
+    Auto,
+    /// io_uring, or an error.
+    IoUring,
+    /// A pool of threads.
+    Threads,
+}
+
+/// What a device did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Reads submitted.
+    pub reads: u64,
+    /// Writes submitted.
+    pub writes: u64,
+    /// Flushes submitted.
+    pub flushes: u64,
+    /// Bytes of those reads.
+    pub bytes_read: u64,
+    /// Bytes of those writes.
+    pub bytes_written: u64,
+}
+
+enum Backend {
+    Ring(Ring),
+    Threads(Threads),
+    Memory(Memory),
+}
+
+/// An open device.
+pub struct Device {
+    backend: Backend,
+    notify: Notify,
+    counters: Counters,
+}
+
+impl Device {
+    /// Opens a device that is there.
+    pub fn open(spec: &DeviceSpec, method: Method) -> Result<Self, OpenError> {
+        match spec {
+            DeviceSpec::File { path } => Self::on_file(path, file::open(path, false)?, method),
+            DeviceSpec::Block { path } => Self::on_file(path, file::open(path, true)?, method),
+            DeviceSpec::Memory { bytes } => Self::in_memory(*bytes),
+        }
+    }
+
+    /// Makes a new device of `size_bytes`: a sparse file, memory, or a block device that is large
+    /// enough. Never overwrites a file.
+    pub fn create(spec: &DeviceSpec, size_bytes: u64, method: Method) -> Result<Self, OpenError> {
+        match spec {
+            DeviceSpec::File { path } => {
+                Self::on_file(path, file::create(path, size_bytes)?, method)
+            }
+            DeviceSpec::Block { path } => {
+                let open = file::open(path, true)?;
+                if open.size_bytes < size_bytes {
+                    let (path, actual) = (path.clone(), open.size_bytes);
+                    return Err(OpenError::TooSmall { path, actual, wanted: size_bytes });
+                }
+                Self::on_file(path, open, method)
+            }
+            DeviceSpec::Memory { .. } => Self::in_memory(size_bytes),
+        }
+    }
+
+    fn on_file(path: &std::path::Path, open: OpenFile, method: Method) -> Result<Self, OpenError> {
+        let os = |what| {
+            let path = path.to_owned();
+            move |source| OpenError::Os { path, what, source }
+        };
+        let notify = Notify::new().map_err(os("wait for it"))?;
+        let backend = match method {
+            Method::Threads => Backend::Threads(Threads::new(open, &notify).map_err(os("serve it with threads"))?),
+            Method::IoUring => Backend::Ring(Ring::new(&open, &notify).map_err(os("use io_uring on it"))?),
+            Method::Auto => match Ring::new(&open, &notify) {
+                Ok(ring) => Backend::Ring(ring),
+                Err(_) => Backend::Threads(Threads::new(open, &notify).map_err(os("serve it with threads"))?),
+            },
+        };
+        Ok(Self { backend, notify, counters: Counters::default() })
+    }
+
+    fn in_memory(bytes: u64) -> Result<Self, OpenError> {
+        let os = |source| OpenError::Os { path: "memory:".into(), what: "wait for it", source };
+        let notify = Notify::new().map_err(os)?;
+        let backend = Backend::Memory(Memory::new(bytes));
+        Ok(Self { backend, notify, counters: Counters::default() })
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        match &self.backend {
+            Backend::Ring(ring) => ring.size_bytes,
+            Backend::Threads(threads) => threads.size_bytes(),
+            Backend::Memory(memory) => memory.size_bytes(),
+        }
+    }
+
+    /// Makes a file or memory larger; a block device must have grown already.
+    pub fn resize(&mut self, size_bytes: u64) -> Result<(), OpenError> {
+        let os = |source| OpenError::Os { path: "the device".into(), what: "make it larger", source };
+        match &mut self.backend {
+            Backend::Ring(ring) => ring.resize(size_bytes).map_err(os),
+            Backend::Threads(threads) => threads.resize(size_bytes).map_err(os),
+            Backend::Memory(memory) => {
+                memory.resize(size_bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// Queues an operation; its result comes from [`Device::reap`] under the same token.
+    pub fn submit(&mut self, token: u64, operation: DeviceOperation) {
+        self.count(&operation);
+        match &mut self.backend {
+            Backend::Ring(ring) => ring.submit(token, operation),
+            Backend::Threads(threads) => threads.submit(token, operation),
+            Backend::Memory(memory) => memory.submit(token, operation),
+        }
+    }
+
+    fn count(&mut self, operation: &DeviceOperation) {
+        match operation {
+            DeviceOperation::Read { buffer, .. } => {
+                self.counters.reads += 1;
+                self.counters.bytes_read += buffer.len() as u64;
+            }
+            DeviceOperation::Write { data, .. } => {
+                self.counters.writes += 1;
+                self.counters.bytes_written += data.len() as u64;
+            }
+            DeviceOperation::Flush => self.counters.flushes += 1,
+        }
+    }
+
+    /// Hands what was queued to the kernel.
+    pub fn kick(&mut self) {
+        if let Backend::Ring(ring) = &mut self.backend {
+            ring.kick();
+        }
+    }
+
+    /// Appends the results that are there; never blocks.
+    pub fn reap(&mut self, completions: &mut Vec<Completion>) {
+        match &mut self.backend {
+            Backend::Ring(ring) => ring.reap(completions),
+            Backend::Threads(threads) => threads.reap(completions),
+            Backend::Memory(memory) => memory.reap(completions),
+        }
+    }
+
+    /// Readable, edge-triggered, whenever there may be something to reap.
+    pub fn readiness(&self) -> BorrowedFd<'_> {
+        self.notify.as_fd()
+    }
+
+    /// What it did since it was opened.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+}

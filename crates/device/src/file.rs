@@ -1,0 +1,108 @@
+//! Opening files and block devices for direct, exclusive use.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::error::OpenError;
+
+/// An open file or block device.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    pub(crate) size_bytes: u64,
+    /// Whether a completed write is already stable.
+    pub(crate) write_through: bool,
+}
+
+fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
+    let path = path.to_owned();
+    move |source| OpenError::Os { path, what, source }
+}
+
+/// Opens what is there, without the page cache where the file system allows it.
+pub(crate) fn open(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
+    if !path.exists() {
+        return Err(OpenError::Missing(path.to_owned()));
+    }
+    let kind = std::fs::metadata(path).map_err(os(path, "look at it"))?.file_type();
+    if is_block && !kind.is_block_device() {
+        let hint = "file:PATH for a file";
+        return Err(OpenError::WrongKind { path: path.to_owned(), expected: "block device", hint });
+    }
+    if !is_block && !kind.is_file() {
+        let hint = "block:PATH for a block device";
+        return Err(OpenError::WrongKind { path: path.to_owned(), expected: "file", hint });
+    }
+    let file = open_direct(OpenOptions::new().read(true).write(true), path, is_block)
+        .map_err(os(path, "open it for reading and writing"))?;
+    finish(path, file, is_block)
+}
+
+/// Makes a sparse file of `size_bytes`; never overwrites one.
+pub(crate) fn create(path: &Path, size_bytes: u64) -> Result<OpenFile, OpenError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    let file = match open_direct(&mut options, path, false) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(OpenError::Exists(path.to_owned()));
+        }
+        result => result.map_err(os(path, "create it"))?,
+    };
+    let sized = file
+        .set_len(size_bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| sync_parent(path))
+        .map_err(os(path, "give it its size"))
+        .and_then(|()| finish(path, file, false));
+    if sized.is_err() {
+        let _ = std::fs::remove_file(path);
+    }
+    sized
+}
+
+/// A new file is there after a crash only when its directory is stable, too.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+fn open_direct(options: &mut OpenOptions, path: &Path, is_block: bool) -> io::Result<File> {
+    // On a block device O_EXCL refuses one that is mounted or otherwise claimed.
+    let exclusive = if is_block { OFlags::EXCL } else { OFlags::empty() };
+    let direct = (OFlags::DIRECT | exclusive).bits() as i32;
+    match options.clone().custom_flags(direct).open(path) {
+        // Some file systems (tmpfs before Linux 6.6) know no direct I/O.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            if !is_block {
+                let _ = options.clone().create_new(false);
+            }
+            options.clone().custom_flags(exclusive.bits() as i32).open(path)
+        }
+        result => result,
+    }
+}
+
+fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError> {
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Err(OpenError::InUse(path.to_owned()));
+    }
+    let size_bytes = (&file).seek(SeekFrom::End(0)).map_err(os(path, "find out its size"))?;
+    Ok(OpenFile { size_bytes, write_through: is_block && is_write_through(&file), file })
+}
+
+/// The size of a block device, in bytes.
+pub fn block_device_size(path: &Path) -> Result<u64, OpenError> {
+    Ok(open(path, true)?.size_bytes)
+}
+
+/// Whether the kernel says that the device has no volatile cache.
+fn is_write_through(file: &File) -> bool {
+    let Ok(stat) = rustix::fs::fstat(file) else { return false };
+    let (major, minor) = (rustix::fs::major(stat.st_rdev), rustix::fs::minor(stat.st_rdev));
+    let queue = format!("/sys/dev/block/{major}:{minor}/queue/write_cache");
+    std::fs::read_to_string(queue).is_ok_and(|text| text.trim() == "write through")
+}

@@ -1,0 +1,152 @@
+//! The fallback where io_uring is not allowed: a pool of threads with pread and pwritev.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
+
+use crate::device::Completion;
+use crate::file::OpenFile;
+use crate::limits::{PIECES_MAX, THREADS};
+use crate::notify::Notify;
+
+/// What threads and owner share.
+struct Shared {
+    file: File,
+    write_through: bool,
+    queues: Mutex<Queues>,
+    work: Condvar,
+    notify: Notify,
+}
+
+#[derive(Default)]
+struct Queues {
+    waiting: VecDeque<(u64, DeviceOperation)>,
+    done: Vec<Completion>,
+    stop: bool,
+}
+
+/// A pool of threads.
+pub(crate) struct Threads {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    size_bytes: u64,
+}
+
+impl Threads {
+    pub(crate) fn new(open: OpenFile, notify: &Notify) -> io::Result<Self> {
+        Self::with_threads(open, notify, THREADS)
+    }
+
+    pub(crate) fn with_threads(open: OpenFile, notify: &Notify, count: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            file: open.file,
+            write_through: open.write_through,
+            queues: Mutex::default(),
+            work: Condvar::new(),
+            notify: notify.clone(),
+        });
+        let mut pool = Self { shared, threads: Vec::new(), size_bytes: open.size_bytes };
+        for _ in 0..count {
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new().name("device".to_owned());
+            pool.threads.push(thread.spawn(move || shared.serve())?);
+        }
+        Ok(pool)
+    }
+
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    pub(crate) fn resize(&mut self, size_bytes: u64) -> io::Result<()> {
+        self.size_bytes = crate::ring::grow(&self.shared.file, size_bytes)?;
+        Ok(())
+    }
+
+    pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {
+        self.shared.lock().waiting.push_back((token, operation));
+        self.shared.work.notify_one();
+    }
+
+    pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
+        self.shared.notify.clear();
+        completions.append(&mut self.shared.lock().done);
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.work.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Queues> {
+        // The queues are whole between any two statements that hold the lock.
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        loop {
+            let mut queues = self.lock();
+            let (token, operation) = loop {
+                if let Some(next) = queues.waiting.pop_front() {
+                    break next;
+                }
+                if queues.stop {
+                    return;
+                }
+                queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
+            };
+            drop(queues);
+            let result = self.execute(operation);
+            self.lock().done.push((token, result));
+            self.notify.ring();
+        }
+    }
+
+    fn execute(&self, operation: DeviceOperation) -> DeviceResult {
+        match operation {
+            DeviceOperation::Read { offset, buffer } => read(&self.file, offset, buffer),
+            DeviceOperation::Write { offset, data } => write(&self.file, offset, &data),
+            DeviceOperation::Flush if self.write_through => Ok(None),
+            DeviceOperation::Flush => self.file.sync_data().map(|()| None).map_err(os),
+        }
+    }
+}
+
+pub(crate) fn os(error: io::Error) -> DeviceError {
+    DeviceError::Os(error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error()))
+}
+
+fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
+    match file.read_exact_at(&mut buffer, offset) {
+        Ok(()) => Ok(Some(buffer)),
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(DeviceError::BeyondEnd { end: offset + buffer.len() as u64 })
+        }
+        Err(error) => Err(os(error)),
+    }
+}
+
+fn write(file: &File, mut offset: u64, data: &Rope) -> DeviceResult {
+    let mut written = 0;
+    while written < data.len() {
+        let rest = data.slice(written, data.len() - written);
+        let pieces: Vec<_> =
+            rest.pieces().iter().take(PIECES_MAX).map(|piece| IoSlice::new(piece)).collect();
+        let count = rustix::io::pwritev(file, &pieces, offset).map_err(|error| os(error.into()))?;
+        written += count;
+        offset += count as u64;
+    }
+    Ok(None)
+}
