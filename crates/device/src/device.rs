@@ -62,7 +62,7 @@ pub struct Counters {
 }
 
 enum Backend {
-    Ring(Ring),
+    Ring(Box<Ring>),
     Threads(Threads),
     Memory(Memory),
 }
@@ -110,11 +110,17 @@ impl Device {
         };
         let notify = Notify::new().map_err(os("wait for it"))?;
         let backend = match method {
-            Method::Threads => Backend::Threads(Threads::new(open, &notify).map_err(os("serve it with threads"))?),
-            Method::IoUring => Backend::Ring(Ring::new(&open, &notify).map_err(os("use io_uring on it"))?),
+            Method::Threads => {
+                Backend::Threads(Threads::new(open, &notify).map_err(os("serve it with threads"))?)
+            }
+            Method::IoUring => Backend::Ring(Box::new(
+                Ring::new(&open, &notify).map_err(os("use io_uring on it"))?,
+            )),
             Method::Auto => match Ring::new(&open, &notify) {
-                Ok(ring) => Backend::Ring(ring),
-                Err(_) => Backend::Threads(Threads::new(open, &notify).map_err(os("serve it with threads"))?),
+                Ok(ring) => Backend::Ring(Box::new(ring)),
+                Err(_) => Backend::Threads(
+                    Threads::new(open, &notify).map_err(os("serve it with threads"))?,
+                ),
             },
         };
         Ok(Self { backend, notify, counters: Counters::default() })
@@ -138,7 +144,8 @@ impl Device {
 
     /// Makes a file or memory larger; a block device must have grown already.
     pub fn resize(&mut self, size_bytes: u64) -> Result<(), OpenError> {
-        let os = |source| OpenError::Os { path: "the device".into(), what: "make it larger", source };
+        let os =
+            |source| OpenError::Os { path: "the device".into(), what: "make it larger", source };
         match &mut self.backend {
             Backend::Ring(ring) => ring.resize(size_bytes).map_err(os),
             Backend::Threads(threads) => threads.resize(size_bytes).map_err(os),

@@ -12,7 +12,9 @@ pub enum OpenError {
     #[error("{0} does not exist: was it moved, or is its file system not mounted?")]
     Missing(PathBuf),
     /// A new file was asked for.
-    #[error("{0} already exists and is not overwritten: choose another path, or remove it yourself if nothing in it is needed")]
+    #[error(
+        "{0} already exists and is not overwritten: choose another path, or remove it yourself if nothing in it is needed"
+    )]
     Exists(PathBuf),
     /// Another process has it.
     #[error("{0} is in use by another process: stop that first")]

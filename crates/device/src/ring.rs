@@ -121,11 +121,8 @@ impl Ring {
     pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
         completions.append(&mut self.failed);
         self.flusher.reap(completions);
-        let done: smallvec::SmallVec<[(u64, i32); 64]> = self
-            .ring
-            .completion()
-            .map(|entry| (entry.user_data(), entry.result()))
-            .collect();
+        let done: smallvec::SmallVec<[(u64, i32); 64]> =
+            self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
         for (key, result) in done {
             self.complete(key as usize, result, completions);
         }

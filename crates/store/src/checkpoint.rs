@@ -10,12 +10,12 @@ use block::{BLOCK, DeviceError, Rope};
 use hashbrown::HashMap;
 
 use crate::bugs::planted;
+use crate::entry::Kind;
 use crate::io::Waiter;
 use crate::journal::Position;
 use crate::layout::SUPERBLOCKS;
 use crate::limits::CHECKPOINT_WRITES_MAX;
 use crate::map::Missing;
-use crate::entry::Kind;
 use crate::status::Health;
 use crate::store::{Change, Outcome, Store};
 use crate::superblock::Superblock;

@@ -27,7 +27,9 @@ pub enum OpenError {
     #[error("the device belongs to another pool: is it the right one? It was not changed")]
     OtherPool,
     /// A newer program made it.
-    #[error("the pool has format version {version}, features {features:#x}, which this program does not know: use a newer one")]
+    #[error(
+        "the pool has format version {version}, features {features:#x}, which this program does not know: use a newer one"
+    )]
     Unknown {
         /// Its format version.
         version: u32,
@@ -35,7 +37,9 @@ pub enum OpenError {
         features: u64,
     },
     /// The device is too small.
-    #[error("the device has {actual} bytes, but the pool needs {expected}: it was cut short, restore it. It was not changed")]
+    #[error(
+        "the device has {actual} bytes, but the pool needs {expected}: it was cut short, restore it. It was not changed"
+    )]
     Short {
         /// Bytes there are.
         actual: u64,
@@ -63,7 +67,9 @@ pub enum ChangeError {
     #[error("the pool has no such volume")]
     NoSuchVolume,
     /// The size is 0, not a multiple of 4,096, or too large.
-    #[error("a volume has a multiple of 4096 bytes, at least 4096 and at most 64 TiB: choose another size")]
+    #[error(
+        "a volume has a multiple of 4096 bytes, at least 4096 and at most 64 TiB: choose another size"
+    )]
     VolumeSize,
     /// A name is empty or too long.
     #[error("a volume's name has 1 to 63 bytes: choose another name")]
@@ -72,7 +78,9 @@ pub enum ChangeError {
     #[error("the pool already has 4096 volumes, which is the most it can hold")]
     TooManyVolumes,
     /// A reserved volume needs more than there is.
-    #[error("the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved")]
+    #[error(
+        "the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved"
+    )]
     NoSpace,
     /// Devices only grow.
     #[error("a device only grows: choose a larger size")]

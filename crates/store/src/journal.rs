@@ -73,7 +73,14 @@ pub(crate) struct Header {
 
 impl Journal {
     pub(crate) fn new(blocks: u64, epoch: u64, next: Position) -> Self {
-        Self { blocks, epoch, next, durable: next.sequence - 1, units: VecDeque::new(), occupied: 0 }
+        Self {
+            blocks,
+            epoch,
+            next,
+            durable: next.sequence - 1,
+            units: VecDeque::new(),
+            occupied: 0,
+        }
     }
 
     /// Whether `room` blocks still fit.

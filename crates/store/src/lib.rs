@@ -22,8 +22,8 @@ mod locks;
 mod map;
 mod operation;
 mod options;
-mod recovery;
 mod record;
+mod recovery;
 mod space;
 mod status;
 mod store;
@@ -39,7 +39,7 @@ pub use io::{Io, IoId};
 pub use options::{Options, PoolSpec};
 pub use status::{Health, Space, Statistics};
 pub use store::{Change, Done, Outcome, Store, Tag};
-pub use verify::{Report, verify};
+pub use verify::{Depth, Report, verify};
 pub use volume::{Volume, VolumeSpec};
 
 #[cfg(test)]

@@ -45,9 +45,8 @@ impl Locks {
         let mut not_granted = 0;
         for claim in claims {
             let list = self.held.entry(claim.volume).or_default();
-            let granted = list
-                .iter()
-                .all(|held| held.operation == operation || !held.claim.conflicts(claim));
+            let granted =
+                list.iter().all(|held| held.operation == operation || !held.claim.conflicts(claim));
             not_granted += usize::from(!granted);
             list.push(Held { claim: *claim, operation, order, granted });
         }
@@ -72,11 +71,6 @@ impl Locks {
         }
         ready
     }
-
-    /// Whether a volume has any claim.
-    pub(crate) fn is_idle(&self, volume: VolumeId) -> bool {
-        self.held.get(&volume).is_none_or(Vec::is_empty)
-    }
 }
 
 fn grant(list: &mut [Held], waiting: &mut HashMap<usize, usize>, ready: &mut Vec<usize>) {
@@ -86,9 +80,9 @@ fn grant(list: &mut [Held], waiting: &mut HashMap<usize, usize>, ready: &mut Vec
         }
         let (earlier, rest) = list.split_at_mut(index);
         let held = &mut rest[0];
-        let blocked = earlier.iter().any(|before| {
-            before.order < held.order && before.claim.conflicts(&held.claim)
-        });
+        let blocked = earlier
+            .iter()
+            .any(|before| before.order < held.order && before.claim.conflicts(&held.claim));
         if blocked {
             continue;
         }
@@ -119,7 +113,9 @@ mod tests {
         assert!(locks.claim(1, &read) && locks.claim(2, &read));
         assert!(!locks.claim(3, &write));
         assert!(!locks.claim(4, &read));
-        assert!(locks.claim(5, &[claim(1, 6, 9, false)]) && locks.claim(6, &[claim(2, 5, 6, true)]));
+        assert!(
+            locks.claim(5, &[claim(1, 6, 9, false)]) && locks.claim(6, &[claim(2, 5, 6, true)])
+        );
         assert!(locks.release(1, &read).is_empty());
         assert_eq!(locks.release(2, &read), [3]);
         assert_eq!(locks.release(3, &write), [4]);

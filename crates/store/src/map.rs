@@ -37,7 +37,6 @@ struct CleanPage {
 
 pub(crate) struct DirtyPage {
     pub(crate) page: Page,
-    pub(crate) level: u8,
     /// Parents, or volumes, that point here.
     references: u16,
 }
@@ -51,6 +50,13 @@ pub(crate) struct Map {
     clean_max: usize,
     /// Subtrees that lost their last parent and wait to be taken apart.
     pub(crate) reap: Vec<Missing>,
+}
+
+impl DirtyPage {
+    /// Parents, or volumes, that point here.
+    pub(crate) fn references(&self) -> u16 {
+        self.references
+    }
 }
 
 impl Map {
@@ -88,6 +94,11 @@ impl Map {
                 None => {}
             }
         }
+    }
+
+    /// A copy of a clean page, if it is in memory.
+    pub(crate) fn cached(&self, block: u64) -> Option<Page> {
+        self.clean.get(&block).map(|clean| clean.page.clone())
     }
 
     /// The page an entry points to.
@@ -239,11 +250,10 @@ impl Map {
             Kind::Hole => {}
             Kind::Dirty => {
                 let page = &mut self.dirty[entry.number() as usize];
-                if page.references == STUCK {
-                } else if page.references > 1 {
-                    page.references -= 1;
-                } else {
-                    self.reap.push(Missing { entry, level });
+                match page.references {
+                    STUCK => {}
+                    1 => self.reap.push(Missing { entry, level }),
+                    _ => page.references -= 1,
                 }
             }
             Kind::Data => {
@@ -321,7 +331,7 @@ impl Map {
                 self.copy_for_second_parent(space, entry)
             }
         };
-        let id = self.dirty.insert(DirtyPage { page, level, references: 1 });
+        let id = self.dirty.insert(DirtyPage { page, references: 1 });
         Entry::dirty(id, entry.mapped)
     }
 
@@ -356,12 +366,7 @@ impl Map {
 
     /// A page that making `first .. end` holes needs and that is not in memory: those of which
     /// only a part becomes holes.
-    pub(crate) fn missing_to_zero(
-        &mut self,
-        root: Root,
-        first: u64,
-        end: u64,
-    ) -> Option<Missing> {
+    pub(crate) fn missing_to_zero(&mut self, root: Root, first: u64, end: u64) -> Option<Missing> {
         self.missing_below(root.entry, root.levels - 1, 0, first, end)
     }
 
@@ -381,8 +386,9 @@ impl Map {
             Ok(_) if level == 0 => return None,
             Ok(page) => page.clone(),
         };
-        children(level, base, first, end)
-            .find_map(|(place, base)| self.missing_below(page.0[place], level - 1, base, first, end))
+        children(level, base, first, end).find_map(|(place, base)| {
+            self.missing_below(page.0[place], level - 1, base, first, end)
+        })
     }
 
     /// Makes the blocks `first .. end` holes; returns the change of the mapped count. Whole
@@ -440,8 +446,7 @@ impl Map {
             if !root.entry.is_hole() {
                 let mut page = Page::empty();
                 page.0[0] = root.entry;
-                let level = root.levels;
-                let id = self.dirty.insert(DirtyPage { page, level, references: 1 });
+                let id = self.dirty.insert(DirtyPage { page, references: 1 });
                 root.entry = Entry::dirty(id, root.entry.mapped);
             }
             root.levels += 1;

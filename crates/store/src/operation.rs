@@ -78,10 +78,7 @@ impl Operation {
 
     /// Whether the operation changes the pool.
     pub(crate) fn changes(&self) -> bool {
-        !matches!(
-            self.work,
-            Work::Request(Request::Read { .. } | Request::MapStatus { .. })
-        )
+        !matches!(self.work, Work::Request(Request::Read { .. } | Request::MapStatus { .. }))
     }
 }
 
@@ -176,11 +173,7 @@ impl Store {
     }
 
     /// The ranges that the work reads and changes, checked against the volume's size.
-    fn claims(
-        &self,
-        volume: VolumeId,
-        work: &Work,
-    ) -> Result<SmallVec<[Claim; 2]>, BlockError> {
+    fn claims(&self, volume: VolumeId, work: &Work) -> Result<SmallVec<[Claim; 2]>, BlockError> {
         let request = match work {
             Work::Change(change) => return Ok(changes::claims(change)),
             Work::Request(request) => request,

@@ -95,19 +95,19 @@ impl Record {
         let mut writer = Writer(bytes);
         match self {
             Self::Write { volume, first, start, crcs } => {
-                [volume.0, *first, *start].map(|value| writer.u64(value));
+                [volume.0, *first, *start].into_iter().for_each(|value| writer.u64(value));
                 crcs.iter().for_each(|&crc| writer.u32(crc));
             }
             Self::Fill { volume, first, count, block, crc } => {
-                [volume.0, *first, *count, *block].map(|value| writer.u64(value));
+                [volume.0, *first, *count, *block].into_iter().for_each(|value| writer.u64(value));
                 writer.u32(*crc);
             }
             Self::Zero { volume, first, count } => {
-                [volume.0, *first, *count].map(|value| writer.u64(value));
+                [volume.0, *first, *count].into_iter().for_each(|value| writer.u64(value));
             }
             Self::Clone { source, source_first, volume, first, count } => {
                 let fields = [source.0, *source_first, volume.0, *first, *count];
-                fields.map(|value| writer.u64(value));
+                fields.into_iter().for_each(|value| writer.u64(value));
             }
             Self::CreateVolume { volume, source } => {
                 writer.u64(u64::from(source.is_some()));
@@ -116,7 +116,7 @@ impl Record {
             }
             Self::DeleteVolume { volume } => writer.u64(volume.0),
             Self::ResizeVolume { volume, size_bytes } => {
-                [volume.0, *size_bytes].map(|value| writer.u64(value));
+                [volume.0, *size_bytes].into_iter().for_each(|value| writer.u64(value));
             }
             Self::ExtendDevice { device_blocks } => writer.u64(*device_blocks),
         }
@@ -161,11 +161,9 @@ impl Record {
                 block: reader.u64()?,
                 crc: reader.u32()?,
             },
-            ZERO => Self::Zero {
-                volume: reader.volume()?,
-                first: reader.u64()?,
-                count: reader.u64()?,
-            },
+            ZERO => {
+                Self::Zero { volume: reader.volume()?, first: reader.u64()?, count: reader.u64()? }
+            }
             CLONE => Self::Clone {
                 source: reader.volume()?,
                 source_first: reader.u64()?,
@@ -187,10 +185,7 @@ impl Record {
         let has_source = reader.u64()? != 0;
         let source = reader.volume()?;
         let volume = Volume::parse(reader.0.first_chunk()?)?;
-        Some(Self::CreateVolume {
-            volume: Box::new(volume),
-            source: has_source.then_some(source),
-        })
+        Some(Self::CreateVolume { volume: Box::new(volume), source: has_source.then_some(source) })
     }
 }
 

@@ -57,6 +57,8 @@ pub(crate) struct Recovery {
     /// Reads that were not begun, and the number of those that were.
     wanted: VecDeque<Wanted>,
     outstanding: usize,
+    /// The pool is only to be looked at.
+    check_only: bool,
 }
 
 impl Recovery {
@@ -96,7 +98,8 @@ impl Store {
         ];
         recovery.outstanding = writes.len();
         self.recovery = Some(Box::new(recovery));
-        let start = Position { previous_crc: seed(&spec.pool_uuid, &spec.device_uuid), ..self.applied };
+        let start =
+            Position { previous_crc: seed(&spec.pool_uuid, &spec.device_uuid), ..self.applied };
         self.journal = Journal::new(self.space.layout.journal_blocks, 1, start);
         self.applied = start;
         for (block, data) in writes {
@@ -276,7 +279,19 @@ impl Store {
         true
     }
 
+    /// Ends recovery before anything is written: the pool can be audited, and nothing else.
+    pub(crate) fn check_only(&mut self) {
+        if let Some(recovery) = &mut self.recovery {
+            recovery.check_only = true;
+        }
+    }
+
     fn end_replay(&mut self) {
+        if self.recovery.as_ref().is_some_and(|recovery| recovery.check_only) {
+            self.recovered();
+            self.health = Health::Closed;
+            return;
+        }
         if !planted!(self.bugs, NoEpochBump) {
             self.journal.epoch += 1;
         }
@@ -301,12 +316,7 @@ impl Store {
 }
 
 impl Recovery {
-    fn new(
-        tag: Tag,
-        size_bytes: u64,
-        expected_pool_uuid: Option<[u8; 16]>,
-        step: Step,
-    ) -> Self {
+    fn new(tag: Tag, size_bytes: u64, expected_pool_uuid: Option<[u8; 16]>, step: Step) -> Self {
         Self {
             tag,
             size_bytes,
@@ -315,6 +325,7 @@ impl Recovery {
             step,
             wanted: VecDeque::new(),
             outstanding: 0,
+            check_only: false,
         }
     }
 }

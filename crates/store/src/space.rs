@@ -12,7 +12,7 @@ use block::BLOCK;
 use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD, Layout};
 use crate::limits::REFERENCES_MAX;
 
-pub(crate) use codec::{ABSENT, Reference, SpaceRoot, SpaceWrites, parse_descriptors, parse_references};
+pub(crate) use codec::{ABSENT, Reference, SpaceRoot, parse_descriptors, parse_references};
 
 /// Pages of a group's space map: the bitmap and the counts.
 pub(crate) const PAGES: usize = 1 + COUNT_PAGES;
@@ -213,7 +213,10 @@ impl Space {
     fn release(&mut self, block: u64) {
         let (index, place) = self.place(block);
         let group = &mut self.groups[index];
-        assert!(get(&group.busy, place) && !get(&group.used, place), "only idle blocks are released");
+        assert!(
+            get(&group.busy, place) && !get(&group.used, place),
+            "only idle blocks are released"
+        );
         clear(&mut group.busy, place);
         group.free += 1;
         self.free += 1;

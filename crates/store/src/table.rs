@@ -40,12 +40,15 @@ pub(crate) fn emit<'a>(
     for chunk in entries.chunks(REAP_PER_PAGE) {
         leaves.push(page_of(chunk.iter().map(|entry| &entry[..]), REAP_BYTES));
     }
-    let mut table =
-        Table { root: Entry::HOLE, pages: leaves.len() as u32, blocks: Vec::new(), writes: Vec::new() };
+    let mut table = Table {
+        root: Entry::HOLE,
+        pages: leaves.len() as u32,
+        blocks: Vec::new(),
+        writes: Vec::new(),
+    };
     let mut level = leaves;
     while !level.is_empty() {
-        let entries: Vec<Entry> =
-            level.into_iter().map(|page| table.place(space, page)).collect();
+        let entries: Vec<Entry> = level.into_iter().map(|page| table.place(space, page)).collect();
         if let [root] = entries[..] {
             table.root = root;
             break;

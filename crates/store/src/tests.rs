@@ -3,7 +3,10 @@
 use block::{BLOCK, BlockError, ByteRange, DeviceOperation, Pattern, Request, Response, VolumeId};
 use bytes::Bytes;
 
-use crate::{Change, ChangeError, Failure, Health, OpenError, Options, Outcome, PoolSpec, Store, Tag, VolumeSpec};
+use crate::{
+    Change, ChangeError, Failure, Health, OpenError, Options, Outcome, PoolSpec, Store, Tag,
+    VolumeSpec,
+};
 
 const SIZE: u64 = 256 << 20;
 const A: VolumeId = VolumeId(1);
@@ -28,8 +31,14 @@ impl Pool {
         pool
     }
 
-    /// What a restart without any warning makes of the pool.
+    /// What a restart without any warning makes of the pool, which must be sound.
     fn reopen(self) -> Self {
+        let read = |offset: u64, buffer: &mut [u8]| {
+            buffer.copy_from_slice(&self.device[offset as usize..][..buffer.len()]);
+            Ok(())
+        };
+        let report = crate::verify(SIZE, crate::Depth::Data, read).unwrap();
+        assert_eq!(report.faults, Vec::<String>::new());
         let store = Store::open(SIZE, Some([1; 16]), Options::default(), Tag(0));
         let mut pool = Self { store, ..self };
         pool.wait(0).unwrap();
@@ -103,8 +112,7 @@ impl Pool {
     }
 
     fn copy(&mut self, source: VolumeId, from: u64, volume: VolumeId, to: u64, length: u64) {
-        let request =
-            Request::Copy { source, source_offset: from, destination: to, length };
+        let request = Request::Copy { source, source_offset: from, destination: to, length };
         self.ask(volume, request).unwrap();
     }
 
@@ -257,7 +265,13 @@ fn deleting_everything_returns_all_space() {
     let mut pool = Pool::new();
     let empty = pool.used();
     pool.write(A, 0, &pattern(1, 8 << 20));
-    let spec = VolumeSpec { id: VolumeId(3), name: "c".to_owned(), size_bytes: 0, reserved: false, naa: [6; 16] };
+    let spec = VolumeSpec {
+        id: VolumeId(3),
+        name: "c".to_owned(),
+        size_bytes: 0,
+        reserved: false,
+        naa: [6; 16],
+    };
     pool.change(Change::CloneVolume { source: A, spec }).unwrap();
     pool.write(VolumeId(3), 4096, &pattern(2, 4096));
     assert_eq!(pool.read(A, 4096, 4096), pattern(1, 8 << 20)[4096..8192]);

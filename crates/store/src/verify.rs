@@ -1,13 +1,239 @@
-//! Checking a pool offline, without changing it.
+//! Checking a pool: every page and block that the map reaches, against its checksum and against
+//! the space maps. Reads only, and needs no free space.
+
+use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
+use hashbrown::HashMap;
+
+use crate::checksum::crc32c;
+use crate::entry::{Entry, Kind, Page};
+use crate::error::{Failure, OpenError};
+use crate::options::Options;
+use crate::space::STUCK;
+use crate::store::{Store, Tag};
+
+/// Faults that a report names at most; the rest are counted.
+const FAULTS_NAMED_MAX: usize = 100;
 
 /// What a check found.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sentences, each one fault; none if the pool is sound.
     pub faults: Vec<String>,
+    /// Number of faults, also of those not named.
+    pub fault_count: u64,
+    /// Volumes.
+    pub volumes: u64,
+    /// Pages of the map, each counted once however often it is shared.
+    pub pages: u64,
+    /// Blocks of data, each counted once.
+    pub blocks: u64,
+    /// Journal units that were not in a checkpoint yet.
+    pub replayed_units: u64,
 }
 
-/// Checks.
-pub fn verify() -> Report {
-    Report::default()
+/// Whether data is read and compared with its checksums, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// The map and the space maps alone.
+    Map,
+    /// Every block of data, too.
+    Data,
+}
+
+/// Checks a pool on a device of `size_bytes` that nobody uses. `read` fills a buffer from an
+/// offset; nothing is written.
+///
+/// # Errors
+/// When the pool cannot even be opened.
+pub fn verify(
+    size_bytes: u64,
+    depth: Depth,
+    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), DeviceError>,
+) -> Result<Report, OpenError> {
+    let mut store = Store::open(size_bytes, None, Options::default(), Tag(0));
+    store.check_only();
+    while let Some(io) = store.next_io() {
+        let result = match io.operation {
+            DeviceOperation::Read { offset, mut buffer } => {
+                read(offset, &mut buffer).map(|()| Some(buffer))
+            }
+            _ => unreachable!("a pool that is only checked is not written"),
+        };
+        store.completed(io.id, result);
+    }
+    match store.next_done().map(|done| done.result) {
+        Some(Err(Failure::Open(error))) => Err(error),
+        _ => Ok(store.audit(depth, read)),
+    }
+}
+
+/// A walk through everything that a pool refers to.
+struct Walk<R> {
+    read: R,
+    depth: Depth,
+    report: Report,
+    /// References found to blocks on the device, and to dirty pages in memory.
+    found: HashMap<u64, u32>,
+    found_dirty: HashMap<u64, u32>,
+    /// Mapped blocks below pages that were visited.
+    mapped: HashMap<(u64, bool), u64>,
+}
+
+/// Whose data is being looked at, for the report.
+#[derive(Clone, Copy)]
+struct Place {
+    volume: VolumeId,
+    /// First block of the volume below the page.
+    block: u64,
+}
+
+impl Store {
+    /// Checks a pool whose requests have all ended. `read` as in [`verify`].
+    pub fn audit(
+        &mut self,
+        depth: Depth,
+        read: impl FnMut(u64, &mut [u8]) -> Result<(), DeviceError>,
+    ) -> Report {
+        let mut walk = Walk {
+            read,
+            depth,
+            report: Report::default(),
+            found: HashMap::new(),
+            found_dirty: HashMap::new(),
+            mapped: HashMap::new(),
+        };
+        let roots: Vec<_> = self.volumes.values().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
+        for (volume, root, mapped_bytes) in roots {
+            walk.report.volumes += 1;
+            let place = Place { volume, block: 0 };
+            let mapped = walk.visit(self, root.entry, root.levels - 1, place);
+            if mapped * BLOCK != mapped_bytes {
+                walk.fault(format!(
+                    "volume {:016x} maps {} bytes, but its record says {mapped_bytes}",
+                    volume.0,
+                    mapped * BLOCK
+                ));
+            }
+        }
+        for dead in self.map.reap.clone() {
+            let place = Place { volume: VolumeId(0), block: 0 };
+            walk.visit(self, dead.entry, dead.level, place);
+        }
+        for &block in &self.table_blocks {
+            *walk.found.entry(block).or_default() += 1;
+        }
+        walk.compare(self);
+        walk.report.replayed_units = self.statistics.replayed_units;
+        walk.report
+    }
+}
+
+impl<R: FnMut(u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
+    fn fault(&mut self, sentence: String) {
+        self.report.fault_count += 1;
+        if self.report.faults.len() < FAULTS_NAMED_MAX {
+            self.report.faults.push(sentence);
+        }
+    }
+
+    /// Counts a reference, and what is below it the first time; returns the mapped blocks below.
+    fn visit(&mut self, store: &Store, entry: Entry, level: u8, place: Place) -> u64 {
+        match entry.kind() {
+            Kind::Hole => 0,
+            Kind::Data => {
+                self.visit_data(entry, place);
+                1
+            }
+            Kind::Page | Kind::Dirty => self.visit_page(store, entry, level, place),
+        }
+    }
+
+    fn visit_data(&mut self, entry: Entry, place: Place) {
+        let references = self.found.entry(entry.number()).or_default();
+        *references += 1;
+        if *references > 1 {
+            return;
+        }
+        self.report.blocks += 1;
+        if self.depth == Depth::Data && self.load(entry).is_none() {
+            let Place { volume, block } = place;
+            self.fault(format!(
+                "data of volume {:016x} at byte {} is damaged",
+                volume.0,
+                block * BLOCK
+            ));
+        }
+    }
+
+    fn visit_page(&mut self, store: &Store, entry: Entry, level: u8, place: Place) -> u64 {
+        let dirty = entry.kind() == Kind::Dirty;
+        let found = if dirty { &mut self.found_dirty } else { &mut self.found };
+        let references = found.entry(entry.number()).or_default();
+        *references += 1;
+        let key = (entry.number(), dirty);
+        if *references > 1 {
+            return self.mapped.get(&key).copied().unwrap_or(0);
+        }
+        self.report.pages += 1;
+        let Some(page) = self.page(store, entry, level) else {
+            let Place { volume, block } = place;
+            self.fault(format!(
+                "a map page of volume {:016x}, level {level}, at byte {} is damaged",
+                volume.0,
+                block * BLOCK
+            ));
+            return 0;
+        };
+        let below = if level == 0 { 1 } else { crate::entry::blocks_below(level - 1) };
+        let mut mapped = 0;
+        for (number, child) in (0..).zip(page.0.iter()) {
+            let place = Place { block: place.block + number * below, ..place };
+            let count = self.visit(store, *child, level.saturating_sub(1), place);
+            if level > 0 && count as u32 != child.mapped {
+                self.fault(format!("a page maps {count} blocks, its parent says {}", child.mapped));
+            }
+            mapped += count;
+        }
+        self.mapped.insert(key, mapped);
+        mapped
+    }
+
+    fn page(&mut self, store: &Store, entry: Entry, level: u8) -> Option<Page> {
+        if entry.kind() == Kind::Dirty {
+            return Some(store.map.dirty.get(entry.number() as usize)?.page.clone());
+        }
+        // A page of a checkpoint that is being written is in memory only.
+        let cached = store.map.cached(entry.number());
+        cached.or_else(|| Page::parse(&self.load(entry)?, level))
+    }
+
+    /// A block whose checksum is right.
+    fn load(&mut self, entry: Entry) -> Option<Buffer> {
+        let mut buffer = Buffer::for_overwrite(BLOCK as usize);
+        (self.read)(entry.number() * BLOCK, &mut buffer).ok()?;
+        (crc32c(&buffer) == entry.crc).then_some(buffer)
+    }
+
+    /// Compares the references that were found with those that are recorded.
+    fn compare(&mut self, store: &Store) {
+        let recorded: HashMap<u64, u16> = store.space.all_references().collect();
+        for (&block, &count) in &recorded {
+            let found = self.found.get(&block).copied().unwrap_or(0);
+            if found != u32::from(count) && count != STUCK {
+                self.fault(format!("block {block} has {found} references, recorded are {count}"));
+            }
+        }
+        let unrecorded: Vec<u64> =
+            self.found.keys().filter(|block| !recorded.contains_key(*block)).copied().collect();
+        for block in unrecorded {
+            self.fault(format!("block {block} is in use, but recorded as free"));
+        }
+        for (id, page) in &store.map.dirty {
+            let found = self.found_dirty.get(&(id as u64)).copied().unwrap_or(0);
+            if found != u32::from(page.references()) && page.references() != STUCK {
+                let recorded = page.references();
+                self.fault(format!("dirty page {id} has {found} parents, recorded are {recorded}"));
+            }
+        }
+    }
 }

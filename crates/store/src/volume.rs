@@ -99,9 +99,8 @@ impl Volume {
 
     /// Reads a record; `None` if it makes no sense.
     pub(crate) fn parse(bytes: &[u8; VOLUME_BYTES]) -> Option<Self> {
-        let u64_at = |at: usize| {
-            u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes of 256"))
-        };
+        let u64_at =
+            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes of 256"));
         let name_length = bytes[66] as usize;
         if name_length > NAME_BYTES_MAX || bytes[65] > 1 {
             return None;

@@ -334,11 +334,13 @@ mod tests {
     #[test]
     fn ranges_that_touch_become_one() {
         let range = ByteRange::new;
-        let ranges = [range(1024, 512), range(0, 512), range(512, 512), range(9000, 0), range(4096, 512)];
+        let ranges =
+            [range(1024, 512), range(0, 512), range(512, 512), range(9000, 0), range(4096, 512)];
         assert_eq!(joined(&ranges), [range(0, 1536), range(4096, 512)]);
     }
 
     #[test]
+    #[allow(clippy::single_range_in_vec_init, reason = "parts of a block are ranges")]
     fn edges_are_the_blocks_that_are_covered_in_part() {
         let edges = |offset, length| edges(ByteRange::new(offset, length));
         assert!(edges(4096, 8192).is_empty());

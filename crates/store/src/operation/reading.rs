@@ -1,6 +1,8 @@
 //! Reading blocks of volumes: walk the map, read adjacent blocks together, verify each.
 
-use block::{BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response, Rope, VolumeId};
+use block::{
+    BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response, Rope, VolumeId,
+};
 use block::{Buffer, ByteRange};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -131,11 +133,15 @@ impl Store {
         match request {
             Request::Read { range } => {
                 let (first, end) = block_bounds(*range);
-                SmallVec::from_iter((end > first).then(|| BlockRead::new(volume, first, end - first)))
+                SmallVec::from_iter(
+                    (end > first).then(|| BlockRead::new(volume, first, end - first)),
+                )
             }
             Request::CompareAndWrite { range, .. } => {
                 let (first, end) = block_bounds(*range);
-                SmallVec::from_iter((end > first).then(|| BlockRead::new(volume, first, end - first)))
+                SmallVec::from_iter(
+                    (end > first).then(|| BlockRead::new(volume, first, end - first)),
+                )
             }
             Request::MapStatus { .. } | Request::Flush => SmallVec::new(),
             _ => self.composition_reads(operation),
@@ -231,8 +237,7 @@ fn map_status(
         let next = ((at / 256 + 1) * 256).min(end);
         map.walk(root, at, next - at, |first, entries| {
             for (block, entry) in (first..).zip(entries) {
-                let state =
-                    if entry.is_hole() { MapState::Deallocated } else { MapState::Mapped };
+                let state = if entry.is_hole() { MapState::Deallocated } else { MapState::Mapped };
                 match extents.last_mut() {
                     Some(last) if last.state == state => last.range.length += BLOCK,
                     _ => extents

@@ -79,7 +79,8 @@ impl Store {
         match loading.stage {
             Stage::FirstLevel => {
                 let first = expected.index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
-                let pages = (loading.descriptors.len() - first).min(DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
+                let pages =
+                    (loading.descriptors.len() - first).min(DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
                 let references = parse_references(bytes, pages)
                     .ok_or(OpenError::Damaged("a page of the space maps"))?;
                 loading.descriptors[first..first + pages].copy_from_slice(&references);

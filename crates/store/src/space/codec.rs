@@ -71,7 +71,8 @@ impl Group {
                 }
             }
             _ => {
-                let counts = self.counts[page - 1].as_ref().expect("only present pages are written");
+                let counts =
+                    self.counts[page - 1].as_ref().expect("only present pages are written");
                 for (count, bytes) in counts.iter().zip(bytes.as_chunks_mut::<2>().0) {
                     *bytes = count.to_le_bytes();
                 }
@@ -269,9 +270,9 @@ pub(crate) fn parse_references(bytes: &[u8], count: usize) -> Option<Vec<Referen
 pub(crate) fn parse_descriptors(bytes: &[u8]) -> bool {
     let all = (1_u32 << PAGES) - 1;
     let descriptors = bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter();
-    descriptors.take(GROUPS_PER_DESCRIPTOR_PAGE).all(|bytes| {
-        u32_at(bytes, 0) & !all == 0 && u32_at(bytes, 4) & !all == 0
-    })
+    descriptors
+        .take(GROUPS_PER_DESCRIPTOR_PAGE)
+        .all(|bytes| u32_at(bytes, 0) & !all == 0 && u32_at(bytes, 4) & !all == 0)
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {
