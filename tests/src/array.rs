@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -60,6 +60,7 @@ pub struct Array {
     http: SocketAddr,
     prefix: Vec<String>,
     arguments: Vec<String>,
+    binaries: Option<PathBuf>,
     child: Option<Child>,
 }
 
@@ -88,6 +89,7 @@ impl Array {
             http: free_address()?,
             prefix: Vec::new(),
             arguments: Vec::new(),
+            binaries: None,
             child: None,
         })
     }
@@ -98,6 +100,19 @@ impl Array {
         self.prefix = prefix.iter().map(|&word| word.to_owned()).collect();
         self.arguments = arguments.iter().map(|&word| word.to_owned()).collect();
         self
+    }
+
+    /// Takes the daemon and the command line from a folder.
+    pub fn with_binaries(mut self, folder: &Path) -> Self {
+        self.binaries = Some(folder.to_owned());
+        self
+    }
+
+    fn binary(&self, name: &str) -> Result<PathBuf> {
+        match &self.binaries {
+            Some(folder) => Ok(folder.join(name)),
+            None => binary(name),
+        }
     }
 
     /// Starts the daemon, which must not run, and says how long it took to serve.
@@ -122,13 +137,15 @@ impl Array {
     fn spawn(&self) -> Result<Child> {
         let log = OpenOptions::new().create(true).append(true).open(self.log_path())?;
         let mut words: Vec<OsString> = self.prefix.iter().map(OsString::from).collect();
-        words.push(binary("gantryd")?.into());
+        words.push(self.binary("gantryd")?.into());
         words.extend(["--data".into(), self.data.clone().into()]);
         words.extend(["--iscsi".into(), self.iscsi.to_string().into()]);
         words.extend(["--http".into(), self.http.to_string().into()]);
         words.extend(self.arguments.iter().map(OsString::from));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // Ctrl-C is for us; the daemon is asked to stop by name.
+        command.process_group(0);
         command.spawn().context("starting the daemon")
     }
 
@@ -189,6 +206,9 @@ impl Array {
     /// When it does not stop in time.
     pub fn stop(&mut self) -> Result<ExitStatus> {
         let mut child = self.child.take().context("the daemon does not run")?;
+        if let Some(status) = child.try_wait()? {
+            bail!("the daemon had stopped ({status}):\n{}", self.log());
+        }
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).context("a process id")?;
         kill_process(pid, Signal::TERM)?;
         let deadline = Instant::now() + PATIENCE;
@@ -231,7 +251,7 @@ impl Array {
     /// When it cannot be run.
     pub fn try_gantry(&self, arguments: &[&str]) -> Result<Finished> {
         let data = self.data.to_str().context("a printable path")?;
-        run(&binary("gantry")?, &[&["--data", data], arguments].concat(), COMMAND_TIMEOUT)
+        run(&self.binary("gantry")?, &[&["--data", data], arguments].concat(), COMMAND_TIMEOUT)
     }
 
     /// Runs an administrator's command that must succeed, and returns what it printed.

@@ -82,6 +82,11 @@ impl Running {
         Ok(Self { command: words.join(" "), child, started: Instant::now(), stdout, stderr })
     }
 
+    /// The process.
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Whether it still runs.
     ///
     /// # Errors
