@@ -78,9 +78,8 @@ pub(crate) enum Ordering {
 pub(crate) enum Scope {
     /// On a logical unit, when no unit attention condition waits.
     LogicalUnit,
-    /// On a logical unit, whatever waits.
-    LogicalUnitAlways,
-    /// On any logical unit number, whatever waits.
+    /// On any logical unit number, whatever waits; reserved bits are ignored, as SPC-4 asks of
+    /// INQUIRY, so that discovery works for initiators of any age.
     AnyLun,
 }
 

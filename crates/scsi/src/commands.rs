@@ -1,6 +1,22 @@
 //! The commands, one file per family, and the table of them.
 
+mod cache;
 mod capacity;
-mod table_opcodes;
+mod compare_and_write;
+mod copy_results;
+mod extended_copy;
+mod inquiry;
+mod lba_status;
+mod mode;
+mod or_write;
+mod reserve;
+mod supported_opcodes;
 pub(crate) mod table;
+mod target_port_groups;
+mod transfer;
+mod unmap;
+mod verify;
+mod vpd;
+mod write_same;
 
+pub(crate) use copy_results::CopyResult;

@@ -65,11 +65,6 @@ impl Nexus {
         changed
     }
 
-    /// Whether the nexus may see the volume.
-    pub(crate) fn sees(&self, volume: VolumeId) -> bool {
-        self.mappings.values().any(|mapping| mapping.volume == volume)
-    }
-
     /// Holds the outcome of an EXTENDED COPY, in place of one with the same list identifier.
     pub(crate) fn hold_copy_result(&mut self, result: CopyResult) {
         self.copy_results.retain(|held| held.list_id != result.list_id);

@@ -6,7 +6,7 @@ use super::{
     INTERNAL_TARGET_FAILURE, LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE,
     LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY, LOGICAL_UNIT_NOT_SUPPORTED,
     MISCOMPARE_DURING_VERIFY_OPERATION, SPACE_ALLOCATION_FAILED_WRITE_PROTECT, Sense,
-    UNRECOVERED_READ_ERROR, WRITE_PROTECTED,
+    THIRD_PARTY_DEVICE_FAILURE, UNRECOVERED_READ_ERROR, WRITE_PROTECTED,
 };
 use crate::completion::{Completion, Status};
 
@@ -22,13 +22,24 @@ impl Completion {
             }
             BlockError::OutOfSpace => SPACE_ALLOCATION_FAILED_WRITE_PROTECT.into(),
             // SBC-4 4.18: INFORMATION is the address of the bad block.
-            BlockError::Medium { offset } => Sense::from(UNRECOVERED_READ_ERROR)
-                .with_information(offset / block_length.bytes()),
+            BlockError::Medium { offset } => {
+                Sense::from(UNRECOVERED_READ_ERROR).with_information(offset / block_length.bytes())
+            }
             BlockError::ReadOnly => WRITE_PROTECTED.into(),
             BlockError::NoSuchVolume => LOGICAL_UNIT_NOT_SUPPORTED.into(),
             BlockError::DifferentPool => INTERNAL_TARGET_FAILURE.into(),
             BlockError::Closed => LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY.into(),
         };
         sense.into()
+    }
+
+    /// How an EXTENDED COPY ends whose request failed.
+    pub(crate) fn from_copy_error(error: BlockError, block_length: LogicalBlockLength) -> Self {
+        match error {
+            BlockError::Medium { .. } | BlockError::NoSuchVolume | BlockError::OutOfRange => {
+                Sense::from(THIRD_PARTY_DEVICE_FAILURE).into()
+            }
+            _ => Self::from_block_error(error, block_length),
+        }
     }
 }

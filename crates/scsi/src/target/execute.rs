@@ -227,11 +227,7 @@ impl Target {
         self.start_waiting(volume);
     }
 
-    fn completion_of(
-        &self,
-        volume: VolumeId,
-        result: Result<Response, BlockError>,
-    ) -> Completion {
+    fn completion_of(&self, volume: VolumeId, result: Result<Response, BlockError>) -> Completion {
         match result {
             Ok(Response::Data(data)) => Completion::good(data),
             Ok(Response::Done | Response::Map(_)) => Completion::good(Rope::new()),
@@ -284,8 +280,7 @@ fn perform(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     if row.scope != Scope::AnyLun {
         let unit = execution.unit()?;
         check_reserved_bits(&execution.cdb, row.usage)?;
-        if row.reservation == Reservation::Conflicts
-            && unit.is_reserved_against(execution.nexus_id)
+        if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id)
         {
             return Err(Status::ReservationConflict.into());
         }

@@ -72,8 +72,7 @@ impl Target {
         let meant: Vec<_> = meant.map(|(slot, task)| (slot, task.volume, task.nexus)).collect();
         let function = self.functions.insert(Function { id, waits_for: 1 });
         for &(slot, _, owner) in &meant {
-            let delivery =
-                if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
+            let delivery = if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
             if self.abort(slot, delivery) == Abort::Awaited {
                 self.tasks[slot].awaited_by.push(function);
                 self.functions[function].waits_for += 1;

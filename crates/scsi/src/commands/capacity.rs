@@ -1,0 +1,45 @@
+//! READ CAPACITY (SBC-4 5.15, 5.16).
+
+use block::BLOCK;
+
+use crate::command::{Action, Execution};
+use crate::completion::Completion;
+use crate::sense::Sense;
+use crate::unit::LogicalUnit;
+
+/// Length of the READ CAPACITY (10) parameter data.
+const DATA_10_BYTES: u32 = 8;
+
+/// READ CAPACITY (10).
+pub(super) fn read_capacity_10(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let unit = execution.unit()?;
+    // SBC-4 5.15.1: without PMI (obsolete) the address must be zero.
+    if execution.cdb.u32(2) != 0 {
+        return Err(Sense::invalid_cdb_field(2).into());
+    }
+    let last = u32::try_from(last_lba(unit)).unwrap_or(u32::MAX);
+    let mut data = last.to_be_bytes().to_vec();
+    data.extend((unit.block_bytes() as u32).to_be_bytes());
+    Ok(Action::data(data, DATA_10_BYTES))
+}
+
+/// READ CAPACITY (16).
+pub(super) fn read_capacity_16(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let unit = execution.unit()?;
+    if execution.cdb.u64(2) != 0 {
+        return Err(Sense::invalid_cdb_field(2).into());
+    }
+    let mut data = vec![0; 32];
+    data[..8].copy_from_slice(&last_lba(unit).to_be_bytes());
+    data[8..12].copy_from_slice(&(unit.block_bytes() as u32).to_be_bytes());
+    // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT: a physical block is what the pool allocates.
+    data[13] = (BLOCK / unit.block_bytes()).trailing_zeros() as u8;
+    // LBPME and LBPRZ: unmapped blocks read as zeros.
+    data[14] = 0xc0;
+    Ok(Action::data(data, execution.cdb.u32(10)))
+}
+
+/// RETURNED LOGICAL BLOCK ADDRESS.
+fn last_lba(unit: &LogicalUnit) -> u64 {
+    unit.blocks().saturating_sub(1)
+}

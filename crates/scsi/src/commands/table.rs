@@ -1,0 +1,209 @@
+//! The command table: one row per command, by ascending operation code and service action.
+
+use super::{
+    cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
+    or_write, reserve, supported_opcodes, target_port_groups, transfer, unmap, verify, write_same,
+};
+use crate::cdb::Cdb;
+use crate::command::Medium::{Keeps, Writes};
+use crate::command::Ordering::{CompareAndWrite, Immediate, Reserve, Simple};
+use crate::command::Reservation::{Allowed, Conflicts};
+use crate::command::Scope::{AnyLun, LogicalUnit};
+use crate::command::{Handler, Medium, Ordering, Reservation, Row, Scope};
+use crate::limits::{PARAMETER_LIST_BYTES_MAX, TRANSFER_BYTES_MAX};
+use crate::sense::{self, Sense};
+
+/// Most bytes that any command takes from the initiator.
+pub(crate) const DATA_OUT_MAX: u64 = TRANSFER_BYTES_MAX;
+
+/// Operation codes of the copy manager.
+pub(crate) const EXTENDED_COPY: u8 = 0x83;
+pub(crate) const RECEIVE_COPY_RESULTS: u8 = 0x84;
+
+type Length = fn(&Cdb, u64) -> u64;
+type Traits = (Medium, Reservation, Ordering, Scope);
+
+const READS: Traits = (Keeps, Conflicts, Simple, LogicalUnit);
+const WRITES: Traits = (Writes, Conflicts, Simple, LogicalUnit);
+const LOCKS: Traits = (Writes, Conflicts, CompareAndWrite, LogicalUnit);
+const RESERVES: Traits = (Keeps, Allowed, Reserve, LogicalUnit);
+const ASKS: Traits = (Keeps, Conflicts, Immediate, LogicalUnit);
+const TELLS: Traits = (Keeps, Allowed, Immediate, LogicalUnit);
+const TELLS_ALWAYS: Traits = (Keeps, Allowed, Immediate, AnyLun);
+
+const fn row(
+    name: &'static str,
+    usage: &'static [u8],
+    (medium, reservation, ordering, scope): Traits,
+    data_out: Length,
+    handler: Handler,
+) -> Row {
+    let service_action = None;
+    let opcode = usage[0];
+    Row {
+        opcode,
+        service_action,
+        name,
+        usage,
+        data_out,
+        medium,
+        reservation,
+        ordering,
+        scope,
+        handler,
+    }
+}
+
+impl Row {
+    const fn action(mut self, service_action: u8) -> Self {
+        self.service_action = Some(service_action);
+        self
+    }
+}
+
+/// Every command.
+#[rustfmt::skip]
+pub(crate) static ROWS: &[Row] = &[
+    row("TEST UNIT READY", &[0x00, 0, 0, 0, 0, 0], ASKS, none, cache::test_unit_ready),
+    row("REQUEST SENSE", &[0x03, 1, 0, 0, FF, 0], TELLS_ALWAYS, none, inquiry::request_sense),
+    row("READ (6)", &[0x08, 0x1f, FF, FF, FF, 0], READS, none, transfer::read),
+    row("WRITE (6)", &[0x0a, 0x1f, FF, FF, FF, 0], WRITES, blocks, transfer::write),
+    row("INQUIRY", &[0x12, 1, FF, FF, FF, 0], TELLS_ALWAYS, none, inquiry::inquiry),
+    row("RESERVE (6)", &[0x16, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
+    row("RELEASE (6)", &[0x17, 0, 0, 0, 0, 0], RESERVES, none, reserve::release),
+    row("MODE SENSE (6)", &[0x1a, 0x08, FF, FF, FF, 0], ASKS, none, mode::mode_sense_6),
+    row("START STOP UNIT", &[0x1b, 1, 0, 0, 0x05, 0], READS, none, cache::start_stop_unit),
+    row("PREVENT ALLOW MEDIUM REMOVAL", &[0x1e, 0, 0, 0, 0x01, 0], ASKS, none,
+        cache::prevent_allow_medium_removal),
+    row("READ CAPACITY (10)", &[0x25, 0, FF, FF, FF, FF, 0, 0, 0, 0], TELLS, none,
+        capacity::read_capacity_10),
+    row("READ (10)", &[0x28, 0x18, FF, FF, FF, FF, 0, FF, FF, 0], READS, none, transfer::read),
+    row("WRITE (10)", &[0x2a, 0x18, FF, FF, FF, FF, 0, FF, FF, 0], WRITES, blocks,
+        transfer::write),
+    row("WRITE AND VERIFY (10)", &[0x2e, 0x16, FF, FF, FF, FF, 0, FF, FF, 0], WRITES, blocks,
+        verify::write_and_verify),
+    row("VERIFY (10)", &[0x2f, 0x16, FF, FF, FF, FF, 0, FF, FF, 0], READS, verify::data_out,
+        verify::verify),
+    row("PRE-FETCH (10)", &[0x34, 0x02, FF, FF, FF, FF, 0, FF, FF, 0], READS, none,
+        cache::pre_fetch),
+    row("SYNCHRONIZE CACHE (10)", &[0x35, 0x06, FF, FF, FF, FF, 0, FF, FF, 0], READS, none,
+        cache::synchronize_cache),
+    row("READ DEFECT DATA (10)", &[0x37, 0, 0x1f, 0, 0, 0, 0, FF, FF, 0], ASKS, none,
+        cache::read_defect_data_10),
+    row("WRITE SAME (10)", &[0x41, 0x18, FF, FF, FF, FF, 0, FF, FF, 0], WRITES,
+        write_same::data_out, write_same::write_same),
+    row("UNMAP", &[0x42, 0, 0, 0, 0, 0, 0, FF, FF, 0], WRITES, parameter_list_16, unmap::unmap),
+    row("RESERVE (10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
+    row("RELEASE (10)", &[0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::release),
+    row("MODE SENSE (10)", &[0x5a, 0x18, FF, FF, 0, 0, 0, FF, FF, 0], ASKS, none,
+        mode::mode_sense_10),
+    row("EXTENDED COPY (LID1)",
+        &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], READS,
+        parameter_list_32, extended_copy::extended_copy).action(0x00),
+    row("RECEIVE COPY STATUS (LID1)",
+        &[RECEIVE_COPY_RESULTS, 0x1f, FF, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        copy_results::copy_status).action(0x00),
+    row("RECEIVE COPY OPERATING PARAMETERS",
+        &[RECEIVE_COPY_RESULTS, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        copy_results::operating_parameters).action(0x03),
+    row("READ (16)", &[0x88, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], READS,
+        none, transfer::read),
+    row("COMPARE AND WRITE", &[0x89, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0, 0, FF, 0, 0],
+        LOCKS, compare_and_write::data_out, compare_and_write::compare_and_write),
+    row("WRITE (16)", &[0x8a, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], WRITES,
+        blocks, transfer::write),
+    row("ORWRITE (16)", &[0x8b, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
+        WRITES, blocks, or_write::or_write),
+    row("WRITE AND VERIFY (16)",
+        &[0x8e, 0x16, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], WRITES, blocks,
+        verify::write_and_verify),
+    row("VERIFY (16)", &[0x8f, 0x16, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], READS,
+        verify::data_out, verify::verify),
+    row("PRE-FETCH (16)", &[0x90, 0x02, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
+        READS, none, cache::pre_fetch),
+    row("SYNCHRONIZE CACHE (16)",
+        &[0x91, 0x06, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], READS, none,
+        cache::synchronize_cache),
+    row("WRITE SAME (16)", &[0x93, 0x19, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
+        WRITES, write_same::data_out, write_same::write_same),
+    row("READ CAPACITY (16)",
+        &[0x9e, 0x1f, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], TELLS, none,
+        capacity::read_capacity_16).action(0x10),
+    row("GET LBA STATUS", &[0x9e, 0x1f, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
+        READS, none, lba_status::get_lba_status).action(0x12),
+    row("REPORT LUNS", &[0xa0, 0, FF, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS_ALWAYS, none,
+        inquiry::report_luns),
+    row("REPORT TARGET PORT GROUPS", &[0xa3, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS, none,
+        target_port_groups::report_target_port_groups).action(0x0a),
+    row("REPORT SUPPORTED OPERATION CODES", &[0xa3, 0x1f, 0x87, FF, FF, FF, FF, FF, FF, FF, 0, 0],
+        TELLS, none, supported_opcodes::report_supported_operation_codes).action(0x0c),
+    row("REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS",
+        &[0xa3, 0x1f, 0x80, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS, none,
+        target_port_groups::report_task_management).action(0x0d),
+    row("READ (12)", &[0xa8, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], READS, none,
+        transfer::read),
+    row("WRITE (12)", &[0xaa, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], WRITES, blocks,
+        transfer::write),
+    row("WRITE AND VERIFY (12)", &[0xae, 0x16, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], WRITES,
+        blocks, verify::write_and_verify),
+    row("VERIFY (12)", &[0xaf, 0x16, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], READS,
+        verify::data_out, verify::verify),
+    row("READ DEFECT DATA (12)", &[0xb7, 0x1f, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        cache::read_defect_data_12),
+];
+
+const FF: u8 = 0xff;
+
+/// Index and number of the rows of each operation code.
+static INDEX: [(u8, u8); 256] = {
+    let mut index = [(0, 0); 256];
+    let mut at = 0;
+    while at < ROWS.len() {
+        let entry = &mut index[ROWS[at].opcode as usize];
+        if entry.1 == 0 {
+            entry.0 = at as u8;
+        }
+        entry.1 += 1;
+        at += 1;
+    }
+    index
+};
+
+/// The rows of an operation code; none if it is not supported.
+pub(crate) fn rows(opcode: u8) -> &'static [Row] {
+    let (start, count) = INDEX[usize::from(opcode)];
+    &ROWS[usize::from(start)..usize::from(start) + usize::from(count)]
+}
+
+/// The row of a command.
+///
+/// # Errors
+/// 05h/20h/00h if there is no such operation code, 05h/24h/00h if no such service action of it.
+pub(crate) fn find(cdb: &Cdb) -> Result<&'static Row, Sense> {
+    match rows(cdb.opcode()) {
+        [] => Err(sense::INVALID_COMMAND_OPERATION_CODE.into()),
+        [row] if row.service_action.is_none() => Ok(row),
+        rows => {
+            let action = Some(cdb.service_action());
+            let row = rows.iter().find(|row| row.service_action == action);
+            row.ok_or_else(|| Sense::invalid_cdb_bit(1, 4))
+        }
+    }
+}
+
+fn none(_: &Cdb, _: u64) -> u64 {
+    0
+}
+
+fn blocks(cdb: &Cdb, block_bytes: u64) -> u64 {
+    cdb.extent().1.0 * block_bytes
+}
+
+fn parameter_list_16(cdb: &Cdb, _: u64) -> u64 {
+    u64::from(cdb.u16(7))
+}
+
+fn parameter_list_32(cdb: &Cdb, _: u64) -> u64 {
+    let length = u64::from(cdb.u32(10));
+    if length <= PARAMETER_LIST_BYTES_MAX { length } else { 0 }
+}

@@ -1,0 +1,85 @@
+//! READ and WRITE (SBC-4 5.8 to 5.14, 5.36 to 5.42).
+
+use block::{ByteRange, Request};
+use bytes::Bytes;
+
+use crate::command::{Action, Execution};
+use crate::completion::Completion;
+use crate::limits::{SLICE_BYTES, TRANSFER_BYTES_MAX};
+use crate::procedure::{Sequence, slices};
+use crate::sense::{self, Sense};
+
+/// READ (6), (10), (12), (16).
+pub(super) fn read(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let range = transfer_range(execution)?;
+    match range.length {
+        0 => Ok(Action::good()),
+        ..=SLICE_BYTES => Ok(Action::Request(Request::Read { range })),
+        _ => {
+            let requests = slices(range, SLICE_BYTES).map(|range| Request::Read { range });
+            sequence(execution, requests)
+        }
+    }
+}
+
+/// WRITE (6), (10), (12), (16).
+pub(super) fn write(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let (range, data) = write_range(execution)?;
+    match range.length {
+        0 => Ok(Action::good()),
+        ..=SLICE_BYTES => Ok(Action::Request(Request::Write { range, data })),
+        _ => sequence(execution, write_requests(range, &data)),
+    }
+}
+
+/// The requests that write `data` to `range`, one per slice.
+pub(super) fn write_requests(range: ByteRange, data: &Bytes) -> impl Iterator<Item = Request> {
+    slices(range, SLICE_BYTES).map(move |slice| {
+        let start = (slice.offset - range.offset) as usize;
+        let data = data.slice(start..start + slice.length as usize);
+        Request::Write { range: slice, data }
+    })
+}
+
+/// The range that is to be written and the data for it: less than the CDB says if the initiator
+/// sent less, but whole blocks.
+pub(super) fn write_range(execution: &Execution<'_>) -> Result<(ByteRange, Bytes), Completion> {
+    let range = transfer_range(execution)?;
+    let length = range.length.min(execution.data_out.len() as u64);
+    // RFC 7143 11.4.5.1: a residual overflow; the part of a block that came cannot be written.
+    if !length.is_multiple_of(execution.unit()?.block_bytes()) {
+        return Err(Sense::from(sense::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT).into());
+    }
+    let data = execution.data_out.slice(..length as usize);
+    Ok((ByteRange::new(range.offset, length), data))
+}
+
+/// The range that the CDB names, if it is not longer than one command may transfer.
+pub(super) fn transfer_range(execution: &Execution<'_>) -> Result<ByteRange, Completion> {
+    let range = execution.range()?;
+    // SBC-4 6.6.4: beyond MAXIMUM TRANSFER LENGTH.
+    if range.length > TRANSFER_BYTES_MAX {
+        return Err(Sense::invalid_cdb_field(length_field(execution.cdb.opcode())).into());
+    }
+    Ok(range)
+}
+
+/// The requests as a procedure on the unit that the command is addressed to.
+pub(super) fn sequence(
+    execution: &Execution<'_>,
+    requests: impl IntoIterator<Item = Request>,
+) -> Result<Action, Completion> {
+    let block_length = execution.unit()?.spec.block_length;
+    let volume = execution.volume.expect("a command with a unit has a volume");
+    Ok(Action::Procedure(Sequence::new(volume, block_length, requests)))
+}
+
+/// First byte of the length field, by group code.
+fn length_field(opcode: u8) -> usize {
+    match opcode >> 5 {
+        0 => 4,
+        1 | 2 => 7,
+        5 => 6,
+        _ => 10,
+    }
+}

@@ -1,0 +1,76 @@
+//! WRITE SAME (SBC-4 5.48, 5.49). VMware: Zero, block zeroing.
+
+use block::{ByteRange, Pattern, Request};
+
+use super::transfer::sequence;
+use crate::cdb::Cdb;
+use crate::command::{Action, Execution};
+use crate::completion::Completion;
+use crate::limits::{SLICE_BYTES, WRITE_SAME_BYTES_MAX, ZERO_SLICE_BYTES};
+use crate::procedure::slices;
+use crate::sense::Sense;
+
+const ANCHOR: u8 = 4;
+const UNMAP: u8 = 3;
+const NDOB: u8 = 0;
+
+/// One block, unless the 16-byte CDB says that there is none (NDOB).
+pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
+    if has_no_data(cdb) { 0 } else { block_bytes }
+}
+
+fn has_no_data(cdb: &Cdb) -> bool {
+    cdb.opcode() == 0x93 && cdb.bit(1, NDOB)
+}
+
+/// WRITE SAME (10), (16).
+pub(super) fn write_same(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let range = checked_range(execution)?;
+    let unmap = execution.cdb.bit(1, UNMAP);
+    // SBC-4 5.48: ANCHOR needs ANC_SUP, which VPD page B2h does not set.
+    if execution.cdb.bit(1, ANCHOR) {
+        return Err(Sense::invalid_cdb_bit(1, ANCHOR).into());
+    }
+    let pattern = pattern(execution)?;
+    let requests: Vec<Request> = match pattern {
+        // SBC-4 4.7.3.4: blocks may be unmapped only if they then read as the data says.
+        Pattern::Zero if unmap => slices(range, ZERO_SLICE_BYTES)
+            .map(|range| Request::Unmap { ranges: vec![range] })
+            .collect(),
+        pattern => {
+            let slice = match pattern {
+                Pattern::Zero => ZERO_SLICE_BYTES,
+                Pattern::Block(_) => SLICE_BYTES,
+            };
+            let fill = |range| Request::WriteSame { range, pattern: pattern.clone() };
+            slices(range, slice).map(fill).collect()
+        }
+    };
+    match <[Request; 1]>::try_from(requests) {
+        Ok([request]) => Ok(Action::Request(request)),
+        Err(requests) => sequence(execution, requests),
+    }
+}
+
+fn checked_range(execution: &Execution<'_>) -> Result<ByteRange, Completion> {
+    let range = execution.range()?;
+    // VPD page B0h: WSNZ is set, and MAXIMUM WRITE SAME LENGTH is finite.
+    if range.is_empty() || range.length > WRITE_SAME_BYTES_MAX {
+        let field = if execution.cdb.opcode() == 0x93 { 10 } else { 7 };
+        return Err(Sense::invalid_cdb_field(field).into());
+    }
+    Ok(range)
+}
+
+fn pattern(execution: &Execution<'_>) -> Result<Pattern, Completion> {
+    if has_no_data(&execution.cdb) {
+        return Ok(Pattern::Zero);
+    }
+    let length = execution.unit()?.block_bytes();
+    execution.require_data_out(length)?;
+    let block = execution.data_out.slice(..length as usize);
+    if block.iter().all(|&byte| byte == 0) {
+        return Ok(Pattern::Zero);
+    }
+    Ok(Pattern::Block(block))
+}
