@@ -1,1 +1,284 @@
-fn main() {}
+//! `gantry-host`: does to an array what a host does, and measures it.
+#![forbid(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use gantry_host::load::{self, Kind, Load};
+use gantry_host::ranges::{self, Expected, Range, Summary};
+use gantry_host::session::{HeaderDigest, Session};
+use gantry_host::{raw, wire};
+use serde_json::{Value, json};
+
+#[derive(Debug, Parser)]
+#[command(name = "gantry-host", version, arg_required_else_help = true)]
+struct Arguments {
+    /// Print JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct RangeArguments {
+    /// First byte.
+    #[arg(long, default_value_t = 0)]
+    offset: u64,
+    /// Number of bytes; the rest of the LUN when left out.
+    #[arg(long)]
+    length: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Write a pattern that 'check' knows.
+    Fill {
+        url: String,
+        #[command(flatten)]
+        range: RangeArguments,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Read, and compare with the pattern.
+    Check {
+        url: String,
+        #[command(flatten)]
+        range: RangeArguments,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Compare with zeros instead.
+        #[arg(long)]
+        zero: bool,
+    },
+    /// Write zeros, by WRITE SAME.
+    Zero {
+        url: String,
+        #[command(flatten)]
+        range: RangeArguments,
+        /// Send the zeros instead.
+        #[arg(long)]
+        by_host: bool,
+    },
+    /// UNMAP.
+    Unmap {
+        url: String,
+        #[command(flatten)]
+        range: RangeArguments,
+    },
+    /// Copy from the start of a LUN to a range of another, by EXTENDED COPY.
+    Copy {
+        source: String,
+        destination: String,
+        #[command(flatten)]
+        range: RangeArguments,
+        /// Read and write instead.
+        #[arg(long)]
+        by_host: bool,
+        /// Bytes per EXTENDED COPY.
+        #[arg(long, default_value_t = 4 << 20)]
+        transfer_size: u64,
+    },
+    /// A steady load for some seconds.
+    Io(IoArguments),
+    /// The bare wire: answer requests.
+    WireServer {
+        #[arg(long)]
+        listen: SocketAddr,
+    },
+    /// The bare wire: send requests.
+    WireClient {
+        address: SocketAddr,
+        #[arg(long, default_value_t = 1)]
+        connections: usize,
+        #[arg(long, default_value_t = 32)]
+        queue_depth: usize,
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
+    /// A file written in place, or read; with --length, prepared first.
+    Raw {
+        path: PathBuf,
+        #[arg(long)]
+        length: Option<u64>,
+        #[arg(long, value_enum)]
+        pattern: Option<Pattern>,
+        #[arg(long, default_value_t = 32)]
+        queue_depth: u32,
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+    },
+}
+
+#[derive(Debug, Args)]
+struct IoArguments {
+    url: String,
+    /// The destination, for xcopy.
+    #[arg(long)]
+    url2: Option<String>,
+    #[arg(long, value_enum)]
+    pattern: Pattern,
+    #[arg(long, default_value_t = 1)]
+    sessions: usize,
+    #[arg(long, default_value_t = 32)]
+    queue_depth: usize,
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Bytes per command; the pattern's usual size when left out.
+    #[arg(long)]
+    block: Option<u64>,
+    /// Bytes of the LUN, from its start, that are used.
+    #[arg(long)]
+    span: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Pattern {
+    Randread,
+    Randwrite,
+    Xcopy,
+    Writesame,
+    Unmap,
+    Caw,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments.command) {
+        Ok(outcome) if arguments.json => {
+            println!("{outcome}");
+            ExitCode::SUCCESS
+        }
+        Ok(outcome) => {
+            for (name, value) in outcome.as_object().into_iter().flatten() {
+                println!("{name:18} {value}");
+            }
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("gantry-host: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn connect(url: &str) -> Result<Session> {
+    let initiator = format!("iqn.2026-11.io.gantry.host:{}", std::process::id());
+    Ok(Session::connect(url, &initiator, HeaderDigest::None)?)
+}
+
+impl RangeArguments {
+    fn on(&self, session: &Session) -> Result<Range> {
+        let rest = session.size_bytes.checked_sub(self.offset);
+        ensure!(
+            rest.is_some(),
+            "the LUN has {} bytes: choose a smaller --offset",
+            session.size_bytes
+        );
+        let length = self.length.or(rest).unwrap_or(0);
+        Ok(Range { offset: self.offset, length })
+    }
+}
+
+/// Runs work on a LUN and says what it cost.
+fn measured(
+    session: &mut Session,
+    range: &RangeArguments,
+    work: impl FnOnce(&mut Session, Range) -> Result<Summary>,
+) -> Result<Value> {
+    let range = range.on(session)?;
+    let before = session.wire_bytes();
+    let started = Instant::now();
+    let summary = work(session, range)?;
+    let seconds = started.elapsed().as_secs_f64();
+    let after = session.wire_bytes();
+    let wire_bytes = after.0 + after.1 - before.0 - before.1;
+    Ok(json!({
+        "seconds": seconds,
+        "bytes": summary.bytes,
+        "commands": summary.commands,
+        "wire_bytes": wire_bytes,
+    }))
+}
+
+fn run(command: &Command) -> Result<Value> {
+    match command {
+        Command::Fill { url, range, seed } => {
+            measured(&mut connect(url)?, range, |session, range| {
+                ranges::fill(session, range, *seed)
+            })
+        }
+        Command::Check { url, range, seed, zero } => {
+            let expected = if *zero { Expected::Zeros } else { Expected::Pattern(*seed) };
+            measured(&mut connect(url)?, range, |session, range| {
+                ranges::check(session, range, expected)
+            })
+        }
+        Command::Zero { url, range, by_host } => {
+            measured(&mut connect(url)?, range, |session, range| {
+                ranges::zero(session, range, !by_host)
+            })
+        }
+        Command::Unmap { url, range } => measured(&mut connect(url)?, range, ranges::unmap),
+        Command::Copy { source, destination, range, by_host, transfer_size } => {
+            let mut source = connect(source)?;
+            let before = source.wire_bytes();
+            let mut outcome =
+                measured(&mut connect(destination)?, range, |session, range| match by_host {
+                    true => ranges::copy_by_host(&mut source, session, range),
+                    false => ranges::copy_offloaded(&source, session, range, *transfer_size),
+                })?;
+            let after = source.wire_bytes();
+            let of_source = after.0 + after.1 - before.0 - before.1;
+            let of_destination = outcome["wire_bytes"].as_u64().unwrap_or(0);
+            outcome["wire_bytes"] = json!(of_source + of_destination);
+            Ok(outcome)
+        }
+        Command::Io(arguments) => Ok(serde_json::to_value(load::run(&arguments.load())?)?),
+        Command::WireServer { listen } => wire::serve(*listen).map(|()| Value::Null),
+        Command::WireClient { address, connections, queue_depth, seconds } => {
+            let duration = Duration::from_secs(*seconds);
+            let outcome = wire::run(*address, *connections, *queue_depth, duration)?;
+            Ok(serde_json::to_value(outcome)?)
+        }
+        Command::Raw { path, length, pattern, queue_depth, seconds } => {
+            if let Some(length) = length {
+                raw::prepare(path, *length)?;
+            }
+            let direction = match pattern {
+                None => return Ok(json!({ "bytes": length })),
+                Some(Pattern::Randread) => raw::Direction::Read,
+                Some(_) => raw::Direction::DurableWrite,
+            };
+            let duration = Duration::from_secs(*seconds);
+            Ok(serde_json::to_value(raw::run(path, direction, *queue_depth, duration)?)?)
+        }
+    }
+}
+
+impl IoArguments {
+    fn load(&self) -> Load {
+        let (kind, usual) = match self.pattern {
+            Pattern::Randread => (Kind::RandomRead, 4096),
+            Pattern::Randwrite => (Kind::RandomWrite, 4096),
+            Pattern::Xcopy => (Kind::ExtendedCopy, 4 << 20),
+            Pattern::Writesame => (Kind::WriteSame, 1 << 20),
+            Pattern::Unmap => (Kind::Unmap, 1 << 20),
+            Pattern::Caw => (Kind::CompareAndWrite, 512),
+        };
+        Load {
+            url: self.url.clone(),
+            url2: self.url2.clone(),
+            kind,
+            bytes: self.block.unwrap_or(usual),
+            sessions: self.sessions,
+            queue_depth: self.queue_depth,
+            duration: Duration::from_secs(self.seconds),
+            span: self.span,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The part of libiscsi 1.19 that is used: contexts, connecting, and commands with CDBs of our
+//! own. Signatures and structures as in its headers iscsi.h and scsi-lowlevel.h.
+
+use std::ffi::{c_char, c_int, c_uchar, c_void};
+
+/// Status of a callback when the command could not be carried out.
+pub(crate) const STATUS_CHECK_CONDITION: c_int = 2;
+
+pub(crate) const XFER_NONE: c_int = 0;
+pub(crate) const XFER_READ: c_int = 1;
+pub(crate) const XFER_WRITE: c_int = 2;
+
+pub(crate) const SESSION_NORMAL: c_int = 2;
+
+const STRING: usize = 256;
+
+#[repr(C)]
+pub(crate) struct Context {
+    _opaque: [u8; 0],
+}
+
+/// `struct iscsi_url`, as far as it is read.
+#[repr(C)]
+pub(crate) struct Url {
+    pub(crate) portal: [c_char; STRING],
+    pub(crate) target: [c_char; STRING],
+    _user: [[c_char; STRING]; 4],
+    pub(crate) lun: c_int,
+}
+
+#[repr(C)]
+pub(crate) struct Sense {
+    pub(crate) error_type: c_uchar,
+    pub(crate) key: c_int,
+    pub(crate) ascq: c_int,
+    _specific: u32,
+    _bit_pointer: c_uchar,
+    _field_pointer: u16,
+}
+
+/// `struct scsi_task`, up to what is read.
+#[repr(C)]
+pub(crate) struct Task {
+    pub(crate) status: c_int,
+    _cdb_size: c_int,
+    _xfer_dir: c_int,
+    _expxferlen: c_int,
+    _cdb: [c_uchar; 16],
+    _residual_status: c_int,
+    _residual: usize,
+    pub(crate) sense: Sense,
+    _rest: [u8; 0],
+}
+
+/// `struct scsi_iovec`.
+#[repr(C)]
+pub(crate) struct IoVector {
+    pub(crate) base: *mut c_void,
+    pub(crate) length: usize,
+}
+
+pub(crate) type Callback = extern "C" fn(*mut Context, c_int, *mut c_void, *mut c_void);
+
+unsafe extern "C" {
+    pub(crate) fn iscsi_create_context(initiator_name: *const c_char) -> *mut Context;
+    pub(crate) fn iscsi_destroy_context(iscsi: *mut Context) -> c_int;
+    pub(crate) fn iscsi_set_session_type(iscsi: *mut Context, session_type: c_int) -> c_int;
+    pub(crate) fn iscsi_set_header_digest(iscsi: *mut Context, digest: c_int) -> c_int;
+    pub(crate) fn iscsi_set_targetname(iscsi: *mut Context, name: *const c_char) -> c_int;
+    pub(crate) fn iscsi_set_noautoreconnect(iscsi: *mut Context, state: c_int);
+    pub(crate) fn iscsi_full_connect_sync(
+        iscsi: *mut Context,
+        portal: *const c_char,
+        lun: c_int,
+    ) -> c_int;
+    pub(crate) fn iscsi_logout_sync(iscsi: *mut Context) -> c_int;
+    pub(crate) fn iscsi_get_error(iscsi: *mut Context) -> *const c_char;
+    pub(crate) fn iscsi_get_fd(iscsi: *mut Context) -> c_int;
+    pub(crate) fn iscsi_which_events(iscsi: *mut Context) -> c_int;
+    pub(crate) fn iscsi_service(iscsi: *mut Context, revents: c_int) -> c_int;
+    pub(crate) fn iscsi_parse_full_url(iscsi: *mut Context, url: *const c_char) -> *mut Url;
+    pub(crate) fn iscsi_destroy_url(url: *mut Url);
+    pub(crate) fn scsi_create_task(
+        cdb_size: c_int,
+        cdb: *mut c_uchar,
+        xfer_dir: c_int,
+        expxferlen: c_int,
+    ) -> *mut Task;
+    pub(crate) fn scsi_free_scsi_task(task: *mut Task);
+    pub(crate) fn scsi_task_set_iov_in(task: *mut Task, iov: *mut IoVector, count: c_int);
+    pub(crate) fn scsi_task_set_iov_out(task: *mut Task, iov: *mut IoVector, count: c_int);
+    pub(crate) fn iscsi_scsi_command_async(
+        iscsi: *mut Context,
+        lun: c_int,
+        task: *mut Task,
+        callback: Callback,
+        data: *mut c_void,
+        private_data: *mut c_void,
+    ) -> c_int;
+}
