@@ -1,1 +1,36 @@
-//! server
+//! The daemon: sockets, event loop, HTTP and the wiring between the rooms. Knows all of them;
+//! nobody knows it.
+//!
+//! One reactor thread owns every connection, the device server and the pools, so that a command
+//! goes from socket to disk without changing threads; HTTP runs beside it and sends messages.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod core;
+mod data_directory;
+mod http;
+pub mod limits;
+mod management;
+mod options;
+mod pool;
+mod reactor;
+mod sessions;
+
+use anyhow::{Context, Result};
+
+pub use options::{IoMethod, Options};
+
+/// All portals belong to one target portal group.
+pub(crate) const TARGET_PORTAL_GROUP_TAG: u16 = 1;
+
+/// Runs the daemon until SIGTERM or SIGINT.
+pub fn run(options: &Options) -> Result<()> {
+    if options.print_scsi_reference {
+        print!("{}", scsi::reference());
+        return Ok(());
+    }
+    let data = options.data.as_ref().context("--data DIR is missing")?;
+    let directory = data_directory::DataDirectory::open(data)?;
+    block::install_arena(options.buffer_memory << 20);
+    reactor::Reactor::start(options, directory)?.run()
+}

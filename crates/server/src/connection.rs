@@ -1,0 +1,119 @@
+//! One TCP connection: its socket, and the iSCSI state machine that eats and makes its bytes.
+
+use std::io::{self, IoSlice, Read, Write};
+use std::net::SocketAddr;
+
+use hashbrown::HashMap;
+use mio::net::TcpStream;
+use scsi::NexusId;
+
+use crate::limits::{RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
+
+/// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
+const SEND_PIECES_MAX: usize = 256;
+
+/// A connection and what the reactor knows of it.
+pub(crate) struct Connection {
+    pub(crate) socket: TcpStream,
+    pub(crate) address: SocketAddr,
+    /// Distinguishes this connection from an earlier one in the same slot.
+    pub(crate) serial: u32,
+    pub(crate) iscsi: iscsi::Connection,
+    /// Set from login to full-feature phase on.
+    pub(crate) nexus: Option<NexusId>,
+    /// Write commands whose data is still arriving, by initiator task tag.
+    pub(crate) collecting: HashMap<u32, iscsi::Command>,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    /// The socket may hold bytes that were not read.
+    pub(crate) readable: bool,
+    /// The socket took all bytes that it was given.
+    writable: bool,
+}
+
+/// Why reading or writing came to an end for now.
+pub(crate) enum Pause {
+    /// The socket has no more, or takes no more; an event will tell.
+    WouldBlock,
+    /// The connection is of no more use.
+    Closed(io::Error),
+}
+
+impl Connection {
+    pub(crate) fn new(
+        socket: TcpStream,
+        address: SocketAddr,
+        serial: u32,
+        iscsi: iscsi::Connection,
+    ) -> Self {
+        Self {
+            socket,
+            address,
+            serial,
+            iscsi,
+            nexus: None,
+            collecting: HashMap::new(),
+            received: 0,
+            sent: 0,
+            readable: true,
+            writable: true,
+        }
+    }
+
+    /// Reads once into the place that the state machine names.
+    pub(crate) fn receive(&mut self) -> Result<usize, Pause> {
+        let target = self.iscsi.receive_target();
+        let room = target.len();
+        let received = match self.socket.read(target) {
+            Ok(0) => return Err(Pause::Closed(io::ErrorKind::UnexpectedEof.into())),
+            Ok(received) => received,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                return Err(Pause::WouldBlock);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(0),
+            Err(error) => return Err(Pause::Closed(error)),
+        };
+        // epoll(7): on a stream socket, a short read means that nothing is left; the next bytes
+        // raise a new event.
+        self.readable = received == room;
+        self.received += received as u64;
+        self.iscsi.received(received);
+        Ok(received)
+    }
+
+    /// Whether more may be read now: there is something, and answers do not pile up.
+    pub(crate) fn may_receive(&self, read_this_turn: usize) -> bool {
+        self.readable
+            && read_this_turn < RECEIVE_BUDGET
+            && self.iscsi.send_queue_bytes() < SEND_QUEUE_BYTES_MAX
+    }
+
+    pub(crate) fn became_writable(&mut self) {
+        self.writable = true;
+    }
+
+    /// Writes what waits to be sent, as far as the socket takes it.
+    pub(crate) fn send(&mut self) -> Result<(), Pause> {
+        while self.writable && self.iscsi.wants_to_send() {
+            let mut pieces: smallvec::SmallVec<[IoSlice<'_>; SEND_PIECES_MAX]> =
+                smallvec::SmallVec::new();
+            self.iscsi.next_send(&mut pieces, SEND_PIECES_MAX);
+            let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
+            match self.socket.write_vectored(&pieces) {
+                Ok(sent) => {
+                    drop(pieces);
+                    self.writable = sent == offered;
+                    self.sent += sent as u64;
+                    self.iscsi.sent(sent);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.writable = false;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Pause::Closed(error)),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! The part of the daemon that all connections share: the device server above, the pools below,
+//! and the requests that pass between them.
+
+use std::time::Duration;
+
+use block::{BlockError, Request, VolumeId};
+use hashbrown::HashMap;
+use scsi::{RequestId, Target};
+use slab::Slab;
+use store::{Done, Outcome, Tag};
+
+use crate::pool::Pool;
+
+/// Set in the tags of management work; clear in those of SCSI requests.
+const MANAGEMENT: u64 = 1 << 63;
+
+/// The device server, the pools, and who is where.
+pub(crate) struct Core {
+    pub(crate) target: Target,
+    pub(crate) pools: Slab<Pool>,
+    /// The pool of each volume that is being served.
+    pool_of: HashMap<VolumeId, usize>,
+    next_ticket: u64,
+    pub(crate) traffic: Traffic,
+    finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
+}
+
+/// What all connections together carried since the daemon started.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    /// Bytes received on connections that are closed.
+    pub(crate) received: u64,
+    /// Bytes sent on connections that are closed.
+    pub(crate) sent: u64,
+    /// Commands answered.
+    pub(crate) commands: u64,
+}
+
+/// The name of a piece of management work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ticket(u64);
+
+impl Ticket {
+    pub(crate) fn tag(self) -> Tag {
+        Tag(self.0 | MANAGEMENT)
+    }
+}
+
+impl Core {
+    pub(crate) fn new(target: Target) -> Self {
+        Self {
+            target,
+            pools: Slab::new(),
+            pool_of: HashMap::new(),
+            next_ticket: 0,
+            traffic: Traffic::default(),
+            finished: Vec::new(),
+        }
+    }
+
+    /// A name for a new piece of management work; its outcome comes from [`Core::take_finished`].
+    pub(crate) fn new_ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
+    }
+
+    pub(crate) fn take_finished(&mut self) -> Vec<(Ticket, Result<Outcome, store::Failure>)> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// The pool of that name, while it is open.
+    pub(crate) fn pool_named(&self, name: &str) -> Option<(usize, &Pool)> {
+        self.pools.iter().find(|(_, pool)| pool.name == name)
+    }
+
+    /// Sends the requests for a volume to a pool from now on.
+    pub(crate) fn attach(&mut self, volume: VolumeId, pool: usize) {
+        self.pool_of.insert(volume, pool);
+    }
+
+    /// Forgets a volume; requests for it fail from now on.
+    pub(crate) fn detach(&mut self, volume: VolumeId) {
+        self.pool_of.remove(&volume);
+    }
+
+    /// Carries requests down and completions up until nothing moves.
+    pub(crate) fn pump(&mut self) {
+        loop {
+            let mut moved = self.submit_requests();
+            for (_, pool) in &mut self.pools {
+                moved |= pool.pump();
+            }
+            moved |= self.take_done();
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn tick(&mut self, now: Duration) {
+        self.target.tick(now);
+        for (_, pool) in &mut self.pools {
+            pool.store.tick(now);
+        }
+    }
+
+    fn submit_requests(&mut self) -> bool {
+        let mut moved = false;
+        while let Some((id, volume, request)) = self.target.next_request() {
+            moved = true;
+            match self.pool_for(volume, &request) {
+                Ok(pool) => self.pools[pool].store.submit(Tag(id.0), volume, request),
+                Err(error) => self.target.completed(id, Err(error)),
+            }
+        }
+        moved
+    }
+
+    fn pool_for(&self, volume: VolumeId, request: &Request) -> Result<usize, BlockError> {
+        let pool_of = |volume| self.pool_of.get(&volume).copied().ok_or(BlockError::NoSuchVolume);
+        let pool = pool_of(volume)?;
+        match request {
+            Request::Copy { source, .. } if pool_of(*source)? != pool => {
+                Err(BlockError::DifferentPool)
+            }
+            _ => Ok(pool),
+        }
+    }
+
+    fn take_done(&mut self) -> bool {
+        let mut moved = false;
+        for (_, pool) in &mut self.pools {
+            while let Some(Done { tag, result }) = pool.store.next_done() {
+                moved = true;
+                if tag.0 & MANAGEMENT != 0 {
+                    self.finished.push((Ticket(tag.0 & !MANAGEMENT), result));
+                } else {
+                    self.target.completed(RequestId(tag.0), block_result(result));
+                }
+            }
+        }
+        moved
+    }
+}
+
+fn block_result(result: Result<Outcome, store::Failure>) -> Result<block::Response, BlockError> {
+    match result {
+        Ok(Outcome::Response(response)) => Ok(response),
+        Err(store::Failure::Block(error)) => Err(error),
+        other => unreachable!("a request is answered with a response, not {other:?}"),
+    }
+}

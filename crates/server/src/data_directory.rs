@@ -1,0 +1,108 @@
+//! The directory that holds an array's configuration and socket.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use array::Configuration;
+use rustix::fs::{FlockOperation, flock};
+
+#[cfg(test)]
+mod tests;
+
+const CONFIGURATION_NAME: &str = "gantry.json";
+const SOCKET_NAME: &str = "gantry.sock";
+const LOCK_NAME: &str = "gantryd.lock";
+
+/// An array's directory, held by one daemon at a time.
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+    /// Held for its lock.
+    _lock: File,
+}
+
+impl DataDirectory {
+    /// Opens or creates the directory, and makes sure no other daemon has it.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(path)
+            .with_context(|| format!("cannot create the data directory {}", path.display()))?;
+        let lock_path = path.join(LOCK_NAME);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&lock_path)
+            .with_context(|| format!("cannot write in the data directory {}", path.display()))?;
+        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            bail!(
+                "another gantryd uses {}: stop it first, or choose another --data",
+                path.display()
+            );
+        }
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    pub(crate) fn socket_path(&self) -> PathBuf {
+        self.path.join(SOCKET_NAME)
+    }
+
+    /// Reads the configuration; makes a new one at first start.
+    pub(crate) fn load(&self) -> Result<Configuration> {
+        let path = self.path.join(CONFIGURATION_NAME);
+        let text = match fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let configuration = Configuration::new(new_target_name()?);
+                self.save(&configuration)?;
+                return Ok(configuration);
+            }
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
+        };
+        let configuration: Configuration = serde_json::from_slice(&text).with_context(|| {
+            format!("{} is damaged or of another version: restore it from a copy", path.display())
+        })?;
+        if !configuration.version_is_known() {
+            bail!("{} was written by a newer gantryd: use that version", path.display());
+        }
+        Ok(configuration)
+    }
+
+    /// Replaces the configuration as one step: after a crash the old or the new one is there.
+    pub(crate) fn save(&self, configuration: &Configuration) -> Result<()> {
+        let path = self.path.join(CONFIGURATION_NAME);
+        let new = self.path.join("gantry.json.new");
+        let text = serde_json::to_vec_pretty(configuration)?;
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&new)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&new, &path)?;
+            File::open(&self.path)?.sync_all()
+        };
+        write().with_context(|| format!("cannot save the configuration to {}", path.display()))
+    }
+}
+
+fn new_target_name() -> Result<String> {
+    Ok(format!("iqn.2026-11.io.gantry:{:012x}", random_u64()? & 0xffff_ffff_ffff))
+}
+
+/// A number that nobody can guess.
+pub(crate) fn random_u64() -> Result<u64> {
+    getrandom::u64().map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))
+}
+
+/// 16 bytes that name one pool or device in the world.
+pub(crate) fn random_uuid() -> Result<[u8; 16]> {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&random_u64()?.to_ne_bytes());
+    uuid[8..].copy_from_slice(&random_u64()?.to_ne_bytes());
+    Ok(uuid)
+}

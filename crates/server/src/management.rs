@@ -1,0 +1,237 @@
+//! What the administrator asks for: checked against the configuration, carried out by the pools,
+//! saved, and only then answered.
+
+mod describe;
+mod pools;
+mod problems;
+mod volumes;
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+
+use api::{CreateHost, Problem, Route};
+use array::{ArrayError, Configuration};
+use axum::body::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use store::{Failure, Outcome};
+use tokio::sync::oneshot;
+
+use crate::core::{Core, Ticket};
+use crate::data_directory::DataDirectory;
+use crate::http::{Answer, Call};
+use crate::options::IoMethod;
+use problems::{bad_request, internal, refused};
+
+pub(crate) use pools::UnavailablePool;
+
+/// The reactor's memory of what the administrator made.
+pub(crate) struct Management {
+    pub(crate) configuration: Configuration,
+    directory: DataDirectory,
+    pub(crate) portals: Vec<SocketAddr>,
+    pub(crate) io: IoMethod,
+    /// Work that a pool has not finished yet.
+    under_way: HashMap<Ticket, Work>,
+    /// Pools that could not be opened, and why.
+    unavailable: HashMap<String, UnavailablePool>,
+    /// Whether the daemon is stopping, so that a closed pool stays configured.
+    closing: bool,
+    /// Whether sessions must be told that their LUNs changed.
+    luns_changed: bool,
+}
+
+/// What is to happen when a pool has finished something, and who waits for it.
+struct Work {
+    step: Step,
+    reply: Option<oneshot::Sender<Answer>>,
+}
+
+/// The last thing that a pool was asked to do.
+enum Step {
+    OpenPool { pool: usize },
+    CreatePool { pool: usize, configuration: array::Pool },
+    ExtendPool { pool: usize, size_bytes: u64 },
+    ClosePool { pool: usize },
+    CreateVolume { pool: usize, id: block::VolumeId },
+    ResizeVolume { pool: usize, id: block::VolumeId },
+    DeleteVolume { pool: usize, id: block::VolumeId },
+}
+
+/// The beginning of an answer: there it is, or a pool must finish something first.
+enum Progress {
+    Answer(Answer),
+    Wait(Ticket, Step),
+}
+
+impl Progress {
+    fn answer(value: &impl Serialize) -> Self {
+        Self::Answer(serde_json::to_value(value).map_err(|error| internal(&error)))
+    }
+}
+
+impl Management {
+    pub(crate) fn new(
+        configuration: Configuration,
+        directory: DataDirectory,
+        portals: Vec<SocketAddr>,
+        io: IoMethod,
+    ) -> Self {
+        Self {
+            configuration,
+            directory,
+            portals,
+            io,
+            under_way: HashMap::new(),
+            unavailable: HashMap::new(),
+            closing: false,
+            luns_changed: false,
+        }
+    }
+
+    /// Begins to carry out a request.
+    pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
+        let Call { route, parameters, body, reply } = call;
+        let parameters = Parameters(parameters);
+        match self.route(core, sessions, route, &parameters, &body) {
+            Ok(Progress::Wait(ticket, step)) => {
+                self.under_way.insert(ticket, Work { step, reply: Some(reply) });
+            }
+            Ok(Progress::Answer(answer)) => deliver(reply, answer),
+            Err(problem) => deliver(reply, Err(problem)),
+        }
+    }
+
+    /// Goes on with what waited for a pool.
+    pub(crate) fn finished(
+        &mut self,
+        core: &mut Core,
+        ticket: Ticket,
+        result: Result<Outcome, Failure>,
+    ) {
+        let Some(Work { step, reply }) = self.under_way.remove(&ticket) else { return };
+        let answer = self.finish(core, step, result);
+        if let Some(reply) = reply {
+            deliver(reply, answer);
+        }
+    }
+
+    /// Whether LUN maps or volumes changed since the last call.
+    pub(crate) fn take_luns_changed(&mut self) -> bool {
+        std::mem::take(&mut self.luns_changed)
+    }
+
+    /// Whether a pool still works on something that someone waits for.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.under_way.is_empty()
+    }
+
+    fn route(
+        &mut self,
+        core: &mut Core,
+        sessions: Vec<api::Session>,
+        route: Route,
+        parameters: &Parameters,
+        body: &Bytes,
+    ) -> Result<Progress, Problem> {
+        match route {
+            Route::ShowTarget => Ok(Progress::answer(&self.describe_target(core, sessions))),
+            Route::ListPools => Ok(Progress::answer(&self.describe_pools(core))),
+            Route::CreatePool => self.create_pool(core, &read(body)?),
+            Route::ShowPool => {
+                Ok(Progress::answer(&self.describe_pool(core, parameters.get("pool"))?))
+            }
+            Route::ExtendPool => self.extend_pool(core, parameters.get("pool"), &read(body)?),
+            Route::DeletePool => self.delete_pool(core, parameters.get("pool")),
+            Route::ListVolumes => Ok(Progress::answer(&self.describe_volumes(core))),
+            Route::CreateVolume => self.create_volume(core, &read(body)?),
+            Route::ShowVolume => {
+                let (pool, id) = find_volume(core, parameters)?;
+                Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+            }
+            Route::ResizeVolume => self.resize_volume(core, parameters, &read(body)?),
+            Route::DeleteVolume => self.delete_volume(core, parameters),
+            Route::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
+            Route::UnmapVolume => self.unmap_volume(core, parameters),
+            Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
+            Route::CreateHost => self.create_host(&read(body)?),
+            Route::DeleteHost => self.delete_host(parameters.get("host")),
+        }
+    }
+
+    fn finish(&mut self, core: &mut Core, step: Step, result: Result<Outcome, Failure>) -> Answer {
+        match step {
+            Step::OpenPool { pool } => self.pool_opened(core, pool, result),
+            Step::CreatePool { pool, configuration } => {
+                self.pool_created(core, pool, configuration, result)
+            }
+            Step::ExtendPool { pool, size_bytes } => {
+                self.pool_extended(core, pool, size_bytes, result)
+            }
+            Step::ClosePool { pool } => self.pool_closed(core, pool, result),
+            Step::CreateVolume { pool, id } => self.volume_created(core, pool, id, result),
+            Step::ResizeVolume { pool, id } => self.volume_resized(core, pool, id, result),
+            Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
+        }
+    }
+
+    fn create_host(&mut self, request: &CreateHost) -> Result<Progress, Problem> {
+        let initiators: BTreeSet<String> = request.initiators.iter().cloned().collect();
+        self.change(|configuration| configuration.create_host(&request.name, initiators))?;
+        Ok(Progress::answer(&self.describe_host(&request.name)))
+    }
+
+    fn delete_host(&mut self, name: &str) -> Result<Progress, Problem> {
+        self.change(|configuration| configuration.delete_host(name))?;
+        Ok(Progress::answer(&()))
+    }
+
+    /// Makes a change to the configuration and saves it; when either fails nothing has changed.
+    fn change<T>(
+        &mut self,
+        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
+    ) -> Result<T, Problem> {
+        let mut changed = self.configuration.clone();
+        let value = change(&mut changed).map_err(|error| refused(&error))?;
+        if changed != self.configuration {
+            self.directory.save(&changed).map_err(|error| internal(&format!("{error:#}")))?;
+            self.configuration = changed;
+            self.luns_changed = true;
+        }
+        Ok(value)
+    }
+}
+
+/// The names in a request's path.
+struct Parameters(HashMap<String, String>);
+
+impl Parameters {
+    /// The value of a name that the route table promises; anything else finds no object.
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+}
+
+fn find_volume(core: &Core, parameters: &Parameters) -> Result<(usize, block::VolumeId), Problem> {
+    let (pool, name) = (parameters.get("pool"), parameters.get("volume"));
+    let not_found = || {
+        let name = format!("{pool}/{name}");
+        refused(&ArrayError::NotFound { kind: "volume", name })
+    };
+    let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
+    let volume = pool.store.volumes().find(|volume| volume.name == name).ok_or_else(not_found)?;
+    Ok((slot, volume.id))
+}
+
+fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| bad_request(&error))
+}
+
+fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
+    if body.is_empty() { Ok(T::default()) } else { read(body) }
+}
+
+/// Answers; a caller who has gone away does not mind.
+fn deliver(reply: oneshot::Sender<Answer>, answer: Answer) {
+    let _ = reply.send(answer);
+}

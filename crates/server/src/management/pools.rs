@@ -1,0 +1,253 @@
+//! Pools: create, open at start, extend, delete, close.
+
+use api::{CreatePool, DeviceCounters, Problem, ResizePool};
+use array::limits::POOL_BYTES_MIN;
+use array::{ArrayError, DeviceName};
+use block::BLOCK;
+use store::{Change, Failure, Health, Outcome};
+
+use super::problems::{bad_request, conflict, failed, internal, refused};
+use super::volumes::serve_volume;
+use super::{Management, Progress, Step, Work};
+use crate::core::Core;
+use crate::data_directory::random_uuid;
+use crate::http::Answer;
+use crate::pool::Pool;
+
+/// A pool that is configured but cannot be served.
+#[derive(Clone, Debug)]
+pub(crate) struct UnavailablePool {
+    pub(crate) reason: String,
+}
+
+impl Management {
+    /// Begins to open every configured pool.
+    pub(crate) fn open_pools(&mut self, core: &mut Core) {
+        for (name, configuration) in self.configuration.pools.clone() {
+            let ticket = core.new_ticket();
+            match Pool::open(&name, &configuration, self.io, ticket.tag()) {
+                Ok(pool) => {
+                    let pool = core.pools.insert(pool);
+                    let work = Work { step: Step::OpenPool { pool }, reply: None };
+                    self.under_way.insert(ticket, work);
+                }
+                Err(error) => self.set_unavailable(&name, error.to_string()),
+            }
+        }
+    }
+
+    pub(super) fn pool_opened(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        if let Err(failure) = result {
+            let pool = core.pools.remove(pool);
+            self.set_unavailable(&pool.name, failure.to_string());
+            return Err(failed(&failure));
+        }
+        let volumes: Vec<_> = core.pools[pool].store.volumes().map(|volume| volume.id).collect();
+        tracing::info!(pool = core.pools[pool].name, volumes = volumes.len(), "pool is open");
+        for id in volumes {
+            serve_volume(core, pool, id);
+        }
+        self.luns_changed = true;
+        Ok(serde_json::Value::Null)
+    }
+
+    pub(super) fn create_pool(
+        &mut self,
+        core: &mut Core,
+        request: &CreatePool,
+    ) -> Result<Progress, Problem> {
+        let device: DeviceName = request.device.parse().map_err(|error| refused(&error))?;
+        self.configuration.check_new_pool(&request.name, &device).map_err(|e| refused(&e))?;
+        if core.pool_named(&request.name).is_some() {
+            return Err(conflict(&"the pool is just being created: wait until it is ready"));
+        }
+        let size_bytes = new_device_size(&device, request.size_bytes)?;
+        let uuid = random_uuid().map_err(|error| internal(&error))?;
+        let device_uuid = random_uuid().map_err(|error| internal(&error))?;
+        let configuration = array::Pool { uuid, device, size_bytes };
+        let ticket = core.new_ticket();
+        let pool = Pool::create(&request.name, &configuration, self.io, device_uuid, ticket.tag())
+            .map_err(|error| conflict(&error))?;
+        let pool = core.pools.insert(pool);
+        Ok(Progress::Wait(ticket, Step::CreatePool { pool, configuration }))
+    }
+
+    pub(super) fn pool_created(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        configuration: array::Pool,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        let name = core.pools[pool].name.clone();
+        let saved = match result {
+            Ok(_) => self.change(|array| {
+                array.pools.insert(name.clone(), configuration.clone());
+                Ok(())
+            }),
+            Err(failure) => Err(failed(&failure)),
+        };
+        if let Err(problem) = saved {
+            core.pools.remove(pool);
+            if let DeviceName::File(path) = &configuration.device {
+                // Nothing was ever stored in it.
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(problem);
+        }
+        self.show_pool(core, &name)
+    }
+
+    pub(super) fn extend_pool(
+        &mut self,
+        core: &mut Core,
+        name: &str,
+        request: &ResizePool,
+    ) -> Result<Progress, Problem> {
+        let pool = self.ready_pool(core, name)?;
+        let current = core.pools[pool].device.size_bytes();
+        let size_bytes = request.size_bytes;
+        if size_bytes <= current || !size_bytes.is_multiple_of(BLOCK) {
+            return Err(bad_request(&format!(
+                "a pool only grows: choose a multiple of 4096 above {current} bytes"
+            )));
+        }
+        core.pools[pool].device.resize(size_bytes).map_err(|error| conflict(&error))?;
+        let ticket = core.new_ticket();
+        let change = Change::ExtendDevice { device: 0, size_bytes };
+        core.pools[pool].store.change(ticket.tag(), change);
+        Ok(Progress::Wait(ticket, Step::ExtendPool { pool, size_bytes }))
+    }
+
+    pub(super) fn pool_extended(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        size_bytes: u64,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        result.map_err(|failure| failed(&failure))?;
+        let name = core.pools[pool].name.clone();
+        self.change(|array| {
+            if let Some(pool) = array.pools.get_mut(&name) {
+                pool.size_bytes = size_bytes;
+            }
+            Ok(())
+        })?;
+        self.show_pool(core, &name)
+    }
+
+    pub(super) fn delete_pool(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
+        self.configuration.pool(name).map_err(|error| refused(&error))?;
+        let Some((pool, served)) = core.pool_named(name) else {
+            // It cannot be opened, so whether it holds volumes is unknown; its device is not touched.
+            self.forget_pool(name)?;
+            return Ok(Progress::answer(&()));
+        };
+        let volumes = served.store.volumes().count();
+        if volumes > 0 {
+            return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
+        }
+        let ticket = core.new_ticket();
+        core.pools[pool].store.change(ticket.tag(), Change::Close);
+        Ok(Progress::Wait(ticket, Step::ClosePool { pool }))
+    }
+
+    /// Begins to close every pool, so that the next start has nothing to replay.
+    pub(crate) fn close_pools(&mut self, core: &mut Core) {
+        self.closing = true;
+        let pools: Vec<usize> = core.pools.iter().map(|(pool, _)| pool).collect();
+        for pool in pools {
+            let ticket = core.new_ticket();
+            core.pools[pool].store.change(ticket.tag(), Change::Close);
+            let work = Work { step: Step::ClosePool { pool }, reply: None };
+            self.under_way.insert(ticket, work);
+        }
+    }
+
+    pub(super) fn pool_closed(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        let pool = core.pools.remove(pool);
+        if let Err(failure) = &result {
+            tracing::warn!(pool = pool.name, %failure, "pool did not close cleanly");
+        }
+        if self.closing {
+            return Ok(serde_json::Value::Null);
+        }
+        self.forget_pool(&pool.name)?;
+        Ok(serde_json::Value::Null)
+    }
+
+    /// The pool of that name, if it can take changes.
+    pub(super) fn ready_pool(&self, core: &Core, name: &str) -> Result<usize, Problem> {
+        self.configuration.pool(name).map_err(|error| refused(&error))?;
+        if let Some(unavailable) = self.unavailable.get(name) {
+            return Err(conflict(&format!("pool '{name}' is unavailable: {}", unavailable.reason)));
+        }
+        let (slot, pool) = core
+            .pool_named(name)
+            .ok_or_else(|| conflict(&format!("pool '{name}' is closing: try again")))?;
+        match pool.store.health() {
+            Health::Ready => Ok(slot),
+            health => Err(conflict(&format!("pool '{name}' takes no changes: it is {health}"))),
+        }
+    }
+
+    pub(super) fn counters(pool: &Pool) -> DeviceCounters {
+        let device = pool.device.counters();
+        let engine = pool.store.statistics();
+        DeviceCounters {
+            device_reads: device.reads,
+            device_writes: device.writes,
+            device_flushes: device.flushes,
+            device_bytes_read: device.bytes_read,
+            device_bytes_written: device.bytes_written,
+            data_bytes_written: engine.data_bytes_written,
+            data_bytes_read: engine.data_bytes_read,
+            bytes_cloned: engine.cloned_bytes,
+        }
+    }
+
+    fn forget_pool(&mut self, name: &str) -> Result<(), Problem> {
+        self.change(|array| {
+            array.pools.remove(name);
+            Ok(())
+        })?;
+        self.unavailable.remove(name);
+        Ok(())
+    }
+
+    fn set_unavailable(&mut self, name: &str, reason: String) {
+        tracing::error!(pool = name, reason, "pool is not available");
+        self.unavailable.insert(name.to_owned(), UnavailablePool { reason });
+    }
+
+    fn show_pool(&self, core: &Core, name: &str) -> Answer {
+        serde_json::to_value(self.describe_pool(core, name)?).map_err(|error| internal(&error))
+    }
+}
+
+fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Result<u64, Problem> {
+    let size_bytes = match (device, wanted) {
+        (_, Some(size_bytes)) => size_bytes,
+        (DeviceName::Block(path), None) => {
+            device::block_device_size(path).map_err(|error| conflict(&error))?
+        }
+        _ => return Err(bad_request(&"say how large the pool is to be: --size 20G")),
+    };
+    if size_bytes < POOL_BYTES_MIN || !size_bytes.is_multiple_of(BLOCK) {
+        let sentence =
+            "a pool has at least 1 GiB and a multiple of 4096 bytes: choose another size";
+        return Err(refused(&ArrayError::InvalidSize(sentence.to_owned())));
+    }
+    Ok(size_bytes)
+}

@@ -1,0 +1,49 @@
+//! Refusals in the interface's form.
+
+use std::fmt::Display;
+
+use api::Problem;
+use array::ArrayError;
+use store::Failure;
+
+fn problem(status: u16, title: &str, detail: &impl Display) -> Problem {
+    Problem { status, title: title.to_owned(), detail: detail.to_string() }
+}
+
+/// The request's form is wrong.
+pub(super) fn bad_request(detail: &impl Display) -> Problem {
+    problem(400, "Invalid request", detail)
+}
+
+/// The daemon could not do its part.
+pub(super) fn internal(detail: &impl Display) -> Problem {
+    problem(500, "Failed", detail)
+}
+
+/// The request does not fit the state of things.
+pub(super) fn conflict(detail: &impl Display) -> Problem {
+    problem(409, "Conflict", detail)
+}
+
+/// The configuration does not allow it.
+pub(super) fn refused(error: &ArrayError) -> Problem {
+    match error {
+        ArrayError::NotFound { .. } | ArrayError::NotMapped(_) => problem(404, "Not found", error),
+        ArrayError::InvalidName(_)
+        | ArrayError::InvalidVolumePath(_)
+        | ArrayError::InvalidDevice(_)
+        | ArrayError::InvalidInitiatorName(_)
+        | ArrayError::InvalidSize(_)
+        | ArrayError::LunTooLarge(_) => bad_request(error),
+        _ => conflict(error),
+    }
+}
+
+/// The pool could not do it.
+pub(super) fn failed(failure: &Failure) -> Problem {
+    match failure {
+        Failure::Change(error) => conflict(error),
+        Failure::Block(error) => conflict(error),
+        Failure::Open(error) => internal(error),
+    }
+}

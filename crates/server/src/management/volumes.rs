@@ -1,0 +1,179 @@
+//! Volumes: create, resize, delete, map.
+
+use api::{CreateVolume, LunMap, MapVolume, Problem, ResizeVolume};
+use array::limits::VOLUME_BYTES_MAX;
+use array::{ArrayError, check_name, naa_identifier};
+use block::{BLOCK, LogicalBlockLength, VolumeId};
+use scsi::LogicalUnitSpec;
+use store::{Change, Failure, Outcome, Volume, VolumeSpec};
+
+use super::problems::{conflict, failed, internal, refused};
+use super::{Management, Parameters, Progress, Step, find_volume};
+use crate::core::Core;
+use crate::data_directory::random_u64;
+use crate::http::Answer;
+
+impl Management {
+    pub(super) fn create_volume(
+        &mut self,
+        core: &mut Core,
+        request: &CreateVolume,
+    ) -> Result<Progress, Problem> {
+        check_name(&request.name).map_err(|error| refused(&error))?;
+        check_size(request.size_bytes)?;
+        let pool = self.ready_pool(core, &request.pool)?;
+        let id = VolumeId(random_u64().map_err(|error| internal(&error))?);
+        let spec = VolumeSpec {
+            id,
+            name: request.name.clone(),
+            size_bytes: request.size_bytes,
+            reserved: request.reserved,
+            naa: naa_identifier(id),
+        };
+        let ticket = core.new_ticket();
+        core.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
+        Ok(Progress::Wait(ticket, Step::CreateVolume { pool, id }))
+    }
+
+    pub(super) fn volume_created(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        id: VolumeId,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        result.map_err(|failure| failed(&failure))?;
+        serve_volume(core, pool, id);
+        self.show_volume(core, pool, id)
+    }
+
+    pub(super) fn resize_volume(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        request: &ResizeVolume,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        check_size(request.size_bytes)?;
+        let current = core.pools[pool].store.volume(id).map_or(0, |volume| volume.size_bytes);
+        if request.size_bytes < current && !request.shrink {
+            return Err(conflict(
+                &"a smaller size destroys what lies beyond it: add --shrink if that is wanted",
+            ));
+        }
+        if request.size_bytes < current {
+            // Hosts must not see a size that the volume has no more.
+            core.target.resize_unit(id, request.size_bytes);
+        }
+        let change = Change::ResizeVolume { id, size_bytes: request.size_bytes };
+        let ticket = core.new_ticket();
+        core.pools[pool].store.change(ticket.tag(), change);
+        Ok(Progress::Wait(ticket, Step::ResizeVolume { pool, id }))
+    }
+
+    pub(super) fn volume_resized(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        id: VolumeId,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        if let Some(volume) = core.pools[pool].store.volume(id) {
+            let size_bytes = volume.size_bytes;
+            core.target.resize_unit(id, size_bytes);
+        }
+        result.map_err(|failure| failed(&failure))?;
+        self.show_volume(core, pool, id)
+    }
+
+    pub(super) fn delete_volume(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        self.configuration.check_unmapped(id).map_err(|error| refused(&error))?;
+        core.target.remove_unit(id);
+        let ticket = core.new_ticket();
+        core.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));
+        Ok(Progress::Wait(ticket, Step::DeleteVolume { pool, id }))
+    }
+
+    pub(super) fn volume_deleted(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        id: VolumeId,
+        result: Result<Outcome, Failure>,
+    ) -> Answer {
+        match result {
+            Ok(_) => {
+                core.detach(id);
+                Ok(serde_json::Value::Null)
+            }
+            Err(failure) => {
+                serve_volume(core, pool, id);
+                self.luns_changed = true;
+                Err(failed(&failure))
+            }
+        }
+    }
+
+    pub(super) fn map_volume(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        request: &MapVolume,
+    ) -> Result<Progress, Problem> {
+        let (_, id) = find_volume(core, parameters)?;
+        let host = parameters.get("host");
+        let lun = self.change(|configuration| configuration.map_volume(id, host, request.lun))?;
+        let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
+        Ok(Progress::answer(&LunMap { volume, host: host.to_owned(), lun }))
+    }
+
+    pub(super) fn unmap_volume(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+    ) -> Result<Progress, Problem> {
+        let (_, id) = find_volume(core, parameters)?;
+        let host = parameters.get("host");
+        self.change(|configuration| configuration.unmap_volume(id, Some(host)))?;
+        Ok(Progress::answer(&()))
+    }
+
+    fn show_volume(&self, core: &Core, pool: usize, id: VolumeId) -> Answer {
+        let volume = self.describe_volume(core, pool, id)?;
+        serde_json::to_value(volume).map_err(|error| internal(&error))
+    }
+}
+
+/// Lets hosts reach a volume that its pool holds.
+pub(super) fn serve_volume(core: &mut Core, pool: usize, id: VolumeId) {
+    if let Some(volume) = core.pools[pool].store.volume(id) {
+        let spec = unit_spec(volume);
+        core.target.add_unit(id, spec);
+        core.attach(id, pool);
+    }
+}
+
+fn unit_spec(volume: &Volume) -> LogicalUnitSpec {
+    LogicalUnitSpec {
+        naa: volume.naa,
+        size_bytes: volume.size_bytes,
+        block_length: LogicalBlockLength::B512,
+        thin: !volume.reserved,
+    }
+}
+
+fn check_size(size_bytes: u64) -> Result<(), Problem> {
+    let sentence = if size_bytes == 0 || !size_bytes.is_multiple_of(BLOCK) {
+        "the size of a volume is a multiple of 4096 bytes and not 0: choose another"
+    } else if size_bytes > VOLUME_BYTES_MAX {
+        "a volume has at most 64 TiB: choose a smaller size"
+    } else {
+        return Ok(());
+    };
+    Err(refused(&ArrayError::InvalidSize(sentence.to_owned())))
+}

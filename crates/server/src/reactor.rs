@@ -1,0 +1,365 @@
+//! The event loop: every event, from sockets, devices, the clock and other threads, meets here.
+
+mod commands;
+mod logins;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use hashbrown::HashMap;
+use mio::event::Event;
+use mio::net::TcpListener;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+use scsi::Target;
+use slab::Slab;
+
+use crate::connection::{Connection, Pause};
+use crate::core::Core;
+use crate::data_directory::DataDirectory;
+use crate::http::{self, Mailbox, Message};
+use crate::limits::{CONNECTIONS_MAX, STOP_PATIENCE, TICK};
+use crate::management::Management;
+use crate::options::Options;
+use crate::sessions::Sessions;
+
+const WAKER: Token = Token(0);
+const FIRST_LISTENER: usize = 1;
+const FIRST_DEVICE: usize = 1 << 16;
+const FIRST_CONNECTION: usize = 1 << 32;
+
+/// The one thread that owns connections, device server and pools.
+pub(crate) struct Reactor {
+    poll: Poll,
+    inbox: Receiver<Message>,
+    listeners: Vec<TcpListener>,
+    connections: Slab<Connection>,
+    /// The slot of each connection's serial number.
+    slots: HashMap<u32, usize>,
+    last_serial: u32,
+    /// Connections with something to read or send.
+    ready: Vec<usize>,
+    sessions: Sessions,
+    core: Core,
+    management: Management,
+    /// Pools whose devices the poll knows.
+    registered_devices: Vec<usize>,
+    started: Instant,
+    next_tick: Duration,
+    /// When a clean stop gives up waiting.
+    stop_deadline: Option<Instant>,
+}
+
+impl Reactor {
+    /// Opens the portals and the management interface, and begins to open the pools.
+    pub(crate) fn start(options: &Options, directory: DataDirectory) -> Result<Self> {
+        let configuration = directory.load()?;
+        let poll = Poll::new()?;
+        let (sender, inbox) = channel();
+        let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
+        let listeners = listen(&poll, &options.iscsi)?;
+        let portals = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        stop_on_signals(mailbox)?;
+        let target = Target::new(scsi::Identity::gantry(&configuration.target_name));
+        let mut reactor = Self {
+            poll,
+            inbox,
+            listeners,
+            connections: Slab::new(),
+            slots: HashMap::new(),
+            last_serial: 0,
+            ready: Vec::new(),
+            sessions: Sessions::default(),
+            core: Core::new(target),
+            management: Management::new(configuration, directory, portals, options.io),
+            registered_devices: Vec::new(),
+            started: Instant::now(),
+            next_tick: Duration::ZERO,
+            stop_deadline: None,
+        };
+        reactor.management.open_pools(&mut reactor.core);
+        reactor.wait_for_pools()?;
+        tracing::info!(
+            target = reactor.management.configuration.target_name,
+            portals = ?reactor.management.portals,
+            "ready"
+        );
+        Ok(reactor)
+    }
+
+    /// Serves until told to stop.
+    pub(crate) fn run(mut self) -> Result<()> {
+        let mut events = Events::with_capacity(1024);
+        while !self.has_stopped() {
+            self.turn(&mut events)?;
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// One turn of the loop: take what happened, let it act, send what came of it.
+    fn turn(&mut self, events: &mut Events) -> Result<()> {
+        let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+        match self.poll.poll(events, Some(timeout)) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => result.context("waiting for events failed")?,
+        }
+        for event in events.iter() {
+            self.apply(event);
+        }
+        self.serve_ready_connections();
+        self.tick();
+        self.pump();
+        self.send_ready_connections();
+        Ok(())
+    }
+
+    fn apply(&mut self, event: &Event) {
+        match event.token() {
+            WAKER => self.take_messages(),
+            Token(token) if token >= FIRST_CONNECTION => {
+                let slot = token - FIRST_CONNECTION;
+                if let Some(connection) = self.connections.get_mut(slot) {
+                    connection.readable |= event.is_readable();
+                    if event.is_writable() {
+                        connection.became_writable();
+                    }
+                    self.ready.push(slot);
+                }
+            }
+            // A device's completions are reaped in every turn.
+            Token(token) if token >= FIRST_DEVICE => {}
+            Token(token) => self.accept(token - FIRST_LISTENER),
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        loop {
+            match self.listeners[listener].accept() {
+                Ok((socket, address)) => self.welcome(socket, address),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn welcome(&mut self, mut socket: mio::net::TcpStream, address: SocketAddr) {
+        if self.connections.len() >= CONNECTIONS_MAX || self.stop_deadline.is_some() {
+            return;
+        }
+        let entry = self.connections.vacant_entry();
+        let slot = entry.key();
+        let token = Token(FIRST_CONNECTION + slot);
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = socket
+            .set_nodelay(true)
+            .and_then(|()| self.poll.registry().register(&mut socket, token, interest));
+        if let Err(error) = registered {
+            tracing::warn!(%address, %error, "a connection could not be set up");
+            return;
+        }
+        self.last_serial = self.last_serial.wrapping_add(1);
+        let iscsi = iscsi::Connection::new(logins::connection_config());
+        entry.insert(Connection::new(socket, address, self.last_serial, iscsi));
+        self.slots.insert(self.last_serial, slot);
+        self.ready.push(slot);
+    }
+
+    fn take_messages(&mut self) {
+        while let Ok(message) = self.inbox.try_recv() {
+            match message {
+                Message::Call(call) => {
+                    let sessions = self.describe_sessions();
+                    self.management.call(&mut self.core, sessions, call);
+                }
+                Message::Stop => self.begin_stop(),
+            }
+        }
+    }
+
+    /// Reads from every connection that may hold something, and acts on what it says.
+    fn serve_ready_connections(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for slot in ready.drain(..) {
+            self.serve(slot);
+        }
+        ready.append(&mut self.ready);
+        self.ready = ready;
+    }
+
+    fn serve(&mut self, slot: usize) {
+        let mut read_this_turn = 0;
+        while let Some(connection) = self.connections.get_mut(slot) {
+            if !connection.may_receive(read_this_turn) {
+                if connection.readable {
+                    self.ready.push(slot);
+                }
+                break;
+            }
+            match connection.receive() {
+                Ok(received) => read_this_turn += received,
+                Err(Pause::WouldBlock) => break,
+                Err(Pause::Closed(error)) => {
+                    self.close(slot, &error.to_string());
+                    return;
+                }
+            }
+            self.handle_events(slot);
+        }
+        self.ready.push(slot);
+    }
+
+    fn tick(&mut self) {
+        let now = self.started.elapsed();
+        if now < self.next_tick {
+            return;
+        }
+        self.next_tick = now + TICK;
+        self.core.tick(now);
+        for (slot, connection) in &mut self.connections {
+            connection.iscsi.tick(now);
+            self.ready.push(slot);
+        }
+    }
+
+    /// Lets commands, pools and devices act on each other until nothing moves.
+    fn pump(&mut self) {
+        loop {
+            self.core.pump();
+            let mut moved = self.answer_commands();
+            for (ticket, result) in self.core.take_finished() {
+                moved = true;
+                self.management.finished(&mut self.core, ticket, result);
+            }
+            if self.management.take_luns_changed() {
+                self.tell_sessions_their_luns();
+                moved = true;
+            }
+            if !moved {
+                break;
+            }
+        }
+        self.register_devices();
+    }
+
+    fn send_ready_connections(&mut self) {
+        let mut ready = std::mem::take(&mut self.ready);
+        ready.sort_unstable();
+        ready.dedup();
+        ready.retain(|&slot| self.send(slot));
+        self.ready = ready;
+    }
+
+    /// Sends what waits; returns whether the connection has more to do at once.
+    fn send(&mut self, slot: usize) -> bool {
+        self.handle_events(slot);
+        let Some(connection) = self.connections.get_mut(slot) else { return false };
+        match connection.send() {
+            Err(Pause::Closed(error)) => {
+                self.close(slot, &error.to_string());
+                false
+            }
+            _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
+                self.close(slot, "logged out or failed");
+                false
+            }
+            _ => connection.may_receive(0),
+        }
+    }
+
+    fn close(&mut self, slot: usize, reason: &str) {
+        let Some(mut connection) = self.connections.try_remove(slot) else { return };
+        tracing::debug!(address = %connection.address, reason, "connection closed");
+        let _ = self.poll.registry().deregister(&mut connection.socket);
+        self.slots.remove(&connection.serial);
+        self.core.traffic.received += connection.received;
+        self.core.traffic.sent += connection.sent;
+        if let Some(session) = self.sessions.close(slot) {
+            self.core.target.close_nexus(session.nexus);
+            tracing::info!(initiator = session.port.name, reason, "session ended");
+        }
+    }
+
+    /// Makes the poll wake up for the devices of new pools.
+    fn register_devices(&mut self) {
+        let pools = &self.core.pools;
+        self.registered_devices.retain(|&pool| pools.contains(pool));
+        for (slot, pool) in pools {
+            if self.registered_devices.contains(&slot) {
+                continue;
+            }
+            let fd = pool.device.readiness().as_raw_fd();
+            let token = Token(FIRST_DEVICE + slot);
+            match self.poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE) {
+                Ok(()) => self.registered_devices.push(slot),
+                Err(error) => tracing::error!(%error, "a device cannot be waited for"),
+            }
+        }
+    }
+
+    /// Before the first host is let in, every pool is open or known to be unavailable.
+    fn wait_for_pools(&mut self) -> Result<()> {
+        let mut events = Events::with_capacity(64);
+        self.pump();
+        while self.management.is_busy() {
+            match self.poll.poll(&mut events, Some(TICK)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => result.context("waiting for the pools failed")?,
+            }
+            self.tick();
+            self.pump();
+        }
+        Ok(())
+    }
+
+    fn begin_stop(&mut self) {
+        if self.stop_deadline.is_some() {
+            return;
+        }
+        tracing::info!("stopping");
+        self.stop_deadline = Some(Instant::now() + STOP_PATIENCE);
+        self.listeners.clear();
+        let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot, "the daemon stops");
+        }
+        self.management.close_pools(&mut self.core);
+    }
+
+    fn has_stopped(&self) -> bool {
+        self.stop_deadline
+            .is_some_and(|deadline| !self.management.is_busy() || Instant::now() > deadline)
+    }
+}
+
+fn listen(poll: &Poll, addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
+    let mut listeners = Vec::new();
+    for (index, &address) in addresses.iter().enumerate() {
+        let mut listener = TcpListener::bind(address)
+            .with_context(|| format!("cannot listen on --iscsi {address}"))?;
+        let token = Token(FIRST_LISTENER + index);
+        poll.registry().register(&mut listener, token, Interest::READABLE)?;
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn stop_on_signals(mailbox: Mailbox) -> Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        for _ in &mut signals {
+            mailbox.post(Message::Stop);
+        }
+    })?;
+    Ok(())
+}
