@@ -89,6 +89,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) cdb: Cdb,
     /// What the initiator sent, perhaps less than the command takes.
     pub(crate) data_out: Bytes,
+    /// Bytes that the initiator was ready to send.
+    pub(crate) data_out_offered: u64,
     pub(crate) lun: u16,
     /// The volume at that number, if there is one.
     pub(crate) volume: Option<VolumeId>,
@@ -150,6 +152,15 @@ impl Execution<'_> {
     /// The bytes of `count` blocks from `lba`, which must be on the unit.
     pub(crate) fn range_of(&self, lba: Lba, count: BlockCount) -> Result<ByteRange, Completion> {
         Ok(self.unit()?.range(lba, count)?)
+    }
+
+    /// Ends the command unless the initiator has exactly `length` bytes for it: for commands where
+    /// another length says that the two sides do not mean the same.
+    pub(crate) fn require_exact_data_out(&self, length: u64) -> Result<(), Completion> {
+        if self.data_out_offered != length {
+            return Err(Sense::from(sense::INVALID_FIELD_IN_CDB).into());
+        }
+        self.require_data_out(length)
     }
 
     /// Ends the command unless the initiator sent `length` bytes or more.

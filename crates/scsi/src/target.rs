@@ -115,17 +115,26 @@ pub struct Target {
     now: Duration,
 }
 
+/// What a command asks for, where.
+#[derive(Clone, Copy)]
+struct Order {
+    nexus: NexusId,
+    lun: u16,
+    /// The volume that was at that number when the command came.
+    volume: Option<VolumeId>,
+    row: &'static Row,
+    cdb: Cdb,
+    data_out_offered: u64,
+}
+
 /// A command that is in a task set.
 struct Task {
     id: TaskId,
-    nexus: NexusId,
-    lun: u16,
     volume: VolumeId,
     /// [`LogicalUnit::epoch`] of the unit in whose task set this is.
     epoch: u64,
     class: Class,
-    row: &'static Row,
-    cdb: Cdb,
+    order: Order,
     data_out: Bytes,
     state: TaskState,
     /// Counted in [`Target::copies`].

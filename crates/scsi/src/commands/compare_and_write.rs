@@ -20,7 +20,7 @@ pub(super) fn compare_and_write(execution: &mut Execution<'_>) -> Result<Action,
     if range.is_empty() {
         return Ok(Action::good());
     }
-    execution.require_data_out(2 * range.length)?;
+    execution.require_exact_data_out(2 * range.length)?;
     let length = range.length as usize;
     Ok(Action::Request(Request::CompareAndWrite {
         range,

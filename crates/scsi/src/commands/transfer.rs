@@ -14,7 +14,7 @@ pub(super) fn read(execution: &mut Execution<'_>) -> Result<Action, Completion> 
     let range = transfer_range(execution)?;
     match range.length {
         0 => Ok(Action::good()),
-        ..=SLICE_BYTES => Ok(Action::Request(Request::Read { range })),
+        1..=SLICE_BYTES => Ok(Action::Request(Request::Read { range })),
         _ => {
             let requests = slices(range, SLICE_BYTES).map(|range| Request::Read { range });
             sequence(execution, requests)
@@ -27,7 +27,7 @@ pub(super) fn write(execution: &mut Execution<'_>) -> Result<Action, Completion>
     let (range, data) = write_range(execution)?;
     match range.length {
         0 => Ok(Action::good()),
-        ..=SLICE_BYTES => Ok(Action::Request(Request::Write { range, data })),
+        1..=SLICE_BYTES => Ok(Action::Request(Request::Write { range, data })),
         _ => sequence(execution, write_requests(range, &data)),
     }
 }

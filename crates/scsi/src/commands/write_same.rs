@@ -67,7 +67,7 @@ fn pattern(execution: &Execution<'_>) -> Result<Pattern, Completion> {
         return Ok(Pattern::Zero);
     }
     let length = execution.unit()?.block_bytes();
-    execution.require_data_out(length)?;
+    execution.require_exact_data_out(length)?;
     let block = execution.data_out.slice(..length as usize);
     if block.iter().all(|&byte| byte == 0) {
         return Ok(Pattern::Zero);

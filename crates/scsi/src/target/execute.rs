@@ -1,12 +1,13 @@
 //! The way of a command: into the task set, to its handler, to the engine, to its completion.
 
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
+use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{Command, Delivery, RequestId, Target, Task, TaskAttribute, TaskId, TaskState};
+use super::{Command, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState};
 use crate::cdb::Cdb;
 use crate::command::{
-    Action, Execution, Medium, Ordering, Reservation, Row, Scope, check_reserved_bits,
+    Action, Execution, Medium, Ordering, Reservation, Scope, check_reserved_bits,
 };
 use crate::commands::table;
 use crate::completion::{Completion, Status};
@@ -35,14 +36,23 @@ impl Target {
         }
     }
 
-    /// Takes a command. It ends in [`Self::next_done`] or [`Self::next_aborted`].
+    /// Takes a command whose initiator was ready to send as much as it sent. It ends in
+    /// [`Self::next_done`] or [`Self::next_aborted`].
     pub fn execute(&mut self, id: TaskId, command: Command<'_>) {
-        if let Err(completion) = self.admit(id, command) {
+        let offered = command.data_out.len() as u64;
+        self.execute_offered(id, command, offered);
+    }
+
+    /// As [`Self::execute`], for an initiator that was ready to send `offered` bytes (iSCSI's
+    /// expected data transfer length), of which only those that the command takes were fetched.
+    /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
+    pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
+        if let Err(completion) = self.admit(id, command, offered) {
             self.done.push_back((id, completion));
         }
     }
 
-    fn admit(&mut self, id: TaskId, command: Command<'_>) -> Result<(), Completion> {
+    fn admit(&mut self, id: TaskId, command: Command<'_>, offered: u64) -> Result<(), Completion> {
         let cdb = Cdb::new(command.cdb);
         let lun = parse_lun(command.lun);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
@@ -59,38 +69,34 @@ impl Target {
         if command.attribute == TaskAttribute::Aca {
             return Err(Sense::from(sense::INVALID_MESSAGE_ERROR).into());
         }
+        let order = Order {
+            nexus: command.nexus,
+            lun: lun.unwrap_or(u16::MAX),
+            volume,
+            row,
+            cdb,
+            data_out_offered: offered,
+        };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
-                self.enter(id, volume, lun.unwrap_or_default(), row, cdb, command)
+                let class = match command.attribute {
+                    TaskAttribute::Ordered => Class::Ordered,
+                    TaskAttribute::HeadOfQueue => Class::HeadOfQueue,
+                    TaskAttribute::Simple | TaskAttribute::Aca => Class::Simple(row.ordering),
+                };
+                self.enter(id, volume, order, class, command.data_out)
             }
-            _ => self.run_immediately(id, volume, lun, row, cdb, command),
+            _ => self.run_immediately(id, order, command.data_out),
         }
     }
 
     fn run_immediately(
         &mut self,
         id: TaskId,
-        volume: Option<VolumeId>,
-        lun: Option<u16>,
-        row: &'static Row,
-        cdb: Cdb,
-        command: Command<'_>,
+        order: Order,
+        data_out: Bytes,
     ) -> Result<(), Completion> {
-        let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
-        let mut execution = Execution {
-            row,
-            cdb,
-            data_out: command.data_out,
-            lun: lun.unwrap_or(u16::MAX),
-            volume,
-            nexus_id: command.nexus,
-            nexus,
-            units: &mut self.units,
-            identity: &self.identity,
-            ports: &self.ports,
-            copies: self.copies,
-        };
-        match perform(&mut execution)? {
+        match self.perform(order, data_out)? {
             Action::Done(completion) => self.done.push_back((id, completion)),
             Action::Request(_) | Action::Procedure(_) => {
                 unreachable!("an immediate command makes no request")
@@ -103,10 +109,9 @@ impl Target {
         &mut self,
         id: TaskId,
         volume: VolumeId,
-        lun: u16,
-        row: &'static Row,
-        cdb: Cdb,
-        command: Command<'_>,
+        order: Order,
+        class: Class,
+        data_out: Bytes,
     ) -> Result<(), Completion> {
         if self.tasks.len() >= TASKS_MAX {
             return Err(Status::Busy.into());
@@ -115,21 +120,13 @@ impl Target {
         if unit.tasks.len() >= TASKS_PER_UNIT_MAX {
             return Err(Status::TaskSetFull.into());
         }
-        let class = match command.attribute {
-            TaskAttribute::Ordered => Class::Ordered,
-            TaskAttribute::HeadOfQueue => Class::HeadOfQueue,
-            TaskAttribute::Simple | TaskAttribute::Aca => Class::Simple(row.ordering),
-        };
         let slot = self.tasks.insert(Task {
             id,
-            nexus: command.nexus,
-            lun,
             volume,
             epoch: unit.epoch,
             class,
-            row,
-            cdb,
-            data_out: command.data_out,
+            order,
+            data_out,
             state: TaskState::Dormant,
             is_copy: false,
             awaited_by: SmallVec::new(),
@@ -144,36 +141,45 @@ impl Target {
     /// Runs a task's handler; what the task needs then is on its way.
     fn start(&mut self, slot: Slot) {
         let task = &mut self.tasks[slot];
-        let Some(nexus) = self.nexuses.get_mut(&task.nexus) else {
-            return self.end(slot, lun_not_supported());
-        };
-        let still_mapped = nexus.mappings.get(&task.lun).map(|mapping| mapping.volume);
+        let (order, data_out) = (task.order, std::mem::take(&mut task.data_out));
+        match self.perform(order, data_out) {
+            Ok(Action::Request(request)) => {
+                let task = &mut self.tasks[slot];
+                task.state = TaskState::Request;
+                let volume = task.volume;
+                self.submit(slot, volume, request);
+            }
+            Ok(Action::Procedure(procedure)) => {
+                let is_copy = procedure.is_copy();
+                self.tasks[slot].is_copy = is_copy;
+                self.copies += u16::from(is_copy);
+                self.advance(slot, procedure, None);
+            }
+            Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
+        }
+    }
+
+    /// Checks a command and runs its handler.
+    fn perform(&mut self, order: Order, data_out: Bytes) -> Result<Action, Completion> {
+        let nexus = self.nexuses.get_mut(&order.nexus).ok_or_else(lun_not_supported)?;
+        // The inventory may have changed while the command waited.
+        let mapped = nexus.mappings.get(&order.lun).map(|mapping| mapping.volume);
         let mut execution = Execution {
-            row: task.row,
-            cdb: task.cdb,
-            data_out: std::mem::take(&mut task.data_out),
-            lun: task.lun,
-            volume: still_mapped.filter(|volume| *volume == task.volume),
-            nexus_id: task.nexus,
+            row: order.row,
+            cdb: order.cdb,
+            data_out,
+            data_out_offered: order.data_out_offered,
+            lun: order.lun,
+            volume: order.volume.filter(|volume| mapped == Some(*volume)),
+            nexus_id: order.nexus,
             nexus,
             units: &mut self.units,
             identity: &self.identity,
             ports: &self.ports,
             copies: self.copies,
         };
-        match perform(&mut execution) {
-            Ok(Action::Request(request)) => {
-                task.state = TaskState::Request;
-                let volume = task.volume;
-                self.submit(slot, volume, request);
-            }
-            Ok(Action::Procedure(procedure)) => {
-                task.is_copy = procedure.is_copy();
-                self.copies += u16::from(task.is_copy);
-                self.advance(slot, procedure, None);
-            }
-            Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
-        }
+        check(&mut execution)?;
+        (order.row.handler)(&mut execution)
     }
 
     /// Starts all tasks of a unit that waited for others that ended.
@@ -202,7 +208,7 @@ impl Target {
             }
             Step::Done(completion) => {
                 if let Some(result) = procedure.copy_result()
-                    && let Some(nexus) = self.nexuses.get_mut(&self.tasks[slot].nexus)
+                    && let Some(nexus) = self.nexuses.get_mut(&self.tasks[slot].order.nexus)
                 {
                     nexus.hold_copy_result(result);
                 }
@@ -272,23 +278,21 @@ impl Target {
 }
 
 /// What every command is checked for before its handler sees it.
-fn perform(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     let row = execution.row;
-    if row.scope == Scope::LogicalUnit {
-        take_attention(execution.nexus, execution.lun)?;
+    if row.scope == Scope::AnyLun {
+        return Ok(());
     }
-    if row.scope != Scope::AnyLun {
-        let unit = execution.unit()?;
-        check_reserved_bits(&execution.cdb, row.usage)?;
-        if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id)
-        {
-            return Err(Status::ReservationConflict.into());
-        }
-        if row.medium == Medium::Writes && unit.write_protected {
-            return Err(Sense::from(sense::WRITE_PROTECTED).into());
-        }
+    take_attention(execution.nexus, execution.lun)?;
+    check_reserved_bits(&execution.cdb, row.usage)?;
+    let unit = execution.unit()?;
+    if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id) {
+        return Err(Status::ReservationConflict.into());
     }
-    (row.handler)(execution)
+    if row.medium == Medium::Writes && unit.write_protected {
+        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+    }
+    Ok(())
 }
 
 fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {

@@ -23,7 +23,7 @@ impl Target {
         use TaskManagementResponse::{FunctionRejected, FunctionSucceeded};
         match function {
             TaskManagement::AbortTask(task) => {
-                self.end_tasks(id, nexus, |other| other.nexus == nexus && other.id == task);
+                self.end_tasks(id, nexus, |other| other.order.nexus == nexus && other.id == task);
             }
             TaskManagement::QueryTask(task) if self.has_task(nexus, task) => {
                 self.functions_done.push_back((id, FunctionSucceeded));
@@ -47,7 +47,9 @@ impl Target {
         };
         match function {
             TaskManagement::AbortTaskSet => {
-                self.end_tasks(id, nexus, |task| task.volume == volume && task.nexus == nexus);
+                self.end_tasks(id, nexus, |task| {
+                    task.volume == volume && task.order.nexus == nexus
+                });
             }
             TaskManagement::ClearTaskSet => {
                 self.end_tasks(id, nexus, |task| task.volume == volume);
@@ -69,7 +71,8 @@ impl Target {
     /// Ends the tasks that `is_meant` picks for `nexus`, and answers when they are gone.
     fn end_tasks(&mut self, id: TaskId, nexus: NexusId, is_meant: impl Fn(&Task) -> bool) {
         let meant = self.tasks.iter().filter(|(_, task)| is_meant(task));
-        let meant: Vec<_> = meant.map(|(slot, task)| (slot, task.volume, task.nexus)).collect();
+        let meant: Vec<_> =
+            meant.map(|(slot, task)| (slot, task.volume, task.order.nexus)).collect();
         let function = self.functions.insert(Function { id, waits_for: 1 });
         for &(slot, _, owner) in &meant {
             let delivery = if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
@@ -119,7 +122,7 @@ impl Target {
     }
 
     fn has_task(&self, nexus: NexusId, id: TaskId) -> bool {
-        self.tasks.iter().any(|(_, task)| task.nexus == nexus && task.id == id)
+        self.tasks.iter().any(|(_, task)| task.order.nexus == nexus && task.id == id)
     }
 
     fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {

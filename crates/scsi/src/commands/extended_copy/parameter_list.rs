@@ -70,8 +70,7 @@ impl ParameterList {
         let list_id_usage = parse_usage(list)?;
         let cscd_bytes = usize::from(u16_at(list, 2));
         let segment_bytes = u32_at(list, 8) as usize;
-        let described = cscd_bytes.checked_add(segment_bytes);
-        if !described.is_some_and(|bytes| bytes <= DESCRIPTOR_LIST_BYTES_MAX) {
+        if cscd_bytes.saturating_add(segment_bytes) > DESCRIPTOR_LIST_BYTES_MAX {
             return Err(length_error());
         }
         // There is no segment type of ours that uses inline data.
