@@ -1,1 +1,28 @@
-//! sim
+//! The simulated world of the pool engine: disk, clock, workload, model, checkers, planted bugs.
+//!
+//! Everything that happens in a run follows from its seed. A [`World`] drives a
+//! [`store::Store`] on a [`SimDisk`] that forgets, tears and reorders what was not flushed when
+//! the power fails; an [`Oracle`] knows what every sector must hold; an audit reads the bytes on
+//! the disk without the engine's help. A [`campaign`] runs many seeds and counts.
+#![forbid(unsafe_code)]
+
+mod action;
+mod audit;
+pub mod campaign;
+mod content;
+mod disk;
+pub mod limits;
+mod oracle;
+mod profile;
+mod random;
+mod trace;
+mod workload;
+mod world;
+
+pub use action::{Action, Fill, Span};
+pub use audit::{Audit, Image};
+pub use disk::{Crash, DiskStatistics, Faults, SimDisk};
+pub use oracle::{Oracle, Violation};
+pub use profile::Profile;
+pub use random::Random;
+pub use world::{Figures, Outcome, Run, World};

@@ -1,1 +1,171 @@
-fn main() {}
+//! The command line of the simulator.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, Subcommand};
+use gantry_sim::campaign::{self, Found, PLANTED, Search};
+use gantry_sim::{Outcome, Run, World};
+
+/// Simulates the pool engine on a disk that loses power, and looks for broken promises.
+#[derive(Parser)]
+#[command(name = "gantry-sim", version)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play many runs.
+    Run {
+        /// Stop after so many seconds.
+        #[arg(long)]
+        seconds: Option<u64>,
+        /// Stop after so many runs.
+        #[arg(long)]
+        seeds: Option<u64>,
+        /// The first run's seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Commands of each run.
+        #[arg(long, default_value_t = OPERATIONS)]
+        ops: u64,
+        /// Runs at once.
+        #[arg(long, default_value_t = 1)]
+        jobs: u64,
+        /// Go on until so many runs went wrong.
+        #[arg(long, default_value_t = 1)]
+        failures: usize,
+    },
+    /// Look for each of the deliberate mistakes in the engine; every one must be found.
+    Planted {
+        /// Runs for each mistake.
+        #[arg(long, default_value_t = 200)]
+        budget: u64,
+        /// The first run's seed.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Commands of each run.
+        #[arg(long, default_value_t = OPERATIONS)]
+        ops: u64,
+    },
+    /// Play one run again and tell its story.
+    Replay {
+        /// Its seed.
+        seed: u64,
+        /// Commands, as in the run that found it.
+        #[arg(long, default_value_t = OPERATIONS)]
+        ops: u64,
+        /// A mistake to plant, by its name.
+        #[arg(long)]
+        planted: Option<String>,
+        /// How many of the last events to tell.
+        #[arg(long, default_value_t = gantry_sim::limits::TRACE_EVENTS)]
+        events: usize,
+    },
+}
+
+/// Commands of a run, unless asked otherwise.
+const OPERATIONS: u64 = 3000;
+
+/// Runs when neither time nor number is given.
+const SEEDS: u64 = 200;
+
+fn main() -> ExitCode {
+    match Options::parse().command {
+        Command::Run { seconds, seeds, seed, ops, jobs, failures } => {
+            let seeds = seeds.unwrap_or(if seconds.is_some() { u64::MAX } else { SEEDS });
+            let time = seconds.map_or(Duration::MAX, Duration::from_secs);
+            run(&Search { seed, seeds, time, operations: ops, jobs }, failures)
+        }
+        Command::Planted { budget, seed, ops } => planted(budget, seed, ops),
+        Command::Replay { seed, ops, planted, events } => {
+            replay(Run { events, ..Run::new(seed, ops) }, planted.as_deref())
+        }
+    }
+}
+
+fn run(search: &Search, failures: usize) -> ExitCode {
+    let last = Mutex::new(Instant::now());
+    let found = search.run(failures, |found| {
+        let mut last = last.lock().expect("nobody panics with it");
+        if last.elapsed() >= Duration::from_secs(5) {
+            *last = Instant::now();
+            let Found { seeds, figures, failures, .. } = found;
+            let (operations, crashes) = (figures.operations, figures.crashes);
+            let failures = failures.len();
+            println!(
+                "{seeds} runs, {operations} commands, {crashes} power failures, {failures} failed"
+            );
+        }
+    });
+    for outcome in &found.failures {
+        tell(outcome, search.operations);
+    }
+    summary(&found);
+    if found.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn summary(found: &Found) {
+    let figures = &found.figures;
+    let seconds = found.elapsed.as_secs_f64();
+    let rows = [
+        ("runs", found.seeds),
+        ("commands", figures.operations),
+        ("commands per second", (figures.operations as f64 / seconds.max(0.001)) as u64),
+        ("device operations", figures.device_operations),
+        ("checkpoints", figures.checkpoints),
+        ("power failures", figures.crashes),
+        ("  during recovery", figures.recovery_crashes),
+        ("  during a checkpoint's switch", figures.checkpoint_crashes),
+        ("  while the pool was made", figures.format_crashes),
+        ("unannounced commands found done", figures.unannounced),
+        ("out of space", figures.out_of_space),
+        ("faults injected", figures.faults),
+        ("  pool refused or read-only", figures.refusals),
+        ("audits of the whole disk", figures.audits),
+        ("failed runs", found.failures.len() as u64),
+    ];
+    println!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));
+    for (name, number) in rows {
+        println!("{name:<34}{number:>14}");
+    }
+}
+
+fn tell(outcome: &Outcome, operations: u64) {
+    println!("{}", outcome.story);
+    let violation = outcome.violation.as_deref().unwrap_or("nothing");
+    println!("seed {}: {violation}", outcome.seed);
+    println!("again: gantry-sim replay {} --ops {operations}\n", outcome.seed);
+}
+
+fn planted(budget: u64, seed: u64, operations: u64) -> ExitCode {
+    let mut missed = 0;
+    println!("{:<26}{:>8}{:>10}  found as", "planted bug", "seeds", "seconds");
+    for bug in PLANTED {
+        let hunt = campaign::hunt(bug, seed, budget, operations);
+        let words = match &hunt.outcome {
+            Some(outcome) => outcome.violation.clone().unwrap_or_default(),
+            None => "NOT FOUND".to_owned(),
+        };
+        missed += u64::from(hunt.outcome.is_none());
+        let (name, seconds) = (format!("{bug:?}"), hunt.elapsed.as_secs_f64());
+        println!("{name:<26}{:>8}{seconds:>10.1}  {words}", hunt.seeds);
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn replay(run: Run, planted: Option<&str>) -> ExitCode {
+    campaign::note_panic_places();
+    let bug = planted.map(|name| PLANTED.into_iter().find(|bug| format!("{bug:?}") == name));
+    if bug == Some(None) {
+        println!("there is no such mistake: {PLANTED:?}");
+        return ExitCode::FAILURE;
+    }
+    let outcome = World::run(&Run { planted: bug.flatten(), ..run });
+    tell(&outcome, run.operations);
+    println!("sum {:016x}", outcome.sum);
+    if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,153 @@
+//! Many runs: search for violations, and the search for planted bugs.
+
+use std::cell::RefCell;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use store::PlantedBug;
+
+use crate::world::{Figures, Outcome, Run, World};
+
+/// Every planted bug.
+pub const PLANTED: [PlantedBug; 10] = [
+    PlantedBug::FreedReusableAtOnce,
+    PlantedBug::NoTailVerification,
+    PlantedBug::SpaceMapInPlace,
+    PlantedBug::NoEpochBump,
+    PlantedBug::AcknowledgeBeforeFlush,
+    PlantedBug::SingleSuperblock,
+    PlantedBug::SwitchBeforeFlush,
+    PlantedBug::ForgetCloneReferences,
+    PlantedBug::TrustData,
+    PlantedBug::CutForgetsUnapplied,
+];
+
+/// One run in so many is played twice, to see that it follows from its seed alone.
+const REPEAT_ONE_IN: u64 = 32;
+
+thread_local! {
+    static PANIC_PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// A search.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// The first seed; the others follow.
+    pub seed: u64,
+    /// Runs at most.
+    pub seeds: u64,
+    /// Time at most.
+    pub time: Duration,
+    /// Commands of each run.
+    pub operations: u64,
+    /// Runs at once.
+    pub jobs: u64,
+}
+
+/// What a search found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Runs that came to their end.
+    pub seeds: u64,
+    /// All that they did.
+    pub figures: Figures,
+    /// The first runs that went wrong, by seed.
+    pub failures: Vec<Outcome>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+impl Search {
+    /// Plays runs until time or seeds are used up or `failures_max` went wrong. `progress` is
+    /// told now and then.
+    pub fn run(&self, failures_max: usize, progress: impl Fn(&Found) + Sync) -> Found {
+        note_panic_places();
+        let begun = Instant::now();
+        let next = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
+        let found = std::sync::Mutex::new(Found::default());
+        let work = || {
+            while !stop.load(Ordering::Relaxed) && begun.elapsed() < self.time {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= self.seeds {
+                    return;
+                }
+                let outcome = self.play(self.seed + index);
+                let mut found = found.lock().expect("a run that stops is caught");
+                found.seeds += 1;
+                found.figures += outcome.figures;
+                found.elapsed = begun.elapsed();
+                if outcome.violation.is_some() {
+                    found.failures.push(outcome);
+                    stop.fetch_or(found.failures.len() >= failures_max, Ordering::Relaxed);
+                }
+                progress(&found);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(work);
+            }
+        });
+        let mut found = found.into_inner().expect("a run that stops is caught");
+        found.failures.sort_by_key(|outcome| outcome.seed);
+        found.elapsed = begun.elapsed();
+        found
+    }
+
+    /// I20: the same seed gives the same run.
+    fn play(&self, seed: u64) -> Outcome {
+        let mut outcome = World::run(&Run::new(seed, self.operations));
+        if seed.is_multiple_of(REPEAT_ONE_IN) && outcome.violation.is_none() {
+            let again = World::run(&Run::new(seed, self.operations));
+            if again.sum != outcome.sum {
+                outcome.violation = Some("the same seed gave another run".to_owned());
+            }
+        }
+        outcome
+    }
+}
+
+/// How a planted bug was found.
+#[derive(Debug)]
+pub struct Hunt {
+    /// The bug.
+    pub bug: PlantedBug,
+    /// Runs that were played.
+    pub seeds: u64,
+    /// The run that found it; `None` if none did.
+    pub outcome: Option<Outcome>,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Looks for one planted bug with at most `budget` seeds.
+pub fn hunt(bug: PlantedBug, seed: u64, budget: u64, operations: u64) -> Hunt {
+    note_panic_places();
+    let begun = Instant::now();
+    for index in 0..budget {
+        let outcome = World::run(&Run { planted: Some(bug), ..Run::new(seed + index, operations) });
+        if outcome.violation.is_some() {
+            let seeds = index + 1;
+            return Hunt { bug, seeds, outcome: Some(outcome), elapsed: begun.elapsed() };
+        }
+    }
+    Hunt { bug, seeds: budget, outcome: None, elapsed: begun.elapsed() }
+}
+
+/// Keeps the place of a panic instead of printing it: a panic of the engine is a finding.
+pub fn note_panic_places() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        std::panic::set_hook(Box::new(|info| {
+            let place = info.location().map(ToString::to_string).unwrap_or_default();
+            PANIC_PLACE.with(|last| *last.borrow_mut() = place);
+        }));
+    });
+}
+
+/// Where this thread panicked last.
+pub(crate) fn take_panic_place() -> String {
+    PANIC_PLACE.with(|place| std::mem::take(&mut *place.borrow_mut()))
+}

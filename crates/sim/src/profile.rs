@@ -1,0 +1,105 @@
+//! What kind of world a seed makes.
+
+use std::time::Duration;
+
+use store::{Options, PlantedBug};
+
+use crate::disk::Faults;
+use crate::random::Random;
+
+const MEBIBYTE: u64 = 1 << 20;
+
+/// The conditions of one run.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// Commands in the run.
+    pub operations: u64,
+    /// Bytes of the device at first.
+    pub device_bytes: u64,
+    /// Bytes of the journal.
+    pub journal_bytes: u64,
+    /// Bytes for pages of the map.
+    pub memory_bytes: u64,
+    /// Virtual time between checkpoints.
+    pub checkpoint_interval: Duration,
+    /// Commands at once, at most.
+    pub concurrency_max: u64,
+    /// Device operations between power failures, on average; 0 for none.
+    pub crash_interval: u64,
+    /// Volumes at most.
+    pub volumes_max: u64,
+    /// Bytes of a volume at most.
+    pub volume_bytes_max: u64,
+    /// Commands in a hundred that go to the same few blocks.
+    pub hot_percent: u64,
+    /// Whether the volumes are larger than the pool and are filled.
+    pub fills: bool,
+    /// What goes wrong besides power failures.
+    pub faults: Option<Faults>,
+    /// A deliberate mistake in the engine.
+    pub planted: Option<PlantedBug>,
+}
+
+impl Profile {
+    /// The conditions that follow from a seed.
+    pub fn new(random: &mut Random, operations: u64) -> Self {
+        let fills = random.percent(20);
+        let device_bytes = match random.percent(85) {
+            true => 64 * MEBIBYTE,
+            false => random.between(65, 200) * MEBIBYTE + random.below(256) * 4096,
+        };
+        Self {
+            operations,
+            device_bytes,
+            journal_bytes: random.pick(&[4, 4, 8]) * MEBIBYTE,
+            memory_bytes: random.pick(&[64 << 10, 256 << 10, 16 << 20]),
+            checkpoint_interval: Duration::from_millis(random.pick(&[5, 50, 500, 30_000])),
+            concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
+            crash_interval: random.pick(&[0, 100, 400, 400, 1500, 1500, 5000]),
+            volumes_max: random.between(1, 6),
+            volume_bytes_max: if fills {
+                32 * MEBIBYTE
+            } else {
+                random.pick(&[1, 2, 4, 8]) * MEBIBYTE
+            },
+            hot_percent: random.pick(&[0, 50, 80]),
+            fills,
+            faults: random.percent(12).then(|| faults(random)),
+            planted: None,
+        }
+    }
+
+    /// The engine's options.
+    pub fn options(&self) -> Options {
+        Options {
+            journal_bytes: self.journal_bytes,
+            memory_bytes: self.memory_bytes,
+            checkpoint_interval: self.checkpoint_interval,
+            planted: self.planted,
+        }
+    }
+
+    /// Whether the medium itself may change or lose what was flushed, so that after a power
+    /// failure only wrong data is a violation, not old data.
+    pub fn medium_is_unsound(&self) -> bool {
+        self.faults.as_ref().is_some_and(|faults| {
+            faults.bit_flip_one_in > 0
+                || faults.misdirected_write_one_in > 0
+                || faults.lying_flush_one_in > 0
+        })
+    }
+}
+
+fn faults(random: &mut Random) -> Faults {
+    let one_in = random.pick(&[200, 1000, 5000]);
+    let mut faults = Faults { sticky: random.percent(50), ..Faults::default() };
+    match random.below(6) {
+        0 => faults.read_error_one_in = one_in,
+        1 => faults.write_error_one_in = one_in,
+        2 => faults.flush_error_one_in = one_in / 8,
+        3 => faults.bit_flip_one_in = one_in,
+        4 => faults.misdirected_write_one_in = one_in,
+        _ => faults.lying_flush_one_in = one_in / 50,
+    }
+    faults
+}

@@ -1,0 +1,314 @@
+//! What the simulated hosts and the administrator ask for.
+
+use block::{BLOCK, SECTOR, VolumeId};
+use store::{Change, VolumeSpec};
+
+use crate::action::{Action, Fill, Span};
+use crate::content::ANY;
+use crate::oracle::{Model, Oracle, whole_blocks};
+use crate::profile::Profile;
+use crate::random::Random;
+
+const SECTORS_PER_BLOCK: u64 = BLOCK / SECTOR;
+const SECTORS_PER_MEBIBYTE: u64 = (1 << 20) / SECTOR;
+
+/// Commands until the mix of commands changes.
+const PHASE_COMMANDS: u64 = 200;
+
+/// What the commands of a while have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Some of everything.
+    Mixed,
+    /// Large writes one after the other.
+    Filling,
+    /// Mostly copies.
+    Copying,
+    /// Small writes and locks on few sectors.
+    Locking,
+    /// Mostly UNMAP and zeros.
+    Clearing,
+}
+
+/// The source of commands.
+pub(crate) struct Workload {
+    random: Random,
+    phase: Phase,
+    phase_left: u64,
+    concurrency: u64,
+    next_volume: u64,
+    next_number: u64,
+    fill_at: u64,
+    /// Where the hot blocks begin, in parts of a million of a volume.
+    hot: u64,
+}
+
+impl Workload {
+    pub(crate) fn new(random: Random) -> Self {
+        Self {
+            random,
+            phase: Phase::Mixed,
+            phase_left: 0,
+            concurrency: 1,
+            next_volume: 1,
+            next_number: 1,
+            fill_at: 0,
+            hot: 0,
+        }
+    }
+
+    /// Commands that may be under way at once now.
+    pub(crate) fn concurrency(&self) -> u64 {
+        self.concurrency
+    }
+
+    /// The next command, given what the volumes are now. `changing` says that a change of the
+    /// pool is under way.
+    pub(crate) fn next(
+        &mut self,
+        oracle: &Oracle,
+        profile: &Profile,
+        device_bytes: u64,
+        changing: bool,
+    ) -> Action {
+        if self.phase_left == 0 {
+            self.begin_phase(profile);
+        }
+        self.phase_left -= 1;
+        self.next_number += 1;
+        if oracle.volumes.is_empty() || (!changing && self.random.one_in(40)) {
+            return Action::Change(self.change(oracle, profile, device_bytes));
+        }
+        self.request(oracle, profile)
+    }
+
+    fn begin_phase(&mut self, profile: &Profile) {
+        self.phase_left = self.random.between(1, PHASE_COMMANDS);
+        self.concurrency = self.random.between(1, profile.concurrency_max);
+        self.hot = self.random.below(1_000_000);
+        self.phase = match self.random.below(100) {
+            _ if profile.fills && self.random.percent(40) => Phase::Filling,
+            0..50 => Phase::Mixed,
+            50..70 => Phase::Copying,
+            70..85 => Phase::Locking,
+            _ => Phase::Clearing,
+        };
+    }
+
+    fn request(&mut self, oracle: &Oracle, profile: &Profile) -> Action {
+        let (volume, model) = self.pick_volume(oracle);
+        let weights: [u64; 8] = match self.phase {
+            Phase::Mixed => [34, 18, 10, 10, 8, 14, 3, 3],
+            Phase::Filling => [85, 5, 0, 5, 0, 5, 0, 0],
+            Phase::Copying => [20, 10, 2, 3, 3, 60, 1, 1],
+            Phase::Locking => [40, 15, 40, 2, 2, 0, 1, 0],
+            Phase::Clearing => [20, 10, 2, 30, 35, 1, 1, 1],
+        };
+        let mut roll = self.random.below(weights.iter().sum());
+        let mut kind = 0;
+        while roll >= weights[kind] {
+            roll -= weights[kind];
+            kind += 1;
+        }
+        let number = self.next_number;
+        match kind {
+            0 => Action::Write { volume, span: self.write_span(model, profile), number },
+            1 => Action::Read { volume, span: self.span(model, profile, 256) },
+            2 => self.compare_and_write(volume, model, profile, number),
+            3 => self.write_same(volume, model, profile, number),
+            4 => self.unmap(volume, model, profile),
+            5 => self.copy(oracle, volume, model, profile),
+            6 => Action::Flush { volume },
+            _ => Action::MapStatus { volume, span: self.span(model, profile, 2048) },
+        }
+    }
+
+    fn pick_volume<'a>(&mut self, oracle: &'a Oracle) -> (VolumeId, &'a Model) {
+        let index = self.random.below(oracle.volumes.len() as u64) as usize;
+        let (id, model) = oracle.volumes.iter().nth(index).expect("the index is below the number");
+        (*id, model)
+    }
+
+    fn write_span(&mut self, model: &Model, profile: &Profile) -> Span {
+        if self.phase != Phase::Filling {
+            let large = self.random.one_in(60);
+            return self.span(model, profile, if large { 4096 } else { 64 });
+        }
+        let count = 1024.min(model.sectors());
+        self.fill_at += count;
+        let first = (self.fill_at % model.sectors()).min(model.sectors() - count);
+        Span { first, count }
+    }
+
+    /// Sectors somewhere: aligned or not, rarely at the very end or beyond.
+    fn span(&mut self, model: &Model, profile: &Profile, count_max: u64) -> Span {
+        let sectors = model.sectors();
+        let mut count = self.random.between(1, count_max).min(sectors);
+        if self.random.percent(60) {
+            count = self.random.between(1, count.min(64));
+        }
+        let mut first = self.place(profile, sectors);
+        if self.random.percent(65) {
+            first -= first % SECTORS_PER_BLOCK;
+            count = count.next_multiple_of(SECTORS_PER_BLOCK).min(sectors);
+        }
+        if self.random.one_in(400) {
+            return Span { first: sectors - count.min(sectors) + 1, count };
+        }
+        Span { first: first.min(sectors - count), count }
+    }
+
+    fn place(&mut self, profile: &Profile, sectors: u64) -> u64 {
+        if self.random.percent(profile.hot_percent) {
+            let start = (u128::from(sectors) * u128::from(self.hot) / 1_000_000) as u64;
+            return (start + self.random.below(256)) % sectors;
+        }
+        self.random.below(sectors)
+    }
+
+    fn compare_and_write(
+        &mut self,
+        volume: VolumeId,
+        model: &Model,
+        profile: &Profile,
+        number: u64,
+    ) -> Action {
+        let count = self.random.pick(&[1, 1, 1, 2, 8]).min(model.sectors());
+        let first = self.place(profile, model.sectors()).min(model.sectors() - count);
+        let span = Span { first, count };
+        let mut expected = model.tags[first as usize..span.end() as usize].to_vec();
+        for tag in &mut expected {
+            if *tag == ANY {
+                *tag = 0;
+            }
+        }
+        if self.random.one_in(5) {
+            let wrong = self.random.below(count) as usize;
+            expected[wrong] = expected[wrong].wrapping_add(1 << 20) & !(1 << 63);
+        }
+        Action::CompareAndWrite { volume, span, expected, number }
+    }
+
+    fn write_same(
+        &mut self,
+        volume: VolumeId,
+        model: &Model,
+        profile: &Profile,
+        number: u64,
+    ) -> Action {
+        let fill = self.random.pick(&[Fill::Zero, Fill::Zero, Fill::Sector, Fill::Block]);
+        let count_max = self.random.pick(&[64, 4096]);
+        let mut span = self.span(model, profile, count_max);
+        if fill == Fill::Block {
+            span.first -= span.first % SECTORS_PER_BLOCK;
+            span.count = span.count.next_multiple_of(SECTORS_PER_BLOCK);
+            span.count = span.count.min(model.sectors() - span.first);
+        }
+        Action::WriteSame { volume, span, fill, number }
+    }
+
+    fn unmap(&mut self, volume: VolumeId, model: &Model, profile: &Profile) -> Action {
+        let count_max = self.random.pick(&[16, 512, 4096]);
+        let spans = (0..self.random.between(1, 4))
+            .map(|_| match self.random.one_in(30) {
+                true => Span { first: self.random.below(model.sectors()), count: 0 },
+                false => self.span(model, profile, count_max),
+            })
+            .collect();
+        Action::Unmap { volume, spans }
+    }
+
+    fn copy(
+        &mut self,
+        oracle: &Oracle,
+        volume: VolumeId,
+        model: &Model,
+        profile: &Profile,
+    ) -> Action {
+        let (source, from_model) = match self.random.percent(40) {
+            true => (volume, model),
+            false => self.pick_volume(oracle),
+        };
+        let smaller = model.sectors().min(from_model.sectors());
+        let kind = self.random.below(4);
+        let unit = [SECTORS_PER_MEBIBYTE, SECTORS_PER_BLOCK, 1, 1][kind as usize];
+        let count_max = self.random.pick(&[64, 2048, 4 * 2048, 5000]);
+        let mut count = self.random.between(1, count_max).next_multiple_of(unit);
+        count = count.min(smaller);
+        let place = |random: &mut Random, sectors: u64| {
+            let last = sectors - count;
+            let at = random.below(last + 1);
+            at - at % unit
+        };
+        let mut from = place(&mut self.random, from_model.sectors());
+        let mut first = place(&mut self.random, model.sectors());
+        if kind == 2 {
+            // Alike within blocks, but not on their boundaries.
+            first = first - first % SECTORS_PER_BLOCK + from % SECTORS_PER_BLOCK;
+            first = if first + count > model.sectors() { from % SECTORS_PER_BLOCK } else { first };
+        }
+        if self.random.one_in(8) && source == volume {
+            // Onto itself, a little aside.
+            from = from.min(model.sectors() - count);
+            first = (from + self.random.below(32)).min(model.sectors() - count);
+        }
+        count = count.min(model.sectors().saturating_sub(first)).max(1);
+        let _ = profile;
+        Action::Copy { source, from, volume, span: Span { first, count } }
+    }
+
+    fn change(&mut self, oracle: &Oracle, profile: &Profile, device_bytes: u64) -> Change {
+        let full = oracle.volumes.len() as u64 >= profile.volumes_max;
+        if oracle.volumes.is_empty() {
+            return Change::CreateVolume(self.spec(profile));
+        }
+        let (id, model) = self.pick_volume(oracle);
+        match self.random.below(100) {
+            0..35 => Change::Checkpoint,
+            35..55 if !full => Change::CloneVolume { source: id, spec: self.spec(profile) },
+            55..75 if !full => Change::CreateVolume(self.spec(profile)),
+            35..75 => Change::DeleteVolume(id),
+            75..80 => self.nonsense(id, model, profile),
+            80..85 if device_bytes < crate::limits::DEVICE_BYTES_MAX => Change::ExtendDevice {
+                device: 0,
+                size_bytes: device_bytes + self.random.between(0, 4096) * BLOCK,
+            },
+            _ => Change::ResizeVolume { id, size_bytes: self.size(profile) },
+        }
+    }
+
+    /// A change that must be refused.
+    fn nonsense(&mut self, id: VolumeId, model: &Model, profile: &Profile) -> Change {
+        match self.random.below(3) {
+            0 => Change::DeleteVolume(VolumeId(id.0 + 1_000_000)),
+            1 => Change::CreateVolume(VolumeSpec {
+                name: model.spec.name.clone(),
+                ..self.spec(profile)
+            }),
+            _ => {
+                Change::CloneVolume { source: VolumeId(id.0 + 1_000_000), spec: self.spec(profile) }
+            }
+        }
+    }
+
+    fn spec(&mut self, profile: &Profile) -> VolumeSpec {
+        let id = self.next_volume;
+        self.next_volume += 1;
+        VolumeSpec {
+            id: VolumeId(id),
+            name: format!("volume-{id}"),
+            size_bytes: self.size(profile),
+            reserved: self.random.percent(15),
+            naa: [id as u8; 16],
+        }
+    }
+
+    fn size(&mut self, profile: &Profile) -> u64 {
+        let most = profile.volume_bytes_max;
+        match self.random.below(4) {
+            0 => whole_blocks(self.random.between(1, most)),
+            1 => whole_blocks(self.random.between(1, 1 << 20)),
+            _ => most,
+        }
+    }
+}

@@ -1,0 +1,441 @@
+//! One run: the engine, its disk, its users, the clock, and the power that fails.
+
+mod checks;
+mod power;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use block::{BLOCK, BlockError, DeviceOperation};
+use store::{Change, ChangeError, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag};
+
+use crate::action::Action;
+use crate::audit::Audit;
+use crate::disk::SimDisk;
+use crate::limits::COMMAND_NANOSECONDS_MAX;
+use crate::oracle::{Excuses, Oracle, Violation, violation};
+use crate::profile::Profile;
+use crate::random::Random;
+use crate::trace::{DeviceEvent, Event, Trace};
+use crate::workload::Workload;
+
+const POOL_UUID: [u8; 16] = *b"simulated pool 1";
+const DEVICE_UUID: [u8; 16] = *b"simulated disk 1";
+
+/// The tag of opening and of requests that the checks make.
+const OWN_TAG: u64 = 0;
+
+/// Idle looks at the clock until a command is taken for forgotten.
+const IDLE_STEPS_MAX: u64 = 1000;
+
+type Answer = Result<store::Outcome, Failure>;
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Commands that came to their end.
+    pub operations: u64,
+    /// Power failures in all.
+    pub crashes: u64,
+    /// Power failures during recovery.
+    pub recovery_crashes: u64,
+    /// Power failures during the making of the pool.
+    pub format_crashes: u64,
+    /// Power failures while a checkpoint was being written.
+    pub checkpoint_crashes: u64,
+    /// Checkpoints that became durable.
+    pub checkpoints: u64,
+    /// Device operations.
+    pub device_operations: u64,
+    /// Faults that the disk injected.
+    pub faults: u64,
+    /// Commands that failed for want of space.
+    pub out_of_space: u64,
+    /// Commands found done after a power failure although nobody had been told.
+    pub unannounced: u64,
+    /// Times the pool became read-only, or could not be opened, because of a fault.
+    pub refusals: u64,
+    /// Walks through everything on the disk.
+    pub audits: u64,
+}
+
+impl std::ops::AddAssign for Figures {
+    fn add_assign(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.crashes += other.crashes;
+        self.recovery_crashes += other.recovery_crashes;
+        self.format_crashes += other.format_crashes;
+        self.checkpoint_crashes += other.checkpoint_crashes;
+        self.checkpoints += other.checkpoints;
+        self.device_operations += other.device_operations;
+        self.faults += other.faults;
+        self.out_of_space += other.out_of_space;
+        self.unannounced += other.unannounced;
+        self.refusals += other.refusals;
+        self.audits += other.audits;
+    }
+}
+
+/// Which run to play.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// Commands.
+    pub operations: u64,
+    /// A deliberate mistake in the engine.
+    pub planted: Option<PlantedBug>,
+    /// Events to keep for the story.
+    pub events: usize,
+}
+
+impl Run {
+    /// A run of the engine as it is.
+    pub fn new(seed: u64, operations: u64) -> Self {
+        Self { seed, operations, planted: None, events: crate::limits::TRACE_EVENTS }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Makes the same run again.
+    pub seed: u64,
+    /// What it did.
+    pub figures: Figures,
+    /// A sum over everything that happened, in its order.
+    pub sum: u64,
+    /// What was wrong; `None` if nothing was.
+    pub violation: Option<String>,
+    /// The last events in words.
+    pub story: String,
+}
+
+struct Flight {
+    action: Action,
+    since: u64,
+}
+
+/// One simulated world.
+pub struct World {
+    profile: Profile,
+    random: Random,
+    now: u64,
+    disk: SimDisk,
+    store: Store,
+    oracle: Oracle,
+    workload: Workload,
+    trace: Trace,
+    figures: Figures,
+    in_flight: BTreeMap<u64, Flight>,
+    next_tag: u64,
+    issued: u64,
+    /// Commands whose fate a power failure left open.
+    lost: Vec<Action>,
+    /// Device events until the power fails.
+    crash_in: u64,
+    /// The answer to the world's own request.
+    answer: Option<Answer>,
+    /// What the durable superblock reaches.
+    audit: Option<Audit>,
+    superblock_written: bool,
+    /// The medium has faults now.
+    faulty: bool,
+    closing: bool,
+    read_only: bool,
+    /// The run ends here, because the medium lost what cannot be judged.
+    ended: bool,
+}
+
+impl World {
+    /// Plays a whole run.
+    pub fn run(run: &Run) -> Outcome {
+        let mut world = Self::new(run);
+        let played = catch_unwind(AssertUnwindSafe(|| world.play()));
+        let violation = match played {
+            Ok(Ok(())) => None,
+            Ok(Err(violation)) => Some(violation.0),
+            Err(panic) => Some(format!("the engine stopped: {}", words_of(&*panic))),
+        };
+        world.figures.faults = world.disk.statistics().faults;
+        Outcome {
+            seed: run.seed,
+            figures: world.figures,
+            sum: world.trace.sum(),
+            story: if violation.is_some() { world.trace.story() } else { String::new() },
+            violation,
+        }
+    }
+
+    fn new(run: &Run) -> Self {
+        let mut random = Random::new(run.seed);
+        let mut profile = Profile::new(&mut random, run.operations);
+        profile.planted = run.planted;
+        if run.planted.is_some() && profile.crash_interval == 0 {
+            profile.crash_interval = 400;
+        }
+        let disk = SimDisk::new(profile.device_bytes, random.fork());
+        let workload = Workload::new(random.fork());
+        let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
+        Self {
+            random,
+            now: 0,
+            disk,
+            store,
+            oracle: Oracle::default(),
+            workload,
+            trace: Trace::new(run.events),
+            figures: Figures::default(),
+            in_flight: BTreeMap::new(),
+            next_tag: 1,
+            issued: 0,
+            lost: Vec::new(),
+            crash_in: u64::MAX,
+            answer: None,
+            audit: None,
+            superblock_written: false,
+            faulty: false,
+            closing: false,
+            read_only: false,
+            ended: false,
+            profile,
+        }
+    }
+
+    fn play(&mut self) -> Result<(), Violation> {
+        self.format()?;
+        self.set_faulty(true);
+        self.plan_crash();
+        while self.issued < self.profile.operations && !self.ended {
+            self.step()?;
+        }
+        if self.ended { Ok(()) } else { self.finish_run() }
+    }
+
+    /// One turn: new commands, then the end of one device operation.
+    fn step(&mut self) -> Result<(), Violation> {
+        self.submit_commands();
+        self.pump()?;
+        if self.crash_in == 0 {
+            return self.power_failure_and_recovery();
+        }
+        if self.read_only {
+            return self.leave_read_only();
+        }
+        self.wait_for_device()?;
+        if self.figures.device_operations.is_multiple_of(64) {
+            self.check_accounts()?;
+        }
+        Ok(())
+    }
+
+    fn submit_commands(&mut self) {
+        if self.read_only || self.random.percent(40) {
+            return;
+        }
+        while (self.in_flight.len() as u64) < self.workload.concurrency()
+            && self.issued < self.profile.operations
+        {
+            let changes =
+                self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
+            let changing = changes && !self.random.one_in(10);
+            let action =
+                self.workload.next(&self.oracle, &self.profile, self.disk.size(), changing);
+            self.submit(action);
+            if changes && self.oracle.volumes.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn submit(&mut self, action: Action) {
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.issued += 1;
+        self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
+        if let Action::Change(Change::ExtendDevice { size_bytes, .. }) = &action {
+            self.disk.grow(*size_bytes);
+        }
+        match (&action, action.volume(), action.request()) {
+            (Action::Change(change), ..) => self.store.change(Tag(tag), change.clone()),
+            (_, Some(volume), Some(request)) => self.store.submit(Tag(tag), volume, request),
+            _ => unreachable!("what is no change is a request"),
+        }
+        self.in_flight.insert(tag, Flight { action, since: self.now });
+    }
+
+    /// Lets the engine say all it has to say. Answers are heard before the device hears of what
+    /// follows from them, so that the order of answers is the order of effects.
+    fn pump(&mut self) -> Result<(), Violation> {
+        loop {
+            self.hear_answers()?;
+            let Some(io) = self.store.next_io() else {
+                return self.hear_answers();
+            };
+            self.hear_answers()?;
+            self.take_io(io)?;
+            if self.crash_in == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn hear_answers(&mut self) -> Result<(), Violation> {
+        while let Some(done) = self.store.next_done() {
+            let Tag(tag) = done.tag;
+            let result = done.result.as_ref().map(drop).map_err(Clone::clone);
+            self.trace.add(self.now, Event::Ended { tag, result });
+            if tag == OWN_TAG {
+                self.answer = Some(done.result);
+                continue;
+            }
+            let Some(Flight { action, .. }) = self.in_flight.remove(&tag) else {
+                return violation(format!("command {tag} came to its end twice"));
+            };
+            self.figures.operations += 1;
+            self.hear(action, &done.result)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, action: Action, result: &Answer) -> Result<(), Violation> {
+        let excuses = Excuses { faults: self.faulty, closing: self.closing };
+        self.oracle.finished(&action, result, excuses)?;
+        match result {
+            Err(Failure::Block(BlockError::OutOfSpace)) => self.figures.out_of_space += 1,
+            Err(Failure::Block(BlockError::ReadOnly) | Failure::Change(ChangeError::ReadOnly)) => {
+                self.read_only = true;
+                if matches!(action, Action::Change(_)) {
+                    self.lost.push(action);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn take_io(&mut self, io: Io) -> Result<(), Violation> {
+        let Io { id: IoId(token), operation, .. } = io;
+        let event = match &operation {
+            DeviceOperation::Read { offset, buffer } => {
+                DeviceEvent::Read { offset: *offset, length: buffer.len() as u64 }
+            }
+            DeviceOperation::Write { offset, data } => {
+                DeviceEvent::Write { offset: *offset, length: data.len() as u64 }
+            }
+            DeviceOperation::Flush => DeviceEvent::Flush,
+        };
+        self.trace.add(self.now, Event::Device { token, operation: event });
+        self.check_write(event)?;
+        self.figures.device_operations += 1;
+        self.disk.submit(self.now, token, operation);
+        self.crash_in = self.crash_in.saturating_sub(1);
+        Ok(())
+    }
+
+    /// I1: what the durable superblock reaches is not written, nor is the superblock itself.
+    fn check_write(&mut self, event: DeviceEvent) -> Result<(), Violation> {
+        let DeviceEvent::Write { offset, length } = event else { return Ok(()) };
+        let blocks = offset / BLOCK..(offset + length) / BLOCK;
+        self.superblock_written |= blocks.contains(&16) || blocks.contains(&17);
+        let Some(audit) = &self.audit else { return Ok(()) };
+        match blocks.into_iter().find(|block| audit.is_protected(*block)) {
+            Some(block) => violation(format!(
+                "block {block} is written although checkpoint {} reaches it",
+                audit.generation
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the next device operation; if there is none, lets time pass.
+    fn wait_for_device(&mut self) -> Result<(), Violation> {
+        let Some(time) = self.disk.next_time() else {
+            return if self.in_flight.is_empty() { Ok(()) } else { self.let_time_pass() };
+        };
+        self.now = self.now.max(time);
+        self.complete_one()?;
+        let oldest = self.in_flight.first_key_value();
+        match oldest.filter(|(_, flight)| self.now - flight.since > COMMAND_NANOSECONDS_MAX) {
+            Some((tag, flight)) => {
+                violation(format!("command {tag} does not come to its end: {}", flight.action))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn complete_one(&mut self) -> Result<(), Violation> {
+        self.store.tick(Duration::from_nanos(self.now));
+        let Some(completion) = self.disk.complete_next() else { return Ok(()) };
+        let token = completion.token;
+        let failed = completion.result.is_err();
+        self.trace.add(self.now, Event::DeviceDone { token, failed });
+        if self.superblock_written {
+            self.look_at_superblock()?;
+        }
+        self.crash_in = self.crash_in.saturating_sub(1);
+        self.store.completed(IoId(token), completion.result);
+        self.pump()
+    }
+
+    /// I17: nothing is under way on the device, so only time can let commands go on.
+    fn let_time_pass(&mut self) -> Result<(), Violation> {
+        for _ in 0..IDLE_STEPS_MAX {
+            self.now += 100_000_000;
+            self.store.tick(Duration::from_nanos(self.now));
+            self.pump()?;
+            if !self.disk.is_idle() || self.in_flight.is_empty() {
+                return Ok(());
+            }
+        }
+        let flights =
+            self.in_flight.iter().map(|(tag, flight)| format!("{tag}: {}", flight.action));
+        let flights: Vec<String> = flights.collect();
+        violation(format!("lost wake-up; forgotten are {}", flights.join("; ")))
+    }
+
+    /// Waits until nothing is under way; `false` if the power failed.
+    fn quiesce(&mut self) -> Result<bool, Violation> {
+        self.pump()?;
+        while !self.in_flight.is_empty() || !self.disk.is_idle() {
+            if self.crash_in == 0 {
+                return Ok(false);
+            }
+            self.wait_for_device()?;
+        }
+        Ok(self.crash_in > 0)
+    }
+
+    /// A fault made the pool read-only. It must still answer everything; then it is restarted on
+    /// a sound device.
+    fn leave_read_only(&mut self) -> Result<(), Violation> {
+        if !self.faulty {
+            return violation("the pool became read-only although nothing failed");
+        }
+        self.figures.refusals += 1;
+        self.crash_in = u64::MAX;
+        self.quiesce()?;
+        if !matches!(self.store.health(), Health::ReadOnly { .. }) {
+            return violation("a command failed as on a read-only pool, but the pool is not");
+        }
+        self.power_failure_and_recovery()
+    }
+
+    fn set_faulty(&mut self, faulty: bool) {
+        let faults = self.profile.faults.clone().filter(|_| faulty);
+        self.faulty = faults.is_some();
+        self.disk.set_faults(faults.unwrap_or_default());
+    }
+}
+
+fn pool_spec(profile: &Profile) -> PoolSpec {
+    PoolSpec { pool_uuid: POOL_UUID, device_uuid: DEVICE_UUID, size_bytes: profile.device_bytes }
+}
+
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let place = crate::campaign::take_panic_place();
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    format!("{} ({place})", text.unwrap_or_else(|| "without words".to_owned()))
+}

@@ -1,0 +1,204 @@
+//! What is compared, and when.
+
+use block::{ByteRange, Request, Response, SECTOR, VolumeId};
+use store::{Change, Depth, Outcome, Tag};
+
+use super::{Answer, OWN_TAG, World};
+use crate::action::{Action, Span};
+use crate::content::{ANY, parse};
+use crate::limits::CHECK_BYTES;
+use crate::oracle::{Oracle, Violation, violation};
+
+/// Checkpoints after which a pool without volumes must be empty.
+const CHECKPOINTS_UNTIL_EMPTY: u64 = 20;
+
+impl World {
+    /// I10: the accounts add up.
+    pub(super) fn check_accounts(&self) -> Result<(), Violation> {
+        let space = self.store.space();
+        if space.used + space.pending + space.reserve + space.free != space.total {
+            return violation(format!("the space does not add up: {space:?}"));
+        }
+        if space.promised > space.free {
+            return violation(format!("more is promised than free: {space:?}"));
+        }
+        Ok(())
+    }
+
+    /// I2 to I9: after a recovery every sector is explained.
+    pub(super) fn compare_all(&mut self) -> Result<(), Violation> {
+        self.settle_table()?;
+        let mut oracle = std::mem::take(&mut self.oracle);
+        let result = self.compare_with(&mut oracle);
+        self.oracle = oracle;
+        self.lost.clear();
+        result?;
+        self.check_accounts()?;
+        if self.random.percent(25) {
+            self.audit_engine(Depth::Map)?;
+        }
+        Ok(())
+    }
+
+    fn compare_with(&mut self, oracle: &mut Oracle) -> Result<(), Violation> {
+        let lost = std::mem::take(&mut self.lost);
+        let effects: Vec<_> = lost.iter().flat_map(|action| oracle.effects(action)).collect();
+        let found = |volume, span| {
+            let bytes = self.read(volume, span)?;
+            // What is nobody's content is found below, where it can be told where it is.
+            Ok(bytes
+                .chunks_exact(SECTOR as usize)
+                .map(|bytes| parse(bytes).unwrap_or(ANY - 1))
+                .collect())
+        };
+        let happened = oracle.explain(&effects, found)?;
+        self.figures.unannounced += happened;
+        for effect in &effects {
+            self.compare_span(oracle, effect.volume, effect.span())?;
+        }
+        let everything = self.random.percent(10);
+        let volumes: Vec<VolumeId> = oracle.volumes.keys().copied().collect();
+        for volume in volumes {
+            let Some(model) = oracle.volumes.get_mut(&volume) else { continue };
+            let whole = Span { first: 0, count: model.sectors() };
+            let touched = std::mem::take(&mut model.touched);
+            let spans = if everything { vec![whole] } else { joined(touched) };
+            for span in spans {
+                self.compare_span(oracle, volume, span)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn compare_span(
+        &mut self,
+        oracle: &mut Oracle,
+        volume: VolumeId,
+        span: Span,
+    ) -> Result<(), Violation> {
+        let Some(model) = oracle.volumes.get(&volume) else { return Ok(()) };
+        let end = span.end().min(model.sectors());
+        let mut first = span.first;
+        while first < end {
+            let part = Span { first, count: (end - first).min(CHECK_BYTES / SECTOR) };
+            let bytes = self.read(volume, part)?;
+            oracle.check_content(volume, part, &bytes)?;
+            first += part.count;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, volume: VolumeId, span: Span) -> Result<Vec<u8>, Violation> {
+        match self.ask_to_read(volume, span.range())? {
+            Ok(Outcome::Response(Response::Data(rope))) => Ok(rope.to_vec()),
+            other => violation(format!("a read of {span} of {} was answered {other:?}", volume.0)),
+        }
+    }
+
+    fn ask_to_read(&mut self, volume: VolumeId, range: ByteRange) -> Result<Answer, Violation> {
+        self.store.submit(Tag(OWN_TAG), volume, Request::Read { range });
+        match self.run_until_answered()? {
+            Some(answer) => Ok(answer),
+            None => violation("the power failed during a check"),
+        }
+    }
+
+    /// I3 and I5, with the engine's own check.
+    pub(super) fn audit_engine(&mut self, depth: Depth) -> Result<(), Violation> {
+        self.figures.audits += 1;
+        let disk = &self.disk;
+        let report = self.store.audit(depth, |offset, into| {
+            disk.read_current(offset, into);
+            Ok(())
+        });
+        match report.faults.first() {
+            Some(fault) => violation(format!("the engine's check finds: {fault}")),
+            None => Ok(()),
+        }
+    }
+
+    /// After the medium lied only this is certain: no sector holds what nobody wrote.
+    pub(super) fn look_for_nonsense(&mut self) -> Result<(), Violation> {
+        let volumes: Vec<_> =
+            self.store.volumes().map(|volume| (volume.id, volume.size_bytes)).collect();
+        for (volume, size_bytes) in volumes {
+            for offset in (0..size_bytes).step_by(CHECK_BYTES as usize) {
+                let range = ByteRange::new(offset, CHECK_BYTES.min(size_bytes - offset));
+                let Ok(Outcome::Response(Response::Data(rope))) =
+                    self.ask_to_read(volume, range)?
+                else {
+                    continue;
+                };
+                let bytes = rope.to_vec();
+                if bytes.chunks_exact(SECTOR as usize).any(|sector| parse(sector).is_none()) {
+                    return violation(format!("{range:?} of {} holds nobody's bytes", volume.0));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of a run: everything is compared, the pool is closed and opened again, and sometimes
+    /// emptied.
+    pub(super) fn finish_run(&mut self) -> Result<(), Violation> {
+        self.set_faulty(false);
+        self.crash_in = u64::MAX;
+        self.quiesce()?;
+        if self.read_only || self.profile.medium_is_unsound() {
+            return self.power_failure_and_recovery();
+        }
+        let mut oracle = std::mem::take(&mut self.oracle);
+        let volumes: Vec<_> =
+            oracle.volumes.iter().map(|(id, model)| (*id, model.sectors())).collect();
+        for (volume, count) in volumes {
+            self.compare_span(&mut oracle, volume, Span { first: 0, count })?;
+        }
+        self.oracle = oracle;
+        self.audit_engine(Depth::Data)?;
+        if self.random.percent(30) {
+            self.empty_the_pool()?;
+        }
+        self.change(Change::Close)?;
+        self.profile.crash_interval = 0;
+        self.power_failure_and_recovery()
+    }
+
+    /// I15: without volumes nothing is used.
+    fn empty_the_pool(&mut self) -> Result<(), Violation> {
+        let volumes: Vec<VolumeId> = self.oracle.volumes.keys().copied().collect();
+        for volume in volumes {
+            self.change(Change::DeleteVolume(volume))?;
+        }
+        for _ in 0..CHECKPOINTS_UNTIL_EMPTY {
+            self.change(Change::Checkpoint)?;
+            if self.store.space().used == 0 {
+                return Ok(());
+            }
+        }
+        violation(format!("without volumes the pool holds {:?}", self.store.space()))
+    }
+
+    fn change(&mut self, change: Change) -> Result<(), Violation> {
+        self.submit(Action::Change(change.clone()));
+        self.quiesce()?;
+        match self.read_only {
+            true => violation(format!("{} found a read-only pool", Action::Change(change))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Spans in order, those that touch or overlap made one.
+fn joined(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_unstable_by_key(|span| span.first);
+    let mut joined: Vec<Span> = Vec::new();
+    for span in spans {
+        match joined.last_mut() {
+            Some(last) if span.first <= last.end() => {
+                last.count = last.end().max(span.end()) - last.first;
+            }
+            _ => joined.push(span),
+        }
+    }
+    joined
+}

@@ -1,0 +1,226 @@
+//! Power failures, and what must be found when the power is back.
+
+use store::{Failure, OpenError, Store, Tag};
+
+use super::{Answer, Flight, OWN_TAG, POOL_UUID, World, pool_spec};
+use crate::action::Action;
+use crate::audit::Audit;
+use crate::disk::Crash;
+use crate::limits::{RECOVERY_CRASHES_MAX, RECOVERY_OPERATIONS_MAX};
+use crate::oracle::{Violation, violation};
+use crate::trace::Event;
+
+impl World {
+    /// Makes the pool, sometimes with a power failure on the way.
+    pub(super) fn format(&mut self) -> Result<(), Violation> {
+        if self.random.percent(15) {
+            self.crash_in = self.random.between(1, 40);
+        }
+        loop {
+            if let Some(answer) = self.run_until_answered()? {
+                self.crash_in = u64::MAX;
+                self.look_at_superblock()?;
+                return match answer {
+                    Ok(_) => Ok(()),
+                    Err(error) => violation(format!("the pool cannot be made: {error}")),
+                };
+            }
+            self.figures.format_crashes += 1;
+            self.power_failure();
+            self.open_half_made()?;
+            self.trace.add(self.now, Event::Note("making the pool anew"));
+            self.audit = None;
+            let spec = pool_spec(&self.profile);
+            self.store = Store::format(&spec, self.profile.options(), Tag(OWN_TAG));
+        }
+    }
+
+    /// A pool whose making was interrupted opens empty or not at all.
+    fn open_half_made(&mut self) -> Result<(), Violation> {
+        self.crash_in = u64::MAX;
+        self.open_store(0);
+        match self.run_until_answered()? {
+            Some(Ok(_)) if self.store.volumes().next().is_none() => Ok(()),
+            Some(Err(Failure::Open(_))) => Ok(()),
+            other => violation(format!("a half-made pool opened: {other:?}")),
+        }
+    }
+
+    /// Chooses when the power fails next.
+    pub(super) fn plan_crash(&mut self) {
+        self.crash_in = match self.profile.crash_interval {
+            0 => u64::MAX,
+            interval => self.random.between(1, 2 * interval),
+        };
+    }
+
+    pub(super) fn power_failure_and_recovery(&mut self) -> Result<(), Violation> {
+        self.power_failure();
+        self.recover()?;
+        if !self.ended {
+            self.plan_crash();
+        }
+        Ok(())
+    }
+
+    fn power_failure(&mut self) {
+        let how = match self.random.below(10) {
+            0 => Crash::KeepAll,
+            1 => Crash::LoseAll,
+            _ => Crash::Mixed,
+        };
+        let lost = self.in_flight.len() as u64;
+        self.trace.add(self.now, Event::Crashed { how, lost });
+        self.figures.crashes += 1;
+        self.figures.checkpoint_crashes += u64::from(self.superblock_written);
+        self.disk.crash(how);
+        let flights = std::mem::take(&mut self.in_flight).into_values();
+        self.lost.extend(flights.map(|Flight { action, .. }| action));
+        self.answer = None;
+        self.read_only = false;
+        self.superblock_written = true;
+        self.now += 1_000_000;
+    }
+
+    /// Opens the pool, with more power failures on the way, and compares it with the model.
+    fn recover(&mut self) -> Result<(), Violation> {
+        if self.profile.medium_is_unsound() {
+            return self.recover_unsound();
+        }
+        let faulty = self.faulty && self.random.percent(30);
+        self.set_faulty(faulty);
+        for attempt in 0.. {
+            self.look_at_superblock()?;
+            self.plan_crash_in_recovery(attempt);
+            self.open_store(attempt);
+            match self.run_until_answered()? {
+                None => {
+                    self.figures.recovery_crashes += 1;
+                    self.power_failure();
+                }
+                Some(Ok(_)) => break,
+                Some(Err(_)) if self.faulty => {
+                    self.figures.refusals += 1;
+                    self.set_faulty(false);
+                    self.power_failure();
+                }
+                Some(Err(error)) => {
+                    return violation(format!("the pool cannot be opened: {error}"));
+                }
+            }
+        }
+        self.crash_in = u64::MAX;
+        self.set_faulty(false);
+        self.compare_all()?;
+        let faulty = self.random.percent(70);
+        self.set_faulty(faulty);
+        Ok(())
+    }
+
+    fn plan_crash_in_recovery(&mut self, attempt: u64) {
+        let spared = attempt >= RECOVERY_CRASHES_MAX || !self.random.percent(40);
+        self.crash_in = match spared {
+            true => u64::MAX,
+            false => {
+                let most = self.random.pick(&[10, 60, 300]);
+                self.random.between(1, most)
+            }
+        };
+    }
+
+    /// The medium itself lost or changed something: old data and refusals are excused, wrong data
+    /// is not. The run ends here.
+    fn recover_unsound(&mut self) -> Result<(), Violation> {
+        self.ended = true;
+        self.faulty = true;
+        self.crash_in = u64::MAX;
+        self.disk.set_faults(crate::disk::Faults::default());
+        self.audit = None;
+        self.superblock_written = false;
+        self.open_store(0);
+        match self.run_until_answered()? {
+            Some(Ok(_)) => self.look_for_nonsense(),
+            Some(Err(Failure::Open(error))) if !matches!(error, OpenError::OtherPool) => {
+                self.figures.refusals += 1;
+                Ok(())
+            }
+            other => violation(format!("opening after a fault was answered {other:?}")),
+        }
+    }
+
+    pub(super) fn open_store(&mut self, attempt: u64) {
+        self.trace.add(self.now, Event::Opening { attempt });
+        let options = self.profile.options();
+        self.store = Store::open(self.disk.size(), Some(POOL_UUID), options, Tag(OWN_TAG));
+    }
+
+    /// Runs the device until the world's own request is answered; `None` if the power fails first.
+    pub(super) fn run_until_answered(&mut self) -> Result<Option<Answer>, Violation> {
+        for _ in 0..RECOVERY_OPERATIONS_MAX {
+            self.pump()?;
+            if let Some(answer) = self.answer.take() {
+                return Ok(Some(answer));
+            }
+            if self.crash_in == 0 {
+                return Ok(None);
+            }
+            let Some(time) = self.disk.next_time() else {
+                return violation("lost wake-up: nobody works on the pool's opening or a read");
+            };
+            self.now = self.now.max(time);
+            self.complete_one()?;
+        }
+        violation("opening the pool does not come to an end")
+    }
+
+    /// Walks what the durable superblock reaches, if there is a new one.
+    pub(super) fn look_at_superblock(&mut self) -> Result<(), Violation> {
+        if self.medium_is_suspect() {
+            return Ok(());
+        }
+        let known = self.audit.as_ref().map(|audit| audit.generation);
+        if Audit::newest_generation(&self.disk) == known {
+            return Ok(());
+        }
+        self.superblock_written = false;
+        self.figures.audits += 1;
+        self.figures.checkpoints += 1;
+        self.audit = Audit::of(&self.disk)?;
+        Ok(())
+    }
+
+    /// Whether the bytes on the medium may differ from what the engine wrote.
+    fn medium_is_suspect(&self) -> bool {
+        self.profile.medium_is_unsound()
+    }
+
+    /// What a change left open by a power failure may have done to the volume table: nothing, or
+    /// one of the changes that were under way.
+    pub(super) fn settle_table(&mut self) -> Result<(), Violation> {
+        if self.oracle.table_matches(self.store.volumes()) {
+            return Ok(());
+        }
+        let changes = self.lost.iter().filter_map(|action| match action {
+            Action::Change(change) => Some(change),
+            _ => None,
+        });
+        for change in changes {
+            let mut oracle = self.oracle.clone();
+            oracle.apply_change(change);
+            if oracle.table_matches(self.store.volumes()) {
+                self.figures.unannounced += 1;
+                self.oracle = oracle;
+                return Ok(());
+            }
+        }
+        let found: Vec<_> =
+            self.store.volumes().map(|volume| (volume.id.0, volume.size_bytes)).collect();
+        let expected: Vec<_> = self
+            .oracle
+            .volumes
+            .values()
+            .map(|model| (model.spec.id.0, model.spec.size_bytes))
+            .collect();
+        violation(format!("the volumes are {found:?}, expected were {expected:?}"))
+    }
+}

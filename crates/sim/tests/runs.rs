@@ -1,0 +1,40 @@
+//! The engine keeps its promises for a while, and broken engines do not.
+
+use std::time::Duration;
+
+use gantry_sim::campaign::{self, PLANTED, Search};
+use gantry_sim::{Run, World};
+
+const OPERATIONS: u64 = 1500;
+
+#[test]
+fn a_few_seconds_of_power_failures_break_no_promise() {
+    let search = Search {
+        seed: 1_000_000,
+        seeds: u64::MAX,
+        time: Duration::from_secs(6),
+        operations: OPERATIONS,
+        jobs: 1,
+    };
+    let found = search.run(1, |_| {});
+    let failure = found.failures.first();
+    let words = failure.map(|run| format!("seed {}: {:?}\n{}", run.seed, run.violation, run.story));
+    assert!(words.is_none(), "{}", words.unwrap_or_default());
+    assert!(found.seeds > 0 && found.figures.crashes > 0);
+}
+
+#[test]
+fn the_same_seed_makes_the_same_run_and_another_seed_another() {
+    let sum = |seed| World::run(&Run::new(seed, OPERATIONS)).sum;
+    assert_eq!(sum(7), sum(7));
+    assert_ne!(sum(7), sum(8));
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let missed: Vec<_> = PLANTED
+        .into_iter()
+        .filter(|bug| campaign::hunt(*bug, 1, 100, OPERATIONS).outcome.is_none())
+        .collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
