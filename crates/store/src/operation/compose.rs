@@ -87,7 +87,7 @@ impl Store {
             Request::Copy { source, .. } => match plan_copy(request, operation.progress) {
                 CopyPlan::Reference { inner, distance } => {
                     let range = copy_destination(request);
-                    copied_edges(&mut pieces, range, &reads);
+                    // Blocks first: an edge may be part of the source that they come from.
                     if !inner.is_empty() {
                         pieces.push(Piece::Clone {
                             source: *source,
@@ -96,6 +96,7 @@ impl Store {
                             count: inner.end - inner.start,
                         });
                     }
+                    copied_edges(&mut pieces, range, &reads);
                     operation.progress = range.length;
                 }
                 CopyPlan::Physical { from, to } => {
