@@ -1,0 +1,239 @@
+use super::*;
+
+const FUNCTION: TaskId = TaskId(1 << 40);
+
+fn write(world: &mut World, nexus: NexusId, lba: u32) -> TaskId {
+    world.begin(nexus, 0, &cdb10(0x2a, 0, lba, 1), &pattern(1, 1))
+}
+
+fn manage(world: &mut World, nexus: NexusId, function: TaskManagement) {
+    world.target.manage(FUNCTION, nexus, emit_lun(0), function);
+}
+
+fn response(world: &mut World) -> Option<TaskManagementResponse> {
+    let (id, response) = world.target.next_management_done()?;
+    assert_eq!(id, FUNCTION);
+    Some(response)
+}
+
+const COMPLETE: Option<TaskManagementResponse> = Some(TaskManagementResponse::FunctionComplete);
+
+#[test]
+fn abort_task_drops_what_the_engine_has_not_seen() {
+    let mut world = World::new();
+    let task = write(&mut world, ALICE, 0);
+    manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!(world.target.next_aborted(), Some(task));
+    assert!(!world.step());
+    assert!(world.target.next_done().is_none());
+    assert_eq!(world.target.tasks_under_way(), 0);
+}
+
+#[test]
+fn abort_task_is_answered_only_when_the_engine_is_done_with_it() {
+    let mut world = World::new();
+    let task = write(&mut world, ALICE, 0);
+    let (request, ..) = world.target.next_request().unwrap();
+    manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+    assert_eq!(response(&mut world), None);
+    world.target.completed(request, Ok(Response::Done));
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!(world.target.next_aborted(), Some(task));
+    assert!(world.target.next_done().is_none());
+}
+
+#[test]
+fn abort_of_a_finished_or_unknown_task_is_complete() {
+    let mut world = World::new();
+    world.good(0, &cdb10(0x28, 0, 0, 1), &[]);
+    for task in [1, 7, 999] {
+        manage(&mut world, ALICE, TaskManagement::AbortTask(TaskId(task)));
+        assert_eq!(response(&mut world), COMPLETE);
+    }
+    let task = write(&mut world, BOB, 0);
+    manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+    assert_eq!(response(&mut world), COMPLETE);
+    while world.step() {}
+    assert_eq!(world.target.next_done().unwrap().0, task);
+}
+
+#[test]
+fn two_aborts_of_one_task_are_both_answered_after_it() {
+    let mut world = World::new();
+    let task = write(&mut world, ALICE, 0);
+    let (request, ..) = world.target.next_request().unwrap();
+    manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+    manage(&mut world, ALICE, TaskManagement::LogicalUnitReset);
+    assert_eq!(response(&mut world), None);
+    world.target.completed(request, Err(BlockError::OutOfSpace));
+    assert_eq!((response(&mut world), response(&mut world)), (COMPLETE, COMPLETE));
+    assert_eq!(world.target.next_aborted(), Some(task));
+    assert_eq!(world.target.next_aborted(), None);
+}
+
+#[test]
+fn an_aborted_compare_and_write_leaves_no_lock_behind() {
+    let mut world = World::new();
+    let data = [vec![0; BLOCK], pattern(1, 1)].concat();
+    for in_engine in [false, true] {
+        let task = world.begin(ALICE, 0, &compare_and_write_cdb(0, 1), &data);
+        let request = in_engine.then(|| world.target.next_request().unwrap());
+        manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+        if let Some((id, ..)) = request {
+            world.target.completed(id, Ok(Response::Done));
+        }
+        assert_eq!(response(&mut world), COMPLETE);
+        world.good(0, &[0x16, 0, 0, 0, 0, 0], &[]);
+        world.good(0, &[0x17, 0, 0, 0, 0, 0], &[]);
+    }
+    world.good(0, &compare_and_write_cdb(0, 1), &data);
+}
+
+#[test]
+fn abort_task_set_ends_only_the_tasks_of_its_nexus() {
+    let mut world = World::new();
+    let mine = [write(&mut world, ALICE, 0), write(&mut world, ALICE, 1)];
+    let other = write(&mut world, BOB, 2);
+    manage(&mut world, ALICE, TaskManagement::AbortTaskSet);
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!([world.target.next_aborted(), world.target.next_aborted()], mine.map(Some));
+    while world.step() {}
+    assert_eq!(world.target.next_done().unwrap().0, other);
+    assert!(world.bytes(ONE, 0, 2).iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn clear_task_set_tells_the_other_nexus_task_aborted() {
+    let mut world = World::new();
+    let mine = write(&mut world, ALICE, 0);
+    let other = write(&mut world, BOB, 1);
+    manage(&mut world, ALICE, TaskManagement::ClearTaskSet);
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!(world.target.next_aborted(), Some(mine));
+    let (done, completion) = world.target.next_done().unwrap();
+    assert_eq!((done, completion.status), (other, Status::TaskAborted));
+    assert!(!world.step());
+}
+
+#[test]
+fn a_logical_unit_reset_reaches_one_unit_and_tells_every_nexus() {
+    let mut world = World::new();
+    write(&mut world, BOB, 0);
+    let elsewhere = world.begin(BOB, 1, &cdb10(0x28, 0, 0, 1), &[]);
+    manage(&mut world, ALICE, TaskManagement::LogicalUnitReset);
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!(world.target.next_done().unwrap().1.status, Status::TaskAborted);
+    while world.step() {}
+    assert_eq!(world.target.next_done().unwrap().0, elsewhere);
+    for nexus in [ALICE, BOB] {
+        assert_eq!(world.sense(nexus, 0, &[0; 6], &[]), (6, 0x29, 3));
+        assert_eq!(world.run(nexus, 1, &[0; 6], &[]).status, Status::Good);
+    }
+}
+
+#[test]
+fn a_target_reset_reaches_every_unit_that_the_nexus_sees() {
+    let mut world = World::new();
+    for reset in [TaskManagement::TargetWarmReset, TaskManagement::TargetColdReset] {
+        world.good(1, &[0x16, 0, 0, 0, 0, 0], &[]);
+        manage(&mut world, BOB, reset);
+        assert_eq!(response(&mut world), COMPLETE);
+        for lun in [0, 1, 300] {
+            assert_eq!(world.fails(lun, &[0; 6], &[]), (6, 0x29, 3));
+            assert_eq!(world.sense(BOB, lun, &[0; 6], &[]), (6, 0x29, 3));
+        }
+        assert_eq!(world.run(BOB, 1, &[0; 6], &[]).status, Status::Good);
+    }
+}
+
+#[test]
+fn a_long_copy_stops_at_the_slice_that_is_under_way() {
+    let mut world = World::new();
+    let task = world.begin(ALICE, 0, &cdb16(0x88, 0, 0, 32_768), &[]);
+    world.step();
+    let (request, ..) = world.target.next_request().unwrap();
+    manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+    assert_eq!(response(&mut world), None);
+    world.target.completed(request, Ok(Response::Data(Rope::new())));
+    assert_eq!(response(&mut world), COMPLETE);
+    assert!(!world.step());
+}
+
+#[test]
+fn functions_that_cannot_be_carried_out_say_so() {
+    use TaskManagementResponse::*;
+    let mut world = World::new();
+    manage(&mut world, ALICE, TaskManagement::ClearAca);
+    assert_eq!(response(&mut world), Some(FunctionRejected));
+    world.target.manage(FUNCTION, ALICE, emit_lun(9), TaskManagement::LogicalUnitReset);
+    assert_eq!(response(&mut world), Some(IncorrectLogicalUnitNumber));
+    let task = write(&mut world, ALICE, 0);
+    manage(&mut world, ALICE, TaskManagement::QueryTask(task));
+    assert_eq!(response(&mut world), Some(FunctionSucceeded));
+    manage(&mut world, BOB, TaskManagement::QueryTask(task));
+    assert_eq!(response(&mut world), COMPLETE);
+}
+
+#[test]
+fn a_lost_nexus_leaves_nothing_behind_but_what_the_engine_has() {
+    let mut world = World::new();
+    write(&mut world, ALICE, 0);
+    let (request, ..) = world.target.next_request().unwrap();
+    write(&mut world, ALICE, 1);
+    let ordered = cdb10(0x2a, 0, 2, 1);
+    world.begin_as(TaskAttribute::Ordered, ALICE, 0, &ordered, &pattern(1, 1));
+    let waits = write(&mut world, BOB, 3);
+    world.target.close_nexus(ALICE);
+    while world.step() {}
+    assert_eq!(world.target.next_done().unwrap().0, waits);
+    world.target.completed(request, Ok(Response::Done));
+    assert!(world.target.next_done().is_none());
+    assert_eq!(world.target.next_aborted(), None);
+    assert_eq!(world.target.tasks_under_way(), 0);
+}
+
+#[test]
+fn an_ordered_command_runs_between_older_and_younger_ones() {
+    let mut world = World::new();
+    let first = write(&mut world, ALICE, 0);
+    let cdb = cdb10(0x28, 0, 0, 2);
+    let ordered = world.begin_as(TaskAttribute::Ordered, ALICE, 0, &cdb, &[]);
+    let last = write(&mut world, ALICE, 1);
+    let head = world.begin_as(TaskAttribute::HeadOfQueue, ALICE, 0, &cdb, &[]);
+    while world.step() {}
+    let order: Vec<_> = std::iter::from_fn(|| world.target.next_done()).map(|(id, _)| id).collect();
+    assert_eq!(order, [first, head, ordered, last]);
+    let aca = world.begin_as(TaskAttribute::Aca, ALICE, 0, &cdb, &[]);
+    let (done, completion) = world.target.next_done().unwrap();
+    assert_eq!((done, completion.sense.unwrap().code.asc), (aca, 0x49));
+}
+
+#[test]
+fn a_removed_unit_ends_what_waits_and_a_new_one_starts_afresh() {
+    let mut world = World::new();
+    write(&mut world, ALICE, 0);
+    let (request, ..) = world.target.next_request().unwrap();
+    let cdb = cdb10(0x28, 0, 0, 1);
+    let waits = world.begin_as(TaskAttribute::Ordered, ALICE, 0, &cdb, &[]);
+    world.target.remove_unit(ONE);
+    let (done, completion) = world.target.next_done().unwrap();
+    assert_eq!((done, completion.sense.unwrap().code.asc), (waits, 0x25));
+    world.target.add_unit(ONE, spec(ONE));
+    world.target.completed(request, Ok(Response::Done));
+    assert_eq!(world.target.next_done().unwrap().1.status, Status::Good);
+    world.good(0, &cdb, &[]);
+}
+
+#[test]
+fn a_full_task_set_says_so() {
+    let mut world = World::new();
+    for lba in 0..limits::TASKS_PER_UNIT_MAX as u32 {
+        write(&mut world, ALICE, lba);
+    }
+    let refused = write(&mut world, ALICE, 9);
+    let (done, completion) = world.target.next_done().unwrap();
+    assert_eq!((done, completion.status), (refused, Status::TaskSetFull));
+    world.begin(ALICE, 1, &cdb10(0x28, 0, 0, 1), &[]);
+    assert!(world.target.next_done().is_none());
+}
