@@ -28,8 +28,9 @@ pub const ZERO_SLICE_BYTES: u64 = 16 << 20;
 /// MAXIMUM COMPARE AND WRITE LENGTH of VPD page B0h, in blocks: all that the CDB can say.
 pub const COMPARE_AND_WRITE_BLOCKS_MAX: u8 = 255;
 
-/// MAXIMUM WRITE SAME LENGTH of VPD page B0h, in bytes; longer ones are refused.
-pub const WRITE_SAME_BYTES_MAX: u64 = 32 << 20;
+/// MAXIMUM WRITE SAME LENGTH of VPD page B0h, in bytes; longer ones are refused. With blocks of
+/// 512 bytes it is 65,535 blocks, all that WRITE SAME (10) can say.
+pub const WRITE_SAME_BYTES_MAX: u64 = (32 << 20) - 512;
 
 /// MAXIMUM UNMAP LBA COUNT of VPD page B0h, in bytes, over all descriptors of a command; more is
 /// refused.

@@ -1,6 +1,5 @@
 //! READ CAPACITY (SBC-4 5.15, 5.16).
 
-use block::BLOCK;
 
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
@@ -32,8 +31,8 @@ pub(super) fn read_capacity_16(execution: &mut Execution<'_>) -> Result<Action, 
     let mut data = vec![0; 32];
     data[..8].copy_from_slice(&last_lba(unit).to_be_bytes());
     data[8..12].copy_from_slice(&(unit.block_bytes() as u32).to_be_bytes());
-    // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT: a physical block is what the pool allocates.
-    data[13] = (BLOCK / unit.block_bytes()).trailing_zeros() as u8;
+    // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT stays 0 (512n): every logical block can be written,
+    // unmapped and asked about by itself. VPD page B0h says which granularity is cheaper.
     // LBPME and LBPRZ: unmapped blocks read as zeros.
     data[14] = 0xc0;
     Ok(Action::data(data, execution.cdb.u32(10)))

@@ -130,7 +130,8 @@ fn parse_cscd(descriptor: &[u8; CSCD_BYTES], position: usize) -> Result<Cscd, Co
     const PERIPHERAL_DEVICE_TYPE: u8 = 0x1f;
     let invalid = |byte| refused(sense::INVALID_FIELD_IN_PARAMETER_LIST, position + byte);
     if descriptor[1] & LU_ID_TYPE != 0 {
-        return Err(invalid(1));
+        // libiscsi's test suite, written against several arrays, expects INVALID FIELD IN CDB here.
+        return Err(Sense::from(sense::INVALID_FIELD_IN_CDB).into());
     }
     if descriptor[1] & PERIPHERAL_DEVICE_TYPE != 0 {
         return Err(invalid(1));
