@@ -23,6 +23,9 @@ pub(crate) use reading::BlockRead;
 /// How often an operation waits for a checkpoint to free space before it gives up.
 const SPACE_WAITS_MAX: u8 = 3;
 
+/// The same for a reserved volume, whose space is sure to come.
+const RESERVED_SPACE_WAITS_MAX: u8 = 100;
+
 /// What is to be done.
 pub(crate) enum Work {
     Request(Request),
@@ -395,12 +398,17 @@ impl Store {
 
     /// Blocks that a volume's data may newly occupy.
     fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        let kept = self.reserve_blocks() + self.map.dirty.len() as u64;
-        let free = self.space.free().saturating_sub(kept);
-        match self.volumes.get(&volume).is_some_and(|volume| volume.reserved) {
-            true => free,
-            false => free.saturating_sub(self.owed_blocks()),
+        let free = self.space.free().saturating_sub(self.map.dirty.len() as u64);
+        match self.is_reserved(volume) {
+            // What it overwrites returns with the next checkpoint, so half of the reserve lends
+            // it the space until then; the other half is for the checkpoint.
+            true => free.saturating_sub(self.reserve_blocks() / 2),
+            false => free.saturating_sub(self.reserve_blocks() + self.owed_blocks()),
         }
+    }
+
+    fn is_reserved(&self, volume: VolumeId) -> bool {
+        self.volumes.get(&volume).is_some_and(|volume| volume.reserved)
     }
 
     fn wait_for_space(&mut self, key: usize) -> Result<bool, Failure> {
@@ -408,9 +416,13 @@ impl Store {
             || !self.map.reap.is_empty()
             || !self.journal.is_empty()
             || self.checkpoint.is_some();
+        let waits_max = match self.is_reserved(self.operations[key].volume) {
+            true => RESERVED_SPACE_WAITS_MAX,
+            false => SPACE_WAITS_MAX,
+        };
         let operation = &mut self.operations[key];
         operation.space_waits += 1;
-        if !coming || operation.space_waits > SPACE_WAITS_MAX {
+        if !coming || operation.space_waits > waits_max {
             return Err(BlockError::OutOfSpace.into());
         }
         self.stall(key);
