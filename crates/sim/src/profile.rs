@@ -55,7 +55,7 @@ impl Profile {
             memory_bytes: random.pick(&[64 << 10, 256 << 10, 16 << 20]),
             checkpoint_interval: Duration::from_millis(random.pick(&[5, 50, 500, 30_000])),
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
-            crash_interval: random.pick(&[0, 100, 400, 400, 1500, 1500, 5000]),
+            crash_interval: random.pick(&[0, 100, 400, 1500, 1500, 5000, 5000]),
             volumes_max: random.between(1, 6),
             volume_bytes_max: if fills {
                 32 * MEBIBYTE

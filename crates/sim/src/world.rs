@@ -140,6 +140,8 @@ pub struct World {
     /// What the durable superblock reaches.
     audit: Option<Audit>,
     superblock_written: bool,
+    /// The pool is being made; what an earlier attempt left may be overwritten.
+    making: bool,
     /// The medium has faults now.
     faulty: bool,
     closing: bool,
@@ -195,6 +197,7 @@ impl World {
             answer: None,
             audit: None,
             superblock_written: false,
+            making: true,
             faulty: false,
             closing: false,
             read_only: false,

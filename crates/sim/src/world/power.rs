@@ -19,6 +19,7 @@ impl World {
         loop {
             if let Some(answer) = self.run_until_answered()? {
                 self.crash_in = u64::MAX;
+                self.making = false;
                 self.look_at_superblock()?;
                 return match answer {
                     Ok(_) => Ok(()),
@@ -29,7 +30,6 @@ impl World {
             self.power_failure();
             self.open_half_made()?;
             self.trace.add(self.now, Event::Note("making the pool anew"));
-            self.audit = None;
             let spec = pool_spec(&self.profile);
             self.store = Store::format(&spec, self.profile.options(), Tag(OWN_TAG));
         }
@@ -175,7 +175,7 @@ impl World {
 
     /// Walks what the durable superblock reaches, if there is a new one.
     pub(super) fn look_at_superblock(&mut self) -> Result<(), Violation> {
-        if self.medium_is_suspect() {
+        if self.medium_is_suspect() || self.making {
             return Ok(());
         }
         let known = self.audit.as_ref().map(|audit| audit.generation);
