@@ -9,7 +9,7 @@ pub const TASKS_MAX: usize = 1 << 16;
 pub const TASKS_PER_UNIT_MAX: usize = 1 << 12;
 
 /// MAXIMUM TRANSFER LENGTH of VPD page B0h, in bytes; longer commands are refused.
-pub const TRANSFER_BYTES_MAX: u64 = 16 << 20;
+pub const TRANSFER_BYTES_MAX: u64 = 32 << 20;
 
 /// OPTIMAL TRANSFER LENGTH of VPD page B0h, in bytes.
 pub const TRANSFER_BYTES_OPTIMAL: u64 = 1 << 20;

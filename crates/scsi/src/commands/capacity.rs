@@ -1,6 +1,5 @@
 //! READ CAPACITY (SBC-4 5.15, 5.16).
 
-
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::sense::Sense;

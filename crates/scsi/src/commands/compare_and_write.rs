@@ -16,11 +16,11 @@ pub(super) fn compare_and_write(execution: &mut Execution<'_>) -> Result<Action,
     let lba = Lba(execution.cdb.u64(2));
     let count = BlockCount(u64::from(execution.cdb.u8(13)));
     let range = execution.range_of(lba, count)?;
+    execution.require_exact_data_out(2 * range.length)?;
     // SBC-4 5.3: no blocks is not an error.
     if range.is_empty() {
         return Ok(Action::good());
     }
-    execution.require_exact_data_out(2 * range.length)?;
     let length = range.length as usize;
     Ok(Action::Request(Request::CompareAndWrite {
         range,

@@ -43,7 +43,8 @@ fn no_blocks_compare_nothing_and_are_good() {
 #[test]
 fn another_length_of_data_than_twice_the_blocks_is_refused() {
     let mut world = World::new();
-    for (count, length) in [(1, 0), (1, 512), (1, 1023), (1, 1025), (1, 2048), (3, 2048)] {
+    for (count, length) in [(0, 512), (1, 0), (1, 512), (1, 1023), (1, 1025), (1, 2048), (3, 2048)]
+    {
         let cdb = compare_and_write_cdb(0, count);
         assert_eq!(world.fails(0, &cdb, &vec![0; length]), INVALID_CDB, "{count} {length}");
     }

@@ -67,9 +67,9 @@ fn the_limits_that_are_told_are_those_that_are_kept() {
     let word = |at: usize| u32::from_be_bytes(page[at..at + 4].try_into().unwrap());
     assert_eq!(page.len(), 64);
     assert_eq!(page[4..8], [1, 255, 0, 8]);
-    assert_eq!((word(8), word(12), word(16)), (32_768, 2_048, 32_768));
+    assert_eq!((word(8), word(12), word(16)), (65_536, 2_048, 65_536));
     assert_eq!((word(20), word(24), word(28), word(32)), (0x10000, 256, 8, 0x8000_0000));
-    assert_eq!((word(36), word(40)), (0, 65_536));
+    assert_eq!((word(36), word(40)), (0, 65_535));
     assert_eq!(vpd(&mut world, 0, 0xb2)[4..], [0, 0xe4, 2, 0]);
     assert_eq!(vpd(&mut world, 0, 0xb1)[4..6], [0, 1]);
     assert_eq!(vpd(&mut world, 0, 0x80)[4..].len(), 32);
@@ -83,7 +83,7 @@ fn capacity_is_told_in_both_forms() {
     assert_eq!(data, [(BLOCKS as u32 - 1).to_be_bytes(), 512u32.to_be_bytes()].concat());
     let data = world.good(0, &cdb16(0x9e, 0x10, 0, 32), &[]);
     assert_eq!(data[..8], (BLOCKS - 1).to_be_bytes());
-    assert_eq!(data[8..16], [0, 0, 2, 0, 0, 3, 0xc0, 0]);
+    assert_eq!(data[8..16], [0, 0, 2, 0, 0, 0, 0xc0, 0]);
     for length in [0, 1, 12, 31, 32] {
         let data = world.good(0, &cdb16(0x9e, 0x10, 0, length), &[]);
         assert_eq!(data.len(), length as usize);

@@ -207,13 +207,13 @@ fn descriptors_of_other_kinds_are_refused() {
     };
     assert_eq!(told(16, 0xe0), Some((5, 0x26, 7)));
     assert_eq!(told(80, 0x03), Some((5, 0x26, 9)));
-    assert_eq!(told(17, 0x40), Some(INVALID_LIST));
     assert_eq!(told(17, 0x01), Some(INVALID_LIST));
     assert_eq!(told(83, 0x17), Some(INVALID_LIST));
     assert_eq!(told(46, 0x10), Some(INVALID_LIST));
     assert_eq!(told(15, 0x01), Some((5, 0x26, 0x0b)));
     assert_eq!(told(1, 0x08), Some(INVALID_LIST));
     assert_eq!(told(0, 0x01), Some(INVALID_LIST));
+    assert_eq!(told(17, 0x80), None);
     assert_eq!(told(1, 0x1f), None);
 }
 

@@ -78,7 +78,7 @@ fn the_longest_transfer_works_and_one_block_more_is_refused() {
     assert!(world.bytes(ONE, 5, u64::from(count)) == &data[..data.len() - BLOCK]);
     assert!(world.good(0, &cdb16(0x88, 0, 5, count), &[]) == data[..data.len() - BLOCK]);
     // Slices are aligned: a transfer that starts within one takes one more.
-    assert_eq!(world.requests.len(), 2 * 17);
+    assert_eq!(world.requests.len(), 2 * 33);
     world.requests.clear();
     for opcode in [0x88, 0x8a, 0x8f, 0x90] {
         assert_eq!(world.fails(0, &cdb16(opcode, 0, 5, count + 1), &data), INVALID_CDB);

@@ -125,14 +125,10 @@ fn parse_cscds(list: &[u8], end: usize) -> Result<Vec<Cscd>, Completion> {
 }
 
 fn parse_cscd(descriptor: &[u8; CSCD_BYTES], position: usize) -> Result<Cscd, Completion> {
-    const LU_ID_TYPE: u8 = 0xc0;
     const NUL: u8 = 0x20;
     const PERIPHERAL_DEVICE_TYPE: u8 = 0x1f;
     let invalid = |byte| refused(sense::INVALID_FIELD_IN_PARAMETER_LIST, position + byte);
-    if descriptor[1] & LU_ID_TYPE != 0 {
-        // libiscsi's test suite, written against several arrays, expects INVALID FIELD IN CDB here.
-        return Err(Sense::from(sense::INVALID_FIELD_IN_CDB).into());
-    }
+    // SPC-4 6.4.5.1: LU ID TYPE means nothing for this type of descriptor.
     if descriptor[1] & PERIPHERAL_DEVICE_TYPE != 0 {
         return Err(invalid(1));
     }
