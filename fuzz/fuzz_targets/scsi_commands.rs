@@ -1,0 +1,134 @@
+//! Any CDB with any data, on any LUN: every command ends, and nothing panics.
+
+#![no_main]
+
+use std::collections::BTreeMap;
+
+use arbitrary::Arbitrary;
+use block::{
+    BlockError, ByteRange, LogicalBlockLength, MapExtent, MapState, Request, Response, Rope,
+    VolumeId,
+};
+use libfuzzer_sys::fuzz_target;
+use scsi::{
+    Command, Identity, LogicalUnitSpec, NexusId, NexusSpec, Target, TaskAttribute, TaskId,
+    TaskManagement,
+};
+
+const SIZE: u64 = 1 << 30;
+
+#[derive(Debug, Arbitrary)]
+struct Step {
+    nexus: bool,
+    lun: u8,
+    attribute: u8,
+    cdb: [u8; 16],
+    data_out: Vec<u8>,
+    /// How the volume answers.
+    answer: u8,
+    /// A task management function afterwards.
+    manage: u8,
+}
+
+fn unit(id: u64) -> LogicalUnitSpec {
+    let mut naa = [0x60; 16];
+    naa[15] = id as u8;
+    LogicalUnitSpec {
+        naa,
+        size_bytes: SIZE,
+        block_length: if id == 3 { LogicalBlockLength::B4096 } else { LogicalBlockLength::B512 },
+        thin: id != 2,
+    }
+}
+
+fn target() -> Target {
+    let mut target = Target::new(Identity::gantry("iqn.2026-11.io.gantry:fuzz"));
+    (1..=3).for_each(|id| target.add_unit(VolumeId(id), unit(id)));
+    for nexus in 0..2 {
+        let luns = BTreeMap::from([(0, VolumeId(1)), (1, VolumeId(2)), (2, VolumeId(3))]);
+        let spec = NexusSpec {
+            initiator_name: format!("iqn.host-{nexus}"),
+            isid: [nexus as u8; 6],
+            relative_target_port: 1,
+            target_portal_group: 1,
+            luns,
+        };
+        target.open_nexus(NexusId(nexus), spec);
+    }
+    target
+}
+
+/// What a volume might say; ranges beyond its end never get here.
+fn answer(request: &Request, how: u8) -> Result<Response, BlockError> {
+    let inside = |range: &ByteRange| assert!(range.end() <= SIZE, "{request:?}");
+    match how % 16 {
+        0 => return Err(BlockError::OutOfSpace),
+        1 => return Err(BlockError::Medium { offset: 4096 }),
+        2 => return Err(BlockError::DifferentPool),
+        3 => return Err(BlockError::Busy),
+        4 => return Err(BlockError::Miscompare { offset: 7 }),
+        _ => {}
+    }
+    Ok(match request {
+        Request::Read { range } => {
+            inside(range);
+            let mut rope = Rope::new();
+            rope.push_zeros(range.length as usize);
+            Response::Data(rope)
+        }
+        Request::MapStatus { range, .. } => {
+            inside(range);
+            Response::Map(vec![MapExtent { range: *range, state: MapState::Mapped }])
+        }
+        Request::Write { range, data } => {
+            inside(range);
+            assert_eq!(range.length, data.len() as u64);
+            Response::Done
+        }
+        Request::WriteSame { range, .. } | Request::CompareAndWrite { range, .. } => {
+            inside(range);
+            Response::Done
+        }
+        Request::Unmap { ranges } => {
+            ranges.iter().for_each(inside);
+            Response::Done
+        }
+        Request::Copy { source_offset, destination, length, .. } => {
+            assert!(source_offset + length <= SIZE && destination + length <= SIZE);
+            Response::Done
+        }
+        Request::Flush => Response::Done,
+    })
+}
+
+fuzz_target!(|steps: Vec<Step>| {
+    let mut target = target();
+    for (number, step) in steps.iter().take(32).enumerate() {
+        let task = TaskId(number as u64);
+        let nexus = NexusId(u64::from(step.nexus));
+        let lun = u64::from(step.lun % 5) << 48;
+        let attribute = match step.attribute % 8 {
+            0 => TaskAttribute::Ordered,
+            1 => TaskAttribute::HeadOfQueue,
+            2 => TaskAttribute::Aca,
+            _ => TaskAttribute::Simple,
+        };
+        let wanted = target.data_out_length(nexus, lun, &step.cdb) as usize;
+        let mut data = step.data_out.clone();
+        data.resize(wanted.min(1 << 20), 0);
+        let command = Command { nexus, lun, attribute, cdb: &step.cdb, data_out: data.into() };
+        target.execute(task, command);
+        if step.manage % 8 == 1 {
+            target.manage(TaskId(1000), nexus, lun, TaskManagement::LogicalUnitReset);
+        }
+        let mut requests = 0;
+        while let Some((id, _, request)) = target.next_request() {
+            target.completed(id, answer(&request, step.answer));
+            requests += 1;
+            assert!(requests < 100_000, "a command never ends");
+        }
+        while target.next_done().is_some() || target.next_aborted().is_some() {}
+        while target.next_management_done().is_some() {}
+        assert_eq!(target.tasks_under_way(), 0, "a command is left behind");
+    }
+});
