@@ -55,7 +55,7 @@ impl Profile {
             memory_bytes: random.pick(&[64 << 10, 256 << 10, 16 << 20]),
             checkpoint_interval: Duration::from_millis(random.pick(&[5, 50, 500, 30_000])),
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
-            crash_interval: random.pick(&[0, 100, 400, 1500, 1500, 5000, 5000]),
+            crash_interval: random.pick(&[0, 150, 500, 2000, 5000, 20_000]),
             volumes_max: random.between(1, 6),
             volume_bytes_max: if fills {
                 32 * MEBIBYTE
@@ -66,6 +66,19 @@ impl Profile {
             fills,
             faults: random.percent(12).then(|| faults(random)),
             planted: None,
+        }
+    }
+
+    /// Plants a mistake, and makes sure that what it needs to be noticed can happen.
+    pub fn plant(&mut self, bug: PlantedBug) {
+        self.planted = Some(bug);
+        if bug == PlantedBug::TrustData {
+            self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
+        } else {
+            self.faults = None;
+        }
+        if self.crash_interval == 0 {
+            self.crash_interval = 400;
         }
     }
 

@@ -28,6 +28,9 @@ enum Phase {
     Locking,
     /// Mostly UNMAP and zeros.
     Clearing,
+    /// Only what changes the map alone: whole blocks, cleared or copied by reference. The same
+    /// command makes the same journal record every time.
+    Mapping,
 }
 
 /// The source of commands.
@@ -90,7 +93,8 @@ impl Workload {
             _ if profile.fills && self.random.percent(40) => Phase::Filling,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
-            70..85 => Phase::Locking,
+            70..80 => Phase::Locking,
+            80..90 => Phase::Mapping,
             _ => Phase::Clearing,
         };
     }
@@ -103,6 +107,7 @@ impl Workload {
             Phase::Copying => [20, 10, 2, 3, 3, 60, 1, 1],
             Phase::Locking => [40, 15, 40, 2, 2, 0, 1, 0],
             Phase::Clearing => [20, 10, 2, 30, 35, 1, 1, 1],
+            Phase::Mapping => [0, 0, 0, 0, 30, 70, 0, 0],
         };
         let mut roll = self.random.below(weights.iter().sum());
         let mut kind = 0;
@@ -116,8 +121,9 @@ impl Workload {
             1 => Action::Read { volume, span: self.span(model, profile, 256) },
             2 => self.compare_and_write(volume, model, profile, number),
             3 => self.write_same(volume, model, profile, number),
+            4 | 5 if self.phase == Phase::Mapping => self.mapping(oracle, volume, model, kind == 4),
             4 => self.unmap(volume, model, profile),
-            5 => self.copy(oracle, volume, model, profile),
+            5 => self.copy(oracle, volume, model),
             6 => Action::Flush { volume },
             _ => Action::MapStatus { volume, span: self.span(model, profile, 2048) },
         }
@@ -218,13 +224,7 @@ impl Workload {
         Action::Unmap { volume, spans }
     }
 
-    fn copy(
-        &mut self,
-        oracle: &Oracle,
-        volume: VolumeId,
-        model: &Model,
-        profile: &Profile,
-    ) -> Action {
+    fn copy(&mut self, oracle: &Oracle, volume: VolumeId, model: &Model) -> Action {
         let (source, from_model) = match self.random.percent(40) {
             true => (volume, model),
             false => self.pick_volume(oracle),
@@ -253,8 +253,24 @@ impl Workload {
             first = (from + self.random.below(32)).min(model.sectors() - count);
         }
         count = count.min(model.sectors().saturating_sub(first)).max(1);
-        let _ = profile;
         Action::Copy { source, from, volume, span: Span { first, count } }
+    }
+
+    /// A few whole blocks, cleared or copied.
+    fn mapping(&mut self, oracle: &Oracle, volume: VolumeId, model: &Model, clear: bool) -> Action {
+        let (source, from_model) = self.pick_volume(oracle);
+        let smaller = model.sectors().min(from_model.sectors());
+        let count = (self.random.between(1, 8) * SECTORS_PER_BLOCK).min(smaller);
+        let mut place = |sectors: u64| {
+            let blocks = (sectors - count) / SECTORS_PER_BLOCK;
+            self.random.below(blocks + 1) * SECTORS_PER_BLOCK
+        };
+        let (from, first) = (place(from_model.sectors()), place(model.sectors()));
+        let span = Span { first, count };
+        match clear {
+            true => Action::Unmap { volume, spans: vec![span] },
+            false => Action::Copy { source, from, volume, span },
+        }
     }
 
     fn change(&mut self, oracle: &Oracle, profile: &Profile, device_bytes: u64) -> Change {

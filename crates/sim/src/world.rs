@@ -133,6 +133,8 @@ pub struct World {
     issued: u64,
     /// Commands whose fate a power failure left open.
     lost: Vec<Action>,
+    /// Hosts repeat what was lost, and ask for nothing else until that is done.
+    repeating: bool,
     /// Device events until the power fails.
     crash_in: u64,
     /// The answer to the world's own request.
@@ -173,9 +175,8 @@ impl World {
     fn new(run: &Run) -> Self {
         let mut random = Random::new(run.seed);
         let mut profile = Profile::new(&mut random, run.operations);
-        profile.planted = run.planted;
-        if run.planted.is_some() && profile.crash_interval == 0 {
-            profile.crash_interval = 400;
+        if let Some(bug) = run.planted {
+            profile.plant(bug);
         }
         let disk = SimDisk::new(profile.device_bytes, random.fork());
         let workload = Workload::new(random.fork());
@@ -193,6 +194,7 @@ impl World {
             next_tag: 1,
             issued: 0,
             lost: Vec::new(),
+            repeating: false,
             crash_in: u64::MAX,
             answer: None,
             audit: None,
@@ -226,6 +228,9 @@ impl World {
         if self.read_only {
             return self.leave_read_only();
         }
+        if self.repeating && self.in_flight.is_empty() {
+            return self.end_repeating();
+        }
         self.wait_for_device()?;
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
@@ -234,7 +239,7 @@ impl World {
     }
 
     fn submit_commands(&mut self) {
-        if self.read_only || self.random.percent(40) {
+        if self.read_only || self.repeating || self.random.percent(40) {
             return;
         }
         while (self.in_flight.len() as u64) < self.workload.concurrency()

@@ -56,9 +56,38 @@ impl World {
 
     pub(super) fn power_failure_and_recovery(&mut self) -> Result<(), Violation> {
         self.power_failure();
+        let lost: Vec<Action> =
+            self.lost.iter().filter(|action| action.volume().is_some()).cloned().collect();
+        self.repeating = false;
         self.recover()?;
-        if !self.ended {
-            self.plan_crash();
+        if self.ended {
+            return Ok(());
+        }
+        self.plan_crash();
+        if !lost.is_empty() && self.random.percent(60) {
+            self.repeat_lost(lost);
+        }
+        Ok(())
+    }
+
+    /// Hosts ask again for the first commands that they got no answer to. The journal must not
+    /// mistake what an earlier life left behind them for what follows them now.
+    fn repeat_lost(&mut self, lost: Vec<Action>) {
+        let count = self.random.between(1, 3) as usize;
+        self.trace.add(self.now, Event::Note("hosts repeat what they got no answer to"));
+        for action in lost.into_iter().take(count) {
+            self.submit(action);
+        }
+        self.repeating = true;
+        if self.profile.crash_interval > 0 && self.random.percent(50) {
+            self.crash_in = self.random.between(1, 12);
+        }
+    }
+
+    pub(super) fn end_repeating(&mut self) -> Result<(), Violation> {
+        self.repeating = false;
+        if self.profile.crash_interval > 0 && self.random.percent(60) {
+            return self.power_failure_and_recovery();
         }
         Ok(())
     }
