@@ -1,5 +1,6 @@
 //! A device as the pool sees it.
 
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::PathBuf;
 
@@ -72,6 +73,8 @@ pub struct Device {
     backend: Backend,
     notify: Notify,
     counters: Counters,
+    /// Held for its lock.
+    _lock: Option<File>,
 }
 
 impl Device {
@@ -109,9 +112,10 @@ impl Device {
             move |source| OpenError::Os { path, what, source }
         };
         let notify = Notify::new().map_err(os("wait for it"))?;
+        let lock = Some(open.lock.try_clone().map_err(os("lock it"))?);
         let backend = match method {
             Method::Threads => {
-                Backend::Threads(Threads::new(open, &notify).map_err(os("serve it with threads"))?)
+                Backend::Threads(Threads::new(&open, &notify).map_err(os("serve it with threads"))?)
             }
             Method::IoUring => Backend::Ring(Box::new(
                 Ring::new(&open, &notify).map_err(os("use io_uring on it"))?,
@@ -119,18 +123,18 @@ impl Device {
             Method::Auto => match Ring::new(&open, &notify) {
                 Ok(ring) => Backend::Ring(Box::new(ring)),
                 Err(_) => Backend::Threads(
-                    Threads::new(open, &notify).map_err(os("serve it with threads"))?,
+                    Threads::new(&open, &notify).map_err(os("serve it with threads"))?,
                 ),
             },
         };
-        Ok(Self { backend, notify, counters: Counters::default() })
+        Ok(Self { backend, notify, counters: Counters::default(), _lock: lock })
     }
 
     fn in_memory(bytes: u64) -> Result<Self, OpenError> {
         let os = |source| OpenError::Os { path: "memory:".into(), what: "wait for it", source };
         let notify = Notify::new().map_err(os)?;
         let backend = Backend::Memory(Memory::new(bytes));
-        Ok(Self { backend, notify, counters: Counters::default() })
+        Ok(Self { backend, notify, counters: Counters::default(), _lock: None })
     }
 
     /// Its size.

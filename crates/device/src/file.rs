@@ -16,6 +16,9 @@ pub(crate) struct OpenFile {
     pub(crate) size_bytes: u64,
     /// Whether a completed write is already stable.
     pub(crate) write_through: bool,
+    /// Keeps other processes out. Another descriptor than `file`: what io_uring was given stays open
+    /// for a moment after the process has ended, and would keep its successor out.
+    pub(crate) lock: File,
 }
 
 fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
@@ -87,11 +90,12 @@ fn open_direct(options: &mut OpenOptions, path: &Path, is_block: bool) -> io::Re
 }
 
 fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError> {
-    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+    let lock = File::open(path).map_err(os(path, "lock it"))?;
+    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return Err(OpenError::InUse(path.to_owned()));
     }
     let size_bytes = (&file).seek(SeekFrom::End(0)).map_err(os(path, "find out its size"))?;
-    Ok(OpenFile { size_bytes, write_through: is_block && is_write_through(&file), file })
+    Ok(OpenFile { size_bytes, write_through: is_block && is_write_through(&file), file, lock })
 }
 
 /// The size of a block device, in bytes.

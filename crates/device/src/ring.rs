@@ -59,8 +59,7 @@ impl Ring {
         ring.submitter().register_files(&[file.as_raw_fd()])?;
         ring.submitter().register_eventfd(std::os::fd::AsFd::as_fd(notify).as_raw_fd())?;
         let arena = register_arena(&ring);
-        let flushed = OpenFile { file: file.try_clone()?, ..*open };
-        let flusher = Threads::with_threads(flushed, notify, 1)?;
+        let flusher = Threads::with_threads(file.try_clone()?, open, notify, 1)?;
         let size_bytes = open.size_bytes;
         let (in_flight, waiting, failed) = (Slab::new(), VecDeque::new(), Vec::new());
         Ok(Self { ring, file, size_bytes, in_flight, waiting, failed, flusher, arena })
@@ -157,8 +156,6 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // The kernel lets go of a registered file some time after the ring; the lock ends now.
-        let _ = rustix::fs::flock(&self.file, rustix::fs::FlockOperation::Unlock);
         // The kernel may still write to memory that is about to be freed; wait until it is done.
         while !self.in_flight.is_empty() {
             if self.ring.submit_and_wait(1).is_err() {

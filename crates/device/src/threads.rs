@@ -38,13 +38,18 @@ pub(crate) struct Threads {
 }
 
 impl Threads {
-    pub(crate) fn new(open: OpenFile, notify: &Notify) -> io::Result<Self> {
-        Self::with_threads(open, notify, THREADS)
+    pub(crate) fn new(open: &OpenFile, notify: &Notify) -> io::Result<Self> {
+        Self::with_threads(open.file.try_clone()?, open, notify, THREADS)
     }
 
-    pub(crate) fn with_threads(open: OpenFile, notify: &Notify, count: usize) -> io::Result<Self> {
+    pub(crate) fn with_threads(
+        file: File,
+        open: &OpenFile,
+        notify: &Notify,
+        count: usize,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            file: open.file,
+            file,
             write_through: open.write_through,
             queues: Mutex::default(),
             work: Condvar::new(),

@@ -96,6 +96,9 @@ impl Reactor {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
+        // What came while the pools were opened was announced once, to a loop that did not look.
+        self.take_messages();
+        (0..self.listeners.len()).for_each(|listener| self.accept(listener));
         while !self.has_stopped() {
             self.turn(&mut events)?;
         }
