@@ -87,8 +87,10 @@ impl Reactor {
             iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
         };
         let (lun, cdb) = (command.lun, &command.cdb[..]);
-        let command_to_execute = scsi::Command { nexus, lun, attribute, cdb, data_out };
-        self.core.target.execute(task_id(serial, command.task), command_to_execute);
+        let offered = if command.write { command.expected_data_transfer_length } else { 0 };
+        let id = task_id(serial, command.task);
+        let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
+        self.core.target.execute_offered(id, command, u64::from(offered));
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
