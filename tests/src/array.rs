@@ -21,6 +21,9 @@ use crate::{number, text};
 /// How long the daemon may take to serve, or to stop when asked.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a daemon that is starting may take to answer one question.
+const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How long one administrator's command may take.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -151,9 +154,13 @@ impl Array {
 
     /// Served and every pool open, or refused with a reason.
     fn is_ready(&self) -> bool {
-        let pools = self.gantry_json(&["pool", "list"]);
-        let is_open = |pool: &Value| pool["state"] != "opening";
-        pools.is_ok_and(|pools| pools.as_array().is_some_and(|pools| pools.iter().all(is_open)))
+        let answer = self.gantry_within(READY_TIMEOUT, &["pool", "list", "--json"]);
+        let answer = answer.and_then(Finished::success).unwrap_or_default();
+        let pools: Vec<Value> = match serde_json::from_str(&answer) {
+            Ok(pools) => pools,
+            Err(_) => return false,
+        };
+        pools.iter().all(|pool| pool["state"] != "opening")
     }
 
     fn log_path(&self) -> PathBuf {
@@ -250,8 +257,12 @@ impl Array {
     /// # Errors
     /// When it cannot be run.
     pub fn try_gantry(&self, arguments: &[&str]) -> Result<Finished> {
+        self.gantry_within(COMMAND_TIMEOUT, arguments)
+    }
+
+    fn gantry_within(&self, timeout: Duration, arguments: &[&str]) -> Result<Finished> {
         let data = self.data.to_str().context("a printable path")?;
-        run(&self.binary("gantry")?, &[&["--data", data], arguments].concat(), COMMAND_TIMEOUT)
+        run(&self.binary("gantry")?, &[&["--data", data], arguments].concat(), timeout)
     }
 
     /// Runs an administrator's command that must succeed, and returns what it printed.
