@@ -1,8 +1,88 @@
-//! Numbers.
-use anyhow::Result;
+//! Measures the data path: one run, interleaved rounds, server on one core and client on another.
+
+mod client;
+mod report;
+mod subjects;
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
 use clap::Args;
+
+use crate::{setup, test, workspace};
+use client::{Client, Load, Measured};
+use subjects::Subjects;
+
 #[derive(Debug, Args)]
-pub(crate) struct Options {}
-pub(crate) fn run(_: &Options) -> Result<()> {
+pub(crate) struct Options {
+    /// Rounds over everything; the median of them counts.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Seconds of one measurement.
+    #[arg(long, default_value_t = 3)]
+    seconds: u32,
+    /// Measure and print, but leave docs/benchmarks.md and .json alone.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Where a load runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Subject {
+    /// Our daemon on a memory device.
+    Memory,
+    /// Our daemon on a file.
+    File,
+    /// tgt of the distribution on a file, opened with O_SYNC.
+    Tgt,
+    /// A minimal TCP server: 48 bytes there, 4 KiB back.
+    Wire,
+    /// The file through io_uring, with the daemon's flush discipline.
+    Raw,
+}
+
+/// What is measured where, in the order of the report.
+const MEASUREMENTS: [(Load, &[Subject]); 4] = [
+    (
+        Load::RandomRead,
+        &[Subject::Memory, Subject::File, Subject::Tgt, Subject::Wire, Subject::Raw],
+    ),
+    (Load::DurableRandomWrite, &[Subject::Memory, Subject::File, Subject::Tgt, Subject::Raw]),
+    (Load::ExtendedCopy, &[Subject::Memory, Subject::File]),
+    (Load::WriteSame, &[Subject::Memory, Subject::File]),
+];
+
+/// All measurements of one load on one subject.
+pub(crate) type Results = BTreeMap<(Load, Subject), Vec<Measured>>;
+
+/// Measures, prints, and writes the page.
+pub(crate) fn run(options: &Options) -> Result<()> {
+    ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");
+    setup::run()?;
+    test::build()?;
+    let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir()?;
+    let client = Client::new(&workspace::release_folder(), options.seconds);
+    let mut subjects = Subjects::start(folder.path(), &client)?;
+    let mut results = Results::new();
+    for round in 1..=options.rounds {
+        for (load, where_) in MEASUREMENTS {
+            for &subject in where_ {
+                eprint!("round {round} of {}: {load:?} on {subject:?}: ", options.rounds);
+                let measured = subjects
+                    .measure(&client, load, subject)
+                    .with_context(|| format!("{load:?} on {subject:?}"))?;
+                eprintln!("{:.0} per second", measured.per_second);
+                results.entry((load, subject)).or_default().push(measured);
+            }
+        }
+    }
+    let page = report::page(&results, options);
+    println!("{page}");
+    if !options.dry_run {
+        fs::write(workspace::root().join("docs/benchmarks.md"), &page)?;
+        let json = serde_json::to_string_pretty(&report::json(&results))? + "\n";
+        fs::write(workspace::root().join("docs/benchmarks.json"), json)?;
+    }
     Ok(())
 }
