@@ -60,6 +60,9 @@ pub const CONCURRENT_COPIES_MAX: u16 = 256;
 /// Outcomes of EXTENDED COPY commands held per nexus for RECEIVE COPY RESULTS; the oldest goes.
 pub const COPY_RESULTS_HELD_MAX: usize = 16;
 
+/// How long the outcome of an EXTENDED COPY is held; then it is forgotten.
+pub const COPY_RESULT_HELD_FOR: Duration = Duration::from_secs(60);
+
 /// Parameter lists of any command, in bytes; longer ones are refused.
 pub const PARAMETER_LIST_BYTES_MAX: u64 = 64 << 10;
 

@@ -12,9 +12,10 @@ pub(crate) trait Procedure: Send {
     /// The next step; `answer` is that to the request of the step before, `None` at the start.
     fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step;
 
-    /// Whether this is an EXTENDED COPY.
-    fn is_copy(&self) -> bool {
-        false
+    /// The volumes that an EXTENDED COPY changes; `None` for other commands, which keep to the unit
+    /// that they are addressed to.
+    fn destinations(&self) -> Option<Vec<VolumeId>> {
+        None
     }
 
     /// What is to be held for RECEIVE COPY RESULTS when the command has ended.

@@ -137,8 +137,8 @@ struct Task {
     order: Order,
     data_out: Bytes,
     state: TaskState,
-    /// Counted in [`Target::copies`].
-    is_copy: bool,
+    /// Set for an EXTENDED COPY that has started: the volumes that it changes.
+    destinations: Option<Vec<VolumeId>>,
     /// Functions that are answered only after this task has ended.
     awaited_by: SmallVec<[Slot; 1]>,
 }
@@ -217,6 +217,9 @@ impl Target {
     /// Tells the time, monotonic, since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
+        for nexus in self.nexuses.values_mut() {
+            nexus.forget_copy_results(self.now);
+        }
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

@@ -27,7 +27,7 @@ pub(super) fn copy_status(execution: &mut Execution<'_>) -> Result<Action, Compl
     const COMPLETED_WITH_ERRORS: u8 = 0x02;
     const KIBIBYTES: u8 = 0x01;
     let list_id = execution.cdb.u8(2);
-    let mut held = execution.nexus.copy_results.iter();
+    let mut held = execution.nexus.copy_results.iter().map(|(_, result)| result);
     let result = held.find(|result| result.list_id == list_id);
     let result = result.ok_or_else(|| Sense::invalid_cdb_field(2))?;
     let mut data = 8u32.to_be_bytes().to_vec();

@@ -128,7 +128,7 @@ impl Target {
             order,
             data_out,
             state: TaskState::Dormant,
-            is_copy: false,
+            destinations: None,
             awaited_by: SmallVec::new(),
         });
         if unit.tasks.enter(slot, class) {
@@ -150,9 +150,9 @@ impl Target {
                 self.submit(slot, volume, request);
             }
             Ok(Action::Procedure(procedure)) => {
-                let is_copy = procedure.is_copy();
-                self.tasks[slot].is_copy = is_copy;
-                self.copies += u16::from(is_copy);
+                let destinations = procedure.destinations();
+                self.copies += u16::from(destinations.is_some());
+                self.tasks[slot].destinations = destinations;
                 self.advance(slot, procedure, None);
             }
             Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
@@ -210,7 +210,7 @@ impl Target {
                 if let Some(result) = procedure.copy_result()
                     && let Some(nexus) = self.nexuses.get_mut(&self.tasks[slot].order.nexus)
                 {
-                    nexus.hold_copy_result(result);
+                    nexus.hold_copy_result(self.now, result);
                 }
                 self.end(slot, completion);
             }
@@ -263,7 +263,7 @@ impl Target {
 
     fn remove_task(&mut self, slot: Slot) -> TaskId {
         let task = self.tasks.remove(slot);
-        self.copies -= u16::from(task.is_copy);
+        self.copies -= u16::from(task.destinations.is_some());
         if let Some(unit) = self.units.get_mut(&task.volume)
             && unit.epoch == task.epoch
             && !unit.tasks.withdraw(slot)

@@ -65,7 +65,7 @@ impl Target {
             }
             self.establish(volume, sense::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
         }
-        self.end_tasks(id, nexus, |task| volumes.contains(&task.volume));
+        self.end_tasks(id, nexus, |task| volumes.iter().any(|&volume| task.reaches(volume)));
     }
 
     /// Ends the tasks that `is_meant` picks for `nexus`, and answers when they are gone.
@@ -134,6 +134,15 @@ impl Target {
     fn volumes_of(&self, nexus: NexusId) -> Vec<VolumeId> {
         let mappings = self.nexuses.get(&nexus).map(|nexus| nexus.mappings.values());
         mappings.into_iter().flatten().map(|mapping| mapping.volume).collect()
+    }
+}
+
+impl Task {
+    /// Whether a reset of the volume's unit ends this task: it is in that unit's task set, or
+    /// copies to that volume.
+    fn reaches(&self, volume: VolumeId) -> bool {
+        let copies_to = |destinations: &Vec<VolumeId>| destinations.contains(&volume);
+        self.volume == volume || self.destinations.as_ref().is_some_and(copies_to)
     }
 }
 

@@ -270,6 +270,22 @@ fn an_abort_stops_the_copy() {
 }
 
 #[test]
+fn a_reset_of_the_destination_stops_a_copy_that_another_unit_carries_out() {
+    let mut world = World::new();
+    let list = list(&[ONE, TWO], &[segment(0, 0, 65_535)]);
+    let task = world.begin(ALICE, 0, &cdb(list.len()), &list);
+    world.step();
+    let (request, ..) = world.target.next_request().unwrap();
+    world.target.manage(TaskId(99), ALICE, emit_lun(1), TaskManagement::LogicalUnitReset);
+    assert!(world.target.next_management_done().is_none());
+    world.target.completed(request, Ok(Response::Done));
+    assert!(world.target.next_management_done().is_some());
+    assert!(!world.step());
+    assert_eq!(world.target.next_aborted(), Some(task));
+    assert_eq!(world.target.tasks_under_way(), 0);
+}
+
+#[test]
 fn more_copies_at_once_than_told_are_refused() {
     let mut world = World::new();
     let list = list(&[ONE, TWO], &[segment(0, 0, 8)]);
@@ -304,6 +320,10 @@ fn the_outcome_is_held_under_its_list_identifier() {
         assert_eq!(world.good(0, &status(1), &[])[4], 2);
     }
     assert_eq!(world.sense(BOB, 0, &status(1), &[]), INVALID_CDB);
+    world.target.tick(limits::COPY_RESULT_HELD_FOR);
+    world.good(0, &status(1), &[]);
+    world.target.tick(2 * limits::COPY_RESULT_HELD_FOR);
+    assert_eq!(world.fails(0, &status(1), &[]), INVALID_CDB);
 }
 
 #[test]

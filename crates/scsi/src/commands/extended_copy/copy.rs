@@ -159,8 +159,10 @@ impl Procedure for Copy {
         }
     }
 
-    fn is_copy(&self) -> bool {
-        true
+    fn destinations(&self) -> Option<Vec<VolumeId>> {
+        let mut destinations: Vec<_> = self.slices.iter().map(|slice| slice.destination).collect();
+        destinations.dedup();
+        Some(destinations)
     }
 
     fn copy_result(&self) -> Option<CopyResult> {
