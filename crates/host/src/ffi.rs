@@ -1,6 +1,9 @@
 //! The part of libiscsi 1.19 that is used: contexts, connecting, and commands with CDBs of our
 //! own. Signatures and structures as in its headers iscsi.h and scsi-lowlevel.h.
 
+pub mod raw;
+pub mod session;
+
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 
 /// Status of a callback when the command could not be carried out.

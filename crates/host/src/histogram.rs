@@ -27,7 +27,7 @@ fn upper(bucket: usize) -> u64 {
         return bucket as u64;
     }
     let power = bucket / 8 + 2;
-    (8 + bucket as u64 % 8 + 1 << (power - 3)) - 1
+    ((8 + bucket as u64 % 8 + 1) << (power - 3)) - 1
 }
 
 impl Histogram {

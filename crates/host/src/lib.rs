@@ -6,13 +6,11 @@
 #![deny(unsafe_code)]
 
 pub mod cdb;
-#[allow(unsafe_code, reason = "the binding to libiscsi")]
+#[allow(unsafe_code, reason = "libiscsi and the kernel read and write memory that we lend them")]
 mod ffi;
 pub mod histogram;
 pub mod load;
 pub mod ranges;
-#[allow(unsafe_code, reason = "the kernel reads and writes memory that we lend it")]
-pub mod raw;
-#[allow(unsafe_code, reason = "libiscsi calls back, and reads and writes memory that we lend it")]
-pub mod session;
 pub mod wire;
+
+pub use ffi::{raw, session};

@@ -1,4 +1,5 @@
 //! The command line of the simulator.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 use std::sync::Mutex;

@@ -93,7 +93,8 @@ struct Lent {
 pub struct Session {
     context: *mut ffi::Context,
     lun: c_int,
-    /// Boxed, as callbacks hold its address.
+    /// Boxed, as callbacks hold its address while the session moves.
+    #[allow(clippy::box_collection)]
     finished: Box<Vec<Finished>>,
     in_flight: usize,
     /// Bytes of the LUN.
