@@ -47,7 +47,10 @@ impl Store {
             || self.journal.is_half_full()
             || self.map.dirty.len() >= self.dirty_max() / 2
             || self.space.quarantined() * 4 > self.space.free().max(1024);
-        if due && self.health == Health::Ready && self.checkpoint.is_none() {
+        // A cut lies between two commits: one that is applied in part, because a page is being
+        // read, would be replayed as a whole.
+        let between_commits = self.records_applied == 0;
+        if due && between_commits && self.health == Health::Ready && self.checkpoint.is_none() {
             self.start_checkpoint();
         }
         if planted!(self.bugs, FreedReusableAtOnce) {
