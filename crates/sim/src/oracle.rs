@@ -311,6 +311,9 @@ impl Oracle {
                 Ok(())
             }
             (Action::Flush { .. }, Response::Done) => Ok(()),
+            (Action::Read { .. } | Action::MapStatus { .. }, _) => {
+                violation(format!("{action} was answered {response:?}"))
+            }
             (_, Response::Done) => {
                 self.apply_all(action);
                 Ok(())

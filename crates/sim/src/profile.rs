@@ -57,10 +57,10 @@ impl Profile {
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
             crash_interval: random.pick(&[0, 150, 500, 2000, 5000, 20_000]),
             volumes_max: random.between(1, 6),
-            volume_bytes_max: if fills {
-                32 * MEBIBYTE
-            } else {
-                random.pick(&[1, 2, 4, 8]) * MEBIBYTE
+            volume_bytes_max: match fills {
+                true => 32 * MEBIBYTE,
+                // The last has a map of one level more.
+                false => random.pick(&[1, 2, 2, 4, 4, 8, 8, 320]) * MEBIBYTE,
             },
             hot_percent: random.pick(&[0, 50, 80]),
             fills,

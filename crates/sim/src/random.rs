@@ -13,14 +13,14 @@ impl Random {
     }
 
     /// The next number, all 64 bits of it.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)
     }
 
     /// A number below `end`, which is not 0.
     pub fn below(&mut self, end: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+        ((u128::from(self.number()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from `low` to `high`, both included.
@@ -46,7 +46,7 @@ impl Random {
     /// A generator of its own for a part of the world, so that one part's use of chance does not
     /// shift another's.
     pub fn fork(&mut self) -> Self {
-        Self::new(self.next())
+        Self::new(self.number())
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     fn the_same_seed_gives_the_same_numbers() {
         let numbers = |seed| -> Vec<u64> {
             let mut random = Random::new(seed);
-            (0..9).map(|_| random.next()).collect()
+            (0..9).map(|_| random.number()).collect()
         };
         assert_eq!(numbers(1), numbers(1));
         assert_ne!(numbers(1), numbers(2));

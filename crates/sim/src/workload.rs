@@ -15,6 +15,9 @@ const SECTORS_PER_MEBIBYTE: u64 = (1 << 20) / SECTOR;
 /// Commands until the mix of commands changes.
 const PHASE_COMMANDS: u64 = 200;
 
+/// Sectors of a command from which on it may instead cover a large part of the volume.
+const LARGE: u64 = 4096;
+
 /// What the commands of a while have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -138,7 +141,7 @@ impl Workload {
     fn write_span(&mut self, model: &Model, profile: &Profile) -> Span {
         if self.phase != Phase::Filling {
             let large = self.random.one_in(60);
-            return self.span(model, profile, if large { 4096 } else { 64 });
+            return self.span(model, profile, if large { LARGE - 1 } else { 64 });
         }
         let count = 1024.min(model.sectors());
         self.fill_at += count;
@@ -152,6 +155,9 @@ impl Workload {
         let mut count = self.random.between(1, count_max).min(sectors);
         if self.random.percent(60) {
             count = self.random.between(1, count.min(64));
+        }
+        if count_max >= LARGE && self.random.one_in(20) {
+            count = self.random.between(1, sectors);
         }
         let mut first = self.place(profile, sectors);
         if self.random.percent(65) {
@@ -203,7 +209,7 @@ impl Workload {
         number: u64,
     ) -> Action {
         let fill = self.random.pick(&[Fill::Zero, Fill::Zero, Fill::Sector, Fill::Block]);
-        let count_max = self.random.pick(&[64, 4096]);
+        let count_max = self.random.pick(&[64, if fill == Fill::Zero { LARGE } else { LARGE - 1 }]);
         let mut span = self.span(model, profile, count_max);
         if fill == Fill::Block {
             span.first -= span.first % SECTORS_PER_BLOCK;
@@ -214,7 +220,7 @@ impl Workload {
     }
 
     fn unmap(&mut self, volume: VolumeId, model: &Model, profile: &Profile) -> Action {
-        let count_max = self.random.pick(&[16, 512, 4096]);
+        let count_max = self.random.pick(&[16, 512, LARGE]);
         let spans = (0..self.random.between(1, 4))
             .map(|_| match self.random.one_in(30) {
                 true => Span { first: self.random.below(model.sectors()), count: 0 },
