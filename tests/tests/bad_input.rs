@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use harness::pdu::{HEADER_BYTES, Pdu, RawConnection};
+use harness::pdu::{HEADER_BYTES, Pdu, RawConnection, RawSession};
 use harness::random::Random;
 use harness::{Array, initiator};
 
@@ -201,5 +201,40 @@ fn the_bystander_notices_when_its_data_is_wrong() -> Result<()> {
     initiator::qemu_io(&["-f", "raw", &bench.bystander_url], &["write -P 1 0 1M"])?;
     let wrong = initiator::qemu_io(&["-f", "raw", &bench.bystander_url], &["read -P 2 0 1M"]);
     assert!(wrong.is_err(), "a check that cannot fail proves nothing");
+    Ok(())
+}
+
+/// Sense key of sense data in fixed or descriptor format (SPC-4 4.5).
+fn sense_key(sense: &[u8]) -> Option<u8> {
+    match sense.first()? & 0x7f {
+        0x70 => sense.get(2).map(|key| key & 0x0f),
+        _ => sense.get(1).map(|key| key & 0x0f),
+    }
+}
+
+#[test]
+fn compare_and_write_and_write_same_refuse_data_of_the_wrong_size() -> Result<()> {
+    let bench = bench()?;
+    let mut session = RawSession::log_in(bench.array.portal(), INITIATOR, &bench.target)?;
+    let command = |operation: u8, blocks: u8| {
+        let mut cdb = [0; 16];
+        cdb[0] = operation;
+        cdb[13] = blocks;
+        cdb
+    };
+    for (cdb, length) in [
+        (command(0x89, 1), 2048),
+        (command(0x89, 1), 512),
+        (command(0x89, 3), 2048),
+        (command(0x89, 0), 1024),
+        (command(0x93, 1), 1024),
+        (command(0x93, 8), 4096),
+    ] {
+        let answer = session.write(bench.nonsense_lun, &cdb, &vec![0x55; length])?;
+        assert_eq!(answer.status, 2, "{cdb:02x?} with {length} bytes");
+        assert_eq!(sense_key(&answer.sense), Some(5), "{cdb:02x?}: {:02x?}", answer.sense);
+    }
+    let url = bench.array.lun_url(bench.nonsense_lun.into())?;
+    initiator::qemu_io(&["-f", "raw", &url], &["read -P 0 0 1M"])?;
     Ok(())
 }
