@@ -34,6 +34,8 @@ pub struct Profile {
     pub hot_percent: u64,
     /// Whether the volumes are larger than the pool and are filled.
     pub fills: bool,
+    /// Phases in a hundred with commands that change the map alone.
+    pub mapping_percent: u64,
     /// What goes wrong besides power failures.
     pub faults: Option<Faults>,
     /// A deliberate mistake in the engine.
@@ -64,21 +66,26 @@ impl Profile {
             },
             hot_percent: random.pick(&[0, 50, 80]),
             fills,
+            mapping_percent: 10,
             faults: random.percent(12).then(|| faults(random)),
             planted: None,
         }
     }
 
-    /// Plants a mistake, and makes sure that what it needs to be noticed can happen.
+    /// Plants a mistake, and makes sure that what it needs to be noticed happens often.
     pub fn plant(&mut self, bug: PlantedBug) {
         self.planted = Some(bug);
-        if bug == PlantedBug::TrustData {
-            self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
-        } else {
-            self.faults = None;
-        }
-        if self.crash_interval == 0 {
-            self.crash_interval = 400;
+        self.faults = None;
+        match bug {
+            PlantedBug::TrustData => {
+                self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
+            }
+            PlantedBug::NoEpochBump => {
+                self.mapping_percent = 50;
+                self.concurrency_max = 32;
+                self.crash_interval = 150;
+            }
+            _ => self.crash_interval = self.crash_interval.clamp(150, 5000),
         }
     }
 

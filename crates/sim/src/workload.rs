@@ -68,6 +68,11 @@ impl Workload {
         self.concurrency
     }
 
+    /// Commands that come at once, at most.
+    pub(crate) fn burst(&self) -> u64 {
+        if self.phase == Phase::Mapping { 1 } else { u64::MAX }
+    }
+
     /// The next command, given what the volumes are now. `changing` says that a change of the
     /// pool is under way.
     pub(crate) fn next(
@@ -93,13 +98,17 @@ impl Workload {
         self.concurrency = self.random.between(1, profile.concurrency_max);
         self.hot = self.random.below(1_000_000);
         self.phase = match self.random.below(100) {
+            _ if self.random.percent(profile.mapping_percent) => Phase::Mapping,
             _ if profile.fills && self.random.percent(40) => Phase::Filling,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
-            70..80 => Phase::Locking,
-            80..90 => Phase::Mapping,
+            70..85 => Phase::Locking,
             _ => Phase::Clearing,
         };
+        if self.phase == Phase::Mapping {
+            // Few at once, so that commits hold few commands.
+            self.concurrency = self.random.between(2, 4).min(profile.concurrency_max);
+        }
     }
 
     fn request(&mut self, oracle: &Oracle, profile: &Profile) -> Action {

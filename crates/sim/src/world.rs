@@ -242,7 +242,9 @@ impl World {
         if self.read_only || self.repeating || self.random.percent(40) {
             return;
         }
-        while (self.in_flight.len() as u64) < self.workload.concurrency()
+        let mut left = self.workload.burst();
+        while left > 0
+            && (self.in_flight.len() as u64) < self.workload.concurrency()
             && self.issued < self.profile.operations
         {
             let changes =
@@ -251,6 +253,7 @@ impl World {
             let action =
                 self.workload.next(&self.oracle, &self.profile, self.disk.size(), changing);
             self.submit(action);
+            left -= 1;
             if changes && self.oracle.volumes.is_empty() {
                 return;
             }

@@ -73,7 +73,7 @@ impl World {
     /// Hosts ask again for the first commands that they got no answer to. The journal must not
     /// mistake what an earlier life left behind them for what follows them now.
     fn repeat_lost(&mut self, lost: Vec<Action>) {
-        let count = self.random.between(1, 3) as usize;
+        let count = self.random.between(1, (lost.len() as u64).min(4)) as usize;
         self.trace.add(self.now, Event::Note("hosts repeat what they got no answer to"));
         for action in lost.into_iter().take(count) {
             self.submit(action);
