@@ -9,6 +9,7 @@ pub mod cdb;
 #[allow(unsafe_code, reason = "libiscsi and the kernel read and write memory that we lend them")]
 mod ffi;
 pub mod histogram;
+pub mod lean;
 pub mod load;
 pub mod ranges;
 pub mod wire;

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use gantry_host::load::{self, Kind, Load};
 use gantry_host::ranges::{self, Expected, Range, Summary};
 use gantry_host::session::{HeaderDigest, Session};
-use gantry_host::{raw, wire};
+use gantry_host::{lean, raw, wire};
 use serde_json::{Value, json};
 
 #[derive(Debug, Parser)]
@@ -85,6 +85,21 @@ enum Command {
     },
     /// A steady load for some seconds.
     Io(IoArguments),
+    /// 4 KiB reads or writes at random, with a client that costs next to nothing.
+    Lean {
+        url: String,
+        #[arg(long, value_enum)]
+        pattern: Pattern,
+        #[arg(long, default_value_t = 1)]
+        sessions: usize,
+        #[arg(long, default_value_t = 32)]
+        queue_depth: usize,
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+        /// Bytes of the LUN, from its start, that are used.
+        #[arg(long, default_value_t = 1 << 30)]
+        span: u64,
+    },
     /// The bare wire: answer requests.
     WireServer {
         #[arg(long)]
@@ -239,6 +254,16 @@ fn run(command: &Command) -> Result<Value> {
             Ok(outcome)
         }
         Command::Io(arguments) => Ok(serde_json::to_value(load::run(&arguments.load())?)?),
+        Command::Lean { url, pattern, sessions, queue_depth, seconds, span } => {
+            let direction = match pattern {
+                Pattern::Randread => lean::Direction::Read,
+                Pattern::Randwrite => lean::Direction::Write,
+                _ => bail!("only randread and randwrite: use 'io' for the others"),
+            };
+            let duration = Duration::from_secs(*seconds);
+            let outcome = lean::run(url, direction, *sessions, *queue_depth, *span, duration)?;
+            Ok(serde_json::to_value(outcome)?)
+        }
         Command::WireServer { listen } => wire::serve(*listen).map(|()| Value::Null),
         Command::WireClient { address, connections, queue_depth, seconds } => {
             let duration = Duration::from_secs(*seconds);
