@@ -22,7 +22,7 @@ pub(crate) enum Load {
     DurableRandomWrite,
     /// EXTENDED COPY of 4 MiB, 8 outstanding.
     ExtendedCopy,
-    /// WRITE SAME of 1 MiB of zeroes, 8 outstanding.
+    /// WRITE SAME of 1 MiB of zeroes, 32 outstanding.
     WriteSame,
 }
 
@@ -32,7 +32,7 @@ impl Load {
             Self::RandomRead => "4 KiB random read, 32 outstanding",
             Self::DurableRandomWrite => "4 KiB durable random write, 32 outstanding",
             Self::ExtendedCopy => "EXTENDED COPY of 4 MiB, 8 outstanding",
-            Self::WriteSame => "WRITE SAME of 1 MiB, 8 outstanding",
+            Self::WriteSame => "WRITE SAME of 1 MiB, 32 outstanding",
         }
     }
 
@@ -47,8 +47,8 @@ impl Load {
 
     fn depth(self) -> &'static str {
         match self {
-            Self::RandomRead | Self::DurableRandomWrite => "32",
-            Self::ExtendedCopy | Self::WriteSame => "8",
+            Self::RandomRead | Self::DurableRandomWrite | Self::WriteSame => "32",
+            Self::ExtendedCopy => "8",
         }
     }
 }
@@ -128,7 +128,8 @@ impl Client {
         let words = match place {
             Place::Lun { data, copy } => {
                 let urls = match load {
-                    Load::RandomRead | Load::DurableRandomWrite => &["io", data][..],
+                    // libiscsi would be what is measured.
+                    Load::RandomRead | Load::DurableRandomWrite => &["lean", data][..],
                     Load::ExtendedCopy => &["io", data, "--url2", copy],
                     Load::WriteSame => &["io", copy],
                 };
