@@ -149,7 +149,7 @@ impl Workload {
 
     fn write_span(&mut self, model: &Model, profile: &Profile) -> Span {
         if self.phase != Phase::Filling {
-            let large = self.random.one_in(60);
+            let large = self.random.one_in(150);
             return self.span(model, profile, if large { LARGE - 1 } else { 64 });
         }
         let count = 1024.min(model.sectors());

@@ -117,6 +117,24 @@ impl World {
         }
     }
 
+    /// What the power failure left must be sound for the offline check, which replays the journal
+    /// in memory.
+    pub(super) fn verify_offline(&mut self) -> Result<(), Violation> {
+        self.figures.audits += 1;
+        let disk = &self.disk;
+        let report = store::verify(disk.size(), Depth::Data, |offset, into| {
+            disk.read_current(offset, into);
+            Ok(())
+        });
+        match report {
+            Err(error) => violation(format!("the offline check cannot open the pool: {error}")),
+            Ok(report) => match report.faults.first() {
+                Some(fault) => violation(format!("the offline check finds: {fault}")),
+                None => Ok(()),
+            },
+        }
+    }
+
     /// After the medium lied only this is certain: no sector holds what nobody wrote.
     pub(super) fn look_for_nonsense(&mut self) -> Result<(), Violation> {
         let volumes: Vec<_> =

@@ -120,6 +120,9 @@ impl World {
         self.set_faulty(faulty);
         for attempt in 0.. {
             self.look_at_superblock()?;
+            if self.random.percent(5) {
+                self.verify_offline()?;
+            }
             self.plan_crash_in_recovery(attempt);
             self.open_store(attempt);
             match self.run_until_answered()? {
