@@ -25,8 +25,8 @@ pub(crate) struct Global {
     /// The daemon's data directory, whose socket is used.
     #[arg(long, global = true, value_name = "DIR", env = "GANTRY_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// The daemon's HTTP address, instead of its socket.
-    #[arg(long, global = true, value_name = "URL", conflicts_with = "data")]
+    /// The daemon's HTTP address; goes before --data.
+    #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
 }
 
