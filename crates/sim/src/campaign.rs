@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 10] = [
+pub const PLANTED: [PlantedBug; 11] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -21,6 +21,7 @@ pub const PLANTED: [PlantedBug; 10] = [
     PlantedBug::ForgetCloneReferences,
     PlantedBug::TrustData,
     PlantedBug::CutForgetsUnapplied,
+    PlantedBug::CutInsideCommit,
 ];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.

@@ -79,6 +79,8 @@ pub struct Excuses {
     pub faults: bool,
     /// The pool is being closed.
     pub closing: bool,
+    /// The volume is being resized or deleted.
+    pub changing: bool,
 }
 
 /// All volumes as they must be.
@@ -367,7 +369,9 @@ impl Oracle {
         excuses: Excuses,
     ) -> Result<(), Violation> {
         let justified = match error {
-            BlockError::OutOfRange | BlockError::NoSuchVolume => self.obstacle(action).is_some(),
+            BlockError::OutOfRange | BlockError::NoSuchVolume => {
+                excuses.changing || self.obstacle(action).is_some()
+            }
             BlockError::Miscompare { offset } => return self.check_miscompare(action, offset),
             BlockError::OutOfSpace => {
                 self.doubt(action);

@@ -85,6 +85,16 @@ impl Profile {
                 self.concurrency_max = 32;
                 self.crash_interval = 150;
             }
+            PlantedBug::CutInsideCommit => {
+                // Somewhat more leaves than the page cache holds, and many checkpoints.
+                self.volumes_max = 6;
+                self.volume_bytes_max = 32 * MEBIBYTE;
+                self.memory_bytes = 64 << 10;
+                self.hot_percent = 0;
+                self.concurrency_max = 32;
+                self.checkpoint_interval = Duration::from_millis(2);
+                self.crash_interval = 1000;
+            }
             _ => self.crash_interval = self.crash_interval.clamp(150, 5000),
         }
     }

@@ -45,6 +45,8 @@ pub(crate) struct Workload {
     next_volume: u64,
     next_number: u64,
     fill_at: u64,
+    /// Whether commands may go beyond a volume's end: not while it may be growing.
+    may_overreach: bool,
     /// Where the hot blocks begin, in parts of a million of a volume.
     hot: u64,
 }
@@ -59,6 +61,7 @@ impl Workload {
             next_volume: 1,
             next_number: 1,
             fill_at: 0,
+            may_overreach: false,
             hot: 0,
         }
     }
@@ -87,7 +90,9 @@ impl Workload {
         }
         self.phase_left -= 1;
         self.next_number += 1;
-        if oracle.volumes.is_empty() || (!changing && self.random.one_in(40)) {
+        self.may_overreach = !changing;
+        let one_in = if changing { 400 } else { 40 };
+        if oracle.volumes.is_empty() || self.random.one_in(one_in) {
             return Action::Change(self.change(oracle, profile, device_bytes));
         }
         self.request(oracle, profile)
@@ -173,7 +178,7 @@ impl Workload {
             first -= first % SECTORS_PER_BLOCK;
             count = count.next_multiple_of(SECTORS_PER_BLOCK).min(sectors);
         }
-        if self.random.one_in(400) {
+        if self.random.one_in(400) && self.may_overreach {
             return Span { first: sectors - count.min(sectors) + 1, count };
         }
         Span { first: first.min(sectors - count), count }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-use block::{BLOCK, BlockError, DeviceOperation};
+use block::{BLOCK, BlockError, DeviceOperation, VolumeId};
 use store::{Change, ChangeError, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag};
 
 use crate::action::Action;
@@ -249,9 +249,7 @@ impl World {
         {
             let changes =
                 self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
-            let changing = changes && !self.random.one_in(10);
-            let action =
-                self.workload.next(&self.oracle, &self.profile, self.disk.size(), changing);
+            let action = self.workload.next(&self.oracle, &self.profile, self.disk.size(), changes);
             self.submit(action);
             left -= 1;
             if changes && self.oracle.volumes.is_empty() {
@@ -311,7 +309,11 @@ impl World {
     }
 
     fn hear(&mut self, action: Action, result: &Answer) -> Result<(), Violation> {
-        let excuses = Excuses { faults: self.faulty, closing: self.closing };
+        let excuses = Excuses {
+            faults: self.faulty,
+            closing: self.closing,
+            changing: self.is_changing(&action),
+        };
         self.oracle.finished(&action, result, excuses)?;
         match result {
             Err(Failure::Block(BlockError::OutOfSpace)) => self.figures.out_of_space += 1,
@@ -324,6 +326,21 @@ impl World {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Whether a volume of the action is being resized or deleted: others may see that before
+    /// whoever asked for it is told.
+    fn is_changing(&self, action: &Action) -> bool {
+        let concerned = |id: &VolumeId| match action {
+            Action::Copy { source, volume, .. } => id == source || id == volume,
+            _ => action.volume() == Some(*id),
+        };
+        self.in_flight.values().any(|flight| match &flight.action {
+            Action::Change(Change::ResizeVolume { id, .. } | Change::DeleteVolume(id)) => {
+                concerned(id)
+            }
+            _ => false,
+        })
     }
 
     fn take_io(&mut self, io: Io) -> Result<(), Violation> {

@@ -24,6 +24,8 @@ pub enum PlantedBug {
     TrustData,
     /// The journal's head moves to where new units go, not to the first unit not applied.
     CutForgetsUnapplied,
+    /// A checkpoint's cut may fall into a commit of which only some records are applied.
+    CutInsideCommit,
 }
 
 /// Which mistake is active; none in the product.

@@ -49,7 +49,7 @@ impl Store {
             || self.space.quarantined() * 4 > self.space.free().max(1024);
         // A cut lies between two commits: one that is applied in part, because a page is being
         // read, would be replayed as a whole.
-        let between_commits = self.records_applied == 0;
+        let between_commits = self.records_applied == 0 || planted!(self.bugs, CutInsideCommit);
         if due && between_commits && self.health == Health::Ready && self.checkpoint.is_none() {
             self.start_checkpoint();
         }

@@ -194,7 +194,18 @@ fn copies_of_every_alignment_are_exact() {
 
 #[test]
 fn overlapping_copies_read_the_source_first() {
-    for (from, to) in [(0, 4096), (8192, 0), (0, 512), (1536, 0), (0, 1 << 20), (1 << 20, 0)] {
+    // The last two lie alike within blocks but not on their boundaries: the destination's first
+    // block, written in part, is also a block of the source that another one refers to.
+    for (from, to) in [
+        (0, 4096),
+        (8192, 0),
+        (0, 512),
+        (1536, 0),
+        (0, 1 << 20),
+        (1 << 20, 0),
+        (3072, 3072 + (32 << 10)),
+        (512 + (32 << 10), 512),
+    ] {
         let mut pool = Pool::new();
         let mut model = pattern(from as u64 + to as u64, 5 << 20);
         pool.write(A, 0, &model);
@@ -309,6 +320,28 @@ fn a_full_pool_refuses_only_what_needs_space() {
     pool.write(VolumeId(3), 0, &data);
     pool = pool.reopen();
     assert!(pool.read(VolumeId(3), 0, 4 << 20) == data);
+}
+
+/// Overwriting needs free blocks until the next checkpoint; a full pool has only its reserve.
+#[test]
+fn a_reserved_volume_is_overwritten_in_a_full_pool() {
+    let mut pool = Pool::new();
+    let id = VolumeId(9);
+    let size_bytes = 8 << 20;
+    let name = "reserved".to_owned();
+    let spec = VolumeSpec { id, name, size_bytes, reserved: true, naa: [6; 16] };
+    pool.change(Change::CreateVolume(spec)).unwrap();
+    pool.write(id, 0, &pattern(1, size_bytes as usize));
+    pool.change(Change::ResizeVolume { id: B, size_bytes: 1 << 30 }).unwrap();
+    let fill = |at: u64| Request::Write {
+        range: ByteRange::new(at << 20, 1 << 20),
+        data: Bytes::from(pattern(at, 1 << 20)),
+    };
+    assert!((0..1024).any(|at| pool.ask(B, fill(at)).is_err()), "the pool is never full");
+    for at in 0..16 {
+        pool.write(id, at % 8 << 20, &pattern(100 + at, 1 << 20));
+    }
+    assert!(pool.read(id, 7 << 20, 1 << 20) == pattern(115, 1 << 20));
 }
 
 #[test]
