@@ -54,7 +54,8 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
 }
 
 fn unit_tests() -> Result<()> {
-    let arguments = ["test", "--quiet", "--workspace", "--exclude", "gantry-tests"];
+    let arguments =
+        ["test", "--quiet", "--no-fail-fast", "--workspace", "--exclude", "gantry-tests"];
     process::run(&process::cargo(), &arguments)
 }
 
