@@ -339,7 +339,7 @@ fn a_reserved_volume_is_overwritten_in_a_full_pool() {
     };
     assert!((0..1024).any(|at| pool.ask(B, fill(at)).is_err()), "the pool is never full");
     for at in 0..16 {
-        pool.write(id, at % 8 << 20, &pattern(100 + at, 1 << 20));
+        pool.write(id, (at % 8) << 20, &pattern(100 + at, 1 << 20));
     }
     assert!(pool.read(id, 7 << 20, 1 << 20) == pattern(115, 1 << 20));
 }
