@@ -200,7 +200,7 @@ impl Device {
         }
     }
 
-    /// Readable, edge-triggered, whenever there may be something to reap.
+    /// To be polled edge-triggered: raises an event whenever there may be something new to reap.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.notify.as_fd()
     }

@@ -79,7 +79,6 @@ impl Threads {
     }
 
     pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
-        self.shared.notify.clear();
         completions.append(&mut self.shared.lock().done);
     }
 }
