@@ -12,7 +12,7 @@ use slab::Slab;
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
-use crate::space::{STUCK, Space};
+use crate::space::{GroupId, STUCK, Space};
 
 /// The root of a volume's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -230,6 +230,39 @@ impl Map {
         let leaf = self.leaf_entry(root, block).ok().filter(|leaf| !leaf.is_hole())?;
         let entry = self.page(leaf, 0).ok()?.0[(block % FANOUT) as usize];
         (entry.kind() == Kind::Data).then_some(entry)
+    }
+
+    /// Of the blocks `first .. first + count`, those that hold data which nobody shares. Their pages
+    /// are in memory. Fails with a group whose maps are not, but are needed to tell.
+    pub(crate) fn own_blocks(
+        &mut self,
+        space: &Space,
+        root: Root,
+        first: u64,
+        count: u64,
+    ) -> Result<u64, GroupId> {
+        let mut own = 0;
+        let mut at = first;
+        while at < first + count {
+            let take = (FANOUT - at % FANOUT).min(first + count - at);
+            let leaf = self.next_leaf(root, at).ok().flatten();
+            let leaf = leaf.filter(|leaf| leaf.first == at / FANOUT * FANOUT);
+            let shared =
+                |leaf: &FoundLeaf| leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
+            if let Some(leaf) = leaf.filter(|leaf| !shared(leaf)) {
+                let entries = self.leaf_entries(&leaf).unwrap_or_default();
+                let part = entries.iter().skip((at % FANOUT) as usize).take(take as usize);
+                for entry in part.filter(|entry| entry.kind() == Kind::Data) {
+                    let group = space.group_of(entry.number());
+                    if !space.is_loaded(group) {
+                        return Err(group);
+                    }
+                    own += u64::from(space.references(entry.number()) == 1);
+                }
+            }
+            at += take;
+        }
+        Ok(own)
     }
 
     /// Whether a page has several parents.
