@@ -12,7 +12,7 @@ use block::{BLOCK, BlockError, MapState, Response, SECTOR, VolumeId};
 use store::{Change, ChangeError, Failure, Outcome, Volume, VolumeSpec};
 
 use crate::action::{Action, Fill, Span, fill_tag, new_tags};
-use crate::content::{ANY, Tag, describe, emit, parse};
+use crate::content::{ANY, NOBODY, Tag, describe, emit, tags_of};
 
 const SECTORS_PER_MEBIBYTE: u64 = (1 << 20) / SECTOR;
 
@@ -48,6 +48,18 @@ impl Model {
 
     pub(crate) fn sectors(&self) -> u64 {
         self.tags.len() as u64
+    }
+
+    /// Takes the spans that were touched last, until there are `left` sectors.
+    pub(crate) fn take_touched(&mut self, left: &mut u64) -> Vec<Span> {
+        let mut taken = Vec::new();
+        while *left > 0
+            && let Some(span) = self.touched.pop()
+        {
+            *left = left.saturating_sub(span.count);
+            taken.push(span);
+        }
+        taken
     }
 
     fn touch(&mut self, span: Span) {
@@ -295,10 +307,10 @@ impl Oracle {
             // What failed on a failing device may be read as not done, and yet be found done after
             // a restart: then a read decides nothing.
             (Action::Read { volume, span }, Response::Data(rope)) if excuses.faults => {
-                self.compare_content(*volume, *span, &rope.to_vec())
+                self.compare_content(*volume, *span, &tags_of(rope))
             }
             (Action::Read { volume, span }, Response::Data(rope)) => {
-                self.check_content(*volume, *span, &rope.to_vec())
+                self.check_content(*volume, *span, &tags_of(rope))
             }
             (Action::MapStatus { volume, span }, Response::Map(extents)) => {
                 self.check_map(*volume, *span, extents)
@@ -438,38 +450,33 @@ impl Oracle {
         Ok(())
     }
 
-    /// Compares bytes with what they must be, and takes over what was in doubt.
+    /// Compares what was read with what it must be, and takes over what was in doubt.
     pub(crate) fn check_content(
         &mut self,
         volume: VolumeId,
         span: Span,
-        bytes: &[u8],
+        found: &[Tag],
     ) -> Result<(), Violation> {
-        self.compare_content(volume, span, bytes)?;
+        self.compare_content(volume, span, found)?;
         let Some(model) = self.volumes.get_mut(&volume) else { return Ok(()) };
-        let tags = &mut model.tags[span.first as usize..span.end() as usize];
-        for (tag, sector) in tags.iter_mut().zip(bytes.chunks_exact(SECTOR as usize)) {
-            if *tag == ANY {
-                *tag = parse(sector).unwrap_or(ANY);
-            }
-        }
+        model.tags[span.first as usize..span.end() as usize].copy_from_slice(found);
         Ok(())
     }
 
-    /// Compares bytes with what they must be.
-    fn compare_content(&self, volume: VolumeId, span: Span, bytes: &[u8]) -> Result<(), Violation> {
+    /// Compares what was read with what it must be.
+    fn compare_content(&self, volume: VolumeId, span: Span, found: &[Tag]) -> Result<(), Violation> {
         let tags = self.tags(volume, span);
-        if bytes.len() as u64 != span.count * SECTOR || tags.len() as u64 != span.count {
-            let (bytes, volume) = (bytes.len(), volume.0);
-            return violation(format!("a read of {span} of {volume} brought {bytes} bytes"));
+        if tags == found {
+            return Ok(());
         }
-        let sectors = bytes.chunks_exact(SECTOR as usize);
-        for ((at, tag), sector) in (span.first..).zip(tags).zip(sectors) {
-            let found = parse(sector);
-            let right = found == Some(*tag) || (*tag == ANY && found.is_some());
+        if found.len() as u64 != span.count || tags.len() as u64 != span.count {
+            let (sectors, volume) = (found.len(), volume.0);
+            return violation(format!("a read of {span} of {volume} brought {sectors} sectors"));
+        }
+        for ((at, tag), found) in (span.first..).zip(tags).zip(found) {
+            let right = found == tag || (*tag == ANY && *found != NOBODY);
             if !right {
-                let found = found.map_or("nobody's bytes".to_owned(), describe);
-                let (must, volume) = (describe(*tag), volume.0);
+                let (found, must, volume) = (describe(*found), describe(*tag), volume.0);
                 return violation(format!("sector {at} of {volume} holds {found}, not {must}"));
             }
         }

@@ -91,7 +91,7 @@ impl Workload {
         self.phase_left -= 1;
         self.next_number += 1;
         self.may_overreach = !changing;
-        let one_in = if changing { 400 } else { 40 };
+        let one_in = if changing { 1000 } else { 100 };
         if oracle.volumes.is_empty() || self.random.one_in(one_in) {
             return Action::Change(self.change(oracle, profile, device_bytes));
         }
@@ -104,7 +104,7 @@ impl Workload {
         self.hot = self.random.below(1_000_000);
         self.phase = match self.random.below(100) {
             _ if self.random.percent(profile.mapping_percent) => Phase::Mapping,
-            _ if profile.fills && self.random.percent(40) => Phase::Filling,
+            _ if profile.fills && self.random.percent(12) => Phase::Filling,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
             70..85 => Phase::Locking,
@@ -135,7 +135,10 @@ impl Workload {
         let number = self.next_number;
         match kind {
             0 => Action::Write { volume, span: self.write_span(model, profile), number },
-            1 => Action::Read { volume, span: self.span(model, profile, 256) },
+            1 => {
+                let count_max = if self.random.one_in(100) { 2048 } else { 64 };
+                Action::Read { volume, span: self.span(model, profile, count_max) }
+            }
             2 => self.compare_and_write(volume, model, profile, number),
             3 => self.write_same(volume, model, profile, number),
             4 | 5 if self.phase == Phase::Mapping => self.mapping(oracle, volume, model, kind == 4),
@@ -154,7 +157,7 @@ impl Workload {
 
     fn write_span(&mut self, model: &Model, profile: &Profile) -> Span {
         if self.phase != Phase::Filling {
-            let large = self.random.one_in(150);
+            let large = self.random.one_in(400);
             return self.span(model, profile, if large { LARGE - 1 } else { 64 });
         }
         let count = 1024.min(model.sectors());
@@ -166,10 +169,7 @@ impl Workload {
     /// Sectors somewhere: aligned or not, rarely at the very end or beyond.
     fn span(&mut self, model: &Model, profile: &Profile, count_max: u64) -> Span {
         let sectors = model.sectors();
-        let mut count = self.random.between(1, count_max).min(sectors);
-        if self.random.percent(60) {
-            count = self.random.between(1, count.min(64));
-        }
+        let mut count = self.count(count_max).min(sectors);
         if count_max >= LARGE && self.random.one_in(20) {
             count = self.random.between(1, sectors);
         }
@@ -182,6 +182,12 @@ impl Workload {
             return Span { first: sectors - count.min(sectors) + 1, count };
         }
         Span { first: first.min(sectors - count), count }
+    }
+
+    /// From 1 to so many, small numbers far more often than large ones.
+    fn count(&mut self, most: u64) -> u64 {
+        let bits = self.random.below(u64::from(most.ilog2()) + 2);
+        self.random.between(1, most.min(1 << bits))
     }
 
     fn place(&mut self, profile: &Profile, sectors: u64) -> u64 {
@@ -252,8 +258,14 @@ impl Workload {
         let smaller = model.sectors().min(from_model.sectors());
         let kind = self.random.below(4);
         let unit = [SECTORS_PER_MEBIBYTE, SECTORS_PER_BLOCK, 1, 1][kind as usize];
-        let count_max = self.random.pick(&[64, 2048, 4 * 2048, 5000]);
-        let mut count = self.random.between(1, count_max).next_multiple_of(unit);
+        // What is moved by reading and writing is small, mostly.
+        let count_max = match kind {
+            0 => 4 * SECTORS_PER_MEBIBYTE,
+            _ if self.random.one_in(50) => 5000,
+            1 | 2 => 2048,
+            _ => 64,
+        };
+        let mut count = self.count(count_max).next_multiple_of(unit);
         count = count.min(smaller);
         let place = |random: &mut Random, sectors: u64| {
             let last = sectors - count;

@@ -26,6 +26,9 @@ const DEVICE_UUID: [u8; 16] = *b"simulated disk 1";
 /// The tag of opening and of requests that the checks make.
 const OWN_TAG: u64 = 0;
 
+/// Labels and superblocks lie below this block.
+const SUPERBLOCKS_END: u64 = 256;
+
 /// Idle looks at the clock until a command is taken for forgotten.
 const IDLE_STEPS_MAX: u64 = 1000;
 
@@ -122,7 +125,7 @@ pub struct World {
     profile: Profile,
     random: Random,
     now: u64,
-    disk: SimDisk,
+    disks: Vec<SimDisk>,
     store: Store,
     oracle: Oracle,
     workload: Workload,
@@ -162,7 +165,7 @@ impl World {
             Ok(Err(violation)) => Some(violation.0),
             Err(panic) => Some(format!("the engine stopped: {}", words_of(&*panic))),
         };
-        world.figures.faults = world.disk.statistics().faults;
+        world.figures.faults = world.disks.iter().map(|disk| disk.statistics().faults).sum();
         Outcome {
             seed: run.seed,
             figures: world.figures,
@@ -178,13 +181,14 @@ impl World {
         if let Some(bug) = run.planted {
             profile.plant(bug);
         }
-        let disk = SimDisk::new(profile.device_bytes, random.fork());
+        let mut disk = SimDisk::new(profile.device_bytes, random.fork());
+        disk.set_stalls(profile.stall_one_in);
         let workload = Workload::new(random.fork());
         let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
         Self {
             random,
             now: 0,
-            disk,
+            disks: vec![disk],
             store,
             oracle: Oracle::default(),
             workload,
@@ -249,7 +253,7 @@ impl World {
         {
             let changes =
                 self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
-            let action = self.workload.next(&self.oracle, &self.profile, self.disk.size(), changes);
+            let action = self.workload.next(&self.oracle, &self.profile, self.disks[0].size(), changes);
             self.submit(action);
             left -= 1;
             if changes && self.oracle.volumes.is_empty() {
@@ -263,8 +267,8 @@ impl World {
         self.next_tag += 1;
         self.issued += 1;
         self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
-        if let Action::Change(Change::ExtendDevice { size_bytes, .. }) = &action {
-            self.disk.grow(*size_bytes);
+        if let Action::Change(Change::ExtendDevice { device, size_bytes }) = &action {
+            self.disks[usize::from(*device)].grow(*size_bytes);
         }
         match (&action, action.volume(), action.request()) {
             (Action::Change(change), ..) => self.store.change(Tag(tag), change.clone()),
@@ -344,7 +348,7 @@ impl World {
     }
 
     fn take_io(&mut self, io: Io) -> Result<(), Violation> {
-        let Io { id: IoId(token), operation, .. } = io;
+        let Io { id: IoId(token), device, operation } = io;
         let event = match &operation {
             DeviceOperation::Read { offset, buffer } => {
                 DeviceEvent::Read { offset: *offset, length: buffer.len() as u64 }
@@ -354,24 +358,24 @@ impl World {
             }
             DeviceOperation::Flush => DeviceEvent::Flush,
         };
-        self.trace.add(self.now, Event::Device { token, operation: event });
-        self.check_write(event)?;
+        self.trace.add(self.now, Event::Device { token, device, operation: event });
+        self.check_write(device.into(), event)?;
         self.figures.device_operations += 1;
-        self.disk.submit(self.now, token, operation);
+        self.disks[usize::from(device)].submit(self.now, token, operation);
         self.crash_in = self.crash_in.saturating_sub(1);
         Ok(())
     }
 
     /// I1: what the durable superblock reaches is not written, nor is the superblock itself.
-    fn check_write(&mut self, event: DeviceEvent) -> Result<(), Violation> {
+    fn check_write(&mut self, device: usize, event: DeviceEvent) -> Result<(), Violation> {
         let DeviceEvent::Write { offset, length } = event else { return Ok(()) };
         let blocks = offset / BLOCK..(offset + length) / BLOCK;
-        self.superblock_written |= blocks.contains(&16) || blocks.contains(&17);
+        self.superblock_written |= device == 0 && blocks.start < SUPERBLOCKS_END;
         let Some(audit) = &self.audit else { return Ok(()) };
-        match blocks.into_iter().find(|block| audit.is_protected(*block)) {
+        match blocks.into_iter().find(|block| audit.is_protected(device, *block)) {
             Some(block) => violation(format!(
-                "block {block} is written although checkpoint {} reaches it",
-                audit.generation
+                "block {block} of device {device} is written although checkpoint {} reaches it",
+                audit.generation()
             )),
             None => Ok(()),
         }
@@ -379,7 +383,7 @@ impl World {
 
     /// Ends the next device operation; if there is none, lets time pass.
     fn wait_for_device(&mut self) -> Result<(), Violation> {
-        let Some(time) = self.disk.next_time() else {
+        let Some((time, _)) = self.next_completion() else {
             return if self.in_flight.is_empty() { Ok(()) } else { self.let_time_pass() };
         };
         self.now = self.now.max(time);
@@ -393,13 +397,24 @@ impl World {
         }
     }
 
+    /// When and on which device the next operation ends.
+    fn next_completion(&self) -> Option<(u64, usize)> {
+        let times = self.disks.iter().enumerate();
+        times.filter_map(|(index, disk)| Some((disk.next_time()?, index))).min()
+    }
+
+    fn devices_are_idle(&self) -> bool {
+        self.disks.iter().all(SimDisk::is_idle)
+    }
+
     fn complete_one(&mut self) -> Result<(), Violation> {
         self.store.tick(Duration::from_nanos(self.now));
-        let Some(completion) = self.disk.complete_next() else { return Ok(()) };
+        let Some((_, device)) = self.next_completion() else { return Ok(()) };
+        let Some(completion) = self.disks[device].complete_next() else { return Ok(()) };
         let token = completion.token;
         let failed = completion.result.is_err();
         self.trace.add(self.now, Event::DeviceDone { token, failed });
-        if self.superblock_written {
+        if self.superblock_written && completion.flush && device == 0 {
             self.look_at_superblock()?;
         }
         self.crash_in = self.crash_in.saturating_sub(1);
@@ -413,7 +428,7 @@ impl World {
             self.now += 100_000_000;
             self.store.tick(Duration::from_nanos(self.now));
             self.pump()?;
-            if !self.disk.is_idle() || self.in_flight.is_empty() {
+            if !self.devices_are_idle() || self.in_flight.is_empty() {
                 return Ok(());
             }
         }
@@ -426,7 +441,7 @@ impl World {
     /// Waits until nothing is under way; `false` if the power failed.
     fn quiesce(&mut self) -> Result<bool, Violation> {
         self.pump()?;
-        while !self.in_flight.is_empty() || !self.disk.is_idle() {
+        while !self.in_flight.is_empty() || !self.devices_are_idle() {
             if self.crash_in == 0 {
                 return Ok(false);
             }
@@ -453,7 +468,9 @@ impl World {
     fn set_faulty(&mut self, faulty: bool) {
         let faults = self.profile.faults.clone().filter(|_| faulty);
         self.faulty = faults.is_some();
-        self.disk.set_faults(faults.unwrap_or_default());
+        for disk in &mut self.disks {
+            disk.set_faults(faults.clone().unwrap_or_default());
+        }
     }
 }
 
