@@ -15,7 +15,7 @@ use block::BLOCK;
 
 use crate::disk::SimDisk;
 use crate::oracle::{Violation, violation};
-use format::{Device, Entry, REAP_BYTES, SUPERBLOCKS, Superblock, VOLUME_BYTES, address, split};
+use format::{Entry, REAP_BYTES, SUPERBLOCKS, Superblock, VOLUME_BYTES, address, split};
 use space::SpaceMaps;
 
 /// Where the bytes come from.
@@ -35,12 +35,21 @@ impl Image for [SimDisk] {
 enum Role {
     Data,
     /// A page of the map at a level.
-    Map { level: u8 },
+    Map {
+        level: u8,
+    },
     /// A page of the volume table above others, and the first leaf below it.
-    Index { level: u8, first_leaf: u64 },
+    Index {
+        level: u8,
+        first_leaf: u64,
+    },
     /// A leaf of volumes or of reaper entries: how many it holds.
-    Volumes { count: usize },
-    Reaper { count: usize },
+    Volumes {
+        count: usize,
+    },
+    Reaper {
+        count: usize,
+    },
 }
 
 type Child = (Entry, Role);

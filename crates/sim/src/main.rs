@@ -130,6 +130,7 @@ fn summary(found: &Found) {
         ("faults injected", figures.faults),
         ("  pool refused or read-only", figures.refusals),
         ("audits of the whole disk", figures.audits),
+        ("damaged copies opened", figures.probes),
         ("failed runs", found.failures.len() as u64),
     ];
     println!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));

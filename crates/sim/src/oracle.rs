@@ -464,7 +464,12 @@ impl Oracle {
     }
 
     /// Compares what was read with what it must be.
-    fn compare_content(&self, volume: VolumeId, span: Span, found: &[Tag]) -> Result<(), Violation> {
+    fn compare_content(
+        &self,
+        volume: VolumeId,
+        span: Span,
+        found: &[Tag],
+    ) -> Result<(), Violation> {
         let tags = self.tags(volume, span);
         if tags == found {
             return Ok(());

@@ -61,7 +61,9 @@ impl Profile {
             device_bytes,
             journal_bytes: random.pick(&[4, 4, 8]) * MEBIBYTE,
             memory_bytes: random.pick(&[64 << 10, 256 << 10, 16 << 20]),
-            checkpoint_interval: Duration::from_millis(random.pick(&[5, 50, 500, 500, 30_000, 30_000])),
+            checkpoint_interval: Duration::from_millis(
+                random.pick(&[5, 50, 500, 500, 30_000, 30_000]),
+            ),
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
             crash_interval: random.pick(&CRASH_INTERVALS),
             volumes_max: random.between(1, 6),

@@ -2,6 +2,7 @@
 
 mod checks;
 mod power;
+mod probes;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -61,6 +62,8 @@ pub struct Figures {
     pub refusals: u64,
     /// Walks through everything on the disk.
     pub audits: u64,
+    /// Damaged copies that were opened.
+    pub probes: u64,
 }
 
 impl std::ops::AddAssign for Figures {
@@ -77,6 +80,7 @@ impl std::ops::AddAssign for Figures {
         self.unannounced += other.unannounced;
         self.refusals += other.refusals;
         self.audits += other.audits;
+        self.probes += other.probes;
     }
 }
 
@@ -253,7 +257,8 @@ impl World {
         {
             let changes =
                 self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
-            let action = self.workload.next(&self.oracle, &self.profile, self.disks[0].size(), changes);
+            let action =
+                self.workload.next(&self.oracle, &self.profile, self.disks[0].size(), changes);
             self.submit(action);
             left -= 1;
             if changes && self.oracle.volumes.is_empty() {

@@ -4,12 +4,11 @@ use hashbrown::{HashMap, HashSet};
 
 use block::BLOCK;
 
-use super::format::{
-    COUNTS_PER_PAGE, DESCRIPTOR_BYTES, Device, GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE,
-    DESCRIPTOR_PAGES_PER_FIRST_LEVEL, PAGES, Reference, Superblock, address, u16_at, u32_at,
-    u64_at,
-};
 use super::Image;
+use super::format::{
+    COUNTS_PER_PAGE, DESCRIPTOR_BYTES, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, Device, GROUP_BLOCKS,
+    GROUPS_PER_DESCRIPTOR_PAGE, PAGES, Reference, Superblock, address, u16_at, u32_at, u64_at,
+};
 use crate::oracle::{Violation, violation};
 
 /// A page of a group's maps: device, group, and 0 for the bitmap or 1 + the number of a count page.

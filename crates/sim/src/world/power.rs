@@ -2,7 +2,7 @@
 
 use store::{Failure, OpenError, Store, Tag};
 
-use super::{Answer, Flight, OWN_TAG, POOL_UUID, World, pool_spec};
+use super::{Answer, Flight, OWN_TAG, World, pool_spec};
 use crate::action::Action;
 use crate::audit::Audit;
 use crate::disk::Crash;
@@ -120,6 +120,7 @@ impl World {
         self.set_faulty(faulty);
         for attempt in 0.. {
             self.look_at_superblock()?;
+            self.probe()?;
             if self.random.percent(1) {
                 self.verify_offline()?;
                 self.audit_anew()?;
@@ -185,8 +186,7 @@ impl World {
 
     pub(super) fn open_store(&mut self, attempt: u64) {
         self.trace.add(self.now, Event::Opening { attempt });
-        let options = self.profile.options();
-        self.store = Store::open(self.disks[0].size(), Some(POOL_UUID), options, Tag(OWN_TAG));
+        self.store = super::probes::open(&self.disks, &self.profile);
     }
 
     /// Runs the device until the world's own request is answered; `None` if the power fails first.
