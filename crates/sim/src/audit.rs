@@ -15,7 +15,9 @@ use block::BLOCK;
 
 use crate::disk::SimDisk;
 use crate::oracle::{Violation, violation};
-use format::{Entry, REAP_BYTES, SUPERBLOCKS, Superblock, VOLUME_BYTES, address, split};
+use format::{
+    Entry, REAP_BYTES, SUPERBLOCK_COPY, SUPERBLOCKS, Superblock, VOLUME_BYTES, address, split,
+};
 use space::SpaceMaps;
 
 /// Where the bytes come from.
@@ -43,10 +45,9 @@ enum Role {
         level: u8,
         first_leaf: u64,
     },
-    /// A leaf of volumes or of reaper entries: how many it holds.
-    Volumes {
-        count: usize,
-    },
+    /// A leaf of volumes.
+    Volumes,
+    /// A leaf of so many reaper entries.
     Reaper {
         count: usize,
     },
@@ -116,7 +117,10 @@ impl Audit {
         let found = self.found.get(device).and_then(|found| found.get(block as usize));
         found.is_some_and(|count| *count > 0)
             || self.space.is_in_use(address(device, block))
-            || (device == 0 && block == self.superblock.block)
+            || (device == 0
+                && self.superblock.block % SUPERBLOCK_COPY == block % SUPERBLOCK_COPY
+                && block < format::JOURNAL_START
+                && block >= SUPERBLOCKS[0])
     }
 
     /// Whether two walks found the same.
@@ -143,7 +147,7 @@ impl Audit {
             self.add(image, entry, role)?;
         }
         if let Some((entry, _)) = old {
-            self.release(entry.address());
+            self.release(entry);
         }
         self.space.update(image, &self.superblock, &mut self.suspects)?;
         self.compare()
@@ -159,16 +163,14 @@ impl Audit {
 
     /// What a page of the volume table is, by its level and the first leaf below it.
     fn table_role(&self, level: u8, first_leaf: u64) -> Role {
-        let Superblock { volumes, volume_leaves, reap_entries, .. } = self.superblock;
-        let part = |all: u64, leaf: u64, bytes: usize| {
-            let per_leaf = BLOCK / bytes as u64;
-            (all - leaf * per_leaf).min(per_leaf) as usize
-        };
+        let Superblock { volume_leaves, reap_entries, .. } = self.superblock;
         match level {
-            0 if first_leaf < volume_leaves => {
-                Role::Volumes { count: part(volumes, first_leaf, VOLUME_BYTES) }
+            0 if first_leaf < volume_leaves => Role::Volumes,
+            0 => {
+                let per_leaf = BLOCK / REAP_BYTES as u64;
+                let left = reap_entries - (first_leaf - volume_leaves) * per_leaf;
+                Role::Reaper { count: left.min(per_leaf) as usize }
             }
-            0 => Role::Reaper { count: part(reap_entries, first_leaf - volume_leaves, REAP_BYTES) },
             _ => Role::Index { level, first_leaf },
         }
     }
@@ -180,26 +182,16 @@ impl Audit {
         entry: Entry,
         role: Role,
     ) -> Result<(), Violation> {
-        let (device, block) = split(entry.address());
-        let count = self.found.get_mut(device).and_then(|found| found.get_mut(block as usize));
-        let Some(count) = count else {
-            return violation(format!("the superblock reaches block {block}, beyond the end"));
-        };
-        *count += 1;
-        let first = *count == 1;
-        self.suspects.push(entry.address());
-        if !first {
+        if self.count(entry.address())? > 1 {
             return Ok(());
         }
-        let bytes = image.block(device, block);
-        if crc32c::crc32c(bytes) != entry.crc {
-            let generation = self.superblock.generation;
-            return violation(format!(
-                "{role:?} in block {block} of checkpoint {generation} is damaged"
-            ));
-        }
+        let bytes = self.intact(image, entry.address(), entry.crc, role)?;
         if role == Role::Data {
             return Ok(());
+        }
+        if let Some(copy) = entry.twin() {
+            self.count(copy)?;
+            self.intact(image, copy, entry.crc, role)?;
         }
         let children = self.children(bytes, role)?;
         for (child, role) in &children {
@@ -209,18 +201,58 @@ impl Audit {
         Ok(())
     }
 
+    /// Counts a reference, and says how many there are now.
+    fn count(&mut self, at: u64) -> Result<u32, Violation> {
+        let (device, block) = split(at);
+        let count = self.found.get_mut(device).and_then(|found| found.get_mut(block as usize));
+        let Some(count) = count else {
+            return violation(format!(
+                "the superblock reaches block {block} of device {device}, beyond the end"
+            ));
+        };
+        *count += 1;
+        self.suspects.push(at);
+        Ok(*count)
+    }
+
+    /// A block whose checksum is right.
+    fn intact<'a>(
+        &self,
+        image: &'a (impl Image + ?Sized),
+        at: u64,
+        crc: u32,
+        role: Role,
+    ) -> Result<&'a [u8], Violation> {
+        let (device, block) = split(at);
+        let bytes = image.block(device, block);
+        if crc32c::crc32c(bytes) == crc {
+            return Ok(bytes);
+        }
+        let generation = self.superblock.generation;
+        violation(format!(
+            "{role:?} in block {block} of device {device}, of checkpoint {generation}, is damaged"
+        ))
+    }
+
     /// Takes back a reference, and with the last one those of the page that it pointed to.
-    fn release(&mut self, at: u64) {
+    fn release(&mut self, entry: Entry) {
+        let at = entry.address();
+        if self.uncount(at) > 0 {
+            return;
+        }
+        if let Some(children) = self.pages.remove(&at) {
+            entry.twin().map(|copy| self.uncount(copy));
+            children.into_iter().for_each(|(child, _)| self.release(child));
+        }
+    }
+
+    /// Takes back a reference, and says how many are left.
+    fn uncount(&mut self, at: u64) -> u32 {
         let (device, block) = split(at);
         let count = &mut self.found[device][block as usize];
         *count -= 1;
-        let last = *count == 0;
         self.suspects.push(at);
-        if last && let Some(children) = self.pages.remove(&at) {
-            for (child, _) in children {
-                self.release(child.address());
-            }
-        }
+        *count
     }
 
     /// The entries of a page.
@@ -240,8 +272,8 @@ impl Audit {
                 })
                 .collect()
             }
-            Role::Volumes { count } => {
-                let records = bytes.chunks(VOLUME_BYTES).take(count);
+            Role::Volumes => {
+                let records = bytes.chunks(VOLUME_BYTES);
                 let roots = records.map(|record| (Entry::parse(&record[32..48]), record[64]));
                 roots_of(roots.map(|(entry, levels)| (entry, levels.saturating_sub(1))))?
             }
@@ -258,7 +290,9 @@ impl Audit {
             let (device, block) = split(at);
             let found = self.found[device][block as usize];
             let recorded = self.space.recorded(&self.superblock.devices[device], device, block);
-            if found != recorded && recorded != format::STUCK {
+            let excused = recorded == format::STUCK
+                || self.space.is_fenced(&self.superblock.devices[device], device, block);
+            if found != recorded && !excused {
                 let generation = self.superblock.generation;
                 return violation(format!(
                     "checkpoint {generation}: block {block} of device {device} has {found} \
@@ -291,6 +325,7 @@ fn roots_of(roots: impl Iterator<Item = (Entry, u8)>) -> Result<Vec<Child>, Viol
 
 /// The valid superblock of the highest generation.
 fn newest_superblock(image: &(impl Image + ?Sized)) -> Option<Superblock> {
-    let found = SUPERBLOCKS.iter().filter_map(|&at| Superblock::parse(at, image.block(0, at)));
+    let places = SUPERBLOCKS.into_iter().flat_map(|slot| [slot, slot + SUPERBLOCK_COPY]);
+    let found = places.filter_map(|at| Superblock::parse(at, image.block(0, at)));
     found.max_by_key(|superblock| superblock.generation)
 }

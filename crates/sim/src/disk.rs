@@ -82,6 +82,8 @@ enum Pending {
         completed: u64,
         lies: bool,
     },
+    /// Sets space aside.
+    Reserve,
 }
 
 /// The disk.
@@ -198,6 +200,7 @@ impl SimDisk {
                 let lies = self.chance(self.faults.lying_flush_one_in);
                 (Pending::Flush { completed: self.completed, lies }, self.latency(200_000))
             }
+            DeviceOperation::Reserve { .. } => (Pending::Reserve, self.latency(100_000)),
         };
         let event = self.next_event;
         self.next_event += 1;
@@ -230,6 +233,7 @@ impl SimDisk {
             Pending::Read { offset, buffer } => self.complete_read(offset, buffer),
             Pending::Write(write) => self.complete_write(write),
             Pending::Flush { completed, lies } => self.complete_flush(completed, lies),
+            Pending::Reserve => self.complete_reserve(),
         };
         Some(Completion { token, flush, result })
     }
@@ -336,6 +340,17 @@ impl SimDisk {
         self.current.write(write.offset, &write.data);
         self.unflushed.push_back((self.completed, write));
         self.completed += 1;
+    }
+
+    fn complete_reserve(&mut self) -> DeviceResult {
+        if self.chance(self.faults.no_space_one_in) {
+            self.statistics.faults += 1;
+            return Err(DeviceError::Os(ENOSPC));
+        }
+        if self.fails(self.faults.write_error_one_in) {
+            return Err(DeviceError::Os(EIO));
+        }
+        Ok(None)
     }
 
     fn complete_flush(&mut self, completed: u64, lies: bool) -> DeviceResult {

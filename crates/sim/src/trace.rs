@@ -26,6 +26,7 @@ pub(crate) enum DeviceEvent {
     Read { offset: u64, length: u64 },
     Write { offset: u64, length: u64 },
     Flush,
+    Reserve { offset: u64, length: u64 },
 }
 
 /// The last events, and the sum.
@@ -85,6 +86,7 @@ impl DeviceEvent {
             Self::Read { offset, length } => mix(offset ^ length << 40 ^ 3),
             Self::Write { offset, length } => mix(offset ^ length << 40 ^ 4),
             Self::Flush => 5,
+            Self::Reserve { offset, length } => mix(offset ^ length << 40 ^ 9),
         }
     }
 }
@@ -123,6 +125,9 @@ impl fmt::Display for DeviceEvent {
                 write!(f, "write block {}+{}", offset / 4096, length / 4096)
             }
             Self::Flush => f.write_str("flush"),
+            Self::Reserve { offset, length } => {
+                write!(f, "reserve block {}+{}", offset / 4096, length / 4096)
+            }
         }
     }
 }

@@ -9,7 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use block::{BLOCK, BlockError, DeviceOperation, VolumeId};
-use store::{Change, ChangeError, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag};
+use store::{
+    Change, ChangeError, DeviceSpec, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag,
+};
 
 use crate::action::Action;
 use crate::audit::Audit;
@@ -345,9 +347,11 @@ impl World {
             _ => action.volume() == Some(*id),
         };
         self.in_flight.values().any(|flight| match &flight.action {
-            Action::Change(Change::ResizeVolume { id, .. } | Change::DeleteVolume(id)) => {
-                concerned(id)
-            }
+            Action::Change(
+                Change::ResizeVolume { id, .. }
+                | Change::DeleteVolume(id)
+                | Change::RevertVolume { volume: id, .. },
+            ) => concerned(id),
             _ => false,
         })
     }
@@ -362,6 +366,9 @@ impl World {
                 DeviceEvent::Write { offset: *offset, length: data.len() as u64 }
             }
             DeviceOperation::Flush => DeviceEvent::Flush,
+            DeviceOperation::Reserve { offset, length } => {
+                DeviceEvent::Reserve { offset: *offset, length: *length }
+            }
         };
         self.trace.add(self.now, Event::Device { token, device, operation: event });
         self.check_write(device.into(), event)?;
@@ -480,7 +487,8 @@ impl World {
 }
 
 fn pool_spec(profile: &Profile) -> PoolSpec {
-    PoolSpec { pool_uuid: POOL_UUID, device_uuid: DEVICE_UUID, size_bytes: profile.device_bytes }
+    let device = DeviceSpec { uuid: DEVICE_UUID, size_bytes: profile.device_bytes };
+    PoolSpec { pool_uuid: POOL_UUID, devices: vec![device] }
 }
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {

@@ -5,12 +5,18 @@ use block::BLOCK;
 /// Blocks that hold a superblock.
 pub(super) const SUPERBLOCKS: [u64; 2] = [16, 17];
 
+/// How far behind each of them its copy lies.
+pub(super) const SUPERBLOCK_COPY: u64 = 16;
+
 /// The journal's first block.
 pub(super) const JOURNAL_START: u64 = 256;
 
 /// Blocks of an allocation group, and of its head.
 pub(super) const GROUP_BLOCKS: u64 = 32_768;
-pub(super) const GROUP_HEAD: u64 = 38;
+pub(super) const GROUP_HEAD: u64 = 42;
+
+/// How far behind a descriptor page or a first-level page its copy lies.
+pub(super) const UPPER_COPY: u64 = 4;
 
 pub(super) const GROUPS_PER_DESCRIPTOR_PAGE: u64 = 32;
 pub(super) const DESCRIPTOR_PAGES_PER_FIRST_LEVEL: u64 = 512;
@@ -28,7 +34,16 @@ pub(super) const REAP_BYTES: usize = 32;
 
 const SUPERBLOCK_MAGIC: &[u8] = b"GANTRYSB";
 const UNIT_MAGIC: u32 = 0x474a_4e4c;
-const FIRST_LEVEL_AT: usize = 1024;
+const DEVICES_AT: usize = 256;
+const DEVICE_BYTES: usize = 32;
+const FIRST_LEVEL_AT: usize = 1536;
+
+/// Places in a descriptor.
+pub(super) const USED_AT: usize = 76;
+pub(super) const FLAGS_AT: usize = 80;
+
+/// The group is not used any more, because its maps are damaged.
+pub(super) const FENCED: u32 = 2;
 
 /// Bits of an address that count blocks; those above name the device.
 const BLOCK_BITS: u32 = 40;
@@ -61,7 +76,13 @@ impl Entry {
 
     /// 0 hole, 1 data, 2 page.
     pub(super) fn kind(self) -> u64 {
-        self.word >> 48
+        self.word >> 48 & 0xf
+    }
+
+    /// Where the copy of a page is.
+    pub(super) fn twin(self) -> Option<u64> {
+        let distance = self.word >> 52;
+        (distance > 0).then(|| self.address() + distance)
     }
 
     pub(super) fn address(self) -> u64 {
@@ -110,7 +131,6 @@ pub(super) struct Superblock {
     pub(super) table: Entry,
     pub(super) leaves: u64,
     pub(super) volume_leaves: u64,
-    pub(super) volumes: u64,
     pub(super) reap_entries: u64,
     first_level: Vec<Reference>,
 }
@@ -125,10 +145,13 @@ impl Superblock {
         }
         let number = |index: usize| u64_at(bytes, 32 + 8 * index);
         let journal_blocks = number(3);
-        let devices = vec![Device {
-            blocks: number(2),
-            groups_start: (JOURNAL_START + journal_blocks).next_multiple_of(256),
-        }];
+        let records = bytes[DEVICES_AT..].chunks(DEVICE_BYTES).take(number(2) as usize);
+        let device = |(index, record): (usize, &[u8])| {
+            let journal_blocks = if index == 0 { journal_blocks } else { 0 };
+            let groups_start = (JOURNAL_START + journal_blocks).next_multiple_of(256);
+            Device { blocks: u64_at(record, 16), groups_start }
+        };
+        let devices: Vec<_> = records.enumerate().map(device).collect();
         let first_level = devices.iter().map(Device::first_level_pages).sum::<u64>();
         let references = bytes[FIRST_LEVEL_AT..end].chunks(8).take(first_level as usize);
         Some(Self {
@@ -137,10 +160,9 @@ impl Superblock {
             generation: number(1),
             journal_blocks,
             head: (number(4), number(5), number(6) as u32),
-            table: Entry::parse(&bytes[112..128]),
+            table: Entry::parse(&bytes[128..144]),
             leaves: number(7),
-            volume_leaves: number(8).div_ceil(BLOCK / VOLUME_BYTES as u64),
-            volumes: number(8),
+            volume_leaves: number(8),
             reap_entries: number(9),
             first_level: references.map(Reference::parse).collect(),
             devices,

@@ -6,8 +6,9 @@ use block::BLOCK;
 
 use super::Image;
 use super::format::{
-    COUNTS_PER_PAGE, DESCRIPTOR_BYTES, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, Device, GROUP_BLOCKS,
-    GROUPS_PER_DESCRIPTOR_PAGE, PAGES, Reference, Superblock, address, u16_at, u32_at, u64_at,
+    COUNTS_PER_PAGE, DESCRIPTOR_BYTES, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, Device, FENCED, FLAGS_AT,
+    GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, PAGES, Reference, Superblock, UPPER_COPY, USED_AT,
+    address, u16_at, u32_at, u64_at,
 };
 use crate::oracle::{Violation, violation};
 
@@ -42,6 +43,13 @@ impl SpaceMaps {
 
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
         self.pages == other.pages && self.in_use == other.in_use
+    }
+
+    /// Whether a block lies in a group that is not used any more.
+    pub(super) fn is_fenced(&self, layout: &Device, device: usize, block: u64) -> bool {
+        let group = block.saturating_sub(layout.groups_start) / GROUP_BLOCKS;
+        let descriptor = self.descriptors.get(&(device, group));
+        descriptor.is_some_and(|bytes| u32_at(bytes, FLAGS_AT) & FENCED != 0)
     }
 
     /// References to a block that are recorded.
@@ -122,10 +130,13 @@ impl SpaceMaps {
         if old == Some(new) || !new.exists() {
             return Ok(None);
         }
-        if let Some(old) = old.filter(|old| old.exists()) {
-            self.in_use.remove(&address(walk.device, at + old.slot));
+        for at in [at, at + UPPER_COPY] {
+            if let Some(old) = old.filter(|old| old.exists()) {
+                self.in_use.remove(&address(walk.device, at + old.slot));
+            }
+            self.in_use.insert(address(walk.device, at + new.slot));
         }
-        self.in_use.insert(address(walk.device, at + new.slot));
+        intact(walk.image, walk.device, at + UPPER_COPY + new.slot, new.crc)?;
         intact(walk.image, walk.device, at + new.slot, new.crc).map(Some)
     }
 
@@ -148,7 +159,22 @@ impl SpaceMaps {
             let first = start + if page == 0 { 0 } else { (page - 1) * COUNTS_PER_PAGE };
             self.replace(walk, key, address(walk.device, first), new);
         }
-        Ok(())
+        self.check_used((walk.device, group, 0), descriptor)
+    }
+
+    /// A descriptor says how many blocks of its group are in use.
+    fn check_used(&self, bitmap: Key, descriptor: &[u8]) -> Result<(), Violation> {
+        let words = self.pages.get(&bitmap).map(|(_, bytes)| bytes.as_chunks::<8>().0);
+        let words = words.unwrap_or_default().iter();
+        let used: u32 = words.map(|word| u64::from_le_bytes(*word).count_ones()).sum();
+        let recorded = u32_at(descriptor, USED_AT);
+        if used == recorded {
+            return Ok(());
+        }
+        let group = bitmap.1;
+        violation(format!(
+            "of group {group} {used} blocks are used, its descriptor says {recorded}"
+        ))
     }
 
     /// Takes over a page; `first` is the address of the first block that it is about.

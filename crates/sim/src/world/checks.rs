@@ -6,6 +6,7 @@ use store::{Change, Depth, Outcome, Tag};
 use super::{Answer, OWN_TAG, World};
 use crate::action::{Action, Span};
 use crate::content::{self, NOBODY, tags_of};
+use crate::disk::SimDisk;
 use crate::limits::CHECK_BYTES;
 use crate::oracle::{Oracle, Violation, violation};
 
@@ -105,9 +106,9 @@ impl World {
     /// I3 and I5, with the engine's own check.
     pub(super) fn audit_engine(&mut self, depth: Depth) -> Result<(), Violation> {
         self.figures.audits += 1;
-        let disk = &self.disks[0];
-        let report = self.store.audit(depth, |offset, into| {
-            disk.read_current(offset, into);
+        let disks = &self.disks;
+        let report = self.store.audit(depth, |device, offset, into| {
+            disks[usize::from(device)].read_current(offset, into);
             Ok(())
         });
         match report.faults.first() {
@@ -120,9 +121,10 @@ impl World {
     /// in memory.
     pub(super) fn verify_offline(&mut self) -> Result<(), Violation> {
         self.figures.audits += 1;
-        let disk = &self.disks[0];
-        let report = store::verify(disk.size(), Depth::Data, |offset, into| {
-            disk.read_current(offset, into);
+        let disks = &self.disks;
+        let sizes: Vec<u64> = disks.iter().map(SimDisk::size).collect();
+        let report = store::verify(&sizes, Depth::Data, |device, offset, into| {
+            disks[usize::from(device)].read_current(offset, into);
             Ok(())
         });
         match report {

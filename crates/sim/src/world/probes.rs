@@ -110,5 +110,6 @@ fn open_copy(disks: &mut [SimDisk], profile: &Profile) -> Option<Answer> {
 
 /// Begins to open the pool on these disks.
 pub(super) fn open(disks: &[SimDisk], profile: &Profile) -> Store {
-    Store::open(disks[0].size(), Some(POOL_UUID), profile.options(), Tag(OWN_TAG))
+    let sizes: Vec<u64> = disks.iter().map(SimDisk::size).collect();
+    Store::open(&sizes, Some(POOL_UUID), profile.options(), Tag(OWN_TAG))
 }
