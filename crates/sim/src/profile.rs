@@ -18,8 +18,10 @@ const CRASH_INTERVALS: [u64; 12] =
 pub struct Profile {
     /// Commands in the run.
     pub operations: u64,
-    /// Bytes of the device at first.
-    pub device_bytes: u64,
+    /// Bytes of the devices at first.
+    pub devices: Vec<u64>,
+    /// Devices at most.
+    pub devices_max: usize,
     /// Bytes of the journal.
     pub journal_bytes: u64,
     /// Bytes for pages of the map.
@@ -52,13 +54,12 @@ impl Profile {
     /// The conditions that follow from a seed.
     pub fn new(random: &mut Random, operations: u64) -> Self {
         let fills = random.percent(20);
-        let device_bytes = match random.percent(85) {
-            true => 64 * MEBIBYTE,
-            false => random.between(65, 200) * MEBIBYTE + random.below(256) * 4096,
-        };
+        let count = random.pick(&[1, 1, 1, 1, 2, 2, 3]);
+        let devices: Vec<u64> = (0..count).map(|_| device_bytes(random)).collect();
         Self {
             operations,
-            device_bytes,
+            devices_max: devices.len() + random.below(3) as usize,
+            devices,
             journal_bytes: random.pick(&[4, 4, 8]) * MEBIBYTE,
             memory_bytes: random.pick(&[64 << 10, 256 << 10, 16 << 20]),
             checkpoint_interval: Duration::from_millis(
@@ -123,6 +124,14 @@ impl Profile {
     /// failure only wrong data is a violation, not old data.
     pub fn medium_is_unsound(&self) -> bool {
         self.faults.as_ref().is_some_and(Faults::spoil_the_medium)
+    }
+}
+
+/// Bytes of a device.
+pub(crate) fn device_bytes(random: &mut Random) -> u64 {
+    match random.percent(85) {
+        true => 64 * MEBIBYTE,
+        false => random.between(65, 200) * MEBIBYTE + random.below(256) * 4096,
     }
 }
 

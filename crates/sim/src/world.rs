@@ -24,7 +24,6 @@ use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
 
 const POOL_UUID: [u8; 16] = *b"simulated pool 1";
-const DEVICE_UUID: [u8; 16] = *b"simulated disk 1";
 
 /// The tag of opening and of requests that the checks make.
 const OWN_TAG: u64 = 0;
@@ -156,6 +155,8 @@ pub struct World {
     /// The medium has faults now.
     faulty: bool,
     closing: bool,
+    /// The pool is said to be being extended.
+    extending: bool,
     read_only: bool,
     /// The run ends here, because the medium lost what cannot be judged.
     ended: bool,
@@ -187,14 +188,18 @@ impl World {
         if let Some(bug) = run.planted {
             profile.plant(bug);
         }
-        let mut disk = SimDisk::new(profile.device_bytes, random.fork());
-        disk.set_stalls(profile.stall_one_in);
+        let disks = profile.devices.iter().map(|&size_bytes| {
+            let mut disk = SimDisk::new(size_bytes, random.fork());
+            disk.set_stalls(profile.stall_one_in);
+            disk
+        });
+        let disks = disks.collect();
         let workload = Workload::new(random.fork());
         let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
         Self {
             random,
             now: 0,
-            disks: vec![disk],
+            disks,
             store,
             oracle: Oracle::default(),
             workload,
@@ -212,6 +217,7 @@ impl World {
             making: true,
             faulty: false,
             closing: false,
+            extending: false,
             read_only: false,
             ended: false,
             profile,
@@ -242,6 +248,10 @@ impl World {
             return self.end_repeating();
         }
         self.wait_for_device()?;
+        if self.random.one_in(4096) {
+            self.extending = !self.extending;
+            self.store.set_extending(self.extending);
+        }
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
         }
@@ -259,8 +269,8 @@ impl World {
         {
             let changes =
                 self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
-            let action =
-                self.workload.next(&self.oracle, &self.profile, self.disks[0].size(), changes);
+            let devices: Vec<u64> = self.store.devices().map(|device| device.size_bytes).collect();
+            let action = self.workload.next(&self.oracle, &self.profile, &devices, changes);
             self.submit(action);
             left -= 1;
             if changes && self.oracle.volumes.is_empty() {
@@ -274,8 +284,14 @@ impl World {
         self.next_tag += 1;
         self.issued += 1;
         self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
-        if let Action::Change(Change::ExtendDevice { device, size_bytes }) = &action {
-            self.disks[usize::from(*device)].grow(*size_bytes);
+        match &action {
+            Action::Change(Change::ExtendDevice { device, size_bytes }) => {
+                if let Some(disk) = self.disks.get_mut(usize::from(*device)) {
+                    disk.grow(*size_bytes);
+                }
+            }
+            Action::Change(Change::AddDevice(spec)) => self.attach(spec.size_bytes),
+            _ => {}
         }
         match (&action, action.volume(), action.request()) {
             (Action::Change(change), ..) => self.store.change(Tag(tag), change.clone()),
@@ -283,6 +299,22 @@ impl World {
             _ => unreachable!("what is no change is a request"),
         }
         self.in_flight.insert(tag, Flight { action, since: self.now });
+    }
+
+    /// A disk for a device that is to join the pool; perhaps one that almost did before.
+    fn attach(&mut self, size_bytes: u64) {
+        let known = self.store.devices().count();
+        self.disks.truncate(known + 1);
+        if let Some(disk) = self.disks.get_mut(known)
+            && self.random.percent(50)
+        {
+            return disk.grow(size_bytes);
+        }
+        self.disks.truncate(known);
+        let mut disk = SimDisk::new(size_bytes, self.random.fork());
+        disk.set_stalls(self.profile.stall_one_in);
+        disk.set_faults(self.profile.faults.clone().filter(|_| self.faulty).unwrap_or_default());
+        self.disks.push(disk);
     }
 
     /// Lets the engine say all it has to say. Answers are heard before the device hears of what
@@ -324,10 +356,13 @@ impl World {
             faults: self.faulty,
             closing: self.closing,
             changing: self.is_changing(&action),
+            extending: self.extending,
         };
         self.oracle.finished(&action, result, excuses)?;
         match result {
-            Err(Failure::Block(BlockError::OutOfSpace)) => self.figures.out_of_space += 1,
+            Err(Failure::Block(BlockError::OutOfSpace | BlockError::SpaceComing)) => {
+                self.figures.out_of_space += 1;
+            }
             Err(Failure::Block(BlockError::ReadOnly) | Failure::Change(ChangeError::ReadOnly)) => {
                 self.read_only = true;
                 if matches!(action, Action::Change(_)) {
@@ -487,8 +522,21 @@ impl World {
 }
 
 fn pool_spec(profile: &Profile) -> PoolSpec {
-    let device = DeviceSpec { uuid: DEVICE_UUID, size_bytes: profile.device_bytes };
-    PoolSpec { pool_uuid: POOL_UUID, devices: vec![device] }
+    let device = |(index, &size_bytes): (usize, &u64)| DeviceSpec {
+        uuid: device_uuid(index as u64),
+        size_bytes,
+    };
+    PoolSpec {
+        pool_uuid: POOL_UUID,
+        devices: profile.devices.iter().enumerate().map(device).collect(),
+    }
+}
+
+/// The name of a device.
+pub(crate) fn device_uuid(number: u64) -> [u8; 16] {
+    let mut uuid = *b"simulated disk..";
+    uuid[8..].copy_from_slice(&number.to_le_bytes());
+    uuid
 }
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {

@@ -187,6 +187,7 @@ impl World {
     pub(super) fn open_store(&mut self, attempt: u64) {
         self.trace.add(self.now, Event::Opening { attempt });
         self.store = super::probes::open(&self.disks, &self.profile);
+        self.extending = false;
     }
 
     /// Runs the device until the world's own request is answered; `None` if the power fails first.
