@@ -31,6 +31,14 @@ pub(crate) struct Changed {
     pub(crate) unshared: u64,
 }
 
+/// A leaf, and the way to it.
+pub(crate) struct FoundLeaf {
+    /// The first block below it.
+    pub(crate) first: u64,
+    /// Levels and entries from the root to the leaf.
+    pub(crate) path: smallvec::SmallVec<[(u8, Entry); 5]>,
+}
+
 /// A page that must be read before a walk can go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Missing {
@@ -169,6 +177,68 @@ impl Map {
             at += take;
         }
         Ok(())
+    }
+
+    /// The first leaf that covers `from` or a later block.
+    pub(crate) fn next_leaf(
+        &mut self,
+        root: Root,
+        from: u64,
+    ) -> Result<Option<FoundLeaf>, Missing> {
+        let mut path = smallvec::SmallVec::new();
+        let first = self.leaf_below(root.entry, root.levels - 1, 0, from, &mut path)?;
+        Ok(first.map(|first| FoundLeaf { first, path }))
+    }
+
+    fn leaf_below(
+        &mut self,
+        entry: Entry,
+        level: u8,
+        base: u64,
+        from: u64,
+        path: &mut smallvec::SmallVec<[(u8, Entry); 5]>,
+    ) -> Result<Option<u64>, Missing> {
+        if entry.is_hole() || base + blocks_below(level) <= from {
+            return Ok(None);
+        }
+        path.push((level, entry));
+        if level == 0 {
+            return Ok(Some(base));
+        }
+        let span = blocks_below(level - 1);
+        let start = from.saturating_sub(base) / span;
+        for place in start..FANOUT {
+            let child = self.page(entry, level)?.0[place as usize];
+            if let Some(found) =
+                self.leaf_below(child, level - 1, base + place * span, from, path)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        path.pop();
+        Ok(None)
+    }
+
+    /// What a leaf that was found holds.
+    pub(crate) fn leaf_entries(&mut self, leaf: &FoundLeaf) -> Result<Vec<Entry>, Missing> {
+        let (level, entry) = leaf.path[leaf.path.len() - 1];
+        self.page(entry, level).map(|page| page.0.to_vec())
+    }
+
+    /// The entry of a block, if it holds data and the way to it is in memory.
+    pub(crate) fn data_entry(&mut self, root: Root, block: u64) -> Option<Entry> {
+        let leaf = self.leaf_entry(root, block).ok().filter(|leaf| !leaf.is_hole())?;
+        let entry = self.page(leaf, 0).ok()?.0[(block % FANOUT) as usize];
+        (entry.kind() == Kind::Data).then_some(entry)
+    }
+
+    /// Whether a page has several parents.
+    pub(crate) fn is_shared(&self, space: &Space, entry: Entry) -> bool {
+        match entry.kind() {
+            Kind::Dirty => self.dirty[entry.number() as usize].references > 1,
+            Kind::Page => space.references(entry.number()) > 1,
+            Kind::Hole | Kind::Data => false,
+        }
     }
 
     /// The entry that points to the leaf of a block.
