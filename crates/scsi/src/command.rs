@@ -6,10 +6,12 @@ use block::{BlockCount, ByteRange, Lba, Request, Rope, VolumeId};
 use bytes::Bytes;
 
 use crate::cdb::Cdb;
+use crate::change::Change;
 use crate::completion::{Completion, Status};
 use crate::identity::Identity;
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
+use crate::reservations::Registrant;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
 use crate::unit::LogicalUnit;
@@ -39,6 +41,13 @@ pub(crate) struct Row {
     pub(crate) handler: Handler,
 }
 
+impl Row {
+    /// Whether the command goes when reservations are hidden.
+    pub(crate) const fn is_about_reservations(&self) -> bool {
+        matches!(self.reservation, Reservation::Legacy | Reservation::Persistent)
+    }
+}
+
 /// Checks a command and says what is to be done.
 pub(crate) type Handler = fn(&mut Execution<'_>) -> Result<Action, Completion>;
 
@@ -51,13 +60,23 @@ pub(crate) enum Medium {
     Writes,
 }
 
-/// SPC-2 5.5.1: what happens while another nexus holds a reservation.
+/// What happens while another nexus holds a reservation: with RESERVE (SPC-2 5.5.1), or a persistent
+/// one that keeps this nexus out (SPC-4 table 67, SBC-4 table 12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
     /// The command runs all the same.
     Allowed,
+    /// It runs unless the other nexus reserved with RESERVE.
+    Asks,
+    /// It runs under a persistent reservation that excludes only writers.
+    Reads,
     /// It ends with RESERVATION CONFLICT.
     Conflicts,
+    /// RESERVE and RELEASE decide themselves.
+    Legacy,
+    /// PERSISTENT RESERVE IN and OUT decide themselves, but conflict with any RESERVE, also with
+    /// one of this nexus.
+    Persistent,
 }
 
 /// When a SIMPLE command may run beside others of its logical unit (SAM-5 8).
@@ -100,6 +119,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) identity: &'a Identity,
     /// Every port through which the target can be reached.
     pub(crate) ports: &'a BTreeMap<u16, u16>,
+    /// Every nexus there is, for PERSISTENT RESERVE OUT only.
+    pub(crate) peers: Vec<Registrant>,
     /// EXTENDED COPY commands under way.
     pub(crate) copies: u16,
 }
@@ -112,6 +133,8 @@ pub(crate) enum Action {
     Request(Request),
     /// Several requests.
     Procedure(Box<dyn Procedure>),
+    /// A change of the unit's state; then GOOD.
+    Change(Box<Change>),
 }
 
 impl Action {

@@ -9,6 +9,8 @@ mod inquiry;
 mod lba_status;
 mod mode;
 mod or_write;
+mod persistent_reserve_in;
+mod persistent_reserve_out;
 mod reserve;
 mod supported_opcodes;
 pub(crate) mod table;

@@ -8,6 +8,8 @@ use block::VolumeId;
 use crate::attention::Attentions;
 use crate::commands::CopyResult;
 use crate::limits::{COPY_RESULT_HELD_FOR, COPY_RESULTS_HELD_MAX};
+use crate::reservations::Registrant;
+use crate::sense::SenseCode;
 
 /// What the owner says of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub(crate) struct Mapping {
 /// A nexus and its state.
 pub(crate) struct Nexus {
     pub(crate) spec: NexusSpec,
+    registrant: Registrant,
     pub(crate) mappings: BTreeMap<u16, Mapping>,
     /// Outcomes of EXTENDED COPY commands and when they came, oldest first.
     pub(crate) copy_results: VecDeque<(Duration, CopyResult)>,
@@ -41,11 +44,29 @@ pub(crate) struct Nexus {
 impl Nexus {
     pub(crate) fn new(mut spec: NexusSpec) -> Self {
         let luns = std::mem::take(&mut spec.luns);
-        let mut nexus = Self { spec, mappings: BTreeMap::new(), copy_results: VecDeque::new() };
+        let registrant = Registrant {
+            initiator_name: spec.initiator_name.clone(),
+            isid: spec.isid,
+            relative_target_port: spec.relative_target_port,
+        };
+        let (mappings, copy_results) = (BTreeMap::new(), VecDeque::new());
+        let mut nexus = Self { spec, registrant, mappings, copy_results };
         for (lun, volume) in luns {
             nexus.map(lun, volume);
         }
         nexus
+    }
+
+    /// The nexus as registrations name it.
+    pub(crate) const fn registrant(&self) -> &Registrant {
+        &self.registrant
+    }
+
+    /// Adds a unit attention condition wherever the nexus sees the volume.
+    pub(crate) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
+        for mapping in self.mappings.values_mut().filter(|mapping| mapping.volume == volume) {
+            mapping.attentions.establish(condition);
+        }
     }
 
     fn map(&mut self, lun: u16, volume: VolumeId) {

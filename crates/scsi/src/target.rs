@@ -1,5 +1,6 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
+mod change;
 mod execute;
 mod inventory;
 mod management;
@@ -15,6 +16,7 @@ use smallvec::SmallVec;
 use crate::cdb::Cdb;
 use crate::command::Row;
 use crate::completion::Completion;
+use crate::durable::{DurableState, SaveId};
 use crate::identity::Identity;
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
@@ -111,6 +113,10 @@ pub struct Target {
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
+    saves: VecDeque<(SaveId, VolumeId, DurableState)>,
+    /// The tasks whose changes are being stored.
+    saving: BTreeMap<SaveId, Slot>,
+    last_save: u64,
     last_epoch: u64,
     now: Duration,
 }
@@ -150,6 +156,10 @@ enum TaskState {
     Request,
     /// Waits for the answer to one of several requests.
     Procedure(Box<dyn Procedure>),
+    /// Waits until a change of the unit's state is stored.
+    Saving(change::Saving),
+    /// Waits for the tasks that it aborted; the function answers it.
+    Awaiting(Slot),
     /// Was aborted while the engine has a request of it, whose answer is awaited.
     Aborted(Delivery),
 }
@@ -180,6 +190,9 @@ impl Target {
             aborted: VecDeque::new(),
             functions: Slab::new(),
             functions_done: VecDeque::new(),
+            saves: VecDeque::new(),
+            saving: BTreeMap::new(),
+            last_save: 0,
             last_epoch: 0,
             now: Duration::ZERO,
         }

@@ -5,6 +5,7 @@ mod compare_and_write;
 mod discovery;
 mod extended_copy;
 mod management;
+mod persistent;
 mod reservations;
 mod supported_opcodes;
 mod transfer;
@@ -49,6 +50,8 @@ pub(crate) struct World {
     pub(crate) volumes: BTreeMap<VolumeId, Vec<u8>>,
     /// Requests carried out so far.
     pub(crate) requests: Vec<(VolumeId, String)>,
+    /// What the target wanted stored.
+    pub(crate) stored: BTreeMap<VolumeId, DurableState>,
     /// What the next request fails with.
     pub(crate) fault: Option<BlockError>,
     next_task: u64,
@@ -100,7 +103,14 @@ impl World {
         }
         target.open_nexus(ALICE, nexus_spec("alice"));
         target.open_nexus(BOB, nexus_spec("bob"));
-        Self { target, volumes, requests: Vec::new(), fault: None, next_task: 0 }
+        Self {
+            target,
+            volumes,
+            requests: Vec::new(),
+            stored: BTreeMap::new(),
+            fault: None,
+            next_task: 0,
+        }
     }
 
     /// Gives a command to the target; its requests are not carried out yet.
@@ -128,6 +138,11 @@ impl World {
 
     /// Carries out the next request; returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
+        if let Some((id, volume, state)) = self.target.next_save() {
+            self.stored.insert(volume, state);
+            self.target.saved(id, true);
+            return true;
+        }
         let Some((id, volume, request)) = self.target.next_request() else { return false };
         let text = format!("{request:?}");
         self.requests.push((volume, text.split([' ', '{']).next().unwrap().to_owned()));

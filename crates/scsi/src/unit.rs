@@ -2,6 +2,10 @@
 
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 
+use crate::change::Change;
+use crate::durable::DurableState;
+use crate::modes::Modes;
+use crate::reservations::{Access, PersistentReservations, Registrant};
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
 use crate::task_set::TaskSet;
@@ -27,12 +31,31 @@ pub(crate) struct LogicalUnit {
     pub(crate) write_protected: bool,
     /// SPC-2 5.5.1: the nexus that holds the SCSI-2 reservation.
     pub(crate) reservation: Option<NexusId>,
+    pub(crate) persistent: PersistentReservations,
+    /// Whether commands about reservations are answered as if there were none.
+    pub(crate) reservations_hidden: bool,
+    pub(crate) modes: Modes,
+    /// SPC-4 5.10: what the mode parameters become at the next power on.
+    pub(crate) saved_modes: Modes,
+    /// What is stored for this unit; `None` while it is being replaced or not known.
+    pub(crate) durable: Option<DurableState>,
     pub(crate) tasks: TaskSet,
 }
 
 impl LogicalUnit {
     pub(crate) fn new(spec: LogicalUnitSpec, epoch: u64) -> Self {
-        Self { spec, epoch, write_protected: false, reservation: None, tasks: TaskSet::default() }
+        Self {
+            spec,
+            epoch,
+            write_protected: false,
+            reservation: None,
+            persistent: PersistentReservations::default(),
+            reservations_hidden: false,
+            modes: Modes::default(),
+            saved_modes: Modes::default(),
+            durable: Some(DurableState::default()),
+            tasks: TaskSet::default(),
+        }
     }
 
     /// Length of a logical block in bytes.
@@ -60,8 +83,40 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether a reservation keeps `nexus` out.
+    /// Whether the SCSI-2 reservation keeps `nexus` out.
     pub(crate) fn is_reserved_against(&self, nexus: NexusId) -> bool {
         self.reservation.is_some_and(|holder| holder != nexus)
+    }
+
+    /// Whether a reservation of either kind keeps `nexus` from the medium.
+    pub(crate) fn conflicts(&self, nexus: NexusId, who: &Registrant, access: Access) -> bool {
+        self.is_reserved_against(nexus) || self.persistent.conflicts(who, access)
+    }
+
+    /// Whether commands that change the medium are refused.
+    pub(crate) const fn is_write_protected(&self) -> bool {
+        self.write_protected || self.modes.software_write_protect
+    }
+
+    /// What is to be stored once a change is made.
+    pub(crate) fn durable_after(&self, change: &Change) -> DurableState {
+        let reservations = change.reservations.as_ref().unwrap_or(&self.persistent).durable();
+        let modes = change.saved_modes.as_ref().unwrap_or(&self.saved_modes);
+        let modes = (*modes != Modes::default()).then(|| modes.clone());
+        DurableState { reservations, modes }
+    }
+
+    /// Makes a change that is stored as far as it must be.
+    pub(crate) fn change(&mut self, change: &Change) {
+        self.durable = Some(self.durable_after(change));
+        if let Some(reservations) = &change.reservations {
+            self.persistent = reservations.clone();
+        }
+        if let Some(modes) = &change.modes {
+            self.modes = modes.clone();
+        }
+        if let Some(modes) = &change.saved_modes {
+            self.saved_modes = modes.clone();
+        }
     }
 }

@@ -15,6 +15,7 @@ use self::parameter_list::{Cscd, ListIdUsage, ParameterList, Segment};
 use crate::command::{Action, Execution};
 use crate::completion::{Completion, Status};
 use crate::limits::CONCURRENT_COPIES_MAX;
+use crate::reservations::Access;
 use crate::sense::{self, Sense};
 use crate::unit::LogicalUnit;
 
@@ -102,11 +103,13 @@ fn check_access(
     source: &LogicalUnit,
     destination: &LogicalUnit,
 ) -> Result<(), Completion> {
-    let nexus = execution.nexus_id;
-    if source.is_reserved_against(nexus) || destination.is_reserved_against(nexus) {
+    let (nexus, who) = (execution.nexus_id, execution.nexus.registrant());
+    if source.conflicts(nexus, who, Access::Read)
+        || destination.conflicts(nexus, who, Access::Write)
+    {
         return Err(Status::ReservationConflict.into());
     }
-    if destination.write_protected {
+    if destination.is_write_protected() {
         return Err(Sense::from(sense::WRITE_PROTECTED).into());
     }
     Ok(())

@@ -55,7 +55,7 @@ pub(super) fn mode_sense_10(execution: &mut Execution<'_>) -> Result<Action, Com
 
 /// SBC-4 6.5.1: WP and DPOFUA.
 fn device_specific_parameter(unit: &LogicalUnit) -> u8 {
-    let write_protected = if unit.write_protected { 0x80 } else { 0 };
+    let write_protected = if unit.is_write_protected() { 0x80 } else { 0 };
     write_protected | 0x10
 }
 

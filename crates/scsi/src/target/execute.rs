@@ -15,9 +15,11 @@ use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::lun::parse_lun;
 use crate::nexus::{Mapping, Nexus};
 use crate::procedure::{Procedure, Step};
+use crate::reservations::Access;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
-use crate::task_set::{Class, Slot};
+use crate::task_set::{Attribute, Class, Slot};
+use crate::unit::LogicalUnit;
 
 impl Target {
     /// Bytes of Data-Out that a command takes, 0 if none; also 0 if it takes more than any command
@@ -79,11 +81,12 @@ impl Target {
         };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
-                let class = match command.attribute {
-                    TaskAttribute::Ordered => Class::Ordered,
-                    TaskAttribute::HeadOfQueue => Class::HeadOfQueue,
-                    TaskAttribute::Simple | TaskAttribute::Aca => Class::Simple(row.ordering),
+                let attribute = match command.attribute {
+                    TaskAttribute::Ordered => Attribute::Ordered,
+                    TaskAttribute::HeadOfQueue => Attribute::HeadOfQueue,
+                    TaskAttribute::Simple | TaskAttribute::Aca => Attribute::Simple,
                 };
+                let class = Class { attribute, ordering: row.ordering };
                 self.enter(id, volume, order, class, command.data_out)
             }
             _ => self.run_immediately(id, order, command.data_out),
@@ -98,8 +101,8 @@ impl Target {
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
             Action::Done(completion) => self.done.push_back((id, completion)),
-            Action::Request(_) | Action::Procedure(_) => {
-                unreachable!("an immediate command makes no request")
+            Action::Request(_) | Action::Procedure(_) | Action::Change(_) => {
+                unreachable!("an immediate command makes no request and no change")
             }
         }
         Ok(())
@@ -155,12 +158,19 @@ impl Target {
                 self.tasks[slot].destinations = destinations;
                 self.advance(slot, procedure, None);
             }
+            Ok(Action::Change(change)) => self.begin_change(slot, change),
             Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
         }
     }
 
     /// Checks a command and runs its handler.
     fn perform(&mut self, order: Order, data_out: Bytes) -> Result<Action, Completion> {
+        let peers = match order.row.reservation {
+            Reservation::Persistent => {
+                self.nexuses.values().map(|n| n.registrant().clone()).collect()
+            }
+            _ => Vec::new(),
+        };
         let nexus = self.nexuses.get_mut(&order.nexus).ok_or_else(lun_not_supported)?;
         // The inventory may have changed while the command waited.
         let mapped = nexus.mappings.get(&order.lun).map(|mapping| mapping.volume);
@@ -176,6 +186,7 @@ impl Target {
             units: &mut self.units,
             identity: &self.identity,
             ports: &self.ports,
+            peers,
             copies: self.copies,
         };
         check(&mut execution)?;
@@ -228,7 +239,9 @@ impl Target {
             }
             TaskState::Procedure(procedure) => self.advance(slot, procedure, Some(result)),
             TaskState::Aborted(delivery) => self.end_aborted(slot, delivery),
-            TaskState::Dormant => unreachable!("a waiting task has no request"),
+            TaskState::Dormant | TaskState::Saving(_) | TaskState::Awaiting(_) => {
+                unreachable!("a task in this state has no request")
+            }
         }
         self.start_waiting(volume);
     }
@@ -247,21 +260,23 @@ impl Target {
 
     /// Removes a task that ran, and answers it.
     pub(super) fn end(&mut self, slot: Slot, completion: Completion) {
-        let id = self.remove_task(slot);
-        self.done.push_back((id, completion));
+        let task = self.remove_task(slot);
+        self.done.push_back((task.id, completion));
+        self.tell_waiting(task);
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
     pub(super) fn end_aborted(&mut self, slot: Slot, delivery: Delivery) {
-        let id = self.remove_task(slot);
+        let task = self.remove_task(slot);
         match delivery {
-            Delivery::Silent => self.aborted.push_back(id),
-            Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
+            Delivery::Silent => self.aborted.push_back(task.id),
+            Delivery::TaskAborted => self.done.push_back((task.id, Status::TaskAborted.into())),
             Delivery::Nobody => {}
         }
+        self.tell_waiting(task);
     }
 
-    fn remove_task(&mut self, slot: Slot) -> TaskId {
+    fn remove_task(&mut self, slot: Slot) -> Task {
         let task = self.tasks.remove(slot);
         self.copies -= u16::from(task.destinations.is_some());
         if let Some(unit) = self.units.get_mut(&task.volume)
@@ -270,10 +285,14 @@ impl Target {
         {
             unit.tasks.leave(task.class);
         }
+        task
+    }
+
+    /// Tells those that waited for the end of a task.
+    fn tell_waiting(&mut self, task: Task) {
         for function in task.awaited_by {
             self.task_ended(function);
         }
-        task.id
     }
 }
 
@@ -284,15 +303,29 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
         return Ok(());
     }
     take_attention(execution.nexus, execution.lun)?;
-    check_reserved_bits(&execution.cdb, row.usage)?;
     let unit = execution.unit()?;
-    if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id) {
+    if unit.reservations_hidden && row.is_about_reservations() {
+        return Err(Sense::from(sense::INVALID_COMMAND_OPERATION_CODE).into());
+    }
+    check_reserved_bits(&execution.cdb, row.usage)?;
+    if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
-    if row.medium == Medium::Writes && unit.write_protected {
+    if row.medium == Medium::Writes && unit.is_write_protected() {
         return Err(Sense::from(sense::WRITE_PROTECTED).into());
     }
     Ok(())
+}
+
+fn conflicts(reservation: Reservation, unit: &LogicalUnit, execution: &Execution<'_>) -> bool {
+    let (nexus, who) = (execution.nexus_id, execution.nexus.registrant());
+    match reservation {
+        Reservation::Allowed | Reservation::Legacy => false,
+        Reservation::Asks => unit.is_reserved_against(nexus),
+        Reservation::Reads => unit.conflicts(nexus, who, Access::Read),
+        Reservation::Conflicts => unit.conflicts(nexus, who, Access::Write),
+        Reservation::Persistent => unit.reservation.is_some(),
+    }
 }
 
 fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {

@@ -39,6 +39,14 @@ impl Target {
         }
     }
 
+    /// Shows or hides reservations: while they are hidden, RESERVE, RELEASE and PERSISTENT RESERVE
+    /// IN and OUT are not supported. What is held or registered stays in effect.
+    pub fn set_reservations_hidden(&mut self, id: VolumeId, hidden: bool) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.reservations_hidden = hidden;
+        }
+    }
+
     /// Removes a logical unit. Waiting commands end with 05h/25h/00h, as later ones will; requests
     /// that are under way are still answered.
     pub fn remove_unit(&mut self, id: VolumeId) {
@@ -85,9 +93,19 @@ impl Target {
     /// Adds a unit attention condition for every nexus that sees the volume.
     pub(super) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
         for nexus in self.nexuses.values_mut() {
-            for mapping in nexus.mappings.values_mut().filter(|m| m.volume == volume) {
-                mapping.attentions.establish(condition);
-            }
+            nexus.establish(volume, condition);
+        }
+    }
+
+    /// As [`Self::establish`], but not for one nexus.
+    pub(super) fn establish_for_others(
+        &mut self,
+        volume: VolumeId,
+        but: NexusId,
+        condition: SenseCode,
+    ) {
+        for (_, nexus) in self.nexuses.iter_mut().filter(|(id, _)| **id != but) {
+            nexus.establish(volume, condition);
         }
     }
 }

@@ -10,10 +10,21 @@ use crate::lun::parse_lun;
 use crate::sense;
 use crate::task_set::Slot;
 
-/// A function that waits for tasks to end.
+/// Something that waits for tasks to end.
 pub(super) struct Function {
-    id: TaskId,
+    answer: Answer,
     waits_for: usize,
+}
+
+/// What is done when they have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// This task management function is complete.
+    Function(TaskId),
+    /// The task in this slot is GOOD.
+    Task(Slot),
+    /// Nothing: the task that waited is gone.
+    Nobody,
 }
 
 impl Target {
@@ -71,20 +82,41 @@ impl Target {
     /// Ends the tasks that `is_meant` picks for `nexus`, and answers when they are gone.
     fn end_tasks(&mut self, id: TaskId, nexus: NexusId, is_meant: impl Fn(&Task) -> bool) {
         let meant = self.tasks.iter().filter(|(_, task)| is_meant(task));
-        let meant: Vec<_> =
-            meant.map(|(slot, task)| (slot, task.volume, task.order.nexus)).collect();
-        let function = self.functions.insert(Function { id, waits_for: 1 });
-        for &(slot, _, owner) in &meant {
-            let delivery = if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
+        let meant: Vec<_> = meant.map(|(slot, _)| slot).collect();
+        let function = self.new_function(Answer::Function(id));
+        self.end_each(function, nexus, &meant);
+    }
+
+    /// Something that waits for tasks, of which [`Self::end_each`] tells it.
+    pub(super) fn new_function(&mut self, answer: Answer) -> Slot {
+        self.functions.insert(Function { answer, waits_for: 1 })
+    }
+
+    /// Ends tasks on behalf of `nexus`; the function is answered when they are gone.
+    pub(super) fn end_each(&mut self, function: Slot, nexus: NexusId, slots: &[Slot]) {
+        let volumes: Vec<_> = slots.iter().map(|&slot| self.tasks[slot].volume).collect();
+        for &slot in slots {
+            // An earlier one may have ended with it.
+            if !self.tasks.contains(slot) {
+                continue;
+            }
+            let delivery = self.delivery(slot, nexus);
             if self.abort(slot, delivery) == Abort::Awaited {
                 self.tasks[slot].awaited_by.push(function);
                 self.functions[function].waits_for += 1;
             }
         }
-        for (_, volume, _) in meant {
+        for volume in volumes {
             self.start_waiting(volume);
         }
         self.task_ended(function);
+    }
+
+    /// SAM-5 5.3.1: what the owner of a task hears when `nexus` ends it.
+    fn delivery(&self, slot: Slot, nexus: NexusId) -> Delivery {
+        let task = &self.tasks[slot];
+        let tas = self.units.get(&task.volume).is_none_or(|unit| unit.modes.task_aborted_status);
+        if task.order.nexus != nexus && tas { Delivery::TaskAborted } else { Delivery::Silent }
     }
 
     /// Ends a task now, or as soon as the engine has answered its request.
@@ -99,6 +131,14 @@ impl Target {
                 return Abort::Awaited;
             }
             TaskState::Dormant => {}
+            TaskState::Saving(ref mut saving) => {
+                saving.aborted = Some(match (saving.aborted, delivery) {
+                    (_, Delivery::Nobody) | (None, _) => delivery,
+                    (Some(earlier), _) => earlier,
+                });
+                return Abort::Awaited;
+            }
+            TaskState::Awaiting(function) => self.functions[function].answer = Answer::Nobody,
             TaskState::Request | TaskState::Procedure(_) => {
                 let before = self.requests.len();
                 self.requests.retain(|(id, _, _)| *id != RequestId(slot as u64));
@@ -116,8 +156,14 @@ impl Target {
     pub(super) fn task_ended(&mut self, function: Slot) {
         self.functions[function].waits_for -= 1;
         if self.functions[function].waits_for == 0 {
-            let Function { id, .. } = self.functions.remove(function);
-            self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+            let Function { answer, .. } = self.functions.remove(function);
+            match answer {
+                Answer::Function(id) => {
+                    self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+                }
+                Answer::Task(slot) => self.end_good(slot),
+                Answer::Nobody => {}
+            }
         }
     }
 

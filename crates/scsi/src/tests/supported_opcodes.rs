@@ -59,11 +59,11 @@ fn every_command_is_listed_and_told_one_by_one() {
 #[test]
 fn what_is_not_supported_is_told_so() {
     let mut world = World::new();
-    assert_eq!(world.good(0, &report(1, 0x5e, 0, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.good(0, &report(2, 0x83, 1, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.good(0, &report(3, 0x83, 1, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(1, 0xee, 0, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(2, 0x5e, 9, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(3, 0x5e, 9, 255), &[]), [0, 1, 0, 0]);
     assert_eq!(world.good(0, &report(3, 0x28, 1, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.fails(0, &report(2, 0x5e, 0, 255), &[]), INVALID_CDB);
+    assert_eq!(world.fails(0, &report(2, 0xee, 0, 255), &[]), INVALID_CDB);
     assert_eq!(world.fails(0, &report(4, 0x28, 0, 255), &[]), INVALID_CDB);
 }
 
