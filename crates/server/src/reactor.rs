@@ -27,6 +27,7 @@ use crate::limits::{CONNECTIONS_MAX, STOP_PATIENCE, TICK};
 use crate::management::Management;
 use crate::options::Options;
 use crate::sessions::Sessions;
+use crate::unit_states::UnitStates;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -65,6 +66,7 @@ impl Reactor {
         let listeners = listen(&poll, &options.iscsi)?;
         let portals = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let target = Target::new(scsi::Identity::gantry(&configuration.target_name));
         let mut reactor = Self {
@@ -76,7 +78,7 @@ impl Reactor {
             last_serial: 0,
             ready: Vec::new(),
             sessions: Sessions::default(),
-            core: Core::new(target),
+            core: Core::new(target, unit_states),
             management: Management::new(configuration, directory, portals, options.io),
             registered_devices: Vec::new(),
             started: Instant::now(),
@@ -184,6 +186,7 @@ impl Reactor {
                     let sessions = self.describe_sessions();
                     self.management.call(&mut self.core, sessions, call);
                 }
+                Message::Stored { id, stored } => self.core.target.saved(id, stored),
                 Message::Stop => self.begin_stop(),
             }
         }
