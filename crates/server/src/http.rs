@@ -40,7 +40,10 @@ pub(crate) type Answer = Result<serde_json::Value, Problem>;
 pub(crate) enum Message {
     Call(Call),
     /// A state of a logical unit is on stable storage, or may not be.
-    Stored { id: scsi::SaveId, stored: bool },
+    Stored {
+        id: scsi::SaveId,
+        stored: bool,
+    },
     /// SIGTERM or SIGINT.
     Stop,
 }
