@@ -8,6 +8,8 @@ mod extended_copy;
 mod inquiry;
 mod lba_status;
 mod mode;
+mod mode_pages;
+mod mode_select;
 mod or_write;
 mod persistent_reserve_in;
 mod persistent_reserve_out;

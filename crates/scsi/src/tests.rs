@@ -5,6 +5,7 @@ mod compare_and_write;
 mod discovery;
 mod extended_copy;
 mod management;
+mod mode;
 mod persistent;
 mod reservations;
 mod supported_opcodes;

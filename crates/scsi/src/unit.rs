@@ -6,7 +6,7 @@ use crate::change::Change;
 use crate::durable::DurableState;
 use crate::modes::Modes;
 use crate::reservations::{Access, PersistentReservations, Registrant};
-use crate::sense::{self, Sense};
+use crate::sense::{self, Sense, SenseCode};
 use crate::target::NexusId;
 use crate::task_set::TaskSet;
 
@@ -93,9 +93,13 @@ impl LogicalUnit {
         self.is_reserved_against(nexus) || self.persistent.conflicts(who, access)
     }
 
-    /// Whether commands that change the medium are refused.
-    pub(crate) const fn is_write_protected(&self) -> bool {
-        self.write_protected || self.modes.software_write_protect
+    /// Why commands that change the medium are refused, if they are.
+    pub(crate) fn write_protection(&self) -> Option<SenseCode> {
+        match (self.write_protected, self.modes.software_write_protect) {
+            (true, _) => Some(sense::WRITE_PROTECTED),
+            (false, true) => Some(sense::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED),
+            (false, false) => None,
+        }
     }
 
     /// What is to be stored once a change is made.

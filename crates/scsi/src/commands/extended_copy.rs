@@ -109,8 +109,8 @@ fn check_access(
     {
         return Err(Status::ReservationConflict.into());
     }
-    if destination.is_write_protected() {
-        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+    if let Some(protection) = destination.write_protection() {
+        return Err(Sense::from(protection).into());
     }
     Ok(())
 }

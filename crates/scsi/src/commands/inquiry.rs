@@ -94,6 +94,6 @@ pub(super) fn request_sense(execution: &mut Execution<'_>) -> Result<Action, Com
         _ => sense::LOGICAL_UNIT_NOT_SUPPORTED.into(),
     };
     let descriptors_wanted = execution.cdb.bit(1, 0);
-    let data = if descriptors_wanted { sense.emit_descriptors() } else { sense.emit() };
+    let data = if descriptors_wanted { sense.emit_descriptors() } else { sense.emit_fixed() };
     Ok(Action::data(data, u32::from(execution.cdb.u8(4))))
 }

@@ -2,8 +2,8 @@
 
 use super::{
     cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
-    or_write, persistent_reserve_in, persistent_reserve_out, reserve, supported_opcodes,
-    target_port_groups, transfer, unmap, verify, write_same,
+    mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve,
+    supported_opcodes, target_port_groups, transfer, unmap, verify, write_same,
 };
 use crate::cdb::Cdb;
 use crate::command::Medium::{Keeps, Writes};
@@ -31,6 +31,7 @@ const LOCKS: Traits = (Writes, Conflicts, CompareAndWrite, LogicalUnit);
 const RESERVES: Traits = (Keeps, Legacy, Reserve, LogicalUnit);
 const REGISTERS: Traits = (Keeps, Persistent, Reserve, LogicalUnit);
 const TELLS_REGISTRATIONS: Traits = (Keeps, Persistent, Immediate, LogicalUnit);
+const SELECTS: Traits = (Keeps, Conflicts, Reserve, LogicalUnit);
 const ASKS: Traits = (Keeps, Conflicts, Immediate, LogicalUnit);
 const TELLS: Traits = (Keeps, Allowed, Immediate, LogicalUnit);
 const TELLS_ALWAYS: Traits = (Keeps, Allowed, Immediate, AnyLun);
@@ -73,6 +74,8 @@ pub(crate) static ROWS: &[Row] = &[
     row("READ (6)", &[0x08, 0x1f, FF, FF, FF, 0], READS, none, transfer::read),
     row("WRITE (6)", &[0x0a, 0x1f, FF, FF, FF, 0], WRITES, blocks, transfer::write),
     row("INQUIRY", &[0x12, 1, FF, FF, FF, 0], TELLS_ALWAYS, none, inquiry::inquiry),
+    row("MODE SELECT (6)", &[0x15, 0x11, 0, 0, FF, 0], SELECTS, mode_list_6,
+        mode_select::mode_select_6),
     row("RESERVE (6)", &[0x16, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
     row("RELEASE (6)", &[0x17, 0, 0, 0, 0, 0], RESERVES, none, reserve::release),
     row("MODE SENSE (6)", &[0x1a, 0x08, FF, FF, FF, 0], ASKS, none, mode::mode_sense_6),
@@ -97,6 +100,8 @@ pub(crate) static ROWS: &[Row] = &[
     row("WRITE SAME (10)", &[0x41, 0x18, FF, FF, FF, FF, GR, FF, FF, 0], WRITES,
         write_same::data_out, write_same::write_same),
     row("UNMAP", &[0x42, 0, 0, 0, 0, 0, GR, FF, FF, 0], WRITES, parameter_list_16, unmap::unmap),
+    row("MODE SELECT (10)", &[0x55, 0x11, 0, 0, 0, 0, 0, FF, FF, 0], SELECTS, parameter_list_16,
+        mode_select::mode_select_10),
     row("RESERVE (10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
     row("RELEASE (10)", &[0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::release),
     row("MODE SENSE (10)", &[0x5a, 0x18, FF, FF, 0, 0, 0, FF, FF, 0], ASKS, none,
@@ -231,6 +236,10 @@ fn none(_: &Cdb, _: u64) -> u64 {
 
 fn blocks(cdb: &Cdb, block_bytes: u64) -> u64 {
     cdb.extent().1.0 * block_bytes
+}
+
+fn mode_list_6(cdb: &Cdb, _: u64) -> u64 {
+    u64::from(cdb.u8(4))
 }
 
 fn parameter_list_16(cdb: &Cdb, _: u64) -> u64 {

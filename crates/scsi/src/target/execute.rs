@@ -49,8 +49,10 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
+        let at = (command.nexus, command.lun);
         if let Err(completion) = self.admit(id, command, offered) {
-            self.done.push_back((id, completion));
+            let volume = self.volume_at(at.0, at.1);
+            self.answer(id, volume, completion);
         }
     }
 
@@ -100,7 +102,7 @@ impl Target {
         data_out: Bytes,
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
-            Action::Done(completion) => self.done.push_back((id, completion)),
+            Action::Done(completion) => self.answer(id, order.volume, completion),
             Action::Request(_) | Action::Procedure(_) | Action::Change(_) => {
                 unreachable!("an immediate command makes no request and no change")
             }
@@ -261,8 +263,17 @@ impl Target {
     /// Removes a task that ran, and answers it.
     pub(super) fn end(&mut self, slot: Slot, completion: Completion) {
         let task = self.remove_task(slot);
-        self.done.push_back((task.id, completion));
+        self.answer(task.id, Some(task.volume), completion);
         self.tell_waiting(task);
+    }
+
+    /// Hands a completion out, its sense data in the format that the unit is set to.
+    fn answer(&mut self, id: TaskId, volume: Option<VolumeId>, mut completion: Completion) {
+        if let Some(sense) = &mut completion.sense {
+            let unit = volume.and_then(|volume| self.units.get(&volume));
+            sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);
+        }
+        self.done.push_back((id, completion));
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
@@ -311,10 +322,10 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
-    if row.medium == Medium::Writes && unit.is_write_protected() {
-        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+    match unit.write_protection() {
+        Some(protection) if row.medium == Medium::Writes => Err(Sense::from(protection).into()),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn conflicts(reservation: Reservation, unit: &LogicalUnit, execution: &Execution<'_>) -> bool {

@@ -171,7 +171,7 @@ impl Target {
         self.tasks.iter().any(|(_, task)| task.order.nexus == nexus && task.id == id)
     }
 
-    fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
+    pub(super) fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
         let mapping = self.nexuses.get(&nexus)?.mappings.get(&parse_lun(lun)?)?;
         self.units.contains_key(&mapping.volume).then_some(mapping.volume)
     }

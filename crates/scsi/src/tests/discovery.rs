@@ -133,39 +133,6 @@ fn a_number_without_a_unit_answers_discovery_only() {
 }
 
 #[test]
-fn mode_sense_has_a_right_block_descriptor_unless_it_is_not_wanted() {
-    let mut world = World::new();
-    let data = world.good(0, &[0x1a, 0, 0x3f, 0, 255, 0], &[]);
-    assert_eq!(data.len(), 4 + 8 + 20 + 12 + 12);
-    assert_eq!(data[..4], [data.len() as u8 - 1, 0, 0x10, 8]);
-    assert_eq!(data[4..12], [(BLOCKS as u32).to_be_bytes(), 512u32.to_be_bytes()].concat());
-    let data = world.good(0, &[0x1a, 8, 0x0a, 0, 255, 0], &[]);
-    assert_eq!(data[..6], [15, 0, 0x10, 0, 0x0a, 0x0a]);
-    let mode_sense_10 = |flags, page| [0x5a, flags, page, 0, 0, 0, 0, 0, 255, 0];
-    let data = world.good(0, &mode_sense_10(0, 0x08), &[]);
-    assert_eq!(data[..8], [0, 34, 0, 0x10, 0, 0, 0, 8]);
-    let data = world.good(0, &mode_sense_10(0x10, 0x1c), &[]);
-    assert_eq!(data[..8], [0, 34, 0, 0x10, 1, 0, 0, 16]);
-    assert_eq!(data[8..16], BLOCKS.to_be_bytes());
-    assert_eq!(world.fails(0, &[0x1a, 0, 0x02, 0, 255, 0], &[]), INVALID_CDB);
-    assert_eq!(world.fails(0, &[0x1a, 0, 0x08, 1, 255, 0], &[]), INVALID_CDB);
-    assert_eq!(world.fails(0, &[0x1a, 0, 0xc8, 0, 255, 0], &[]), (5, 0x39, 0));
-}
-
-#[test]
-fn no_mode_page_can_be_changed() {
-    let mut world = World::new();
-    let data = world.good(0, &[0x1a, 8, 0x7f, 0, 255, 0], &[]);
-    let mut at = 4;
-    while at < data.len() {
-        let length = usize::from(data[at + 1]);
-        assert!(data[at + 2..at + 2 + length].iter().all(|&byte| byte == 0));
-        at += 2 + length;
-    }
-    assert_eq!(at, data.len());
-}
-
-#[test]
 fn every_target_port_group_is_reported_on_every_path() {
     let mut world = World::new();
     let other_port =
