@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::cdb::Cdb;
 use crate::completion::{Completion, Status};
+use crate::copy_operations::{CopyKey, CopyOperations};
 use crate::identity::Identity;
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
@@ -100,8 +101,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) identity: &'a Identity,
     /// Every port through which the target can be reached.
     pub(crate) ports: &'a BTreeMap<u16, u16>,
-    /// EXTENDED COPY commands under way.
-    pub(crate) copies: u16,
+    /// Third-party copies under way, and the outcomes of those that have ended.
+    pub(crate) copies: &'a mut CopyOperations,
 }
 
 /// What is to be done after a handler.
@@ -112,6 +113,8 @@ pub(crate) enum Action {
     Request(Request),
     /// Several requests.
     Procedure(Box<dyn Procedure>),
+    /// The end of a third-party copy, which the command waits for.
+    AbortCopy(CopyKey),
 }
 
 impl Action {

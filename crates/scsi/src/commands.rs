@@ -1,5 +1,6 @@
 //! The commands, one file per family, and the table of them.
 
+mod access;
 mod cache;
 mod capacity;
 mod compare_and_write;
@@ -18,5 +19,3 @@ mod unmap;
 mod verify;
 mod vpd;
 mod write_same;
-
-pub(crate) use copy_results::CopyResult;

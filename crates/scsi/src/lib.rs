@@ -14,6 +14,8 @@ mod cdb;
 mod command;
 mod commands;
 mod completion;
+mod copy_operations;
+mod designator;
 mod identity;
 pub mod limits;
 mod lun;

@@ -1,13 +1,10 @@
 //! An I_T nexus: one session of an initiator port with a target port, and what it may see.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use block::VolumeId;
 
 use crate::attention::Attentions;
-use crate::commands::CopyResult;
-use crate::limits::{COPY_RESULT_HELD_FOR, COPY_RESULTS_HELD_MAX};
 
 /// What the owner says of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +31,12 @@ pub(crate) struct Mapping {
 pub(crate) struct Nexus {
     pub(crate) spec: NexusSpec,
     pub(crate) mappings: BTreeMap<u16, Mapping>,
-    /// Outcomes of EXTENDED COPY commands and when they came, oldest first.
-    pub(crate) copy_results: VecDeque<(Duration, CopyResult)>,
 }
 
 impl Nexus {
     pub(crate) fn new(mut spec: NexusSpec) -> Self {
         let luns = std::mem::take(&mut spec.luns);
-        let mut nexus = Self { spec, mappings: BTreeMap::new(), copy_results: VecDeque::new() };
+        let mut nexus = Self { spec, mappings: BTreeMap::new() };
         for (lun, volume) in luns {
             nexus.map(lun, volume);
         }
@@ -64,20 +59,5 @@ impl Nexus {
             }
         }
         changed
-    }
-
-    /// Holds the outcome of an EXTENDED COPY, in place of one with the same list identifier.
-    pub(crate) fn hold_copy_result(&mut self, now: Duration, result: CopyResult) {
-        self.copy_results.retain(|(_, held)| held.list_id != result.list_id);
-        if self.copy_results.len() == COPY_RESULTS_HELD_MAX {
-            self.copy_results.pop_front();
-        }
-        self.copy_results.push_back((now, result));
-    }
-
-    /// Forgets outcomes that were held long enough.
-    pub(crate) fn forget_copy_results(&mut self, now: Duration) {
-        let is_old = |(since, _): &mut _| now.saturating_sub(*since) > COPY_RESULT_HELD_FOR;
-        while self.copy_results.pop_front_if(is_old).is_some() {}
     }
 }

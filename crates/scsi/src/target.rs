@@ -15,9 +15,11 @@ use smallvec::SmallVec;
 use crate::cdb::Cdb;
 use crate::command::Row;
 use crate::completion::Completion;
+use crate::copy_operations::{CopyKey, CopyOperations};
 use crate::identity::Identity;
+use crate::limits::TASKS_MAX;
 use crate::nexus::Nexus;
-use crate::procedure::Procedure;
+use crate::procedure::{Answer, Lane, Procedure};
 use crate::task_set::{Class, Slot};
 use crate::unit::LogicalUnit;
 
@@ -32,6 +34,22 @@ pub struct NexusId(pub u64);
 /// The name of a request to a volume; the highest bit is never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// The slot of the task in the low 32 bits, the lane of its procedure above.
+    fn new(slot: Slot, lane: Lane) -> Self {
+        debug_assert!(slot <= TASKS_MAX);
+        Self(u64::from(lane) << 32 | slot as u64)
+    }
+
+    fn slot(self) -> Slot {
+        self.0 as u32 as Slot
+    }
+
+    fn lane(self) -> Lane {
+        (self.0 >> 32) as Lane
+    }
+}
 
 /// SAM-5 8.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,8 +122,8 @@ pub struct Target {
     /// Target port group of each relative target port that was ever used.
     ports: BTreeMap<u16, u16>,
     tasks: Slab<Task>,
-    /// EXTENDED COPY commands under way.
-    copies: u16,
+    /// Third-party copies under way, and the outcomes of those that have ended.
+    copies: CopyOperations,
     requests: VecDeque<(RequestId, VolumeId, Request)>,
     done: VecDeque<(TaskId, Completion)>,
     aborted: VecDeque<TaskId>,
@@ -137,10 +155,22 @@ struct Task {
     order: Order,
     data_out: Bytes,
     state: TaskState,
-    /// Set for an EXTENDED COPY that has started: the volumes that it changes.
-    destinations: Option<Vec<VolumeId>>,
+    /// Requests that the engine has, or that wait to be fetched for it.
+    in_flight: usize,
+    /// Whether the command has ended while its work goes on: it is in no task set any more.
+    detached: bool,
+    /// Set for a third-party copy that has started.
+    copy: Option<Copying>,
     /// Functions that are answered only after this task has ended.
     awaited_by: SmallVec<[Slot; 1]>,
+}
+
+/// A third-party copy under way.
+struct Copying {
+    /// The volumes that it changes.
+    destinations: Vec<VolumeId>,
+    /// Its name, if it has one.
+    key: Option<CopyKey>,
 }
 
 enum TaskState {
@@ -148,10 +178,10 @@ enum TaskState {
     Dormant,
     /// Waits for the answer to its only request.
     Request,
-    /// Waits for the answer to one of several requests.
+    /// Waits for answers to requests of its own.
     Procedure(Box<dyn Procedure>),
-    /// Was aborted while the engine has a request of it, whose answer is awaited.
-    Aborted(Delivery),
+    /// Was aborted while the engine has requests of it, whose answers are awaited.
+    Aborted(Delivery, Option<Box<dyn Procedure>>),
 }
 
 /// What the initiator hears of an aborted task.
@@ -174,7 +204,7 @@ impl Target {
             nexuses: BTreeMap::new(),
             ports: BTreeMap::new(),
             tasks: Slab::new(),
-            copies: 0,
+            copies: CopyOperations::default(),
             requests: VecDeque::new(),
             done: VecDeque::new(),
             aborted: VecDeque::new(),
@@ -195,7 +225,8 @@ impl Target {
     /// # Panics
     /// If the request is not under way.
     pub fn completed(&mut self, id: RequestId, result: Result<Response, BlockError>) {
-        self.answered(id.0 as Slot, result);
+        let (slot, lane) = (id.slot(), id.lane());
+        self.answered(slot, Answer { lane, result });
     }
 
     /// The next command that ended, with its completion.
@@ -217,9 +248,7 @@ impl Target {
     /// Tells the time, monotonic, since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
-        for nexus in self.nexuses.values_mut() {
-            nexus.forget_copy_results(self.now);
-        }
+        self.copies.forget_old(self.now);
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

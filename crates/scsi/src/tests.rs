@@ -7,6 +7,7 @@ mod extended_copy;
 mod management;
 mod reservations;
 mod supported_opcodes;
+mod third_party;
 mod transfer;
 mod unit_attention;
 mod unmap;

@@ -2,6 +2,8 @@
 
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 
+use crate::designator::Designator;
+use crate::identity::Identity;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
 use crate::task_set::TaskSet;
@@ -27,12 +29,33 @@ pub(crate) struct LogicalUnit {
     pub(crate) write_protected: bool,
     /// SPC-2 5.5.1: the nexus that holds the SCSI-2 reservation.
     pub(crate) reservation: Option<NexusId>,
+    /// Whether a SANITIZE runs or has failed.
+    pub(crate) sanitize: Sanitize,
     pub(crate) tasks: TaskSet,
+}
+
+/// SBC-4 4.11: what became of the last SANITIZE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sanitize {
+    /// It succeeded, or there was none.
+    #[default]
+    None,
+    /// It runs; so many 65,536ths are done.
+    InProgress(u16),
+    /// It failed; EXIT FAILURE MODE is allowed if AUSE was set.
+    Failed { exit_allowed: bool },
 }
 
 impl LogicalUnit {
     pub(crate) fn new(spec: LogicalUnitSpec, epoch: u64) -> Self {
-        Self { spec, epoch, write_protected: false, reservation: None, tasks: TaskSet::default() }
+        Self {
+            spec,
+            epoch,
+            write_protected: false,
+            reservation: None,
+            sanitize: Sanitize::None,
+            tasks: TaskSet::default(),
+        }
     }
 
     /// Length of a logical block in bytes.
@@ -58,6 +81,32 @@ impl LogicalUnit {
             }
             _ => Err(sense::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE.into()),
         }
+    }
+
+    /// Ends what needs the medium while a SANITIZE runs or has failed.
+    ///
+    /// # Errors
+    /// 02h/04h/1Bh with the progress, 03h/31h/03h.
+    pub(crate) fn check_sanitize(&self) -> Result<(), Sense> {
+        match self.sanitize {
+            Sanitize::None => Ok(()),
+            Sanitize::InProgress(done) => Err(Sense::sanitize_in_progress(done)),
+            Sanitize::Failed { .. } => Err(sense::SANITIZE_COMMAND_FAILED.into()),
+        }
+    }
+
+    /// Whether a designator, as a CSCD descriptor holds it, names this unit: by exact length and
+    /// content.
+    pub(crate) fn has_designator(
+        &self,
+        identity: &Identity,
+        code_set: u8,
+        kind: u8,
+        value: &[u8],
+    ) -> bool {
+        let is_same =
+            |own: Designator| own.code_set == code_set && own.kind == kind && own.value == value;
+        Designator::all(identity, &self.spec.naa).into_iter().any(is_same)
     }
 
     /// Whether a reservation keeps `nexus` out.

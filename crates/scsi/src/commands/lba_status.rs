@@ -1,15 +1,14 @@
 //! GET LBA STATUS (SBC-4 5.6).
 
 use block::{
-    BlockError, ByteRange, Lba, LogicalBlockLength, MapExtent, MapState, Request, Response, Rope,
-    VolumeId,
+    ByteRange, Lba, LogicalBlockLength, MapExtent, MapState, Request, Response, Rope, VolumeId,
 };
 use bytes::Bytes;
 
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::limits::{LBA_STATUS_BYTES_MAX, LBA_STATUS_DESCRIPTORS_MAX};
-use crate::procedure::{Procedure, Step};
+use crate::procedure::{Answer, Procedure, Step};
 use crate::sense::{self, Sense};
 
 const HEADER_BYTES: usize = 8;
@@ -72,8 +71,8 @@ impl GetLbaStatus {
 }
 
 impl Procedure for GetLbaStatus {
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step {
-        let completion = match answer {
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
+        let completion = match answer.map(|answer| answer.result) {
             None => {
                 let (range, extents_max) = (self.range, self.extents_max);
                 return Step::Request(self.volume, Request::MapStatus { range, extents_max });

@@ -4,17 +4,20 @@ use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{Command, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState};
+use super::{
+    Command, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState,
+};
 use crate::cdb::Cdb;
 use crate::command::{
     Action, Execution, Medium, Ordering, Reservation, Scope, check_reserved_bits,
 };
 use crate::commands::table;
 use crate::completion::{Completion, Status};
+use crate::copy_operations::CopyKey;
 use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::lun::parse_lun;
 use crate::nexus::{Mapping, Nexus};
-use crate::procedure::{Procedure, Step};
+use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
 use crate::task_set::{Class, Slot};
@@ -98,6 +101,7 @@ impl Target {
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
             Action::Done(completion) => self.done.push_back((id, completion)),
+            Action::AbortCopy(key) => self.abort_copy(id, key),
             Action::Request(_) | Action::Procedure(_) => {
                 unreachable!("an immediate command makes no request")
             }
@@ -128,7 +132,9 @@ impl Target {
             order,
             data_out,
             state: TaskState::Dormant,
-            destinations: None,
+            in_flight: 0,
+            detached: false,
+            copy: None,
             awaited_by: SmallVec::new(),
         });
         if unit.tasks.enter(slot, class) {
@@ -147,14 +153,10 @@ impl Target {
                 let task = &mut self.tasks[slot];
                 task.state = TaskState::Request;
                 let volume = task.volume;
-                self.submit(slot, volume, request);
+                self.submit(slot, 0, volume, request);
             }
-            Ok(Action::Procedure(procedure)) => {
-                let destinations = procedure.destinations();
-                self.copies += u16::from(destinations.is_some());
-                self.tasks[slot].destinations = destinations;
-                self.advance(slot, procedure, None);
-            }
+            Ok(Action::Procedure(procedure)) => self.begin(slot, procedure),
+            Ok(Action::AbortCopy(_)) => unreachable!("it is an immediate command"),
             Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
         }
     }
@@ -176,7 +178,7 @@ impl Target {
             units: &mut self.units,
             identity: &self.identity,
             ports: &self.ports,
-            copies: self.copies,
+            copies: &mut self.copies,
         };
         check(&mut execution)?;
         (order.row.handler)(&mut execution)
@@ -191,46 +193,101 @@ impl Target {
         }
     }
 
-    fn submit(&mut self, slot: Slot, volume: VolumeId, request: Request) {
-        self.requests.push_back((RequestId(slot as u64), volume, request));
+    /// Starts a command of several requests.
+    fn begin(&mut self, slot: Slot, procedure: Box<dyn Procedure>) {
+        if let Some(destinations) = procedure.destinations() {
+            let nexus = self.tasks[slot].order.nexus;
+            let list_id = procedure.copy_progress().and_then(|progress| progress.list_id);
+            let key = list_id.map(|list_id| CopyKey { nexus, list_id });
+            self.copies.begin();
+            self.tasks[slot].copy = Some(Copying { destinations, key });
+        }
+        if procedure.runs_in_background() {
+            let id = self.tasks[slot].id;
+            self.detach(slot);
+            self.done.push_back((id, Completion::good(Rope::new())));
+        }
+        self.advance(slot, procedure, None);
     }
 
-    fn advance(
-        &mut self,
-        slot: Slot,
-        mut procedure: Box<dyn Procedure>,
-        answer: Option<Result<Response, BlockError>>,
-    ) {
-        match procedure.advance(answer) {
-            Step::Request(volume, request) => {
-                self.tasks[slot].state = TaskState::Procedure(procedure);
-                self.submit(slot, volume, request);
+    /// Takes a task out of its task set, while its work goes on.
+    pub(super) fn detach(&mut self, slot: Slot) {
+        let task = &mut self.tasks[slot];
+        task.detached = true;
+        let (volume, epoch, class) = (task.volume, task.epoch, task.class);
+        if let Some(unit) = self.units.get_mut(&volume)
+            && unit.epoch == epoch
+        {
+            unit.tasks.leave(class);
+        }
+    }
+
+    fn submit(&mut self, slot: Slot, lane: Lane, volume: VolumeId, request: Request) {
+        self.tasks[slot].in_flight += 1;
+        self.requests.push_back((RequestId::new(slot, lane), volume, request));
+    }
+
+    fn advance(&mut self, slot: Slot, mut procedure: Box<dyn Procedure>, answer: Option<Answer>) {
+        let step = procedure.advance(answer);
+        self.note_progress(slot, &*procedure);
+        match step {
+            Step::Request(volume, request) => self.submit(slot, 0, volume, request),
+            Step::Requests(requests) => {
+                for (lane, volume, request) in requests {
+                    self.submit(slot, lane, volume, request);
+                }
             }
             Step::Done(completion) => {
-                if let Some(result) = procedure.copy_result()
-                    && let Some(nexus) = self.nexuses.get_mut(&self.tasks[slot].order.nexus)
-                {
-                    nexus.hold_copy_result(self.now, result);
-                }
-                self.end(slot, completion);
+                assert_eq!(self.tasks[slot].in_flight, 0, "a command ended before its requests");
+                return self.end(slot, completion);
             }
+        }
+        self.tasks[slot].state = TaskState::Procedure(procedure);
+    }
+
+    /// Keeps what RECEIVE COPY STATUS tells of a copy.
+    fn note_progress(&mut self, slot: Slot, procedure: &dyn Procedure) {
+        let key = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key);
+        if let (Some(key), Some(progress)) = (key, procedure.copy_progress()) {
+            self.copies.note(key, progress);
         }
     }
 
     /// The engine answered the request of a task.
-    pub(super) fn answered(&mut self, slot: Slot, result: Result<Response, BlockError>) {
+    pub(super) fn answered(&mut self, slot: Slot, answer: Answer) {
         let task = &mut self.tasks[slot];
+        task.in_flight -= 1;
         let volume = task.volume;
         match std::mem::replace(&mut task.state, TaskState::Request) {
             TaskState::Request => {
-                let completion = self.completion_of(volume, result);
+                let completion = self.completion_of(volume, answer.result);
                 self.end(slot, completion);
             }
-            TaskState::Procedure(procedure) => self.advance(slot, procedure, Some(result)),
-            TaskState::Aborted(delivery) => self.end_aborted(slot, delivery),
+            TaskState::Procedure(procedure) => self.advance(slot, procedure, Some(answer)),
+            TaskState::Aborted(delivery, procedure) => {
+                self.answered_after_abort(slot, delivery, procedure, answer);
+            }
             TaskState::Dormant => unreachable!("a waiting task has no request"),
         }
         self.start_waiting(volume);
+    }
+
+    fn answered_after_abort(
+        &mut self,
+        slot: Slot,
+        delivery: Delivery,
+        mut procedure: Option<Box<dyn Procedure>>,
+        answer: Answer,
+    ) {
+        if let Some(procedure) = &mut procedure {
+            procedure.answered_after_abort(answer);
+            self.note_progress(slot, &**procedure);
+        }
+        if self.tasks[slot].in_flight > 0 {
+            self.tasks[slot].state = TaskState::Aborted(delivery, procedure);
+        } else {
+            self.end_aborted(slot, delivery);
+        }
     }
 
     fn completion_of(&self, volume: VolumeId, result: Result<Response, BlockError>) -> Completion {
@@ -247,24 +304,37 @@ impl Target {
 
     /// Removes a task that ran, and answers it.
     pub(super) fn end(&mut self, slot: Slot, completion: Completion) {
+        if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
+            self.copies.ended(key, self.now, &completion);
+        }
+        let detached = self.tasks[slot].detached;
         let id = self.remove_task(slot);
-        self.done.push_back((id, completion));
+        if !detached {
+            self.done.push_back((id, completion));
+        }
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
     pub(super) fn end_aborted(&mut self, slot: Slot, delivery: Delivery) {
-        let id = self.remove_task(slot);
+        if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
+            self.copies.aborted(key, self.now);
+        }
+        let id = self.tasks[slot].id;
         match delivery {
             Delivery::Silent => self.aborted.push_back(id),
             Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
             Delivery::Nobody => {}
         }
+        self.remove_task(slot);
     }
 
     fn remove_task(&mut self, slot: Slot) -> TaskId {
         let task = self.tasks.remove(slot);
-        self.copies -= u16::from(task.destinations.is_some());
-        if let Some(unit) = self.units.get_mut(&task.volume)
+        if task.copy.is_some() {
+            self.copies.end();
+        }
+        if !task.detached
+            && let Some(unit) = self.units.get_mut(&task.volume)
             && unit.epoch == task.epoch
             && !unit.tasks.withdraw(slot)
         {

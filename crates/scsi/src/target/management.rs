@@ -1,11 +1,12 @@
 //! Task management functions (SAM-5 7): answered only after effect.
 
-use block::VolumeId;
+use block::{Rope, VolumeId};
 
 use super::{
-    Delivery, NexusId, RequestId, Target, Task, TaskId, TaskManagement, TaskManagementResponse,
-    TaskState,
+    Delivery, NexusId, Target, Task, TaskId, TaskManagement, TaskManagementResponse, TaskState,
 };
+use crate::completion::Completion;
+use crate::copy_operations::CopyKey;
 use crate::lun::parse_lun;
 use crate::sense;
 use crate::task_set::Slot;
@@ -14,6 +15,15 @@ use crate::task_set::Slot;
 pub(super) struct Function {
     id: TaskId,
     waits_for: usize,
+    kind: FunctionKind,
+}
+
+/// Where a function came from, and so how it is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FunctionKind {
+    TaskManagement,
+    /// COPY OPERATION ABORT.
+    Command,
 }
 
 impl Target {
@@ -23,7 +33,7 @@ impl Target {
         use TaskManagementResponse::{FunctionRejected, FunctionSucceeded};
         match function {
             TaskManagement::AbortTask(task) => {
-                self.end_tasks(id, nexus, |other| other.order.nexus == nexus && other.id == task);
+                self.end_tasks(id, nexus, |other| other.is_named(nexus, task));
             }
             TaskManagement::QueryTask(task) if self.has_task(nexus, task) => {
                 self.functions_done.push_back((id, FunctionSucceeded));
@@ -68,15 +78,37 @@ impl Target {
         self.end_tasks(id, nexus, |task| volumes.iter().any(|&volume| task.reaches(volume)));
     }
 
+    /// COPY OPERATION ABORT: ends a copy; the command is answered when nothing of it can change a
+    /// medium any more. Its own command, if it still waits, ends with TASK ABORTED.
+    pub(super) fn abort_copy(&mut self, id: TaskId, key: CopyKey) {
+        let is_meant =
+            |task: &Task| task.copy.as_ref().is_some_and(|copying| copying.key == Some(key));
+        let function = Function { id, waits_for: 1, kind: FunctionKind::Command };
+        self.end_tasks_for(function, is_meant, |_| Delivery::TaskAborted);
+    }
+
     /// Ends the tasks that `is_meant` picks for `nexus`, and answers when they are gone.
     fn end_tasks(&mut self, id: TaskId, nexus: NexusId, is_meant: impl Fn(&Task) -> bool) {
+        let function = Function { id, waits_for: 1, kind: FunctionKind::TaskManagement };
+        let delivery = |owner| match owner {
+            owner if owner == nexus => Delivery::Silent,
+            _ => Delivery::TaskAborted,
+        };
+        self.end_tasks_for(function, is_meant, delivery);
+    }
+
+    fn end_tasks_for(
+        &mut self,
+        function: Function,
+        is_meant: impl Fn(&Task) -> bool,
+        delivery: impl Fn(NexusId) -> Delivery,
+    ) {
         let meant = self.tasks.iter().filter(|(_, task)| is_meant(task));
         let meant: Vec<_> =
             meant.map(|(slot, task)| (slot, task.volume, task.order.nexus)).collect();
-        let function = self.functions.insert(Function { id, waits_for: 1 });
+        let function = self.functions.insert(function);
         for &(slot, _, owner) in &meant {
-            let delivery = if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
-            if self.abort(slot, delivery) == Abort::Awaited {
+            if self.abort(slot, delivery(owner)) == Abort::Awaited {
                 self.tasks[slot].awaited_by.push(function);
                 self.functions[function].waits_for += 1;
             }
@@ -90,23 +122,24 @@ impl Target {
     /// Ends a task now, or as soon as the engine has answered its request.
     pub(super) fn abort(&mut self, slot: Slot, delivery: Delivery) -> Abort {
         let task = &mut self.tasks[slot];
-        match task.state {
-            TaskState::Aborted(Delivery::Nobody) => return Abort::Awaited,
-            TaskState::Aborted(_) => {
-                if delivery == Delivery::Nobody {
-                    task.state = TaskState::Aborted(delivery);
-                }
-                return Abort::Awaited;
+        let delivery = if task.detached { Delivery::Nobody } else { delivery };
+        if let TaskState::Aborted(already, _) = &mut task.state {
+            if delivery == Delivery::Nobody {
+                *already = delivery;
             }
-            TaskState::Dormant => {}
-            TaskState::Request | TaskState::Procedure(_) => {
-                let before = self.requests.len();
-                self.requests.retain(|(id, _, _)| *id != RequestId(slot as u64));
-                if self.requests.len() == before {
-                    task.state = TaskState::Aborted(delivery);
-                    return Abort::Awaited;
-                }
-            }
+            return Abort::Awaited;
+        }
+        let before = self.requests.len();
+        self.requests.retain(|(id, _, _)| id.slot() != slot);
+        let task = &mut self.tasks[slot];
+        task.in_flight -= before - self.requests.len();
+        if task.in_flight > 0 {
+            let procedure = match std::mem::replace(&mut task.state, TaskState::Dormant) {
+                TaskState::Procedure(procedure) => Some(procedure),
+                _ => None,
+            };
+            task.state = TaskState::Aborted(delivery, procedure);
+            return Abort::Awaited;
         }
         self.end_aborted(slot, delivery);
         Abort::Ended
@@ -116,13 +149,20 @@ impl Target {
     pub(super) fn task_ended(&mut self, function: Slot) {
         self.functions[function].waits_for -= 1;
         if self.functions[function].waits_for == 0 {
-            let Function { id, .. } = self.functions.remove(function);
-            self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+            let Function { id, kind, .. } = self.functions.remove(function);
+            match kind {
+                FunctionKind::TaskManagement => {
+                    self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+                }
+                FunctionKind::Command => {
+                    self.done.push_back((id, Completion::good(Rope::new())));
+                }
+            }
         }
     }
 
     fn has_task(&self, nexus: NexusId, id: TaskId) -> bool {
-        self.tasks.iter().any(|(_, task)| task.order.nexus == nexus && task.id == id)
+        self.tasks.iter().any(|(_, task)| task.is_named(nexus, id))
     }
 
     fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
@@ -141,8 +181,13 @@ impl Task {
     /// Whether a reset of the volume's unit ends this task: it is in that unit's task set, or
     /// copies to that volume.
     fn reaches(&self, volume: VolumeId) -> bool {
-        let copies_to = |destinations: &Vec<VolumeId>| destinations.contains(&volume);
-        self.volume == volume || self.destinations.as_ref().is_some_and(copies_to)
+        let copies_to = |copying: &super::Copying| copying.destinations.contains(&volume);
+        self.volume == volume || self.copy.as_ref().is_some_and(copies_to)
+    }
+
+    /// Whether the initiator knows this task under that name.
+    fn is_named(&self, nexus: NexusId, id: TaskId) -> bool {
+        self.order.nexus == nexus && self.id == id && !self.detached
     }
 }
 

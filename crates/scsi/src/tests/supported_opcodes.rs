@@ -60,8 +60,8 @@ fn every_command_is_listed_and_told_one_by_one() {
 fn what_is_not_supported_is_told_so() {
     let mut world = World::new();
     assert_eq!(world.good(0, &report(1, 0x5e, 0, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.good(0, &report(2, 0x83, 1, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.good(0, &report(3, 0x83, 1, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(2, 0x83, 2, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(3, 0x83, 2, 255), &[]), [0, 1, 0, 0]);
     assert_eq!(world.good(0, &report(3, 0x28, 1, 255), &[]), [0, 1, 0, 0]);
     assert_eq!(world.fails(0, &report(2, 0x5e, 0, 255), &[]), INVALID_CDB);
     assert_eq!(world.fails(0, &report(4, 0x28, 0, 255), &[]), INVALID_CDB);
@@ -97,7 +97,7 @@ fn an_unknown_command_or_service_action_is_refused() {
         let sense = world.run(ALICE, 0, &cdb, &[]).sense;
         assert_eq!(sense.is_some_and(|sense| sense.code.asc == 0x20), !known, "{opcode:#x}");
     }
-    for (opcode, action) in [(0x83, 0x01), (0x83, 0x1c), (0x84, 0x04), (0x9e, 0x11), (0xa3, 5)] {
+    for (opcode, action) in [(0x83, 0x02), (0x83, 0x1d), (0x84, 0x01), (0x9e, 0x11), (0xa3, 5)] {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1]) = (opcode, action);
         assert_eq!(world.fails(0, &cdb, &[]), INVALID_CDB);
