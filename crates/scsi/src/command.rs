@@ -40,6 +40,14 @@ pub(crate) struct Row {
     pub(crate) handler: Handler,
 }
 
+impl Row {
+    /// Whether the command tells something that does not need the medium: such ones run while a
+    /// SANITIZE does, and after one that failed.
+    pub(crate) fn is_about_the_unit(&self) -> bool {
+        self.ordering == Ordering::Immediate && self.reservation == Reservation::Allowed
+    }
+}
+
 /// Checks a command and says what is to be done.
 pub(crate) type Handler = fn(&mut Execution<'_>) -> Result<Action, Completion>;
 
@@ -72,6 +80,8 @@ pub(crate) enum Ordering {
     CompareAndWrite,
     /// As simple, but not beside COMPARE AND WRITE.
     Reserve,
+    /// As if it were ORDERED, whatever its attribute.
+    Alone,
 }
 
 /// Where a command may run.

@@ -34,7 +34,7 @@ pub use nexus::NexusSpec;
 pub use reference::reference;
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use target::{
-    Command, NexusId, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
+    Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
 pub use unit::LogicalUnitSpec;

@@ -25,6 +25,12 @@ pub const COPY_SLICE_BYTES: u64 = 4 << 20;
 /// Most bytes that one request zeroes or unmaps.
 pub const ZERO_SLICE_BYTES: u64 = 16 << 20;
 
+/// Notices for the operator that wait to be fetched; then the oldest goes.
+pub const NOTICES_MAX: usize = 256;
+
+/// MAXIMUM ATOMIC TRANSFER LENGTH of VPD page B0h, in bytes: what one request writes.
+pub const ATOMIC_BYTES_MAX: u64 = SLICE_BYTES;
+
 /// Requests of one command that the engine has at the same time; further ones wait for these.
 pub const REQUESTS_PER_COMMAND_MAX: usize = 8;
 

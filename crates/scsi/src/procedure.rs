@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
-use block::{BlockError, ByteRange, LogicalBlockLength, Request, Response, Rope, VolumeId};
+use block::{BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId};
 
 use crate::completion::Completion;
 use crate::copy_operations::CopyProgress;
 use crate::limits::REQUESTS_PER_COMMAND_MAX;
+use crate::unit::Sanitize;
 
 /// Names one of the requests of a procedure that are under way together.
 pub(crate) type Lane = u16;
@@ -36,8 +37,13 @@ pub(crate) trait Procedure: Send {
         None
     }
 
-    /// How much of a SANITIZE is done, in 65,536ths.
-    fn sanitize_progress(&self) -> Option<u16> {
+    /// What a SANITIZE makes of its unit; `None` for other commands.
+    fn sanitize(&self) -> Option<Sanitize> {
+        None
+    }
+
+    /// Something that the operator should know, told once.
+    fn remark(&mut self) -> Option<Remark> {
         None
     }
 
@@ -45,6 +51,16 @@ pub(crate) trait Procedure: Send {
     fn runs_in_background(&self) -> bool {
         false
     }
+}
+
+/// What a command finds that the operator should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remark {
+    /// A COMPARE AND WRITE found another content than it expected.
+    Miscompared,
+    /// The same, but it found what it would have written: most likely a retry of a command whose
+    /// answer was lost.
+    OwnWriteFound { lba: Lba, blocks: u8 },
 }
 
 /// What a procedure wants.

@@ -3,6 +3,9 @@
 mod execute;
 mod inventory;
 mod management;
+mod notice;
+
+pub use notice::{Counters, Notice};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -129,6 +132,8 @@ pub struct Target {
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
+    notices: VecDeque<Notice>,
+    counters: Counters,
     last_epoch: u64,
     now: Duration,
 }
@@ -210,6 +215,8 @@ impl Target {
             aborted: VecDeque::new(),
             functions: Slab::new(),
             functions_done: VecDeque::new(),
+            notices: VecDeque::new(),
+            counters: Counters::default(),
             last_epoch: 0,
             now: Duration::ZERO,
         }

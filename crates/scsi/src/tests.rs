@@ -6,11 +6,13 @@ mod discovery;
 mod extended_copy;
 mod management;
 mod reservations;
+mod sanitize;
 mod supported_opcodes;
 mod third_party;
 mod transfer;
 mod unit_attention;
 mod unmap;
+mod write_atomic;
 mod write_same;
 
 use std::collections::BTreeMap;

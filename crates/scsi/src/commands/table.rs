@@ -2,11 +2,12 @@
 
 use super::{
     cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
-    or_write, reserve, supported_opcodes, target_port_groups, transfer, unmap, verify, write_same,
+    or_write, reserve, sanitize, supported_opcodes, target_port_groups, transfer, unmap, verify,
+    write_atomic, write_same,
 };
-use crate::cdb::Cdb;
+use crate::cdb::{CDB_BYTES, Cdb, VARIABLE_LENGTH};
 use crate::command::Medium::{Keeps, Writes};
-use crate::command::Ordering::{CompareAndWrite, Immediate, Reserve, Simple};
+use crate::command::Ordering::{Alone, CompareAndWrite, Immediate, Reserve, Simple};
 use crate::command::Reservation::{Allowed, Conflicts};
 use crate::command::Scope::{AnyLun, LogicalUnit};
 use crate::command::{Handler, Medium, Ordering, Reservation, Row, Scope};
@@ -20,11 +21,15 @@ pub(crate) const DATA_OUT_MAX: u64 = TRANSFER_BYTES_MAX;
 pub(crate) const EXTENDED_COPY: u8 = 0x83;
 pub(crate) const RECEIVE_COPY_RESULTS: u8 = 0x84;
 
+/// Operation code of SANITIZE.
+pub(crate) const SANITIZE: u8 = 0x48;
+
 type Length = fn(&Cdb, u64) -> u64;
 type Traits = (Medium, Reservation, Ordering, Scope);
 
 const READS: Traits = (Keeps, Conflicts, Simple, LogicalUnit);
 const WRITES: Traits = (Writes, Conflicts, Simple, LogicalUnit);
+const ERASES: Traits = (Writes, Conflicts, Alone, LogicalUnit);
 const LOCKS: Traits = (Writes, Conflicts, CompareAndWrite, LogicalUnit);
 const RESERVES: Traits = (Keeps, Allowed, Reserve, LogicalUnit);
 const ASKS: Traits = (Keeps, Conflicts, Immediate, LogicalUnit);
@@ -93,10 +98,20 @@ pub(crate) static ROWS: &[Row] = &[
     row("WRITE SAME (10)", &[0x41, 0x18, FF, FF, FF, FF, GR, FF, FF, 0], WRITES,
         write_same::data_out, write_same::write_same),
     row("UNMAP", &[0x42, 0, 0, 0, 0, 0, GR, FF, FF, 0], WRITES, parameter_list_16, unmap::unmap),
+    row("SANITIZE, OVERWRITE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES,
+        parameter_list_16, sanitize::overwrite).action(0x01),
+    row("SANITIZE, BLOCK ERASE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES, none,
+        sanitize::block_erase).action(0x02),
+    row("SANITIZE, EXIT FAILURE MODE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES, none,
+        sanitize::exit_failure_mode).action(0x1f),
     row("RESERVE (10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
     row("RELEASE (10)", &[0x57, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::release),
     row("MODE SENSE (10)", &[0x5a, 0x18, FF, FF, 0, 0, 0, FF, FF, 0], ASKS, none,
         mode::mode_sense_10),
+    row("GET LBA STATUS (32)",
+        &[VARIABLE_LENGTH, 0, 0, 0, 0, 0, 0, FF, FF, FF, 0, 0, FF, FF, FF, FF, FF, FF, FF, FF, FF,
+            FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF],
+        READS, none, lba_status::get_lba_status_32).action(0x12),
     row("EXTENDED COPY (LID1)",
         &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], READS,
         parameter_list_32, extended_copy::extended_copy_lid1).action(0x00),
@@ -138,11 +153,14 @@ pub(crate) static ROWS: &[Row] = &[
         cache::synchronize_cache),
     row("WRITE SAME (16)", &[0x93, 0x19, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0],
         WRITES, write_same::data_out, write_same::write_same),
+    row("WRITE ATOMIC (16)",
+        &[0x9c, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0, FF, FF, GR, 0], WRITES,
+        write_atomic::data_out, write_atomic::write_atomic),
     row("READ CAPACITY (16)",
         &[0x9e, 0x1f, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], TELLS, none,
         capacity::read_capacity_16).action(0x10),
     row("GET LBA STATUS", &[0x9e, 0x1f, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
-        READS, none, lba_status::get_lba_status).action(0x12),
+        READS, none, lba_status::get_lba_status_16).action(0x12),
     row("REPORT LUNS", &[0xa0, 0, FF, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS_ALWAYS, none,
         inquiry::report_luns),
     row("REPORT TARGET PORT GROUPS", &[0xa3, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS, none,
@@ -201,7 +219,15 @@ pub(crate) fn find(cdb: &Cdb) -> Result<&'static Row, Sense> {
         rows => {
             let action = Some(cdb.service_action());
             let row = rows.iter().find(|row| row.service_action == action);
-            row.ok_or_else(|| Sense::invalid_cdb_bit(1, 4))
+            let row = row.ok_or_else(|| match cdb.opcode() {
+                VARIABLE_LENGTH => Sense::invalid_cdb_field(8),
+                _ => Sense::invalid_cdb_bit(1, 4),
+            })?;
+            // SPC-4 4.3.3: ADDITIONAL CDB LENGTH.
+            if cdb.opcode() == VARIABLE_LENGTH && usize::from(cdb.u8(7)) != CDB_BYTES - 8 {
+                return Err(Sense::invalid_cdb_field(7));
+            }
+            Ok(row)
         }
     }
 }

@@ -8,8 +8,8 @@ use crate::command::{Execution, Row};
 use crate::completion::Completion;
 use crate::designator::Designator;
 use crate::limits::{
-    COMPARE_AND_WRITE_BLOCKS_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL, UNMAP_BYTES_MAX,
-    UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
+    ATOMIC_BYTES_MAX, COMPARE_AND_WRITE_BLOCKS_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL,
+    UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
 };
 use crate::sense::Sense;
 use crate::unit::LogicalUnit;
@@ -146,6 +146,8 @@ fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     page[28..32].copy_from_slice(&blocks(BLOCK).to_be_bytes());
     page[32] = 0x80; // UGAVALID.
     page[36..44].copy_from_slice(&u64::from(blocks(WRITE_SAME_BYTES_MAX)).to_be_bytes());
+    // ATOMIC ALIGNMENT and GRANULARITY: none. There is no atomic boundary.
+    page[44..48].copy_from_slice(&blocks(ATOMIC_BYTES_MAX).to_be_bytes());
     page.split_off(4)
 }
 

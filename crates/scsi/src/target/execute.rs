@@ -9,7 +9,7 @@ use super::{
 };
 use crate::cdb::Cdb;
 use crate::command::{
-    Action, Execution, Medium, Ordering, Reservation, Scope, check_reserved_bits,
+    Action, Execution, Medium, Ordering, Reservation, Row, Scope, check_reserved_bits,
 };
 use crate::commands::table;
 use crate::completion::{Completion, Status};
@@ -21,6 +21,7 @@ use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
 use crate::task_set::{Class, Slot};
+use crate::unit::{LogicalUnit, Sanitize};
 
 impl Target {
     /// Bytes of Data-Out that a command takes, 0 if none; also 0 if it takes more than any command
@@ -68,6 +69,11 @@ impl Target {
         if volume.is_none() && !row.is_ok_and(|row| row.scope == Scope::AnyLun) {
             return Err(lun_not_supported());
         }
+        let unit = volume.and_then(|volume| self.units.get(&volume));
+        let row = row.and_then(|row| match unit {
+            Some(unit) => check_sanitize(unit, row).map(|()| row),
+            None => Ok(row),
+        });
         let row = row.map_err(|sense| attention_or(mapping, sense))?;
         if command.attribute == TaskAttribute::Aca {
             return Err(Sense::from(sense::INVALID_MESSAGE_ERROR).into());
@@ -83,6 +89,7 @@ impl Target {
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
                 let class = match command.attribute {
+                    _ if row.ordering == Ordering::Alone => Class::Ordered,
                     TaskAttribute::Ordered => Class::Ordered,
                     TaskAttribute::HeadOfQueue => Class::HeadOfQueue,
                     TaskAttribute::Simple | TaskAttribute::Aca => Class::Simple(row.ordering),
@@ -229,7 +236,7 @@ impl Target {
 
     fn advance(&mut self, slot: Slot, mut procedure: Box<dyn Procedure>, answer: Option<Answer>) {
         let step = procedure.advance(answer);
-        self.note_progress(slot, &*procedure);
+        self.note_progress(slot, &mut *procedure);
         match step {
             Step::Request(volume, request) => self.submit(slot, 0, volume, request),
             Step::Requests(requests) => {
@@ -245,8 +252,18 @@ impl Target {
         self.tasks[slot].state = TaskState::Procedure(procedure);
     }
 
-    /// Keeps what RECEIVE COPY STATUS tells of a copy.
-    fn note_progress(&mut self, slot: Slot, procedure: &dyn Procedure) {
+    /// Keeps what others can ask about a command under way.
+    fn note_progress(&mut self, slot: Slot, procedure: &mut dyn Procedure) {
+        let (volume, epoch) = (self.tasks[slot].volume, self.tasks[slot].epoch);
+        if let Some(state) = procedure.sanitize()
+            && let Some(unit) = self.units.get_mut(&volume)
+            && unit.epoch == epoch
+        {
+            unit.sanitize = state;
+        }
+        if let Some(remark) = procedure.remark() {
+            self.remark(slot, remark);
+        }
         let key = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key);
         if let (Some(key), Some(progress)) = (key, procedure.copy_progress()) {
             self.copies.note(key, progress);
@@ -281,7 +298,7 @@ impl Target {
     ) {
         if let Some(procedure) = &mut procedure {
             procedure.answered_after_abort(answer);
-            self.note_progress(slot, &**procedure);
+            self.note_progress(slot, &mut **procedure);
         }
         if self.tasks[slot].in_flight > 0 {
             self.tasks[slot].state = TaskState::Aborted(delivery, procedure);
@@ -319,13 +336,18 @@ impl Target {
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.aborted(key, self.now);
         }
+        self.deliver(slot, delivery);
+        self.remove_task(slot);
+    }
+
+    /// Says that a task was aborted.
+    pub(super) fn deliver(&mut self, slot: Slot, delivery: Delivery) {
         let id = self.tasks[slot].id;
         match delivery {
             Delivery::Silent => self.aborted.push_back(id),
             Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
             Delivery::Nobody => {}
         }
-        self.remove_task(slot);
     }
 
     fn remove_task(&mut self, slot: Slot) -> TaskId {
@@ -356,6 +378,7 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     take_attention(execution.nexus, execution.lun)?;
     check_reserved_bits(&execution.cdb, row.usage)?;
     let unit = execution.unit()?;
+    check_sanitize(unit, row)?;
     if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id) {
         return Err(Status::ReservationConflict.into());
     }
@@ -363,6 +386,16 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
         return Err(Sense::from(sense::WRITE_PROTECTED).into());
     }
     Ok(())
+}
+
+/// SBC-4 4.11: what may run while a SANITIZE does, and after one that failed.
+fn check_sanitize(unit: &LogicalUnit, row: &Row) -> Result<(), Sense> {
+    let is_way_out =
+        row.opcode == table::SANITIZE && matches!(unit.sanitize, Sanitize::Failed { .. });
+    if row.is_about_the_unit() || is_way_out {
+        return Ok(());
+    }
+    unit.check_sanitize()
 }
 
 fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {

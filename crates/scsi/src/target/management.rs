@@ -129,6 +129,13 @@ impl Target {
             }
             return Abort::Awaited;
         }
+        // SBC-4 4.11: nothing but its end ends a SANITIZE; only its command can be aborted.
+        if let TaskState::Procedure(procedure) = &task.state
+            && procedure.sanitize().is_some()
+        {
+            self.abort_command_only(slot, delivery);
+            return Abort::Ended;
+        }
         let before = self.requests.len();
         self.requests.retain(|(id, _, _)| id.slot() != slot);
         let task = &mut self.tasks[slot];
@@ -143,6 +150,13 @@ impl Target {
         }
         self.end_aborted(slot, delivery);
         Abort::Ended
+    }
+
+    fn abort_command_only(&mut self, slot: Slot, delivery: Delivery) {
+        if !self.tasks[slot].detached {
+            self.detach(slot);
+            self.deliver(slot, delivery);
+        }
     }
 
     /// One of the tasks that a function waits for has ended.
