@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::cdb::Cdb;
 use crate::change::Change;
 use crate::completion::{Completion, Status};
+use crate::copy_operations::{CopyKey, CopyOperations};
 use crate::identity::Identity;
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
@@ -45,6 +46,12 @@ impl Row {
     /// Whether the command goes when reservations are hidden.
     pub(crate) const fn is_about_reservations(&self) -> bool {
         matches!(self.reservation, Reservation::Legacy | Reservation::Persistent)
+    }
+
+    /// Whether the command tells something that does not need the medium: such ones run while a
+    /// SANITIZE does, and after one that failed.
+    pub(crate) fn is_about_the_unit(&self) -> bool {
+        self.ordering == Ordering::Immediate && self.reservation == Reservation::Allowed
     }
 }
 
@@ -90,6 +97,8 @@ pub(crate) enum Ordering {
     CompareAndWrite,
     /// As simple, but not beside COMPARE AND WRITE.
     Reserve,
+    /// As if it were ORDERED, whatever its attribute.
+    Alone,
 }
 
 /// Where a command may run.
@@ -121,8 +130,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) ports: &'a BTreeMap<u16, u16>,
     /// Every nexus there is, for PERSISTENT RESERVE OUT only.
     pub(crate) peers: Vec<Registrant>,
-    /// EXTENDED COPY commands under way.
-    pub(crate) copies: u16,
+    /// Third-party copies under way, and the outcomes of those that have ended.
+    pub(crate) copies: &'a mut CopyOperations,
 }
 
 /// What is to be done after a handler.
@@ -135,6 +144,8 @@ pub(crate) enum Action {
     Procedure(Box<dyn Procedure>),
     /// A change of the unit's state; then GOOD.
     Change(Box<Change>),
+    /// The end of a third-party copy, which the command waits for.
+    AbortCopy(CopyKey),
 }
 
 impl Action {

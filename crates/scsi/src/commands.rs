@@ -1,5 +1,6 @@
 //! The commands, one file per family, and the table of them.
 
+mod access;
 mod cache;
 mod capacity;
 mod compare_and_write;
@@ -14,6 +15,7 @@ mod or_write;
 mod persistent_reserve_in;
 mod persistent_reserve_out;
 mod reserve;
+mod sanitize;
 mod supported_opcodes;
 pub(crate) mod table;
 mod target_port_groups;
@@ -21,6 +23,5 @@ mod transfer;
 mod unmap;
 mod verify;
 mod vpd;
+mod write_atomic;
 mod write_same;
-
-pub(crate) use copy_results::CopyResult;

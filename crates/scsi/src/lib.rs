@@ -15,6 +15,8 @@ mod change;
 mod command;
 mod commands;
 mod completion;
+mod copy_operations;
+mod designator;
 mod durable;
 mod identity;
 pub mod limits;
@@ -40,7 +42,7 @@ pub use reference::reference;
 pub use reservations::{DurableReservations, Registrant, Reservation, ReservationType};
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use target::{
-    Command, NexusId, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
+    Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
 pub use unit::LogicalUnitSpec;

@@ -65,7 +65,7 @@ impl Counts {
             && match class.ordering {
                 Ordering::CompareAndWrite => self.reserves == 0,
                 Ordering::Reserve => self.compare_and_writes == 0 && self.reserves == 0,
-                Ordering::Simple | Ordering::Immediate => true,
+                Ordering::Simple | Ordering::Immediate | Ordering::Alone => true,
             }
     }
 }

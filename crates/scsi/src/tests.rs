@@ -8,10 +8,13 @@ mod management;
 mod mode;
 mod persistent;
 mod reservations;
+mod sanitize;
 mod supported_opcodes;
+mod third_party;
 mod transfer;
 mod unit_attention;
 mod unmap;
+mod write_atomic;
 mod write_same;
 
 use std::collections::BTreeMap;

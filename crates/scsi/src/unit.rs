@@ -3,7 +3,9 @@
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 
 use crate::change::Change;
+use crate::designator::Designator;
 use crate::durable::DurableState;
+use crate::identity::Identity;
 use crate::modes::Modes;
 use crate::reservations::{Access, PersistentReservations, Registrant};
 use crate::sense::{self, Sense, SenseCode};
@@ -39,7 +41,21 @@ pub(crate) struct LogicalUnit {
     pub(crate) saved_modes: Modes,
     /// What is stored for this unit; `None` while it is being replaced or not known.
     pub(crate) durable: Option<DurableState>,
+    /// Whether a SANITIZE runs or has failed.
+    pub(crate) sanitize: Sanitize,
     pub(crate) tasks: TaskSet,
+}
+
+/// SBC-4 4.11: what became of the last SANITIZE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sanitize {
+    /// It succeeded, or there was none.
+    #[default]
+    None,
+    /// It runs; so many 65,536ths are done.
+    InProgress(u16),
+    /// It failed; EXIT FAILURE MODE is allowed if AUSE was set.
+    Failed { exit_allowed: bool },
 }
 
 impl LogicalUnit {
@@ -54,6 +70,7 @@ impl LogicalUnit {
             modes: Modes::default(),
             saved_modes: Modes::default(),
             durable: Some(DurableState::default()),
+            sanitize: Sanitize::None,
             tasks: TaskSet::default(),
         }
     }
@@ -84,6 +101,33 @@ impl LogicalUnit {
     }
 
     /// Whether the SCSI-2 reservation keeps `nexus` out.
+    /// Ends what needs the medium while a SANITIZE runs or has failed.
+    ///
+    /// # Errors
+    /// 02h/04h/1Bh with the progress, 03h/31h/03h.
+    pub(crate) fn check_sanitize(&self) -> Result<(), Sense> {
+        match self.sanitize {
+            Sanitize::None => Ok(()),
+            Sanitize::InProgress(done) => Err(Sense::sanitize_in_progress(done)),
+            Sanitize::Failed { .. } => Err(sense::SANITIZE_COMMAND_FAILED.into()),
+        }
+    }
+
+    /// Whether a designator, as a CSCD descriptor holds it, names this unit: by exact length and
+    /// content.
+    pub(crate) fn has_designator(
+        &self,
+        identity: &Identity,
+        code_set: u8,
+        kind: u8,
+        value: &[u8],
+    ) -> bool {
+        let is_same =
+            |own: Designator| own.code_set == code_set && own.kind == kind && own.value == value;
+        Designator::all(identity, &self.spec.naa).into_iter().any(is_same)
+    }
+
+    /// Whether a reservation keeps `nexus` out.
     pub(crate) fn is_reserved_against(&self, nexus: NexusId) -> bool {
         self.reservation.is_some_and(|holder| holder != nexus)
     }

@@ -87,10 +87,13 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
 
 /// REQUEST SENSE (SPC-4 6.39): tells what waits, and clears it.
 pub(super) fn request_sense(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let sense: Sense = match (execution.volume, execution.nexus.mappings.get_mut(&execution.lun)) {
-        (Some(_), Some(mapping)) => {
-            mapping.attentions.take().unwrap_or(sense::NO_ADDITIONAL_SENSE_INFORMATION).into()
-        }
+    let sanitize = execution.unit().map(|unit| unit.check_sanitize());
+    let sense: Sense = match (sanitize, execution.nexus.mappings.get_mut(&execution.lun)) {
+        (Ok(sanitize), Some(mapping)) => match (mapping.attentions.take(), sanitize) {
+            (Some(condition), _) => condition.into(),
+            (None, Err(sense)) => sense,
+            (None, Ok(())) => sense::NO_ADDITIONAL_SENSE_INFORMATION.into(),
+        },
         _ => sense::LOGICAL_UNIT_NOT_SUPPORTED.into(),
     };
     let descriptors_wanted = execution.cdb.bit(1, 0);

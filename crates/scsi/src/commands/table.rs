@@ -2,12 +2,12 @@
 
 use super::{
     cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
-    mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve,
-    supported_opcodes, target_port_groups, transfer, unmap, verify, write_same,
+    mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve, sanitize,
+    supported_opcodes, target_port_groups, transfer, unmap, verify, write_atomic, write_same,
 };
-use crate::cdb::Cdb;
+use crate::cdb::{CDB_BYTES, Cdb, VARIABLE_LENGTH};
 use crate::command::Medium::{Keeps, Writes};
-use crate::command::Ordering::{CompareAndWrite, Immediate, Reserve, Simple};
+use crate::command::Ordering::{Alone, CompareAndWrite, Immediate, Reserve, Simple};
 use crate::command::Reservation::{Allowed, Asks, Conflicts, Legacy, Persistent, Reads};
 use crate::command::Scope::{AnyLun, LogicalUnit};
 use crate::command::{Handler, Medium, Ordering, Reservation, Row, Scope};
@@ -21,12 +21,16 @@ pub(crate) const DATA_OUT_MAX: u64 = TRANSFER_BYTES_MAX;
 pub(crate) const EXTENDED_COPY: u8 = 0x83;
 pub(crate) const RECEIVE_COPY_RESULTS: u8 = 0x84;
 
+/// Operation code of SANITIZE.
+pub(crate) const SANITIZE: u8 = 0x48;
+
 type Length = fn(&Cdb, u64) -> u64;
 type Traits = (Medium, Reservation, Ordering, Scope);
 
 const READS: Traits = (Keeps, Reads, Simple, LogicalUnit);
 const ORDERS: Traits = (Keeps, Conflicts, Simple, LogicalUnit);
 const WRITES: Traits = (Writes, Conflicts, Simple, LogicalUnit);
+const ERASES: Traits = (Writes, Conflicts, Alone, LogicalUnit);
 const LOCKS: Traits = (Writes, Conflicts, CompareAndWrite, LogicalUnit);
 const RESERVES: Traits = (Keeps, Legacy, Reserve, LogicalUnit);
 const REGISTERS: Traits = (Keeps, Persistent, Reserve, LogicalUnit);
@@ -100,6 +104,12 @@ pub(crate) static ROWS: &[Row] = &[
     row("WRITE SAME (10)", &[0x41, 0x18, FF, FF, FF, FF, GR, FF, FF, 0], WRITES,
         write_same::data_out, write_same::write_same),
     row("UNMAP", &[0x42, 0, 0, 0, 0, 0, GR, FF, FF, 0], WRITES, parameter_list_16, unmap::unmap),
+    row("SANITIZE, OVERWRITE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES,
+        parameter_list_16, sanitize::overwrite).action(0x01),
+    row("SANITIZE, BLOCK ERASE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES, none,
+        sanitize::block_erase).action(0x02),
+    row("SANITIZE, EXIT FAILURE MODE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES, none,
+        sanitize::exit_failure_mode).action(0x1f),
     row("MODE SELECT (10)", &[0x55, 0x11, 0, 0, 0, 0, 0, FF, FF, 0], SELECTS, parameter_list_16,
         mode_select::mode_select_10),
     row("RESERVE (10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
@@ -130,15 +140,31 @@ pub(crate) static ROWS: &[Row] = &[
         reservation_list, persistent_reserve_out::register_and_ignore).action(0x06),
     row("PERSISTENT RESERVE OUT, REGISTER AND MOVE", PR_OUT, REGISTERS, reservation_list,
         persistent_reserve_out::register_and_move).action(0x07),
+    row("GET LBA STATUS (32)",
+        &[VARIABLE_LENGTH, 0, 0, 0, 0, 0, 0, FF, FF, FF, 0, 0, FF, FF, FF, FF, FF, FF, FF, FF, FF,
+            FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF],
+        READS, none, lba_status::get_lba_status_32).action(0x12),
     row("EXTENDED COPY (LID1)",
         &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ORDERS,
-        parameter_list_32, extended_copy::extended_copy).action(0x00),
+        parameter_list_32, extended_copy::extended_copy_lid1).action(0x00),
+    row("EXTENDED COPY (LID4)",
+        &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ORDERS,
+        parameter_list_32, extended_copy::extended_copy_lid4).action(0x01),
+    row("COPY OPERATION ABORT",
+        &[EXTENDED_COPY, 0x1f, FF, FF, FF, FF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ASKS, none,
+        extended_copy::copy_operation_abort).action(0x1c),
     row("RECEIVE COPY STATUS (LID1)",
         &[RECEIVE_COPY_RESULTS, 0x1f, FF, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
-        copy_results::copy_status).action(0x00),
+        copy_results::copy_status_lid1).action(0x00),
     row("RECEIVE COPY OPERATING PARAMETERS",
         &[RECEIVE_COPY_RESULTS, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
         copy_results::operating_parameters).action(0x03),
+    row("RECEIVE COPY FAILURE DETAILS (LID1)",
+        &[RECEIVE_COPY_RESULTS, 0x1f, FF, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        copy_results::failure_details).action(0x04),
+    row("RECEIVE COPY STATUS (LID4)",
+        &[RECEIVE_COPY_RESULTS, 0x1f, FF, FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        copy_results::copy_status_lid4).action(0x05),
     row("READ (16)", &[0x88, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0], READS,
         none, transfer::read),
     row("COMPARE AND WRITE", &[0x89, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0, 0, FF, GR, 0],
@@ -159,11 +185,14 @@ pub(crate) static ROWS: &[Row] = &[
         cache::synchronize_cache),
     row("WRITE SAME (16)", &[0x93, 0x19, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0],
         WRITES, write_same::data_out, write_same::write_same),
+    row("WRITE ATOMIC (16)",
+        &[0x9c, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0, FF, FF, GR, 0], WRITES,
+        write_atomic::data_out, write_atomic::write_atomic),
     row("READ CAPACITY (16)",
         &[0x9e, 0x1f, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0], TELLS, none,
         capacity::read_capacity_16).action(0x10),
     row("GET LBA STATUS", &[0x9e, 0x1f, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0],
-        READS, none, lba_status::get_lba_status).action(0x12),
+        READS, none, lba_status::get_lba_status_16).action(0x12),
     row("REPORT LUNS", &[0xa0, 0, FF, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS_ALWAYS, none,
         inquiry::report_luns),
     row("REPORT TARGET PORT GROUPS", &[0xa3, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS, none,
@@ -225,7 +254,15 @@ pub(crate) fn find(cdb: &Cdb) -> Result<&'static Row, Sense> {
         rows => {
             let action = Some(cdb.service_action());
             let row = rows.iter().find(|row| row.service_action == action);
-            row.ok_or_else(|| Sense::invalid_cdb_bit(1, 4))
+            let row = row.ok_or_else(|| match cdb.opcode() {
+                VARIABLE_LENGTH => Sense::invalid_cdb_field(8),
+                _ => Sense::invalid_cdb_bit(1, 4),
+            })?;
+            // SPC-4 4.3.3: ADDITIONAL CDB LENGTH.
+            if cdb.opcode() == VARIABLE_LENGTH && usize::from(cdb.u8(7)) != CDB_BYTES - 8 {
+                return Err(Sense::invalid_cdb_field(7));
+            }
+            Ok(row)
         }
     }
 }

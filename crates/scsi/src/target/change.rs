@@ -2,7 +2,7 @@
 
 use block::{Rope, VolumeId};
 
-use super::management::Answer;
+use super::management::{Answer, Ender};
 use super::{Delivery, Target, TaskState};
 use crate::change::Change;
 use crate::completion::Completion;
@@ -16,6 +16,15 @@ pub(super) struct Saving {
     pub(super) change: Box<Change>,
     /// Set if the task was aborted meanwhile: the change is made all the same.
     pub(super) aborted: Option<Delivery>,
+}
+
+impl Saving {
+    /// The task is not to be answered; who lost its nexus is not told either.
+    pub(super) fn abort(&mut self, delivery: Delivery) {
+        if self.aborted.is_none() || delivery == Delivery::Nobody {
+            self.aborted = Some(delivery);
+        }
+    }
 }
 
 impl Target {
@@ -114,9 +123,7 @@ impl Target {
             *other != slot && task.volume == volume && is_victim(&task.order.nexus)
         });
         let victims: Vec<_> = victims.map(|(slot, _)| slot).collect();
-        let function = self.new_function(Answer::Task(slot));
-        self.tasks[slot].state = TaskState::Awaiting(function);
-        self.end_each(function, nexus, &victims);
+        self.end_each(Answer::Task(slot), Ender::Nexus(nexus), &victims);
     }
 
     /// All that the task was to do is done.

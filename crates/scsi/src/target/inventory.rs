@@ -67,6 +67,7 @@ impl Target {
     /// are in the engine already are still to be answered.
     pub fn close_nexus(&mut self, id: NexusId) {
         self.nexuses.remove(&id);
+        self.copies.forget_nexus(id);
         for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(id)) {
             unit.reservation = None;
         }
