@@ -1,5 +1,6 @@
 //! What a command changes in the state of its logical unit, when it is durable as far as it must.
 
+use crate::clock::Clock;
 use crate::modes::Modes;
 use crate::reservations::{PersistentReservations, Registrant, Transition};
 use crate::sense::SenseCode;
@@ -11,6 +12,8 @@ pub(crate) struct Change {
     pub(crate) reservations: Option<PersistentReservations>,
     /// The mode parameters after it.
     pub(crate) modes: Option<Modes>,
+    /// The device clock after it.
+    pub(crate) clock: Option<Clock>,
     /// The saved mode parameters after it.
     pub(crate) saved_modes: Option<Modes>,
     /// Unit attention conditions, by registrant.

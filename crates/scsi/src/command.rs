@@ -1,12 +1,15 @@
 //! What a command is: a row of the table, and what its handler sees and answers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use block::{BlockCount, ByteRange, Lba, Request, Rope, VolumeId};
 use bytes::Bytes;
 
+use crate::access_state::PortGroups;
 use crate::cdb::Cdb;
 use crate::change::Change;
+use crate::clock::Clock;
 use crate::completion::{Completion, Status};
 use crate::copy_operations::{CopyKey, CopyOperations};
 use crate::identity::Identity;
@@ -127,7 +130,10 @@ pub(crate) struct Execution<'a> {
     pub(crate) units: &'a mut BTreeMap<VolumeId, LogicalUnit>,
     pub(crate) identity: &'a Identity,
     /// Every port through which the target can be reached.
-    pub(crate) ports: &'a BTreeMap<u16, u16>,
+    pub(crate) port_groups: &'a PortGroups,
+    /// The device clock of units that have none of their own, and the time.
+    pub(crate) clock: Clock,
+    pub(crate) now: Duration,
     /// Every nexus there is, for PERSISTENT RESERVE OUT only.
     pub(crate) peers: Vec<Registrant>,
     /// Third-party copies under way, and the outcomes of those that have ended.

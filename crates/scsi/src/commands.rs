@@ -19,6 +19,7 @@ mod sanitize;
 mod supported_opcodes;
 pub(crate) mod table;
 mod target_port_groups;
+mod timestamp;
 mod transfer;
 mod unmap;
 mod verify;

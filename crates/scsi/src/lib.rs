@@ -9,9 +9,11 @@
 
 #![forbid(unsafe_code)]
 
+mod access_state;
 mod attention;
 mod cdb;
 mod change;
+mod clock;
 mod command;
 mod commands;
 mod completion;
@@ -32,6 +34,7 @@ mod task_set;
 mod transport_id;
 mod unit;
 
+pub use access_state::AccessState;
 pub use completion::{Completion, Status};
 pub use durable::{DurableState, SaveId};
 pub use identity::Identity;

@@ -16,7 +16,9 @@ use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use crate::access_state::PortGroups;
 use crate::cdb::Cdb;
+use crate::clock::Clock;
 use crate::command::Row;
 use crate::completion::Completion;
 use crate::copy_operations::{CopyKey, CopyOperations};
@@ -130,8 +132,9 @@ pub struct Target {
     identity: Identity,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
-    /// Target port group of each relative target port that was ever used.
-    ports: BTreeMap<u16, u16>,
+    port_groups: PortGroups,
+    /// The device clock of units that have none of their own.
+    clock: Clock,
     tasks: Slab<Task>,
     /// Third-party copies under way, and the outcomes of those that have ended.
     copies: CopyOperations,
@@ -223,7 +226,8 @@ impl Target {
             identity,
             units: BTreeMap::new(),
             nexuses: BTreeMap::new(),
-            ports: BTreeMap::new(),
+            port_groups: PortGroups::default(),
+            clock: Clock::default(),
             tasks: Slab::new(),
             copies: CopyOperations::default(),
             requests: VecDeque::new(),
@@ -275,6 +279,11 @@ impl Target {
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.copies.forget_old(self.now);
+    }
+
+    /// Tells the time of day, for REPORT TIMESTAMP; SET TIMESTAMP goes before it.
+    pub fn set_time_of_day(&mut self, since_1970: Duration) {
+        self.clock = Clock::outside(since_1970, self.now);
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

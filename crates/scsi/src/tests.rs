@@ -1,5 +1,6 @@
 //! The whole target, driven as the daemon drives it, on volumes in memory.
 
+mod access_state;
 mod bad_input;
 mod compare_and_write;
 mod discovery;
@@ -11,6 +12,7 @@ mod reservations;
 mod sanitize;
 mod supported_opcodes;
 mod third_party;
+mod timestamp;
 mod transfer;
 mod unit_attention;
 mod unmap;

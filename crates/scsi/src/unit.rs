@@ -3,6 +3,7 @@
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 
 use crate::change::Change;
+use crate::clock::Clock;
 use crate::designator::Designator;
 use crate::durable::DurableState;
 use crate::identity::Identity;
@@ -39,6 +40,8 @@ pub(crate) struct LogicalUnit {
     pub(crate) modes: Modes,
     /// SPC-4 5.10: what the mode parameters become at the next power on.
     pub(crate) saved_modes: Modes,
+    /// The device clock, if SET TIMESTAMP set it.
+    pub(crate) clock: Option<Clock>,
     /// What is stored for this unit; `None` while it is being replaced or not known.
     pub(crate) durable: Option<DurableState>,
     /// Whether a SANITIZE runs or has failed.
@@ -69,6 +72,7 @@ impl LogicalUnit {
             reservations_hidden: false,
             modes: Modes::default(),
             saved_modes: Modes::default(),
+            clock: None,
             durable: Some(DurableState::default()),
             sanitize: Sanitize::None,
             tasks: TaskSet::default(),
@@ -163,6 +167,7 @@ impl LogicalUnit {
         if let Some(modes) = &change.modes {
             self.modes = modes.clone();
         }
+        self.clock = change.clock.or(self.clock);
         if let Some(modes) = &change.saved_modes {
             self.saved_modes = modes.clone();
         }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use hashbrown::HashMap;
@@ -231,6 +231,9 @@ impl Reactor {
         }
         self.next_tick = now + TICK;
         self.core.tick(now);
+        if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
+            self.core.target.set_time_of_day(since_1970);
+        }
         for (slot, connection) in &mut self.connections {
             connection.iscsi.tick(now);
             self.ready.push(slot);

@@ -109,7 +109,7 @@ pub(super) fn register_and_move(execution: &mut Execution<'_>) -> Result<Action,
     let port = u16::from_be_bytes([list[18], list[19]]);
     // Who is not registered hears of nothing else.
     execution.unit()?.persistent.check_key(nexus, key)?;
-    if !execution.ports.contains_key(&port) {
+    if !execution.port_groups.has_port(port) {
         return Err(invalid(18));
     }
     let to = initiator_port(execution, &list[BASIC_LIST_BYTES..BASIC_LIST_BYTES + length])
@@ -157,8 +157,8 @@ fn act(transition: Transition) -> Result<Action, Completion> {
 
 fn on_all_ports(execution: &Execution<'_>, initiators: &[Registrant]) -> Vec<Registrant> {
     let at = |who: &Registrant, port| Registrant { relative_target_port: port, ..who.clone() };
-    let ports = || execution.ports.keys();
-    initiators.iter().flat_map(|who| ports().map(move |&port| at(who, port))).collect()
+    let ports = || execution.port_groups.ports();
+    initiators.iter().flat_map(|who| ports().map(move |port| at(who, port))).collect()
 }
 
 /// SPC-4 6.16.3: the TransportIDs behind the basic list.

@@ -3,7 +3,8 @@
 use super::{
     cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
     mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve, sanitize,
-    supported_opcodes, target_port_groups, transfer, unmap, verify, write_atomic, write_same,
+    supported_opcodes, target_port_groups, timestamp, transfer, unmap, verify, write_atomic,
+    write_same,
 };
 use crate::cdb::{CDB_BYTES, Cdb, VARIABLE_LENGTH};
 use crate::command::Medium::{Keeps, Writes};
@@ -202,6 +203,10 @@ pub(crate) static ROWS: &[Row] = &[
     row("REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS",
         &[0xa3, 0x1f, 0x80, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS, none,
         target_port_groups::report_task_management).action(0x0d),
+    row("REPORT TIMESTAMP", &[0xa3, 0x1f, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], TELLS, none,
+        timestamp::report_timestamp).action(0x0f),
+    row("SET TIMESTAMP", &[0xa4, 0x1f, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], SELECTS,
+        maintenance_list, timestamp::set_timestamp).action(0x0f),
     row("READ (12)", &[0xa8, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0], READS, none,
         transfer::read),
     row("WRITE (12)", &[0xaa, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0], WRITES, blocks,
@@ -290,5 +295,10 @@ fn parameter_list_32(cdb: &Cdb, _: u64) -> u64 {
 
 fn reservation_list(cdb: &Cdb, _: u64) -> u64 {
     let length = u64::from(cdb.u32(5));
+    if length <= PARAMETER_LIST_BYTES_MAX { length } else { 0 }
+}
+
+fn maintenance_list(cdb: &Cdb, _: u64) -> u64 {
+    let length = u64::from(cdb.u32(6));
     if length <= PARAMETER_LIST_BYTES_MAX { length } else { 0 }
 }

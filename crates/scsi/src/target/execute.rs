@@ -195,7 +195,9 @@ impl Target {
             nexus,
             units: &mut self.units,
             identity: &self.identity,
-            ports: &self.ports,
+            port_groups: &self.port_groups,
+            clock: self.clock,
+            now: self.now,
             peers,
             copies: &mut self.copies,
         };
@@ -409,6 +411,8 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
         return Err(Sense::from(sense::INVALID_COMMAND_OPERATION_CODE).into());
     }
     check_reserved_bits(&execution.cdb, row.usage)?;
+    let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
+    state.check(row).map_err(Sense::from)?;
     check_sanitize(unit, row)?;
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());

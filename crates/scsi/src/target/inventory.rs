@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use block::VolumeId;
 
 use super::{Delivery, NexusId, Target};
+use crate::access_state::AccessState;
 use crate::completion::Completion;
 use crate::nexus::{Nexus, NexusSpec};
 use crate::sense::{self, Sense, SenseCode};
@@ -59,7 +60,7 @@ impl Target {
 
     /// Lets a nexus in. Its first command on each logical unit is told of the power on (29h/00h).
     pub fn open_nexus(&mut self, id: NexusId, spec: NexusSpec) {
-        self.ports.insert(spec.relative_target_port, spec.target_portal_group);
+        self.add_port(spec.relative_target_port, spec.target_portal_group);
         self.nexuses.insert(id, Nexus::new(spec));
     }
 
@@ -78,6 +79,25 @@ impl Target {
         }
         for (_, volume) in slots {
             self.start_waiting(volume);
+        }
+    }
+
+    /// Adds a target port, or moves it to another target port group. Every port is reported on every
+    /// path, also one that no nexus came through yet.
+    pub fn add_port(&mut self, relative_target_port: u16, target_port_group: u16) {
+        self.port_groups.add(relative_target_port, target_port_group);
+    }
+
+    /// Changes the asymmetric access state of a target port group; if it differs from before, every
+    /// nexus is told (2Ah/06h).
+    pub fn set_access_state(&mut self, target_port_group: u16, state: AccessState) {
+        if !self.port_groups.set_state(target_port_group, state) {
+            return;
+        }
+        for nexus in self.nexuses.values_mut() {
+            for mapping in nexus.mappings.values_mut() {
+                mapping.attentions.establish(sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+            }
         }
     }
 
