@@ -8,11 +8,12 @@ use block::BLOCK;
 
 use crate::oracle::{Violation, violation};
 
-const SUPERBLOCKS: [u64; 2] = [16, 17];
+const SUPERBLOCKS: [u64; 4] = [16, 17, 32, 33];
 const SUPERBLOCK_MAGIC: &[u8] = b"GANTRYSB";
 const JOURNAL_START: u64 = 256;
 const GROUP_BLOCKS: u64 = 32_768;
-const GROUP_HEAD: u64 = 38;
+const GROUP_HEAD: u64 = 42;
+const UPPER_COPY: u64 = 4;
 const GROUPS_PER_DESCRIPTOR_PAGE: u64 = 32;
 const DESCRIPTOR_PAGES_PER_FIRST_LEVEL: u64 = 512;
 const PAGES: u64 = 17;
@@ -63,7 +64,12 @@ impl Entry {
     }
 
     fn kind(self) -> u64 {
-        self.word >> 48
+        self.word >> 48 & 0xf
+    }
+
+    /// Where the copy of a page is.
+    fn twin(self) -> Option<u64> {
+        (self.word >> 52 > 0).then(|| self.block() + (self.word >> 52))
     }
 
     fn block(self) -> u64 {
@@ -81,7 +87,7 @@ impl Audit {
     pub fn of(image: &impl Image) -> Result<Option<Self>, Violation> {
         let Some((slot, superblock)) = newest_superblock(image) else { return Ok(None) };
         let number = |index: usize| u64_at(&superblock, 32 + 8 * index);
-        let (device_blocks, journal_blocks) = (number(2), number(3));
+        let (device_blocks, journal_blocks) = (u64_at(&superblock, 256 + 16), number(3));
         let mut audit = Self {
             generation: number(1),
             superblock: slot,
@@ -127,6 +133,13 @@ impl Audit {
         Ok(first)
     }
 
+    /// Counts the one reference to the copy of a page, which must be as intact as the page.
+    fn refer_to_copy(&mut self, image: &impl Image, entry: Entry) -> Result<(), Violation> {
+        let Some(copy) = entry.twin() else { return Ok(()) };
+        self.refer(copy)?;
+        self.page(image, copy, entry.crc, "the copy of a page").map(drop)
+    }
+
     fn page(
         &self,
         image: &impl Image,
@@ -147,8 +160,8 @@ impl Audit {
 
     fn walk_table(&mut self, image: &impl Image, superblock: &Block) -> Result<(), Violation> {
         let number = |index: usize| u64_at(superblock, 32 + 8 * index);
-        let (pages, volumes, reap) = (number(7), number(8), number(9));
-        let root = Entry::parse(&superblock[112..128]);
+        let (pages, volume_pages, reap) = (number(7), number(8) as usize, number(9));
+        let root = Entry::parse(&superblock[128..144]);
         let mut leaves = Vec::new();
         if pages > 0 {
             let mut levels = 0;
@@ -159,9 +172,8 @@ impl Audit {
             }
             self.table_leaves(image, root, levels, &mut leaves)?;
         }
-        let volume_pages = volumes.div_ceil(BLOCK / VOLUME_BYTES as u64) as usize;
         let records = leaves.iter().take(volume_pages).flat_map(|page| page.chunks(VOLUME_BYTES));
-        for record in records.take(volumes as usize) {
+        for record in records.filter(|record| record.iter().any(|&byte| byte != 0)) {
             self.walk_map(image, Entry::parse(&record[32..48]), record[64].saturating_sub(1))?;
         }
         let dead = leaves.iter().skip(volume_pages).flat_map(|page| page.chunks(REAP_BYTES));
@@ -179,6 +191,7 @@ impl Audit {
         leaves: &mut Vec<Block>,
     ) -> Result<(), Violation> {
         self.refer(entry.block())?;
+        self.refer_to_copy(image, entry)?;
         let page = self.page(image, entry.block(), entry.crc, "a page of the volume table")?;
         if levels == 0 {
             leaves.push(page);
@@ -200,6 +213,7 @@ impl Audit {
         if !self.refer(entry.block())? {
             return Ok(());
         }
+        self.refer_to_copy(image, entry)?;
         let page = self.page(image, entry.block(), entry.crc, "a page of the map")?;
         for child in page.chunks(16).map(Entry::parse).filter(|child| child.word != 0) {
             let fits = (level == 0 && child.kind() == 1) || (level > 0 && child.kind() == 2);
@@ -226,7 +240,7 @@ impl Audit {
         let descriptor_pages = self.groups().div_ceil(GROUPS_PER_DESCRIPTOR_PAGE);
         let first_levels = descriptor_pages.div_ceil(DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
         for first_level in 0..first_levels {
-            let reference = &superblock[1024 + 8 * first_level as usize..];
+            let reference = &superblock[1536 + 8 * first_level as usize..];
             let group = first_level * DESCRIPTOR_PAGES_PER_FIRST_LEVEL * GROUPS_PER_DESCRIPTOR_PAGE;
             let Some(page) = self.space_page(image, self.group_start(group) + 36, reference)?
             else {
@@ -257,7 +271,10 @@ impl Audit {
             return Ok(None);
         }
         self.protect(at + slot)?;
-        self.page(image, at + slot, u32_at(reference, 0), "a page of the space maps").map(Some)
+        self.protect(at + slot + UPPER_COPY)?;
+        let crc = u32_at(reference, 0);
+        self.page(image, at + slot + UPPER_COPY, crc, "a copy of a page of the space maps")?;
+        self.page(image, at + slot, crc, "a page of the space maps").map(Some)
     }
 
     fn read_group(

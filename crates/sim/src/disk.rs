@@ -140,6 +140,8 @@ enum Pending {
         keys: Vec<u64>,
         lies: bool,
     },
+    /// Sets space aside.
+    Reserve,
 }
 
 /// The disk.
@@ -238,6 +240,7 @@ impl SimDisk {
                 let keys = completed.map(|(key, _)| *key).collect();
                 (Pending::Flush { keys, lies }, self.latency(200_000))
             }
+            DeviceOperation::Reserve { .. } => (Pending::Reserve, self.latency(100_000)),
         };
         let event = self.next_event;
         self.next_event += 1;
@@ -280,6 +283,7 @@ impl SimDisk {
             Pending::Read { offset, buffer } => self.complete_read(offset, buffer),
             Pending::Write { key } => self.complete_write(key),
             Pending::Flush { keys, lies } => self.complete_flush(keys, lies),
+            Pending::Reserve => Ok(None),
         };
         Some(Completion { token, result })
     }

@@ -113,6 +113,17 @@ impl Oracle {
             Action::Copy { source, from, volume, span } => {
                 self.copy_effects(*source, *from, *volume, *span)
             }
+            // Where the sizes differ, the table tells whether it happened.
+            Action::Change(Change::RevertVolume { volume, source }) => {
+                let models = self.volumes.get(volume).zip(self.volumes.get(source));
+                let alike = models.filter(|(to, from)| to.sectors() == from.sectors());
+                let taken = |(_, from): (&Model, &Model)| Effect {
+                    volume: *volume,
+                    first: 0,
+                    tags: from.tags.clone(),
+                };
+                alike.map(taken).into_iter().collect()
+            }
             _ => Vec::new(),
         }
     }
@@ -168,13 +179,14 @@ impl Oracle {
             Change::CreateVolume(spec) => {
                 self.volumes.insert(spec.id, Model::new(spec.clone()));
             }
-            Change::CloneVolume { source, spec } => {
-                if let Some(original) = self.volumes.get(source) {
-                    let mut model = original.clone();
-                    let size_bytes = original.spec.size_bytes;
-                    model.spec = VolumeSpec { size_bytes, ..spec.clone() };
-                    model.touched = vec![Span { first: 0, count: model.sectors() }];
-                    self.volumes.insert(spec.id, model);
+            Change::CloneVolumes(members) => {
+                for (source, spec) in members {
+                    self.take_over(*source, spec);
+                }
+            }
+            Change::RevertVolume { volume, source } => {
+                if let Some(spec) = self.volumes.get(volume).map(|model| model.spec.clone()) {
+                    self.take_over(*source, &spec);
                 }
             }
             Change::DeleteVolume(id) => {
@@ -192,8 +204,20 @@ impl Oracle {
                     }
                 }
             }
-            Change::ExtendDevice { .. } | Change::Checkpoint | Change::Close => {}
+            Change::ExtendDevice { .. }
+            | Change::AddDevice(_)
+            | Change::Checkpoint
+            | Change::Close => {}
         }
+    }
+
+    /// A volume gets the content and size of another one.
+    fn take_over(&mut self, source: VolumeId, spec: &VolumeSpec) {
+        let Some(original) = self.volumes.get(&source) else { return };
+        let mut model = original.clone();
+        model.spec = VolumeSpec { size_bytes: original.spec.size_bytes, ..spec.clone() };
+        model.touched = vec![Span { first: 0, count: model.sectors() }];
+        self.volumes.insert(spec.id, model);
     }
 
     /// Whether the engine's table is the model's.
@@ -235,7 +259,10 @@ impl Oracle {
         let exists = |id| self.volumes.contains_key(id);
         let possible = match change {
             Change::CreateVolume(spec) => !self.is_taken(spec),
-            Change::CloneVolume { source, spec } => exists(source) && !self.is_taken(spec),
+            Change::CloneVolumes(members) => {
+                members.iter().all(|(source, spec)| exists(source) && !self.is_taken(spec))
+            }
+            Change::RevertVolume { volume, source } => exists(volume) && exists(source),
             Change::DeleteVolume(id) | Change::ResizeVolume { id, .. } => exists(id),
             _ => true,
         };
@@ -258,19 +285,29 @@ impl Oracle {
         excuses: Excuses,
     ) -> Result<(), Violation> {
         let exists = |id| self.volumes.contains_key(id);
+        let reserved =
+            |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.reserved);
         let justified = match (error, change) {
             (ChangeError::NameTaken(_), Change::CreateVolume(spec)) => self.is_taken(spec),
-            (ChangeError::NameTaken(_), Change::CloneVolume { spec, .. }) => self.is_taken(spec),
-            (ChangeError::NoSuchVolume, Change::CloneVolume { source, .. }) => !exists(source),
+            (ChangeError::NameTaken(_), Change::CloneVolumes(members)) => {
+                members.iter().any(|(_, spec)| self.is_taken(spec))
+            }
+            (ChangeError::NoSuchVolume, Change::CloneVolumes(members)) => {
+                members.iter().any(|(source, _)| !exists(source))
+            }
+            (ChangeError::NoSuchVolume, Change::RevertVolume { volume, source }) => {
+                !exists(volume) || !exists(source)
+            }
+            (ChangeError::NoSpace, Change::RevertVolume { volume, source }) => {
+                [volume, source].into_iter().any(reserved)
+            }
             (ChangeError::NoSuchVolume, Change::DeleteVolume(id))
             | (ChangeError::NoSuchVolume, Change::ResizeVolume { id, .. }) => !exists(id),
             (ChangeError::NoSpace, Change::CreateVolume(spec)) => spec.reserved,
-            (ChangeError::NoSpace, Change::CloneVolume { source, spec }) => {
-                spec.reserved || self.volumes.get(source).is_some_and(|model| model.spec.reserved)
+            (ChangeError::NoSpace, Change::CloneVolumes(members)) => {
+                members.iter().any(|(source, spec)| spec.reserved || reserved(source))
             }
-            (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => {
-                self.volumes.get(id).is_some_and(|model| model.spec.reserved)
-            }
+            (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => reserved(id),
             (ChangeError::DeviceSize, Change::ExtendDevice { .. }) => true,
             (ChangeError::ReadOnly, _) => excuses.faults,
             (ChangeError::Closed, _) => excuses.closing,
@@ -386,7 +423,10 @@ impl Oracle {
                 excuses.faults
             }
             BlockError::Closed => excuses.closing,
-            BlockError::DifferentPool | BlockError::Busy => false,
+            BlockError::DifferentPool
+            | BlockError::Busy
+            | BlockError::SpaceComing
+            | BlockError::Snapshot => false,
         };
         if justified { Ok(()) } else { violation(format!("{action} failed: {error}")) }
     }

@@ -106,6 +106,7 @@ impl Profile {
             memory_bytes: self.memory_bytes,
             checkpoint_interval: self.checkpoint_interval,
             planted: self.planted,
+            ..Options::default()
         }
     }
 

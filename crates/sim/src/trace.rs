@@ -26,6 +26,7 @@ pub(crate) enum DeviceEvent {
     Read { offset: u64, length: u64 },
     Write { offset: u64, length: u64 },
     Flush,
+    Reserve { offset: u64, length: u64 },
 }
 
 /// The last events, and the sum.
@@ -74,6 +75,9 @@ impl Event {
                     mix(offset ^ length << 40) ^ token << 4 | 4
                 }
                 DeviceEvent::Flush => token << 4 | 5,
+                DeviceEvent::Reserve { offset, length } => {
+                    mix(offset ^ length << 40) ^ token << 4 | 9
+                }
             },
             Self::DeviceDone { token, failed } => token << 5 | u64::from(*failed) << 4 | 6,
             Self::Crashed { lost, .. } => lost << 4 | 7,
@@ -103,6 +107,9 @@ impl fmt::Display for Event {
                     write!(f, "  io {token}: write block {}+{}", offset / 4096, length / 4096)
                 }
                 DeviceEvent::Flush => write!(f, "  io {token}: flush"),
+                DeviceEvent::Reserve { offset, length } => {
+                    write!(f, "  io {token}: reserve block {}+{}", offset / 4096, length / 4096)
+                }
             },
             Self::DeviceDone { token, failed: false } => write!(f, "  io {token} done"),
             Self::DeviceDone { token, failed: true } => write!(f, "  io {token} FAILED"),

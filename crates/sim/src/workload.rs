@@ -301,7 +301,8 @@ impl Workload {
         let (id, model) = self.pick_volume(oracle);
         match self.random.below(100) {
             0..35 => Change::Checkpoint,
-            35..55 if !full => Change::CloneVolume { source: id, spec: self.spec(profile) },
+            35..50 if !full => self.clones(oracle, profile),
+            50..55 => Change::RevertVolume { volume: id, source: self.pick_volume(oracle).0 },
             55..75 if !full => Change::CreateVolume(self.spec(profile)),
             35..75 => Change::DeleteVolume(id),
             75..80 => self.nonsense(id, model, profile),
@@ -313,6 +314,13 @@ impl Workload {
         }
     }
 
+    /// A consistency group of up to three members.
+    fn clones(&mut self, oracle: &Oracle, profile: &Profile) -> Change {
+        let count = self.random.between(1, 3);
+        let member = |_| (self.pick_volume(oracle).0, self.spec(profile));
+        Change::CloneVolumes((0..count).map(member).collect())
+    }
+
     /// A change that must be refused.
     fn nonsense(&mut self, id: VolumeId, model: &Model, profile: &Profile) -> Change {
         match self.random.below(3) {
@@ -321,9 +329,7 @@ impl Workload {
                 name: model.spec.name.clone(),
                 ..self.spec(profile)
             }),
-            _ => {
-                Change::CloneVolume { source: VolumeId(id.0 + 1_000_000), spec: self.spec(profile) }
-            }
+            _ => Change::CloneVolumes(vec![(VolumeId(id.0 + 1_000_000), self.spec(profile))]),
         }
     }
 
@@ -336,6 +342,8 @@ impl Workload {
             size_bytes: self.size(profile),
             reserved: self.random.percent(15),
             naa: [id as u8; 16],
+            snapshot: false,
+            created: id,
         }
     }
 

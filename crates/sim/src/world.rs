@@ -8,7 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use block::{BLOCK, BlockError, DeviceOperation, VolumeId};
-use store::{Change, ChangeError, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag};
+use store::{
+    Change, ChangeError, DeviceSpec, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag,
+};
 
 use crate::action::Action;
 use crate::audit::Audit;
@@ -336,9 +338,11 @@ impl World {
             _ => action.volume() == Some(*id),
         };
         self.in_flight.values().any(|flight| match &flight.action {
-            Action::Change(Change::ResizeVolume { id, .. } | Change::DeleteVolume(id)) => {
-                concerned(id)
-            }
+            Action::Change(
+                Change::ResizeVolume { id, .. }
+                | Change::DeleteVolume(id)
+                | Change::RevertVolume { volume: id, .. },
+            ) => concerned(id),
             _ => false,
         })
     }
@@ -353,6 +357,9 @@ impl World {
                 DeviceEvent::Write { offset: *offset, length: data.len() as u64 }
             }
             DeviceOperation::Flush => DeviceEvent::Flush,
+            DeviceOperation::Reserve { offset, length } => {
+                DeviceEvent::Reserve { offset: *offset, length: *length }
+            }
         };
         self.trace.add(self.now, Event::Device { token, operation: event });
         self.check_write(event)?;
@@ -366,7 +373,7 @@ impl World {
     fn check_write(&mut self, event: DeviceEvent) -> Result<(), Violation> {
         let DeviceEvent::Write { offset, length } = event else { return Ok(()) };
         let blocks = offset / BLOCK..(offset + length) / BLOCK;
-        self.superblock_written |= blocks.contains(&16) || blocks.contains(&17);
+        self.superblock_written |= [16, 17, 32, 33].iter().any(|block| blocks.contains(block));
         let Some(audit) = &self.audit else { return Ok(()) };
         match blocks.into_iter().find(|block| audit.is_protected(*block)) {
             Some(block) => violation(format!(
@@ -458,7 +465,8 @@ impl World {
 }
 
 fn pool_spec(profile: &Profile) -> PoolSpec {
-    PoolSpec { pool_uuid: POOL_UUID, device_uuid: DEVICE_UUID, size_bytes: profile.device_bytes }
+    let device = DeviceSpec { uuid: DEVICE_UUID, size_bytes: profile.device_bytes };
+    PoolSpec { pool_uuid: POOL_UUID, devices: vec![device] }
 }
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {

@@ -11,12 +11,13 @@ use smallvec::SmallVec;
 use crate::commit::checksums;
 use crate::error::Failure;
 use crate::limits::{REQUEST_BYTES_MAX, UNMAP_RANGES_MAX};
+use crate::loading::PageWaiter;
 use crate::locks::Claim;
 use crate::map::Missing;
 use crate::record::Record;
-use crate::space::Run;
+use crate::space::{Allocation, Run};
 use crate::status::Health;
-use crate::store::{CHANGES, Change, Outcome, PageWaiter, Store, Tag};
+use crate::store::{CHANGES, Change, Outcome, Store, Tag};
 
 pub(crate) use reading::BlockRead;
 
@@ -41,6 +42,10 @@ enum Stage {
     Reading,
     /// Knows what to write; waits for space, pages, or room in the journal.
     Composed,
+    /// The label of a new device is written, then flushed.
+    Labelling,
+    /// Its device has a label.
+    Labelled,
     /// Its records are in a commit.
     Committing,
     /// Waits for a checkpoint.
@@ -70,6 +75,8 @@ pub(crate) struct Operation {
     /// Bytes of a physical copy that are done.
     progress: u64,
     space_waits: u8,
+    /// Writes and flushes of a new device's label under way.
+    label_writes: u8,
 }
 
 impl Operation {
@@ -168,6 +175,7 @@ impl Store {
             runs: SmallVec::new(),
             progress: 0,
             space_waits: 0,
+            label_writes: 0,
         });
         let claims = &self.operations[key].claims;
         if self.locks.claim(key, claims) {
@@ -249,6 +257,9 @@ impl Store {
     }
 
     fn try_run(&mut self, key: usize) -> Result<(), Failure> {
+        if self.operations[key].stage == Stage::Labelled {
+            return self.join_device(key);
+        }
         if self.operations[key].stage == Stage::Begun {
             if self.operations[key].changes() && self.health != Health::Ready {
                 return Err(BlockError::ReadOnly.into());
@@ -296,6 +307,9 @@ impl Store {
             return self.joined(key);
         }
         if self.must_wait_for_checkpoint() {
+            if self.starved {
+                return Err(self.out_of_space().into());
+            }
             self.stall(key);
             return Ok(());
         }
@@ -327,7 +341,8 @@ impl Store {
         !self.journal_has_room()
             || pages >= self.dirty_max()
             || self.map.reap.len() >= crate::limits::REAP_QUEUE_MAX
-            || self.space.free() < pages as u64 + 64
+            || self.space.has_too_many_deltas()
+            || self.space.free() < 2 * pages as u64 + 64
     }
 
     /// Nothing is to be written: done, unless a physical copy goes on.
@@ -388,17 +403,25 @@ impl Store {
         }
         let mut left = needed;
         while left > 0 {
-            let run = self.space.allocate(left).expect("free blocks were counted");
-            left -= run.blocks;
-            self.handed_out += run.blocks;
-            self.operations[key].runs.push(run);
+            match self.space.allocate(left) {
+                Allocation::Run(run) => {
+                    left -= run.blocks;
+                    self.handed_out += run.blocks;
+                    self.operations[key].runs.push(run);
+                }
+                Allocation::Load(group) => {
+                    self.load_group(group, Some(key), true);
+                    return Ok(false);
+                }
+                Allocation::Full => return self.wait_for_space(key),
+            }
         }
         Ok(true)
     }
 
     /// Blocks that a volume's data may newly occupy.
     fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        let free = self.space.free().saturating_sub(self.map.dirty.len() as u64);
+        let free = self.space.free().saturating_sub(2 * self.map.dirty.len() as u64);
         match self.is_reserved(volume) {
             // What it overwrites returns with the next checkpoint, so half of the reserve lends
             // it the space until then; the other half is for the checkpoint.
@@ -413,6 +436,7 @@ impl Store {
 
     fn wait_for_space(&mut self, key: usize) -> Result<bool, Failure> {
         let coming = self.space.quarantined() > 0
+            || self.space.groups_with_deltas() > 0
             || !self.map.reap.is_empty()
             || !self.journal.is_empty()
             || self.checkpoint.is_some();
@@ -423,7 +447,7 @@ impl Store {
         let operation = &mut self.operations[key];
         operation.space_waits += 1;
         if !coming || operation.space_waits > waits_max {
-            return Err(BlockError::OutOfSpace.into());
+            return Err(self.out_of_space().into());
         }
         self.stall(key);
         Ok(false)

@@ -29,6 +29,8 @@ impl Management {
             size_bytes: request.size_bytes,
             reserved: request.reserved,
             naa: naa_identifier(id),
+            snapshot: false,
+            created: now(),
         };
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
@@ -148,6 +150,12 @@ impl Management {
         let volume = self.describe_volume(core, pool, id)?;
         serde_json::to_value(volume).map_err(|error| internal(&error))
     }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 /// Lets hosts reach a volume that its pool holds.

@@ -107,7 +107,7 @@ impl World {
     pub(super) fn audit_engine(&mut self, depth: Depth) -> Result<(), Violation> {
         self.figures.audits += 1;
         let disk = &self.disk;
-        let report = self.store.audit(depth, |offset, into| {
+        let report = self.store.audit(depth, |_, offset, into| {
             disk.read_current(offset, into);
             Ok(())
         });
@@ -122,7 +122,7 @@ impl World {
     pub(super) fn verify_offline(&mut self) -> Result<(), Violation> {
         self.figures.audits += 1;
         let disk = &self.disk;
-        let report = store::verify(disk.size(), Depth::Data, |offset, into| {
+        let report = store::verify(&[disk.size()], Depth::Data, |_, offset, into| {
             disk.read_current(offset, into);
             Ok(())
         });

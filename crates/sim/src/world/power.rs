@@ -183,7 +183,7 @@ impl World {
     pub(super) fn open_store(&mut self, attempt: u64) {
         self.trace.add(self.now, Event::Opening { attempt });
         let options = self.profile.options();
-        self.store = Store::open(self.disk.size(), Some(POOL_UUID), options, Tag(OWN_TAG));
+        self.store = Store::open(&[self.disk.size()], Some(POOL_UUID), options, Tag(OWN_TAG));
     }
 
     /// Runs the device until the world's own request is answered; `None` if the power fails first.
