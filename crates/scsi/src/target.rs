@@ -132,6 +132,8 @@ pub struct Target {
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
+    /// Tasks that work at a pace.
+    paced: Vec<Slot>,
     notices: VecDeque<Notice>,
     counters: Counters,
     last_epoch: u64,
@@ -215,6 +217,7 @@ impl Target {
             aborted: VecDeque::new(),
             functions: Slab::new(),
             functions_done: VecDeque::new(),
+            paced: Vec::new(),
             notices: VecDeque::new(),
             counters: Counters::default(),
             last_epoch: 0,
@@ -256,6 +259,7 @@ impl Target {
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.copies.forget_old(self.now);
+        self.tick_paced();
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

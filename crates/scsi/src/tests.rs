@@ -55,6 +55,7 @@ pub(crate) struct World {
     /// What the next request fails with.
     pub(crate) fault: Option<BlockError>,
     next_task: u64,
+    now: std::time::Duration,
 }
 
 pub(crate) fn naa(volume: VolumeId) -> [u8; 16] {
@@ -95,7 +96,9 @@ impl World {
     }
 
     pub(crate) fn fresh() -> Self {
-        let mut target = Target::new(Identity::gantry("iqn.2026-01.example:target"));
+        let identity =
+            Identity { long_cdbs: true, ..Identity::gantry("iqn.2026-01.example:target") };
+        let mut target = Target::new(identity);
         let mut volumes = BTreeMap::new();
         for volume in [ONE, TWO, FAR, HIDDEN] {
             target.add_unit(volume, spec(volume));
@@ -103,7 +106,14 @@ impl World {
         }
         target.open_nexus(ALICE, nexus_spec("alice"));
         target.open_nexus(BOB, nexus_spec("bob"));
-        Self { target, volumes, requests: Vec::new(), fault: None, next_task: 0 }
+        Self {
+            target,
+            volumes,
+            requests: Vec::new(),
+            fault: None,
+            next_task: 0,
+            now: std::time::Duration::ZERO,
+        }
     }
 
     /// Gives a command to the target; its requests are not carried out yet.
@@ -168,6 +178,15 @@ impl World {
 
     pub(crate) fn fails(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Code {
         self.sense(ALICE, lun, cdb, data)
+    }
+
+    /// Lets time pass until nothing moves any more.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100 {
+            self.now += std::time::Duration::from_millis(100);
+            self.target.tick(self.now);
+            while self.step() {}
+        }
     }
 
     pub(crate) fn bytes(&self, volume: VolumeId, lba: u64, count: u64) -> &[u8] {

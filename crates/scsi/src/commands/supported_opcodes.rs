@@ -4,6 +4,7 @@ use super::table;
 use crate::cdb::CDB_BYTES;
 use crate::command::{Action, Execution, Row};
 use crate::completion::Completion;
+use crate::identity::Identity;
 use crate::limits::{COMMAND_TIMEOUT_NOMINAL, COMMAND_TIMEOUT_RECOMMENDED};
 use crate::sense::Sense;
 
@@ -20,11 +21,11 @@ pub(super) fn report_supported_operation_codes(
     let timeouts = execution.cdb.bit(2, RCTD);
     let opcode = execution.cdb.u8(3);
     let action = execution.cdb.u16(4);
-    let rows = table::rows(opcode);
+    let rows = table::supported(opcode, execution.identity);
     let has_actions = rows.iter().any(|row| row.service_action.is_some());
     let with_action = rows.iter().find(|row| row.service_action.map(u16::from) == Some(action));
     let data = match execution.cdb.u8(2) & 7 {
-        0 => all(timeouts),
+        0 => all(timeouts, execution.identity),
         1 if has_actions => return Err(Sense::invalid_cdb_field(2).into()),
         1 => one(rows.first(), timeouts),
         2 if !has_actions => return Err(Sense::invalid_cdb_field(2).into()),
@@ -38,9 +39,10 @@ pub(super) fn report_supported_operation_codes(
 }
 
 /// The all_commands format.
-fn all(timeouts: bool) -> Vec<u8> {
+fn all(timeouts: bool, identity: &Identity) -> Vec<u8> {
     let mut data = vec![0; 4];
-    for row in table::ROWS {
+    let is_supported = |row: &&Row| !table::supported(row.opcode, identity).is_empty();
+    for row in table::ROWS.iter().filter(is_supported) {
         let (service_action_valid, action) =
             row.service_action.map_or((0, 0), |action| (1, action));
         let timeouts_present = if timeouts { 2 } else { 0 };
