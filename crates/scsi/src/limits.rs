@@ -31,6 +31,9 @@ pub const NOTICES_MAX: usize = 256;
 /// MAXIMUM ATOMIC TRANSFER LENGTH of VPD page B0h, in bytes: what one request writes.
 pub const ATOMIC_BYTES_MAX: u64 = SLICE_BYTES;
 
+/// Most bytes per second that a SANITIZE overwrites, so that it leaves the devices to others.
+pub const SANITIZE_BYTES_PER_SECOND: u64 = 192 << 20;
+
 /// Requests of one command that the engine has at the same time; further ones wait for these.
 pub const REQUESTS_PER_COMMAND_MAX: usize = 8;
 

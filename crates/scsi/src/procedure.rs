@@ -1,6 +1,7 @@
 //! Commands that need several requests, some of them at the same time.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use block::{BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId};
 
@@ -42,6 +43,16 @@ pub(crate) trait Procedure: Send {
         None
     }
 
+    /// Told when time passes, if it works at a pace: what more is to be done now.
+    fn tick(&mut self, _now: Duration) -> Vec<(Lane, VolumeId, Request)> {
+        Vec::new()
+    }
+
+    /// Whether it works at a pace, so that it may wait for nothing but time.
+    fn is_paced(&self) -> bool {
+        false
+    }
+
     /// Something that the operator should know, told once.
     fn remark(&mut self) -> Option<Remark> {
         None
@@ -67,7 +78,8 @@ pub(crate) enum Remark {
 pub(crate) enum Step {
     /// A request on lane 0, to be answered.
     Request(VolumeId, Request),
-    /// Requests, each on a lane that is free; none if it waits for the answers to earlier ones.
+    /// Requests, each on a lane that is free; none if it waits for the answers to earlier ones, or
+    /// for time to pass.
     Requests(Vec<(Lane, VolumeId, Request)>),
     /// Nothing more. No request is under way.
     Done(Completion),

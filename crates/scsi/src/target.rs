@@ -147,6 +147,8 @@ pub struct Target {
     /// The tasks whose changes are being stored.
     saving: BTreeMap<SaveId, Slot>,
     last_save: u64,
+    /// Tasks that work at a pace.
+    paced: Vec<Slot>,
     notices: VecDeque<Notice>,
     counters: Counters,
     last_epoch: u64,
@@ -238,6 +240,7 @@ impl Target {
             saves: VecDeque::new(),
             saving: BTreeMap::new(),
             last_save: 0,
+            paced: Vec::new(),
             notices: VecDeque::new(),
             counters: Counters::default(),
             last_epoch: 0,
@@ -279,6 +282,7 @@ impl Target {
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
         self.copies.forget_old(self.now);
+        self.tick_paced();
     }
 
     /// Tells the time of day, for REPORT TIMESTAMP; SET TIMESTAMP goes before it.

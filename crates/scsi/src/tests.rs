@@ -61,6 +61,7 @@ pub(crate) struct World {
     /// What the next request fails with.
     pub(crate) fault: Option<BlockError>,
     next_task: u64,
+    now: std::time::Duration,
 }
 
 pub(crate) fn naa(volume: VolumeId) -> [u8; 16] {
@@ -101,7 +102,9 @@ impl World {
     }
 
     pub(crate) fn fresh() -> Self {
-        let mut target = Target::new(Identity::gantry("iqn.2026-01.example:target"));
+        let identity =
+            Identity { long_cdbs: true, ..Identity::gantry("iqn.2026-01.example:target") };
+        let mut target = Target::new(identity);
         let mut volumes = BTreeMap::new();
         for volume in [ONE, TWO, FAR, HIDDEN] {
             target.add_unit(volume, spec(volume));
@@ -116,6 +119,7 @@ impl World {
             stored: BTreeMap::new(),
             fault: None,
             next_task: 0,
+            now: std::time::Duration::ZERO,
         }
     }
 
@@ -186,6 +190,15 @@ impl World {
 
     pub(crate) fn fails(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Code {
         self.sense(ALICE, lun, cdb, data)
+    }
+
+    /// Lets time pass until nothing moves any more.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100 {
+            self.now += std::time::Duration::from_millis(100);
+            self.target.tick(self.now);
+            while self.step() {}
+        }
     }
 
     pub(crate) fn bytes(&self, volume: VolumeId, lba: u64, count: u64) -> &[u8] {

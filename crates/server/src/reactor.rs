@@ -68,7 +68,8 @@ impl Reactor {
         http::start(options.http, &directory.socket_path(), mailbox.clone())?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
-        let target = Target::new(scsi::Identity::gantry(&configuration.target_name));
+        let identity = scsi::Identity::gantry(&configuration.target_name);
+        let target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
         let mut reactor = Self {
             poll,
             inbox,

@@ -2,22 +2,28 @@
 //! cryptographic erase.
 //!
 //! The engine writes nothing in place, so that what is promised is that no command can read the old
-//! content any more; the space itself returns to the pool.
+//! content any more; the space itself returns to the pool. An overwrite works at a pace.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use block::{BlockError, ByteRange, LogicalBlockLength, Pattern, Request, Rope, VolumeId};
 use bytes::Bytes;
 
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::limits::{REQUESTS_PER_COMMAND_MAX, SLICE_BYTES, ZERO_SLICE_BYTES};
+use crate::limits::{
+    REQUESTS_PER_COMMAND_MAX, SANITIZE_BYTES_PER_SECOND, SLICE_BYTES, ZERO_SLICE_BYTES,
+};
 use crate::procedure::{Answer, Lane, Procedure, Step, slices};
 use crate::sense::{self, Sense};
 use crate::unit::Sanitize;
 
 const IMMED: u8 = 7;
 const AUSE: u8 = 5;
+
+/// Time that counts between two ticks.
+const PACE_PERIOD_MAX: Duration = Duration::from_secs(1);
 
 /// Bytes before the pattern of an OVERWRITE.
 const HEADER_BYTES: usize = 4;
@@ -116,6 +122,8 @@ fn begin(execution: &mut Execution<'_>, passes: Vec<Pass>) -> Result<Action, Com
         range,
         passes: passes.into(),
         reached: 0,
+        allowance: 0,
+        last_tick: None,
         free: (0..REQUESTS_PER_COMMAND_MAX as Lane).collect(),
         done: 0,
         total,
@@ -151,6 +159,9 @@ struct Sanitizing {
     /// First byte that the first of them has not reached.
     reached: u64,
     free: Vec<Lane>,
+    /// Bytes that may be overwritten before more time passes.
+    allowance: u64,
+    last_tick: Option<Duration>,
     /// Requests that were answered, of all.
     done: u64,
     total: u64,
@@ -162,6 +173,12 @@ struct Sanitizing {
 impl Sanitizing {
     fn is_idle(&self) -> bool {
         self.free.len() == REQUESTS_PER_COMMAND_MAX
+    }
+
+    /// Whether nothing is left to do, or nothing can be done any more.
+    fn is_over(&self) -> bool {
+        let all_done = self.reached == self.range.end() && self.passes.len() <= 1;
+        self.is_idle() && (all_done || self.failure.is_some())
     }
 
     /// Goes on to the next pass, when all of the one before is done.
@@ -177,6 +194,9 @@ impl Sanitizing {
         let pass = self.passes.front()?;
         let rest = ByteRange::new(self.reached, self.range.end() - self.reached);
         let part = slices(rest, pass.slice_bytes()).next()?;
+        if matches!(pass, Pass::Write(_)) {
+            self.allowance = self.allowance.checked_sub(part.length)?;
+        }
         self.reached = part.end();
         Some(pass.request(part))
     }
@@ -206,7 +226,7 @@ impl Procedure for Sanitizing {
         self.turn();
         let more = self.more();
         match self.failure {
-            _ if !self.is_idle() => Step::Requests(more),
+            _ if !self.is_over() => Step::Requests(more),
             None => Step::Done(Completion::good(Rope::new())),
             Some(BlockError::OutOfSpace) => {
                 let error = BlockError::OutOfSpace;
@@ -218,12 +238,24 @@ impl Procedure for Sanitizing {
 
     fn sanitize(&self) -> Option<Sanitize> {
         Some(match self.failure {
-            _ if !self.is_idle() => {
+            _ if !self.is_over() => {
                 Sanitize::InProgress((self.done * 65_535 / self.total.max(1)) as u16)
             }
             None => Sanitize::None,
             Some(_) => Sanitize::Failed { exit_allowed: self.exit_allowed },
         })
+    }
+
+    fn tick(&mut self, now: Duration) -> Vec<(Lane, VolumeId, Request)> {
+        let elapsed = now.saturating_sub(self.last_tick.unwrap_or(now)).min(PACE_PERIOD_MAX);
+        self.last_tick = Some(now);
+        let more = u128::from(SANITIZE_BYTES_PER_SECOND) * elapsed.as_millis() / 1000;
+        self.allowance = (self.allowance + more as u64).min(SANITIZE_BYTES_PER_SECOND);
+        self.more()
+    }
+
+    fn is_paced(&self) -> bool {
+        true
     }
 
     fn runs_in_background(&self) -> bool {

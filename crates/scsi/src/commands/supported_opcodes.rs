@@ -21,7 +21,10 @@ pub(super) fn report_supported_operation_codes(
     let opcode = execution.cdb.u8(3);
     let action = execution.cdb.u16(4);
     let unit = execution.unit()?;
-    let is_shown = |row: &&Row| !(unit.reservations_hidden && row.is_about_reservations());
+    let is_shown = |row: &&Row| {
+        !table::supported(row.opcode, execution.identity).is_empty()
+            && !(unit.reservations_hidden && row.is_about_reservations())
+    };
     let rows: Vec<_> = table::rows(opcode).iter().filter(is_shown).collect();
     let has_actions = rows.iter().any(|row| row.service_action.is_some());
     let with_action = rows.iter().find(|row| row.service_action.map(u16::from) == Some(action));

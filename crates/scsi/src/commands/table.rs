@@ -12,6 +12,7 @@ use crate::command::Ordering::{Alone, CompareAndWrite, Immediate, Reserve, Simpl
 use crate::command::Reservation::{Allowed, Asks, Conflicts, Legacy, Persistent, Reads};
 use crate::command::Scope::{AnyLun, LogicalUnit};
 use crate::command::{Handler, Medium, Ordering, Reservation, Row, Scope};
+use crate::identity::Identity;
 use crate::limits::{PARAMETER_LIST_BYTES_MAX, TRANSFER_BYTES_MAX};
 use crate::sense::{self, Sense};
 
@@ -242,7 +243,15 @@ static INDEX: [(u8, u8); 256] = {
     index
 };
 
-/// The rows of an operation code; none if it is not supported.
+/// The rows of an operation code; none if the target does not support it.
+pub(crate) fn supported(opcode: u8, identity: &Identity) -> &'static [Row] {
+    match opcode {
+        VARIABLE_LENGTH if !identity.long_cdbs => &[],
+        _ => rows(opcode),
+    }
+}
+
+/// The rows of an operation code.
 pub(crate) fn rows(opcode: u8) -> &'static [Row] {
     let (start, count) = INDEX[usize::from(opcode)];
     &ROWS[usize::from(start)..usize::from(start) + usize::from(count)]
@@ -252,8 +261,8 @@ pub(crate) fn rows(opcode: u8) -> &'static [Row] {
 ///
 /// # Errors
 /// 05h/20h/00h if there is no such operation code, 05h/24h/00h if no such service action of it.
-pub(crate) fn find(cdb: &Cdb) -> Result<&'static Row, Sense> {
-    match rows(cdb.opcode()) {
+pub(crate) fn find(cdb: &Cdb, identity: &Identity) -> Result<&'static Row, Sense> {
+    match supported(cdb.opcode(), identity) {
         [] => Err(sense::INVALID_COMMAND_OPERATION_CODE.into()),
         [row] if row.service_action.is_none() => Ok(row),
         rows => {

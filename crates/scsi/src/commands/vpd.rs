@@ -155,6 +155,8 @@ fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
 fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
     let mut data = vec![0; 60];
     data[1] = 0x01;
+    // WABEREQ 01b: after a block erase, reads succeed.
+    data[3] = 0x40;
     data
 }
 

@@ -32,7 +32,7 @@ impl Target {
         let nexus = self.nexuses.get(&nexus);
         let mapping = parse_lun(lun).and_then(|lun| nexus?.mappings.get(&lun));
         let unit = mapping.and_then(|mapping| self.units.get(&mapping.volume));
-        match (unit, table::find(&cdb)) {
+        match (unit, table::find(&cdb, &self.identity)) {
             (Some(unit), Ok(row)) => {
                 let length = (row.data_out)(&cdb, unit.block_bytes());
                 u32::try_from(length).ok().filter(|_| length <= table::DATA_OUT_MAX).unwrap_or(0)
@@ -64,7 +64,7 @@ impl Target {
         let lun = parse_lun(command.lun);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
         let mapping = lun.and_then(|lun| nexus.mappings.get_mut(&lun));
-        let row = table::find(&cdb);
+        let row = table::find(&cdb, &self.identity);
         let volume = match &mapping {
             Some(mapping) if self.units.contains_key(&mapping.volume) => Some(mapping.volume),
             _ => None,
@@ -228,7 +228,20 @@ impl Target {
             self.detach(slot);
             self.done.push_back((id, Completion::good(Rope::new())));
         }
+        if procedure.is_paced() {
+            self.paced.push(slot);
+        }
         self.advance(slot, procedure, None);
+    }
+
+    /// Tells those that work at a pace that time has passed.
+    pub(super) fn tick_paced(&mut self) {
+        for slot in self.paced.clone() {
+            let TaskState::Procedure(procedure) = &mut self.tasks[slot].state else { continue };
+            for (lane, volume, request) in procedure.tick(self.now) {
+                self.submit(slot, lane, volume, request);
+            }
+        }
     }
 
     /// Takes a task out of its task set, while its work goes on.
@@ -378,6 +391,7 @@ impl Target {
 
     fn remove_task(&mut self, slot: Slot) -> Task {
         let task = self.tasks.remove(slot);
+        self.paced.retain(|paced| *paced != slot);
         if task.copy.is_some() {
             self.copies.end();
         }

@@ -149,3 +149,24 @@ fn the_reference_page_has_every_command() {
         assert!(page.contains(&format!("| {} |", row.name)));
     }
 }
+
+#[test]
+fn long_cdbs_are_taken_only_by_a_target_that_says_so() {
+    let mut target = Target::new(Identity::gantry("iqn.2026-01.example:target"));
+    target.add_unit(ONE, spec(ONE));
+    target.open_nexus(ALICE, nexus_spec("alice"));
+    let mut run = |cdb: &[u8]| {
+        let attribute = TaskAttribute::Simple;
+        let data_out = Bytes::new();
+        target.execute(TaskId(1), Command { nexus: ALICE, lun: 0, attribute, cdb, data_out });
+        target.next_done().unwrap().1
+    };
+    assert_eq!(run(&[0; 6]).sense.unwrap().code.asc, 0x29);
+    let mut cdb = [0; 32];
+    (cdb[0], cdb[7], cdb[9]) = (0x7f, 24, 0x12);
+    assert_eq!(run(&cdb).sense.unwrap().code.asc, 0x20);
+    assert_eq!(run(&report(3, 0x7f, 0x12, 255)).data_in.to_vec(), [0, 1, 0, 0]);
+    let list = run(&report(0, 0, 0, 65_535)).data_in.to_vec();
+    assert_eq!(list.len(), 4 + 8 * (table::ROWS.len() - 1));
+    assert!(list[4..].chunks(8).all(|row| row[0] != 0x7f));
+}
