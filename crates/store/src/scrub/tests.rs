@@ -131,14 +131,16 @@ fn what_an_abandoned_scrub_began_to_read_is_not_the_next_ones() {
     let mut pool = Pool::new();
     pool.write(A, 0, &pattern(1, 8 << 10));
     pool.settle();
+    let wishes = |pool: &mut Pool| std::iter::from_fn(|| pool.store.next_io()).collect::<Vec<_>>();
     pool.store.start_scrub();
-    let abandoned = pool.store.next_io().unwrap();
+    let abandoned = wishes(&mut pool);
     pool.store.start_scrub();
-    let page = pool.store.next_io().unwrap();
-    let result = pool.serve(usize::from(page.device), page.operation);
-    pool.store.completed(page.id, result);
-    let mut under_way: Vec<_> = std::iter::from_fn(|| pool.store.next_io()).collect();
-    under_way.insert(0, abandoned);
+    let under_way = wishes(&mut pool);
+    assert!(!abandoned.is_empty() && !under_way.is_empty());
+    for io in abandoned {
+        pool.store.completed(io.id, Err(block::DeviceError::Os(5)));
+    }
+    assert!(pool.store.next_io().is_none(), "nothing of the new scrub is read again");
     for io in under_way {
         let result = pool.serve(usize::from(io.device), io.operation);
         pool.store.completed(io.id, result);
