@@ -8,6 +8,7 @@ mod copy_results;
 mod extended_copy;
 mod inquiry;
 mod lba_status;
+mod log;
 mod mode;
 mod mode_pages;
 mod mode_select;

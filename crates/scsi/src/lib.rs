@@ -29,6 +29,8 @@ mod procedure;
 mod reference;
 mod reservations;
 mod sense;
+mod space;
+mod statistics;
 mod target;
 mod task_set;
 mod transport_id;
@@ -44,6 +46,7 @@ pub use nexus::NexusSpec;
 pub use reference::reference;
 pub use reservations::{DurableReservations, Registrant, Reservation, ReservationType};
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
+pub use space::UnitSpace;
 pub use target::{
     Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
