@@ -27,3 +27,5 @@ mod verify;
 mod vpd;
 mod write_atomic;
 mod write_same;
+
+pub use log::LOG_SENSE;

@@ -37,6 +37,7 @@ mod transport_id;
 mod unit;
 
 pub use access_state::AccessState;
+pub use commands::LOG_SENSE;
 pub use completion::{Completion, Status};
 pub use durable::{DurableState, SaveId};
 pub use identity::Identity;

@@ -87,6 +87,9 @@ impl Reactor {
             iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
         };
         let (lun, cdb) = (command.lun, &command.cdb[..]);
+        if cdb[0] == scsi::LOG_SENSE {
+            self.core.tell_space();
+        }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let id = task_id(serial, command.task);
         let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
