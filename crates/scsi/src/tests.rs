@@ -2,6 +2,7 @@
 
 mod access_state;
 mod bad_input;
+mod block_lengths;
 mod compare_and_write;
 mod discovery;
 mod extended_copy;
@@ -77,6 +78,7 @@ pub(crate) fn spec(volume: VolumeId) -> LogicalUnitSpec {
         naa: naa(volume),
         size_bytes: BLOCKS * BLOCK as u64,
         block_length: LogicalBlockLength::B512,
+        physical_block_exponent: 0,
         thin: true,
     }
 }

@@ -24,6 +24,8 @@ pub struct LogicalUnitSpec {
     pub size_bytes: u64,
     /// Length of a logical block.
     pub block_length: LogicalBlockLength,
+    /// log2 of the logical blocks that are told to be one physical block: 3 for 512e, else 0.
+    pub physical_block_exponent: u8,
     /// Thin provisioned (VPD page B2h type 2); false if all its space is reserved.
     pub thin: bool,
 }
