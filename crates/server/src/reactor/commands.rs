@@ -103,6 +103,14 @@ impl Reactor {
             TaskManagementFunction::AbortTask => {
                 TaskManagement::AbortTask(task_id(serial, request.referenced_task))
             }
+            TaskManagementFunction::QueryTask => {
+                TaskManagement::QueryTask(task_id(serial, request.referenced_task))
+            }
+            TaskManagementFunction::QueryTaskSet => TaskManagement::QueryTaskSet,
+            TaskManagementFunction::ItNexusReset => TaskManagement::ItNexusReset,
+            TaskManagementFunction::QueryAsynchronousEvent => {
+                TaskManagement::QueryAsynchronousEvent
+            }
             TaskManagementFunction::AbortTaskSet => TaskManagement::AbortTaskSet,
             TaskManagementFunction::ClearAca => TaskManagement::ClearAca,
             TaskManagementFunction::ClearTaskSet => TaskManagement::ClearTaskSet,
@@ -151,9 +159,11 @@ impl Reactor {
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
             let response = match response {
-                TaskManagementResponse::FunctionComplete
-                | TaskManagementResponse::FunctionSucceeded => {
+                TaskManagementResponse::FunctionComplete => {
                     iscsi::TaskManagementResponse::FunctionComplete
+                }
+                TaskManagementResponse::FunctionSucceeded => {
+                    iscsi::TaskManagementResponse::FunctionSucceeded
                 }
                 TaskManagementResponse::IncorrectLogicalUnitNumber => {
                     iscsi::TaskManagementResponse::LunDoesNotExist
