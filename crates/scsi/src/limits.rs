@@ -89,9 +89,12 @@ pub const PARAMETER_LIST_BYTES_MAX: u64 = 64 << 10;
 /// Attempts of ORWRITE to find the medium unchanged between its read and its write; then BUSY.
 pub const ORWRITE_ATTEMPTS_MAX: u32 = 64;
 
-/// Unit attention conditions that wait for one nexus on one logical unit; further ones are
-/// dropped, the oldest tells the host to look at everything anyway.
-pub const ATTENTIONS_MAX: usize = 8;
+/// Registrations of one logical unit; one more is refused (05h/55h/04h).
+pub const REGISTRATIONS_PER_UNIT_MAX: usize = 1024;
+
+/// Unit attention conditions that wait for one nexus on one logical unit: more than there are kinds
+/// of them; a further one would be dropped.
+pub const ATTENTIONS_MAX: usize = 32;
 
 /// NOMINAL COMMAND PROCESSING TIMEOUT that REPORT SUPPORTED OPERATION CODES tells.
 pub const COMMAND_TIMEOUT_NOMINAL: Duration = Duration::from_secs(1);

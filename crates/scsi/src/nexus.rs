@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use block::VolumeId;
 
 use crate::attention::Attentions;
+use crate::reservations::Registrant;
+use crate::sense::SenseCode;
 
 /// What the owner says of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,17 +32,35 @@ pub(crate) struct Mapping {
 /// A nexus and its state.
 pub(crate) struct Nexus {
     pub(crate) spec: NexusSpec,
+    registrant: Registrant,
     pub(crate) mappings: BTreeMap<u16, Mapping>,
 }
 
 impl Nexus {
     pub(crate) fn new(mut spec: NexusSpec) -> Self {
         let luns = std::mem::take(&mut spec.luns);
-        let mut nexus = Self { spec, mappings: BTreeMap::new() };
+        let registrant = Registrant {
+            initiator_name: spec.initiator_name.clone(),
+            isid: spec.isid,
+            relative_target_port: spec.relative_target_port,
+        };
+        let mut nexus = Self { spec, registrant, mappings: BTreeMap::new() };
         for (lun, volume) in luns {
             nexus.map(lun, volume);
         }
         nexus
+    }
+
+    /// The nexus as registrations name it.
+    pub(crate) const fn registrant(&self) -> &Registrant {
+        &self.registrant
+    }
+
+    /// Adds a unit attention condition wherever the nexus sees the volume.
+    pub(crate) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
+        for mapping in self.mappings.values_mut().filter(|mapping| mapping.volume == volume) {
+            mapping.attentions.establish(condition);
+        }
     }
 
     fn map(&mut self, lun: u16, volume: VolumeId) {

@@ -1,5 +1,6 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
+mod change;
 mod execute;
 mod inventory;
 mod management;
@@ -15,10 +16,13 @@ use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use crate::access_state::PortGroups;
 use crate::cdb::Cdb;
+use crate::clock::Clock;
 use crate::command::Row;
 use crate::completion::Completion;
 use crate::copy_operations::{CopyKey, CopyOperations};
+use crate::durable::{DurableState, SaveId};
 use crate::identity::Identity;
 use crate::limits::TASKS_MAX;
 use crate::nexus::Nexus;
@@ -100,8 +104,14 @@ pub enum TaskManagement {
     TargetWarmReset,
     /// The same here; the owner ends the sessions.
     TargetColdReset,
+    /// Ends all tasks of this nexus and its SCSI-2 reservations, and tells it.
+    ItNexusReset,
     /// Whether a task is under way.
     QueryTask(TaskId),
+    /// Whether any task of this nexus is under way on the logical unit.
+    QueryTaskSet,
+    /// Whether a unit attention condition waits for this nexus on the logical unit.
+    QueryAsynchronousEvent,
 }
 
 /// SAM-5 7.1: the service response of a task management function.
@@ -109,7 +119,7 @@ pub enum TaskManagement {
 pub enum TaskManagementResponse {
     /// Done; nothing of an ended task changes the medium any more.
     FunctionComplete,
-    /// The task that QUERY TASK asked about is under way.
+    /// What a query asked about is there.
     FunctionSucceeded,
     /// There is no such logical unit.
     IncorrectLogicalUnitNumber,
@@ -122,8 +132,9 @@ pub struct Target {
     identity: Identity,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
-    /// Target port group of each relative target port that was ever used.
-    ports: BTreeMap<u16, u16>,
+    port_groups: PortGroups,
+    /// The device clock of units that have none of their own.
+    clock: Clock,
     tasks: Slab<Task>,
     /// Third-party copies under way, and the outcomes of those that have ended.
     copies: CopyOperations,
@@ -132,6 +143,10 @@ pub struct Target {
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
+    saves: VecDeque<(SaveId, VolumeId, DurableState)>,
+    /// The tasks whose changes are being stored.
+    saving: BTreeMap<SaveId, Slot>,
+    last_save: u64,
     /// Tasks that work at a pace.
     paced: Vec<Slot>,
     notices: VecDeque<Notice>,
@@ -187,6 +202,10 @@ enum TaskState {
     Request,
     /// Waits for answers to requests of its own.
     Procedure(Box<dyn Procedure>),
+    /// Waits until a change of the unit's state is stored.
+    Saving(change::Saving),
+    /// Waits for the tasks that it aborted; the function answers it.
+    Awaiting(Slot),
     /// Was aborted while the engine has requests of it, whose answers are awaited.
     Aborted(Delivery, Option<Box<dyn Procedure>>),
 }
@@ -209,7 +228,8 @@ impl Target {
             identity,
             units: BTreeMap::new(),
             nexuses: BTreeMap::new(),
-            ports: BTreeMap::new(),
+            port_groups: PortGroups::default(),
+            clock: Clock::default(),
             tasks: Slab::new(),
             copies: CopyOperations::default(),
             requests: VecDeque::new(),
@@ -217,6 +237,9 @@ impl Target {
             aborted: VecDeque::new(),
             functions: Slab::new(),
             functions_done: VecDeque::new(),
+            saves: VecDeque::new(),
+            saving: BTreeMap::new(),
+            last_save: 0,
             paced: Vec::new(),
             notices: VecDeque::new(),
             counters: Counters::default(),
@@ -260,6 +283,11 @@ impl Target {
         self.now = self.now.max(now);
         self.copies.forget_old(self.now);
         self.tick_paced();
+    }
+
+    /// Tells the time of day, for REPORT TIMESTAMP; SET TIMESTAMP goes before it.
+    pub fn set_time_of_day(&mut self, since_1970: Duration) {
+        self.clock = Clock::outside(since_1970, self.now);
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

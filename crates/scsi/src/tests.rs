@@ -1,14 +1,18 @@
 //! The whole target, driven as the daemon drives it, on volumes in memory.
 
+mod access_state;
 mod bad_input;
 mod compare_and_write;
 mod discovery;
 mod extended_copy;
 mod management;
+mod mode;
+mod persistent;
 mod reservations;
 mod sanitize;
 mod supported_opcodes;
 mod third_party;
+mod timestamp;
 mod transfer;
 mod unit_attention;
 mod unmap;
@@ -52,6 +56,8 @@ pub(crate) struct World {
     pub(crate) volumes: BTreeMap<VolumeId, Vec<u8>>,
     /// Requests carried out so far.
     pub(crate) requests: Vec<(VolumeId, String)>,
+    /// What the target wanted stored.
+    pub(crate) stored: BTreeMap<VolumeId, DurableState>,
     /// What the next request fails with.
     pub(crate) fault: Option<BlockError>,
     next_task: u64,
@@ -110,6 +116,7 @@ impl World {
             target,
             volumes,
             requests: Vec::new(),
+            stored: BTreeMap::new(),
             fault: None,
             next_task: 0,
             now: std::time::Duration::ZERO,
@@ -141,6 +148,11 @@ impl World {
 
     /// Carries out the next request; returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
+        if let Some((id, volume, state)) = self.target.next_save() {
+            self.stored.insert(volume, state);
+            self.target.saved(id, true);
+            return true;
+        }
         let Some((id, volume, request)) = self.target.next_request() else { return false };
         let text = format!("{request:?}");
         self.requests.push((volume, text.split([' ', '{']).next().unwrap().to_owned()));

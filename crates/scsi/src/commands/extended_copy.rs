@@ -20,11 +20,12 @@ use block::ByteRange;
 use self::cscd::End;
 use self::parameter_list::ParameterList;
 use self::segment::{Amount, Segment};
-use super::access::{self, Role};
+use super::access;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::copy_operations::CopyKey;
 use crate::limits::SEGMENT_BYTES_MAX;
+use crate::reservations::Access;
 use crate::sense::{self, Sense, SenseCode};
 use crate::unit::LogicalUnit;
 
@@ -99,8 +100,8 @@ impl Context<'_> {
         let source = self.end(self.segment.source)?;
         let destination = self.end(self.segment.destination)?;
         let (from, to) = (self.unit(source), self.unit(destination));
-        access::check(self.execution.nexus_id, from, Role::Read)?;
-        access::check(self.execution.nexus_id, to, Role::Write)?;
+        access::check(self.execution, from, Access::Read)?;
+        access::check(self.execution, to, Access::Write)?;
         let length = self.length(from, to)?;
         let fill = match self.segment.amount {
             Amount::Bytes { .. } => 0,

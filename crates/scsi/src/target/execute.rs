@@ -18,9 +18,10 @@ use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::lun::parse_lun;
 use crate::nexus::{Mapping, Nexus};
 use crate::procedure::{Answer, Lane, Procedure, Step};
+use crate::reservations::Access;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
-use crate::task_set::{Class, Slot};
+use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
 
 impl Target {
@@ -51,8 +52,10 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
+        let at = (command.nexus, command.lun);
         if let Err(completion) = self.admit(id, command, offered) {
-            self.done.push_back((id, completion));
+            let volume = self.volume_at(at.0, at.1);
+            self.answer(id, volume, completion);
         }
     }
 
@@ -88,12 +91,13 @@ impl Target {
         };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
-                let class = match command.attribute {
-                    _ if row.ordering == Ordering::Alone => Class::Ordered,
-                    TaskAttribute::Ordered => Class::Ordered,
-                    TaskAttribute::HeadOfQueue => Class::HeadOfQueue,
-                    TaskAttribute::Simple | TaskAttribute::Aca => Class::Simple(row.ordering),
+                let attribute = match command.attribute {
+                    _ if row.ordering == Ordering::Alone => Attribute::Ordered,
+                    TaskAttribute::Ordered => Attribute::Ordered,
+                    TaskAttribute::HeadOfQueue => Attribute::HeadOfQueue,
+                    TaskAttribute::Simple | TaskAttribute::Aca => Attribute::Simple,
                 };
+                let class = Class { attribute, ordering: row.ordering };
                 self.enter(id, volume, order, class, command.data_out)
             }
             _ => self.run_immediately(id, order, command.data_out),
@@ -107,10 +111,10 @@ impl Target {
         data_out: Bytes,
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
-            Action::Done(completion) => self.done.push_back((id, completion)),
+            Action::Done(completion) => self.answer(id, order.volume, completion),
             Action::AbortCopy(key) => self.abort_copy(id, key),
-            Action::Request(_) | Action::Procedure(_) => {
-                unreachable!("an immediate command makes no request")
+            Action::Request(_) | Action::Procedure(_) | Action::Change(_) => {
+                unreachable!("an immediate command makes no request and no change")
             }
         }
         Ok(())
@@ -162,6 +166,7 @@ impl Target {
                 let volume = task.volume;
                 self.submit(slot, 0, volume, request);
             }
+            Ok(Action::Change(change)) => self.begin_change(slot, change),
             Ok(Action::Procedure(procedure)) => self.begin(slot, procedure),
             Ok(Action::AbortCopy(_)) => unreachable!("it is an immediate command"),
             Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
@@ -170,6 +175,12 @@ impl Target {
 
     /// Checks a command and runs its handler.
     fn perform(&mut self, order: Order, data_out: Bytes) -> Result<Action, Completion> {
+        let peers = match order.row.reservation {
+            Reservation::Persistent => {
+                self.nexuses.values().map(|n| n.registrant().clone()).collect()
+            }
+            _ => Vec::new(),
+        };
         let nexus = self.nexuses.get_mut(&order.nexus).ok_or_else(lun_not_supported)?;
         // The inventory may have changed while the command waited.
         let mapped = nexus.mappings.get(&order.lun).map(|mapping| mapping.volume);
@@ -184,7 +195,10 @@ impl Target {
             nexus,
             units: &mut self.units,
             identity: &self.identity,
-            ports: &self.ports,
+            port_groups: &self.port_groups,
+            clock: self.clock,
+            now: self.now,
+            peers,
             copies: &mut self.copies,
         };
         check(&mut execution)?;
@@ -297,7 +311,9 @@ impl Target {
             TaskState::Aborted(delivery, procedure) => {
                 self.answered_after_abort(slot, delivery, procedure, answer);
             }
-            TaskState::Dormant => unreachable!("a waiting task has no request"),
+            TaskState::Dormant | TaskState::Saving(_) | TaskState::Awaiting(_) => {
+                unreachable!("a task in this state has no request")
+            }
         }
         self.start_waiting(volume);
     }
@@ -337,11 +353,20 @@ impl Target {
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.ended(key, self.now, &completion);
         }
-        let detached = self.tasks[slot].detached;
-        let id = self.remove_task(slot);
-        if !detached {
-            self.done.push_back((id, completion));
+        let task = self.remove_task(slot);
+        if !task.detached {
+            self.answer(task.id, Some(task.volume), completion);
         }
+        self.tell_waiting(task);
+    }
+
+    /// Hands a completion out, its sense data in the format that the unit is set to.
+    fn answer(&mut self, id: TaskId, volume: Option<VolumeId>, mut completion: Completion) {
+        if let Some(sense) = &mut completion.sense {
+            let unit = volume.and_then(|volume| self.units.get(&volume));
+            sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);
+        }
+        self.done.push_back((id, completion));
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
@@ -350,7 +375,8 @@ impl Target {
             self.copies.aborted(key, self.now);
         }
         self.deliver(slot, delivery);
-        self.remove_task(slot);
+        let task = self.remove_task(slot);
+        self.tell_waiting(task);
     }
 
     /// Says that a task was aborted.
@@ -363,7 +389,7 @@ impl Target {
         }
     }
 
-    fn remove_task(&mut self, slot: Slot) -> TaskId {
+    fn remove_task(&mut self, slot: Slot) -> Task {
         let task = self.tasks.remove(slot);
         self.paced.retain(|paced| *paced != slot);
         if task.copy.is_some() {
@@ -376,10 +402,14 @@ impl Target {
         {
             unit.tasks.leave(task.class);
         }
+        task
+    }
+
+    /// Tells those that waited for the end of a task.
+    fn tell_waiting(&mut self, task: Task) {
         for function in task.awaited_by {
             self.task_ended(function);
         }
-        task.id
     }
 }
 
@@ -390,16 +420,32 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
         return Ok(());
     }
     take_attention(execution.nexus, execution.lun)?;
-    check_reserved_bits(&execution.cdb, row.usage)?;
     let unit = execution.unit()?;
+    if unit.reservations_hidden && row.is_about_reservations() {
+        return Err(Sense::from(sense::INVALID_COMMAND_OPERATION_CODE).into());
+    }
+    check_reserved_bits(&execution.cdb, row.usage)?;
+    let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
+    state.check(row).map_err(Sense::from)?;
     check_sanitize(unit, row)?;
-    if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id) {
+    if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
-    if row.medium == Medium::Writes && unit.write_protected {
-        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+    match unit.write_protection() {
+        Some(protection) if row.medium == Medium::Writes => Err(Sense::from(protection).into()),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn conflicts(reservation: Reservation, unit: &LogicalUnit, execution: &Execution<'_>) -> bool {
+    let (nexus, who) = (execution.nexus_id, execution.nexus.registrant());
+    match reservation {
+        Reservation::Allowed | Reservation::Legacy => false,
+        Reservation::Asks => unit.is_reserved_against(nexus),
+        Reservation::Reads => unit.conflicts(nexus, who, Access::Read),
+        Reservation::Conflicts => unit.conflicts(nexus, who, Access::Write),
+        Reservation::Persistent => unit.reservation.is_some(),
+    }
 }
 
 /// SBC-4 4.11: what may run while a SANITIZE does, and after one that failed.

@@ -46,7 +46,7 @@ fn an_overwrite_leaves_the_pattern_in_every_block() {
         (2, vec![0], vec![0; BLOCK]),
         (0x82, vec![0], vec![0xff; BLOCK]),
         (0x83, vec![0x0f], vec![0x0f; BLOCK]),
-        (1, super::pattern(3, 1), super::pattern(3, 1)),
+        (1, pattern(3, 1), pattern(3, 1)),
     ] {
         let mut world = World::new();
         assert_eq!(overwrite(&mut world, &overwrite_list(flags_and_count, &pattern)), None);
