@@ -20,9 +20,13 @@ mod supported_opcodes;
 pub(crate) mod table;
 mod target_port_groups;
 mod timestamp;
+mod token;
 mod transfer;
 mod unmap;
 mod verify;
 mod vpd;
 mod write_atomic;
 mod write_same;
+
+pub(crate) use extended_copy::CSCD_IDENTIFICATION;
+pub(crate) use token::ROD_TYPE_POINT_IN_TIME;

@@ -31,6 +31,7 @@ mod reservations;
 mod sense;
 mod target;
 mod task_set;
+mod tokens;
 mod transport_id;
 mod unit;
 
@@ -48,6 +49,7 @@ pub use target::{
     Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
+pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;
 
 #[cfg(test)]
