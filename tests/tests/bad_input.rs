@@ -94,7 +94,8 @@ fn oversized_pdus_disturb_nobody() -> Result<()> {
         headers[4] = 0xff;
         headers.resize(4096, 0);
         send(bench.connect()?, &headers)?;
-        let keys = Pdu { header: bench.login().header, additional: Vec::new(), data: vec![b'K'; 8192] };
+        let keys =
+            Pdu { header: bench.login().header, additional: Vec::new(), data: vec![b'K'; 8192] };
         send(bench.connect()?, &keys.bytes())?;
         for (flags, expected_length) in
             [(0x20, u32::MAX), (0x40, u32::MAX), (0x60, u32::MAX), (0, 1)]

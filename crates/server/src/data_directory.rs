@@ -103,6 +103,15 @@ pub(crate) fn random_u64() -> Result<u64> {
     getrandom::u64().map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))
 }
 
+/// A key for this life of the daemon.
+pub(crate) fn random_key() -> Result<[u8; 32]> {
+    let mut key = [0; 32];
+    for part in key.chunks_mut(8) {
+        part.copy_from_slice(&random_u64()?.to_ne_bytes());
+    }
+    Ok(key)
+}
+
 /// 16 bytes that name one pool or device in the world.
 pub(crate) fn random_uuid() -> Result<[u8; 16]> {
     let mut uuid = [0; 16];

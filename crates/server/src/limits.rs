@@ -16,3 +16,7 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
+
+/// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
+/// another threshold.
+pub const SOFT_THRESHOLD_PERCENT: u64 = 20;
