@@ -4,7 +4,7 @@ use block::{BLOCK, Buffer, DeviceOperation, Rope};
 
 use crate::layout::{block_of, device_of};
 use crate::map::Missing;
-use crate::space::GroupId;
+use crate::space::{GroupId, GroupPage};
 use crate::store::Store;
 
 /// The engine's name for an I/O.
@@ -30,7 +30,7 @@ pub(crate) enum Waiter {
     /// A page of the map, or its copy.
     Page { missing: Missing, attempt: u8 },
     /// A page of a group's space maps.
-    GroupPage { group: GroupId, page: usize },
+    GroupPage { group: GroupId, page: GroupPage, attempt: u8 },
     /// Space for a group on its device.
     GroupSpace { group: GroupId },
     /// A write of a commit group.

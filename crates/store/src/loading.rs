@@ -8,7 +8,7 @@ use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 use crate::entry::Page;
 use crate::io::Waiter;
 use crate::map::Missing;
-use crate::space::GroupId;
+use crate::space::{GroupId, GroupPage};
 use crate::status::Health;
 use crate::store::Store;
 
@@ -131,7 +131,7 @@ impl Store {
         };
         self.groups_loading.insert(group, load);
         for page in pages {
-            self.submit_read(Waiter::GroupPage { group, page: page.page }, page.address, 1);
+            self.submit_read(Waiter::GroupPage { group, page, attempt: 0 }, page.address, 1);
         }
         for (address, blocks) in reservations {
             self.submit_reserve(Waiter::GroupSpace { group }, address, blocks);
@@ -141,9 +141,23 @@ impl Store {
         }
     }
 
-    pub(crate) fn group_page_read(&mut self, group: GroupId, page: usize, result: DeviceResult) {
+    /// A page that has no copy is read again before its group is given up: the device may only
+    /// have stumbled.
+    pub(crate) fn group_page_read(
+        &mut self,
+        group: GroupId,
+        page: GroupPage,
+        attempt: u8,
+        result: DeviceResult,
+    ) {
+        let intact = |bytes: &Buffer| crate::checksum::crc32c(bytes) == page.crc;
+        let bytes = result.ok().flatten().filter(intact);
+        if bytes.is_none() && attempt + 1 < READ_ATTEMPTS {
+            let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
+            return self.submit_read(waiter, page.address, 1);
+        }
         let Some(load) = self.groups_loading.get_mut(&group) else { return };
-        load.pages.extend(result.ok().flatten().map(|bytes| (page, bytes)));
+        load.pages.extend(bytes.map(|bytes| (page.page, bytes)));
         self.group_part_done(group);
     }
 

@@ -296,7 +296,9 @@ impl Store {
                 self.extent_read(operation, read, extent, result);
             }
             Waiter::Page { missing, attempt } => self.page_read(missing, attempt, result),
-            Waiter::GroupPage { group, page } => self.group_page_read(group, page, result),
+            Waiter::GroupPage { group, page, attempt } => {
+                self.group_page_read(group, page, attempt, result);
+            }
             Waiter::GroupSpace { group } => self.group_space_reserved(group, result.map(drop)),
             Waiter::Label { operation } => self.label_written(operation, result.map(drop)),
             Waiter::Commit { sequence } => self.commit_written(sequence, result.map(drop)),

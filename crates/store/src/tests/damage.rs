@@ -68,6 +68,30 @@ fn a_damaged_leaf_is_a_medium_error_for_its_mebibyte_alone() {
     assert!(pool.read(A, 2 << 20, 2 << 20) == pattern(1, 4 << 20)[2 << 20..]);
 }
 
+/// One read error while a group's maps came into memory gave up the group's 128 MiB for good.
+#[test]
+fn a_group_whose_maps_cannot_be_read_at_first_is_not_fenced() {
+    let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
+    pool.write(A, 0, &pattern(1, 8 << 20));
+    pool.settle();
+    pool.store = Store::open(&pool.sizes(), None, Options::default(), Tag(9));
+    let bitmap = groups_start() as u64 * BLOCK..(groups_start() as u64 + 2) * BLOCK;
+    let mut failed = 0;
+    while let Some(io) = pool.store.next_io() {
+        let result = match io.operation {
+            DeviceOperation::Read { offset, .. } if bitmap.contains(&offset) && failed < 2 => {
+                failed += 1;
+                Err(DeviceError::Os(5))
+            }
+            operation => pool.serve(usize::from(io.device), operation),
+        };
+        pool.store.completed(io.id, result);
+    }
+    assert_eq!(failed, 2);
+    assert_eq!(pool.store.statistics().groups_fenced, 0);
+    assert_eq!(pool.faults(), Vec::<String>::new());
+}
+
 #[test]
 fn a_group_with_damaged_space_maps_is_fenced_and_the_rest_works() {
     let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
