@@ -216,9 +216,8 @@ impl<'a> Response<'a> {
                 if keys.len() == count =>
             {
                 let identifier = parse_number(identifier).and_then(|number| number.try_into().ok());
-                let challenge = decode(challenge).filter(|bytes| {
-                    (1..=CHALLENGE_BYTES_MAX).contains(&bytes.len())
-                });
+                let challenge = decode(challenge)
+                    .filter(|bytes| (1..=CHALLENGE_BYTES_MAX).contains(&bytes.len()));
                 let both = identifier.zip(challenge).ok_or(NotAuthentic)?;
                 let response = decode(response).ok_or(NotAuthentic)?;
                 Ok(Self { name, response, challenge: Some(both) })

@@ -78,6 +78,8 @@ struct Liveness {
     heard: bool,
     last_heard: Duration,
     pinged: Option<Duration>,
+    /// How long the initiator has to log out, and since when.
+    logout: Option<(Duration, Option<Duration>)>,
 }
 
 /// The target side of one iSCSI connection.
@@ -245,6 +247,16 @@ impl Connection {
     /// Whether the connection is to be closed once everything is sent.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
+    }
+
+    /// Asks the initiator to log out within `patience`, at most 65,535 seconds (RFC 7143 11.9); then
+    /// the connection is closed. Before full-feature phase it is closed at once.
+    pub fn request_logout(&mut self, patience: Duration) {
+        match self.state {
+            State::Login(_) => self.close(),
+            State::FullFeature => self.ask_for_logout(patience),
+            State::Closed => {}
+        }
     }
 
     /// Ends the connection from the owner's side; what waits may still be sent.

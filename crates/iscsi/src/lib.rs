@@ -26,8 +26,9 @@ pub use authentication::{AuthenticationMethod, Requirement};
 pub use chap::{ChapAccount, ChapAlgorithm, ChapCredential, ChapSecret, ChapTerms};
 pub use connection::{Connection, ConnectionConfig};
 pub use event::{
-    Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, LoginTerms, TargetRecord,
-    TargetSelection, TaskAttribute, TaskManagement, TaskManagementFunction, TaskManagementResponse,
+    Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, LoginTerms,
+    TargetRecord, TargetSelection, TaskAttribute, TaskManagement, TaskManagementFunction,
+    TaskManagementResponse,
 };
 pub use limits::Limits;
 pub use parameters::SessionParameters;

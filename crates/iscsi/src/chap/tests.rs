@@ -164,8 +164,7 @@ fn wrong_answers_are_refused() {
 fn a_target_without_a_secret_of_its_own_cannot_be_asked_for_one() {
     let algorithm = ChapAlgorithm::Sha256;
     let response = proof(algorithm, "another's secret");
-    let asked =
-        [("CHAP_N", "other"), ("CHAP_R", &*response), ("CHAP_I", "7"), ("CHAP_C", "0x01")];
+    let asked = [("CHAP_N", "other"), ("CHAP_R", &*response), ("CHAP_I", "7"), ("CHAP_C", "0x01")];
     assert!(challenged(algorithm).take(&asked, &mut Vec::new()).is_err());
     assert!(challenged(algorithm).take(&asked[..2], &mut Vec::new()).is_ok());
 }

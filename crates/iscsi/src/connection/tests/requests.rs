@@ -2,7 +2,10 @@ use std::time::Duration;
 
 use super::initiator::{Initiator, Pdu};
 use crate::ConnectionConfig;
-use crate::event::{ClosedReason, Event, LoginTerms, TargetRecord, TargetSelection, TaskManagementFunction, TaskManagementResponse};
+use crate::event::{
+    ClosedReason, Event, LoginTerms, TargetRecord, TargetSelection, TaskManagementFunction,
+    TaskManagementResponse,
+};
 
 const NO_TAG: u32 = 0xffff_ffff;
 
