@@ -299,3 +299,29 @@ fn after_the_end_nothing_does_anything() {
     assert!(initiator.event().is_none());
     assert!(initiator.answers().is_empty());
 }
+
+#[test]
+fn an_initiator_is_asked_to_log_out_and_then_cut_off() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.target.request_logout(Duration::from_secs(3));
+    initiator.target.request_logout(Duration::from_secs(3));
+    let message = initiator.answer();
+    assert_eq!((message.opcode(), message.bhs.0[36], message.bhs.u16(42)), (0x32, 1, 3));
+    assert_eq!((message.bhs.u32(16), message.bhs.u32(24)), (NO_TAG, 501));
+    for second in [10, 11, 12] {
+        initiator.target.tick(Duration::from_secs(second));
+        assert!(initiator.event().is_none());
+    }
+    initiator.target.tick(Duration::from_secs(13));
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::ByTarget))));
+}
+
+#[test]
+fn an_initiator_that_logs_out_when_asked_to_does_so_in_order() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.target.request_logout(Duration::from_secs(3));
+    initiator.answer();
+    initiator.send(&Pdu::new(0x46, 0x80, 4).word(24, 100));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert_eq!(initiator.answer().bhs.u32(24), 502);
+}
