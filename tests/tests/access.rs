@@ -99,7 +99,7 @@ fn a_stopping_daemon_asks_for_logout_and_waits_for_it() -> Result<()> {
     let listener = std::thread::spawn(move || -> Result<()> {
         let message = connection.receive()?.context("an asynchronous message")?;
         ensure!((message.header[0] & 0x3f, message.header[36]) == (0x32, 1));
-        let mut logout = Pdu { header: [0; 48], data: Vec::new() };
+        let mut logout = Pdu { header: [0; 48], additional: Vec::new(), data: Vec::new() };
         logout.header[..2].copy_from_slice(&[0x46, 0x80]);
         connection.send(&logout.bytes())?;
         let answer = connection.receive()?.context("a logout response")?;

@@ -325,3 +325,32 @@ fn an_initiator_that_logs_out_when_asked_to_does_so_in_order() {
     assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
     assert_eq!(initiator.answer().bhs.u32(24), 502);
 }
+
+// A header of which a byte comes now and then is no sign of life.
+#[test]
+fn a_peer_that_trickles_is_dropped() {
+    let mut initiator = Initiator::logged_in("");
+    let header = Pdu::new(0x40, 0x80, NO_TAG).word(20, NO_TAG).bytes(false, false);
+    for (second, byte) in header[..47].iter().enumerate() {
+        initiator.target.tick(Duration::from_secs(second as u64));
+        initiator.send_bytes(&[*byte]);
+        if let Some(event) = initiator.event() {
+            assert!(matches!(event, Event::Closed(ClosedReason::PeerDead)));
+            return;
+        }
+    }
+    panic!("the peer was not dropped");
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
+    let mut initiator = Initiator::logged_in("");
+    let timeout = ConnectionConfig::default().send_timeout.as_secs();
+    initiator.target.tick(Duration::ZERO);
+    for second in 0..=timeout {
+        initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+        assert!(initiator.event().is_none());
+        initiator.target.tick(Duration::from_secs(second));
+    }
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
+}
