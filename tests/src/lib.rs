@@ -11,7 +11,9 @@ pub mod initiator;
 pub mod load;
 pub mod pdu;
 pub mod program;
+pub mod proxy;
 pub mod random;
+pub mod survivor;
 
 pub use array::{Array, Traffic};
 pub use serde_json::Value;
