@@ -17,6 +17,10 @@ pub(crate) struct Options {
     /// How long the simulator searches, in seconds.
     #[arg(long, default_value_t = 60)]
     sim_seconds: u32,
+    /// Run the tests of the Linux kernel's own initiator, in an emulated machine, and nothing
+    /// else.
+    #[arg(long)]
+    kernel: bool,
 }
 
 /// What became of a step.
@@ -28,6 +32,11 @@ struct Outcome {
 
 /// Runs every step, also after one that failed, and sums up.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.kernel {
+        let steps = [measure("setup", setup::run), measure("build", build)];
+        let [setup, build] = steps;
+        return summarize(&[setup, build, measure("linux kernel", kernel)]);
+    }
     let seconds = options.sim_seconds.to_string();
     let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);
