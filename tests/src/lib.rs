@@ -6,6 +6,7 @@
 pub mod array;
 pub mod binaries;
 pub mod cunit;
+pub mod history;
 pub mod initiator;
 pub mod load;
 pub mod pdu;

@@ -24,6 +24,9 @@ pub struct Options {
     /// How files and block devices are read and written.
     #[arg(long, value_enum, default_value_t = IoMethod::Auto)]
     pub io: IoMethod,
+    /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
+    #[arg(long)]
+    pub long_cdbs: bool,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

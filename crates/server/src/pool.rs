@@ -27,8 +27,10 @@ impl Pool {
         let device = Device::create(&spec, configuration.size_bytes, backend(method))?;
         let pool_spec = PoolSpec {
             pool_uuid: configuration.uuid,
-            device_uuid,
-            size_bytes: configuration.size_bytes,
+            devices: vec![store::DeviceSpec {
+                uuid: device_uuid,
+                size_bytes: configuration.size_bytes,
+            }],
         };
         let store = Store::format(&pool_spec, store::Options::default(), tag);
         Ok(Self { name: name.to_owned(), store, device, completions: Vec::new() })
@@ -43,7 +45,7 @@ impl Pool {
     ) -> Result<Self, device::OpenError> {
         let device = Device::open(&device_spec(configuration), backend(method))?;
         let options = store::Options::default();
-        let store = Store::open(device.size_bytes(), Some(configuration.uuid), options, tag);
+        let store = Store::open(&[device.size_bytes()], Some(configuration.uuid), options, tag);
         Ok(Self { name: name.to_owned(), store, device, completions: Vec::new() })
     }
 

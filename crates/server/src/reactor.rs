@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use hashbrown::HashMap;
@@ -27,6 +27,7 @@ use crate::limits::{CONNECTIONS_MAX, STOP_PATIENCE, TICK};
 use crate::management::Management;
 use crate::options::Options;
 use crate::sessions::Sessions;
+use crate::unit_states::UnitStates;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -65,8 +66,10 @@ impl Reactor {
         let listeners = listen(&poll, &options.iscsi)?;
         let portals = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
-        let target = Target::new(scsi::Identity::gantry(&configuration.target_name));
+        let identity = scsi::Identity::gantry(&configuration.target_name);
+        let target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
         let mut reactor = Self {
             poll,
             inbox,
@@ -76,7 +79,7 @@ impl Reactor {
             last_serial: 0,
             ready: Vec::new(),
             sessions: Sessions::default(),
-            core: Core::new(target),
+            core: Core::new(target, unit_states),
             management: Management::new(configuration, directory, portals, options.io),
             registered_devices: Vec::new(),
             started: Instant::now(),
@@ -184,6 +187,7 @@ impl Reactor {
                     let sessions = self.describe_sessions();
                     self.management.call(&mut self.core, sessions, call);
                 }
+                Message::Stored { id, stored } => self.core.target.saved(id, stored),
                 Message::Stop => self.begin_stop(),
             }
         }
@@ -228,6 +232,9 @@ impl Reactor {
         }
         self.next_tick = now + TICK;
         self.core.tick(now);
+        if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
+            self.core.target.set_time_of_day(since_1970);
+        }
         for (slot, connection) in &mut self.connections {
             connection.iscsi.tick(now);
             self.ready.push(slot);

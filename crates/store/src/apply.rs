@@ -4,9 +4,11 @@ use block::{BLOCK, VolumeId};
 
 use crate::bugs::planted;
 use crate::entry::{Entry, FANOUT, Kind, levels_for};
+use crate::layout::Layout;
+use crate::loading::PageWaiter;
 use crate::map::Missing;
 use crate::record::Record;
-use crate::store::{PageWaiter, Store};
+use crate::store::Store;
 use crate::volume::Volume;
 
 impl Store {
@@ -65,6 +67,8 @@ impl Store {
             }
             Record::CreateVolume { .. }
             | Record::DeleteVolume { .. }
+            | Record::RevertVolume { .. }
+            | Record::AddDevice { .. }
             | Record::ExtendDevice { .. } => None,
         }
     }
@@ -88,6 +92,7 @@ impl Store {
                     self.space.add_references(*block, 1);
                 }
                 self.change_blocks(*volume, *first, *count, |_| Entry::data(*block, *crc));
+                self.volume_mut(*volume).add_shared(*count);
             }
             Record::Zero { volume, first, count } => self.zero(*volume, *first, first + count),
             Record::Clone { source, source_first, volume, first, count } => {
@@ -98,15 +103,44 @@ impl Store {
                 if let Some(volume) = self.volumes.remove(volume) {
                     let level = volume.root.levels - 1;
                     self.map.drop_page(&mut self.space, volume.root.entry, level);
+                    self.want_count();
                 }
             }
+            Record::RevertVolume { volume, source } => self.revert(*volume, *source),
             Record::ResizeVolume { volume, size_bytes } => self.resize(*volume, *size_bytes),
-            Record::ExtendDevice { device_blocks } => {
-                if *device_blocks > self.space.layout.device_blocks {
-                    self.space.extend(*device_blocks);
-                }
+            Record::ExtendDevice { device, device_blocks } => {
+                self.extend_device(*device as usize, *device_blocks);
             }
+            Record::AddDevice { uuid, device_blocks } => self.add_device(*uuid, *device_blocks),
         }
+    }
+
+    /// A device has grown. Recovery has done so already when it replays the record.
+    pub(crate) fn extend_device(&mut self, device: usize, device_blocks: u64) {
+        if device_blocks > self.space.layout(device).device_blocks {
+            self.space.extend(device, device_blocks);
+        }
+    }
+
+    /// A device has joined. Recovery has done so already when it replays the record.
+    pub(crate) fn add_device(&mut self, uuid: [u8; 16], device_blocks: u64) {
+        if !self.device_uuids.contains(&uuid) {
+            self.device_uuids.push(uuid);
+            self.space.add_device(Layout { journal_blocks: 0, device_blocks });
+        }
+    }
+
+    fn revert(&mut self, id: VolumeId, source: VolumeId) {
+        let Some(source) = self.volumes.get_mut(&source) else { return };
+        source.add_shared(source.mapped_bytes / BLOCK);
+        let (root, mapped_bytes, size_bytes) =
+            (source.root, source.mapped_bytes, source.size_bytes);
+        self.map.share(&mut self.space, root.entry);
+        let volume = self.volume_mut(id);
+        let old = std::mem::replace(&mut volume.root, root);
+        (volume.mapped_bytes, volume.size_bytes) = (mapped_bytes, size_bytes);
+        volume.add_shared(mapped_bytes / BLOCK);
+        self.map.drop_page(&mut self.space, old.entry, old.levels - 1);
     }
 
     fn volume_mut(&mut self, id: VolumeId) -> &mut Volume {
@@ -126,8 +160,8 @@ impl Store {
         while at < first + count {
             let take = (FANOUT - at % FANOUT).min(first + count - at);
             let (map, space) = (&mut self.map, &mut self.space);
-            let delta = map.change_leaf(space, &mut volume.root, at, take, &entry);
-            volume.add_mapped(delta);
+            let changed = map.change_leaf(space, &mut volume.root, at, take, &entry);
+            volume.add_changed(changed);
             at += take;
         }
         self.volumes.insert(id, volume);
@@ -145,7 +179,8 @@ impl Store {
         if let Some(source) = source.and_then(|source| self.volumes.get_mut(&source)) {
             volume.root = source.root;
             volume.mapped_bytes = source.mapped_bytes;
-            source.shared_blocks = source.mapped_bytes / BLOCK;
+            source.add_shared(source.mapped_bytes / BLOCK);
+            volume.origin = Some(source.id);
             self.map.share(&mut self.space, source.root.entry);
         }
         self.volumes.insert(volume.id, volume);
@@ -175,19 +210,22 @@ impl Store {
         let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
         for (at, part) in shared {
             let (map, space) = (&mut self.map, &mut self.space);
-            let delta = match part {
-                Shared::Leaf(leaf) => map.replace_leaf(space, &mut volume.root, at, leaf),
+            match part {
+                Shared::Leaf(leaf) => {
+                    let delta = map.replace_leaf(space, &mut volume.root, at, leaf);
+                    volume.add_mapped(delta);
+                }
                 Shared::Blocks(entries) => {
                     let entry = |block: u64| entries[(block - at) as usize];
-                    map.change_leaf(space, &mut volume.root, at, entries.len() as u64, entry)
+                    let count = entries.len() as u64;
+                    let changed = map.change_leaf(space, &mut volume.root, at, count, entry);
+                    volume.add_changed(changed);
                 }
-            };
-            volume.add_mapped(delta);
+            }
         }
-        volume.shared_blocks = (volume.shared_blocks + count).min(volume.blocks());
+        volume.add_shared(count);
         self.volumes.insert(id, volume);
-        let source = self.volume_mut(source);
-        source.shared_blocks = (source.shared_blocks + count).min(source.blocks());
+        self.volume_mut(source).add_shared(count);
     }
 
     /// What the source holds, each with the reference it is about to get, by destination block.

@@ -33,6 +33,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
         "gantry-sim",
         &["gantry-array", "gantry-block", "gantry-iscsi", "gantry-scsi", "gantry-store"],
     ),
+    ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store"]),
     ("gantry-tests", &["gantry-host"]),
     ("gantry-guest", &["gantry-tests"]),
     ("xtask", &["gantry-tests"]),

@@ -29,6 +29,8 @@ impl Management {
             size_bytes: request.size_bytes,
             reserved: request.reserved,
             naa: naa_identifier(id),
+            snapshot: false,
+            created: now(),
         };
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
@@ -109,6 +111,7 @@ impl Management {
         match result {
             Ok(_) => {
                 core.detach(id);
+                core.unit_states.forget(id);
                 Ok(serde_json::Value::Null)
             }
             Err(failure) => {
@@ -149,12 +152,26 @@ impl Management {
     }
 }
 
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// Lets hosts reach a volume that its pool holds.
 pub(super) fn serve_volume(core: &mut Core, pool: usize, id: VolumeId) {
-    if let Some(volume) = core.pools[pool].store.volume(id) {
-        let spec = unit_spec(volume);
-        core.target.add_unit(id, spec);
-        core.attach(id, pool);
+    let Some(volume) = core.pools[pool].store.volume(id) else { return };
+    let spec = unit_spec(volume);
+    match core.unit_states.load(id) {
+        Ok(state) => {
+            core.target.add_unit(id, spec);
+            core.target.restore_unit(id, state.unwrap_or_default());
+            core.attach(id, pool);
+        }
+        Err(error) => {
+            let volume = &volume.name;
+            tracing::error!(volume, error = format!("{error:#}"), "a volume is not served");
+        }
     }
 }
 

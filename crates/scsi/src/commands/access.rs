@@ -1,0 +1,28 @@
+//! May a copy manager read or write a logical unit for a nexus? (SPC-4 5.17.5: it may do no more
+//! than the nexus itself.)
+
+use crate::command::Execution;
+use crate::completion::{Completion, Status};
+use crate::reservations::Access;
+use crate::sense::Sense;
+use crate::unit::LogicalUnit;
+
+/// Ends the command unless the nexus could do that itself.
+///
+/// # Errors
+/// RESERVATION CONFLICT; 02h/04h/1Bh or 03h/31h/03h while a SANITIZE runs or has failed;
+/// 07h/27h/00h or 02h if a destination is write-protected.
+pub(super) fn check(
+    execution: &Execution<'_>,
+    unit: &LogicalUnit,
+    access: Access,
+) -> Result<(), Completion> {
+    if unit.conflicts(execution.nexus_id, execution.nexus.registrant(), access) {
+        return Err(Status::ReservationConflict.into());
+    }
+    unit.check_sanitize()?;
+    match unit.write_protection() {
+        Some(protection) if access == Access::Write => Err(Sense::from(protection).into()),
+        _ => Ok(()),
+    }
+}
