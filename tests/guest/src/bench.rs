@@ -133,13 +133,21 @@ impl Bench {
     /// # Errors
     /// When the login fails.
     pub fn log_in(&mut self, portal: SocketAddr, settings: &[(&str, &str)]) -> Result<()> {
+        self.try_log_in(portal, settings)?.success()?;
+        Ok(())
+    }
+
+    /// The same when the login may fail; the guest knows the address from then on.
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn try_log_in(&mut self, portal: SocketAddr, settings: &[(&str, &str)]) -> Result<Outcome> {
         let record = format!("iscsiadm -m node -T $T -p {portal}");
         let mut script = format!("{record} -o new >/dev/null\n");
         for (name, value) in settings {
             script.push_str(&format!("{record} -o update -n '{name}' -v '{value}'\n"));
         }
-        self.sh(&format!("{script}{record} --login\nudevadm settle"))?;
-        Ok(())
+        self.try_sh(&format!("{script}{record} --login\nudevadm settle"))
     }
 
     /// Logs out and forgets the address.

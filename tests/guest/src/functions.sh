@@ -7,6 +7,13 @@ expect() {
     [ "$got" = "$wanted" ] || { echo "'$*' ended with $got, not $wanted"; return 1; }
 }
 
+# generic DISK: the disk's file for commands alone. Nobody looks at the disk when it is closed, as
+# udev does with that of a block device, and takes a unit attention away.
+generic() {
+    generic=/sys/block/$(basename "$(readlink -f "$1")")/device/scsi_generic
+    echo "/dev/$(ls "$generic")"
+}
+
 # random BLOCKS FILE: so many random blocks of 512 bytes.
 random() { dd if=/dev/urandom of="$2" bs=$(($1 * 512)) count=1 iflag=fullblock status=none; }
 
