@@ -230,11 +230,11 @@ impl Store {
         scrub.next = 0;
         let shared = std::mem::take(&mut scrub.shared);
         let Some(id) = scrub.volumes.pop_front() else { return };
-        if scrub.purpose == Purpose::Count
-            && let Some(volume) = self.volumes.get_mut(&id)
-        {
-            let most = shared.saturating_add(volume.shared_since_count);
-            volume.shared_blocks = volume.shared_blocks.min(most);
+        if scrub.purpose == Purpose::Count && self.volumes.contains_key(&id) {
+            self.update(id, |volume, _, _| {
+                let most = shared.saturating_add(volume.shared_since_count);
+                volume.shared_blocks = volume.shared_blocks.min(most);
+            });
         }
     }
 

@@ -97,6 +97,8 @@ pub struct Store {
     pub(crate) space: Space,
     pub(crate) map: Map,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
+    /// Blocks that are promised to reserved volumes and not yet theirs.
+    owed: u64,
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
@@ -193,6 +195,7 @@ impl Store {
             space: Space::new(&[], options.groups()),
             map: Map::new(options.clean_pages()),
             volumes: BTreeMap::new(),
+            owed: 0,
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             operations: Operations::default(),
@@ -461,7 +464,26 @@ impl Store {
 
     /// Blocks that are promised to reserved volumes.
     pub(crate) fn owed_blocks(&self) -> u64 {
-        self.volumes.values().map(Volume::owed_blocks).sum()
+        self.owed
+    }
+
+    /// Changes a volume, and keeps the sum of what is promised.
+    pub(crate) fn update<R>(
+        &mut self,
+        id: VolumeId,
+        change: impl FnOnce(&mut Volume, &mut Map, &mut Space) -> R,
+    ) -> R {
+        let volume = self.volumes.get_mut(&id).expect("records name volumes that exist");
+        self.owed -= volume.owed_blocks();
+        let result = change(volume, &mut self.map, &mut self.space);
+        self.owed += volume.owed_blocks();
+        result
+    }
+
+    /// Adds a volume, and keeps the sum of what is promised.
+    pub(crate) fn insert_volume(&mut self, volume: Volume) -> Option<Volume> {
+        self.owed += volume.owed_blocks();
+        self.volumes.insert(volume.id, volume)
     }
 
     /// The device failed to keep something: nothing more is changed.
