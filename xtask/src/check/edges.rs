@@ -35,6 +35,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
     ),
     ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store"]),
     ("gantry-tests", &["gantry-host"]),
+    ("gantry-guest", &["gantry-tests"]),
     ("xtask", &["gantry-tests"]),
 ];
 
