@@ -5,7 +5,7 @@ mod disk;
 mod identity;
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use identity::{Identity, decode_copy_limits};
 
@@ -17,6 +17,10 @@ use crate::vaai::Vaai;
 
 /// Attempts at a command that the LUN was too busy for, or had something to tell before.
 const ATTEMPTS_MAX: u32 = 100;
+
+/// Attempts at a command while another host has the LUN reserved; ESXi's Scsi.ConflictRetries is a
+/// setting of the same kind.
+const CONFLICT_ATTEMPTS_MAX: u32 = 2000;
 
 /// SAM-5 status codes.
 const BUSY: i32 = 0x08;
@@ -241,12 +245,19 @@ impl Lun {
         if lost { self.fail_over(path) } else { Ok(()) }
     }
 
-    /// A unit attention is news and not a failure; a busy LUN is asked again.
-    fn is_to_be_repeated(&self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
+    /// A unit attention is news and not a failure; a LUN that is busy, or reserved by another host,
+    /// is asked again.
+    fn is_to_be_repeated(&mut self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
         let Err(SessionError::Command { status, key, .. }) = result else { return false };
+        let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
+        if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {
+            self.counters.cons += 1;
+            std::thread::sleep(Duration::from_micros(500 + u64::from(flight.attempts % 8) * 300));
+            return true;
+        }
         let busy = matches!(*status, BUSY | TASK_SET_FULL);
         if busy {
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(5));
         }
         (busy || *key == 6) && flight.attempts < ATTEMPTS_MAX
     }

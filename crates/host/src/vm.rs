@@ -32,6 +32,8 @@ pub struct Run {
     pub pattern: Pattern,
     /// How long.
     pub duration: Duration,
+    /// Reads and writes after which it ends before its time.
+    pub operations_max: u64,
     /// How long to wait for space before giving up.
     pub patience: Duration,
 }
@@ -122,7 +124,7 @@ fn work(host: &Host, store: &mut Datastore, order: &Run, machine: &mut Machine) 
     let (started, mut published) = (Instant::now(), Instant::now());
     let (mut outcome, mut histogram) = (Outcome::default(), Histogram::default());
     let size = machine.buffer.len() as u64;
-    while started.elapsed() < order.duration {
+    while started.elapsed() < order.duration && outcome.operations < order.operations_max {
         let offset = machine.place(size);
         let begun = Instant::now();
         while let Err(error) = machine.step(store, offset) {

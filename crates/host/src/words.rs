@@ -94,6 +94,8 @@ pub(crate) enum FileWords {
     Mkdir { path: String },
     /// Copy a local file to a datastore.
     Put { local: PathBuf, path: String },
+    /// Copy all files of a local folder to a directory of a datastore.
+    PutTree { local: PathBuf, path: String },
     /// Copy a file of a datastore.
     Get { path: String, local: PathBuf },
     /// Set a file's time.
@@ -118,6 +120,9 @@ pub(crate) enum VmWords {
         pattern: vm::Pattern,
         #[arg(long, default_value_t = 5)]
         seconds: u64,
+        /// Reads and writes after which it ends before its time.
+        #[arg(long, default_value_t = u64::MAX)]
+        operations: u64,
         /// Seconds to wait while the array is full.
         #[arg(long, default_value_t = 600)]
         patience: u64,
@@ -239,6 +244,9 @@ fn file(host: &mut Host, words: &FileWords) -> Result<()> {
             let bytes = fs::read(local).with_context(|| local.display().to_string())?;
             on_store(host, path, |_, store, inside| put(store, inside, &bytes))
         }
+        FileWords::PutTree { local, path } => {
+            on_store(host, path, |_, store, inside| put_tree(store, inside, local))
+        }
         FileWords::Get { path, local } => {
             on_store(host, path, |_, store, inside| Ok(fs::write(local, get(store, inside)?)?))
         }
@@ -263,6 +271,16 @@ fn put(store: &mut Datastore, inside: &str, bytes: &[u8]) -> Result<()> {
     Ok(written?)
 }
 
+fn put_tree(store: &mut Datastore, inside: &str, local: &Path) -> Result<()> {
+    let entries: Vec<_> = fs::read_dir(local)?.collect::<Result<_, _>>()?;
+    for entry in entries {
+        let name = entry.file_name();
+        let name = name.to_str().context("a name that is no text")?;
+        put(store, &format!("{inside}/{name}"), &fs::read(entry.path())?)?;
+    }
+    Ok(())
+}
+
 fn get(store: &mut Datastore, inside: &str) -> Result<Vec<u8>> {
     let file = store.volume.open(inside, LockMode::ReadOnly)?;
     let mut bytes = vec![0; usize::try_from(file.length())?];
@@ -284,12 +302,13 @@ fn hold(store: &mut Datastore, inside: &str, seconds: u64) -> Result<()> {
 
 fn virtual_machine(host: &mut Host, words: &VmWords) -> Result<()> {
     match words {
-        VmWords::Run { disk, pattern, seconds, patience } => {
+        VmWords::Run { disk, pattern, seconds, operations, patience } => {
             on_store(host, disk, |host, store, inside| {
                 let order = vm::Run {
                     path: inside.to_owned(),
                     pattern: *pattern,
                     duration: Duration::from_secs(*seconds),
+                    operations_max: *operations,
                     patience: Duration::from_secs(*patience),
                 };
                 let outcome = vm::run(host, store, &order)?;

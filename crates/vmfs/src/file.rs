@@ -222,7 +222,11 @@ impl<D: Disk> Volume<D> {
     /// [`Error::Locked`] when another host has it open.
     pub fn touch(&mut self, path: &str) -> Result<()> {
         let mut file = match self.open(path, LockMode::Exclusive) {
-            Err(Error::NotFound(_)) => self.create(path)?,
+            Err(Error::NotFound(_)) => match self.create(path) {
+                // Another host was faster.
+                Err(Error::Exists(_)) => self.open(path, LockMode::Exclusive)?,
+                other => other?,
+            },
             other => other?,
         };
         let touched = self.put_time(&mut file);

@@ -143,7 +143,7 @@ impl<D: Disk> Volume<D> {
     }
 
     pub(crate) fn back_off(&mut self, attempt: u32) {
-        let spread = self.below(u64::from(attempt.min(20) + 1) * 1000);
+        let spread = self.below(u64::from(attempt.min(40) + 1) * 1000);
         self.disk.pause_us(500 + spread);
     }
 
@@ -199,9 +199,13 @@ impl<D: Disk> Volume<D> {
         mode: LockMode,
         patience: Patience,
     ) -> Result<Held> {
-        let started = self.disk.now_us();
+        let (mut started, mut token, mut attempt) = (self.disk.now_us(), u64::MAX, 0);
         loop {
             let (image, found) = self.read_lock(address)?;
+            if found.token != token {
+                // Another acquisition: its holder is given as long as the one before.
+                (started, token) = (self.disk.now_us(), found.token);
+            }
             let record = self.without_dead(&found)?;
             let now = self.disk.now_us();
             if let Some(next) = record.with(self.holder(), mode, now) {
@@ -222,7 +226,8 @@ impl<D: Disk> Volume<D> {
                 return Err(Error::Locked { owner: holder.host.to_string() });
             }
             self.pulse_if_due()?;
-            self.disk.pause_us((self.lease_us() / 16).min(500_000));
+            self.back_off(attempt);
+            attempt += 1;
         }
     }
 
