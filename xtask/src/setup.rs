@@ -55,6 +55,11 @@ const PACKAGES: [Package; 9] = [
         sign: Sign::Program("sg_decode_sense"),
         purpose: "decoding sense data and pages by hand",
     },
+    Package {
+        name: "vmfs-tools",
+        sign: Sign::Program("fsck.vmfs"),
+        purpose: "an independent reader of the datastores that gantry-host writes",
+    },
     Package { name: "clang", sign: Sign::Program("clang"), purpose: "fuzz targets" },
     Package {
         name: "pkg-config",

@@ -28,7 +28,8 @@ const ROOMS: [(&str, &[&str]); 14] = [
         ],
     ),
     ("gantry-cli", &["gantry-api"]),
-    ("gantry-host", &[]),
+    ("gantry-vmfs", &[]),
+    ("gantry-host", &["gantry-vmfs"]),
     (
         "gantry-sim",
         &["gantry-array", "gantry-block", "gantry-iscsi", "gantry-scsi", "gantry-store"],
