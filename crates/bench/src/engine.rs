@@ -90,6 +90,7 @@ fn measure_writes(report: &mut Report) {
         let what = format!("processor per 4 KiB overwrite, {depth} outstanding, checksum included");
         report.add(what, figure, "µs", goal);
     }
+    pool.change(Change::Checkpoint);
     let space = pool.store.space();
     let heads = 100.0 * 42.0 / 32_768.0;
     let map = 100.0 * space.metadata as f64 / (space.used - space.metadata) as f64;

@@ -8,6 +8,7 @@ mod copy_results;
 mod extended_copy;
 mod inquiry;
 mod lba_status;
+mod log;
 mod mode;
 mod mode_pages;
 mod mode_select;
@@ -29,4 +30,5 @@ mod write_atomic;
 mod write_same;
 
 pub(crate) use extended_copy::CSCD_IDENTIFICATION;
+pub use log::LOG_SENSE;
 pub(crate) use token::ROD_TYPE_POINT_IN_TIME;

@@ -29,6 +29,8 @@ mod procedure;
 mod reference;
 mod reservations;
 mod sense;
+mod space;
+mod statistics;
 mod target;
 mod task_set;
 mod tokens;
@@ -36,6 +38,7 @@ mod transport_id;
 mod unit;
 
 pub use access_state::AccessState;
+pub use commands::LOG_SENSE;
 pub use completion::{Completion, Status};
 pub use durable::{DurableState, SaveId};
 pub use identity::Identity;
@@ -45,6 +48,7 @@ pub use nexus::NexusSpec;
 pub use reference::reference;
 pub use reservations::{DurableReservations, Registrant, Reservation, ReservationType};
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
+pub use space::UnitSpace;
 pub use target::{
     Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,

@@ -20,6 +20,7 @@ use crate::nexus::{Mapping, Nexus};
 use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::reservations::Access;
 use crate::sense::{self, Sense};
+use crate::statistics::Transfer;
 use crate::target::NexusId;
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
@@ -140,6 +141,7 @@ impl Target {
             volume,
             epoch: unit.epoch,
             class,
+            since: self.now,
             order,
             data_out,
             state: TaskState::Dormant,
@@ -361,10 +363,24 @@ impl Target {
         }
         self.finish_token(slot, completion.status == Status::Good);
         let task = self.remove_task(slot);
+        if completion.status == Status::Good {
+            self.count(&task);
+        }
         if !task.detached {
             self.answer(task.id, Some(task.volume), completion);
         }
         self.tell_waiting(task);
+    }
+
+    /// Counts a command that was GOOD, if it is one of those that are counted.
+    fn count(&mut self, task: &Task) {
+        let took = self.now.saturating_sub(task.since);
+        let blocks = task.order.cdb.extent().1.0;
+        if let Some(transfer) = Transfer::of(task.order.row.opcode)
+            && let Some(unit) = self.units.get_mut(&task.volume)
+        {
+            unit.statistics.count(transfer, blocks, took);
+        }
     }
 
     fn finish_token(&mut self, slot: Slot, succeeded: bool) {
@@ -445,7 +461,9 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
-    match unit.write_protection() {
+    let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
+    let nexus_protection = read_only.then_some(sense::WRITE_PROTECTED);
+    match unit.write_protection().or(nexus_protection) {
         Some(protection) if row.medium == Medium::Writes => Err(Sense::from(protection).into()),
         _ => Ok(()),
     }
