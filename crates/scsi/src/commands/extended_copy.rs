@@ -102,8 +102,8 @@ impl Context<'_> {
         let source = self.end(self.segment.source)?;
         let destination = self.end(self.segment.destination)?;
         let (from, to) = (self.unit(source), self.unit(destination));
-        access::check(self.execution, from, Access::Read)?;
-        access::check(self.execution, to, Access::Write)?;
+        access::check(self.execution, source.volume, Access::Read)?;
+        access::check(self.execution, destination.volume, Access::Write)?;
         let length = self.length(from, to)?;
         let fill = match self.segment.amount {
             Amount::Bytes { .. } => 0,

@@ -461,7 +461,9 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
-    match unit.write_protection() {
+    let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
+    let nexus_protection = read_only.then_some(sense::WRITE_PROTECTED);
+    match unit.write_protection().or(nexus_protection) {
         Some(protection) if row.medium == Medium::Writes => Err(Sense::from(protection).into()),
         _ => Ok(()),
     }
