@@ -4,6 +4,7 @@ use block::{BLOCK, Buffer, DeviceOperation, Rope};
 
 use crate::layout::{block_of, device_of};
 use crate::map::Missing;
+use crate::recovery::Wanted;
 use crate::space::{GroupId, GroupPage};
 use crate::store::Store;
 
@@ -45,8 +46,10 @@ pub(crate) enum Waiter {
     Scrub { read: u64 },
     /// A page that is written again where a copy of it was bad; nobody relies on it yet.
     Repair,
-    /// Anything of opening or making the pool.
-    Recovery { token: u64 },
+    /// A read of opening the pool.
+    Recovery { wanted: Wanted },
+    /// A write of making the pool.
+    Format,
 }
 
 impl Store {
