@@ -31,6 +31,8 @@ pub(crate) struct GroupLoad {
     /// Reads and reservations under way.
     pending: usize,
     pages: Vec<(usize, Buffer)>,
+    /// The maps were in memory when it began, and only space had to be set aside.
+    had_maps: bool,
     /// Operations that wait for it.
     waiting: Vec<usize>,
     /// Blocks will be allocated from it.
@@ -113,7 +115,12 @@ impl Store {
             load.waiting.extend(operation);
             return;
         }
-        let pages = match self.space.is_loaded(group) {
+        self.begin_group_load(group, operation.into_iter().collect(), allocated);
+    }
+
+    fn begin_group_load(&mut self, group: GroupId, waiting: Vec<usize>, allocated: bool) {
+        let had_maps = self.space.is_loaded(group);
+        let pages = match had_maps {
             true => Vec::new(),
             false => self.space.group_pages(group),
         };
@@ -122,12 +129,7 @@ impl Store {
             false => Vec::new(),
         };
         let pending = pages.len() + reservations.len();
-        let load = GroupLoad {
-            pending,
-            waiting: operation.into_iter().collect(),
-            allocated,
-            ..GroupLoad::default()
-        };
+        let load = GroupLoad { pending, had_maps, waiting, allocated, ..GroupLoad::default() };
         self.groups_loading.insert(group, load);
         for page in pages {
             self.submit_read(Waiter::GroupPage { group, page, attempt: 0 }, page.address, 1);
@@ -176,13 +178,17 @@ impl Store {
 
     fn group_arrived(&mut self, group: GroupId) {
         let Some(load) = self.groups_loading.remove(&group) else { return };
-        self.ready.extend(load.waiting);
         match load.refused {
             // The maps may be wanted all the same.
             true => self.space.group_unavailable(group),
             false if load.allocated => self.space.group_reserved(group),
             false => {}
         }
+        if load.had_maps && !self.space.is_loaded(group) {
+            // They had to go while space was set aside.
+            return self.begin_group_load(group, load.waiting, false);
+        }
+        self.ready.extend(load.waiting);
         let in_place = crate::bugs::planted!(self.bugs, SpaceMapInPlace);
         let writes = self.space.insert_group(group, &load.pages, in_place);
         self.scrub_took_group(group);

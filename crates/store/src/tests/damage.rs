@@ -119,7 +119,7 @@ fn a_group_with_damaged_space_maps_is_fenced_and_the_rest_works() {
 fn reopen_stumbling(
     pool: &mut Pool,
     times: usize,
-    mut wrong: impl FnMut(&mut Vec<u8>) -> DeviceResult,
+    wrong: impl Fn(&[u8]) -> DeviceResult,
     hits: impl Fn(u64) -> bool,
 ) -> usize {
     let mut seen = std::collections::HashMap::new();
@@ -134,7 +134,7 @@ fn reopen_stumbling(
         let result = match length > 0 && hits(offset / BLOCK) && *count < times {
             true => {
                 *count += 1;
-                wrong(&mut vec![0x3c; length])
+                wrong(&vec![0x3c; length])
             }
             false => result,
         };
@@ -143,11 +143,11 @@ fn reopen_stumbling(
     seen.into_values().sum()
 }
 
-fn misread(bytes: &mut Vec<u8>) -> DeviceResult {
+fn misread(bytes: &[u8]) -> DeviceResult {
     Ok(Some(block::Buffer::copy_of(bytes)))
 }
 
-fn unread(_: &mut Vec<u8>) -> DeviceResult {
+fn unread(_: &[u8]) -> DeviceResult {
     Err(DeviceError::Os(5))
 }
 
