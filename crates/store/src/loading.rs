@@ -104,7 +104,7 @@ impl Store {
         }
         match found {
             true => self.map.page_arrived(!self.pages_loading.is_empty()),
-            false => self.map.give_up(block),
+            false => self.map.set_aside(block),
         }
     }
 

@@ -197,3 +197,31 @@ fn a_device_that_cannot_be_read_is_told_and_nothing_is_written() {
     assert!(matches!(error, Failure::Open(OpenError::Device(DeviceError::Os(5)))), "{error:?}");
     assert!(pool.devices == before);
 }
+
+/// What was below a page that could not be read once was never freed.
+#[test]
+fn the_reaper_comes_back_to_pages_that_it_could_not_read() {
+    let mut pool = Pool::new();
+    pool.write(A, 0, &pattern(1, 8 << 20));
+    pool.settle();
+    let mut pool = pool.reopen();
+    pool.next_tag += 1;
+    let tag = pool.next_tag;
+    pool.store.change(Tag(tag), Change::DeleteVolume(A));
+    while let Some(io) = pool.store.next_io() {
+        let result = match io.operation {
+            DeviceOperation::Read { .. } => Err(DeviceError::Os(5)),
+            operation => pool.serve(usize::from(io.device), operation),
+        };
+        pool.store.completed(io.id, result);
+    }
+    pool.wait(tag).unwrap();
+    assert!(pool.store.statistics().reap_queue > 0);
+    pool.settle();
+    assert!(pool.used() > 0);
+    pool.store.tick(std::time::Duration::from_secs(6));
+    pool.settle();
+    assert_eq!(pool.store.statistics().reap_queue, 0);
+    assert_eq!(pool.used(), 0);
+    assert_eq!(pool.faults(), Vec::<String>::new());
+}
