@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use block::{ByteRange, DeviceOperation, Request, VolumeId};
 use libfuzzer_sys::fuzz_target;
-use store::{Change, Depth, Options, PoolSpec, Store, Tag, VolumeSpec, verify};
+use store::{Change, Depth, DeviceSpec, Options, PoolSpec, Store, Tag, VolumeSpec, verify};
 
 const SIZE: u64 = 64 << 20;
 const BLOCK: u64 = 4096;
@@ -18,7 +18,8 @@ type Image = HashMap<u64, Vec<u8>>;
 fn image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let spec = PoolSpec { pool_uuid: [1; 16], device_uuid: [2; 16], size_bytes: SIZE };
+        let device = DeviceSpec { uuid: [2; 16], size_bytes: SIZE };
+        let spec = PoolSpec { pool_uuid: [1; 16], devices: vec![device] };
         let options = Options { journal_bytes: 4 << 20, ..Options::default() };
         let mut store = Store::format(&spec, options, Tag(0));
         let mut image = Image::new();
@@ -29,6 +30,8 @@ fn image() -> &'static Image {
             size_bytes: 8 << 20,
             reserved: false,
             naa: [6; 16],
+            snapshot: false,
+            created: 0,
         };
         store.change(Tag(1), Change::CreateVolume(volume(1)));
         pump(&mut store, &mut image);
@@ -38,7 +41,7 @@ fn image() -> &'static Image {
             store.submit(Tag(2), VolumeId(1), Request::Write { range, data });
             pump(&mut store, &mut image);
         }
-        store.change(Tag(3), Change::CloneVolume { source: VolumeId(1), spec: volume(2) });
+        store.change(Tag(3), Change::CloneVolumes(vec![(VolumeId(1), volume(2))]));
         store.change(Tag(4), Change::Checkpoint);
         pump(&mut store, &mut image);
         let range = ByteRange::new(0, 4096);
@@ -62,7 +65,7 @@ fn pump(store: &mut Store, image: &mut Image) {
                 }
                 None
             }
-            DeviceOperation::Flush => None,
+            DeviceOperation::Flush | DeviceOperation::Reserve { .. } => None,
         };
         store.completed(io.id, Ok(result));
     }
@@ -89,7 +92,7 @@ fuzz_target!(|input: &[u8]| {
         let at = usize::from(u16::from_le_bytes([patch[2], patch[3]])) % BLOCK as usize;
         patched.entry(number).or_insert_with(|| image()[&number].clone())[at] = patch[4];
     }
-    let _ = verify(SIZE, Depth::Data, |offset, buffer| {
+    let _ = verify(&[SIZE], Depth::Data, |_, offset, buffer| {
         read(image(), offset, buffer);
         for (number, part) in (offset / BLOCK..).zip(buffer.chunks_mut(BLOCK as usize)) {
             if let Some(block) = patched.get(&number) {

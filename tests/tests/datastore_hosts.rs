@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use harness::hostkit::{Host, array, fsck, image_of};
-use harness::proxy::Proxy;
+use harness::path::Path;
 use harness::tgt::Tgt;
 use harness::{Array, Value, number};
 
@@ -75,9 +75,9 @@ fn a_device_is_listed_by_its_naa_identifier_and_its_offloads_become_known_by_use
 fn when_a_path_dies_its_commands_go_another_way() -> Result<()> {
     for ats in ["1", "0"] {
         let array = array(&[("v", "1G")])?;
-        let proxy = Proxy::start(array.portal())?;
+        let path = Path::start(array.portal())?;
         let url = array.lun_url(0)?;
-        let other = url.replace(&array.portal().to_string(), &proxy.address().to_string());
+        let other = url.replace(&array.portal().to_string(), &path.address().to_string());
         let host = Host::new("esx1", &[&other, &url])?;
         host.run(&["esxcfg-advcfg", "-s", ats, "/VMFS3/HardwareAcceleratedLocking"])?;
         let device = host.devices()?.remove(0);
@@ -88,7 +88,7 @@ fn when_a_path_dies_its_commands_go_another_way() -> Result<()> {
         let run = ["vm", "run", "ds/t.vmdk", "--pattern", "random-mix4k", "--seconds", "2"];
         let machine = host.start(&run)?;
         thread::sleep(Duration::from_millis(700));
-        proxy.cut();
+        path.cut();
         let printed = machine.wait(Duration::from_secs(60))?.success()?;
         let outcome: Value = serde_json::from_str(&printed)?;
         assert!(number(&outcome, "/operations")? > 0);

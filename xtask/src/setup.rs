@@ -23,7 +23,7 @@ struct Package {
     purpose: &'static str,
 }
 
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 10] = [
     Package {
         name: "libiscsi-bin",
         sign: Sign::Program("iscsi-test-cu"),
@@ -43,6 +43,11 @@ const PACKAGES: [Package; 9] = [
         name: "qemu-block-extra",
         sign: Sign::Library("qemu/block-iscsi.so"),
         purpose: "iSCSI for qemu-utils",
+    },
+    Package {
+        name: "qemu-system-x86",
+        sign: Sign::Program("qemu-system-x86_64"),
+        purpose: "the machine in which the Linux kernel's own initiator runs",
     },
     Package { name: "tgt", sign: Sign::Program("tgtd"), purpose: "the peer in benchmarks" },
     Package {

@@ -23,6 +23,14 @@ pub enum DeviceOperation {
     },
     /// Make every write that completed before this was submitted stable.
     Flush,
+    /// Make sure that later writes to the range need no new space from whoever keeps the device: a
+    /// sparse file sets it aside. Changes no content.
+    Reserve {
+        /// First byte on the device.
+        offset: u64,
+        /// Number of bytes.
+        length: u64,
+    },
 }
 
 /// The outcome of a [`DeviceOperation`]: the filled buffer of a read, `None` for the others.

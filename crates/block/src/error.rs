@@ -17,6 +17,9 @@ pub enum BlockError {
     /// The pool has no space for what the request would newly occupy.
     #[error("the pool is out of space")]
     OutOfSpace,
+    /// The pool has no space now, but is being extended; the same request may succeed later.
+    #[error("the pool is out of space until its extension is complete")]
+    SpaceComing,
     /// Data was lost: its checksum is wrong or the device cannot read it. Never answered with
     /// other data.
     #[error("unrecoverable medium error at byte {offset} of the volume")]
@@ -27,6 +30,9 @@ pub enum BlockError {
     /// The pool accepts no more changes, because a device failed.
     #[error("the pool is read-only after a device failure")]
     ReadOnly,
+    /// The volume is a snapshot, whose content never changes.
+    #[error("the volume is a snapshot, which never changes")]
+    Snapshot,
     /// No such volume in this pool.
     #[error("there is no such volume in the pool")]
     NoSuchVolume,

@@ -181,6 +181,7 @@ impl Device {
                 self.counters.bytes_written += data.len() as u64;
             }
             DeviceOperation::Flush => self.counters.flushes += 1,
+            DeviceOperation::Reserve { .. } => {}
         }
     }
 

@@ -37,7 +37,7 @@ impl Memory {
         let result = match operation {
             DeviceOperation::Read { offset, buffer } => self.read(offset, buffer),
             DeviceOperation::Write { offset, data } => self.write(offset, &data),
-            DeviceOperation::Flush => Ok(None),
+            DeviceOperation::Flush | DeviceOperation::Reserve { .. } => Ok(None),
         };
         self.done.push_back((token, result));
     }

@@ -71,7 +71,7 @@ impl Ring {
     }
 
     pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {
-        if matches!(operation, DeviceOperation::Flush) {
+        if matches!(operation, DeviceOperation::Flush | DeviceOperation::Reserve { .. }) {
             return self.flusher.submit(token, operation);
         }
         if self.in_flight.len() >= QUEUE_DEPTH_MAX as usize {
@@ -86,7 +86,7 @@ impl Ring {
                 let end = offset + data.len() as u64;
                 (offset, Memory::Write(data, Vec::new()), end)
             }
-            DeviceOperation::Flush => return,
+            DeviceOperation::Flush | DeviceOperation::Reserve { .. } => return,
         };
         if end > self.size_bytes {
             return self.failed.push((token, Err(DeviceError::BeyondEnd { end })));

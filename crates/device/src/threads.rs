@@ -124,6 +124,7 @@ impl Shared {
             DeviceOperation::Write { offset, data } => write(&self.file, offset, &data),
             DeviceOperation::Flush if self.write_through => Ok(None),
             DeviceOperation::Flush => self.file.sync_data().map(|()| None).map_err(os),
+            DeviceOperation::Reserve { offset, length } => reserve(&self.file, offset, length),
         }
     }
 }
@@ -139,6 +140,15 @@ fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
             Err(DeviceError::BeyondEnd { end: offset + buffer.len() as u64 })
         }
         Err(error) => Err(os(error)),
+    }
+}
+
+/// Sets space of a sparse file aside. Where nothing can be set aside, nothing needs to be.
+fn reserve(file: &File, offset: u64, length: u64) -> DeviceResult {
+    use rustix::io::Errno;
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, offset, length) {
+        Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::SPIPE | Errno::NOSYS) => Ok(None),
+        Err(error) => Err(os(error.into())),
     }
 }
 

@@ -1,24 +1,34 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
+mod change;
 mod execute;
 mod inventory;
 mod management;
+mod notice;
+
+pub use notice::{Counters, Notice};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use block::{BlockError, Request, Response, VolumeId};
+use block::{BlockError, ByteRange, Request, Response, VolumeId};
 use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use crate::access_state::PortGroups;
 use crate::cdb::Cdb;
+use crate::clock::Clock;
 use crate::command::Row;
 use crate::completion::Completion;
+use crate::copy_operations::{CopyKey, CopyOperations};
+use crate::durable::{DurableState, SaveId};
 use crate::identity::Identity;
+use crate::limits::TASKS_MAX;
 use crate::nexus::Nexus;
-use crate::procedure::Procedure;
+use crate::procedure::{Answer, Lane, Procedure};
 use crate::task_set::{Class, Slot};
+use crate::tokens::{TokenNumber, TokenSpace, TokenUse, Tokens};
 use crate::unit::LogicalUnit;
 
 /// The owner's name for a command or a task management function; unique among those under way.
@@ -32,6 +42,34 @@ pub struct NexusId(pub u64);
 /// The name of a request to a volume; the highest bit is never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
+
+/// Set in the names of requests that belong to a token.
+const TOKEN_REQUEST: u64 = 1 << 62;
+
+impl RequestId {
+    /// The slot of the task in the low 32 bits, the lane of its procedure above.
+    fn new(slot: Slot, lane: Lane) -> Self {
+        debug_assert!(slot <= TASKS_MAX);
+        Self(u64::from(lane) << 32 | slot as u64)
+    }
+
+    /// A request that unmaps data of a token: it belongs to no task.
+    fn of_token(token: TokenNumber) -> Self {
+        Self(TOKEN_REQUEST | token)
+    }
+
+    fn token(self) -> Option<TokenNumber> {
+        (self.0 & TOKEN_REQUEST != 0).then_some(self.0 & !TOKEN_REQUEST)
+    }
+
+    fn slot(self) -> Slot {
+        self.0 as u32 as Slot
+    }
+
+    fn lane(self) -> Lane {
+        (self.0 >> 32) as Lane
+    }
+}
 
 /// SAM-5 8.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +117,14 @@ pub enum TaskManagement {
     TargetWarmReset,
     /// The same here; the owner ends the sessions.
     TargetColdReset,
+    /// Ends all tasks of this nexus and its SCSI-2 reservations, and tells it.
+    ItNexusReset,
     /// Whether a task is under way.
     QueryTask(TaskId),
+    /// Whether any task of this nexus is under way on the logical unit.
+    QueryTaskSet,
+    /// Whether a unit attention condition waits for this nexus on the logical unit.
+    QueryAsynchronousEvent,
 }
 
 /// SAM-5 7.1: the service response of a task management function.
@@ -88,7 +132,7 @@ pub enum TaskManagement {
 pub enum TaskManagementResponse {
     /// Done; nothing of an ended task changes the medium any more.
     FunctionComplete,
-    /// The task that QUERY TASK asked about is under way.
+    /// What a query asked about is there.
     FunctionSucceeded,
     /// There is no such logical unit.
     IncorrectLogicalUnitNumber,
@@ -101,16 +145,26 @@ pub struct Target {
     identity: Identity,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
-    /// Target port group of each relative target port that was ever used.
-    ports: BTreeMap<u16, u16>,
+    port_groups: PortGroups,
+    /// The device clock of units that have none of their own.
+    clock: Clock,
     tasks: Slab<Task>,
-    /// EXTENDED COPY commands under way.
-    copies: u16,
+    /// Third-party copies under way, and the outcomes of those that have ended.
+    copies: CopyOperations,
+    tokens: Tokens,
     requests: VecDeque<(RequestId, VolumeId, Request)>,
     done: VecDeque<(TaskId, Completion)>,
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
+    saves: VecDeque<(SaveId, VolumeId, DurableState)>,
+    /// The tasks whose changes are being stored.
+    saving: BTreeMap<SaveId, Slot>,
+    last_save: u64,
+    /// Tasks that work at a pace.
+    paced: Vec<Slot>,
+    notices: VecDeque<Notice>,
+    counters: Counters,
     last_epoch: u64,
     now: Duration,
 }
@@ -134,13 +188,29 @@ struct Task {
     /// [`LogicalUnit::epoch`] of the unit in whose task set this is.
     epoch: u64,
     class: Class,
+    /// When it came.
+    since: Duration,
     order: Order,
     data_out: Bytes,
     state: TaskState,
-    /// Set for an EXTENDED COPY that has started: the volumes that it changes.
-    destinations: Option<Vec<VolumeId>>,
+    /// Requests that the engine has, or that wait to be fetched for it.
+    in_flight: usize,
+    /// Whether the command has ended while its work goes on: it is in no task set any more.
+    detached: bool,
+    /// Set for a third-party copy that has started.
+    copy: Option<Copying>,
     /// Functions that are answered only after this task has ended.
     awaited_by: SmallVec<[Slot; 1]>,
+}
+
+/// A third-party copy under way.
+struct Copying {
+    /// The volumes that it changes.
+    destinations: Vec<VolumeId>,
+    /// Its name, if it has one.
+    key: Option<CopyKey>,
+    /// What it does with a token.
+    token: Option<TokenUse>,
 }
 
 enum TaskState {
@@ -148,10 +218,14 @@ enum TaskState {
     Dormant,
     /// Waits for the answer to its only request.
     Request,
-    /// Waits for the answer to one of several requests.
+    /// Waits for answers to requests of its own.
     Procedure(Box<dyn Procedure>),
-    /// Was aborted while the engine has a request of it, whose answer is awaited.
-    Aborted(Delivery),
+    /// Waits until a change of the unit's state is stored.
+    Saving(change::Saving),
+    /// Waits for the tasks that it aborted; the function answers it.
+    Awaiting(Slot),
+    /// Was aborted while the engine has requests of it, whose answers are awaited.
+    Aborted(Delivery, Option<Box<dyn Procedure>>),
 }
 
 /// What the initiator hears of an aborted task.
@@ -172,14 +246,22 @@ impl Target {
             identity,
             units: BTreeMap::new(),
             nexuses: BTreeMap::new(),
-            ports: BTreeMap::new(),
+            port_groups: PortGroups::default(),
+            clock: Clock::default(),
             tasks: Slab::new(),
-            copies: 0,
+            copies: CopyOperations::default(),
+            tokens: Tokens::default(),
             requests: VecDeque::new(),
             done: VecDeque::new(),
             aborted: VecDeque::new(),
             functions: Slab::new(),
             functions_done: VecDeque::new(),
+            saves: VecDeque::new(),
+            saving: BTreeMap::new(),
+            last_save: 0,
+            paced: Vec::new(),
+            notices: VecDeque::new(),
+            counters: Counters::default(),
             last_epoch: 0,
             now: Duration::ZERO,
         }
@@ -195,7 +277,11 @@ impl Target {
     /// # Panics
     /// If the request is not under way.
     pub fn completed(&mut self, id: RequestId, result: Result<Response, BlockError>) {
-        self.answered(id.0 as Slot, result);
+        if let Some(token) = id.token() {
+            return self.token_part_unmapped(token, result.is_ok());
+        }
+        let (slot, lane) = (id.slot(), id.lane());
+        self.answered(slot, Answer { lane, result });
     }
 
     /// The next command that ended, with its completion.
@@ -217,8 +303,40 @@ impl Target {
     /// Tells the time, monotonic, since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
-        for nexus in self.nexuses.values_mut() {
-            nexus.forget_copy_results(self.now);
+        self.copies.forget_old(self.now);
+        self.tick_paced();
+        for part in self.tokens.tick(self.now) {
+            self.unmap_token_part(part);
+        }
+    }
+
+    /// Tells the time of day, for REPORT TIMESTAMP; SET TIMESTAMP goes before it.
+    pub fn set_time_of_day(&mut self, since_1970: Duration) {
+        self.clock = Clock::outside(since_1970, self.now);
+    }
+
+    /// Gives the key that tokens are made and known by: 32 random bytes, others in each life of the
+    /// target, kept from everyone else.
+    pub fn set_token_key(&mut self, key: [u8; 32]) {
+        self.tokens.set_key(key);
+    }
+
+    /// Says where the data of tokens of a volume rests. Without it no token is made of that volume.
+    pub fn set_token_space(&mut self, volume: VolumeId, space: TokenSpace) {
+        self.tokens.set_space(volume, space);
+    }
+
+    fn unmap_token_part(&mut self, (token, volume, range): (TokenNumber, VolumeId, ByteRange)) {
+        let request = Request::Unmap { ranges: vec![range] };
+        self.requests.push_back((RequestId::of_token(token), volume, request));
+    }
+
+    fn token_part_unmapped(&mut self, token: TokenNumber, succeeded: bool) {
+        if !succeeded {
+            return self.tokens.abandon(token);
+        }
+        if let Some(part) = self.tokens.next_part(token) {
+            self.unmap_token_part(part);
         }
     }
 

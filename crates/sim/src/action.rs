@@ -231,9 +231,17 @@ fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     };
     match change {
         Change::CreateVolume(new) => write!(f, "create volume {}", spec(new)),
-        Change::CloneVolume { source, spec: new } => {
-            write!(f, "clone volume {} as {}", source.0, spec(new))
+        Change::CloneVolumes(members) => {
+            let clone = |(source, new): &(VolumeId, VolumeSpec)| {
+                format!("volume {} as {}", source.0, spec(new))
+            };
+            let members: Vec<String> = members.iter().map(clone).collect();
+            write!(f, "clone at one moment {}", members.join(", "))
         }
+        Change::RevertVolume { volume, source } => {
+            write!(f, "revert volume {} to {}", volume.0, source.0)
+        }
+        Change::AddDevice(spec) => write!(f, "add a device of {} bytes", spec.size_bytes),
         Change::DeleteVolume(id) => write!(f, "delete volume {}", id.0),
         Change::ResizeVolume { id, size_bytes } => {
             write!(f, "resize volume {} to {size_bytes} bytes", id.0)

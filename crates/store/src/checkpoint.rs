@@ -13,13 +13,14 @@ use crate::bugs::planted;
 use crate::entry::Kind;
 use crate::io::Waiter;
 use crate::journal::Position;
-use crate::layout::SUPERBLOCKS;
+use crate::layout::{SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::CHECKPOINT_WRITES_MAX;
 use crate::map::Missing;
+use crate::space::{Preparation, SpaceWrites};
 use crate::status::Health;
 use crate::store::{Change, Outcome, Store};
-use crate::superblock::Superblock;
-use crate::table;
+use crate::superblock::{Device, Superblock};
+use crate::table::TableRoot;
 
 /// Blocks that are written with one I/O at most.
 const COALESCED_BLOCKS_MAX: u64 = 64;
@@ -37,7 +38,10 @@ pub(crate) struct Checkpoint {
     phase: Phase,
     writes: VecDeque<(u64, Rope)>,
     outstanding: usize,
+    /// What the superblock will say, but for the space maps that are not written yet.
     superblock: Superblock,
+    /// The pages above the groups' space maps are among the writes.
+    upper_emitted: bool,
 }
 
 impl Store {
@@ -46,11 +50,18 @@ impl Store {
         let due = self.checkpoint_wanted
             || self.journal.is_half_full()
             || self.map.dirty.len() >= self.dirty_max() / 2
+            || self.space.has_too_many_deltas()
             || self.space.quarantined() * 4 > self.space.free().max(1024);
         // A cut lies between two commits: one that is applied in part, because a page is being
         // read, would be replayed as a whole.
         let between_commits = self.records_applied == 0 || planted!(self.bugs, CutInsideCommit);
-        if due && between_commits && self.health == Health::Ready && self.checkpoint.is_none() {
+        if due
+            && between_commits
+            && self.health == Health::Ready
+            && self.checkpoint.is_none()
+            && self.repairs == 0
+            && self.is_prepared_for_checkpoint()
+        {
             self.start_checkpoint();
         }
         if planted!(self.bugs, FreedReusableAtOnce) {
@@ -59,22 +70,43 @@ impl Store {
         }
     }
 
+    /// Whether all pages that the cut will place have room; if not, it is being made.
+    fn is_prepared_for_checkpoint(&mut self) -> bool {
+        let preparation = self.preparation();
+        self.starved = preparation == Preparation::NoRoom;
+        match preparation {
+            Preparation::Ready => return true,
+            Preparation::Load(group) => self.load_group(group, None, true),
+            Preparation::NoRoom => self.refuse_stalled(),
+        }
+        false
+    }
+
+    /// Makes room for the pages that a cut will place now.
+    pub(crate) fn preparation(&mut self) -> Preparation {
+        let table = self.table.pages_max(self.volumes.len(), self.map.reap.len());
+        let wanted = 2 * self.map.dirty.len() as u64 + table;
+        self.space.prepare_pages(wanted)
+    }
+
+    /// No checkpoint will make room for those who wait for one.
+    fn refuse_stalled(&mut self) {
+        let error = self.out_of_space();
+        for operation in std::mem::take(&mut self.stalled) {
+            self.finish(operation, Err(error.into()));
+        }
+    }
+
     /// The cut.
     pub(crate) fn start_checkpoint(&mut self) {
         self.checkpoint_wanted = false;
         self.last_checkpoint = self.now;
         self.reap_dirty();
-        for block in std::mem::take(&mut self.table_blocks) {
-            self.space.drop_reference(block);
-        }
         let mut writes = Vec::new();
         self.settle_map(&mut writes);
-        let table = table::emit(&mut self.space, self.volumes.values(), &self.map.reap);
-        writes.extend(table.writes);
-        self.table_blocks = table.blocks;
+        let table = self.table.emit(&mut self.space, &self.volumes, &self.map.reap, &mut writes);
         let in_place = planted!(self.bugs, SpaceMapInPlace);
-        let (space, space_writes) = self.space.emit_changed(in_place);
-        writes.extend(space_writes);
+        writes.extend(self.space.emit_loaded(in_place));
         self.space.cut();
         let head = match planted!(self.bugs, CutForgetsUnapplied) {
             true => self.journal.next,
@@ -84,31 +116,37 @@ impl Store {
             phase: Phase::Pages,
             writes: coalesce(writes),
             outstanding: 0,
-            superblock: self.superblock(head, table.root, table.pages, space),
+            superblock: self.superblock(head, table),
+            upper_emitted: false,
         });
+        for group in self.space.owing() {
+            self.load_group(group, None, false);
+        }
         self.continue_checkpoint();
     }
 
-    fn superblock(
-        &self,
-        head: Position,
-        table: crate::entry::Entry,
-        table_pages: u32,
-        space: crate::space::SpaceRoot,
-    ) -> Superblock {
+    /// The space maps of a group are in memory; what the checkpoint owes of them can be written.
+    pub(crate) fn checkpoint_took_group(&mut self, writes: SpaceWrites) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        checkpoint.writes.extend(coalesce(writes));
+        if checkpoint.phase == Phase::Pages {
+            self.continue_pages();
+        }
+    }
+
+    fn superblock(&self, head: Position, table: TableRoot) -> Superblock {
+        let devices = self.device_uuids.iter().zip(self.space.layouts());
         Superblock {
             pool_uuid: self.pool_uuid,
             epoch: self.journal.epoch,
             generation: self.generation + 1,
-            layout: self.space.layout,
+            devices: devices.map(|(&uuid, layout)| Device { uuid, layout }).collect(),
             journal_position: head.block,
             journal_sequence: head.sequence,
             journal_crc: head.previous_crc,
             table,
-            table_pages,
-            volumes: self.volumes.len() as u32,
-            reap_entries: self.map.reap.len() as u32,
-            space,
+            pages: self.space.pages,
+            space: Vec::new(),
         }
     }
 
@@ -128,53 +166,79 @@ impl Store {
     fn settle_map(&mut self, writes: &mut Vec<(u64, block::Buffer)>) {
         let mut settled = HashMap::new();
         for volume in self.volumes.values_mut() {
-            let root = volume.root.entry;
-            volume.root.entry = self.map.settle(&mut self.space, root, &mut settled, writes);
+            let (root, level) = (volume.root.entry, volume.root.levels - 1);
+            volume.root.entry = self.map.settle(&mut self.space, root, level, &mut settled, writes);
         }
         assert!(self.map.dirty.is_empty(), "every dirty page belongs to a volume");
     }
 
     fn continue_checkpoint(&mut self) {
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        let mut wishes = Vec::new();
+        let Some(checkpoint) = &self.checkpoint else { return };
         match checkpoint.phase {
-            Phase::Pages => {
-                while checkpoint.outstanding < CHECKPOINT_WRITES_MAX
-                    && let Some(write) = checkpoint.writes.pop_front()
-                {
-                    checkpoint.outstanding += 1;
-                    wishes.push(write);
-                }
-                if checkpoint.outstanding == 0 {
-                    checkpoint.phase = Phase::PagesFlush;
-                    if planted!(self.bugs, SwitchBeforeFlush) {
-                        return self.write_superblock();
-                    }
-                    checkpoint.outstanding = 1;
-                    return self.submit_flush(Waiter::Checkpoint);
-                }
-            }
-            Phase::PagesFlush => return self.write_superblock(),
-            Phase::Superblock => {
-                checkpoint.phase = Phase::SuperblockFlush;
-                checkpoint.outstanding = 1;
-                return self.submit_flush(Waiter::Checkpoint);
-            }
-            Phase::SuperblockFlush => return self.checkpoint_durable(),
-        }
-        for (block, data) in wishes {
-            self.submit_write(Waiter::Checkpoint, block, data);
+            Phase::Pages => self.continue_pages(),
+            Phase::PagesFlush => self.write_superblock(),
+            Phase::Superblock => self.flush_devices(Phase::SuperblockFlush, 1),
+            Phase::SuperblockFlush => self.checkpoint_durable(),
         }
     }
 
+    /// Writes pages, until all are written.
+    fn continue_pages(&mut self) {
+        self.emit_upper_if_possible();
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        let mut wishes = Vec::new();
+        while checkpoint.outstanding < CHECKPOINT_WRITES_MAX
+            && let Some(write) = checkpoint.writes.pop_front()
+        {
+            checkpoint.outstanding += 1;
+            wishes.push(write);
+        }
+        let written = checkpoint.outstanding == 0 && checkpoint.upper_emitted;
+        for (block, data) in wishes {
+            self.submit_write(Waiter::Checkpoint, block, data);
+        }
+        if written {
+            match planted!(self.bugs, SwitchBeforeFlush) {
+                true => self.write_superblock(),
+                false => self.flush_devices(Phase::PagesFlush, self.space.devices()),
+            }
+        }
+    }
+
+    /// Once no group is owing, the pages above the groups say what is now in the groups.
+    fn emit_upper_if_possible(&mut self) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        if checkpoint.upper_emitted || self.space.next_owing().is_some() {
+            return;
+        }
+        let devices = checkpoint.superblock.devices.iter();
+        let layouts: Vec<_> = devices.map(|device| device.layout).collect();
+        let (root, writes) = self.space.emit_upper(&layouts);
+        checkpoint.superblock.space = root;
+        checkpoint.writes.extend(coalesce(writes));
+        checkpoint.upper_emitted = true;
+    }
+
+    fn flush_devices(&mut self, phase: Phase, devices: usize) {
+        let Some(checkpoint) = &mut self.checkpoint else { return };
+        checkpoint.phase = phase;
+        checkpoint.outstanding = devices;
+        for device in 0..devices {
+            self.submit_flush(Waiter::Checkpoint, device);
+        }
+    }
+
+    /// Writes the superblock and its copy.
     fn write_superblock(&mut self) {
         let one_slot = planted!(self.bugs, SingleSuperblock);
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.phase = Phase::Superblock;
-        checkpoint.outstanding = 1;
-        let slot = if one_slot { 0 } else { checkpoint.superblock.generation % 2 };
+        checkpoint.outstanding = 2;
+        let slot = if one_slot { 0 } else { checkpoint.superblock.generation as usize % 2 };
         let bytes = checkpoint.superblock.emit().freeze();
-        self.submit_write(Waiter::Checkpoint, SUPERBLOCKS[slot as usize], bytes.into());
+        for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
+            self.submit_write(Waiter::Checkpoint, block, bytes.clone().into());
+        }
     }
 
     pub(crate) fn checkpoint_io_done(&mut self, result: Result<(), DeviceError>) {

@@ -7,7 +7,7 @@ use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::io::Waiter;
 use crate::journal::{JOURNAL_UNIT_ROOM, Position};
-use crate::layout::JOURNAL_START;
+use crate::layout::{JOURNAL_START, device_of};
 use crate::limits::{COMMIT_BYTES_MAX, GROUP_DATA_BYTES_MAX};
 use crate::record::Record;
 use crate::status::Health;
@@ -40,6 +40,9 @@ pub(crate) struct Commit {
     /// Where the journal goes on after it.
     pub(crate) after: Position,
     writes_pending: usize,
+    /// The devices that were written to, a bit each, and flushes of them under way.
+    devices: u32,
+    flushes_pending: usize,
     flushed: bool,
 }
 
@@ -90,12 +93,15 @@ impl Store {
         self.statistics.journal_bytes += unit.len() as u64;
         self.statistics.data_bytes_written += group.data_bytes;
         let writes = coalesce(group.writes);
+        let devices = writes.iter().fold(1, |all, (start, _)| all | 1 << device_of(*start));
         self.in_flight.push_back(Commit {
             sequence,
             records: group.records,
             members: group.members,
             after: self.journal.next,
             writes_pending: writes.len() + 1,
+            devices,
+            flushes_pending: 0,
             flushed: false,
         });
         for (start, data) in writes {
@@ -118,11 +124,17 @@ impl Store {
             return;
         };
         commit.writes_pending -= 1;
-        if commit.writes_pending == 0 {
-            if planted!(self.bugs, AcknowledgeBeforeFlush) {
-                return self.commit_flushed(sequence, Ok(()));
-            }
-            self.submit_flush(Waiter::CommitFlush { sequence });
+        if commit.writes_pending > 0 {
+            return;
+        }
+        if planted!(self.bugs, AcknowledgeBeforeFlush) {
+            commit.flushes_pending = 1;
+            return self.commit_flushed(sequence, Ok(()));
+        }
+        let devices = commit.devices;
+        commit.flushes_pending = devices.count_ones() as usize;
+        for device in (0..32).filter(|device| devices & 1 << device != 0) {
+            self.submit_flush(Waiter::CommitFlush { sequence }, device);
         }
     }
 
@@ -131,7 +143,8 @@ impl Store {
             return self.fail_device("a flush failed", &error);
         }
         if let Some(commit) = self.in_flight.iter_mut().find(|commit| commit.sequence == sequence) {
-            commit.flushed = true;
+            commit.flushes_pending -= 1;
+            commit.flushed = commit.flushes_pending == 0;
         }
         while let Some(commit) = self.in_flight.pop_front_if(|commit| commit.flushed) {
             self.journal.durable = commit.sequence;

@@ -1,8 +1,8 @@
 //! The map's pages: 256 entries of 16 bytes, the same at every level.
 //!
-//! On disk an entry is little-endian: bits 0–47 the block number, bits 48–51 the kind, the rest of
-//! the first eight bytes zero; then the CRC32C of the block; then, for a page, the number of
-//! mapped blocks below it.
+//! On disk an entry is little-endian: bits 0–47 the address (device and block), bits 48–51 the
+//! kind, bits 52–63 how many blocks behind a page its copy lies; then the CRC32C of the block;
+//! then, for a page, the number of mapped blocks below it.
 
 use block::BLOCK;
 
@@ -20,6 +20,8 @@ pub(crate) fn levels_for(blocks: u64) -> u8 {
 }
 
 const NUMBER_MASK: u64 = (1 << 48) - 1;
+const TWIN_SHIFT: u32 = 52;
+const TWIN_MASK: u64 = 0xfff << TWIN_SHIFT;
 
 /// What an entry points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,12 +57,32 @@ impl Entry {
         Self { word: block | 2 << 48, crc, mapped }
     }
 
+    /// The same page, with so many mapped blocks below it.
+    pub(crate) fn with_mapped(self, mapped: u32) -> Self {
+        Self { mapped, ..self }
+    }
+
+    /// The same page, with a copy so many blocks behind it; 0 for none.
+    pub(crate) fn with_twin(self, distance: u64) -> Self {
+        Self { word: self.word & !TWIN_MASK | distance << TWIN_SHIFT, ..self }
+    }
+
+    /// How many blocks behind a page its copy lies; 0 if it has none.
+    pub(crate) fn twin_distance(self) -> u64 {
+        self.word >> TWIN_SHIFT
+    }
+
+    /// Where the copy of a page is.
+    pub(crate) fn twin(self) -> Option<u64> {
+        (self.twin_distance() > 0).then(|| self.number() + self.twin_distance())
+    }
+
     pub(crate) fn dirty(id: usize, mapped: u32) -> Self {
         Self { word: id as u64 | 3 << 48, crc: 0, mapped }
     }
 
     pub(crate) fn kind(self) -> Kind {
-        match self.word >> 48 {
+        match self.word >> 48 & 0xf {
             1 => Kind::Data,
             2 => Kind::Page,
             3 => Kind::Dirty,
@@ -68,7 +90,7 @@ impl Entry {
         }
     }
 
-    /// Block number on the device, or identifier of a dirty page.
+    /// Address in the pool, or identifier of a dirty page.
     pub(crate) fn number(self) -> u64 {
         self.word & NUMBER_MASK
     }
@@ -100,7 +122,7 @@ impl Page {
             *entry = parse_entry(bytes);
             let fits = match entry.kind() {
                 Kind::Hole => entry.word == 0,
-                Kind::Data => level == 0,
+                Kind::Data => level == 0 && entry.twin_distance() == 0,
                 Kind::Page => level > 0,
                 Kind::Dirty => false,
             };

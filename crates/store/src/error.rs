@@ -46,6 +46,22 @@ pub enum OpenError {
         /// Bytes there should be.
         expected: u64,
     },
+    /// A device of the pool is not there.
+    #[error(
+        "device {index} of the pool is missing: attach it and start again. Nothing was changed"
+    )]
+    Missing {
+        /// Which one, counted from 0.
+        index: usize,
+    },
+    /// The devices are not in the order in which they joined, or one is not of this pool.
+    #[error(
+        "device {index} is not the pool's: its label names another device. Check the order of the devices. Nothing was changed"
+    )]
+    WrongDevice {
+        /// Which one, counted from 0.
+        index: usize,
+    },
     /// What must be intact is not.
     #[error("the pool is damaged: {0}. It was not changed; restore it from a copy")]
     Damaged(&'static str),
@@ -75,8 +91,23 @@ pub enum ChangeError {
     #[error("a volume's name has 1 to 63 bytes: choose another name")]
     VolumeName,
     /// As many volumes as a pool can hold.
-    #[error("the pool already has 4096 volumes, which is the most it can hold")]
+    #[error(
+        "the pool already has {} volumes, snapshots and clones, which is the most it can hold: delete some",
+        crate::limits::VOLUMES_MAX
+    )]
     TooManyVolumes,
+    /// A consistency group is empty or too large.
+    #[error("a consistency group has 1 to {} volumes", crate::limits::GROUP_MEMBERS_MAX)]
+    GroupSize,
+    /// A snapshot's content never changes.
+    #[error("a snapshot never changes: clone it, and change the clone")]
+    Snapshot,
+    /// As many devices as a pool can have, or more bytes than it can have.
+    #[error(
+        "the pool can take no more devices: it has at most {} and 512 TiB",
+        crate::limits::DEVICES_MAX
+    )]
+    TooManyDevices,
     /// A reserved volume needs more than there is.
     #[error(
         "the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved"
@@ -88,6 +119,9 @@ pub enum ChangeError {
     /// There is no such device.
     #[error("the pool has no such device")]
     NoSuchDevice,
+    /// A device that was to join failed.
+    #[error("the device failed, and did not join the pool: {0}")]
+    Device(DeviceError),
     /// The pool takes no more changes.
     #[error("the pool is read-only after a device failure")]
     ReadOnly,

@@ -2,7 +2,9 @@
 
 use block::{BLOCK, Buffer, DeviceOperation, Rope};
 
+use crate::layout::{block_of, device_of};
 use crate::map::Missing;
+use crate::space::GroupId;
 use crate::store::Store;
 
 /// The engine's name for an I/O.
@@ -14,7 +16,7 @@ pub struct IoId(pub u64);
 pub struct Io {
     /// To be given back with the result.
     pub id: IoId,
-    /// Which device of the pool; always 0 so far.
+    /// Which device of the pool, in the order in which they joined.
     pub device: u8,
     /// What to do.
     pub operation: DeviceOperation,
@@ -25,34 +27,51 @@ pub struct Io {
 pub(crate) enum Waiter {
     /// A read of an operation.
     Operation { operation: usize, read: usize, extent: usize },
-    /// A page of the map.
-    Page(Missing),
+    /// A page of the map, or its copy.
+    Page { missing: Missing, attempt: u8 },
+    /// A page of a group's space maps.
+    GroupPage { group: GroupId, page: usize },
+    /// Space for a group on its device.
+    GroupSpace { group: GroupId },
     /// A write of a commit group.
     Commit { sequence: u64 },
-    /// The flush of a commit group.
+    /// The flush of a commit group, on one device.
     CommitFlush { sequence: u64 },
     /// Anything of a checkpoint.
     Checkpoint,
+    /// The label of a device that joins the pool.
+    Label { operation: usize },
+    /// Anything that the scrub compares.
+    Scrub { read: u64 },
+    /// A page that is written again where a copy of it was bad; nobody relies on it yet.
+    Repair,
     /// Anything of opening or making the pool.
     Recovery { token: u64 },
 }
 
 impl Store {
-    pub(crate) fn submit_read(&mut self, waiter: Waiter, block: u64, blocks: u64) {
+    pub(crate) fn submit_read(&mut self, waiter: Waiter, address: u64, blocks: u64) {
         let buffer = Buffer::for_overwrite((blocks * BLOCK) as usize);
-        self.submit_io(waiter, DeviceOperation::Read { offset: block * BLOCK, buffer });
+        let offset = block_of(address) * BLOCK;
+        self.submit_io(waiter, device_of(address), DeviceOperation::Read { offset, buffer });
     }
 
-    pub(crate) fn submit_write(&mut self, waiter: Waiter, block: u64, data: Rope) {
-        self.submit_io(waiter, DeviceOperation::Write { offset: block * BLOCK, data });
+    pub(crate) fn submit_write(&mut self, waiter: Waiter, address: u64, data: Rope) {
+        let offset = block_of(address) * BLOCK;
+        self.submit_io(waiter, device_of(address), DeviceOperation::Write { offset, data });
     }
 
-    pub(crate) fn submit_flush(&mut self, waiter: Waiter) {
-        self.submit_io(waiter, DeviceOperation::Flush);
+    pub(crate) fn submit_flush(&mut self, waiter: Waiter, device: usize) {
+        self.submit_io(waiter, device, DeviceOperation::Flush);
     }
 
-    fn submit_io(&mut self, waiter: Waiter, operation: DeviceOperation) {
+    pub(crate) fn submit_reserve(&mut self, waiter: Waiter, address: u64, blocks: u64) {
+        let (offset, length) = (block_of(address) * BLOCK, blocks * BLOCK);
+        self.submit_io(waiter, device_of(address), DeviceOperation::Reserve { offset, length });
+    }
+
+    fn submit_io(&mut self, waiter: Waiter, device: usize, operation: DeviceOperation) {
         let id = IoId(self.waiters.insert(waiter) as u64);
-        self.wishes.push_back(Io { id, device: 0, operation });
+        self.wishes.push_back(Io { id, device: device as u8, operation });
     }
 }

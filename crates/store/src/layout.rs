@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! 1, 2        label, twice
-//! 16, 17      superblock slots A, B
-//! 256         journal ring
+//! 16, 17      superblock slots A, B; on the first device
+//! 32, 33      a copy of each
+//! 256         journal ring; on the first device
 //! G           allocation groups of 32,768 blocks, G the first multiple of 256 after the journal
 //! ```
 //! The head of each allocation group holds its space maps, each page in two slots:
@@ -12,6 +13,7 @@
 //! 2 … 33      reference counts, 16 pages
 //! 34, 35      descriptors of 32 groups (used in every 32nd group)
 //! 36, 37      first-level space page over 512 descriptor pages (used in every 16,384th group)
+//! 38 … 41     a copy of each of these four
 //! ```
 //! So allocating space for space maps never allocates space.
 
@@ -23,7 +25,10 @@ use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN};
 pub(crate) const GROUP_BLOCKS: u64 = 32_768;
 
 /// Blocks at the head of a group that hold space maps.
-pub(crate) const GROUP_HEAD: u64 = 38;
+pub(crate) const GROUP_HEAD: u64 = 42;
+
+/// How far behind a descriptor or first-level page its copy lies.
+pub(crate) const UPPER_COPY: u64 = 4;
 
 /// Reference count pages of a group.
 pub(crate) const COUNT_PAGES: usize = 16;
@@ -37,12 +42,31 @@ pub(crate) const GROUPS_PER_DESCRIPTOR_PAGE: usize = 32;
 /// Descriptor pages that one first-level page covers.
 pub(crate) const DESCRIPTOR_PAGES_PER_FIRST_LEVEL: usize = 512;
 
-/// First-level pages that a superblock refers to.
-pub(crate) const FIRST_LEVEL_MAX: usize = 128;
+/// First-level pages that a superblock refers to, on all devices together.
+pub(crate) const FIRST_LEVEL_MAX: usize = 256;
 
 pub(crate) const LABELS: [u64; 2] = [1, 2];
 pub(crate) const SUPERBLOCKS: [u64; 2] = [16, 17];
+pub(crate) const SUPERBLOCK_COPIES: [u64; 2] = [32, 33];
 pub(crate) const JOURNAL_START: u64 = 256;
+
+/// Bits of an address that count blocks; those above name the device.
+const BLOCK_BITS: u32 = 40;
+
+/// The address in the pool of a block of a device.
+pub(crate) fn address(device: usize, block: u64) -> u64 {
+    (device as u64) << BLOCK_BITS | block
+}
+
+/// The device of an address.
+pub(crate) fn device_of(address: u64) -> usize {
+    (address >> BLOCK_BITS) as usize
+}
+
+/// The block on its device of an address.
+pub(crate) fn block_of(address: u64) -> u64 {
+    address & ((1 << BLOCK_BITS) - 1)
+}
 
 const JOURNAL_BLOCKS_MIN: u64 = (8 << 20) / BLOCK;
 const JOURNAL_BLOCKS_MAX: u64 = (256 << 20) / BLOCK;
@@ -50,7 +74,7 @@ const JOURNAL_BLOCKS_MAX: u64 = (256 << 20) / BLOCK;
 /// The division of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    /// Blocks of the journal ring.
+    /// Blocks of the journal ring; 0 on all but the first device.
     pub(crate) journal_blocks: u64,
     /// Blocks of the device that are in use.
     pub(crate) device_blocks: u64,
@@ -68,12 +92,20 @@ impl Layout {
         Self { journal_blocks: journal_blocks.next_multiple_of(256), device_blocks }
     }
 
+    /// The division of a device that is not the pool's first.
+    pub(crate) fn without_journal(size_bytes: u64) -> Self {
+        Self { journal_blocks: 0, device_blocks: size_bytes / BLOCK }
+    }
+
     /// Whether the numbers, read from a disk, make sense.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn is_sound(&self, first: bool) -> bool {
         let bytes = self.device_blocks.saturating_mul(BLOCK);
+        let journal = match first {
+            true => JOURNAL_BLOCKS_MIN / 2..=JOURNAL_BLOCKS_MAX,
+            false => 0..=0,
+        };
         (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes)
-            && self.journal_blocks >= JOURNAL_BLOCKS_MIN / 2
-            && self.journal_blocks <= JOURNAL_BLOCKS_MAX
+            && journal.contains(&self.journal_blocks)
             && self.groups() > 0
     }
 
@@ -113,6 +145,11 @@ impl Layout {
         self.group_start(group) + 2 * page as u64 + u64::from(slot)
     }
 
+    /// Blocks of a group that can hold data or pages of the map.
+    pub(crate) fn group_capacity(&self, group: usize) -> u32 {
+        (self.group_blocks(group) - GROUP_HEAD) as u32
+    }
+
     pub(crate) fn descriptor_page(&self, index: usize, slot: u8) -> u64 {
         self.group_start(index * GROUPS_PER_DESCRIPTOR_PAGE) + 34 + u64::from(slot)
     }
@@ -143,7 +180,7 @@ mod tests {
         assert_eq!(layout.locate(start - 1), None);
         assert_eq!(layout.locate(start + GROUP_HEAD - 1), None);
         assert_eq!(layout.locate(start + GROUP_HEAD), Some((0, GROUP_HEAD as usize)));
-        assert_eq!(layout.locate(start + GROUP_BLOCKS + 40), Some((1, 40)));
+        assert_eq!(layout.locate(start + GROUP_BLOCKS + 50), Some((1, 50)));
         assert_eq!(layout.locate(layout.device_blocks), None);
     }
 

@@ -12,8 +12,17 @@ pub const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Ranges of one unmap request. More are answered [`block::BlockError::OutOfRange`].
 pub const UNMAP_RANGES_MAX: usize = 4096;
 
-/// Volumes in a pool. One more is refused.
-pub const VOLUMES_MAX: usize = 4096;
+/// Volumes, snapshots and clones in a pool. One more is refused.
+pub const VOLUMES_MAX: usize = 16_384;
+
+/// Devices of a pool. One more is refused.
+pub const DEVICES_MAX: usize = 32;
+
+/// Volumes of one consistency group. More are refused.
+pub const GROUP_MEMBERS_MAX: usize = 256;
+
+/// The least memory for a pool's maps that makes sense, in bytes.
+pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
 
 /// The largest volume, in bytes: 64 TiB.
 pub const VOLUME_BYTES_MAX: u64 = 64 << 40;
@@ -51,5 +60,11 @@ pub(crate) const REAP_QUEUE_MAX: usize = 100_000;
 /// Reads of a request or of recovery that are under way at once.
 pub(crate) const VERIFY_READS_MAX: usize = 64;
 
+/// Bad ranges that a scrub reports; more are only counted.
+pub const SCRUB_FAULTS_MAX: usize = 1000;
+
 /// How often a change reaches a checkpoint at the latest.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How often a group is tried again for which the file system under the pool had no space.
+pub(crate) const UNAVAILABLE_RETRY: Duration = Duration::from_secs(5);

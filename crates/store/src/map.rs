@@ -12,7 +12,7 @@ use slab::Slab;
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
-use crate::space::{STUCK, Space};
+use crate::space::{GroupId, STUCK, Space};
 
 /// The root of a volume's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,23 @@ pub(crate) struct Root {
     pub(crate) entry: Entry,
     /// Levels of pages, at least one; the root page is of level `levels - 1`.
     pub(crate) levels: u8,
+}
+
+/// What a change did to a volume's counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Blocks that are mapped now and were not, less those that were and are not.
+    pub(crate) mapped: i64,
+    /// Blocks that are known to have been shared, and now are the volume's own or holes.
+    pub(crate) unshared: u64,
+}
+
+/// A leaf, and the way to it.
+pub(crate) struct FoundLeaf {
+    /// The first block below it.
+    pub(crate) first: u64,
+    /// Levels and entries from the root to the leaf.
+    pub(crate) path: smallvec::SmallVec<[(u8, Entry); 5]>,
 }
 
 /// A page that must be read before a walk can go on.
@@ -96,6 +113,26 @@ impl Map {
         }
     }
 
+    /// Clean pages in memory.
+    pub(crate) fn clean_pages(&self) -> usize {
+        self.clean.len()
+    }
+
+    /// Pages that the reaper takes apart next and that are not in memory, the last `count` in the
+    /// queue.
+    pub(crate) fn not_in_memory(&self, count: usize) -> Vec<Missing> {
+        let next = self.reap.iter().rev().take(count);
+        let absent = |dead: &&Missing| {
+            dead.entry.kind() == Kind::Page && !self.clean.contains_key(&dead.entry.number())
+        };
+        next.filter(absent).copied().collect()
+    }
+
+    /// A page cannot be read: what is below it is never freed.
+    pub(crate) fn give_up(&mut self, block: u64) {
+        self.reap.retain(|dead| dead.entry.number() != block || dead.entry.kind() != Kind::Page);
+    }
+
     /// A copy of a clean page, if it is in memory.
     pub(crate) fn cached(&self, block: u64) -> Option<Page> {
         self.clean.get(&block).map(|clean| clean.page.clone())
@@ -142,6 +179,101 @@ impl Map {
         Ok(())
     }
 
+    /// The first leaf that covers `from` or a later block.
+    pub(crate) fn next_leaf(
+        &mut self,
+        root: Root,
+        from: u64,
+    ) -> Result<Option<FoundLeaf>, Missing> {
+        let mut path = smallvec::SmallVec::new();
+        let first = self.leaf_below(root.entry, root.levels - 1, 0, from, &mut path)?;
+        Ok(first.map(|first| FoundLeaf { first, path }))
+    }
+
+    fn leaf_below(
+        &mut self,
+        entry: Entry,
+        level: u8,
+        base: u64,
+        from: u64,
+        path: &mut smallvec::SmallVec<[(u8, Entry); 5]>,
+    ) -> Result<Option<u64>, Missing> {
+        if entry.is_hole() || base + blocks_below(level) <= from {
+            return Ok(None);
+        }
+        path.push((level, entry));
+        if level == 0 {
+            return Ok(Some(base));
+        }
+        let span = blocks_below(level - 1);
+        let start = from.saturating_sub(base) / span;
+        for place in start..FANOUT {
+            let child = self.page(entry, level)?.0[place as usize];
+            if let Some(found) =
+                self.leaf_below(child, level - 1, base + place * span, from, path)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        path.pop();
+        Ok(None)
+    }
+
+    /// What a leaf that was found holds.
+    pub(crate) fn leaf_entries(&mut self, leaf: &FoundLeaf) -> Result<Vec<Entry>, Missing> {
+        let (level, entry) = leaf.path[leaf.path.len() - 1];
+        self.page(entry, level).map(|page| page.0.to_vec())
+    }
+
+    /// The entry of a block, if it holds data and the way to it is in memory.
+    pub(crate) fn data_entry(&mut self, root: Root, block: u64) -> Option<Entry> {
+        let leaf = self.leaf_entry(root, block).ok().filter(|leaf| !leaf.is_hole())?;
+        let entry = self.page(leaf, 0).ok()?.0[(block % FANOUT) as usize];
+        (entry.kind() == Kind::Data).then_some(entry)
+    }
+
+    /// Of the blocks `first .. first + count`, those that hold data which nobody shares. Their pages
+    /// are in memory. Fails with a group whose maps are not, but are needed to tell.
+    pub(crate) fn own_blocks(
+        &mut self,
+        space: &Space,
+        root: Root,
+        first: u64,
+        count: u64,
+    ) -> Result<u64, GroupId> {
+        let mut own = 0;
+        let mut at = first;
+        while at < first + count {
+            let take = (FANOUT - at % FANOUT).min(first + count - at);
+            let leaf = self.next_leaf(root, at).ok().flatten();
+            let leaf = leaf.filter(|leaf| leaf.first == at / FANOUT * FANOUT);
+            let shared =
+                |leaf: &FoundLeaf| leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
+            if let Some(leaf) = leaf.filter(|leaf| !shared(leaf)) {
+                let entries = self.leaf_entries(&leaf).unwrap_or_default();
+                let part = entries.iter().skip((at % FANOUT) as usize).take(take as usize);
+                for entry in part.filter(|entry| entry.kind() == Kind::Data) {
+                    let group = space.group_of(entry.number());
+                    if !space.is_loaded(group) {
+                        return Err(group);
+                    }
+                    own += u64::from(space.references(entry.number()) == 1);
+                }
+            }
+            at += take;
+        }
+        Ok(own)
+    }
+
+    /// Whether a page has several parents.
+    pub(crate) fn is_shared(&self, space: &Space, entry: Entry) -> bool {
+        match entry.kind() {
+            Kind::Dirty => self.dirty[entry.number() as usize].references > 1,
+            Kind::Page => space.references(entry.number()) > 1,
+            Kind::Hole | Kind::Data => false,
+        }
+    }
+
     /// The entry that points to the leaf of a block.
     pub(crate) fn leaf_entry(&mut self, root: Root, block: u64) -> Result<Entry, Missing> {
         let mut entry = root.entry;
@@ -181,8 +313,8 @@ impl Map {
         None
     }
 
-    /// Replaces the entries of one leaf's part by `change`, which sees each old entry and returns
-    /// the new one. Everything needed must be in memory. Old entries are dropped.
+    /// Replaces the entries of one leaf's part by what `change` gives for each block. Everything
+    /// needed must be in memory. Old entries are dropped.
     pub(crate) fn change_leaf(
         &mut self,
         space: &mut Space,
@@ -190,21 +322,22 @@ impl Map {
         first: u64,
         count: u64,
         mut change: impl FnMut(u64) -> Entry,
-    ) -> i64 {
+    ) -> Changed {
         let path = self.make_path_dirty(space, root, first, 0);
         let leaf = path[0];
         let start = (first % FANOUT) as usize;
-        let mut delta: i64 = 0;
+        let mut changed = Changed::default();
         for place in start..start + count as usize {
             let new = change(first + (place - start) as u64);
             let old = std::mem::replace(&mut self.dirty[leaf].page.0[place], new);
-            delta += i64::from(!new.is_hole()) - i64::from(!old.is_hole());
+            changed.mapped += i64::from(!new.is_hole()) - i64::from(!old.is_hole());
             if old.kind() == Kind::Data {
+                changed.unshared += u64::from(space.is_known_shared(old.number()));
                 space.drop_reference(old.number());
             }
         }
-        self.adjust_parents(root, &path, first, 0, delta);
-        delta
+        self.adjust_parents(root, &path, first, 0, changed.mapped);
+        changed
     }
 
     /// Makes a whole leaf be `entry`, whose reference the caller has counted.
@@ -261,7 +394,7 @@ impl Map {
             }
             Kind::Page => {
                 if space.references(entry.number()) > 1 {
-                    space.drop_reference(entry.number());
+                    drop_block(space, entry);
                 } else {
                     self.reap.push(Missing { entry, level });
                 }
@@ -279,7 +412,7 @@ impl Map {
             }
             _ => {
                 self.clean.remove(&entry.number());
-                space.drop_reference(entry.number());
+                drop_block(space, entry);
             }
         }
         for child in page.0.iter().filter(|child| !child.is_hole()) {
@@ -323,11 +456,11 @@ impl Map {
                 self.copy_for_second_parent(space, entry)
             }
             _ if space.references(entry.number()) == 1 => {
-                space.drop_reference(entry.number());
+                drop_block(space, entry);
                 self.clean.remove(&entry.number()).expect("the path is in memory").page
             }
             _ => {
-                space.drop_reference(entry.number());
+                drop_block(space, entry);
                 self.copy_for_second_parent(space, entry)
             }
         };
@@ -453,42 +586,64 @@ impl Map {
         }
     }
 
-    /// Gives every dirty page below `entry` a block on the device; appends what is to be written.
+    /// Gives every dirty page from `entry`, of `level`, down an address; appends what is to be
+    /// written. All pages but leaves get a second one, for a copy.
     /// `settled` remembers pages with several parents.
     pub(crate) fn settle(
         &mut self,
         space: &mut Space,
         entry: Entry,
+        level: u8,
         settled: &mut HashMap<u64, Entry>,
         writes: &mut Vec<(u64, Buffer)>,
     ) -> Entry {
         if entry.kind() != Kind::Dirty {
             return entry;
         }
-        if let Some(known) = settled.get(&entry.number()) {
-            return Entry::page(known.number(), known.crc, entry.mapped);
+        if let Some(&known) = settled.get(&entry.number()) {
+            return known.with_mapped(entry.mapped);
         }
         let id = entry.number() as usize;
         for place in 0..FANOUT as usize {
             let child = self.dirty[id].page.0[place];
             if child.kind() == Kind::Dirty {
-                self.dirty[id].page.0[place] = self.settle(space, child, settled, writes);
+                let below = level - 1;
+                self.dirty[id].page.0[place] = self.settle(space, child, below, settled, writes);
             }
         }
         let DirtyPage { page, references, .. } = self.dirty.remove(id);
-        let block = space.allocate(1).expect("the reserve covers every dirty page").start;
-        space.first_reference(block);
-        if references > 1 {
-            space.add_references(block, references - 1);
-        }
         let mut bytes = Buffer::for_overwrite(BLOCK as usize);
         page.emit(&mut bytes);
-        let on_disk = Entry::page(block, crc32c(&bytes), entry.mapped);
-        writes.push((block, bytes));
-        self.insert_clean(block, page);
+        let on_disk = place_page(space, bytes, level > 0, writes);
+        if references > 1 {
+            space.add_references(on_disk.number(), references - 1);
+        }
+        self.insert_clean(on_disk.number(), page);
         settled.insert(entry.number(), on_disk);
-        on_disk
+        on_disk.with_mapped(entry.mapped)
     }
+}
+
+/// Gives a page an address, and with `twin` a second one for a copy; appends what is to be
+/// written.
+pub(crate) fn place_page(
+    space: &mut Space,
+    bytes: Buffer,
+    twin: bool,
+    writes: &mut Vec<(u64, Buffer)>,
+) -> Entry {
+    let (block, distance) = space.allocate_page(twin);
+    let entry = Entry::page(block, crc32c(&bytes), 0).with_twin(distance);
+    if let Some(copy) = entry.twin() {
+        writes.push((copy, Buffer::copy_of(&bytes)));
+    }
+    writes.push((block, bytes));
+    entry
+}
+
+/// Takes a reference from a page on disk, and with the last one also gives up its copy.
+fn drop_block(space: &mut Space, page: Entry) {
+    space.drop_page_reference(page.number(), page.twin_distance());
 }
 
 /// The places in a page of `level` at `base` that overlap `first .. end`, each with the first

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use block::BLOCK;
+
 use crate::limits::CHECKPOINT_INTERVAL;
 
 /// How a pool is run. Nothing of it is on disk, but for the journal's size when it is made.
@@ -9,8 +11,14 @@ use crate::limits::CHECKPOINT_INTERVAL;
 pub struct Options {
     /// Bytes of the journal of a new pool; 0 for 1/64 of the device, between 8 and 256 MiB.
     pub journal_bytes: u64,
-    /// Bytes of memory for pages of the map that are also on disk.
+    /// Bytes of memory for the pool's maps: half for pages of the map that are
+    /// also on disk, an eighth for space maps, an eighth at most for changed pages, twice.
     pub memory_bytes: u64,
+    /// Subtrees of deleted volumes that are taken apart per second while space is not short; each
+    /// is up to 1 MiB of a volume.
+    pub reap_rate: u64,
+    /// Bytes per second that a scrub reads at most.
+    pub scrub_rate: u64,
     /// How often a change reaches a checkpoint at the latest.
     pub checkpoint_interval: Duration,
     /// A deliberate mistake, which the simulator must notice.
@@ -22,7 +30,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             journal_bytes: 0,
-            memory_bytes: 1 << 30,
+            memory_bytes: 2 << 30,
+            reap_rate: 50_000,
+            scrub_rate: 200 << 20,
             checkpoint_interval: CHECKPOINT_INTERVAL,
             #[cfg(feature = "planted-bugs")]
             planted: None,
@@ -31,6 +41,21 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Pages of the map that stay in memory though they are on disk.
+    pub(crate) fn clean_pages(&self) -> usize {
+        (self.memory_bytes / 2 / PAGE_MEMORY) as usize
+    }
+
+    /// Changed pages of the map.
+    pub(crate) fn dirty_pages(&self) -> usize {
+        (self.memory_bytes / 8 / PAGE_MEMORY) as usize
+    }
+
+    /// Groups whose space maps stay in memory.
+    pub(crate) fn groups(&self) -> usize {
+        (self.memory_bytes / 8 / GROUP_MEMORY) as usize
+    }
+
     pub(crate) fn bugs(&self) -> crate::bugs::Bugs {
         crate::bugs::Bugs {
             #[cfg(feature = "planted-bugs")]
@@ -39,13 +64,26 @@ impl Options {
     }
 }
 
+/// Bytes that a page of the map takes in memory: its entries, and its place in the cache.
+const PAGE_MEMORY: u64 = BLOCK + 96;
+
+/// Bytes that a group's space maps take in memory: two bitmaps, and some pages of counts.
+const GROUP_MEMORY: u64 = 4 * BLOCK;
+
 /// A new pool.
 #[derive(Clone, Debug)]
 pub struct PoolSpec {
     /// Names the pool in the world.
     pub pool_uuid: [u8; 16],
+    /// Its devices, 1 to 32; the first one also holds the journal.
+    pub devices: Vec<DeviceSpec>,
+}
+
+/// A device that joins a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceSpec {
     /// Names the device in the world.
-    pub device_uuid: [u8; 16],
-    /// Bytes of the device.
+    pub uuid: [u8; 16],
+    /// Its bytes.
     pub size_bytes: u64,
 }

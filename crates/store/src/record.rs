@@ -24,8 +24,12 @@ pub(crate) enum Record {
     DeleteVolume { volume: VolumeId },
     /// A volume has another size; what lies beyond is gone.
     ResizeVolume { volume: VolumeId, size_bytes: u64 },
-    /// The device has another size.
-    ExtendDevice { device_blocks: u64 },
+    /// A device has another size.
+    ExtendDevice { device: u32, device_blocks: u64 },
+    /// A device has joined the pool.
+    AddDevice { uuid: [u8; 16], device_blocks: u64 },
+    /// A volume has the content and the size of another one.
+    RevertVolume { volume: VolumeId, source: VolumeId },
 }
 
 const WRITE: u8 = 1;
@@ -36,6 +40,8 @@ const CREATE_VOLUME: u8 = 5;
 const DELETE_VOLUME: u8 = 6;
 const RESIZE_VOLUME: u8 = 7;
 const EXTEND_DEVICE: u8 = 8;
+const ADD_DEVICE: u8 = 9;
+const REVERT_VOLUME: u8 = 10;
 
 const HEADER: usize = 8;
 
@@ -83,8 +89,11 @@ impl Record {
                 Self::Zero { .. } => 24,
                 Self::Clone { .. } => 40,
                 Self::CreateVolume { .. } => 16 + crate::volume::VOLUME_BYTES,
-                Self::DeleteVolume { .. } | Self::ExtendDevice { .. } => 8,
-                Self::ResizeVolume { .. } => 16,
+                Self::DeleteVolume { .. } => 8,
+                Self::ResizeVolume { .. }
+                | Self::ExtendDevice { .. }
+                | Self::RevertVolume { .. } => 16,
+                Self::AddDevice { .. } => 24,
             }
     }
 
@@ -118,7 +127,18 @@ impl Record {
             Self::ResizeVolume { volume, size_bytes } => {
                 [volume.0, *size_bytes].into_iter().for_each(|value| writer.u64(value));
             }
-            Self::ExtendDevice { device_blocks } => writer.u64(*device_blocks),
+            Self::ExtendDevice { device, device_blocks } => {
+                [u64::from(*device), *device_blocks]
+                    .into_iter()
+                    .for_each(|value| writer.u64(value));
+            }
+            Self::AddDevice { uuid, device_blocks } => {
+                writer.u64(*device_blocks);
+                bytes.extend_from_slice(uuid);
+            }
+            Self::RevertVolume { volume, source } => {
+                [volume.0, source.0].into_iter().for_each(|value| writer.u64(value));
+            }
         }
     }
 
@@ -132,6 +152,8 @@ impl Record {
             Self::DeleteVolume { .. } => DELETE_VOLUME,
             Self::ResizeVolume { .. } => RESIZE_VOLUME,
             Self::ExtendDevice { .. } => EXTEND_DEVICE,
+            Self::AddDevice { .. } => ADD_DEVICE,
+            Self::RevertVolume { .. } => REVERT_VOLUME,
         }
     }
 
@@ -176,7 +198,16 @@ impl Record {
             RESIZE_VOLUME => {
                 Self::ResizeVolume { volume: reader.volume()?, size_bytes: reader.u64()? }
             }
-            EXTEND_DEVICE => Self::ExtendDevice { device_blocks: reader.u64()? },
+            EXTEND_DEVICE => Self::ExtendDevice {
+                device: u32::try_from(reader.u64()?).ok()?,
+                device_blocks: reader.u64()?,
+            },
+            ADD_DEVICE => {
+                Self::AddDevice { device_blocks: reader.u64()?, uuid: *reader.0.first_chunk()? }
+            }
+            REVERT_VOLUME => {
+                Self::RevertVolume { volume: reader.volume()?, source: reader.volume()? }
+            }
             _ => return None,
         })
     }
@@ -202,7 +233,9 @@ mod tests {
             Record::Clone { source: VolumeId(1), source_first: 2, volume, first: 3, count: 4 },
             Record::DeleteVolume { volume },
             Record::ResizeVolume { volume, size_bytes: 1 << 40 },
-            Record::ExtendDevice { device_blocks: 1 << 30 },
+            Record::ExtendDevice { device: 3, device_blocks: 1 << 30 },
+            Record::AddDevice { uuid: [7; 16], device_blocks: 1 << 20 },
+            Record::RevertVolume { volume, source: VolumeId(9) },
         ]
     }
 

@@ -15,15 +15,21 @@ use crate::bugs::planted;
 use crate::error::{Failure, OpenError};
 use crate::io::Waiter;
 use crate::journal::{Journal, Position, Unit};
-use crate::layout::{LABELS, SUPERBLOCKS};
-use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, VERIFY_READS_MAX};
+use crate::layout::{LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS, address};
+use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
 use crate::map::Map;
-use crate::space::Space;
+use crate::space::{Preparation, Space};
 use crate::status::Health;
 use crate::store::{Outcome, Store, Tag};
-use crate::superblock::{FORMAT_VERSION, Label, LabelError, Superblock};
+use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock};
 
-/// A block that is to be read, and its checksum.
+/// Tokens of reads of superblocks; those of labels are lower.
+const SUPERBLOCK_TOKEN: u64 = 1 << 16;
+
+/// Bytes of a device that labels and superblocks need.
+const HEADS_BYTES: u64 = (SUPERBLOCK_COPIES[1] + 1) * BLOCK;
+
+/// A block that is to be read.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
     token: u64,
@@ -31,10 +37,13 @@ struct Wanted {
     blocks: u64,
 }
 
+/// A device's two labels, as far as they were read.
+type Labels = [Option<Result<Label, LabelError>>; 2];
+
 /// What recovery waits for.
 enum Step {
     /// Labels and superblocks.
-    Heads { labels: [Option<Result<Label, LabelError>>; 2], superblocks: [Option<Superblock>; 2] },
+    Heads { superblocks: Vec<Superblock> },
     /// Space maps and volume table.
     Loading(load::Loading),
     /// Units of the journal.
@@ -43,6 +52,8 @@ enum Step {
     Replaying { units: VecDeque<Unit>, record: usize },
     /// The first blocks of a new pool are written.
     Formatting,
+    /// Room for the checkpoint's pages.
+    Preparing,
     /// The checkpoint that ends it all.
     Checkpoint,
 }
@@ -50,7 +61,8 @@ enum Step {
 /// A pool that is being made or opened.
 pub(crate) struct Recovery {
     tag: Tag,
-    size_bytes: u64,
+    sizes: Vec<u64>,
+    labels: Vec<Labels>,
     expected_pool_uuid: Option<[u8; 16]>,
     superblock: Option<Superblock>,
     step: Step,
@@ -69,39 +81,57 @@ impl Recovery {
     fn want(&mut self, token: u64, block: u64, blocks: u64) {
         self.wanted.push_back(Wanted { token, block, blocks });
     }
+
+    /// The label of a device that the pool needs.
+    fn label(&self, device: usize) -> Result<Label, OpenError> {
+        choose_label(self.labels.get(device).ok_or(OpenError::Missing { index: device })?)
+    }
+
+    /// Checks that a device is the one that the pool means, and large enough.
+    fn check_device(&self, index: usize, uuid: [u8; 16], blocks: u64) -> Result<(), OpenError> {
+        let pool_uuid = self.superblock.as_ref().map(|superblock| superblock.pool_uuid);
+        let actual = *self.sizes.get(index).ok_or(OpenError::Missing { index })?;
+        let expected = blocks * BLOCK;
+        if actual < expected {
+            return Err(OpenError::Short { actual, expected });
+        }
+        let ours = |label: &Label| {
+            label.device_uuid == uuid
+                && label.index as usize == index
+                && pool_uuid.is_none_or(|pool| pool == label.pool_uuid)
+        };
+        match self.label(index) {
+            Ok(label) if ours(&label) => Ok(()),
+            Err(OpenError::Damaged(what)) => Err(OpenError::Damaged(what)),
+            _ => Err(OpenError::WrongDevice { index }),
+        }
+    }
 }
 
 impl Store {
     /// Begins to write an empty pool.
-    pub(crate) fn begin_format(&mut self, spec: &crate::PoolSpec, tag: Tag) {
-        if !(DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&spec.size_bytes)
-            || !self.space.layout.is_sound()
-        {
+    pub(crate) fn begin_format(&mut self, spec: &crate::PoolSpec, layouts: &[Layout], tag: Tag) {
+        let pages: usize = layouts.iter().map(Layout::first_level_pages).sum();
+        let sizes = spec.devices.iter().map(|device| device.size_bytes);
+        let fits = !spec.devices.is_empty()
+            && spec.devices.len() <= DEVICES_MAX
+            && sizes.clone().all(|size| (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&size))
+            && layouts.iter().enumerate().all(|(index, layout)| layout.is_sound(index == 0))
+            && pages <= crate::layout::FIRST_LEVEL_MAX;
+        if !fits {
             self.health = Health::Closed;
             return self.answer(tag, Err(Failure::Open(OpenError::Size)));
         }
-        let label = Label {
-            pool_uuid: spec.pool_uuid,
-            device_uuid: spec.device_uuid,
-            incompatible_features: 0,
-            version: FORMAT_VERSION,
-        };
-        let mut recovery = Recovery::new(tag, spec.size_bytes, None, Step::Formatting);
-        // What an earlier pool left must not be taken for this one's. Its journal is told apart by
-        // the unit checksums, which begin anew with the pool's identity.
-        let zeros = || Rope::from(block::Buffer::zeroed(BLOCK as usize).freeze());
-        let writes = [
-            (SUPERBLOCKS[0], zeros()),
-            (SUPERBLOCKS[1], zeros()),
-            (LABELS[0], Rope::from(label.emit().freeze())),
-            (LABELS[1], Rope::from(label.emit().freeze())),
-        ];
+        self.space = Space::new(layouts, self.options.groups());
+        self.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
+        let first = spec.devices[0].uuid;
+        let start = Position { previous_crc: seed(&spec.pool_uuid, &first), ..self.applied };
+        self.journal = Journal::new(layouts[0].journal_blocks, 1, start);
+        self.applied = start;
+        let writes = first_writes(spec);
+        let mut recovery = Recovery::new(tag, sizes.collect(), None, Step::Formatting);
         recovery.outstanding = writes.len();
         self.recovery = Some(Box::new(recovery));
-        let start =
-            Position { previous_crc: seed(&spec.pool_uuid, &spec.device_uuid), ..self.applied };
-        self.journal = Journal::new(self.space.layout.journal_blocks, 1, start);
-        self.applied = start;
         for (block, data) in writes {
             self.submit_write(Waiter::Recovery { token: 0 }, block, data);
         }
@@ -110,19 +140,28 @@ impl Store {
     /// Begins to read a pool.
     pub(crate) fn begin_open(
         &mut self,
-        size_bytes: u64,
+        sizes: &[u64],
         expected_pool_uuid: Option<[u8; 16]>,
         tag: Tag,
     ) {
-        let step = Step::Heads { labels: [None, None], superblocks: [None, None] };
-        let mut recovery = Recovery::new(tag, size_bytes, expected_pool_uuid, step);
-        if size_bytes < (SUPERBLOCKS[1] + 1) * BLOCK {
-            let expected = DEVICE_BYTES_MIN;
+        let step = Step::Heads { superblocks: Vec::new() };
+        let mut recovery = Recovery::new(tag, sizes.to_vec(), expected_pool_uuid, step);
+        let first = sizes.first().copied().unwrap_or(0);
+        if first < HEADS_BYTES {
             self.recovery = Some(Box::new(recovery));
-            return self.recovery_failed(OpenError::Short { actual: size_bytes, expected });
+            let expected = DEVICE_BYTES_MIN;
+            return self.recovery_failed(OpenError::Short { actual: first, expected });
         }
-        for (token, block) in LABELS.into_iter().chain(SUPERBLOCKS).enumerate() {
-            recovery.want(token as u64, block, 1);
+        for (device, &size) in sizes.iter().enumerate().take(DEVICES_MAX) {
+            recovery.labels.push([None, None]);
+            for (copy, block) in LABELS.into_iter().enumerate() {
+                if size >= HEADS_BYTES {
+                    recovery.want((2 * device + copy) as u64, address(device, block), 1);
+                }
+            }
+        }
+        for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
+            recovery.want(SUPERBLOCK_TOKEN + place as u64, block, 1);
         }
         self.recovery = Some(Box::new(recovery));
         self.read_wanted();
@@ -158,16 +197,21 @@ impl Store {
     fn recovery_took(&mut self, token: u64, bytes: &[u8]) -> Result<(), OpenError> {
         let Some(mut recovery) = self.recovery.take() else { return Ok(()) };
         let outcome = match &mut recovery.step {
-            Step::Heads { labels, superblocks } => {
+            Step::Heads { superblocks } => {
                 match token {
-                    0 | 1 => labels[token as usize] = Some(Label::parse(bytes)),
-                    _ => superblocks[token as usize - 2] = Superblock::parse(bytes),
+                    SUPERBLOCK_TOKEN.. => superblocks.extend(Superblock::parse(bytes)),
+                    _ => {
+                        let label = Some(Label::parse(bytes));
+                        recovery.labels[token as usize / 2][token as usize % 2] = label;
+                    }
                 }
                 Ok(())
             }
             Step::Loading(_) => self.take_page(&mut recovery, token, bytes),
             Step::Journal(scan) => scan.take(token, bytes),
-            Step::Replaying { .. } | Step::Formatting | Step::Checkpoint => Ok(()),
+            Step::Replaying { .. } | Step::Formatting | Step::Preparing | Step::Checkpoint => {
+                Ok(())
+            }
         };
         self.recovery = Some(recovery);
         outcome
@@ -176,7 +220,8 @@ impl Store {
     /// Goes to the next step when a step has all it waited for.
     pub(crate) fn advance_recovery(&mut self) {
         while let Some(recovery) = &self.recovery {
-            if recovery.outstanding > 0 || !recovery.wanted.is_empty() || self.applier_waits {
+            let reading = recovery.outstanding > 0 || !recovery.wanted.is_empty();
+            if reading || self.applier_waits || !self.groups_loading.is_empty() {
                 return;
             }
             match self.next_step() {
@@ -196,65 +241,88 @@ impl Store {
             Step::Journal(_) => self.scan_next(&mut recovery).map(|()| true),
             Step::Replaying { units, record } => Ok(self.replay(units, record)),
             Step::Formatting => {
-                recovery.step = Step::Checkpoint;
-                self.recovery = Some(recovery);
-                self.start_checkpoint();
-                return Ok(false);
+                recovery.step = Step::Preparing;
+                Ok(true)
             }
+            Step::Preparing => return self.prepare_checkpoint(recovery),
             Step::Checkpoint => Ok(false),
         };
         if let Step::Replaying { units, .. } = &recovery.step
             && units.is_empty()
             && outcome.is_ok()
         {
-            recovery.step = Step::Checkpoint;
+            recovery.step = Step::Preparing;
             self.recovery = Some(recovery);
             self.end_replay();
-            return Ok(false);
+            return Ok(self.recovery.is_some());
         }
         self.recovery = Some(recovery);
         outcome
     }
 
+    /// The checkpoint that ends recovery begins when its pages have room. A pool that has none can
+    /// still be read.
+    fn prepare_checkpoint(&mut self, mut recovery: Box<Recovery>) -> Result<bool, OpenError> {
+        recovery.step = Step::Checkpoint;
+        let preparation = self.preparation();
+        if let Preparation::Load(_) = preparation {
+            recovery.step = Step::Preparing;
+        }
+        self.recovery = Some(recovery);
+        match preparation {
+            Preparation::Ready => self.start_checkpoint(),
+            Preparation::Load(group) => {
+                self.load_group(group, None, true);
+                return Ok(self.groups_loading.is_empty());
+            }
+            Preparation::NoRoom => {
+                self.recovered();
+                self.fail("there is no room for a checkpoint".to_owned());
+            }
+        }
+        Ok(false)
+    }
+
     fn choose_superblock(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
-        let Step::Heads { labels, superblocks } = &recovery.step else { return Ok(()) };
-        let label = choose_label(labels)?;
-        if label.version != FORMAT_VERSION || label.incompatible_features != 0 {
-            let (version, features) = (label.version, label.incompatible_features);
-            return Err(OpenError::Unknown { version, features });
+        let label = recovery.label(0)?;
+        let unknown = label.features.incompatible & !FEATURES_KNOWN.incompatible;
+        if label.version != FORMAT_VERSION || unknown != 0 {
+            return Err(OpenError::Unknown { version: label.version, features: unknown });
         }
         if recovery.expected_pool_uuid.is_some_and(|expected| expected != label.pool_uuid) {
             return Err(OpenError::OtherPool);
         }
-        let ours = |superblock: &&Superblock| superblock.pool_uuid == label.pool_uuid;
-        let superblock = superblocks
-            .iter()
-            .flatten()
-            .filter(ours)
+        let Step::Heads { superblocks } = &mut recovery.step else { return Ok(()) };
+        let superblock = std::mem::take(superblocks)
+            .into_iter()
+            .filter(|superblock| superblock.pool_uuid == label.pool_uuid)
             .max_by_key(|superblock| superblock.generation)
-            .ok_or(OpenError::Damaged("neither superblock is intact"))?
-            .clone();
-        let expected = superblock.layout.device_blocks * BLOCK;
-        if recovery.size_bytes < expected {
-            return Err(OpenError::Short { actual: recovery.size_bytes, expected });
+            .ok_or(OpenError::Damaged("no superblock is intact"))?;
+        recovery.superblock = Some(superblock.clone());
+        for (index, device) in superblock.devices.iter().enumerate() {
+            recovery.check_device(index, device.uuid, device.layout.device_blocks)?;
         }
         self.adopt(&superblock);
-        recovery.step = Step::Loading(load::Loading::new(&superblock));
-        recovery.superblock = Some(superblock);
+        recovery.step = Step::Loading(load::Loading::new());
+        let unknown = label.features.read_only_compatible & !FEATURES_KNOWN.read_only_compatible;
+        self.read_only_features = unknown;
         Ok(())
     }
 
     fn adopt(&mut self, superblock: &Superblock) {
         self.pool_uuid = superblock.pool_uuid;
         self.generation = superblock.generation;
-        self.space = Space::new(superblock.layout);
-        self.map = Map::new((self.options.memory_bytes / BLOCK) as usize);
+        let layouts: Vec<_> = superblock.devices.iter().map(|device| device.layout).collect();
+        self.space = Space::new(&layouts, self.options.groups());
+        self.space.pages = superblock.pages;
+        self.device_uuids = superblock.devices.iter().map(|device| device.uuid).collect();
+        self.map = Map::new(self.options.clean_pages());
         let head = Position {
             block: superblock.journal_position,
             sequence: superblock.journal_sequence,
             previous_crc: superblock.journal_crc,
         };
-        self.journal = Journal::new(superblock.layout.journal_blocks, superblock.epoch, head);
+        self.journal = Journal::new(layouts[0].journal_blocks, superblock.epoch, head);
         self.applied = head;
     }
 
@@ -270,7 +338,7 @@ impl Store {
             let next = next.clone();
             if let Some(missing) = self.missing_for_record(&next) {
                 self.applier_waits = true;
-                self.load_page(missing, crate::store::PageWaiter::Applier);
+                self.load_page(missing, crate::loading::PageWaiter::Applier);
                 return false;
             }
             self.apply(&next);
@@ -292,10 +360,15 @@ impl Store {
             self.health = Health::Closed;
             return;
         }
+        if self.read_only_features != 0 {
+            let features = self.read_only_features;
+            self.recovered();
+            return self
+                .fail(format!("it has features {features:#x}, which a newer program knows"));
+        }
         if !planted!(self.bugs, NoEpochBump) {
             self.journal.epoch += 1;
         }
-        self.start_checkpoint();
     }
 
     /// The pool serves.
@@ -316,10 +389,11 @@ impl Store {
 }
 
 impl Recovery {
-    fn new(tag: Tag, size_bytes: u64, expected_pool_uuid: Option<[u8; 16]>, step: Step) -> Self {
+    fn new(tag: Tag, sizes: Vec<u64>, expected_pool_uuid: Option<[u8; 16]>, step: Step) -> Self {
         Self {
             tag,
-            size_bytes,
+            sizes,
+            labels: Vec::new(),
             expected_pool_uuid,
             superblock: None,
             step,
@@ -330,8 +404,28 @@ impl Recovery {
     }
 }
 
+/// The labels of all devices, and zeros where an earlier pool may have left superblocks. Its
+/// journal is told apart by the unit checksums, which begin anew with the pool's identity.
+fn first_writes(spec: &crate::PoolSpec) -> Vec<(u64, Rope)> {
+    let zeros = || Rope::from(block::Buffer::zeroed(BLOCK as usize).freeze());
+    let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
+    let mut writes: Vec<_> = superblocks.map(|block| (block, zeros())).collect();
+    for (index, device) in spec.devices.iter().enumerate() {
+        let label = Label {
+            pool_uuid: spec.pool_uuid,
+            device_uuid: device.uuid,
+            features: Features::default(),
+            version: FORMAT_VERSION,
+            index: index as u32,
+        };
+        let label = || Rope::from(label.emit().freeze());
+        writes.extend(LABELS.into_iter().map(|block| (address(index, block), label())));
+    }
+    writes
+}
+
 /// The intact label; two that are both intact but differ are damage.
-fn choose_label(labels: &[Option<Result<Label, LabelError>>; 2]) -> Result<Label, OpenError> {
+fn choose_label(labels: &Labels) -> Result<Label, OpenError> {
     match labels {
         [Some(Ok(first)), Some(Ok(second))] if first != second => {
             Err(OpenError::Damaged("the two labels differ"))

@@ -4,23 +4,35 @@
 //! it must not be handed out: used, handed out but not yet referred to, or freed since the last
 //! durable checkpoint (quarantine). Quarantine is the rule that a durable checkpoint is never
 //! overwritten.
+//!
+//! The maps of a group are in memory while blocks of it are handed out, or if it holds pages of the
+//! map (it is *pinned*). References to data in other groups are noted as deltas, which the next
+//! checkpoint brings into the maps; so memory grows with the work, not with the pool.
 
 mod codec;
+mod group;
+mod loading;
+
+use std::collections::{BTreeSet, VecDeque};
 
 use block::BLOCK;
 
-use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD, Layout};
+use crate::layout::{
+    GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, Layout, address, block_of, device_of,
+};
 use crate::limits::REFERENCES_MAX;
+use group::{Body, Delta, Group, clear, find_run, get, set};
 
-pub(crate) use codec::{ABSENT, Reference, SpaceRoot, parse_descriptors, parse_references};
+#[cfg(test)]
+pub(crate) use codec::Reference;
+pub(crate) use codec::{SpaceRoot, SpaceWrites, parse_descriptors, parse_references};
+pub(crate) use group::STUCK;
 
-/// Pages of a group's space map: the bitmap and the counts.
-pub(crate) const PAGES: usize = 1 + COUNT_PAGES;
+/// Copies of a page lie at least so far apart, if there is room.
+const TWIN_DISTANCE: u64 = 256;
 
-/// A count that was too large to be kept: the block is never freed.
-pub(crate) const STUCK: u16 = u16::MAX;
-
-const WORDS: usize = GROUP_BLOCKS as usize / 64;
+/// A copy of a page lies at most so far behind it: what fits in 12 bits.
+const TWIN_DISTANCE_MAX: u64 = 4095;
 
 /// A run of adjacent blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,114 +41,136 @@ pub(crate) struct Run {
     pub(crate) blocks: u64,
 }
 
-/// One allocation group.
-pub(crate) struct Group {
-    used: Box<[u64; WORDS]>,
-    busy: Box<[u64; WORDS]>,
-    /// Present where a block of the page is referred to more than once.
-    counts: [Option<Box<[u16; COUNTS_PER_PAGE]>>; COUNT_PAGES],
-    /// Blocks that are not busy.
-    free: u32,
-    /// Which pages changed since they were last written; bit 0 the bitmap.
-    changed: u32,
-    /// Which slot of each page the durable checkpoint uses.
-    slots: u32,
-    /// The pages' checksums as last written.
-    crcs: [u32; PAGES],
-    /// Which count pages exist on disk; bit 1 the first.
-    present: u32,
+/// Names an allocation group of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct GroupId {
+    pub(crate) device: u8,
+    pub(crate) group: u32,
+}
+
+/// What came of a wish for blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allocation {
+    Run(Run),
+    /// The maps of a group are needed first.
+    Load(GroupId),
+    /// Nothing is free.
+    Full,
+}
+
+/// What came of making room for the pages of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Preparation {
+    Ready,
+    /// A group is needed first: its maps, and space for it.
+    Load(GroupId),
+    /// There is not enough room.
+    NoRoom,
+}
+
+struct DeviceSpace {
+    layout: Layout,
+    groups: Vec<Group>,
+    /// The checksums and slots of descriptor and first-level pages.
+    upper: codec::Upper,
+    /// The group and the place in it where the next search for data begins.
+    cursor: (usize, u64),
 }
 
 /// The space of a pool.
 pub(crate) struct Space {
-    pub(crate) layout: Layout,
-    groups: Vec<Group>,
-    /// Blocks that are not busy, in all groups.
+    devices: Vec<DeviceSpace>,
+    /// Blocks that can hold data or map pages.
+    total: u64,
+    /// Blocks that are not busy, in all groups that can be used.
     free: u64,
     used: u64,
+    /// Blocks that pages of the map and of the volume table occupy, copies included.
+    pub(crate) pages: u64,
     /// Freed since the last cut of a checkpoint.
     quarantine: Vec<u64>,
     /// Freed before the cut of the checkpoint that is being written.
     releasing: Vec<u64>,
-    /// Where the next search begins.
-    cursor: u64,
-    /// The checksums and slots of descriptor and first-level pages.
-    upper: codec::Upper,
+    /// The device from which data is handed out next.
+    next_device: usize,
+    /// Groups whose maps are in memory, in the order the clock hand visits them.
+    loaded: VecDeque<GroupId>,
+    loaded_max: usize,
+    /// Groups that hold pages of the map, and where the next search for room in them begins.
+    pinned: Vec<GroupId>,
+    page_cursor: (usize, u64),
+    /// Groups with deltas, and those that a checkpoint being written still has to load.
+    with_deltas: BTreeSet<GroupId>,
+    owing: BTreeSet<GroupId>,
+    /// Number of groups whose maps are damaged.
+    fenced: u64,
+    /// Groups for which the device's keeper has no space.
+    unavailable: BTreeSet<GroupId>,
+    /// Descriptor pages that the next checkpoint writes, by device.
+    touched: BTreeSet<(u8, usize)>,
 }
 
-impl Group {
-    fn new(blocks: u64) -> Self {
-        let mut group = Self {
-            used: Box::new([0; WORDS]),
-            busy: Box::new([0; WORDS]),
-            counts: Default::default(),
-            free: (blocks - GROUP_HEAD) as u32,
-            changed: 1,
-            slots: 0,
-            crcs: [0; PAGES],
-            present: 0,
-        };
-        group.set_limits(blocks);
-        group
+impl DeviceSpace {
+    fn new(layout: Layout) -> Self {
+        let groups = (0..layout.groups()).map(|group| Group::new(layout.group_capacity(group)));
+        let (groups, upper) = (groups.collect(), codec::Upper::new(&layout));
+        Self { layout, groups, upper, cursor: (0, 0) }
     }
-
-    /// Marks what is not for data as busy: the head, and what lies beyond a short group's end.
-    fn set_limits(&mut self, blocks: u64) {
-        for place in (0..GROUP_HEAD).chain(blocks..GROUP_BLOCKS) {
-            set(&mut self.busy, place as usize);
-        }
-    }
-
-    fn references(&self, place: usize) -> u16 {
-        match &self.counts[place / COUNTS_PER_PAGE] {
-            Some(counts) => counts[place % COUNTS_PER_PAGE],
-            None => u16::from(get(&self.used, place)),
-        }
-    }
-
-    fn counts_mut(&mut self, page: usize) -> &mut [u16; COUNTS_PER_PAGE] {
-        let used = &self.used;
-        self.counts[page].get_or_insert_with(|| {
-            let first = page * COUNTS_PER_PAGE;
-            Box::new(std::array::from_fn(|place| u16::from(get(used, first + place))))
-        })
-    }
-}
-
-fn get(bits: &[u64; WORDS], place: usize) -> bool {
-    bits[place / 64] & 1 << (place % 64) != 0
-}
-
-fn set(bits: &mut [u64; WORDS], place: usize) {
-    bits[place / 64] |= 1 << (place % 64);
-}
-
-fn clear(bits: &mut [u64; WORDS], place: usize) {
-    bits[place / 64] &= !(1 << (place % 64));
 }
 
 impl Space {
-    /// The space of a new device: all free.
-    pub(crate) fn new(layout: Layout) -> Self {
-        let groups: Vec<_> =
-            (0..layout.groups()).map(|group| Group::new(layout.group_blocks(group))).collect();
-        let free = groups.iter().map(|group| u64::from(group.free)).sum();
-        Self {
-            layout,
-            groups,
-            free,
+    /// The space of new devices: all free. The maps of about `loaded_max` groups stay in memory.
+    pub(crate) fn new(layouts: &[Layout], loaded_max: usize) -> Self {
+        let mut space = Self {
+            devices: Vec::new(),
+            total: 0,
+            free: 0,
             used: 0,
+            pages: 0,
             quarantine: Vec::new(),
             releasing: Vec::new(),
-            cursor: 0,
-            upper: codec::Upper::new(&layout),
-        }
+            next_device: 0,
+            loaded: VecDeque::new(),
+            loaded_max: loaded_max.max(2),
+            pinned: Vec::new(),
+            page_cursor: (0, 0),
+            with_deltas: BTreeSet::new(),
+            owing: BTreeSet::new(),
+            fenced: 0,
+            unavailable: BTreeSet::new(),
+            touched: BTreeSet::new(),
+        };
+        layouts.iter().for_each(|&layout| space.add_device(layout));
+        space
+    }
+
+    /// Adds the space of a new device.
+    pub(crate) fn add_device(&mut self, layout: Layout) {
+        let device = DeviceSpace::new(layout);
+        let blocks: u64 = device.groups.iter().map(|group| u64::from(group.free)).sum();
+        self.total += blocks;
+        self.free += blocks;
+        self.devices.push(device);
+    }
+
+    /// The division of a device.
+    pub(crate) fn layout(&self, device: usize) -> Layout {
+        self.devices[device].layout
+    }
+
+    /// The divisions of all devices.
+    pub(crate) fn layouts(&self) -> impl Iterator<Item = Layout> {
+        self.devices.iter().map(|device| device.layout)
+    }
+
+    /// Number of devices.
+    pub(crate) fn devices(&self) -> usize {
+        self.devices.len()
     }
 
     /// Blocks that can hold data or map pages.
     pub(crate) fn total(&self) -> u64 {
-        let groups = 0..self.layout.groups();
-        groups.map(|group| self.layout.group_blocks(group) - GROUP_HEAD).sum()
+        self.total
     }
 
     /// Blocks that may be handed out.
@@ -154,53 +188,192 @@ impl Space {
         (self.quarantine.len() + self.releasing.len()) as u64
     }
 
-    /// Adds the space of a device that has grown.
-    pub(crate) fn extend(&mut self, device_blocks: u64) {
-        let old = self.layout;
-        self.layout.device_blocks = device_blocks;
-        if let Some(last) = self.groups.len().checked_sub(1) {
-            let (before, after) = (old.group_blocks(last), self.layout.group_blocks(last));
-            let group = &mut self.groups[last];
-            (before..after).for_each(|place| clear(&mut group.busy, place as usize));
-            group.free += (after - before) as u32;
-            self.free += after - before;
-        }
-        for index in self.groups.len()..self.layout.groups() {
-            let group = Group::new(self.layout.group_blocks(index));
-            self.free += u64::from(group.free);
-            self.groups.push(group);
-        }
-        self.upper.extend(&self.layout);
+    /// Groups with references that wait to be brought into maps that are not in memory.
+    pub(crate) fn groups_with_deltas(&self) -> usize {
+        self.with_deltas.len()
     }
 
-    /// Hands out up to `blocks` adjacent blocks; fewer if no run is so long; `None` if nothing is
-    /// free. They are busy but not used.
-    pub(crate) fn allocate(&mut self, blocks: u64) -> Option<Run> {
-        if self.free == 0 {
-            return None;
+    /// Whether so many groups have deltas that a checkpoint must bring them in first.
+    pub(crate) fn has_too_many_deltas(&self) -> bool {
+        self.with_deltas.len() >= self.loaded_max
+    }
+
+    /// Groups whose maps are damaged, and those for which the device's keeper has no space.
+    pub(crate) fn unusable(&self) -> (u64, u64) {
+        (self.fenced, self.unavailable.len() as u64)
+    }
+
+    /// Adds the space of a device that has grown.
+    pub(crate) fn extend(&mut self, device: usize, device_blocks: u64) {
+        let device = &mut self.devices[device];
+        device.layout.device_blocks = device_blocks;
+        let layout = device.layout;
+        if let Some(last) = device.groups.len().checked_sub(1) {
+            let group = &mut device.groups[last];
+            let more = layout.group_capacity(last) - group.capacity;
+            if let Some(body) = &mut group.body {
+                let start = crate::layout::GROUP_HEAD as u32 + group.capacity;
+                (start..start + more).for_each(|place| clear(&mut body.busy, place as usize));
+            }
+            group.capacity += more;
+            group.free += more;
+            group.reserved &= more == 0;
+            self.total += u64::from(more);
+            self.free += u64::from(if group.available() > 0 { more } else { 0 });
         }
-        let groups = self.groups.len() as u64;
-        let first = self.cursor / GROUP_BLOCKS;
+        for index in device.groups.len()..layout.groups() {
+            let group = Group::new(layout.group_capacity(index));
+            self.total += u64::from(group.free);
+            self.free += u64::from(group.free);
+            device.groups.push(group);
+        }
+        device.upper.extend(&layout);
+    }
+
+    fn group(&self, id: GroupId) -> &Group {
+        &self.devices[usize::from(id.device)].groups[id.group as usize]
+    }
+
+    fn group_mut(&mut self, id: GroupId) -> &mut Group {
+        &mut self.devices[usize::from(id.device)].groups[id.group as usize]
+    }
+
+    /// Hands out up to `blocks` adjacent blocks for data; fewer if no run is so long. They are
+    /// busy but not used.
+    pub(crate) fn allocate(&mut self, blocks: u64) -> Allocation {
+        for pinned in [false, true] {
+            for step in 0..self.devices.len() {
+                let device = (self.next_device + step) % self.devices.len();
+                match self.allocate_on(device, blocks, pinned) {
+                    Allocation::Full => {}
+                    found => {
+                        self.next_device = (device + 1) % self.devices.len();
+                        return found;
+                    }
+                }
+            }
+        }
+        Allocation::Full
+    }
+
+    /// From the cursor on, in groups that hold pages of the map too only if `pinned`.
+    fn allocate_on(&mut self, device: usize, blocks: u64, pinned: bool) -> Allocation {
+        let (first, from) = self.devices[device].cursor;
+        let groups = self.devices[device].groups.len();
         for step in 0..=groups {
-            let index = ((first + step) % groups) as usize;
-            let from = if step == 0 { self.cursor % GROUP_BLOCKS } else { 0 };
-            if self.groups[index].free == 0 {
+            let index = (first + step) % groups;
+            let from = if step == 0 { from } else { 0 };
+            let group = &mut self.devices[device].groups[index];
+            if group.available() == 0 || (group.pinned && !pinned) {
                 continue;
             }
-            if let Some((place, blocks)) = find_run(&self.groups[index].busy, from, blocks) {
-                return Some(self.take(index, place, blocks));
+            let reserved = group.reserved;
+            let Some(body) = group.body.as_mut().filter(|_| reserved) else {
+                return Allocation::Load(GroupId { device: device as u8, group: index as u32 });
+            };
+            body.recent = true;
+            if let Some((place, blocks)) = find_run(&body.busy, from, blocks) {
+                self.devices[device].cursor = (index, place + blocks);
+                return Allocation::Run(self.take(device, index, place, blocks));
             }
         }
-        None
+        Allocation::Full
     }
 
-    fn take(&mut self, index: usize, place: u64, blocks: u64) -> Run {
-        let group = &mut self.groups[index];
-        (place..place + blocks).for_each(|place| set(&mut group.busy, place as usize));
+    fn take(&mut self, device: usize, index: usize, place: u64, blocks: u64) -> Run {
+        let start = self.devices[device].layout.group_start(index) + place;
+        let group = &mut self.devices[device].groups[index];
+        let body = group.body.as_mut().expect("blocks are taken from groups in memory");
+        (place..place + blocks).for_each(|place| set(&mut body.busy, place as usize));
         group.free -= blocks as u32;
         self.free -= blocks;
-        self.cursor = index as u64 * GROUP_BLOCKS + place + blocks;
-        Run { start: self.layout.group_start(index) + place, blocks }
+        Run { start: address(device, start), blocks }
+    }
+
+    /// Makes sure that `wanted` blocks for pages can be handed out at once.
+    pub(crate) fn prepare_pages(&mut self, wanted: u64) -> Preparation {
+        while self.room_for_pages() < wanted {
+            let Some(id) = self.group_for_pages() else { return Preparation::NoRoom };
+            let group = self.group(id);
+            if group.body.is_none() || !group.reserved {
+                return Preparation::Load(id);
+            }
+            self.pin(id);
+        }
+        Preparation::Ready
+    }
+
+    fn pin(&mut self, id: GroupId) {
+        self.group_mut(id).pinned = true;
+        self.pinned.push(id);
+        self.touch(id);
+    }
+
+    /// The group's descriptor changes with the next checkpoint.
+    fn touch(&mut self, id: GroupId) {
+        self.touched.insert((id.device, id.group as usize / GROUPS_PER_DESCRIPTOR_PAGE));
+    }
+
+    fn room_for_pages(&self) -> u64 {
+        let ready = self.pinned.iter().map(|&id| self.group(id));
+        ready.filter(|group| group.body.is_some()).map(|group| u64::from(group.available())).sum()
+    }
+
+    /// The next group that will hold pages: an untouched one if possible.
+    fn group_for_pages(&self) -> Option<GroupId> {
+        let candidate = |untouched: bool| {
+            self.ids().find(|&id| {
+                let group = self.group(id);
+                let fits = group.is_untouched() || !untouched;
+                fits && !group.pinned && group.available() > 0
+            })
+        };
+        candidate(true).or_else(|| candidate(false))
+    }
+
+    /// All groups.
+    fn ids(&self) -> impl Iterator<Item = GroupId> {
+        self.devices.iter().enumerate().flat_map(|(device, space)| {
+            let groups = 0..space.groups.len() as u32;
+            groups.map(move |group| GroupId { device: device as u8, group })
+        })
+    }
+
+    /// Hands out a block for a page, and with `twin` another one for its copy; returns the block
+    /// and how far behind it the copy lies, 0 if there is no room for one. [`Self::prepare_pages`]
+    /// came first.
+    pub(crate) fn allocate_page(&mut self, twin: bool) -> (u64, u64) {
+        let (id, place) = self.find_page();
+        let (device, index) = (usize::from(id.device), id.group as usize);
+        let start = self.take(device, index, place, 1).start;
+        self.first_reference(start);
+        self.pages += 1;
+        let body = self.group(id).body.as_ref().expect("a page was just taken from it");
+        let Some(copy) = twin.then(|| find_twin(body, place)).flatten() else { return (start, 0) };
+        let copy_start = self.take(device, index, copy, 1).start;
+        self.first_reference(copy_start);
+        self.pages += 1;
+        (start, copy - place)
+    }
+
+    /// The next free place in a group that holds pages.
+    fn find_page(&mut self) -> (GroupId, u64) {
+        let (first, from) = self.page_cursor;
+        let groups = self.pinned.len();
+        for step in 0..=groups {
+            let index = (first + step) % groups.max(1);
+            let from = if step == 0 { from } else { 0 };
+            let Some(&id) = self.pinned.get(index) else { break };
+            let group = self.group(id);
+            let Some(body) = group.body.as_ref().filter(|_| group.available() > 0) else {
+                continue;
+            };
+            if let Some((place, _)) = find_run(&body.busy, from, 1) {
+                self.page_cursor = (index, place + 1);
+                return (id, place);
+            }
+        }
+        unreachable!("the reserve covers every page that is to be written")
     }
 
     /// Takes back blocks that were handed out and never referred to.
@@ -211,76 +384,123 @@ impl Space {
     }
 
     fn release(&mut self, block: u64) {
-        let (index, place) = self.place(block);
-        let group = &mut self.groups[index];
-        assert!(
-            get(&group.busy, place) && !get(&group.used, place),
-            "only idle blocks are released"
-        );
-        clear(&mut group.busy, place);
+        let (id, place) = self.place(block);
+        let group = self.group_mut(id);
+        let Some(body) = &mut group.body else { return };
+        assert!(get(&body.busy, place) && !get(&body.used, place), "only idle blocks are released");
+        clear(&mut body.busy, place);
         group.free += 1;
-        self.free += 1;
+        self.free += u64::from(group.available() > 0);
     }
 
-    fn place(&self, block: u64) -> (usize, usize) {
-        self.layout.locate(block).expect("the map refers only to blocks of groups")
+    fn place(&self, block: u64) -> (GroupId, usize) {
+        let device = device_of(block);
+        let space = self.devices.get(device).expect("the map refers only to devices of the pool");
+        let (group, place) =
+            space.layout.locate(block_of(block)).expect("the map refers only to blocks of groups");
+        (GroupId { device: device as u8, group: group as u32 }, place)
     }
 
-    /// How often the map refers to a block.
+    /// Whether an address lies where data and pages can be.
+    pub(crate) fn holds(&self, block: u64) -> bool {
+        let device = self.devices.get(device_of(block));
+        device.is_some_and(|device| device.layout.locate(block_of(block)).is_some())
+    }
+
+    /// How often the map refers to a page. Groups that hold pages are in memory; of a damaged one
+    /// nothing is known, so its pages count as shared too often to be freed.
     pub(crate) fn references(&self, block: u64) -> u16 {
-        let (group, place) = self.place(block);
-        self.groups[group].references(place)
+        let (id, place) = self.place(block);
+        self.group(id).body.as_ref().map_or(STUCK, |body| body.references(place))
+    }
+
+    /// Whether a block of data is shared, as far as the maps in memory tell.
+    pub(crate) fn is_known_shared(&self, block: u64) -> bool {
+        let (id, place) = self.place(block);
+        self.group(id).body.as_ref().is_some_and(|body| body.references(place) > 1)
     }
 
     /// Notes the first reference to a block that was handed out, or that a journal names.
     pub(crate) fn first_reference(&mut self, block: u64) {
-        self.set_references(block, 0, 1);
+        let (id, place) = self.place(block);
+        let group = self.group_mut(id);
+        let Some(body) = &mut group.body else { return };
+        assert!(!get(&body.used, place), "block {block} is used already");
+        body.set_references(place, 1);
+        group.used += 1;
+        let was_busy = get(&body.busy, place);
+        set(&mut body.busy, place);
+        if !was_busy {
+            group.free -= 1;
+            self.free -= 1;
+        }
+        self.used += 1;
     }
 
     /// Notes more references. A count that has reached [`REFERENCES_MAX`] stays there for good.
     pub(crate) fn add_references(&mut self, block: u64, more: u16) {
-        let now = self.references(block);
-        assert!(now > 0, "only used blocks are shared");
-        let after = now.saturating_add(more);
-        self.set_references(block, now, if after >= REFERENCES_MAX { STUCK } else { after });
+        let (id, place) = self.place(block);
+        for _ in 0..more {
+            self.change_references(id, place, true);
+        }
     }
 
-    /// Notes one reference less; the block is quarantined with the last. Returns what is left.
-    pub(crate) fn drop_reference(&mut self, block: u64) -> u16 {
-        let now = self.references(block);
-        assert!(now > 0, "block {block} has no reference to drop");
-        if now == STUCK {
-            return STUCK;
-        }
-        self.set_references(block, now, now - 1);
-        now - 1
+    /// Notes one reference less; the block is quarantined with the last.
+    pub(crate) fn drop_reference(&mut self, block: u64) {
+        let (id, place) = self.place(block);
+        self.change_references(id, place, false);
     }
 
-    fn set_references(&mut self, block: u64, before: u16, after: u16) {
-        let (index, place) = self.place(block);
-        let group = &mut self.groups[index];
-        let page = place / COUNTS_PER_PAGE;
-        if after > 1 || group.counts[page].is_some() {
-            group.counts_mut(page)[place % COUNTS_PER_PAGE] = after;
-            group.changed |= 2 << page;
+    /// Notes one reference to a page less, and to its copy with the last.
+    pub(crate) fn drop_page_reference(&mut self, block: u64, twin_distance: u64) {
+        let before = self.references(block);
+        self.drop_reference(block);
+        if before != 1 {
+            return;
         }
-        if before == 0 {
-            assert!(!get(&group.used, place), "block {block} is used already");
-            set(&mut group.used, place);
-            group.changed |= 1;
-            self.used += 1;
-            if !get(&group.busy, place) {
-                set(&mut group.busy, place);
-                group.free -= 1;
-                self.free -= 1;
-            }
+        self.pages -= 1;
+        if twin_distance > 0 {
+            self.drop_reference(block + twin_distance);
+            self.pages -= 1;
         }
-        if after == 0 {
-            clear(&mut group.used, place);
-            group.changed |= 1;
-            self.used -= 1;
+    }
+
+    fn change_references(&mut self, id: GroupId, place: usize, adds: bool) {
+        let group = self.group_mut(id);
+        if group.fenced {
+            return;
+        }
+        if group.body.is_none() {
+            group.deltas.push(Delta { place: place as u16, adds });
+            self.with_deltas.insert(id);
+            return;
+        }
+        if let Some(block) = self.change_in_memory(id, place, adds) {
             self.quarantine.push(block);
         }
+    }
+
+    /// Changes a count; returns the block if it lost its last reference.
+    fn change_in_memory(&mut self, id: GroupId, place: usize, adds: bool) -> Option<u64> {
+        let layout = self.devices[usize::from(id.device)].layout;
+        let block = address(id.device.into(), layout.group_start(id.group as usize) + place as u64);
+        let group = self.group_mut(id);
+        let body = group.body.as_mut()?;
+        let before = body.references(place);
+        assert!(before > 0, "block {block} has no reference to share or to drop");
+        let after = match (before, adds) {
+            (STUCK, _) => STUCK,
+            (_, true) if before + 1 >= REFERENCES_MAX => STUCK,
+            (_, true) => before + 1,
+            (_, false) => before - 1,
+        };
+        body.set_references(place, after);
+        if after > 0 {
+            return None;
+        }
+        group.used -= 1;
+        self.used -= 1;
+        Some(block)
     }
 
     /// The cut of a checkpoint: what was freed until now is released when it is durable.
@@ -294,6 +514,7 @@ impl Space {
         for block in std::mem::take(&mut self.releasing) {
             self.release(block);
         }
+        self.evict();
     }
 
     /// Releases what is quarantined although no checkpoint is durable.
@@ -310,29 +531,13 @@ impl Space {
     }
 }
 
-/// The first run of at most `wanted` clear bits from `from` on; the longest start wins, not the
-/// longest run, so that a search stays short.
-fn find_run(busy: &[u64; WORDS], from: u64, wanted: u64) -> Option<(u64, u64)> {
-    let mut place = from;
-    while place < GROUP_BLOCKS {
-        let word = busy[(place / 64) as usize] >> (place % 64);
-        if word & 1 != 0 {
-            place += u64::from(word.trailing_ones()).min(64 - place % 64);
-            continue;
-        }
-        let mut blocks = 0;
-        while blocks < wanted && place + blocks < GROUP_BLOCKS {
-            let at = place + blocks;
-            let word = busy[(at / 64) as usize] >> (at % 64);
-            let clear = u64::from(word.trailing_zeros()).min(64 - at % 64);
-            blocks += clear;
-            if clear == 0 || (word != 0 && clear < 64 - at % 64) {
-                break;
-            }
-        }
-        return Some((place, blocks.min(wanted).min(GROUP_BLOCKS - place)));
-    }
-    None
+/// A free block for the copy of a page: well behind it if possible.
+fn find_twin(body: &Body, place: u64) -> Option<u64> {
+    let last = (place + TWIN_DISTANCE_MAX).min(GROUP_BLOCKS - 1);
+    [place + TWIN_DISTANCE, place + 1].into_iter().find_map(|from| {
+        let (found, _) = find_run(&body.busy, from, 1)?;
+        (found <= last).then_some(found)
+    })
 }
 
 #[cfg(test)]

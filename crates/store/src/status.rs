@@ -44,6 +44,11 @@ pub struct Space {
     pub free: u64,
     /// Part of `free` that is promised to reserved volumes.
     pub promised: u64,
+    /// Part of `used` that the map occupies.
+    pub metadata: u64,
+    /// What volumes hold more than once but occupies the pool only once: the bytes that all volumes
+    /// map, less the data that is used.
+    pub shared: u64,
 }
 
 /// Counters since the pool was opened.
@@ -69,4 +74,18 @@ pub struct Statistics {
     pub pages_read: u64,
     /// Journal units replayed when the pool was opened.
     pub replayed_units: u64,
+    /// Pages of the map, and of the volume table, that were damaged and read from their copies.
+    pub pages_from_copies: u64,
+    /// Pages of the map in memory that are also on disk.
+    pub pages_clean: u64,
+    /// Pages of the map in memory that changed since the last checkpoint.
+    pub pages_dirty: u64,
+    /// Groups of 128 MiB whose space maps are in memory.
+    pub groups_loaded: u64,
+    /// Groups of 128 MiB that are not used any more, because their space maps are damaged.
+    pub groups_fenced: u64,
+    /// Groups of 128 MiB for which the file system under the pool has no space.
+    pub groups_unavailable: u64,
+    /// Subtrees that wait for the reaper.
+    pub reap_queue: u64,
 }

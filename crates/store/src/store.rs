@@ -14,14 +14,17 @@ use crate::error::{ChangeError, Failure, OpenError};
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
 use crate::layout::Layout;
-use crate::limits::REQUESTS_MAX;
+use crate::limits::{REQUESTS_MAX, UNAVAILABLE_RETRY};
+use crate::loading::{GroupLoad, PageWaiter};
 use crate::locks::Locks;
-use crate::map::{Map, Missing};
+use crate::map::Map;
 use crate::operation::{Operations, Work};
-use crate::options::{Options, PoolSpec};
+use crate::options::{DeviceSpec, Options, PoolSpec};
 use crate::recovery::Recovery;
-use crate::space::Space;
+use crate::scrub::{Scrub, ScrubStatus};
+use crate::space::{GroupId, Space};
 use crate::status::{Health, Space as SpaceStatus, Statistics};
+use crate::table::Table;
 use crate::volume::{Volume, VolumeSpec};
 
 /// The caller's name for a request.
@@ -33,12 +36,15 @@ pub struct Tag(pub u64);
 pub enum Change {
     /// A new, empty volume.
     CreateVolume(VolumeSpec),
-    /// A new volume with the content that another one has now; its size is the other's.
-    CloneVolume {
-        /// The other one.
+    /// New volumes, each with the content that another one has, all at one moment: a consistency
+    /// group of snapshots, or of clones. At most 256.
+    CloneVolumes(Vec<(VolumeId, VolumeSpec)>),
+    /// A volume takes the content and the size of another one, which stays.
+    RevertVolume {
+        /// The volume that changes.
+        volume: VolumeId,
+        /// The one with the content, usually a snapshot of the first.
         source: VolumeId,
-        /// The new one.
-        spec: VolumeSpec,
     },
     /// The end of a volume. Its space returns in the background.
     DeleteVolume(VolumeId),
@@ -49,13 +55,15 @@ pub enum Change {
         /// Bytes, a multiple of 4,096.
         size_bytes: u64,
     },
-    /// The device has grown.
+    /// A device has grown.
     ExtendDevice {
-        /// Which one; always 0 so far.
+        /// Which one, counted from 0.
         device: u8,
         /// Its new size, bytes.
         size_bytes: u64,
     },
+    /// A device joins the pool, as its last one. I/O goes to it before the change is done.
+    AddDevice(DeviceSpec),
     /// Everything so far reaches a checkpoint, and freed space becomes free.
     Checkpoint,
     /// A checkpoint, and nothing after it.
@@ -80,7 +88,7 @@ pub struct Done {
     pub result: Result<Outcome, Failure>,
 }
 
-/// One pool on one device.
+/// One pool.
 pub struct Store {
     pub(crate) options: Options,
     pub(crate) bugs: Bugs,
@@ -89,6 +97,8 @@ pub struct Store {
     pub(crate) space: Space,
     pub(crate) map: Map,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
+    /// Blocks that are promised to reserved volumes and not yet theirs.
+    owed: u64,
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
@@ -111,63 +121,84 @@ pub struct Store {
     pub(crate) checkpoint_waiters: Vec<(u64, usize)>,
     /// Newest durable checkpoint.
     pub(crate) generation: u64,
-    /// Blocks of the volume table of the newest checkpoint.
-    pub(crate) table_blocks: Vec<u64>,
+    /// Names of the devices.
+    pub(crate) device_uuids: Vec<[u8; 16]>,
+    /// The volume table of the newest checkpoint.
+    pub(crate) table: Table,
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) pages_loading: HashMap<u64, Vec<PageWaiter>>,
-    /// The applier or the reaper waits for a page.
+    pub(crate) groups_loading: BTreeMap<GroupId, GroupLoad>,
+    /// The applier waits for a page.
     pub(crate) applier_waits: bool,
-    pub(crate) reaper_waits: bool,
+    /// Pages that the reaper waits for.
+    pub(crate) reaper_waits: usize,
+    /// Subtrees that the reaper may still take apart in this second.
+    pub(crate) reap_credit: u64,
+    pub(crate) scrub: Option<Box<Scrub>>,
+    /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
+    pub(crate) repairs: usize,
+    pub(crate) last_scrub: ScrubStatus,
+    /// Reads that scrubs began.
+    pub(crate) scrub_reads: u64,
+    /// Bytes that the scrub may still read in this second.
+    pub(crate) scrub_credit: u64,
+    /// What reserved volumes share is to be counted.
+    pub(crate) count_wanted: bool,
+    /// Features of the pool that forbid this program to change it.
+    pub(crate) read_only_features: u64,
+    /// There is no room for the pages of a checkpoint.
+    pub(crate) starved: bool,
+    /// The pool is being extended: who finds no space may try again.
+    extending: bool,
     pub(crate) closing: bool,
     pub(crate) waiters: Slab<Waiter>,
     pub(crate) wishes: VecDeque<Io>,
     pub(crate) done: VecDeque<Done>,
     pub(crate) now: Duration,
     pub(crate) last_checkpoint: Duration,
+    /// When groups without space on the device were tried again.
+    last_retry: Duration,
     pub(crate) statistics: Statistics,
-}
-
-/// Who waits for a page of the map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PageWaiter {
-    Operation(usize),
-    Applier,
-    Reaper,
 }
 
 impl Store {
     /// Makes an empty pool; `tag` is done when it is durable and open.
     pub fn format(spec: &PoolSpec, options: Options, tag: Tag) -> Self {
-        let layout = Layout::new(spec.size_bytes, options.journal_bytes);
-        let mut store = Self::new(options, layout, spec.pool_uuid);
-        store.begin_format(spec, tag);
+        let first = spec.devices.first().map_or(0, |device| device.size_bytes);
+        let journal = Layout::new(first, options.journal_bytes);
+        let others = spec.devices.iter().skip(1);
+        let others = others.map(|device| Layout::without_journal(device.size_bytes));
+        let layouts: Vec<_> = std::iter::once(journal).chain(others).collect();
+        let mut store = Self::new(options, journal.journal_blocks, spec.pool_uuid);
+        store.begin_format(spec, &layouts, tag);
         store
     }
 
-    /// Opens a pool on a device of `size_bytes`, and replays its journal; `tag` is done when it
-    /// serves or is found unusable, in which case nothing was written.
+    /// Opens a pool on devices of the given sizes, and replays its journal; `tag` is done when it
+    /// serves or is found unusable, in which case nothing was written. The devices are in the order
+    /// in which they joined; more of them than the pool has are not looked at.
     pub fn open(
-        size_bytes: u64,
+        sizes: &[u64],
         expected_pool_uuid: Option<[u8; 16]>,
         options: Options,
         tag: Tag,
     ) -> Self {
-        let layout = Layout::new(crate::limits::DEVICE_BYTES_MIN, 0);
-        let mut store = Self::new(options, layout, [0; 16]);
-        store.begin_open(size_bytes, expected_pool_uuid, tag);
+        let mut store = Self::new(options, 0, [0; 16]);
+        store.begin_open(sizes, expected_pool_uuid, tag);
         store
     }
 
-    fn new(options: Options, layout: Layout, pool_uuid: [u8; 16]) -> Self {
+    fn new(options: Options, journal_blocks: u64, pool_uuid: [u8; 16]) -> Self {
         let start = Position { block: 0, sequence: 1, previous_crc: 0 };
         Self {
             bugs: options.bugs(),
             health: Health::Opening,
             pool_uuid,
-            space: Space::new(layout),
-            map: Map::new((options.memory_bytes / block::BLOCK) as usize),
+            space: Space::new(&[], options.groups()),
+            map: Map::new(options.clean_pages()),
             volumes: BTreeMap::new(),
-            journal: Journal::new(layout.journal_blocks, 1, start),
+            owed: 0,
+            journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             operations: Operations::default(),
             locks: Locks::default(),
@@ -182,17 +213,30 @@ impl Store {
             checkpoint_wanted: false,
             checkpoint_waiters: Vec::new(),
             generation: 0,
-            table_blocks: Vec::new(),
+            device_uuids: Vec::new(),
+            table: Table::default(),
             recovery: None,
             pages_loading: HashMap::new(),
+            groups_loading: BTreeMap::new(),
             applier_waits: false,
-            reaper_waits: false,
+            reaper_waits: 0,
+            reap_credit: options.reap_rate,
+            scrub: None,
+            repairs: 0,
+            last_scrub: ScrubStatus::default(),
+            scrub_reads: 0,
+            scrub_credit: options.scrub_rate,
+            count_wanted: false,
+            read_only_features: 0,
+            starved: false,
+            extending: false,
             closing: false,
             waiters: Slab::new(),
             wishes: VecDeque::new(),
             done: VecDeque::new(),
             now: Duration::ZERO,
             last_checkpoint: Duration::ZERO,
+            last_retry: Duration::ZERO,
             statistics: Statistics::default(),
             options,
         }
@@ -226,15 +270,17 @@ impl Store {
     }
 
     fn admit(&self, volume: VolumeId, request: &Request) -> Result<(), BlockError> {
-        let reads = matches!(request, Request::Read { .. } | Request::MapStatus { .. });
+        let reads =
+            matches!(request, Request::Read { .. } | Request::MapStatus { .. } | Request::Flush);
         match self.health {
             _ if self.closing => return Err(BlockError::Closed),
             Health::Opening | Health::Closed => return Err(BlockError::Closed),
             Health::ReadOnly { .. } if !reads => return Err(BlockError::ReadOnly),
             _ => {}
         }
-        if !self.volumes.contains_key(&volume) {
-            return Err(BlockError::NoSuchVolume);
+        let volume = self.volumes.get(&volume).ok_or(BlockError::NoSuchVolume)?;
+        if volume.snapshot && !reads {
+            return Err(BlockError::Snapshot);
         }
         if self.operations.len() >= REQUESTS_MAX {
             return Err(BlockError::Busy);
@@ -249,10 +295,16 @@ impl Store {
             Waiter::Operation { operation, read, extent } => {
                 self.extent_read(operation, read, extent, result);
             }
-            Waiter::Page(missing) => self.page_read(missing, result),
+            Waiter::Page { missing, attempt } => self.page_read(missing, attempt, result),
+            Waiter::GroupPage { group, page } => self.group_page_read(group, page, result),
+            Waiter::GroupSpace { group } => self.group_space_reserved(group, result.map(drop)),
+            Waiter::Label { operation } => self.label_written(operation, result.map(drop)),
             Waiter::Commit { sequence } => self.commit_written(sequence, result.map(drop)),
             Waiter::CommitFlush { sequence } => self.commit_flushed(sequence, result.map(drop)),
             Waiter::Checkpoint => self.checkpoint_io_done(result.map(drop)),
+            Waiter::Scrub { read } => self.scrub_took(read, result),
+            // If it did not help, the next scrub repairs it again.
+            Waiter::Repair => self.repairs -= 1,
             Waiter::Recovery { token } => self.recovery_io_done(token, result),
         }
     }
@@ -275,7 +327,13 @@ impl Store {
 
     /// Tells the time since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
+        self.refill_reaper(now);
+        self.refill_scrub(now);
         self.now = now;
+        if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
+            self.last_retry = now;
+            self.space.retry_unavailable();
+        }
         let due = now.saturating_sub(self.last_checkpoint) >= self.options.checkpoint_interval;
         if due && self.health == Health::Ready && self.has_changed() {
             self.checkpoint_wanted = true;
@@ -306,7 +364,33 @@ impl Store {
             reserve: bytes(reserve),
             free: bytes(free),
             promised: bytes(self.owed_blocks().min(free)),
+            metadata: bytes(self.space.pages),
+            shared: self.shared_bytes(),
         }
+    }
+
+    /// What volumes map, less the data that there is.
+    fn shared_bytes(&self) -> u64 {
+        let mapped: u64 = self.volumes.values().map(|volume| volume.mapped_bytes).sum();
+        mapped.saturating_sub(Space::bytes(self.space.used() - self.space.pages))
+    }
+
+    /// Sizes of the devices, bytes, in the order in which they joined.
+    pub fn devices(&self) -> impl Iterator<Item = DeviceSpec> {
+        let sizes = self.space.layouts().map(|layout| Space::bytes(layout.device_blocks));
+        let uuids = self.device_uuids.iter().copied();
+        uuids.zip(sizes).map(|(uuid, size_bytes)| DeviceSpec { uuid, size_bytes })
+    }
+
+    /// Says whether the pool is being extended: a request that finds no space then fails with
+    /// [`BlockError::SpaceComing`] instead of [`BlockError::OutOfSpace`].
+    pub fn set_extending(&mut self, extending: bool) {
+        self.extending = extending;
+    }
+
+    /// Why a request that finds no space fails.
+    pub(crate) fn out_of_space(&self) -> BlockError {
+        if self.extending { BlockError::SpaceComing } else { BlockError::OutOfSpace }
     }
 
     /// Whether the pool serves.
@@ -316,7 +400,16 @@ impl Store {
 
     /// Counters since the pool was opened.
     pub fn statistics(&self) -> Statistics {
-        self.statistics
+        let (groups_fenced, groups_unavailable) = self.space.unusable();
+        Statistics {
+            pages_clean: self.map.clean_pages() as u64,
+            pages_dirty: self.map.dirty.len() as u64,
+            groups_loaded: self.space.groups_loaded() as u64,
+            groups_fenced,
+            groups_unavailable,
+            reap_queue: self.map.reap.len() as u64,
+            ..self.statistics
+        }
     }
 
     /// Whether anything is under way or waits to be done.
@@ -336,6 +429,7 @@ impl Store {
         }
         self.apply_durable();
         self.reap();
+        self.advance_scrub();
         self.start_checkpoint_if_due();
         self.run_ready();
         self.close_group();
@@ -350,7 +444,9 @@ impl Store {
     }
 
     fn has_changed(&self) -> bool {
-        !self.journal.is_empty() || self.space.quarantined() > 0
+        !self.journal.is_empty()
+            || self.space.quarantined() > 0
+            || self.space.groups_with_deltas() > 0
     }
 
     pub(crate) fn answer(&mut self, tag: Tag, result: Result<Outcome, Failure>) {
@@ -365,64 +461,32 @@ impl Store {
 
     /// Dirty pages at which requests wait for a checkpoint.
     pub(crate) fn dirty_max(&self) -> usize {
-        (self.reserve_blocks() / 2).min(65_536) as usize
+        (self.reserve_blocks() / 4).min(65_536).min(self.options.dirty_pages() as u64).max(64)
+            as usize
     }
 
     /// Blocks that are promised to reserved volumes.
     pub(crate) fn owed_blocks(&self) -> u64 {
-        self.volumes.values().map(Volume::owed_blocks).sum()
+        self.owed
     }
 
-    /// Loads a page of the map, and remembers who waits for it.
-    pub(crate) fn load_page(&mut self, missing: Missing, waiter: PageWaiter) {
-        let waiting = self.pages_loading.entry(missing.entry.number()).or_default();
-        waiting.push(waiter);
-        if waiting.len() == 1 {
-            self.statistics.pages_read += 1;
-            self.submit_read(Waiter::Page(missing), missing.entry.number(), 1);
-        }
+    /// Changes a volume, and keeps the sum of what is promised.
+    pub(crate) fn update<R>(
+        &mut self,
+        id: VolumeId,
+        change: impl FnOnce(&mut Volume, &mut Map, &mut Space) -> R,
+    ) -> R {
+        let volume = self.volumes.get_mut(&id).expect("records name volumes that exist");
+        self.owed -= volume.owed_blocks();
+        let result = change(volume, &mut self.map, &mut self.space);
+        self.owed += volume.owed_blocks();
+        result
     }
 
-    fn page_read(&mut self, missing: Missing, result: DeviceResult) {
-        let block = missing.entry.number();
-        let page = result.ok().flatten().and_then(|bytes| {
-            let intact = crate::checksum::crc32c(&bytes) == missing.entry.crc;
-            intact.then(|| crate::entry::Page::parse(&bytes, missing.level)).flatten()
-        });
-        let waiting = self.pages_loading.remove(&block).unwrap_or_default();
-        let found = page.is_some();
-        if let Some(page) = page {
-            self.map.insert_clean(block, page);
-        }
-        for waiter in waiting {
-            match waiter {
-                PageWaiter::Operation(operation) if found => self.ready.push_back(operation),
-                PageWaiter::Operation(operation) => {
-                    self.finish(operation, Err(BlockError::Medium { offset: 0 }.into()));
-                }
-                PageWaiter::Applier => self.applier_waits = false,
-                PageWaiter::Reaper => self.reaper_waits = false,
-            }
-            if !found && !matches!(waiter, PageWaiter::Operation(_)) {
-                self.fail("a page of the map could not be read".to_owned());
-            }
-        }
-    }
-
-    /// Takes subtrees apart that nobody refers to.
-    fn reap(&mut self) {
-        if self.reaper_waits || self.health != Health::Ready {
-            return;
-        }
-        for _ in 0..crate::limits::REAP_BATCH {
-            let Some(dead) = self.map.reap.pop() else { return };
-            if let Err(missing) = self.map.reap_one(&mut self.space, dead) {
-                self.map.reap.push(dead);
-                self.reaper_waits = true;
-                self.load_page(missing, PageWaiter::Reaper);
-                return;
-            }
-        }
+    /// Adds a volume, and keeps the sum of what is promised.
+    pub(crate) fn insert_volume(&mut self, volume: Volume) -> Option<Volume> {
+        self.owed += volume.owed_blocks();
+        self.volumes.insert(volume.id, volume)
     }
 
     /// The device failed to keep something: nothing more is changed.

@@ -3,28 +3,49 @@
 use block::{BLOCK, Buffer};
 
 use crate::checksum::crc32c;
-use crate::entry::{Entry, emit_entry, parse_entry};
+use crate::entry::{emit_entry, parse_entry};
 use crate::layout::{FIRST_LEVEL_MAX, Layout};
+use crate::limits::DEVICES_MAX;
 use crate::space::{SpaceRoot, parse_references};
+use crate::table::TableRoot;
 
 const LABEL_MAGIC: [u8; 8] = *b"GANTRYPL";
 const SUPERBLOCK_MAGIC: [u8; 8] = *b"GANTRYSB";
 
 /// Version of the format; another one is refused.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 
 const CRC_AT: usize = BLOCK as usize - 4;
-const SPACE_AT: usize = 1024;
+const NUMBERS: usize = 12;
+const DEVICES_AT: usize = 256;
+const DEVICE_BYTES: usize = 32;
+const SPACE_AT: usize = 1536;
 
-/// What identifies a device. Written once, when the pool is made.
+/// What identifies a device. Written once, when the device joins the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) pool_uuid: [u8; 16],
     pub(crate) device_uuid: [u8; 16],
-    /// Features that a reader must know to open the pool at all; none exist yet.
-    pub(crate) incompatible_features: u64,
+    pub(crate) features: Features,
     pub(crate) version: u32,
+    /// Which device of the pool it is.
+    pub(crate) index: u32,
 }
+
+/// What a pool uses that not every program knows: one bit each. None exist yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Features {
+    /// A program that does not know one may use the pool all the same.
+    pub(crate) compatible: u64,
+    /// A program that does not know one may read the pool, but not change it.
+    pub(crate) read_only_compatible: u64,
+    /// A program that does not know one must not open the pool.
+    pub(crate) incompatible: u64,
+}
+
+/// Features that this program knows.
+pub(crate) const FEATURES_KNOWN: Features =
+    Features { compatible: 0, read_only_compatible: 0, incompatible: 0 };
 
 /// Why a block is no label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,18 +63,24 @@ pub(crate) struct Superblock {
     pub(crate) epoch: u64,
     /// Rises with every checkpoint.
     pub(crate) generation: u64,
-    pub(crate) layout: Layout,
+    /// The devices, in order.
+    pub(crate) devices: Vec<Device>,
     /// Where the journal goes on after this checkpoint: ring position, sequence number, and
     /// checksum of the unit before.
     pub(crate) journal_position: u64,
     pub(crate) journal_sequence: u64,
     pub(crate) journal_crc: u32,
-    /// The index page of the volume table, and its length.
-    pub(crate) table: Entry,
-    pub(crate) table_pages: u32,
-    pub(crate) volumes: u32,
-    pub(crate) reap_entries: u32,
+    pub(crate) table: TableRoot,
+    /// Blocks that pages of the map and of the volume table occupy.
+    pub(crate) pages: u64,
     pub(crate) space: SpaceRoot,
+}
+
+/// A device of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Device {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) layout: Layout,
 }
 
 impl Label {
@@ -63,7 +90,10 @@ impl Label {
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..32].copy_from_slice(&self.pool_uuid);
         bytes[32..48].copy_from_slice(&self.device_uuid);
-        bytes[48..56].copy_from_slice(&self.incompatible_features.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.features.incompatible.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.features.read_only_compatible.to_le_bytes());
+        bytes[64..72].copy_from_slice(&self.features.compatible.to_le_bytes());
+        bytes[72..76].copy_from_slice(&self.index.to_le_bytes());
         seal(bytes)
     }
 
@@ -78,7 +108,12 @@ impl Label {
             version: u32_at(bytes, 8),
             pool_uuid: bytes[16..32].try_into().expect("16 bytes"),
             device_uuid: bytes[32..48].try_into().expect("16 bytes"),
-            incompatible_features: u64_at(bytes, 48),
+            features: Features {
+                incompatible: u64_at(bytes, 48),
+                read_only_compatible: u64_at(bytes, 56),
+                compatible: u64_at(bytes, 64),
+            },
+            index: u32_at(bytes, 72),
         })
     }
 }
@@ -88,22 +123,30 @@ impl Superblock {
         let mut bytes = Buffer::zeroed(BLOCK as usize);
         bytes[..8].copy_from_slice(&SUPERBLOCK_MAGIC);
         bytes[16..32].copy_from_slice(&self.pool_uuid);
-        let numbers = [
+        let numbers: [u64; NUMBERS] = [
             self.epoch,
             self.generation,
-            self.layout.device_blocks,
-            self.layout.journal_blocks,
+            self.devices.len() as u64,
+            self.devices.first().map_or(0, |device| device.layout.journal_blocks),
             self.journal_position,
             self.journal_sequence,
-            u64::from(self.journal_crc),
-            u64::from(self.table_pages),
-            u64::from(self.volumes),
-            u64::from(self.reap_entries),
+            self.journal_crc.into(),
+            self.table.leaves().into(),
+            self.table.volume_leaves.into(),
+            self.table.reap_entries.into(),
+            self.pages,
+            0,
         ];
-        for (number, place) in numbers.iter().zip(bytes[32..112].as_chunks_mut::<8>().0) {
+        for (number, place) in numbers.iter().zip(bytes[32..].as_chunks_mut::<8>().0) {
             *place = number.to_le_bytes();
         }
-        bytes[112..128].copy_from_slice(&emit_entry(self.table));
+        bytes[128..144].copy_from_slice(&emit_entry(self.table.root));
+        for (device, place) in
+            self.devices.iter().zip(bytes[DEVICES_AT..].as_chunks_mut::<DEVICE_BYTES>().0)
+        {
+            place[..16].copy_from_slice(&device.uuid);
+            place[16..24].copy_from_slice(&device.layout.device_blocks.to_le_bytes());
+        }
         for (reference, place) in self.space.iter().zip(bytes[SPACE_AT..].as_chunks_mut::<8>().0) {
             place[..4].copy_from_slice(&reference.crc.to_le_bytes());
             place[4] = reference.slot;
@@ -117,26 +160,43 @@ impl Superblock {
             return None;
         }
         let number = |index: usize| u64_at(bytes, 32 + 8 * index);
-        let layout = Layout { device_blocks: number(2), journal_blocks: number(3) };
-        if !layout.is_sound() || layout.first_level_pages() > FIRST_LEVEL_MAX {
+        let devices = parse_devices(bytes, number(2), number(3))?;
+        let first_level: usize =
+            devices.iter().map(|device| device.layout.first_level_pages()).sum();
+        if first_level > FIRST_LEVEL_MAX || number(4) >= number(3) {
             return None;
         }
+        let table = TableRoot {
+            root: parse_entry(bytes[128..144].try_into().expect("16 bytes")),
+            volume_leaves: number(8) as u32,
+            reap_entries: number(9) as u32,
+        };
+        (u64::from(table.leaves()) == number(7)).then_some(())?;
         Some(Self {
             pool_uuid: bytes[16..32].try_into().expect("16 bytes"),
             epoch: number(0),
             generation: number(1),
-            layout,
+            devices,
             journal_position: number(4),
             journal_sequence: number(5),
             journal_crc: number(6) as u32,
-            table_pages: number(7) as u32,
-            volumes: number(8) as u32,
-            reap_entries: number(9) as u32,
-            table: parse_entry(bytes[112..128].try_into().expect("16 bytes")),
-            space: parse_references(&bytes[SPACE_AT..], layout.first_level_pages())?,
+            table,
+            pages: number(10),
+            space: parse_references(&bytes[SPACE_AT..], first_level)?,
         })
-        .filter(|superblock| superblock.journal_position < layout.journal_blocks)
     }
+}
+
+fn parse_devices(bytes: &[u8], count: u64, journal_blocks: u64) -> Option<Vec<Device>> {
+    let records = bytes[DEVICES_AT..].as_chunks::<DEVICE_BYTES>().0.iter().enumerate();
+    let devices = records.take(count.try_into().ok()?).map(|(index, bytes)| {
+        let journal_blocks = if index == 0 { journal_blocks } else { 0 };
+        let layout = Layout { device_blocks: u64_at(bytes, 16), journal_blocks };
+        let uuid = bytes[..16].try_into().expect("16 bytes");
+        layout.is_sound(index == 0).then_some(Device { uuid, layout })
+    });
+    let devices: Option<Vec<_>> = devices.collect();
+    devices.filter(|devices| !devices.is_empty() && count <= DEVICES_MAX as u64)
 }
 
 fn seal(mut bytes: Buffer) -> Buffer {
@@ -162,20 +222,24 @@ mod tests {
     use super::*;
 
     fn example() -> Superblock {
-        let layout = Layout::new(1 << 30, 0);
+        let layouts = [Layout::new(1 << 30, 0), Layout::without_journal(1 << 40)];
+        let pages = layouts.iter().map(Layout::first_level_pages).sum();
+        let device = |layout| Device { uuid: [9; 16], layout };
         Superblock {
             pool_uuid: [1; 16],
             epoch: 2,
             generation: 3,
-            layout,
+            devices: layouts.map(device).to_vec(),
             journal_position: 4,
             journal_sequence: 5,
             journal_crc: 6,
-            table: Entry::page(7, 8, 9),
-            table_pages: 10,
-            volumes: 11,
-            reap_entries: 12,
-            space: vec![crate::space::Reference::NONE; layout.first_level_pages()],
+            table: TableRoot {
+                root: crate::entry::Entry::page(7, 8, 9),
+                volume_leaves: 10,
+                reap_entries: 129,
+            },
+            pages: 13,
+            space: vec![crate::space::Reference::NONE; pages],
         }
     }
 
@@ -183,7 +247,7 @@ mod tests {
     fn a_superblock_reads_back_and_any_flipped_bit_is_noticed() {
         let bytes = example().emit().to_vec();
         assert_eq!(Superblock::parse(&bytes), Some(example()));
-        for byte in (0..200).chain(1024..1060).chain(4090..4096) {
+        for byte in (0..200).chain(256..320).chain(1536..1560).chain(4090..4096) {
             let mut broken = bytes.clone();
             broken[byte] ^= 4;
             assert_eq!(Superblock::parse(&broken), None, "byte {byte}");
@@ -192,11 +256,13 @@ mod tests {
 
     #[test]
     fn a_label_tells_foreign_from_damaged() {
+        let features = Features { compatible: 1, read_only_compatible: 2, incompatible: 4 };
         let label = Label {
             pool_uuid: [1; 16],
             device_uuid: [2; 16],
-            incompatible_features: 0,
+            features,
             version: FORMAT_VERSION,
+            index: 7,
         };
         let mut bytes = label.emit().to_vec();
         assert_eq!(Label::parse(&bytes), Ok(label));

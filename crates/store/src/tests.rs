@@ -1,72 +1,116 @@
 //! The engine on a device in memory, without faults; the simulator adds those.
 
-use block::{BLOCK, BlockError, ByteRange, DeviceOperation, Pattern, Request, Response, VolumeId};
+use block::{
+    BLOCK, BlockError, ByteRange, DeviceError, DeviceOperation, DeviceResult, Pattern, Request,
+    Response, VolumeId,
+};
 use bytes::Bytes;
 
 use crate::{
-    Change, ChangeError, Failure, Health, OpenError, Options, Outcome, PoolSpec, Store, Tag,
-    VolumeSpec,
+    Change, ChangeError, DeviceSpec, Failure, Health, OpenError, Options, Outcome, PoolSpec, Store,
+    Tag, VolumeSpec,
 };
 
-const SIZE: u64 = 256 << 20;
-const A: VolumeId = VolumeId(1);
-const B: VolumeId = VolumeId(2);
+mod damage;
+mod devices;
+mod paging;
+mod snapshots;
 
-/// A store, and the bytes of its device.
-struct Pool {
-    store: Store,
-    device: Vec<u8>,
+pub(crate) const SIZE: u64 = 256 << 20;
+pub(crate) const A: VolumeId = VolumeId(1);
+pub(crate) const B: VolumeId = VolumeId(2);
+
+/// A store, and the bytes of its devices.
+pub(crate) struct Pool {
+    pub(crate) store: Store,
+    pub(crate) devices: Vec<Vec<u8>>,
+    options: Options,
     written: u64,
+    /// Whether the devices' keepers have no space.
+    refuse_space: bool,
     next_tag: u64,
 }
 
+pub(crate) fn volume(id: VolumeId, name: &str, size_bytes: u64) -> VolumeSpec {
+    let name = name.to_owned();
+    VolumeSpec { id, name, size_bytes, reserved: false, naa: [6; 16], snapshot: false, created: 0 }
+}
+
 impl Pool {
-    fn new() -> Self {
-        let spec = PoolSpec { pool_uuid: [1; 16], device_uuid: [2; 16], size_bytes: SIZE };
-        let store = Store::format(&spec, Options::default(), Tag(0));
-        let mut pool = Self { store, device: vec![0; SIZE as usize], written: 0, next_tag: 0 };
+    pub(crate) fn new() -> Self {
+        Self::with(&[SIZE], Options::default())
+    }
+
+    pub(crate) fn with(sizes: &[u64], options: Options) -> Self {
+        let device = |(index, &size_bytes)| DeviceSpec { uuid: [2 + index as u8; 16], size_bytes };
+        let spec = PoolSpec {
+            pool_uuid: [1; 16],
+            devices: sizes.iter().enumerate().map(device).collect(),
+        };
+        let store = Store::format(&spec, options.clone(), Tag(0));
+        let devices = sizes.iter().map(|&size| vec![0; size as usize]).collect();
+        let mut pool =
+            Self { store, devices, options, written: 0, refuse_space: false, next_tag: 0 };
         pool.wait(0).unwrap();
         pool.create(A, "a", 64 << 20);
         pool.create(B, "b", 64 << 20);
         pool
     }
 
-    /// What a restart without any warning makes of the pool, which must be sound.
-    fn reopen(self) -> Self {
-        let read = |offset: u64, buffer: &mut [u8]| {
-            buffer.copy_from_slice(&self.device[offset as usize..][..buffer.len()]);
-            Ok(())
-        };
-        let report = crate::verify(SIZE, crate::Depth::Data, read).unwrap();
-        assert_eq!(report.faults, Vec::<String>::new());
-        let store = Store::open(SIZE, Some([1; 16]), Options::default(), Tag(0));
-        let mut pool = Self { store, ..self };
-        pool.wait(0).unwrap();
-        pool
+    pub(crate) fn sizes(&self) -> Vec<u64> {
+        self.devices.iter().map(|device| device.len() as u64).collect()
     }
 
-    fn pump(&mut self) {
+    /// The faults that a check finds after a restart without any warning.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let read = |device: u8, offset: u64, buffer: &mut [u8]| {
+            let bytes = &self.devices[usize::from(device)][offset as usize..];
+            buffer.copy_from_slice(&bytes[..buffer.len()]);
+            Ok(())
+        };
+        crate::verify(&self.sizes(), crate::Depth::Data, read).unwrap().faults
+    }
+
+    /// What a restart without any warning makes of the pool, which must be sound.
+    pub(crate) fn reopen(self) -> Self {
+        assert_eq!(self.faults(), Vec::<String>::new());
+        self.reopen_damaged().unwrap()
+    }
+
+    pub(crate) fn reopen_damaged(self) -> Result<Self, Failure> {
+        let store = Store::open(&self.sizes(), Some([1; 16]), self.options.clone(), Tag(0));
+        let mut pool = Self { store, ..self };
+        pool.wait(0).map(|_| pool)
+    }
+
+    pub(crate) fn pump(&mut self) {
         while let Some(io) = self.store.next_io() {
-            let result = match io.operation {
-                DeviceOperation::Read { offset, mut buffer } => {
-                    let at = offset as usize;
-                    let length = buffer.len();
-                    buffer.copy_from_slice(&self.device[at..at + length]);
-                    Some(buffer)
-                }
-                DeviceOperation::Write { offset, data } => {
-                    let at = offset as usize;
-                    self.written += data.len() as u64;
-                    self.device[at..at + data.len()].copy_from_slice(&data.to_vec());
-                    None
-                }
-                DeviceOperation::Flush => None,
-            };
-            self.store.completed(io.id, Ok(result));
+            let result = self.serve(usize::from(io.device), io.operation);
+            self.store.completed(io.id, result);
         }
     }
 
-    fn wait(&mut self, tag: u64) -> Result<Outcome, Failure> {
+    pub(crate) fn serve(&mut self, device: usize, operation: DeviceOperation) -> DeviceResult {
+        let bytes = &mut self.devices[device];
+        match operation {
+            DeviceOperation::Read { offset, mut buffer } => {
+                let length = buffer.len();
+                buffer.copy_from_slice(&bytes[offset as usize..][..length]);
+                return Ok(Some(buffer));
+            }
+            DeviceOperation::Write { offset, data } => {
+                self.written += data.len() as u64;
+                bytes[offset as usize..][..data.len()].copy_from_slice(&data.to_vec());
+            }
+            DeviceOperation::Reserve { .. } if self.refuse_space => {
+                return Err(DeviceError::Os(28));
+            }
+            DeviceOperation::Flush | DeviceOperation::Reserve { .. } => {}
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn wait(&mut self, tag: u64) -> Result<Outcome, Failure> {
         loop {
             self.pump();
             let done = self.store.next_done().expect("every request comes to its end");
@@ -76,7 +120,7 @@ impl Pool {
         }
     }
 
-    fn ask(&mut self, volume: VolumeId, request: Request) -> Result<Response, Failure> {
+    pub(crate) fn ask(&mut self, volume: VolumeId, request: Request) -> Result<Response, Failure> {
         self.next_tag += 1;
         self.store.submit(Tag(self.next_tag), volume, request);
         match self.wait(self.next_tag)? {
@@ -85,25 +129,28 @@ impl Pool {
         }
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Failure> {
+    pub(crate) fn change(&mut self, change: Change) -> Result<(), Failure> {
         self.next_tag += 1;
         self.store.change(Tag(self.next_tag), change);
         self.wait(self.next_tag).map(drop)
     }
 
-    fn create(&mut self, id: VolumeId, name: &str, size_bytes: u64) {
-        let name = name.to_owned();
-        let spec = VolumeSpec { id, name, size_bytes, reserved: false, naa: [6; 16] };
-        self.change(Change::CreateVolume(spec)).unwrap();
+    pub(crate) fn create(&mut self, id: VolumeId, name: &str, size_bytes: u64) {
+        self.change(Change::CreateVolume(volume(id, name, size_bytes))).unwrap();
     }
 
-    fn write(&mut self, volume: VolumeId, offset: u64, data: &[u8]) {
+    pub(crate) fn clone_volume(&mut self, source: VolumeId, id: VolumeId, name: &str) {
+        let spec = VolumeSpec { size_bytes: 0, ..volume(id, name, 0) };
+        self.change(Change::CloneVolumes(vec![(source, spec)])).unwrap();
+    }
+
+    pub(crate) fn write(&mut self, volume: VolumeId, offset: u64, data: &[u8]) {
         let range = ByteRange::new(offset, data.len() as u64);
         let data = Bytes::copy_from_slice(data);
         self.ask(volume, Request::Write { range, data }).unwrap();
     }
 
-    fn read(&mut self, volume: VolumeId, offset: u64, length: u64) -> Vec<u8> {
+    pub(crate) fn read(&mut self, volume: VolumeId, offset: u64, length: u64) -> Vec<u8> {
         let range = ByteRange::new(offset, length);
         match self.ask(volume, Request::Read { range }).unwrap() {
             Response::Data(rope) => rope.to_vec(),
@@ -111,26 +158,36 @@ impl Pool {
         }
     }
 
-    fn copy(&mut self, source: VolumeId, from: u64, volume: VolumeId, to: u64, length: u64) {
+    pub(crate) fn copy(
+        &mut self,
+        source: VolumeId,
+        from: u64,
+        volume: VolumeId,
+        to: u64,
+        length: u64,
+    ) {
         let request = Request::Copy { source, source_offset: from, destination: to, length };
         self.ask(volume, request).unwrap();
     }
 
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..3 {
             self.change(Change::Checkpoint).unwrap();
         }
     }
 
-    fn used(&mut self) -> u64 {
+    pub(crate) fn used(&mut self) -> u64 {
         self.settle();
         self.store.space().used
     }
 }
 
 /// Bytes that differ everywhere and depend on `seed`.
-fn pattern(seed: u64, length: usize) -> Vec<u8> {
-    let mix = |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ seed << 17) >> 56;
+pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
+    let mix = |at: u64| {
+        let word = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (seed + 1) << 32;
+        (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56
+    };
     (0..length as u64).map(|at| mix(at) as u8 | 1).collect()
 }
 
@@ -276,14 +333,7 @@ fn deleting_everything_returns_all_space() {
     let mut pool = Pool::new();
     let empty = pool.used();
     pool.write(A, 0, &pattern(1, 8 << 20));
-    let spec = VolumeSpec {
-        id: VolumeId(3),
-        name: "c".to_owned(),
-        size_bytes: 0,
-        reserved: false,
-        naa: [6; 16],
-    };
-    pool.change(Change::CloneVolume { source: A, spec }).unwrap();
+    pool.clone_volume(A, VolumeId(3), "c");
     pool.write(VolumeId(3), 4096, &pattern(2, 4096));
     assert_eq!(pool.read(A, 4096, 4096), pattern(1, 8 << 20)[4096..8192]);
     pool.copy(A, 0, B, 512, 2 << 20);
@@ -328,8 +378,7 @@ fn a_reserved_volume_is_overwritten_in_a_full_pool() {
     let mut pool = Pool::new();
     let id = VolumeId(9);
     let size_bytes = 8 << 20;
-    let name = "reserved".to_owned();
-    let spec = VolumeSpec { id, name, size_bytes, reserved: true, naa: [6; 16] };
+    let spec = VolumeSpec { reserved: true, ..volume(id, "reserved", size_bytes) };
     pool.change(Change::CreateVolume(spec)).unwrap();
     pool.write(id, 0, &pattern(1, size_bytes as usize));
     pool.change(Change::ResizeVolume { id: B, size_bytes: 1 << 30 }).unwrap();
@@ -354,11 +403,8 @@ fn wrong_requests_are_refused() {
     }
     assert_eq!(pool.ask(VolumeId(9), read(0, 512)).unwrap_err(), BlockError::NoSuchVolume.into());
     let spec = |name: &str, size_bytes| VolumeSpec {
-        id: VolumeId(77),
-        name: name.to_owned(),
-        size_bytes,
         reserved: size_bytes > SIZE,
-        naa: [6; 16],
+        ..volume(VolumeId(77), name, size_bytes)
     };
     let mut refused = |change| pool.change(change).unwrap_err();
     let taken = Failure::Change(ChangeError::NameTaken("a".to_owned()));
@@ -389,8 +435,8 @@ fn damaged_data_is_an_error_and_never_other_data() {
     let mut pool = Pool::new();
     pool.write(A, 0, &pattern(1, 8192));
     let second = &pattern(1, 8192)[4096..];
-    let at = pool.device.chunks(4096).position(|block| block == second).unwrap();
-    pool.device[at * 4096] ^= 1;
+    let at = pool.devices[0].chunks(4096).position(|block| block == second).unwrap();
+    pool.devices[0][at * 4096] ^= 1;
     let range = ByteRange::new(0, 8192);
     let failure = pool.ask(A, Request::Read { range }).unwrap_err();
     assert_eq!(failure, BlockError::Medium { offset: 4096 }.into());
@@ -400,7 +446,7 @@ fn damaged_data_is_an_error_and_never_other_data() {
 #[test]
 fn what_is_no_pool_or_not_whole_is_refused_unchanged() {
     let open = |device: &[u8], uuid| {
-        let mut store = Store::open(device.len() as u64, uuid, Options::default(), Tag(0));
+        let mut store = Store::open(&[device.len() as u64], uuid, Options::default(), Tag(0));
         while let Some(io) = store.next_io() {
             let DeviceOperation::Read { offset, mut buffer } = io.operation else {
                 panic!("opening wrote to what is no pool");
@@ -421,11 +467,12 @@ fn what_is_no_pool_or_not_whole_is_refused_unchanged() {
     pool.write(A, 0, &pattern(1, 8192));
     assert_eq!(open(&vec![0; 1 << 20], None), OpenError::Foreign);
     assert!(matches!(open(&vec![0; 4096], None), OpenError::Short { .. }));
-    assert_eq!(open(&pool.device, Some([9; 16])), OpenError::OtherPool);
-    assert!(matches!(open(&pool.device[..128 << 20], None), OpenError::Short { .. }));
-    let mut broken = pool.device.clone();
-    broken[16 * 4096 + 100] ^= 1;
-    broken[17 * 4096 + 100] ^= 1;
+    assert_eq!(open(&pool.devices[0], Some([9; 16])), OpenError::OtherPool);
+    assert!(matches!(open(&pool.devices[0][..128 << 20], None), OpenError::Short { .. }));
+    let mut broken = pool.devices[0].clone();
+    for block in [16, 17, 32, 33] {
+        broken[block * 4096 + 100] ^= 1;
+    }
     assert!(matches!(open(&broken, None), OpenError::Damaged(_)));
 }
 
@@ -437,19 +484,5 @@ fn closing_leaves_nothing_to_replay() {
     assert_eq!(pool.store.health(), Health::Closed);
     pool = pool.reopen();
     assert_eq!(pool.store.statistics().replayed_units, 0);
-    assert_eq!(pool.read(A, 0, 8192), pattern(1, 8192));
-}
-
-#[test]
-fn a_pool_grows_while_it_serves() {
-    let mut pool = Pool::new();
-    let before = pool.store.space().total;
-    pool.device.resize(2 * SIZE as usize, 0);
-    pool.change(Change::ExtendDevice { device: 0, size_bytes: 2 * SIZE }).unwrap();
-    assert!(pool.store.space().total > before + SIZE / 2);
-    pool.write(A, 0, &pattern(1, 8192));
-    let store = Store::open(2 * SIZE, None, Options::default(), Tag(0));
-    let mut pool = Pool { store, ..pool };
-    pool.wait(0).unwrap();
     assert_eq!(pool.read(A, 0, 8192), pattern(1, 8192));
 }

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, Kind, Page};
 use crate::error::{Failure, OpenError};
+use crate::layout::{block_of, device_of};
 use crate::options::Options;
 use crate::space::STUCK;
 use crate::store::{Store, Tag};
@@ -40,22 +41,22 @@ pub enum Depth {
     Data,
 }
 
-/// Checks a pool on a device of `size_bytes` that nobody uses. `read` fills a buffer from an
-/// offset; nothing is written.
+/// Checks a pool on devices of the given sizes, in order, that nobody uses. `read` fills a buffer
+/// from an offset of a device; nothing is written.
 ///
 /// # Errors
 /// When the pool cannot even be opened.
 pub fn verify(
-    size_bytes: u64,
+    sizes: &[u64],
     depth: Depth,
-    mut read: impl FnMut(u64, &mut [u8]) -> Result<(), DeviceError>,
+    mut read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
 ) -> Result<Report, OpenError> {
-    let mut store = Store::open(size_bytes, None, Options::default(), Tag(0));
+    let mut store = Store::open(sizes, None, Options::default(), Tag(0));
     store.check_only();
     while let Some(io) = store.next_io() {
         let result = match io.operation {
             DeviceOperation::Read { offset, mut buffer } => {
-                read(offset, &mut buffer).map(|()| Some(buffer))
+                read(io.device, offset, &mut buffer).map(|()| Some(buffer))
             }
             _ => unreachable!("a pool that is only checked is not written"),
         };
@@ -92,7 +93,7 @@ impl Store {
     pub fn audit(
         &mut self,
         depth: Depth,
-        read: impl FnMut(u64, &mut [u8]) -> Result<(), DeviceError>,
+        read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
     ) -> Report {
         let mut walk = Walk {
             read,
@@ -119,8 +120,9 @@ impl Store {
             let place = Place { volume: VolumeId(0), block: 0 };
             walk.visit(self, dead.entry, dead.level, place);
         }
-        for &block in &self.table_blocks {
-            *walk.found.entry(block).or_default() += 1;
+        for page in self.table.pages().collect::<Vec<_>>() {
+            *walk.found.entry(page.number()).or_default() += 1;
+            walk.visit_copy(page);
         }
         walk.compare(self);
         walk.report.replayed_units = self.statistics.replayed_units;
@@ -128,7 +130,7 @@ impl Store {
     }
 }
 
-impl<R: FnMut(u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
+impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     fn fault(&mut self, sentence: String) {
         self.report.fault_count += 1;
         if self.report.faults.len() < FAULTS_NAMED_MAX {
@@ -175,6 +177,10 @@ impl<R: FnMut(u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
             return self.mapped.get(&key).copied().unwrap_or(0);
         }
         self.report.pages += 1;
+        if !dirty {
+            self.visit_copy(entry);
+            self.check_copies(store, entry, level, place);
+        }
         let Some(page) = self.page(store, entry, level) else {
             let Place { volume, block } = place;
             self.fault(format!(
@@ -198,6 +204,28 @@ impl<R: FnMut(u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         mapped
     }
 
+    /// Counts the reference to the copy of a page.
+    fn visit_copy(&mut self, page: Entry) {
+        if let Some(copy) = page.twin() {
+            *self.found.entry(copy).or_default() += 1;
+        }
+    }
+
+    /// Reports a page of which one of two copies is damaged: it still works.
+    fn check_copies(&mut self, store: &Store, entry: Entry, level: u8, place: Place) {
+        // Pages of a checkpoint that is being written are in memory only.
+        let Some(copy) = entry.twin().filter(|_| store.checkpoint.is_none()) else { return };
+        let intact = [entry.number(), copy].map(|block| self.load_from(block, entry.crc).is_some());
+        if intact[0] != intact[1] {
+            let Place { volume, block } = place;
+            self.fault(format!(
+                "one of two copies of a map page of volume {:016x}, level {level}, at byte {} is damaged",
+                volume.0,
+                block * BLOCK
+            ));
+        }
+    }
+
     fn page(&mut self, store: &Store, entry: Entry, level: u8) -> Option<Page> {
         if entry.kind() == Kind::Dirty {
             return Some(store.map.dirty.get(entry.number() as usize)?.page.clone());
@@ -207,16 +235,26 @@ impl<R: FnMut(u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         cached.or_else(|| Page::parse(&self.load(entry)?, level))
     }
 
-    /// A block whose checksum is right.
+    /// A block whose checksum is right, from its copy if need be.
     fn load(&mut self, entry: Entry) -> Option<Buffer> {
+        let first = self.load_from(entry.number(), entry.crc);
+        first.or_else(|| self.load_from(entry.twin()?, entry.crc))
+    }
+
+    fn load_from(&mut self, block: u64, crc: u32) -> Option<Buffer> {
         let mut buffer = Buffer::for_overwrite(BLOCK as usize);
-        (self.read)(entry.number() * BLOCK, &mut buffer).ok()?;
-        (crc32c(&buffer) == entry.crc).then_some(buffer)
+        let device = device_of(block) as u8;
+        (self.read)(device, block_of(block) * BLOCK, &mut buffer).ok()?;
+        (crc32c(&buffer) == crc).then_some(buffer)
     }
 
     /// Compares the references that were found with those that are recorded.
     fn compare(&mut self, store: &Store) {
-        let recorded: HashMap<u64, u16> = store.space.all_references().collect();
+        let read = &mut self.read;
+        let references = store.space.all_references(|block, buffer| {
+            read(device_of(block) as u8, block_of(block) * BLOCK, buffer).is_ok()
+        });
+        let recorded: HashMap<u64, u16> = references.into_iter().collect();
         for (&block, &count) in &recorded {
             let found = self.found.get(&block).copied().unwrap_or(0);
             if found != u32::from(count) && count != STUCK {
@@ -225,6 +263,7 @@ impl<R: FnMut(u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         }
         let unrecorded: Vec<u64> =
             self.found.keys().filter(|block| !recorded.contains_key(*block)).copied().collect();
+        let unrecorded = unrecorded.into_iter().filter(|&block| !store.space.is_fenced(block));
         for block in unrecorded {
             self.fault(format!("block {block} is in use, but recorded as free"));
         }

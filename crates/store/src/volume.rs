@@ -4,7 +4,7 @@ use block::{BLOCK, VolumeId};
 
 use crate::entry::{Entry, emit_entry, levels_for, parse_entry};
 use crate::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
-use crate::map::Root;
+use crate::map::{Changed, Root};
 
 /// Bytes of a volume's record.
 pub(crate) const VOLUME_BYTES: usize = 256;
@@ -25,6 +25,10 @@ pub struct VolumeSpec {
     pub reserved: bool,
     /// NAA identifier.
     pub naa: [u8; 16],
+    /// Whether it is a snapshot: its content never changes.
+    pub snapshot: bool,
+    /// When it was made, seconds since 1970.
+    pub created: u64,
 }
 
 /// A volume of the pool.
@@ -40,12 +44,20 @@ pub struct Volume {
     pub reserved: bool,
     /// NAA identifier.
     pub naa: [u8; 16],
+    /// Whether it is a snapshot: its content never changes.
+    pub snapshot: bool,
+    /// When it was made, seconds since 1970.
+    pub created: u64,
+    /// The volume it was cloned from, which may be gone.
+    pub origin: Option<VolumeId>,
     /// Bytes that hold data, some perhaps shared.
     pub mapped_bytes: u64,
     pub(crate) root: Root,
     /// An upper bound of the mapped blocks that are shared with other volumes; they need new space
     /// when they are overwritten.
     pub(crate) shared_blocks: u64,
+    /// What was added to it since the last count of it began.
+    pub(crate) shared_since_count: u64,
 }
 
 impl Volume {
@@ -56,9 +68,13 @@ impl Volume {
             size_bytes: spec.size_bytes,
             reserved: spec.reserved,
             naa: spec.naa,
+            snapshot: spec.snapshot,
+            created: spec.created,
+            origin: None,
             mapped_bytes: 0,
             root: Root { entry: Entry::HOLE, levels: levels_for(spec.size_bytes / BLOCK) },
             shared_blocks: 0,
+            shared_since_count: 0,
         }
     }
 
@@ -74,9 +90,26 @@ impl Volume {
         self.shared_blocks = self.shared_blocks.min(self.mapped_bytes / BLOCK);
     }
 
+    /// Notes what a change did.
+    pub(crate) fn add_changed(&mut self, changed: Changed) {
+        self.shared_blocks = self.shared_blocks.saturating_sub(changed.unshared);
+        self.add_mapped(changed.mapped);
+    }
+
+    /// Notes that so many of its blocks more may be shared.
+    pub(crate) fn add_shared(&mut self, blocks: u64) {
+        self.shared_blocks = (self.shared_blocks + blocks).min(self.mapped_bytes / BLOCK);
+        self.shared_since_count = self.shared_since_count.saturating_add(blocks);
+    }
+
+    /// Bytes that may be shared with other volumes, or within this one: an upper bound.
+    pub fn shared_bytes(&self) -> u64 {
+        self.shared_blocks * BLOCK
+    }
+
     /// Blocks that are promised to a reserved volume and not yet its own.
     pub(crate) fn owed_blocks(&self) -> u64 {
-        match self.reserved {
+        match self.reserved && !self.snapshot {
             true => self.blocks() - self.mapped_bytes / BLOCK + self.shared_blocks,
             false => 0,
         }
@@ -93,7 +126,10 @@ impl Volume {
         bytes[64] = self.root.levels;
         bytes[65] = u8::from(self.reserved);
         bytes[66] = self.name.len() as u8;
+        bytes[67] = u8::from(self.snapshot);
         bytes[68..68 + self.name.len()].copy_from_slice(self.name.as_bytes());
+        bytes[136..144].copy_from_slice(&self.origin.map_or(0, |origin| origin.0).to_le_bytes());
+        bytes[144..152].copy_from_slice(&self.created.to_le_bytes());
         bytes
     }
 
@@ -102,7 +138,7 @@ impl Volume {
         let u64_at =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes of 256"));
         let name_length = bytes[66] as usize;
-        if name_length > NAME_BYTES_MAX || bytes[65] > 1 {
+        if name_length > NAME_BYTES_MAX || bytes[65] > 1 || bytes[67] > 1 {
             return None;
         }
         let volume = Self {
@@ -115,7 +151,11 @@ impl Volume {
             },
             mapped_bytes: u64_at(48),
             shared_blocks: u64_at(56),
+            shared_since_count: 0,
             reserved: bytes[65] == 1,
+            snapshot: bytes[67] == 1,
+            origin: Some(VolumeId(u64_at(136))).filter(|origin| origin.0 != 0),
+            created: u64_at(144),
             name: str::from_utf8(&bytes[68..68 + name_length]).ok()?.to_owned(),
         };
         let sound = volume.size_bytes > 0
@@ -139,12 +179,15 @@ mod tests {
             size_bytes: 200 << 30,
             reserved: true,
             naa: [6; 16],
+            snapshot: true,
+            created: 1_800_000_000,
         });
+        volume.origin = Some(VolumeId(3));
         volume.root.entry = Entry::page(77, 5, 12);
         volume.mapped_bytes = 12 * BLOCK;
         let bytes = volume.emit();
         assert_eq!(Volume::parse(&bytes), Some(volume));
-        for (at, value) in [(8, 1), (64, 9), (65, 2), (66, 64), (68, 0xff)] {
+        for (at, value) in [(8, 1), (64, 9), (65, 2), (67, 2), (66, 64), (68, 0xff)] {
             let mut broken = bytes;
             broken[at] = value;
             assert_eq!(Volume::parse(&broken), None, "byte {at}");

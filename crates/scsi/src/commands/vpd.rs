@@ -3,14 +3,16 @@
 use block::BLOCK;
 
 use super::inquiry::BLOCK_DEVICE;
-use super::{copy_results, table};
+use super::{copy_results, table, token};
 use crate::command::{Execution, Row};
 use crate::completion::Completion;
+use crate::designator::Designator;
 use crate::limits::{
-    COMPARE_AND_WRITE_BLOCKS_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL, UNMAP_BYTES_MAX,
-    UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
+    ATOMIC_BYTES_MAX, COMPARE_AND_WRITE_BLOCKS_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL,
+    UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
 };
 use crate::sense::Sense;
+use crate::space::threshold_exponent;
 use crate::unit::LogicalUnit;
 
 type Page = fn(&Execution<'_>, &LogicalUnit) -> Vec<u8>;
@@ -64,8 +66,9 @@ fn device_identification(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u
     let target_name = &execution.identity.target_name;
     let port_name = format!("{target_name},t,0x{:04x}", nexus.target_portal_group);
     let mut data = Vec::new();
-    data.extend(designator(0x01, 0x03, &unit.spec.naa));
-    data.extend(designator(0x02, 0x01, &vendor_identifier(execution, unit)));
+    for name in Designator::told(execution.identity, &unit.spec.naa) {
+        data.extend(designator(name.code_set, name.kind, &name.value));
+    }
     data.extend(designator(ISCSI << 4 | 0x01, 0x94, &[0, 0, port[0], port[1]]));
     data.extend(designator(ISCSI << 4 | 0x01, 0x95, &[0, 0, group[0], group[1]]));
     data.extend(designator(ISCSI << 4 | 0x03, 0x98, &name_string(&port_name)));
@@ -78,13 +81,6 @@ fn designator(protocol_and_code_set: u8, kind: u8, value: &[u8]) -> Vec<u8> {
     let mut descriptor = vec![protocol_and_code_set, kind, 0, value.len() as u8];
     descriptor.extend(value);
     descriptor
-}
-
-/// SPC-4 7.8.6.4: T10 vendor ID and what the vendor adds.
-fn vendor_identifier(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
-    let mut identifier = execution.identity.vendor.to_vec();
-    identifier.extend(unit_serial_number(execution, unit));
-    identifier
 }
 
 /// SPC-4 7.8.6.11: terminated by a zero and padded with zeros to a multiple of 4 bytes.
@@ -102,12 +98,16 @@ fn extended_inquiry_data(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 }
 
 /// SPC-4 7.8.17: what EXTENDED COPY and RECEIVE COPY RESULTS can do.
-fn third_party_copy(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
+fn third_party_copy(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     let mut data = Vec::new();
+    let limits = token::block_device_limits(unit.block_bytes());
+    data.extend(third_party_descriptor(0x0000, &limits));
     data.extend(third_party_descriptor(0x0001, &supported_commands()));
     data.extend(third_party_descriptor(0x0004, &copy_results::parameter_data()));
     data.extend(third_party_descriptor(0x0008, &copy_results::supported_descriptors()));
-    data.extend(third_party_descriptor(0x000c, &[0x00, 0x02, 0xff, 0xff]));
+    data.extend(third_party_descriptor(0x000c, &copy_results::supported_cscd_ids()));
+    data.extend(third_party_descriptor(0x0106, &token::token_features()));
+    data.extend(third_party_descriptor(0x0108, &token::supported_rod_types()));
     data.extend(third_party_descriptor(0x8001, &copy_results::general_copy_operations()));
     data
 }
@@ -151,6 +151,8 @@ fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     page[28..32].copy_from_slice(&blocks(BLOCK).to_be_bytes());
     page[32] = 0x80; // UGAVALID.
     page[36..44].copy_from_slice(&u64::from(blocks(WRITE_SAME_BYTES_MAX)).to_be_bytes());
+    // ATOMIC ALIGNMENT and GRANULARITY: none. There is no atomic boundary.
+    page[44..48].copy_from_slice(&blocks(ATOMIC_BYTES_MAX).to_be_bytes());
     page.split_off(4)
 }
 
@@ -158,6 +160,8 @@ fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
 fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
     let mut data = vec![0; 60];
     data[1] = 0x01;
+    // WABEREQ 01b: after a block erase, reads succeed.
+    data[3] = 0x40;
     data
 }
 
@@ -165,5 +169,6 @@ fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 fn logical_block_provisioning(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     const LBPU_LBPWS_LBPWS10_LBPRZ: u8 = 0xe4;
     let provisioning_type = if unit.spec.thin { 2 } else { 1 };
-    vec![0, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
+    let exponent = threshold_exponent(unit.spec.block_length);
+    vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
 }

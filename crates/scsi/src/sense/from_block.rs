@@ -5,8 +5,9 @@ use block::{BlockError, LogicalBlockLength};
 use super::{
     INTERNAL_TARGET_FAILURE, LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE,
     LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY, LOGICAL_UNIT_NOT_SUPPORTED,
-    MISCOMPARE_DURING_VERIFY_OPERATION, SPACE_ALLOCATION_FAILED_WRITE_PROTECT, Sense,
-    THIRD_PARTY_DEVICE_FAILURE, UNRECOVERED_READ_ERROR, WRITE_PROTECTED,
+    MISCOMPARE_DURING_VERIFY_OPERATION, SPACE_ALLOCATION_FAILED_WRITE_PROTECT,
+    SPACE_ALLOCATION_IN_PROGRESS, Sense, THIRD_PARTY_DEVICE_FAILURE, UNRECOVERED_READ_ERROR,
+    WRITE_PROTECTED,
 };
 use crate::completion::{Completion, Status};
 
@@ -25,7 +26,8 @@ impl Completion {
             BlockError::Medium { offset } => {
                 Sense::from(UNRECOVERED_READ_ERROR).with_information(offset / block_length.bytes())
             }
-            BlockError::ReadOnly => WRITE_PROTECTED.into(),
+            BlockError::SpaceComing => SPACE_ALLOCATION_IN_PROGRESS.into(),
+            BlockError::ReadOnly | BlockError::Snapshot => WRITE_PROTECTED.into(),
             BlockError::NoSuchVolume => LOGICAL_UNIT_NOT_SUPPORTED.into(),
             BlockError::DifferentPool => INTERNAL_TARGET_FAILURE.into(),
             BlockError::Closed => LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY.into(),

@@ -1,13 +1,15 @@
 //! Logical units and nexuses come, change and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use block::VolumeId;
 
 use super::{Delivery, NexusId, Target};
+use crate::access_state::AccessState;
 use crate::completion::Completion;
 use crate::nexus::{Nexus, NexusSpec};
 use crate::sense::{self, Sense, SenseCode};
+use crate::space::UnitSpace;
 use crate::unit::{LogicalUnit, LogicalUnitSpec};
 
 impl Target {
@@ -39,10 +41,36 @@ impl Target {
         }
     }
 
+    /// Tells where a volume's space stands. Whoever sees the unit is told (38h/07h) once each time
+    /// that a threshold of its mode page 1Ch/02h is reached.
+    pub fn set_space(&mut self, id: VolumeId, space: UnitSpace) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        if unit.update_space(space) {
+            self.establish(id, sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
+        }
+    }
+
+    /// Sets the threshold for available space that holds until an initiator sets another one; `None`
+    /// for none.
+    pub fn set_default_threshold(&mut self, id: VolumeId, available_bytes: Option<u64>) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.set_default_threshold(available_bytes);
+        }
+    }
+
+    /// Shows or hides reservations: while they are hidden, RESERVE, RELEASE and PERSISTENT RESERVE
+    /// IN and OUT are not supported. What is held or registered stays in effect.
+    pub fn set_reservations_hidden(&mut self, id: VolumeId, hidden: bool) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.reservations_hidden = hidden;
+        }
+    }
+
     /// Removes a logical unit. Waiting commands end with 05h/25h/00h, as later ones will; requests
     /// that are under way are still answered.
     pub fn remove_unit(&mut self, id: VolumeId) {
         let Some(mut unit) = self.units.remove(&id) else { return };
+        self.tokens.forget_volume(id);
         for slot in unit.tasks.drain_dormant() {
             let sense = Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED);
             self.end(slot, Completion::from(sense));
@@ -51,14 +79,19 @@ impl Target {
 
     /// Lets a nexus in. Its first command on each logical unit is told of the power on (29h/00h).
     pub fn open_nexus(&mut self, id: NexusId, spec: NexusSpec) {
-        self.ports.insert(spec.relative_target_port, spec.target_portal_group);
-        self.nexuses.insert(id, Nexus::new(spec));
+        self.add_port(spec.relative_target_port, spec.target_portal_group);
+        let mut nexus = Nexus::new(spec);
+        for (&volume, _) in self.units.iter().filter(|(_, unit)| unit.reached.any()) {
+            nexus.establish(volume, sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
+        }
+        self.nexuses.insert(id, nexus);
     }
 
     /// I_T nexus loss: ends its tasks without telling anyone, and its reservations. Requests that
     /// are in the engine already are still to be answered.
     pub fn close_nexus(&mut self, id: NexusId) {
         self.nexuses.remove(&id);
+        self.copies.forget_nexus(id);
         for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(id)) {
             unit.reservation = None;
         }
@@ -72,6 +105,25 @@ impl Target {
         }
     }
 
+    /// Adds a target port, or moves it to another target port group. Every port is reported on every
+    /// path, also one that no nexus came through yet.
+    pub fn add_port(&mut self, relative_target_port: u16, target_port_group: u16) {
+        self.port_groups.add(relative_target_port, target_port_group);
+    }
+
+    /// Changes the asymmetric access state of a target port group; if it differs from before, every
+    /// nexus is told (2Ah/06h).
+    pub fn set_access_state(&mut self, target_port_group: u16, state: AccessState) {
+        if !self.port_groups.set_state(target_port_group, state) {
+            return;
+        }
+        for nexus in self.nexuses.values_mut() {
+            for mapping in nexus.mappings.values_mut() {
+                mapping.attentions.establish(sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+            }
+        }
+    }
+
     /// Changes what a nexus sees; if it differs from before, the nexus is told (3Fh/0Eh).
     pub fn set_luns(&mut self, id: NexusId, luns: BTreeMap<u16, VolumeId>) {
         let Some(nexus) = self.nexuses.get_mut(&id) else { return };
@@ -82,12 +134,35 @@ impl Target {
         }
     }
 
+    /// Says which logical units a nexus may only read; the others it may write. A nexus for which
+    /// that changes is told (2Ah/01h: MODE SENSE shows it).
+    pub fn set_read_only(&mut self, id: NexusId, luns: &BTreeSet<u16>) {
+        let Some(nexus) = self.nexuses.get_mut(&id) else { return };
+        for (lun, mapping) in &mut nexus.mappings {
+            let read_only = luns.contains(lun);
+            if mapping.read_only != read_only {
+                mapping.read_only = read_only;
+                mapping.attentions.establish(sense::MODE_PARAMETERS_CHANGED);
+            }
+        }
+    }
+
     /// Adds a unit attention condition for every nexus that sees the volume.
     pub(super) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
         for nexus in self.nexuses.values_mut() {
-            for mapping in nexus.mappings.values_mut().filter(|m| m.volume == volume) {
-                mapping.attentions.establish(condition);
-            }
+            nexus.establish(volume, condition);
+        }
+    }
+
+    /// As [`Self::establish`], but not for one nexus.
+    pub(super) fn establish_for_others(
+        &mut self,
+        volume: VolumeId,
+        but: NexusId,
+        condition: SenseCode,
+    ) {
+        for (_, nexus) in self.nexuses.iter_mut().filter(|(id, _)| **id != but) {
+            nexus.establish(volume, condition);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use api::{CreateVolume, LunMap, MapVolume, Problem, ResizeVolume};
 use array::limits::VOLUME_BYTES_MAX;
-use array::{ArrayError, check_name, naa_identifier};
+use array::{Access, ArrayError, check_name, naa_identifier};
 use block::{BLOCK, LogicalBlockLength, VolumeId};
 use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
@@ -29,6 +29,8 @@ impl Management {
             size_bytes: request.size_bytes,
             reserved: request.reserved,
             naa: naa_identifier(id),
+            snapshot: false,
+            created: now(),
         };
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
@@ -109,6 +111,7 @@ impl Management {
         match result {
             Ok(_) => {
                 core.detach(id);
+                core.unit_states.forget(id);
                 Ok(serde_json::Value::Null)
             }
             Err(failure) => {
@@ -127,9 +130,16 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (_, id) = find_volume(core, parameters)?;
         let host = parameters.get("host");
-        let lun = self.change(|configuration| configuration.map_volume(id, host, request.lun))?;
+        let access = if request.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let lun =
+            self.change(|configuration| configuration.map_volume(id, host, request.lun, access))?;
         let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
-        Ok(Progress::answer(&LunMap { volume, host: host.to_owned(), lun }))
+        Ok(Progress::answer(&LunMap {
+            volume,
+            host: host.to_owned(),
+            lun,
+            read_only: request.read_only,
+        }))
     }
 
     pub(super) fn unmap_volume(
@@ -149,12 +159,26 @@ impl Management {
     }
 }
 
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// Lets hosts reach a volume that its pool holds.
 pub(super) fn serve_volume(core: &mut Core, pool: usize, id: VolumeId) {
-    if let Some(volume) = core.pools[pool].store.volume(id) {
-        let spec = unit_spec(volume);
-        core.target.add_unit(id, spec);
-        core.attach(id, pool);
+    let Some(volume) = core.pools[pool].store.volume(id) else { return };
+    let spec = unit_spec(volume);
+    match core.unit_states.load(id) {
+        Ok(state) => {
+            core.target.add_unit(id, spec);
+            core.target.restore_unit(id, state.unwrap_or_default());
+            core.attach(id, pool);
+        }
+        Err(error) => {
+            let volume = &volume.name;
+            tracing::error!(volume, error = format!("{error:#}"), "a volume is not served");
+        }
     }
 }
 
@@ -163,6 +187,7 @@ fn unit_spec(volume: &Volume) -> LogicalUnitSpec {
         naa: volume.naa,
         size_bytes: volume.size_bytes,
         block_length: LogicalBlockLength::B512,
+        physical_block_exponent: 0,
         thin: !volume.reserved,
     }
 }

@@ -10,7 +10,15 @@ const B: VolumeId = VolumeId(2);
 
 fn spec(id: VolumeId) -> VolumeSpec {
     let name = format!("v{}", id.0);
-    VolumeSpec { id, name, size_bytes: 4 << 20, reserved: false, naa: [0; 16] }
+    VolumeSpec {
+        id,
+        name,
+        size_bytes: 4 << 20,
+        reserved: false,
+        naa: [0; 16],
+        snapshot: false,
+        created: 0,
+    }
 }
 
 fn oracle() -> Oracle {
@@ -109,7 +117,7 @@ fn what_was_under_way_is_found_as_a_whole_or_not_at_all() {
         let mut oracle = oracle();
         let effects = [effect.clone()];
         let happened = oracle.explain(&effects, |_, _| Ok(found.clone())).unwrap();
-        let clean = oracle.check_content(A, span(0, 8), &bytes_of(&found)).is_ok();
+        let clean = oracle.check_content(A, span(0, 8), &found).is_ok();
         (happened, clean)
     };
     assert_eq!(after(vec![0; 8]), (0, true));
@@ -125,7 +133,7 @@ fn a_copy_takes_the_source_as_it_was_and_a_clone_is_a_point_in_time() {
     tell(&mut oracle, &write(0, 16, 5), &done());
     tell(&mut oracle, &copy(3, 100, 4), &done());
     assert_eq!(oracle.tags(B, span(100, 4)), &new_tags(5, 16)[3..7]);
-    let clone = Action::Change(Change::CloneVolume { source: A, spec: spec(VolumeId(3)) });
+    let clone = Action::Change(Change::CloneVolumes(vec![(A, spec(VolumeId(3)))]));
     assert!(tell(&mut oracle, &clone, &Ok(Outcome::Changed)));
     tell(&mut oracle, &write(0, 16, 6), &done());
     assert_eq!(oracle.tags(VolumeId(3), span(0, 16)), new_tags(5, 16));

@@ -13,8 +13,9 @@ use crate::checksum::crc32c;
 use crate::entry::Kind;
 use crate::error::Failure;
 use crate::io::Waiter;
+use crate::loading::PageWaiter;
 use crate::map::{Map, Missing, Root};
-use crate::store::{PageWaiter, Store};
+use crate::store::Store;
 
 /// A run of blocks of a volume that are to be read.
 pub(crate) struct BlockRead {

@@ -28,6 +28,8 @@ enum Stage {
     Reading,
     /// The data of units that may have been cut short is read.
     Verifying,
+    /// The space maps of the groups that units name are loaded.
+    Loading,
 }
 
 /// A journal that is being read.
@@ -64,6 +66,7 @@ impl Scan {
             Stage::Reading => {
                 self.ring.insert(token, bytes.to_vec());
             }
+            Stage::Loading => {}
             Stage::Verifying => {
                 let (unit, crcs) = &self.checks[token as usize];
                 let whole = bytes.chunks(BLOCK as usize).map(crc32c).eq(crcs.iter().copied());
@@ -155,16 +158,58 @@ impl Store {
                 }
                 Ok(())
             }
-            Stage::Verifying => {
+            Stage::Verifying => self.load_named_groups(recovery),
+            Stage::Loading => {
                 self.end_scan(recovery);
                 Ok(())
             }
         }
     }
 
+    /// Brings the pool to the devices that the units know, and the groups that they name into
+    /// memory.
+    fn load_named_groups(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
+        let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
+        scan.units.truncate(scan.broken);
+        scan.stage = Stage::Loading;
+        let units = std::mem::take(&mut scan.units);
+        for record in units.iter().flat_map(|unit| &unit.records) {
+            match record {
+                Record::AddDevice { uuid, device_blocks } => {
+                    if !self.device_uuids.contains(uuid) {
+                        recovery.check_device(self.space.devices(), *uuid, *device_blocks)?;
+                    }
+                    self.add_device(*uuid, *device_blocks);
+                }
+                Record::ExtendDevice { device, device_blocks } => {
+                    let (index, blocks) = (*device as usize, *device_blocks);
+                    let uuid = self.device_uuids.get(index).copied();
+                    let uuid = uuid.ok_or(OpenError::Damaged("a record of the journal"))?;
+                    recovery.check_device(index, uuid, blocks)?;
+                    self.extend_device(index, blocks);
+                }
+                _ => {}
+            }
+        }
+        for (start, blocks) in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks)
+        {
+            let ends = [start, start + blocks.max(1) - 1];
+            if !ends.iter().all(|&block| self.space.holds(block)) {
+                return Err(OpenError::Damaged("a record of the journal"));
+            }
+            for group in ends.map(|block| self.space.group_of(block)) {
+                if !self.space.is_loaded(group) {
+                    self.load_group(group, None, false);
+                }
+            }
+        }
+        let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
+        scan.units = units;
+        Ok(())
+    }
+
     fn end_scan(&mut self, recovery: &mut Recovery) {
         let Step::Journal(scan) = &mut recovery.step else { return };
-        scan.units.truncate(scan.broken);
         let mut next = scan.head;
         for unit in &scan.units {
             next = self.journal.after(next, unit);
@@ -182,16 +227,19 @@ impl Store {
     /// Data that the journal names must not be handed out before it is replayed.
     fn hold_data_of(&mut self, step: &Step) {
         let Step::Journal(scan) = step else { return };
-        for record in scan.units.iter().flat_map(|unit| &unit.records) {
-            match record {
-                Record::Write { start, crcs, .. } => {
-                    (*start..*start + crcs.len() as u64).for_each(|block| self.space.hold(block));
-                }
-                Record::Fill { block, .. } => self.space.hold(*block),
-                Record::ExtendDevice { device_blocks } => self.space.extend(*device_blocks),
-                _ => {}
-            }
+        let records = scan.units.iter().flat_map(|unit| &unit.records);
+        for (start, blocks) in records.filter_map(named_blocks) {
+            (start..start + blocks).for_each(|block| self.space.hold(block));
         }
+    }
+}
+
+/// The run of blocks that a record puts data in.
+fn named_blocks(record: &Record) -> Option<(u64, u64)> {
+    match record {
+        Record::Write { start, crcs, .. } => Some((*start, crcs.len() as u64)),
+        Record::Fill { block, .. } => Some((*block, 1)),
+        _ => None,
     }
 }
 

@@ -1,16 +1,18 @@
-//! Loading the space maps and the volume table of a checkpoint.
-
-use block::BLOCK;
+//! Loading the space maps and the volume table of a checkpoint. A damaged page is read from its
+//! copy; only if both are damaged the pool cannot be opened.
 
 use super::{Recovery, Step};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
 use crate::error::OpenError;
-use crate::layout::{DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUPS_PER_DESCRIPTOR_PAGE};
-use crate::space::{ABSENT, Reference, parse_descriptors, parse_references};
+use crate::layout::UPPER_COPY;
+use crate::space::parse_descriptors;
 use crate::store::Store;
 use crate::superblock::Superblock;
-use crate::table;
+use crate::table::{self, Leaf, Table, VOLUMES_PER_PAGE};
+
+const SPACE_MAPS: OpenError = OpenError::Damaged("a page of the space maps");
+const VOLUME_TABLE: OpenError = OpenError::Damaged("a page of the volume table");
 
 /// Which pages are being loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,36 +29,65 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     crc: u32,
+    device: usize,
     index: usize,
-    page: usize,
     block: u64,
+    /// How far behind it its copy lies, unless that was read already.
+    copy: u64,
+    entry: Entry,
 }
 
 /// Progress through the pages.
 pub(super) struct Loading {
     stage: Stage,
     expected: Vec<Expected>,
-    descriptors: Vec<Reference>,
     /// Entries of the table's pages of one level, by place.
     table: Vec<Entry>,
-    table_blocks: Vec<u64>,
-    volumes: u32,
-    reap_entries: u32,
-    table_pages: u32,
+    volume_leaves: Vec<(usize, Leaf)>,
+    others: Vec<Entry>,
+    reap: Vec<(usize, Vec<crate::map::Missing>)>,
 }
 
 impl Loading {
-    pub(super) fn new(superblock: &Superblock) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             stage: Stage::Start,
             expected: Vec::new(),
-            descriptors: vec![Reference::NONE; superblock.layout.descriptor_pages()],
             table: Vec::new(),
-            table_blocks: Vec::new(),
-            volumes: superblock.volumes,
-            reap_entries: superblock.reap_entries,
-            table_pages: superblock.table_pages,
+            volume_leaves: Vec::new(),
+            others: Vec::new(),
+            reap: Vec::new(),
         }
+    }
+
+    fn expect(&mut self, expected: Expected) {
+        self.expected.push(expected);
+    }
+
+    fn expect_space(&mut self, device: usize, pages: Vec<(usize, u64, u32)>) {
+        for (index, block, crc) in pages {
+            let (copy, entry) = (UPPER_COPY, Entry::HOLE);
+            self.expect(Expected { crc, device, index, block, copy, entry });
+        }
+    }
+
+    fn begin_table(&mut self, superblock: &Superblock) -> Result<Stage, OpenError> {
+        if superblock.table.leaves() == 0 {
+            return Ok(Stage::Done);
+        }
+        self.table = vec![superblock.table.root];
+        self.next_table_level(superblock.table.index_levels())
+    }
+
+    fn next_table_level(&mut self, level: u32) -> Result<Stage, OpenError> {
+        for (index, entry) in std::mem::take(&mut self.table).into_iter().enumerate() {
+            if entry.kind() != Kind::Page {
+                return Err(VOLUME_TABLE);
+            }
+            let (crc, block, copy) = (entry.crc, entry.number(), entry.twin_distance());
+            self.expect(Expected { crc, device: 0, index, block, copy, entry });
+        }
+        Ok(Stage::Table { level })
     }
 }
 
@@ -71,64 +102,42 @@ impl Store {
         let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
         let expected = loading.expected[token as usize];
         if crc32c(bytes) != expected.crc {
-            return Err(match loading.stage {
-                Stage::Table { .. } => OpenError::Damaged("a page of the volume table"),
-                _ => OpenError::Damaged("a page of the space maps"),
-            });
+            return self.read_copy(recovery, token);
         }
         match loading.stage {
             Stage::FirstLevel => {
-                let first = expected.index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
-                let pages =
-                    (loading.descriptors.len() - first).min(DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
-                let references = parse_references(bytes, pages)
-                    .ok_or(OpenError::Damaged("a page of the space maps"))?;
-                loading.descriptors[first..first + pages].copy_from_slice(&references);
+                let sound = self.space.load_first_level(expected.device, expected.index, bytes);
+                sound.then_some(()).ok_or(SPACE_MAPS)?;
             }
             Stage::Descriptors => {
-                if !parse_descriptors(bytes) {
-                    return Err(OpenError::Damaged("a page of the space maps"));
-                }
-                let reference = loading.descriptors[expected.index];
-                self.space.load_descriptors(expected.index, reference, bytes);
+                parse_descriptors(bytes).then_some(()).ok_or(SPACE_MAPS)?;
+                self.space.load_descriptors(expected.device, expected.index, bytes);
             }
-            Stage::Groups => self.space.load_page(expected.index, expected.page, bytes),
             Stage::Table { level } => {
-                loading.table_blocks.push(expected.block);
-                self.take_table_page(loading, level, expected.index, bytes)?;
+                let root = recovery.superblock.as_ref().expect("chosen before").table;
+                return take_table_page(loading, root, level, expected, bytes);
             }
-            Stage::Start | Stage::Done => {}
+            Stage::Start | Stage::Groups | Stage::Done => {}
         }
         Ok(())
     }
 
-    fn take_table_page(
-        &mut self,
-        loading: &mut Loading,
-        level: u32,
-        index: usize,
-        bytes: &[u8],
-    ) -> Result<(), OpenError> {
-        let damaged = || OpenError::Damaged("a page of the volume table");
-        if level > 0 {
-            let page = Page::parse(bytes, 1).ok_or_else(damaged)?;
-            for (place, entry) in page.0.iter().enumerate().filter(|(_, e)| !e.is_hole()) {
-                let place = index * FANOUT as usize + place;
-                loading.table.resize(loading.table.len().max(place + 1), Entry::HOLE);
-                loading.table[place] = *entry;
-            }
-            return Ok(());
+    /// A page is damaged: its copy is read instead, once.
+    fn read_copy(&mut self, recovery: &mut Recovery, token: u64) -> Result<(), OpenError> {
+        let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
+        let stage = loading.stage;
+        let expected = &mut loading.expected[token as usize];
+        let copy = std::mem::take(&mut expected.copy);
+        if copy == 0 {
+            return Err(if matches!(stage, Stage::Table { .. }) {
+                VOLUME_TABLE
+            } else {
+                SPACE_MAPS
+            });
         }
-        let volume_pages = table::volume_pages(loading.volumes) as usize;
-        if index < volume_pages {
-            let left = loading.volumes as usize - index * 16;
-            for volume in table::parse_volumes(bytes, left).ok_or_else(damaged)? {
-                self.volumes.insert(volume.id, volume);
-            }
-        } else {
-            let left = loading.reap_entries as usize - (index - volume_pages) * 128;
-            self.map.reap.extend(table::parse_reap(bytes, left));
-        }
+        let block = expected.block + copy;
+        recovery.want(token, block, 1);
+        self.statistics.pages_from_copies += 1;
         Ok(())
     }
 
@@ -136,30 +145,24 @@ impl Store {
     pub(super) fn load_next(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
         let superblock = recovery.superblock.clone().expect("chosen before anything is loaded");
         let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
-        let layout = self.space.layout;
         loading.expected.clear();
         loading.stage = match loading.stage {
             Stage::Start => {
-                self.space.load_first_level(&superblock.space);
-                for (index, reference) in present(&superblock.space) {
-                    let block = layout.first_level_page(index, reference.slot);
-                    loading.expect(reference.crc, index, 0, block);
+                self.space.load_root(&superblock.space);
+                for device in 0..self.space.devices() {
+                    loading.expect_space(device, self.space.first_level_pages(device));
                 }
                 Stage::FirstLevel
             }
             Stage::FirstLevel => {
-                for (index, reference) in present(&loading.descriptors.clone()) {
-                    let block = layout.descriptor_page(index, reference.slot);
-                    loading.expect(reference.crc, index, 0, block);
+                for device in 0..self.space.devices() {
+                    loading.expect_space(device, self.space.descriptor_pages(device));
                 }
                 Stage::Descriptors
             }
             Stage::Descriptors => {
-                let groups = 0..layout.descriptor_pages() * GROUPS_PER_DESCRIPTOR_PAGE;
-                for group in groups.take_while(|&group| group < layout.groups()) {
-                    for (page, block, crc) in self.space.group_pages(group) {
-                        loading.expect(crc, group, page, block);
-                    }
+                for group in self.space.pinned_groups() {
+                    self.load_group(group, None, false);
                 }
                 Stage::Groups
             }
@@ -168,12 +171,12 @@ impl Store {
             Stage::Table { level } => loading.next_table_level(level - 1)?,
             Stage::Done => Stage::Done,
         };
-        let expected = loading.expected.clone();
         if loading.stage == Stage::Done {
             return self.end_loading(recovery, &superblock);
         }
-        for (token, expected) in expected.iter().enumerate() {
-            recovery.want(token as u64, expected.block, 1);
+        let wanted: Vec<u64> = loading.expected.iter().map(|expected| expected.block).collect();
+        for (token, block) in wanted.into_iter().enumerate() {
+            recovery.want(token as u64, block, 1);
         }
         Ok(())
     }
@@ -184,45 +187,54 @@ impl Store {
         superblock: &Superblock,
     ) -> Result<(), OpenError> {
         let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
-        self.table_blocks = std::mem::take(&mut loading.table_blocks);
-        if self.volumes.len() != superblock.volumes as usize {
-            return Err(OpenError::Damaged("a volume is recorded twice"));
+        let mut leaves = std::mem::take(&mut loading.volume_leaves);
+        leaves.sort_unstable_by_key(|(index, _)| *index);
+        let mut places = Vec::with_capacity(leaves.len() * VOLUMES_PER_PAGE);
+        for (_, leaf) in &leaves {
+            for volume in table::parse_volumes(&leaf.bytes).ok_or(VOLUME_TABLE)? {
+                places.push(volume.as_ref().map(|volume| volume.id));
+                let Some(volume) = volume else { continue };
+                if self.insert_volume(volume).is_some() {
+                    return Err(OpenError::Damaged("a volume is recorded twice"));
+                }
+            }
         }
+        if leaves.len() != superblock.table.volume_leaves as usize {
+            return Err(VOLUME_TABLE);
+        }
+        let mut reap = std::mem::take(&mut loading.reap);
+        reap.sort_unstable_by_key(|(index, _)| *index);
+        self.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();
+        let leaves = leaves.into_iter().map(|(_, leaf)| leaf).collect();
+        self.table = Table::loaded(places, leaves, std::mem::take(&mut loading.others));
         recovery.step = Step::Journal(super::journal::Scan::new(&self.journal));
         Ok(())
     }
 }
 
-impl Loading {
-    fn expect(&mut self, crc: u32, index: usize, page: usize, block: u64) {
-        self.expected.push(Expected { crc, index, page, block });
+fn take_table_page(
+    loading: &mut Loading,
+    root: table::TableRoot,
+    level: u32,
+    expected: Expected,
+    bytes: &[u8],
+) -> Result<(), OpenError> {
+    let Expected { index, entry, .. } = expected;
+    if level == 0 && (index as u32) < root.volume_leaves {
+        loading.volume_leaves.push((index, Leaf { entry, bytes: bytes.into() }));
+        return Ok(());
     }
-
-    fn begin_table(&mut self, superblock: &Superblock) -> Result<Stage, OpenError> {
-        if self.table_pages != table::pages(self.volumes, self.reap_entries) {
-            return Err(OpenError::Damaged("the volume table's size"));
-        }
-        if self.table_pages == 0 {
-            return Ok(Stage::Done);
-        }
-        self.table = vec![superblock.table];
-        self.next_table_level(table::index_levels(self.table_pages))
+    loading.others.push(entry);
+    if level == 0 {
+        let count = root.reap_entries_in(index as u32);
+        loading.reap.push((index, table::parse_reap(bytes, count)));
+        return Ok(());
     }
-
-    fn next_table_level(&mut self, level: u32) -> Result<Stage, OpenError> {
-        for (index, entry) in std::mem::take(&mut self.table).into_iter().enumerate() {
-            if entry.kind() != Kind::Page {
-                return Err(OpenError::Damaged("a page of the volume table"));
-            }
-            self.expect(entry.crc, index, 0, entry.number());
-        }
-        Ok(Stage::Table { level })
+    let page = Page::parse(bytes, 1).ok_or(VOLUME_TABLE)?;
+    for (place, entry) in page.0.iter().enumerate().filter(|(_, entry)| !entry.is_hole()) {
+        let place = index * FANOUT as usize + place;
+        loading.table.resize(loading.table.len().max(place + 1), Entry::HOLE);
+        loading.table[place] = *entry;
     }
+    Ok(())
 }
-
-fn present(references: &[Reference]) -> Vec<(usize, Reference)> {
-    let all = references.iter().copied().enumerate();
-    all.filter(|(_, reference)| reference.slot != ABSENT).collect()
-}
-
-const _: () = assert!(BLOCK == 4096);

@@ -5,15 +5,24 @@
 
 use block::{BLOCK, Buffer};
 
-use super::{COUNTS_PER_PAGE, Group, PAGES, Space, WORDS, set};
+use super::group::{Body, Group, PAGES};
+use super::{DeviceSpace, GroupId, Space};
 use crate::checksum::crc32c;
 use crate::layout::{
-    COUNT_PAGES, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, FIRST_LEVEL_MAX, GROUPS_PER_DESCRIPTOR_PAGE,
-    Layout,
+    COUNT_PAGES, COUNTS_PER_PAGE, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, FIRST_LEVEL_MAX,
+    GROUPS_PER_DESCRIPTOR_PAGE, Layout, UPPER_COPY, address,
 };
 
-/// Bytes of a group's descriptor: slots, presence, checksums.
+/// Bytes of a group's descriptor: slots, presence, checksums, count, flags.
 const DESCRIPTOR_BYTES: usize = 128;
+
+/// Places in a descriptor.
+const USED_AT: usize = 8 + 4 * PAGES;
+const FLAGS_AT: usize = USED_AT + 4;
+
+/// Flags of a descriptor.
+const PINNED: u32 = 1;
+const FENCED: u32 = 2;
 
 /// Slot and checksum of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,10 +44,10 @@ impl Reference {
     }
 }
 
-/// What the superblock says of the space maps.
+/// What the superblock says of the space maps: the first-level pages of all devices in order.
 pub(crate) type SpaceRoot = Vec<Reference>;
 
-/// The pages that a checkpoint writes, with the block each goes to.
+/// The pages that a checkpoint writes, with the address each goes to.
 pub(crate) type SpaceWrites = Vec<(u64, Buffer)>;
 
 /// Slots and checksums of the pages above the groups.
@@ -61,69 +70,79 @@ impl Upper {
     }
 }
 
-impl Group {
-    /// Writes one page of the space map.
+impl Body {
+    /// Writes one page of the maps.
     fn emit_page(&self, page: usize, bytes: &mut [u8]) {
-        match page {
-            0 => {
-                for (word, bytes) in self.used.iter().zip(bytes.as_chunks_mut::<8>().0) {
-                    *bytes = word.to_le_bytes();
-                }
+        if page == 0 {
+            for (word, bytes) in self.used.iter().zip(bytes.as_chunks_mut::<8>().0) {
+                *bytes = word.to_le_bytes();
             }
-            _ => {
-                let counts =
-                    self.counts[page - 1].as_ref().expect("only present pages are written");
-                for (count, bytes) in counts.iter().zip(bytes.as_chunks_mut::<2>().0) {
-                    *bytes = count.to_le_bytes();
-                }
-            }
+            return;
+        }
+        let counts = self.counts[page - 1].as_ref().expect("only present pages are written");
+        for (count, bytes) in counts.iter().zip(bytes.as_chunks_mut::<2>().0) {
+            *bytes = count.to_le_bytes();
         }
     }
 
-    /// Emits the changed pages to their other slots.
+    /// Takes over one page of the maps.
+    pub(super) fn parse_page(&mut self, page: usize, bytes: &[u8]) {
+        if page > 0 {
+            let counts = bytes.as_chunks::<2>().0;
+            let counts: [u16; COUNTS_PER_PAGE] =
+                std::array::from_fn(|place| u16::from_le_bytes(counts[place]));
+            self.counts[page - 1] = Some(Box::new(counts));
+            return;
+        }
+        let words = bytes.as_chunks::<8>().0;
+        self.used = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
+        for (busy, used) in self.busy.iter_mut().zip(&self.used) {
+            *busy |= used;
+        }
+    }
+}
+
+impl Group {
+    /// Emits the changed pages to their other slots; with `in_place`, a planted mistake, to the
+    /// ones in use.
     fn emit_changed(
         &mut self,
-        index: usize,
+        id: GroupId,
         layout: &Layout,
         in_place: bool,
-        writes: &mut SpaceWrites,
+        out: &mut SpaceWrites,
     ) {
+        let Some(body) = &mut self.body else { return };
         for page in 0..PAGES {
-            if self.changed & 1 << page == 0 {
+            if body.changed & 1 << page == 0 {
                 continue;
             }
-            if page > 0 && !self.keep_counts(page - 1) {
+            if page > 0 && !body.keep_counts(page - 1) {
                 self.present &= !(1 << page);
                 continue;
             }
             let mut buffer = Buffer::for_overwrite(BLOCK as usize);
-            self.emit_page(page, &mut buffer);
+            body.emit_page(page, &mut buffer);
             self.slots ^= u32::from(!in_place) << page;
             self.present |= 1 << page;
             self.crcs[page] = crc32c(&buffer);
             let slot = (self.slots >> page & 1) as u8;
-            writes.push((layout.space_page(index, page, slot), buffer));
+            let block = layout.space_page(id.group as usize, page, slot);
+            out.push((address(id.device.into(), block), buffer));
         }
-        self.changed = 0;
-    }
-
-    /// Drops a count page in which nothing is shared any more; says whether it is still there.
-    fn keep_counts(&mut self, page: usize) -> bool {
-        let shared =
-            self.counts[page].as_ref().is_some_and(|counts| counts.iter().any(|&count| count > 1));
-        if !shared {
-            self.counts[page] = None;
-        }
-        shared
+        body.changed = 0;
+        self.written_used = self.used;
     }
 
     fn emit_descriptor(&self, bytes: &mut [u8]) {
-        bytes.fill(0);
         bytes[..4].copy_from_slice(&self.slots.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.present.to_le_bytes());
         for (crc, bytes) in self.crcs.iter().zip(bytes[8..].as_chunks_mut::<4>().0) {
             *bytes = crc.to_le_bytes();
         }
+        let flags = PINNED * u32::from(self.pinned) + FENCED * u32::from(self.fenced);
+        bytes[USED_AT..FLAGS_AT].copy_from_slice(&self.written_used.to_le_bytes());
+        bytes[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_le_bytes());
     }
 
     fn parse_descriptor(&mut self, bytes: &[u8]) {
@@ -132,121 +151,144 @@ impl Group {
         for page in 0..PAGES {
             self.crcs[page] = u32_at(bytes, 8 + 4 * page);
         }
-        self.changed = 0;
+        self.used = u32_at(bytes, USED_AT).min(self.capacity);
+        self.written_used = self.used;
+        self.free = self.capacity - self.used;
+        self.pinned = u32_at(bytes, FLAGS_AT) & PINNED != 0;
+        self.fenced = u32_at(bytes, FLAGS_AT) & FENCED != 0;
     }
 }
 
 impl Space {
-    /// Emits every page that changed, up to the root, each to the slot that is not in use; with
-    /// `in_place`, a planted mistake, groups' pages to the one that is.
-    pub(crate) fn emit_changed(&mut self, in_place: bool) -> (SpaceRoot, SpaceWrites) {
+    /// Emits every changed page of groups in memory, each to the slot that is not in use. Groups
+    /// with deltas are owed: each is emitted when its maps have been loaded.
+    pub(crate) fn emit_loaded(&mut self, in_place: bool) -> SpaceWrites {
         let mut writes = Vec::new();
-        let layout = self.layout;
-        let mut changed_descriptors = std::collections::BTreeSet::new();
-        for (index, group) in self.groups.iter_mut().enumerate() {
-            if group.changed != 0 {
-                group.emit_changed(index, &layout, in_place, &mut writes);
-                changed_descriptors.insert(index / GROUPS_PER_DESCRIPTOR_PAGE);
+        for id in self.loaded.clone() {
+            let changed = self.group(id).body.as_ref().is_some_and(|body| body.changed != 0);
+            if changed {
+                self.emit_group(id, in_place, &mut writes);
             }
         }
-        let mut changed_first_level = std::collections::BTreeSet::new();
-        for &index in &changed_descriptors {
-            let buffer = self.emit_descriptor_page(index);
-            let reference = &mut self.upper.descriptors[index];
-            *reference = reference.next(crc32c(&buffer));
-            writes.push((layout.descriptor_page(index, reference.slot), buffer));
-            changed_first_level.insert(index / DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
+        for id in std::mem::take(&mut self.with_deltas) {
+            let group = self.group_mut(id);
+            group.owed = std::mem::take(&mut group.deltas);
+            self.owing.insert(id);
         }
-        for &index in &changed_first_level {
-            let first = index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
-            let buffer = emit_references(&self.upper.descriptors[first..]);
-            let reference = &mut self.upper.first_level[index];
-            *reference = reference.next(crc32c(&buffer));
-            writes.push((layout.first_level_page(index, reference.slot), buffer));
-        }
-        (self.upper.first_level.clone(), writes)
+        writes
     }
 
-    fn emit_descriptor_page(&self, index: usize) -> Buffer {
+    /// Emits the changed pages of one group in memory.
+    pub(super) fn emit_group(&mut self, id: GroupId, in_place: bool, writes: &mut SpaceWrites) {
+        let layout = self.layout(id.device.into());
+        self.group_mut(id).emit_changed(id, &layout, in_place, writes);
+        self.touch(id);
+    }
+
+    /// Emits the pages above the groups, each twice, and the root as far as `layouts` reach: a
+    /// device may have grown or joined since the cut. No group is owing any more.
+    pub(crate) fn emit_upper(&mut self, layouts: &[Layout]) -> (SpaceRoot, SpaceWrites) {
+        let mut writes = Vec::new();
+        let mut first_levels = std::collections::BTreeSet::new();
+        for (device, index) in std::mem::take(&mut self.touched) {
+            let space = &mut self.devices[usize::from(device)];
+            push_twice(&mut writes, space.emit_descriptors(device, index));
+            first_levels.insert((device, index / DESCRIPTOR_PAGES_PER_FIRST_LEVEL));
+        }
+        for (device, index) in first_levels {
+            let space = &mut self.devices[usize::from(device)];
+            push_twice(&mut writes, space.emit_first_level(device, index));
+        }
+        let mut root = Vec::new();
+        for (space, layout) in self.devices.iter().zip(layouts) {
+            root.extend(&space.upper.first_level[..layout.first_level_pages()]);
+        }
+        (root, writes)
+    }
+
+    /// Takes over what the superblock says of the first-level pages.
+    pub(crate) fn load_root(&mut self, root: &SpaceRoot) {
+        let mut root = root.iter().copied();
+        for device in &mut self.devices {
+            let pages = device.upper.first_level.len();
+            device.upper.first_level = root.by_ref().take(pages).collect();
+        }
+    }
+
+    /// The first-level pages of a device that exist.
+    pub(crate) fn first_level_pages(&self, device: usize) -> Vec<(usize, u64, u32)> {
+        let DeviceSpace { layout, upper, .. } = &self.devices[device];
+        let block = |index, slot| address(device, layout.first_level_page(index, slot));
+        existing(&upper.first_level, block)
+    }
+
+    /// The descriptor pages of a device that exist, once the first level was loaded.
+    pub(crate) fn descriptor_pages(&self, device: usize) -> Vec<(usize, u64, u32)> {
+        let DeviceSpace { layout, upper, .. } = &self.devices[device];
+        let block = |index, slot| address(device, layout.descriptor_page(index, slot));
+        existing(&upper.descriptors, block)
+    }
+
+    /// Takes over a first-level page; false if it makes no sense.
+    pub(crate) fn load_first_level(&mut self, device: usize, index: usize, bytes: &[u8]) -> bool {
+        let descriptors = &mut self.devices[device].upper.descriptors;
+        let first = index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
+        let pages = (descriptors.len() - first).min(DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
+        let Some(references) = parse_references(bytes, pages) else { return false };
+        descriptors[first..first + pages].copy_from_slice(&references);
+        true
+    }
+
+    /// Takes over a descriptor page.
+    pub(crate) fn load_descriptors(&mut self, device: usize, index: usize, bytes: &[u8]) {
+        let first = index * GROUPS_PER_DESCRIPTOR_PAGE;
+        for (place, bytes) in bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter().enumerate() {
+            let Some(group) = self.devices[device].groups.get_mut(first + place) else { return };
+            group.parse_descriptor(bytes);
+            let (used, capacity, fenced) = (group.used, group.capacity, group.fenced);
+            self.used += u64::from(used);
+            self.fenced += u64::from(fenced);
+            self.free -= u64::from(if fenced { capacity } else { used });
+            let id = GroupId { device: device as u8, group: (first + place) as u32 };
+            if self.group(id).pinned {
+                self.pinned.push(id);
+            }
+        }
+    }
+}
+
+impl DeviceSpace {
+    fn emit_descriptors(&mut self, device: u8, index: usize) -> (u64, Buffer) {
         let mut buffer = Buffer::zeroed(BLOCK as usize);
         let groups = self.groups.iter().skip(index * GROUPS_PER_DESCRIPTOR_PAGE);
         for (group, bytes) in groups.zip(buffer.as_chunks_mut::<DESCRIPTOR_BYTES>().0) {
             group.emit_descriptor(bytes);
         }
-        buffer
+        let reference = &mut self.upper.descriptors[index];
+        *reference = reference.next(crc32c(&buffer));
+        let block = self.layout.descriptor_page(index, reference.slot);
+        (address(device.into(), block), buffer)
     }
 
-    /// Takes over what a first-level page says of its descriptor pages.
-    pub(crate) fn load_first_level(&mut self, root: &SpaceRoot) {
-        self.upper.first_level.clone_from(root);
-        self.upper.extend(&self.layout.clone());
+    fn emit_first_level(&mut self, device: u8, index: usize) -> (u64, Buffer) {
+        let first = index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
+        let buffer = emit_references(&self.upper.descriptors[first..]);
+        let reference = &mut self.upper.first_level[index];
+        *reference = reference.next(crc32c(&buffer));
+        let block = self.layout.first_level_page(index, reference.slot);
+        (address(device.into(), block), buffer)
     }
+}
 
-    /// Takes over a descriptor page and the reference to it.
-    pub(crate) fn load_descriptors(&mut self, index: usize, reference: Reference, bytes: &[u8]) {
-        self.upper.descriptors[index] = reference;
-        let groups = self.groups.iter_mut().skip(index * GROUPS_PER_DESCRIPTOR_PAGE);
-        for (group, bytes) in groups.zip(bytes.as_chunks::<DESCRIPTOR_BYTES>().0) {
-            group.parse_descriptor(bytes);
-        }
-    }
+fn push_twice(writes: &mut SpaceWrites, (block, page): (u64, Buffer)) {
+    writes.push((block + UPPER_COPY, Buffer::copy_of(&page)));
+    writes.push((block, page));
+}
 
-    /// The blocks and checksums of the pages that a loaded group has on disk.
-    pub(crate) fn group_pages(&self, index: usize) -> Vec<(usize, u64, u32)> {
-        let group = &self.groups[index];
-        let present = (0..PAGES).filter(|page| group.present & 1 << page != 0);
-        present
-            .map(|page| {
-                let slot = (group.slots >> page & 1) as u8;
-                (page, self.layout.space_page(index, page, slot), group.crcs[page])
-            })
-            .collect()
-    }
-
-    /// Takes over one page of a group. Bitmap pages must come before count pages are relied on.
-    pub(crate) fn load_page(&mut self, index: usize, page: usize, bytes: &[u8]) {
-        let group = &mut self.groups[index];
-        if page > 0 {
-            let counts = bytes.as_chunks::<2>().0;
-            let counts: [u16; COUNTS_PER_PAGE] =
-                std::array::from_fn(|place| u16::from_le_bytes(counts[place]));
-            group.counts[page - 1] = Some(Box::new(counts));
-            return;
-        }
-        let words = bytes.as_chunks::<8>().0;
-        *group.used = std::array::from_fn(|word| u64::from_le_bytes(words[word]));
-        let before = group.free;
-        let mut newly_busy = 0;
-        for word in 0..WORDS {
-            newly_busy += (group.used[word] & !group.busy[word]).count_ones();
-            group.busy[word] |= group.used[word];
-        }
-        group.free = before - newly_busy;
-        self.free -= u64::from(newly_busy);
-        self.used += u64::from(newly_busy);
-    }
-
-    /// A copy of all reference counts, for comparing with a walk of the map.
-    pub(crate) fn all_references(&self) -> impl Iterator<Item = (u64, u16)> {
-        self.groups.iter().enumerate().flat_map(move |(index, group)| {
-            let start = self.layout.group_start(index);
-            let places = 0..super::GROUP_BLOCKS as usize;
-            let counts = places.map(move |place| (start + place as u64, group.references(place)));
-            counts.filter(|(_, count)| *count > 0)
-        })
-    }
-
-    /// Marks a block as one that must not be handed out, before the map that refers to it is
-    /// loaded.
-    pub(crate) fn hold(&mut self, block: u64) {
-        let (index, place) = self.place(block);
-        let group = &mut self.groups[index];
-        if !super::get(&group.busy, place) {
-            set(&mut group.busy, place);
-            group.free -= 1;
-            self.free -= 1;
-        }
-    }
+/// Index, address and checksum of the pages that exist.
+fn existing(references: &[Reference], block: impl Fn(usize, u8) -> u64) -> Vec<(usize, u64, u32)> {
+    let all = references.iter().enumerate().filter(|(_, reference)| reference.slot != ABSENT);
+    all.map(|(index, reference)| (index, block(index, reference.slot), reference.crc)).collect()
 }
 
 fn emit_references(references: &[Reference]) -> Buffer {
@@ -266,18 +308,20 @@ pub(crate) fn parse_references(bytes: &[u8], count: usize) -> Option<Vec<Referen
     references.iter().all(|reference| reference.slot <= ABSENT).then_some(references)
 }
 
-/// Number of groups that a descriptor page covers, and whether its bytes can be one.
+/// Whether bytes can be a descriptor page.
 pub(crate) fn parse_descriptors(bytes: &[u8]) -> bool {
     let all = (1_u32 << PAGES) - 1;
     let descriptors = bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter();
-    descriptors
-        .take(GROUPS_PER_DESCRIPTOR_PAGE)
-        .all(|bytes| u32_at(bytes, 0) & !all == 0 && u32_at(bytes, 4) & !all == 0)
+    descriptors.take(GROUPS_PER_DESCRIPTOR_PAGE).all(|bytes| {
+        u32_at(bytes, 0) & !all == 0
+            && u32_at(bytes, 4) & !all == 0
+            && u32_at(bytes, FLAGS_AT) & !(PINNED | FENCED) == 0
+    })
 }
 
 fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("4 bytes"))
 }
 
-const _: () = assert!(8 + 4 * (1 + COUNT_PAGES) <= DESCRIPTOR_BYTES);
+const _: () = assert!(FLAGS_AT + 4 <= DESCRIPTOR_BYTES && PAGES == COUNT_PAGES + 1);
 const _: () = assert!(FIRST_LEVEL_MAX * 8 <= BLOCK as usize / 2);

@@ -1,7 +1,21 @@
+use super::group::WORDS;
 use super::*;
 
 fn space() -> Space {
-    Space::new(Layout::new(300 << 20, 0))
+    let mut space = Space::new(&[Layout::new(300 << 20, 0)], 100);
+    for id in space.ids().collect::<Vec<_>>() {
+        space.insert_group(id, &[], false);
+        space.group_reserved(id);
+    }
+    space
+}
+
+fn allocate(space: &mut Space, blocks: u64) -> Option<Run> {
+    match space.allocate(blocks) {
+        Allocation::Run(run) => Some(run),
+        Allocation::Full => None,
+        Allocation::Load(group) => panic!("{group:?} is in memory"),
+    }
 }
 
 #[test]
@@ -9,10 +23,10 @@ fn everything_can_be_handed_out_once() {
     let mut space = space();
     let total = space.total();
     let mut seen = std::collections::HashSet::new();
-    while let Some(run) = space.allocate(1000) {
+    while let Some(run) = allocate(&mut space, 1000) {
         assert!(run.blocks >= 1 && run.blocks <= 1000);
         for block in run.start..run.start + run.blocks {
-            assert!(space.layout.locate(block).is_some() && seen.insert(block));
+            assert!(space.holds(block) && seen.insert(block));
         }
     }
     assert_eq!((seen.len() as u64, space.free()), (total, 0));
@@ -21,10 +35,10 @@ fn everything_can_be_handed_out_once() {
 #[test]
 fn a_freed_block_waits_for_a_durable_checkpoint() {
     let mut space = space();
-    let block = space.allocate(1).unwrap().start;
+    let block = allocate(&mut space, 1).unwrap().start;
     let free = space.free();
     space.first_reference(block);
-    assert_eq!(space.drop_reference(block), 0);
+    space.drop_reference(block);
     assert_eq!((space.free(), space.quarantined()), (free, 1));
     space.cut();
     assert_eq!(space.free(), free);
@@ -35,22 +49,80 @@ fn a_freed_block_waits_for_a_durable_checkpoint() {
 #[test]
 fn references_are_counted_up_and_down() {
     let mut space = space();
-    let block = space.allocate(1).unwrap().start;
+    let block = allocate(&mut space, 1).unwrap().start;
     space.first_reference(block);
     space.add_references(block, 1);
     space.add_references(block, 7);
     assert_eq!(space.references(block), 9);
     for left in (0..9).rev() {
-        assert_eq!(space.drop_reference(block), left);
+        space.drop_reference(block);
+        assert_eq!(space.references(block), left);
     }
     assert_eq!(space.used(), 0);
+}
+
+#[test]
+fn references_too_many_to_count_stay_for_good() {
+    let mut space = space();
+    let block = allocate(&mut space, 1).unwrap().start;
+    space.first_reference(block);
+    space.add_references(block, REFERENCES_MAX);
+    assert_eq!(space.references(block), STUCK);
+    space.drop_reference(block);
+    assert_eq!(space.references(block), STUCK);
+}
+
+#[test]
+fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
+    let mut space = space();
+    let run = allocate(&mut space, 3).unwrap();
+    (run.start..run.start + 3).for_each(|block| space.first_reference(block));
+    let id = space.group_of(run.start);
+    let writes = space.emit_loaded(false);
+    space.cut();
+    space.emit_upper(&[space.layout(0)]);
+    space.checkpoint_durable();
+    space.group_mut(id).body = None;
+    space.drop_reference(run.start);
+    space.add_references(run.start + 1, 1);
+    assert_eq!((space.groups_with_deltas(), space.used()), (1, 3));
+    space.emit_loaded(false);
+    space.cut();
+    space.drop_reference(run.start + 2);
+    assert_eq!(space.owing(), [id]);
+    let wanted = space.group_pages(id);
+    let page = |page: loading::GroupPage| {
+        let found = writes.iter().find(|(address, _)| *address == page.address);
+        (page.page, block::Buffer::copy_of(&found.unwrap().1))
+    };
+    let pages: Vec<_> = wanted.into_iter().map(page).collect();
+    let owed = space.insert_group(id, &pages, false);
+    assert_eq!(owed.len(), 2, "the bitmap and one page of counts");
+    assert_eq!(space.references(run.start + 1), 2);
+    assert_eq!((space.used(), space.quarantined()), (1, 2));
+    space.checkpoint_durable();
+    assert_eq!(space.quarantined(), 1, "what was freed after the cut waits for the next one");
+}
+
+#[test]
+fn a_page_and_its_copy_lie_apart_and_go_together() {
+    let mut space = space();
+    let before = space.free();
+    assert_eq!(space.prepare_pages(10), Preparation::Ready);
+    let (page, distance) = space.allocate_page(true);
+    assert!(distance >= TWIN_DISTANCE);
+    assert_eq!((space.used(), space.pages), (2, 2));
+    space.drop_page_reference(page, distance);
+    space.cut();
+    space.checkpoint_durable();
+    assert_eq!((space.used(), space.pages, space.free()), (0, 0, before));
 }
 
 #[test]
 fn a_short_group_grows_with_the_device() {
     let mut space = space();
     let before = space.total();
-    space.extend((600 << 20) / BLOCK);
+    space.extend(0, (600 << 20) / BLOCK);
     assert_eq!(space.total() - before, space.free() - before);
     assert!(space.total() > before);
 }

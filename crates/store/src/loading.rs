@@ -1,0 +1,227 @@
+//! Pages of the map and space maps that come into memory when they are needed, and the reaper,
+//! which needs many of them.
+
+use std::time::Duration;
+
+use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
+
+use crate::entry::Page;
+use crate::io::Waiter;
+use crate::map::Missing;
+use crate::space::GroupId;
+use crate::status::Health;
+use crate::store::Store;
+
+/// How often a page is read before it is given up.
+const READ_ATTEMPTS: u8 = 4;
+
+/// Pages that the reaper asks for at once.
+const REAP_READS: usize = 32;
+
+/// Who waits for a page of the map, or for the space maps of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageWaiter {
+    Operation(usize),
+    Applier,
+    Reaper,
+    Scrub,
+}
+
+/// Space maps of a group on their way into memory.
+#[derive(Default)]
+pub(crate) struct GroupLoad {
+    /// Reads and reservations under way.
+    pending: usize,
+    pages: Vec<(usize, Buffer)>,
+    /// Operations that wait for it.
+    waiting: Vec<usize>,
+    /// Blocks will be allocated from it.
+    allocated: bool,
+    /// The device's keeper has no space for the group.
+    refused: bool,
+}
+
+impl Store {
+    /// Loads a page of the map, and remembers who waits for it.
+    pub(crate) fn load_page(&mut self, missing: Missing, waiter: PageWaiter) {
+        let waiting = self.pages_loading.entry(missing.entry.number()).or_default();
+        waiting.push(waiter);
+        if waiting.len() == 1 {
+            self.statistics.pages_read += 1;
+            self.read_page(missing, 0);
+        }
+    }
+
+    /// Reads a page; every other attempt goes to its copy.
+    fn read_page(&mut self, missing: Missing, attempt: u8) {
+        let copy = missing.entry.twin().filter(|_| attempt % 2 == 1);
+        let address = copy.unwrap_or(missing.entry.number());
+        self.submit_read(Waiter::Page { missing, attempt }, address, 1);
+    }
+
+    pub(crate) fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
+        let page = result.ok().flatten().and_then(|bytes| {
+            let intact = crate::checksum::crc32c(&bytes) == missing.entry.crc;
+            intact.then(|| Page::parse(&bytes, missing.level)).flatten()
+        });
+        let sound = |page: &Page| page.0.iter().all(|entry| self.is_sound(*entry));
+        let page = page.filter(sound);
+        if page.is_none() && attempt + 1 < READ_ATTEMPTS {
+            return self.read_page(missing, attempt + 1);
+        }
+        let from_copy = attempt % 2 == 1 && missing.entry.twin().is_some() && page.is_some();
+        self.statistics.pages_from_copies += u64::from(from_copy);
+        self.page_arrived(missing, page);
+    }
+
+    /// Whether an entry points to a place that can hold data or pages.
+    fn is_sound(&self, entry: crate::entry::Entry) -> bool {
+        entry.is_hole()
+            || (self.space.holds(entry.number())
+                && entry.twin().is_none_or(|twin| self.space.holds(twin)))
+    }
+
+    fn page_arrived(&mut self, missing: Missing, page: Option<Page>) {
+        let block = missing.entry.number();
+        let waiting = self.pages_loading.remove(&block).unwrap_or_default();
+        let found = page.is_some();
+        if let Some(page) = page {
+            self.map.insert_clean(block, page);
+        }
+        for waiter in waiting {
+            match waiter {
+                PageWaiter::Operation(operation) if found => self.ready.push_back(operation),
+                PageWaiter::Operation(operation) => {
+                    self.finish(operation, Err(BlockError::Medium { offset: 0 }.into()));
+                }
+                PageWaiter::Applier => self.applier_waits = false,
+                PageWaiter::Reaper => self.reaper_waits -= 1,
+                PageWaiter::Scrub => self.scrub_took_page(missing, found),
+            }
+            if !found && waiter == PageWaiter::Applier {
+                self.fail("a page of the map could not be read".to_owned());
+            }
+        }
+        if !found {
+            self.map.give_up(block);
+        }
+    }
+
+    /// Brings the space maps of a group into memory, and if blocks are to be `allocated` from it,
+    /// space for it into being; `operation` goes on then.
+    pub(crate) fn load_group(&mut self, group: GroupId, operation: Option<usize>, allocated: bool) {
+        if let Some(load) = self.groups_loading.get_mut(&group) {
+            load.waiting.extend(operation);
+            return;
+        }
+        let pages = match self.space.is_loaded(group) {
+            true => Vec::new(),
+            false => self.space.group_pages(group),
+        };
+        let reservations = match allocated {
+            true => self.space.group_reservations(group),
+            false => Vec::new(),
+        };
+        let pending = pages.len() + reservations.len();
+        let load = GroupLoad {
+            pending,
+            waiting: operation.into_iter().collect(),
+            allocated,
+            ..GroupLoad::default()
+        };
+        self.groups_loading.insert(group, load);
+        for page in pages {
+            self.submit_read(Waiter::GroupPage { group, page: page.page }, page.address, 1);
+        }
+        for (address, blocks) in reservations {
+            self.submit_reserve(Waiter::GroupSpace { group }, address, blocks);
+        }
+        if pending == 0 {
+            self.group_arrived(group);
+        }
+    }
+
+    pub(crate) fn group_page_read(&mut self, group: GroupId, page: usize, result: DeviceResult) {
+        let Some(load) = self.groups_loading.get_mut(&group) else { return };
+        load.pages.extend(result.ok().flatten().map(|bytes| (page, bytes)));
+        self.group_part_done(group);
+    }
+
+    pub(crate) fn group_space_reserved(&mut self, group: GroupId, result: Result<(), DeviceError>) {
+        let Some(load) = self.groups_loading.get_mut(&group) else { return };
+        load.refused |= result.is_err();
+        self.group_part_done(group);
+    }
+
+    fn group_part_done(&mut self, group: GroupId) {
+        let Some(load) = self.groups_loading.get_mut(&group) else { return };
+        load.pending -= 1;
+        if load.pending == 0 {
+            self.group_arrived(group);
+        }
+    }
+
+    fn group_arrived(&mut self, group: GroupId) {
+        let Some(load) = self.groups_loading.remove(&group) else { return };
+        self.ready.extend(load.waiting);
+        match load.refused {
+            // The maps may be wanted all the same.
+            true => self.space.group_unavailable(group),
+            false if load.allocated => self.space.group_reserved(group),
+            false => {}
+        }
+        let in_place = crate::bugs::planted!(self.bugs, SpaceMapInPlace);
+        let writes = self.space.insert_group(group, &load.pages, in_place);
+        self.scrub_took_group(group);
+        self.checkpoint_took_group(writes);
+    }
+
+    /// Lets the reaper go on with time. While space is short it is not held back.
+    pub(crate) fn refill_reaper(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.now).as_millis() as u64;
+        let rate = self.options.reap_rate;
+        self.reap_credit = (self.reap_credit + rate * passed / 1000).min(rate.max(1));
+    }
+
+    /// Takes subtrees apart that nobody refers to.
+    pub(crate) fn reap(&mut self) {
+        if self.reaper_waits > 0 || self.health != Health::Ready {
+            return;
+        }
+        let boosted = !self.stalled.is_empty() || self.is_short_of_space() || self.closing;
+        for _ in 0..crate::limits::REAP_BATCH {
+            if !boosted && self.reap_credit == 0 {
+                return;
+            }
+            let Some(dead) = self.map.reap.pop() else { return };
+            if let Err(missing) = self.map.reap_one(&mut self.space, dead) {
+                self.map.reap.push(dead);
+                return self.load_for_reaper(missing);
+            }
+            self.reap_credit = self.reap_credit.saturating_sub(1);
+        }
+    }
+
+    /// Asks for the page that the reaper needs, and for those that it needs next.
+    fn load_for_reaper(&mut self, first: Missing) {
+        let others: Vec<_> = self.map.not_in_memory(REAP_READS);
+        for missing in std::iter::once(first).chain(others) {
+            if !self.pages_loading.contains_key(&missing.entry.number()) {
+                self.reaper_waits += 1;
+                self.load_page(missing, PageWaiter::Reaper);
+            }
+        }
+        if self.reaper_waits == 0 {
+            self.reaper_waits = 1;
+            self.load_page(first, PageWaiter::Reaper);
+        }
+    }
+
+    /// Whether less than a sixteenth of the pool is free.
+    fn is_short_of_space(&self) -> bool {
+        let free = self.space.free().saturating_sub(self.reserve_blocks() + self.owed_blocks());
+        free < self.space.total() / 16
+    }
+}
+
+const _: () = assert!(BLOCK == 4096);

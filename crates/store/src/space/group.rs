@@ -1,0 +1,191 @@
+//! One allocation group: what is always known of it, and its maps while they are in memory.
+
+use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD};
+
+/// Pages of a group's space map: the bitmap and the counts.
+pub(crate) const PAGES: usize = 1 + COUNT_PAGES;
+
+/// A count that was too large to be kept: the block is never freed.
+pub(crate) const STUCK: u16 = u16::MAX;
+
+pub(super) const WORDS: usize = GROUP_BLOCKS as usize / 64;
+
+/// A reference more or less to a block of a group whose maps are not in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Delta {
+    pub(super) place: u16,
+    pub(super) adds: bool,
+}
+
+/// The maps of a group.
+pub(super) struct Body {
+    pub(super) used: [u64; WORDS],
+    pub(super) busy: [u64; WORDS],
+    /// Present where a block of the page is referred to more than once.
+    pub(super) counts: [Option<Box<[u16; COUNTS_PER_PAGE]>>; COUNT_PAGES],
+    /// Which pages changed since they were last written; bit 0 the bitmap.
+    pub(super) changed: u32,
+    /// Looked at since the clock hand passed.
+    pub(super) recent: bool,
+}
+
+/// One allocation group.
+pub(super) struct Group {
+    /// Blocks that can hold data or pages of the map.
+    pub(super) capacity: u32,
+    /// Blocks that are not busy.
+    pub(super) free: u32,
+    /// Blocks that the map refers to.
+    pub(super) used: u32,
+    /// Which slot of each page the durable checkpoint uses, or the one being written.
+    pub(super) slots: u32,
+    /// Which pages exist on disk; bit 0 the bitmap.
+    pub(super) present: u32,
+    /// The pages' checksums as last written.
+    pub(super) crcs: [u32; PAGES],
+    /// Blocks in use when the pages were last written.
+    pub(super) written_used: u32,
+    /// Holds pages of the map: stays in memory.
+    pub(super) pinned: bool,
+    /// Its maps are damaged: nothing is allocated, and what is freed is not.
+    pub(super) fenced: bool,
+    /// Whoever keeps the device has no space for it.
+    pub(super) unavailable: bool,
+    /// Its space on the device was set aside.
+    pub(super) reserved: bool,
+    pub(super) body: Option<Box<Body>>,
+    /// Changes since its maps left memory.
+    pub(super) deltas: Vec<Delta>,
+    /// Of these, what the checkpoint that is being written must contain.
+    pub(super) owed: Vec<Delta>,
+}
+
+impl Body {
+    /// The maps of a group of which nothing is used.
+    pub(super) fn empty(capacity: u32) -> Box<Self> {
+        let mut body = Box::new(Self {
+            used: [0; WORDS],
+            busy: [0; WORDS],
+            counts: Default::default(),
+            changed: 0,
+            recent: true,
+        });
+        for place in (0..GROUP_HEAD).chain(GROUP_HEAD + u64::from(capacity)..GROUP_BLOCKS) {
+            set(&mut body.busy, place as usize);
+        }
+        body
+    }
+
+    pub(super) fn references(&self, place: usize) -> u16 {
+        match &self.counts[place / COUNTS_PER_PAGE] {
+            Some(counts) => counts[place % COUNTS_PER_PAGE],
+            None => u16::from(get(&self.used, place)),
+        }
+    }
+
+    fn counts_mut(&mut self, page: usize) -> &mut [u16; COUNTS_PER_PAGE] {
+        let used = &self.used;
+        self.counts[page].get_or_insert_with(|| {
+            let first = page * COUNTS_PER_PAGE;
+            Box::new(std::array::from_fn(|place| u16::from(get(used, first + place))))
+        })
+    }
+
+    /// Records how often a block is referred to.
+    pub(super) fn set_references(&mut self, place: usize, after: u16) {
+        let page = place / COUNTS_PER_PAGE;
+        if after > 1 || self.counts[page].is_some() {
+            self.counts_mut(page)[place % COUNTS_PER_PAGE] = after;
+            self.changed |= 2 << page;
+        }
+        let before = get(&self.used, place);
+        if before != (after > 0) {
+            self.changed |= 1;
+            if before { clear(&mut self.used, place) } else { set(&mut self.used, place) }
+        }
+    }
+
+    /// Drops a count page in which nothing is shared any more; says whether it is still there.
+    pub(super) fn keep_counts(&mut self, page: usize) -> bool {
+        let shared =
+            self.counts[page].as_ref().is_some_and(|counts| counts.iter().any(|&count| count > 1));
+        if !shared {
+            self.counts[page] = None;
+        }
+        shared
+    }
+}
+
+impl Group {
+    pub(super) fn new(capacity: u32) -> Self {
+        Self {
+            capacity,
+            free: capacity,
+            used: 0,
+            slots: 0,
+            present: 0,
+            crcs: [0; PAGES],
+            written_used: 0,
+            pinned: false,
+            fenced: false,
+            unavailable: false,
+            reserved: false,
+            body: None,
+            deltas: Vec::new(),
+            owed: Vec::new(),
+        }
+    }
+
+    /// Blocks that may be handed out as things are.
+    pub(super) fn available(&self) -> u32 {
+        if self.fenced || self.unavailable { 0 } else { self.free }
+    }
+
+    /// Nothing of it is used or handed out.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.free == self.capacity && self.deltas.is_empty() && self.owed.is_empty()
+    }
+
+    /// Its maps are as on disk, and nothing of it is handed out or about to be released.
+    pub(super) fn is_evictable(&self) -> bool {
+        let as_written = self.body.as_ref().is_some_and(|body| body.changed == 0);
+        as_written && !self.pinned && self.capacity - self.free == self.used
+    }
+}
+
+pub(super) fn get(bits: &[u64; WORDS], place: usize) -> bool {
+    bits[place / 64] & 1 << (place % 64) != 0
+}
+
+pub(super) fn set(bits: &mut [u64; WORDS], place: usize) {
+    bits[place / 64] |= 1 << (place % 64);
+}
+
+pub(super) fn clear(bits: &mut [u64; WORDS], place: usize) {
+    bits[place / 64] &= !(1 << (place % 64));
+}
+
+/// The first run of at most `wanted` clear bits from `from` on; the first one, not the longest,
+/// so that a search stays short.
+pub(super) fn find_run(busy: &[u64; WORDS], from: u64, wanted: u64) -> Option<(u64, u64)> {
+    let mut place = from;
+    while place < GROUP_BLOCKS {
+        let word = busy[(place / 64) as usize] >> (place % 64);
+        if word & 1 != 0 {
+            place += u64::from(word.trailing_ones()).min(64 - place % 64);
+            continue;
+        }
+        let mut blocks = 0;
+        while blocks < wanted && place + blocks < GROUP_BLOCKS {
+            let at = place + blocks;
+            let word = busy[(at / 64) as usize] >> (at % 64);
+            let clear = u64::from(word.trailing_zeros()).min(64 - at % 64);
+            blocks += clear;
+            if clear == 0 || (word != 0 && clear < 64 - at % 64) {
+                break;
+            }
+        }
+        return Some((place, blocks.min(wanted).min(GROUP_BLOCKS - place)));
+    }
+    None
+}

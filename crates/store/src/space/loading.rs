@@ -1,0 +1,277 @@
+//! Groups whose maps come into memory, and go.
+
+use block::{BLOCK, Buffer};
+
+use super::codec::SpaceWrites;
+use super::group::{Body, Delta, PAGES};
+use super::{GroupId, Space};
+use crate::checksum::crc32c;
+use crate::layout::{
+    DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, address,
+};
+
+/// A page of a group's maps on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GroupPage {
+    pub(crate) page: usize,
+    pub(crate) address: u64,
+}
+
+impl Space {
+    /// Whether a group's maps are in memory, or never will be.
+    pub(crate) fn is_loaded(&self, id: GroupId) -> bool {
+        self.group(id).body.is_some() || self.group(id).fenced
+    }
+
+    /// The group of a block.
+    pub(crate) fn group_of(&self, block: u64) -> GroupId {
+        self.place(block).0
+    }
+
+    /// The pages that a group's maps consist of; none if nothing of it is used.
+    pub(crate) fn group_pages(&self, id: GroupId) -> Vec<GroupPage> {
+        let group = self.group(id);
+        if group.written_used == 0 {
+            return Vec::new();
+        }
+        let layout = self.layout(id.device.into());
+        let present = (0..PAGES).filter(|page| group.present & 1 << page != 0);
+        present
+            .map(|page| {
+                let slot = (group.slots >> page & 1) as u8;
+                let block = layout.space_page(id.group as usize, page, slot);
+                GroupPage { page, address: address(id.device.into(), block) }
+            })
+            .collect()
+    }
+
+    /// The runs of blocks that must be set aside on the device before a group is used for the
+    /// first time: itself, and where its descriptors are.
+    pub(crate) fn group_reservations(&self, id: GroupId) -> Vec<(u64, u64)> {
+        if self.group(id).reserved {
+            return Vec::new();
+        }
+        let layout = self.layout(id.device.into());
+        let group = id.group as usize;
+        let descriptors = group / GROUPS_PER_DESCRIPTOR_PAGE * GROUPS_PER_DESCRIPTOR_PAGE;
+        let below = GROUPS_PER_DESCRIPTOR_PAGE * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
+        let homes = [descriptors, group / below * below].into_iter().filter(|&home| home != group);
+        let start = |group| address(id.device.into(), layout.group_start(group));
+        let mut runs = vec![(start(group), layout.group_blocks(group))];
+        runs.extend(homes.map(|home| (start(home), GROUP_HEAD)));
+        runs
+    }
+
+    /// The space of a group was set aside on its device.
+    pub(crate) fn group_reserved(&mut self, id: GroupId) {
+        self.group_mut(id).reserved = true;
+    }
+
+    /// The device's keeper has no space for a group.
+    pub(crate) fn group_unavailable(&mut self, id: GroupId) {
+        let group = self.group_mut(id);
+        if group.unavailable {
+            return;
+        }
+        let lost = u64::from(group.available());
+        group.unavailable = true;
+        self.free -= lost;
+        self.unavailable.insert(id);
+    }
+
+    /// Groups that were unavailable may be tried again.
+    pub(crate) fn retry_unavailable(&mut self) {
+        let ids = std::mem::take(&mut self.unavailable);
+        for id in ids {
+            let group = self.group_mut(id);
+            group.unavailable = false;
+            let back = u64::from(group.available());
+            self.free += back;
+        }
+    }
+
+    /// Takes the maps of a group into memory. Damaged maps fence the group. Returns what the
+    /// checkpoint that is being written must write of it.
+    pub(crate) fn insert_group(
+        &mut self,
+        id: GroupId,
+        pages: &[(usize, Buffer)],
+        in_place: bool,
+    ) -> SpaceWrites {
+        if self.is_loaded(id) {
+            return Vec::new();
+        }
+        match self.parse_group(id, pages) {
+            Some(body) => self.group_mut(id).body = Some(body),
+            None => self.fence(id),
+        }
+        self.loaded.push_back(id);
+        let writes = self.settle_owed(id, in_place);
+        let deltas = std::mem::take(&mut self.group_mut(id).deltas);
+        self.with_deltas.remove(&id);
+        for freed in self.apply_deltas(id, &deltas) {
+            self.quarantine.push(freed);
+        }
+        writes
+    }
+
+    /// What a group's pages say; `None` if they contradict their descriptor.
+    fn parse_group(&self, id: GroupId, pages: &[(usize, Buffer)]) -> Option<Box<Body>> {
+        let group = self.group(id);
+        if pages.len() != self.group_pages(id).len() {
+            return None;
+        }
+        let mut body = Body::empty(group.capacity);
+        for (page, bytes) in pages {
+            if crc32c(bytes) != group.crcs[*page] {
+                return None;
+            }
+            body.parse_page(*page, bytes);
+        }
+        let used: u32 = body.used.iter().map(|word| word.count_ones()).sum();
+        (used == group.used).then_some(body)
+    }
+
+    /// Brings what the checkpoint that is being written must contain into a group's maps.
+    fn settle_owed(&mut self, id: GroupId, in_place: bool) -> SpaceWrites {
+        let mut writes = Vec::new();
+        if self.owing.remove(&id) {
+            let owed = std::mem::take(&mut self.group_mut(id).owed);
+            let freed = self.apply_deltas(id, &owed);
+            self.releasing.extend(freed);
+            self.emit_group(id, in_place, &mut writes);
+        }
+        writes
+    }
+
+    /// Applies deltas to a group in memory; returns the blocks that lost their last reference.
+    fn apply_deltas(&mut self, id: GroupId, deltas: &[Delta]) -> Vec<u64> {
+        let change = |delta: &Delta| self.change_in_memory(id, delta.place.into(), delta.adds);
+        deltas.iter().filter_map(change).collect()
+    }
+
+    /// Nothing is known of a group any more: nothing is allocated from it and nothing freed.
+    fn fence(&mut self, id: GroupId) {
+        let lost = u64::from(self.group(id).available());
+        self.free -= lost;
+        self.fenced += 1;
+        let group = self.group_mut(id);
+        group.fenced = true;
+        group.deltas.clear();
+        group.owed.clear();
+        self.touch(id);
+    }
+
+    /// Marks a block that a journal names as one that must not be handed out, before the record
+    /// that refers to it is applied. Its group is in memory.
+    pub(crate) fn hold(&mut self, block: u64) {
+        let (id, place) = self.place(block);
+        let group = self.group_mut(id);
+        let Some(body) = &mut group.body else { return };
+        if !super::get(&body.busy, place) {
+            super::set(&mut body.busy, place);
+            group.free -= 1;
+            self.free -= 1;
+        }
+    }
+
+    /// Groups whose maps must be in memory as long as the pool is open.
+    pub(crate) fn pinned_groups(&self) -> Vec<GroupId> {
+        self.pinned.clone()
+    }
+
+    /// A group that the checkpoint being written waits for.
+    pub(crate) fn next_owing(&self) -> Option<GroupId> {
+        self.owing.first().copied()
+    }
+
+    /// All groups that the checkpoint being written waits for.
+    pub(crate) fn owing(&self) -> Vec<GroupId> {
+        self.owing.iter().copied().collect()
+    }
+
+    /// Forgets maps that were not needed for a while, down to the budget. Must not be called while
+    /// a checkpoint writes, as its pages are not on disk yet.
+    pub(super) fn evict(&mut self) {
+        let mut visits = 2 * self.loaded.len();
+        while self.loaded.len() > self.loaded_max && visits > 0 {
+            visits -= 1;
+            let Some(id) = self.loaded.pop_front() else { return };
+            let group = self.group_mut(id);
+            let evictable = group.is_evictable();
+            let Some(body) = &mut group.body else { continue };
+            if body.recent || !evictable {
+                body.recent = false;
+                self.loaded.push_back(id);
+            } else {
+                group.body = None;
+            }
+        }
+    }
+
+    /// Groups whose maps are in memory.
+    pub(crate) fn groups_loaded(&self) -> usize {
+        self.loaded.len()
+    }
+
+    /// How often each block is referred to, from the maps in memory or as `read` finds them.
+    pub(crate) fn all_references(
+        &self,
+        mut read: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Vec<(u64, u16)> {
+        let mut references = Vec::new();
+        for id in self.ids() {
+            let loaded;
+            let body = match &self.group(id).body {
+                Some(body) => body,
+                None => {
+                    loaded = self.read_group(id, &mut read);
+                    match &loaded {
+                        Some(body) => body,
+                        None => continue,
+                    }
+                }
+            };
+            let start = self.layout(id.device.into()).group_start(id.group as usize);
+            let places =
+                GROUP_HEAD as usize..(GROUP_HEAD as u32 + self.group(id).capacity) as usize;
+            let used = places.map(|place| (place, body.references(place)));
+            references
+                .extend(used.filter(|(_, count)| *count > 0).map(|(place, count)| {
+                    (address(id.device.into(), start + place as u64), count)
+                }));
+        }
+        references
+    }
+
+    /// The maps of a group as they will be, without taking them into memory.
+    fn read_group(
+        &self,
+        id: GroupId,
+        read: &mut impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<Box<Body>> {
+        let mut pages = Vec::new();
+        for wanted in self.group_pages(id) {
+            let mut bytes = Buffer::for_overwrite(BLOCK as usize);
+            if !read(wanted.address, &mut bytes) {
+                return None;
+            }
+            pages.push((wanted.page, bytes));
+        }
+        let mut body = self.parse_group(id, &pages)?;
+        let group = self.group(id);
+        for delta in group.owed.iter().chain(&group.deltas) {
+            let place = usize::from(delta.place);
+            let before = body.references(place);
+            let after =
+                if delta.adds { before.saturating_add(1) } else { before.saturating_sub(1) };
+            body.set_references(place, after);
+        }
+        Some(body)
+    }
+
+    /// Whether a group's maps are damaged.
+    pub(crate) fn is_fenced(&self, block: u64) -> bool {
+        self.group(self.place(block).0).fenced
+    }
+}
