@@ -9,9 +9,8 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use crate::authentication::AuthenticationMethod;
 use crate::event::{
-    ClosedReason, Completion, Event, LoginStatus, TargetRecord, TaskManagement,
+    ClosedReason, Completion, Event, LoginStatus, LoginTerms, TargetRecord, TaskManagement,
     TaskManagementResponse,
 };
 use crate::limits::{LOGIN_SEGMENT_MAX, Limits};
@@ -29,8 +28,6 @@ use text_exchange::TextExchange;
 pub struct ConnectionConfig {
     /// Bounds on memory and on negotiated values.
     pub limits: Limits,
-    /// How initiators may prove who they are.
-    pub authentication: Vec<AuthenticationMethod>,
     /// Time from the first `tick` until login must be complete.
     pub login_timeout: Duration,
     /// Silence after which the initiator is asked for a sign of life.
@@ -43,7 +40,6 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
-            authentication: vec![AuthenticationMethod::None],
             login_timeout: Duration::from_secs(15),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(10),
@@ -82,6 +78,8 @@ struct Liveness {
     heard: bool,
     last_heard: Duration,
     pinged: Option<Duration>,
+    /// How long the initiator has to log out, and since when.
+    logout: Option<(Duration, Option<Duration>)>,
 }
 
 /// The target side of one iSCSI connection.
@@ -116,7 +114,7 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// A connection that was just accepted and awaits its first login request.
     pub fn new(config: ConnectionConfig) -> Self {
-        let login = Login::new(config.limits.clone(), config.authentication.clone());
+        let login = Login::new(config.limits.clone());
         Self {
             config,
             state: State::Login(Box::new(login)),
@@ -161,13 +159,25 @@ impl Connection {
         }
     }
 
-    /// Lets the initiator of `Event::Login` in. `tsih` is not 0, except in a discovery session,
-    /// where any value does. Does nothing if no login is open.
-    pub fn login_accept(&mut self, tsih: u16, target_portal_group_tag: u16) {
-        self.decide_login(|login| login.accept(tsih, target_portal_group_tag));
+    /// Lets the initiator of `Event::Login` try on these terms. Does nothing if no login is open.
+    pub fn login_admit(&mut self, terms: LoginTerms) {
+        self.decide_login(|login| login.admit(terms));
     }
 
-    /// Refuses the initiator of `Event::Login`. Does nothing if no login is open.
+    /// Sends the initiator of `Event::Login` to another address, `ip:port` or `ip:port,tag`. Does
+    /// nothing if no login is open.
+    pub fn login_redirect(&mut self, address: &str) {
+        self.decide_login(|login| login.redirect(address));
+    }
+
+    /// Ends the login of `Event::Authenticated` well. `tsih` is not 0, except in a discovery
+    /// session, where any value does. Does nothing if no login is open.
+    pub fn login_accept(&mut self, tsih: u16) {
+        self.decide_login(|login| login.accept(tsih));
+    }
+
+    /// Refuses the initiator of `Event::Login` or `Event::Authenticated`. Does nothing if no login
+    /// is open.
     pub fn login_reject(&mut self, status: LoginStatus) {
         self.decide_login(|login| login.refuse(status));
     }
@@ -237,6 +247,16 @@ impl Connection {
     /// Whether the connection is to be closed once everything is sent.
     pub fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
+    }
+
+    /// Asks the initiator to log out within `patience`, at most 65,535 seconds (RFC 7143 11.9); then
+    /// the connection is closed. Before full-feature phase it is closed at once.
+    pub fn request_logout(&mut self, patience: Duration) {
+        match self.state {
+            State::Login(_) => self.close(),
+            State::FullFeature => self.ask_for_logout(patience),
+            State::Closed => {}
+        }
     }
 
     /// Ends the connection from the owner's side; what waits may still be sent.

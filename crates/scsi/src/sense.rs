@@ -70,6 +70,7 @@ sense_table! {
     INVALID_MESSAGE_ERROR = IllegalRequest 0x49 0x00;
     POWER_ON_RESET_OR_BUS_DEVICE_RESET_OCCURRED = UnitAttention 0x29 0x00;
     BUS_DEVICE_RESET_FUNCTION_OCCURRED = UnitAttention 0x29 0x03;
+    MODE_PARAMETERS_CHANGED = UnitAttention 0x2a 0x01;
     CAPACITY_DATA_HAS_CHANGED = UnitAttention 0x2a 0x09;
     REPORTED_LUNS_DATA_HAS_CHANGED = UnitAttention 0x3f 0x0e;
     WRITE_PROTECTED = DataProtect 0x27 0x00;

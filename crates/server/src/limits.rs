@@ -11,8 +11,15 @@ pub const RECEIVE_BUDGET: usize = 1 << 20;
 /// Bytes that wait to be sent on one connection before nothing more is read from it.
 pub const SEND_QUEUE_BYTES_MAX: usize = 8 << 20;
 
+/// How long initiators may take to log out when they are asked to, before their connections are
+/// closed.
+pub const LOGOUT_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How long a clean stop waits for commands under way; then their connections are closed.
 pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time over which the rates of a session are measured.
+pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);

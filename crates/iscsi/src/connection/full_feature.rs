@@ -15,6 +15,9 @@ use crate::receive::{Destination, Finished, Header};
 use crate::sequence::Admission;
 use crate::task::Task;
 
+/// An asynchronous event (RFC 7143 11.9.1).
+const REQUEST_LOGOUT: u8 = 1;
+
 impl Connection {
     /// A header arrived. PDUs whose data digest decides over them wait for their data.
     pub(super) fn take_request(&mut self, header: &Header) {
@@ -96,6 +99,10 @@ impl Connection {
 
     /// Asks for a sign of life, or gives up.
     pub(super) fn watch_peer(&mut self, now: Duration) {
+        if self.is_logout_overdue(now) {
+            self.end(ClosedReason::ByTarget);
+            return;
+        }
         let liveness = &mut self.liveness;
         if std::mem::take(&mut liveness.heard) {
             liveness.last_heard = now;
@@ -111,6 +118,25 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    /// RFC 7143 11.9.1: event 1, the target requests logout within so many seconds.
+    pub(super) fn ask_for_logout(&mut self, patience: Duration) {
+        if self.liveness.logout.is_some() {
+            return;
+        }
+        self.liveness.logout = Some((patience, None));
+        let mut bhs = Bhs::response(response::ASYNC_MESSAGE, NO_TAG);
+        bhs.0[36] = REQUEST_LOGOUT;
+        let seconds = u16::try_from(patience.as_secs()).unwrap_or(u16::MAX);
+        bhs.0[42..44].copy_from_slice(&seconds.to_be_bytes());
+        self.send_status(bhs, Rope::new());
+    }
+
+    /// Whether an initiator that was asked to log out let its time pass.
+    fn is_logout_overdue(&mut self, now: Duration) -> bool {
+        let Some((patience, since)) = &mut self.liveness.logout else { return false };
+        now.saturating_sub(*since.get_or_insert(now)) >= *patience
     }
 
     fn ping(&mut self) {

@@ -81,6 +81,9 @@ fn span(
     let (source, source_unit) = end(segment.source)?;
     let (destination, destination_unit) = end(segment.destination)?;
     check_access(execution, source_unit, destination_unit)?;
+    if execution.nexus.may_only_read(destination) {
+        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+    }
     if source_unit.block_bytes() != destination_unit.block_bytes() {
         return Err(failed(sense::INCORRECT_COPY_TARGET_DEVICE_TYPE));
     }

@@ -27,7 +27,7 @@ pub(super) fn mode_sense_6(execution: &mut Execution<'_>) -> Result<Action, Comp
     let unit = execution.unit()?;
     let pages = pages(execution)?;
     let descriptor = if execution.cdb.bit(1, DBD) { Vec::new() } else { short_descriptor(unit) };
-    let mut data = vec![0, 0, device_specific_parameter(unit), descriptor.len() as u8];
+    let mut data = vec![0, 0, device_specific_parameter(execution, unit), descriptor.len() as u8];
     data.extend(descriptor);
     data.extend(pages);
     data[0] = data.len() as u8 - 1;
@@ -44,7 +44,7 @@ pub(super) fn mode_sense_10(execution: &mut Execution<'_>) -> Result<Action, Com
         false if long => long_descriptor(unit),
         false => short_descriptor(unit),
     };
-    let parameter = device_specific_parameter(unit);
+    let parameter = device_specific_parameter(execution, unit);
     let mut data = vec![0, 0, 0, parameter, u8::from(long), 0, 0, descriptor.len() as u8];
     data.extend(descriptor);
     data.extend(pages);
@@ -54,8 +54,9 @@ pub(super) fn mode_sense_10(execution: &mut Execution<'_>) -> Result<Action, Com
 }
 
 /// SBC-4 6.5.1: WP and DPOFUA.
-fn device_specific_parameter(unit: &LogicalUnit) -> u8 {
-    let write_protected = if unit.write_protected { 0x80 } else { 0 };
+fn device_specific_parameter(execution: &Execution<'_>, unit: &LogicalUnit) -> u8 {
+    let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
+    let write_protected = if unit.write_protected || read_only { 0x80 } else { 0 };
     write_protected | 0x10
 }
 

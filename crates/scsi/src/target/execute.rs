@@ -289,7 +289,8 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id) {
         return Err(Status::ReservationConflict.into());
     }
-    if row.medium == Medium::Writes && unit.write_protected {
+    let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
+    if row.medium == Medium::Writes && (unit.write_protected || read_only) {
         return Err(Sense::from(sense::WRITE_PROTECTED).into());
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Logical units and nexuses come, change and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use block::VolumeId;
 
@@ -78,6 +78,19 @@ impl Target {
         if nexus.set_luns(&luns) {
             for mapping in nexus.mappings.values_mut() {
                 mapping.attentions.establish(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
+            }
+        }
+    }
+
+    /// Says which logical units a nexus may only read; the others it may write. A nexus for which
+    /// that changes is told (2Ah/01h: MODE SENSE shows it).
+    pub fn set_read_only(&mut self, id: NexusId, luns: &BTreeSet<u16>) {
+        let Some(nexus) = self.nexuses.get_mut(&id) else { return };
+        for (lun, mapping) in &mut nexus.mappings {
+            let read_only = luns.contains(lun);
+            if mapping.read_only != read_only {
+                mapping.read_only = read_only;
+                mapping.attentions.establish(sense::MODE_PARAMETERS_CHANGED);
             }
         }
     }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[derive(Clone)]
@@ -229,6 +231,16 @@ fn a_reservation_of_another_nexus_on_either_end_conflicts() {
         assert_eq!(world.run(BOB, lun, &[0x17, 0, 0, 0, 0, 0], &[]).status, Status::Good);
     }
     assert_eq!(world.requests, []);
+}
+
+#[test]
+fn a_destination_that_may_only_be_read_is_refused() {
+    let mut world = World::new();
+    world.target.set_read_only(ALICE, &BTreeSet::from([1]));
+    world.sense(ALICE, 1, &[0; 6], &[]);
+    let list = list(&[ONE, TWO], &[segment(0, 0, 8)]);
+    assert_eq!(copy(&mut world, &list), Some((7, 0x27, 0)));
+    assert!(world.requests.is_empty());
 }
 
 #[test]

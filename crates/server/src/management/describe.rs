@@ -1,6 +1,6 @@
 //! How objects look to the administrator.
 
-use api::{Host, Pool, Portal, Problem, Session, Space, Target, Volume};
+use api::{Host, Pool, Problem, Session, Space, Target, Volume};
 use array::ArrayError;
 use block::VolumeId;
 use store::Health;
@@ -12,15 +12,11 @@ use crate::pool::Pool as ServedPool;
 
 impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
-        let portals = self.portals.iter().map(|address| Portal {
-            address: address.to_string(),
-            target_portal_group_tag: crate::TARGET_PORTAL_GROUP_TAG,
-        });
         let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
         let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
         Target {
             name: self.configuration.target_name.clone(),
-            portals: portals.collect(),
+            portals: self.describe_portals(),
             sessions,
             bytes_received: core.traffic.received + received,
             bytes_sent: core.traffic.sent + sent,
@@ -93,6 +89,11 @@ impl Management {
             mapped_bytes: volume.mapped_bytes,
             lun: self.configuration.lun_of(volume.id),
             hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
+            read_only_hosts: self
+                .configuration
+                .read_only_hosts_of(volume.id)
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
@@ -103,7 +104,13 @@ impl Management {
     pub(super) fn describe_host(&self, name: &str) -> Host {
         let host = self.configuration.hosts.get(name);
         let initiators = host.into_iter().flat_map(|host| host.initiators.iter().cloned());
-        Host { name: name.to_owned(), initiators: initiators.collect() }
+        let chap = self.secrets.hosts.get(name);
+        Host {
+            name: name.to_owned(),
+            initiators: initiators.collect(),
+            chap_user: host.and_then(|host| host.chap_name.clone()),
+            mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
+        }
     }
 }
 

@@ -37,6 +37,7 @@ impl Reactor {
             }
             Event::TaskManagement(request) => self.manage(slot, request),
             Event::Login(request) => self.admit(slot, &request),
+            Event::Authenticated(request) => self.let_in(slot, &request),
             Event::LoggedIn(parameters) if !parameters.discovery => {
                 let address = self.connections[slot].address;
                 tracing::info!(initiator = parameters.initiator_name, %address, "session begins");
@@ -170,7 +171,13 @@ impl Reactor {
             sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
             data_in: completion.data_in,
         };
-        self.with_connection(task, |connection, tag| connection.respond(tag, answer));
+        let (serial, tag) = parts(task);
+        if let Some(&slot) = self.slots.get(&serial) {
+            let connection = &mut self.connections[slot];
+            connection.commands += 1;
+            connection.iscsi.respond(tag, answer);
+            self.ready.push(slot);
+        }
     }
 
     /// Acts on the connection of a command, if it is still there.

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::initiator::{Initiator, Pdu};
 use crate::ConnectionConfig;
 use crate::event::{
-    ClosedReason, Event, TargetRecord, TargetSelection, TaskManagementFunction,
+    ClosedReason, Event, LoginTerms, TargetRecord, TargetSelection, TaskManagementFunction,
     TaskManagementResponse,
 };
 
@@ -26,7 +26,9 @@ fn discovery() -> Initiator {
     let keys = "InitiatorName=iqn.a\0SessionType=Discovery\0MaxRecvDataSegmentLength=512\0";
     initiator.send(&Pdu::login(0x87, keys));
     initiator.event();
-    initiator.target.login_accept(0, 1);
+    initiator.target.login_admit(LoginTerms::open(1));
+    initiator.event();
+    initiator.target.login_accept(0);
     assert!(matches!(initiator.event(), Some(Event::LoggedIn(_))));
     initiator.answers();
     initiator
@@ -291,7 +293,7 @@ fn after_the_end_nothing_does_anything() {
     initiator.good(1);
     initiator.target.accept_data(1, 5);
     initiator.target.forget(1);
-    initiator.target.login_accept(1, 1);
+    initiator.target.login_accept(1);
     initiator.target.send_targets_response(&[]);
     initiator.target.close();
     assert!(initiator.event().is_none());
