@@ -6,8 +6,11 @@ mod arguments;
 mod chap;
 mod client;
 mod commands;
+mod pools;
 mod size;
+mod snapshots;
 mod tables;
+mod time;
 
 use std::process::ExitCode;
 
