@@ -74,7 +74,7 @@ impl World {
     fn new(keys: u8) -> Self {
         let limits = Limits {
             tasks_max: 8,
-            data_out_bytes_max: 200_000,
+            memory_max: 200_000,
             data_out_length_max: 50_000,
             ..Limits::default()
         };

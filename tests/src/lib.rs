@@ -6,11 +6,14 @@
 pub mod array;
 pub mod binaries;
 pub mod cunit;
+pub mod history;
 pub mod initiator;
 pub mod load;
 pub mod pdu;
 pub mod program;
+pub mod proxy;
 pub mod random;
+pub mod survivor;
 
 pub use array::{Array, Traffic};
 pub use serde_json::Value;

@@ -13,11 +13,17 @@ pub const HEADER_BYTES: usize = 48;
 /// How long a raw connection waits for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A PDU without additional header segments and digests.
+/// Most data that is sent in one PDU: what a target takes that has declared nothing (RFC 7143
+/// 13.12).
+const DATA_SEGMENT_BYTES: usize = 8192;
+
+/// A PDU without digests.
 #[derive(Clone, Debug)]
 pub struct Pdu {
     /// The basic header segment.
     pub header: [u8; HEADER_BYTES],
+    /// Additional header segments, a multiple of four bytes.
+    pub additional: Vec<u8>,
     /// The data segment, without padding.
     pub data: Vec<u8>,
 }
@@ -42,7 +48,7 @@ impl Pdu {
         // ISID of the random format, type 10b.
         header[8] = 0x80;
         header[13] = 1;
-        Self { header, data: text.into_bytes() }
+        Self { header, additional: Vec::new(), data: text.into_bytes() }
     }
 
     /// A SCSI command of a simple task.
@@ -54,7 +60,16 @@ impl Pdu {
         header[20..24].copy_from_slice(&expected_length.to_be_bytes());
         let length = cdb.len().min(16);
         header[32..32 + length].copy_from_slice(&cdb[..length]);
-        Self { header, data: Vec::new() }
+        let mut additional = Vec::new();
+        // RFC 7143 11.2.2.3: extended CDB.
+        if let Some(rest) = cdb.get(16..).filter(|rest| !rest.is_empty()) {
+            additional.extend((rest.len() as u16 + 1).to_be_bytes());
+            additional.extend([1, 0]);
+            additional.extend(rest);
+            additional.resize(additional.len().next_multiple_of(4), 0);
+        }
+        header[4] = (additional.len() / 4) as u8;
+        Self { header, additional, data: Vec::new() }
     }
 
     /// The same PDU with another command sequence number.
@@ -72,6 +87,7 @@ impl Pdu {
         let length = u32::try_from(self.data.len()).expect("data fits a PDU").to_be_bytes();
         let mut bytes = self.header.to_vec();
         bytes[5..8].copy_from_slice(&length[1..]);
+        bytes.extend(&self.additional);
         bytes.extend(&self.data);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
@@ -139,7 +155,7 @@ impl RawConnection {
             return Ok(None);
         }
         data.truncate(length);
-        Ok(Some(Pdu { header, data }))
+        Ok(Some(Pdu { header, additional: Vec::new(), data }))
     }
 
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool> {
@@ -185,6 +201,21 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Sense key, additional sense code and its qualifier; `None` without sense data.
+    pub fn code(&self) -> Option<(u8, u8, u8)> {
+        match *self.sense.get(..14)? {
+            [_, _, key, .., code, qualifier] => Some((key & 0x0f, code, qualifier)),
+            _ => None,
+        }
+    }
+
+    /// The byte and bit of the CDB or parameter list that the sense data points at.
+    pub fn field(&self) -> Option<(u16, Option<u8>)> {
+        let &[specific, high, low] = self.sense.get(15..18)?.first_chunk()?;
+        let bit = (specific & 0x08 != 0).then_some(specific & 0x07);
+        (specific & 0x80 != 0).then_some((u16::from_be_bytes([high, low]), bit))
+    }
+
     fn is_unit_attention(&self) -> bool {
         self.status == 2 && self.sense.get(2).is_some_and(|key| key & 0x0f == 6)
     }
@@ -218,24 +249,25 @@ impl RawSession {
     /// When the target does not answer as RFC 7143 says.
     pub fn read(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
         let flags = if length > 0 { 0x40 } else { 0 };
-        self.run(Pdu::command(self.command_sequence_number, lun, cdb, flags, length))
+        self.run(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
     }
 
-    /// Runs a command that gives the target data, all of it immediate.
+    /// Runs a command that gives the target data: a part of it immediately, the rest as the target
+    /// asks for it.
     ///
     /// # Errors
     /// When the target does not answer as RFC 7143 says.
     pub fn write(&mut self, lun: u8, cdb: &[u8], data: &[u8]) -> Result<Answer> {
         let length = u32::try_from(data.len())?;
         let mut pdu = Pdu::command(self.command_sequence_number, lun, cdb, 0x20, length);
-        pdu.data = data.to_vec();
-        self.run(pdu)
+        pdu.data = data[..data.len().min(DATA_SEGMENT_BYTES)].to_vec();
+        self.run(pdu, data)
     }
 
     /// As every host does, repeats a command that only brought a unit attention (SAM-5 5.14).
-    fn run(&mut self, pdu: Pdu) -> Result<Answer> {
+    fn run(&mut self, pdu: Pdu, data_out: &[u8]) -> Result<Answer> {
         for _ in 0..UNIT_ATTENTIONS_MAX {
-            let answer = self.run_once(pdu.clone())?;
+            let answer = self.run_once(pdu.clone(), data_out)?;
             if !answer.is_unit_attention() {
                 return Ok(answer);
             }
@@ -243,7 +275,30 @@ impl RawSession {
         bail!("{UNIT_ATTENTIONS_MAX} unit attentions in a row")
     }
 
-    fn run_once(&mut self, pdu: Pdu) -> Result<Answer> {
+    /// Sends the data that the target asks for by R2T.
+    fn send_solicited(&mut self, ready: &Pdu, data_out: &[u8]) -> Result<()> {
+        let field = |at: usize| {
+            u32::from_be_bytes(ready.header[at..at + 4].try_into().expect("4 bytes")) as usize
+        };
+        let (start, length) = (field(40), field(44));
+        let wanted =
+            data_out.get(start..start + length).context("more is asked for than there is")?;
+        let parts = wanted.chunks(DATA_SEGMENT_BYTES);
+        let last = parts.len() - 1;
+        for (number, part) in parts.enumerate() {
+            let mut header = [0; HEADER_BYTES];
+            header[..2].copy_from_slice(&[0x05, if number == last { 0x80 } else { 0 }]);
+            header[8..24].copy_from_slice(&ready.header[8..24]);
+            header[36..40].copy_from_slice(&(number as u32).to_be_bytes());
+            let offset = start + number * DATA_SEGMENT_BYTES;
+            header[40..44].copy_from_slice(&(offset as u32).to_be_bytes());
+            let pdu = Pdu { header, additional: Vec::new(), data: part.to_vec() };
+            self.connection.send(&pdu.bytes())?;
+        }
+        Ok(())
+    }
+
+    fn run_once(&mut self, pdu: Pdu, data_out: &[u8]) -> Result<Answer> {
         self.connection.send(&pdu.numbered(self.command_sequence_number).bytes())?;
         self.command_sequence_number += 1;
         let mut data = Vec::new();
@@ -261,6 +316,7 @@ impl RawSession {
                     let sense = pdu.data.get(2..).unwrap_or_default().to_vec();
                     return Ok(Answer { status: pdu.header[3], data, sense });
                 }
+                0x31 => self.send_solicited(&pdu, data_out)?,
                 // A ping of the target's is not for us.
                 0x20 => {}
                 _ => bail!("unexpected PDU {:02x?}", pdu.header),

@@ -94,7 +94,8 @@ fn oversized_pdus_disturb_nobody() -> Result<()> {
         headers[4] = 0xff;
         headers.resize(4096, 0);
         send(bench.connect()?, &headers)?;
-        let keys = Pdu { header: bench.login().header, data: vec![b'K'; 8192] };
+        let keys =
+            Pdu { header: bench.login().header, additional: Vec::new(), data: vec![b'K'; 8192] };
         send(bench.connect()?, &keys.bytes())?;
         for (flags, expected_length) in
             [(0x20, u32::MAX), (0x40, u32::MAX), (0x60, u32::MAX), (0, 1)]
@@ -139,7 +140,7 @@ fn random_header(random: &mut Random, nonsense_lun: u8) -> Pdu {
     header[8] = 0;
     header[9] = nonsense_lun;
     let length = usize::try_from(random.below(64)).expect("below 64");
-    Pdu { header, data: random.bytes(length) }
+    Pdu { header, additional: Vec::new(), data: random.bytes(length) }
 }
 
 #[test]

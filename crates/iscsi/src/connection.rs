@@ -34,6 +34,8 @@ pub struct ConnectionConfig {
     pub ping_interval: Duration,
     /// How long it has to answer before it is taken for dead.
     pub ping_timeout: Duration,
+    /// How long it may leave what was sent to it unread.
+    pub send_timeout: Duration,
 }
 
 impl Default for ConnectionConfig {
@@ -43,6 +45,7 @@ impl Default for ConnectionConfig {
             login_timeout: Duration::from_secs(15),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(10),
+            send_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -80,6 +83,10 @@ struct Liveness {
     pinged: Option<Duration>,
     /// How long the initiator has to log out, and since when.
     logout: Option<(Duration, Option<Duration>)>,
+    /// Whether the initiator took anything of what was sent since the last tick.
+    took: bool,
+    /// When it last did, or had nothing to take.
+    last_took: Duration,
 }
 
 /// The target side of one iSCSI connection.
@@ -94,7 +101,7 @@ pub struct Connection {
     numbers: Numbers,
     tasks: Tasks,
     /// Memory held by all tasks, in bytes.
-    data_out_bytes: usize,
+    task_bytes: usize,
     arrivals: u64,
     last_transfer_tag: u32,
     management: Vec<PendingManagement>,
@@ -125,7 +132,7 @@ impl Connection {
             parameters: SessionParameters::default(),
             numbers: Numbers::default(),
             tasks: Tasks::default(),
-            data_out_bytes: 0,
+            task_bytes: 0,
             arrivals: 0,
             last_transfer_tag: 0,
             management: Vec::new(),
@@ -145,7 +152,6 @@ impl Connection {
     /// # Panics
     /// If `count` exceeds the length of the target.
     pub fn received(&mut self, count: usize) {
-        self.liveness.heard = true;
         self.receiver.received(count);
     }
 
@@ -231,6 +237,7 @@ impl Connection {
     /// # Panics
     /// If `count` exceeds what there was to send.
     pub fn sent(&mut self, count: usize) {
+        self.liveness.took |= count > 0;
         self.send.sent(count);
     }
 
@@ -271,7 +278,10 @@ impl Connection {
             State::Login(_) if now.saturating_sub(started) >= self.config.login_timeout => {
                 self.end(ClosedReason::LoginTimeout);
             }
-            State::FullFeature => self.watch_peer(now),
+            State::FullFeature => {
+                self.watch_sending(now);
+                self.watch_peer(now);
+            }
             State::Login(_) | State::Closed => {}
         }
     }
@@ -282,6 +292,16 @@ impl Connection {
             State::Login(login) => login.parameters(),
             State::FullFeature | State::Closed => &self.parameters,
         }
+    }
+
+    /// Changes how much memory its commands may hold, in bytes; what they hold already stays.
+    pub fn set_memory_max(&mut self, memory_max: usize) {
+        self.config.limits.memory_max = memory_max;
+    }
+
+    /// Memory that its commands hold and that waits to be sent, in bytes.
+    pub fn memory(&self) -> usize {
+        self.task_bytes + self.send.bytes()
     }
 
     /// Commands that were not answered yet.
@@ -296,12 +316,20 @@ impl Connection {
         }
         match self.receiver.next() {
             Found::Nothing => return false,
+            found => self.take_found(found),
+        }
+        self.liveness.heard = true;
+        true
+    }
+
+    fn take_found(&mut self, found: Found) {
+        match found {
+            Found::Nothing => {}
             Found::Header(header) => self.take_header(&header),
             Found::Segment(finished) if self.is_login() => self.take_login_segment(finished),
             Found::Segment(finished) => self.take_segment(finished),
             Found::BadHeaderDigest => self.end(ClosedReason::HeaderDigest),
         }
-        true
     }
 
     fn take_header(&mut self, header: &Header) {
@@ -344,7 +372,7 @@ impl Connection {
         self.state = State::Closed;
         self.question = Question::None;
         self.tasks.clear();
-        self.data_out_bytes = 0;
+        self.task_bytes = 0;
         self.management.clear();
     }
 }

@@ -5,6 +5,10 @@ use smallvec::SmallVec;
 use crate::limits::ATTENTIONS_MAX;
 use crate::sense::{self, SenseCode};
 
+/// ADDITIONAL SENSE CODE of all kinds of resets, and of tasks that ended with one.
+const RESET: u8 = 0x29;
+const COMMANDS_CLEARED: u8 = 0x2f;
+
 /// Conditions in the order in which they are told.
 #[derive(Debug, Default)]
 pub(crate) struct Attentions(SmallVec<[SenseCode; 1]>);
@@ -17,11 +21,22 @@ impl Attentions {
         attentions
     }
 
-    /// Adds a condition, unless it waits already.
+    /// Adds a condition, unless it waits already or says no more than one that does.
     pub(crate) fn establish(&mut self, condition: SenseCode) {
-        if self.0.len() < ATTENTIONS_MAX && !self.0.contains(&condition) {
-            self.0.push(condition);
+        let resets = self.0.iter().take_while(|waiting| waiting.asc == RESET).count();
+        let is_told =
+            self.0.contains(&condition) || condition.asc == COMMANDS_CLEARED && resets > 0;
+        if is_told || self.0.len() >= ATTENTIONS_MAX {
+            return;
         }
+        // SAM-5 table 57: resets come before all else.
+        let at = if condition.asc == RESET { resets } else { self.0.len() };
+        self.0.insert(at, condition);
+    }
+
+    /// Whether no condition waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     /// Takes the condition that is to be told next.

@@ -3,14 +3,17 @@
 use block::{BlockCount, Lba};
 
 /// Length of the longest CDB of ours, in bytes.
-pub(crate) const CDB_BYTES: usize = 16;
+pub(crate) const CDB_BYTES: usize = 32;
 
-/// A CDB, padded with zeros to 16 bytes.
+/// OPERATION CODE of the variable length CDBs (SPC-4 4.3.3).
+pub(crate) const VARIABLE_LENGTH: u8 = 0x7f;
+
+/// A CDB, padded with zeros to 32 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cdb(pub(crate) [u8; CDB_BYTES]);
 
 impl Cdb {
-    /// The first 16 bytes of what came from the initiator.
+    /// The first 32 bytes of what came from the initiator.
     pub(crate) fn new(bytes: &[u8]) -> Self {
         let mut cdb = [0; CDB_BYTES];
         let length = bytes.len().min(CDB_BYTES);
@@ -22,8 +25,14 @@ impl Cdb {
         self.0[0]
     }
 
+    /// SERVICE ACTION; in a CDB of variable length those beyond 255, none of which is ours, are
+    /// 255.
     pub(crate) const fn service_action(&self) -> u8 {
-        self.0[1] & 0x1f
+        match (self.0[0], self.0[8]) {
+            (VARIABLE_LENGTH, 0) => self.0[9],
+            (VARIABLE_LENGTH, _) => 0xff,
+            _ => self.0[1] & 0x1f,
+        }
     }
 
     pub(crate) const fn u8(&self, at: usize) -> u8 {
@@ -59,6 +68,7 @@ impl Cdb {
             0 => (u64::from(self.u24(1) & 0x1f_ffff), (u32::from(self.u8(4)) + 255) % 256 + 1),
             1 | 2 => (u64::from(self.u32(2)), u32::from(self.u16(7))),
             5 => (u64::from(self.u32(2)), self.u32(6)),
+            3 => (self.u64(12), self.u32(28)),
             _ => (self.u64(2), self.u32(10)),
         };
         (Lba(lba), BlockCount(u64::from(count)))

@@ -1,15 +1,21 @@
 //! What a command is: a row of the table, and what its handler sees and answers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use block::{BlockCount, ByteRange, Lba, Request, Rope, VolumeId};
 use bytes::Bytes;
 
+use crate::access_state::PortGroups;
 use crate::cdb::Cdb;
+use crate::change::Change;
+use crate::clock::Clock;
 use crate::completion::{Completion, Status};
+use crate::copy_operations::{CopyKey, CopyOperations};
 use crate::identity::Identity;
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
+use crate::reservations::Registrant;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
 use crate::unit::LogicalUnit;
@@ -39,6 +45,19 @@ pub(crate) struct Row {
     pub(crate) handler: Handler,
 }
 
+impl Row {
+    /// Whether the command goes when reservations are hidden.
+    pub(crate) const fn is_about_reservations(&self) -> bool {
+        matches!(self.reservation, Reservation::Legacy | Reservation::Persistent)
+    }
+
+    /// Whether the command tells something that does not need the medium: such ones run while a
+    /// SANITIZE does, and after one that failed.
+    pub(crate) fn is_about_the_unit(&self) -> bool {
+        self.ordering == Ordering::Immediate && self.reservation == Reservation::Allowed
+    }
+}
+
 /// Checks a command and says what is to be done.
 pub(crate) type Handler = fn(&mut Execution<'_>) -> Result<Action, Completion>;
 
@@ -51,13 +70,23 @@ pub(crate) enum Medium {
     Writes,
 }
 
-/// SPC-2 5.5.1: what happens while another nexus holds a reservation.
+/// What happens while another nexus holds a reservation: with RESERVE (SPC-2 5.5.1), or a persistent
+/// one that keeps this nexus out (SPC-4 table 67, SBC-4 table 12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reservation {
     /// The command runs all the same.
     Allowed,
+    /// It runs unless the other nexus reserved with RESERVE.
+    Asks,
+    /// It runs under a persistent reservation that excludes only writers.
+    Reads,
     /// It ends with RESERVATION CONFLICT.
     Conflicts,
+    /// RESERVE and RELEASE decide themselves.
+    Legacy,
+    /// PERSISTENT RESERVE IN and OUT decide themselves, but conflict with any RESERVE, also with
+    /// one of this nexus.
+    Persistent,
 }
 
 /// When a SIMPLE command may run beside others of its logical unit (SAM-5 8).
@@ -71,6 +100,8 @@ pub(crate) enum Ordering {
     CompareAndWrite,
     /// As simple, but not beside COMPARE AND WRITE.
     Reserve,
+    /// As if it were ORDERED, whatever its attribute.
+    Alone,
 }
 
 /// Where a command may run.
@@ -99,9 +130,14 @@ pub(crate) struct Execution<'a> {
     pub(crate) units: &'a mut BTreeMap<VolumeId, LogicalUnit>,
     pub(crate) identity: &'a Identity,
     /// Every port through which the target can be reached.
-    pub(crate) ports: &'a BTreeMap<u16, u16>,
-    /// EXTENDED COPY commands under way.
-    pub(crate) copies: u16,
+    pub(crate) port_groups: &'a PortGroups,
+    /// The device clock of units that have none of their own, and the time.
+    pub(crate) clock: Clock,
+    pub(crate) now: Duration,
+    /// Every nexus there is, for PERSISTENT RESERVE OUT only.
+    pub(crate) peers: Vec<Registrant>,
+    /// Third-party copies under way, and the outcomes of those that have ended.
+    pub(crate) copies: &'a mut CopyOperations,
 }
 
 /// What is to be done after a handler.
@@ -112,6 +148,10 @@ pub(crate) enum Action {
     Request(Request),
     /// Several requests.
     Procedure(Box<dyn Procedure>),
+    /// A change of the unit's state; then GOOD.
+    Change(Box<Change>),
+    /// The end of a third-party copy, which the command waits for.
+    AbortCopy(CopyKey),
 }
 
 impl Action {

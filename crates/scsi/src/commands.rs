@@ -1,5 +1,6 @@
 //! The commands, one file per family, and the table of them.
 
+mod access;
 mod cache;
 mod capacity;
 mod compare_and_write;
@@ -8,15 +9,20 @@ mod extended_copy;
 mod inquiry;
 mod lba_status;
 mod mode;
+mod mode_pages;
+mod mode_select;
 mod or_write;
+mod persistent_reserve_in;
+mod persistent_reserve_out;
 mod reserve;
+mod sanitize;
 mod supported_opcodes;
 pub(crate) mod table;
 mod target_port_groups;
+mod timestamp;
 mod transfer;
 mod unmap;
 mod verify;
 mod vpd;
+mod write_atomic;
 mod write_same;
-
-pub(crate) use copy_results::CopyResult;

@@ -12,6 +12,9 @@ pub struct Identity {
     pub revision: [u8; 4],
     /// The iSCSI name of the target device, up to 223 bytes.
     pub target_name: String,
+    /// Whether CDBs of more than 16 bytes are taken and reported: no host needs them, and libiscsi
+    /// cannot read what is reported of them.
+    pub long_cdbs: bool,
 }
 
 impl Identity {
@@ -22,6 +25,7 @@ impl Identity {
             product: *b"VIRTUAL DISK    ",
             revision: *b"0001",
             target_name: target_name.to_owned(),
+            long_cdbs: false,
         }
     }
 }

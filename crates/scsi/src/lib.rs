@@ -9,30 +9,43 @@
 
 #![forbid(unsafe_code)]
 
+mod access_state;
 mod attention;
 mod cdb;
+mod change;
+mod clock;
 mod command;
 mod commands;
 mod completion;
+mod copy_operations;
+mod designator;
+mod durable;
 mod identity;
 pub mod limits;
 mod lun;
+mod modes;
 mod nexus;
 mod procedure;
 mod reference;
+mod reservations;
 mod sense;
 mod target;
 mod task_set;
+mod transport_id;
 mod unit;
 
+pub use access_state::AccessState;
 pub use completion::{Completion, Status};
+pub use durable::{DurableState, SaveId};
 pub use identity::Identity;
 pub use lun::{emit_lun, parse_lun};
+pub use modes::Modes;
 pub use nexus::NexusSpec;
 pub use reference::reference;
+pub use reservations::{DurableReservations, Registrant, Reservation, ReservationType};
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use target::{
-    Command, NexusId, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
+    Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
 pub use unit::LogicalUnitSpec;

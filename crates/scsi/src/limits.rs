@@ -25,6 +25,18 @@ pub const COPY_SLICE_BYTES: u64 = 4 << 20;
 /// Most bytes that one request zeroes or unmaps.
 pub const ZERO_SLICE_BYTES: u64 = 16 << 20;
 
+/// Notices for the operator that wait to be fetched; then the oldest goes.
+pub const NOTICES_MAX: usize = 256;
+
+/// MAXIMUM ATOMIC TRANSFER LENGTH of VPD page B0h, in bytes: what one request writes.
+pub const ATOMIC_BYTES_MAX: u64 = SLICE_BYTES;
+
+/// Most bytes per second that a SANITIZE overwrites, so that it leaves the devices to others.
+pub const SANITIZE_BYTES_PER_SECOND: u64 = 192 << 20;
+
+/// Requests of one command that the engine has at the same time; further ones wait for these.
+pub const REQUESTS_PER_COMMAND_MAX: usize = 8;
+
 /// MAXIMUM COMPARE AND WRITE LENGTH of VPD page B0h, in blocks: all that the CDB can say.
 pub const COMPARE_AND_WRITE_BLOCKS_MAX: u8 = 255;
 
@@ -46,21 +58,29 @@ pub const LBA_STATUS_DESCRIPTORS_MAX: usize = 1024;
 pub const LBA_STATUS_BYTES_MAX: u64 = 64 << 30;
 
 /// MAXIMUM CSCD DESCRIPTOR COUNT of EXTENDED COPY; more are refused.
-pub const CSCD_DESCRIPTORS_MAX: usize = 16;
+pub const CSCD_DESCRIPTORS_MAX: usize = 64;
 
 /// MAXIMUM SEGMENT DESCRIPTOR COUNT of EXTENDED COPY; more are refused.
-pub const SEGMENT_DESCRIPTORS_MAX: usize = 64;
+pub const SEGMENT_DESCRIPTORS_MAX: usize = 256;
 
-/// MAXIMUM DESCRIPTOR LIST LENGTH of EXTENDED COPY, in bytes; longer lists are refused.
-pub const DESCRIPTOR_LIST_BYTES_MAX: usize = 8192;
+/// MAXIMUM DESCRIPTOR LIST LENGTH of EXTENDED COPY, in bytes: as many descriptors as may be, of the
+/// longest kinds. Longer lists are refused.
+pub const DESCRIPTOR_LIST_BYTES_MAX: usize = 32 * (CSCD_DESCRIPTORS_MAX + SEGMENT_DESCRIPTORS_MAX);
+
+/// MAXIMUM SEGMENT LENGTH of EXTENDED COPY, in bytes: 65,535 blocks of 4,096 bytes. A segment that
+/// names more bytes is refused.
+pub const SEGMENT_BYTES_MAX: u64 = 65_535 * 4096;
 
 /// TOTAL CONCURRENT COPIES: EXTENDED COPY commands of all nexuses; one more is refused.
 pub const CONCURRENT_COPIES_MAX: u16 = 256;
 
-/// Outcomes of EXTENDED COPY commands held per nexus for RECEIVE COPY RESULTS; the oldest goes.
+/// MAXIMUM CONCURRENT COPIES: those among them that have a list identifier; one more is refused.
+pub const IDENTIFIED_COPIES_MAX: usize = 255;
+
+/// Outcomes of third-party copies held per nexus for RECEIVE COPY STATUS; the oldest goes.
 pub const COPY_RESULTS_HELD_MAX: usize = 16;
 
-/// How long the outcome of an EXTENDED COPY is held; then it is forgotten.
+/// How long the outcome of a third-party copy is held; then it is forgotten.
 pub const COPY_RESULT_HELD_FOR: Duration = Duration::from_secs(60);
 
 /// Parameter lists of any command, in bytes; longer ones are refused.
@@ -69,12 +89,22 @@ pub const PARAMETER_LIST_BYTES_MAX: u64 = 64 << 10;
 /// Attempts of ORWRITE to find the medium unchanged between its read and its write; then BUSY.
 pub const ORWRITE_ATTEMPTS_MAX: u32 = 64;
 
-/// Unit attention conditions that wait for one nexus on one logical unit; further ones are
-/// dropped, the oldest tells the host to look at everything anyway.
-pub const ATTENTIONS_MAX: usize = 8;
+/// Registrations of one logical unit; one more is refused (05h/55h/04h).
+pub const REGISTRATIONS_PER_UNIT_MAX: usize = 1024;
+
+/// Unit attention conditions that wait for one nexus on one logical unit: more than there are kinds
+/// of them; a further one would be dropped.
+pub const ATTENTIONS_MAX: usize = 32;
 
 /// NOMINAL COMMAND PROCESSING TIMEOUT that REPORT SUPPORTED OPERATION CODES tells.
 pub const COMMAND_TIMEOUT_NOMINAL: Duration = Duration::from_secs(1);
 
 /// RECOMMENDED COMMAND TIMEOUT that REPORT SUPPORTED OPERATION CODES tells.
 pub const COMMAND_TIMEOUT_RECOMMENDED: Duration = Duration::from_secs(30);
+
+/// Slices of a copy between pools that are read and written at the same time.
+pub const FAR_COPY_SLICES_MAX: usize = 2;
+
+/// Attempts of a copy of bytes to find the sectors around its destination unchanged between its
+/// read and its write; then BUSY.
+pub const BYTE_COPY_ATTEMPTS_MAX: u32 = 64;

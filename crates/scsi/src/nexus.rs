@@ -1,13 +1,12 @@
 //! An I_T nexus: one session of an initiator port with a target port, and what it may see.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
 use block::VolumeId;
 
 use crate::attention::Attentions;
-use crate::commands::CopyResult;
-use crate::limits::{COPY_RESULT_HELD_FOR, COPY_RESULTS_HELD_MAX};
+use crate::reservations::Registrant;
+use crate::sense::SenseCode;
 
 /// What the owner says of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,19 +34,35 @@ pub(crate) struct Mapping {
 /// A nexus and its state.
 pub(crate) struct Nexus {
     pub(crate) spec: NexusSpec,
+    registrant: Registrant,
     pub(crate) mappings: BTreeMap<u16, Mapping>,
-    /// Outcomes of EXTENDED COPY commands and when they came, oldest first.
-    pub(crate) copy_results: VecDeque<(Duration, CopyResult)>,
 }
 
 impl Nexus {
     pub(crate) fn new(mut spec: NexusSpec) -> Self {
         let luns = std::mem::take(&mut spec.luns);
-        let mut nexus = Self { spec, mappings: BTreeMap::new(), copy_results: VecDeque::new() };
+        let registrant = Registrant {
+            initiator_name: spec.initiator_name.clone(),
+            isid: spec.isid,
+            relative_target_port: spec.relative_target_port,
+        };
+        let mut nexus = Self { spec, registrant, mappings: BTreeMap::new() };
         for (lun, volume) in luns {
             nexus.map(lun, volume);
         }
         nexus
+    }
+
+    /// The nexus as registrations name it.
+    pub(crate) const fn registrant(&self) -> &Registrant {
+        &self.registrant
+    }
+
+    /// Adds a unit attention condition wherever the nexus sees the volume.
+    pub(crate) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
+        for mapping in self.mappings.values_mut().filter(|mapping| mapping.volume == volume) {
+            mapping.attentions.establish(condition);
+        }
     }
 
     fn map(&mut self, lun: u16, volume: VolumeId) {
@@ -73,20 +88,5 @@ impl Nexus {
     pub(crate) fn may_only_read(&self, volume: VolumeId) -> bool {
         let mut ways = self.mappings.values().filter(|mapping| mapping.volume == volume);
         ways.all(|mapping| mapping.read_only)
-    }
-
-    /// Holds the outcome of an EXTENDED COPY, in place of one with the same list identifier.
-    pub(crate) fn hold_copy_result(&mut self, now: Duration, result: CopyResult) {
-        self.copy_results.retain(|(_, held)| held.list_id != result.list_id);
-        if self.copy_results.len() == COPY_RESULTS_HELD_MAX {
-            self.copy_results.pop_front();
-        }
-        self.copy_results.push_back((now, result));
-    }
-
-    /// Forgets outcomes that were held long enough.
-    pub(crate) fn forget_copy_results(&mut self, now: Duration) {
-        let is_old = |(since, _): &mut _| now.saturating_sub(*since) > COPY_RESULT_HELD_FOR;
-        while self.copy_results.pop_front_if(is_old).is_some() {}
     }
 }

@@ -1,16 +1,31 @@
-//! Commands that need several requests, one after the other.
+//! Commands that need several requests, some of them at the same time.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use block::{BlockError, ByteRange, LogicalBlockLength, Request, Response, Rope, VolumeId};
+use block::{BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId};
 
-use crate::commands::CopyResult;
 use crate::completion::Completion;
+use crate::copy_operations::CopyProgress;
+use crate::limits::REQUESTS_PER_COMMAND_MAX;
+use crate::unit::Sanitize;
 
-/// A command under way. Requests are made one at a time.
+/// Names one of the requests of a procedure that are under way together.
+pub(crate) type Lane = u16;
+
+/// What the engine says of one request of a procedure.
+pub(crate) struct Answer {
+    pub(crate) lane: Lane,
+    pub(crate) result: Result<Response, BlockError>,
+}
+
+/// A command under way.
 pub(crate) trait Procedure: Send {
-    /// The next step; `answer` is that to the request of the step before, `None` at the start.
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step;
+    /// The next step; `answer` is that to one of the requests made before, `None` at the start.
+    fn advance(&mut self, answer: Option<Answer>) -> Step;
+
+    /// Takes the answer to a request when the command was aborted meanwhile.
+    fn answered_after_abort(&mut self, _answer: Answer) {}
 
     /// The volumes that an EXTENDED COPY changes; `None` for other commands, which keep to the unit
     /// that they are addressed to.
@@ -18,17 +33,55 @@ pub(crate) trait Procedure: Send {
         None
     }
 
-    /// What is to be held for RECEIVE COPY RESULTS when the command has ended.
-    fn copy_result(&self) -> Option<CopyResult> {
+    /// How far a third-party copy is, for RECEIVE COPY STATUS.
+    fn copy_progress(&self) -> Option<CopyProgress> {
         None
     }
+
+    /// What a SANITIZE makes of its unit; `None` for other commands.
+    fn sanitize(&self) -> Option<Sanitize> {
+        None
+    }
+
+    /// Told when time passes, if it works at a pace: what more is to be done now.
+    fn tick(&mut self, _now: Duration) -> Vec<(Lane, VolumeId, Request)> {
+        Vec::new()
+    }
+
+    /// Whether it works at a pace, so that it may wait for nothing but time.
+    fn is_paced(&self) -> bool {
+        false
+    }
+
+    /// Something that the operator should know, told once.
+    fn remark(&mut self) -> Option<Remark> {
+        None
+    }
+
+    /// Whether the command ends with GOOD at once while its work goes on (IMMED).
+    fn runs_in_background(&self) -> bool {
+        false
+    }
+}
+
+/// What a command finds that the operator should know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remark {
+    /// A COMPARE AND WRITE found another content than it expected.
+    Miscompared,
+    /// The same, but it found what it would have written: most likely a retry of a command whose
+    /// answer was lost.
+    OwnWriteFound { lba: Lba, blocks: u8 },
 }
 
 /// What a procedure wants.
 pub(crate) enum Step {
-    /// A request, to be answered.
+    /// A request on lane 0, to be answered.
     Request(VolumeId, Request),
-    /// Nothing more.
+    /// Requests, each on a lane that is free; none if it waits for the answers to earlier ones, or
+    /// for time to pass.
+    Requests(Vec<(Lane, VolumeId, Request)>),
+    /// Nothing more. No request is under way.
     Done(Completion),
 }
 
@@ -46,12 +99,19 @@ pub(crate) fn slices(range: ByteRange, slice: u64) -> impl Iterator<Item = ByteR
     })
 }
 
-/// Requests on one volume in order; the first failure ends the command. Read data is collected.
+/// Requests on one volume that may run beside each other. The first failure ends the command.
+/// Read data is put together in the order of the requests.
 pub(crate) struct Sequence {
     volume: VolumeId,
     block_length: LogicalBlockLength,
     requests: VecDeque<Request>,
-    data_in: Rope,
+    /// The next request's place; lanes are places.
+    next: Lane,
+    in_flight: usize,
+    /// Data read, by place.
+    data_in: Vec<Rope>,
+    /// The failure with the lowest place.
+    failure: Option<(Lane, BlockError)>,
 }
 
 impl Sequence {
@@ -60,23 +120,51 @@ impl Sequence {
         block_length: LogicalBlockLength,
         requests: impl IntoIterator<Item = Request>,
     ) -> Box<Self> {
-        let requests = requests.into_iter().collect();
-        Box::new(Self { volume, block_length, requests, data_in: Rope::new() })
+        let requests: VecDeque<_> = requests.into_iter().collect();
+        let data_in = vec![Rope::new(); requests.len()];
+        let (next, in_flight, failure) = (0, 0, None);
+        Box::new(Self { volume, block_length, requests, next, in_flight, data_in, failure })
+    }
+
+    fn take(&mut self, Answer { lane, result }: Answer) {
+        self.in_flight -= 1;
+        match result {
+            Ok(Response::Data(data)) => self.data_in[usize::from(lane)] = data,
+            Ok(_) => {}
+            Err(error) if self.failure.is_none_or(|(earlier, _)| lane < earlier) => {
+                self.failure = Some((lane, error));
+            }
+            Err(_) => {}
+        }
+    }
+
+    fn more(&mut self) -> Vec<(Lane, VolumeId, Request)> {
+        let mut more = Vec::new();
+        while self.failure.is_none() && self.in_flight < REQUESTS_PER_COMMAND_MAX {
+            let Some(request) = self.requests.pop_front() else { break };
+            more.push((self.next, self.volume, request));
+            self.next += 1;
+            self.in_flight += 1;
+        }
+        more
+    }
+
+    fn completion(&mut self) -> Completion {
+        if let Some((_, error)) = self.failure {
+            return Completion::from_block_error(error, self.block_length);
+        }
+        let mut whole = Rope::new();
+        self.data_in.drain(..).for_each(|part| whole.append(part));
+        Completion::good(whole)
     }
 }
 
 impl Procedure for Sequence {
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step {
-        match answer {
-            Some(Err(error)) => {
-                return Step::Done(Completion::from_block_error(error, self.block_length));
-            }
-            Some(Ok(Response::Data(data))) => self.data_in.append(data),
-            Some(Ok(_)) | None => {}
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
+        if let Some(answer) = answer {
+            self.take(answer);
         }
-        match self.requests.pop_front() {
-            Some(request) => Step::Request(self.volume, request),
-            None => Step::Done(Completion::good(std::mem::take(&mut self.data_in))),
-        }
+        let more = self.more();
+        if self.in_flight == 0 { Step::Done(self.completion()) } else { Step::Requests(more) }
     }
 }

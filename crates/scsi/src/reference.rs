@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::cdb::VARIABLE_LENGTH;
 use crate::command::{Medium, Ordering, Reservation, Row};
 use crate::commands::table;
 
@@ -38,6 +39,9 @@ pub fn reference() -> String {
 
 fn code(row: &Row) -> String {
     match row.service_action {
+        Some(action) if row.opcode == VARIABLE_LENGTH => {
+            format!("{VARIABLE_LENGTH:02X}h/{action:04X}h")
+        }
         Some(action) => format!("{:02X}h/{action:02X}h", row.opcode),
         None => format!("{:02X}h", row.opcode),
     }
@@ -48,6 +52,7 @@ fn order(ordering: Ordering) -> &'static str {
         Ordering::Immediate => "at once",
         Ordering::Simple => "by task attribute",
         Ordering::CompareAndWrite => "by task attribute, not beside RESERVE",
+        Ordering::Alone => "after all older ones, before all younger ones",
         Ordering::Reserve => "by task attribute, not beside COMPARE AND WRITE",
     }
 }

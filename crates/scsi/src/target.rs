@@ -1,9 +1,13 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
 mod announce;
+mod change;
 mod execute;
 mod inventory;
 mod management;
+mod notice;
+
+pub use notice::{Counters, Notice};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -13,12 +17,17 @@ use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use crate::access_state::PortGroups;
 use crate::cdb::Cdb;
+use crate::clock::Clock;
 use crate::command::Row;
 use crate::completion::Completion;
+use crate::copy_operations::{CopyKey, CopyOperations};
+use crate::durable::{DurableState, SaveId};
 use crate::identity::Identity;
+use crate::limits::TASKS_MAX;
 use crate::nexus::Nexus;
-use crate::procedure::Procedure;
+use crate::procedure::{Answer, Lane, Procedure};
 use crate::task_set::{Class, Slot};
 use crate::unit::LogicalUnit;
 
@@ -33,6 +42,22 @@ pub struct NexusId(pub u64);
 /// The name of a request to a volume; the highest bit is never set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
+
+impl RequestId {
+    /// The slot of the task in the low 32 bits, the lane of its procedure above.
+    fn new(slot: Slot, lane: Lane) -> Self {
+        debug_assert!(slot <= TASKS_MAX);
+        Self(u64::from(lane) << 32 | slot as u64)
+    }
+
+    fn slot(self) -> Slot {
+        self.0 as u32 as Slot
+    }
+
+    fn lane(self) -> Lane {
+        (self.0 >> 32) as Lane
+    }
+}
 
 /// SAM-5 8.9.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,8 +105,14 @@ pub enum TaskManagement {
     TargetWarmReset,
     /// The same here; the owner ends the sessions.
     TargetColdReset,
+    /// Ends all tasks of this nexus and its SCSI-2 reservations, and tells it.
+    ItNexusReset,
     /// Whether a task is under way.
     QueryTask(TaskId),
+    /// Whether any task of this nexus is under way on the logical unit.
+    QueryTaskSet,
+    /// Whether a unit attention condition waits for this nexus on the logical unit.
+    QueryAsynchronousEvent,
 }
 
 /// SAM-5 7.1: the service response of a task management function.
@@ -89,7 +120,7 @@ pub enum TaskManagement {
 pub enum TaskManagementResponse {
     /// Done; nothing of an ended task changes the medium any more.
     FunctionComplete,
-    /// The task that QUERY TASK asked about is under way.
+    /// What a query asked about is there.
     FunctionSucceeded,
     /// There is no such logical unit.
     IncorrectLogicalUnitNumber,
@@ -102,16 +133,25 @@ pub struct Target {
     identity: Identity,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
-    /// Target port group of each relative target port that was ever used.
-    ports: BTreeMap<u16, u16>,
+    port_groups: PortGroups,
+    /// The device clock of units that have none of their own.
+    clock: Clock,
     tasks: Slab<Task>,
-    /// EXTENDED COPY commands under way.
-    copies: u16,
+    /// Third-party copies under way, and the outcomes of those that have ended.
+    copies: CopyOperations,
     requests: VecDeque<(RequestId, VolumeId, Request)>,
     done: VecDeque<(TaskId, Completion)>,
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
+    saves: VecDeque<(SaveId, VolumeId, DurableState)>,
+    /// The tasks whose changes are being stored.
+    saving: BTreeMap<SaveId, Slot>,
+    last_save: u64,
+    /// Tasks that work at a pace.
+    paced: Vec<Slot>,
+    notices: VecDeque<Notice>,
+    counters: Counters,
     last_epoch: u64,
     now: Duration,
 }
@@ -138,10 +178,22 @@ struct Task {
     order: Order,
     data_out: Bytes,
     state: TaskState,
-    /// Set for an EXTENDED COPY that has started: the volumes that it changes.
-    destinations: Option<Vec<VolumeId>>,
+    /// Requests that the engine has, or that wait to be fetched for it.
+    in_flight: usize,
+    /// Whether the command has ended while its work goes on: it is in no task set any more.
+    detached: bool,
+    /// Set for a third-party copy that has started.
+    copy: Option<Copying>,
     /// Functions that are answered only after this task has ended.
     awaited_by: SmallVec<[Slot; 1]>,
+}
+
+/// A third-party copy under way.
+struct Copying {
+    /// The volumes that it changes.
+    destinations: Vec<VolumeId>,
+    /// Its name, if it has one.
+    key: Option<CopyKey>,
 }
 
 enum TaskState {
@@ -149,10 +201,14 @@ enum TaskState {
     Dormant,
     /// Waits for the answer to its only request.
     Request,
-    /// Waits for the answer to one of several requests.
+    /// Waits for answers to requests of its own.
     Procedure(Box<dyn Procedure>),
-    /// Was aborted while the engine has a request of it, whose answer is awaited.
-    Aborted(Delivery),
+    /// Waits until a change of the unit's state is stored.
+    Saving(change::Saving),
+    /// Waits for the tasks that it aborted; the function answers it.
+    Awaiting(Slot),
+    /// Was aborted while the engine has requests of it, whose answers are awaited.
+    Aborted(Delivery, Option<Box<dyn Procedure>>),
 }
 
 /// What the initiator hears of an aborted task.
@@ -173,14 +229,21 @@ impl Target {
             identity,
             units: BTreeMap::new(),
             nexuses: BTreeMap::new(),
-            ports: BTreeMap::new(),
+            port_groups: PortGroups::default(),
+            clock: Clock::default(),
             tasks: Slab::new(),
-            copies: 0,
+            copies: CopyOperations::default(),
             requests: VecDeque::new(),
             done: VecDeque::new(),
             aborted: VecDeque::new(),
             functions: Slab::new(),
             functions_done: VecDeque::new(),
+            saves: VecDeque::new(),
+            saving: BTreeMap::new(),
+            last_save: 0,
+            paced: Vec::new(),
+            notices: VecDeque::new(),
+            counters: Counters::default(),
             last_epoch: 0,
             now: Duration::ZERO,
         }
@@ -196,7 +259,8 @@ impl Target {
     /// # Panics
     /// If the request is not under way.
     pub fn completed(&mut self, id: RequestId, result: Result<Response, BlockError>) {
-        self.answered(id.0 as Slot, result);
+        let (slot, lane) = (id.slot(), id.lane());
+        self.answered(slot, Answer { lane, result });
     }
 
     /// The next command that ended, with its completion.
@@ -218,9 +282,13 @@ impl Target {
     /// Tells the time, monotonic, since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
         self.now = self.now.max(now);
-        for nexus in self.nexuses.values_mut() {
-            nexus.forget_copy_results(self.now);
-        }
+        self.copies.forget_old(self.now);
+        self.tick_paced();
+    }
+
+    /// Tells the time of day, for REPORT TIMESTAMP; SET TIMESTAMP goes before it.
+    pub fn set_time_of_day(&mut self, since_1970: Duration) {
+        self.clock = Clock::outside(since_1970, self.now);
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

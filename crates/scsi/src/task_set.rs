@@ -9,12 +9,18 @@ pub(crate) type Slot = usize;
 
 /// How a task stands to others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// SIMPLE.
-    Simple(Ordering),
-    /// ORDERED: after all older ones, before all younger ones.
+pub(crate) struct Class {
+    pub(crate) attribute: Attribute,
+    pub(crate) ordering: Ordering,
+}
+
+/// SAM-5 8.9.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attribute {
+    Simple,
+    /// After all older tasks, before all younger ones.
     Ordered,
-    /// HEAD OF QUEUE: at once, before all that do not run yet.
+    /// At once, before all that do not run yet.
     HeadOfQueue,
 }
 
@@ -36,41 +42,31 @@ struct Counts {
 impl Counts {
     fn add(&mut self, class: Class) {
         self.all += 1;
-        if let Some(count) = self.of(class) {
-            *count += 1;
-        }
+        self.barriers += usize::from(class.attribute != Attribute::Simple);
+        self.compare_and_writes += usize::from(class.ordering == Ordering::CompareAndWrite);
+        self.reserves += usize::from(class.ordering == Ordering::Reserve);
     }
 
     fn remove(&mut self, class: Class) {
         self.all -= 1;
-        if let Some(count) = self.of(class) {
-            *count -= 1;
-        }
-    }
-
-    fn of(&mut self, class: Class) -> Option<&mut usize> {
-        match class {
-            Class::Ordered | Class::HeadOfQueue => Some(&mut self.barriers),
-            Class::Simple(Ordering::CompareAndWrite) => Some(&mut self.compare_and_writes),
-            Class::Simple(Ordering::Reserve) => Some(&mut self.reserves),
-            Class::Simple(_) => None,
-        }
+        self.barriers -= usize::from(class.attribute != Attribute::Simple);
+        self.compare_and_writes -= usize::from(class.ordering == Ordering::CompareAndWrite);
+        self.reserves -= usize::from(class.ordering == Ordering::Reserve);
     }
 
     /// Whether a task may start while these run or wait before it.
     fn admit(self, class: Class) -> bool {
-        match class {
-            Class::HeadOfQueue => true,
-            Class::Ordered => self.all == 0,
-            Class::Simple(ordering) => {
-                self.barriers == 0
-                    && match ordering {
-                        Ordering::CompareAndWrite => self.reserves == 0,
-                        Ordering::Reserve => self.compare_and_writes == 0 && self.reserves == 0,
-                        Ordering::Simple | Ordering::Immediate => true,
-                    }
+        let attribute_admits = match class.attribute {
+            Attribute::HeadOfQueue => true,
+            Attribute::Ordered => self.all == 0,
+            Attribute::Simple => self.barriers == 0,
+        };
+        attribute_admits
+            && match class.ordering {
+                Ordering::CompareAndWrite => self.reserves == 0,
+                Ordering::Reserve => self.compare_and_writes == 0 && self.reserves == 0,
+                Ordering::Simple | Ordering::Immediate | Ordering::Alone => true,
             }
-        }
     }
 }
 
@@ -82,15 +78,13 @@ impl TaskSet {
 
     /// Takes a task in; returns whether it runs at once.
     pub(crate) fn enter(&mut self, slot: Slot, class: Class) -> bool {
-        let starts = match class {
-            Class::HeadOfQueue => true,
-            _ if self.dormant.is_empty() => self.running.admit(class),
-            _ => self.ahead().admit(class),
-        };
-        if starts {
-            self.running.add(class);
-        } else {
-            self.dormant.push_back((slot, class));
+        let is_head = class.attribute == Attribute::HeadOfQueue;
+        let ahead = if is_head || self.dormant.is_empty() { self.running } else { self.ahead() };
+        let starts = ahead.admit(class);
+        match starts {
+            true => self.running.add(class),
+            false if is_head => self.dormant.push_front((slot, class)),
+            false => self.dormant.push_back((slot, class)),
         }
         starts
     }
@@ -116,7 +110,7 @@ impl TaskSet {
                 startable = Some(index);
                 break;
             }
-            if class == Class::Ordered {
+            if class.attribute == Attribute::Ordered {
                 break;
             }
             ahead.add(class);

@@ -1,15 +1,22 @@
 //! The whole target, driven as the daemon drives it, on volumes in memory.
 
+mod access_state;
 mod bad_input;
 mod compare_and_write;
 mod discovery;
 mod extended_copy;
 mod management;
+mod mode;
+mod persistent;
 mod reservations;
+mod sanitize;
 mod supported_opcodes;
+mod third_party;
+mod timestamp;
 mod transfer;
 mod unit_attention;
 mod unmap;
+mod write_atomic;
 mod write_same;
 
 use std::collections::BTreeMap;
@@ -49,9 +56,12 @@ pub(crate) struct World {
     pub(crate) volumes: BTreeMap<VolumeId, Vec<u8>>,
     /// Requests carried out so far.
     pub(crate) requests: Vec<(VolumeId, String)>,
+    /// What the target wanted stored.
+    pub(crate) stored: BTreeMap<VolumeId, DurableState>,
     /// What the next request fails with.
     pub(crate) fault: Option<BlockError>,
     next_task: u64,
+    now: std::time::Duration,
 }
 
 pub(crate) fn naa(volume: VolumeId) -> [u8; 16] {
@@ -92,7 +102,9 @@ impl World {
     }
 
     pub(crate) fn fresh() -> Self {
-        let mut target = Target::new(Identity::gantry("iqn.2026-01.example:target"));
+        let identity =
+            Identity { long_cdbs: true, ..Identity::gantry("iqn.2026-01.example:target") };
+        let mut target = Target::new(identity);
         let mut volumes = BTreeMap::new();
         for volume in [ONE, TWO, FAR, HIDDEN] {
             target.add_unit(volume, spec(volume));
@@ -100,7 +112,15 @@ impl World {
         }
         target.open_nexus(ALICE, nexus_spec("alice"));
         target.open_nexus(BOB, nexus_spec("bob"));
-        Self { target, volumes, requests: Vec::new(), fault: None, next_task: 0 }
+        Self {
+            target,
+            volumes,
+            requests: Vec::new(),
+            stored: BTreeMap::new(),
+            fault: None,
+            next_task: 0,
+            now: std::time::Duration::ZERO,
+        }
     }
 
     /// Gives a command to the target; its requests are not carried out yet.
@@ -128,6 +148,11 @@ impl World {
 
     /// Carries out the next request; returns whether there was one.
     pub(crate) fn step(&mut self) -> bool {
+        if let Some((id, volume, state)) = self.target.next_save() {
+            self.stored.insert(volume, state);
+            self.target.saved(id, true);
+            return true;
+        }
         let Some((id, volume, request)) = self.target.next_request() else { return false };
         let text = format!("{request:?}");
         self.requests.push((volume, text.split([' ', '{']).next().unwrap().to_owned()));
@@ -165,6 +190,15 @@ impl World {
 
     pub(crate) fn fails(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Code {
         self.sense(ALICE, lun, cdb, data)
+    }
+
+    /// Lets time pass until nothing moves any more.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100 {
+            self.now += std::time::Duration::from_millis(100);
+            self.target.tick(self.now);
+            while self.step() {}
+        }
     }
 
     pub(crate) fn bytes(&self, volume: VolumeId, lba: u64, count: u64) -> &[u8] {

@@ -2,7 +2,14 @@
 
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 
-use crate::sense::{self, Sense};
+use crate::change::Change;
+use crate::clock::Clock;
+use crate::designator::Designator;
+use crate::durable::DurableState;
+use crate::identity::Identity;
+use crate::modes::Modes;
+use crate::reservations::{Access, PersistentReservations, Registrant};
+use crate::sense::{self, Sense, SenseCode};
 use crate::target::NexusId;
 use crate::task_set::TaskSet;
 
@@ -27,12 +34,49 @@ pub(crate) struct LogicalUnit {
     pub(crate) write_protected: bool,
     /// SPC-2 5.5.1: the nexus that holds the SCSI-2 reservation.
     pub(crate) reservation: Option<NexusId>,
+    pub(crate) persistent: PersistentReservations,
+    /// Whether commands about reservations are answered as if there were none.
+    pub(crate) reservations_hidden: bool,
+    pub(crate) modes: Modes,
+    /// SPC-4 5.10: what the mode parameters become at the next power on.
+    pub(crate) saved_modes: Modes,
+    /// The device clock, if SET TIMESTAMP set it.
+    pub(crate) clock: Option<Clock>,
+    /// What is stored for this unit; `None` while it is being replaced or not known.
+    pub(crate) durable: Option<DurableState>,
+    /// Whether a SANITIZE runs or has failed.
+    pub(crate) sanitize: Sanitize,
     pub(crate) tasks: TaskSet,
+}
+
+/// SBC-4 4.11: what became of the last SANITIZE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Sanitize {
+    /// It succeeded, or there was none.
+    #[default]
+    None,
+    /// It runs; so many 65,536ths are done.
+    InProgress(u16),
+    /// It failed; EXIT FAILURE MODE is allowed if AUSE was set.
+    Failed { exit_allowed: bool },
 }
 
 impl LogicalUnit {
     pub(crate) fn new(spec: LogicalUnitSpec, epoch: u64) -> Self {
-        Self { spec, epoch, write_protected: false, reservation: None, tasks: TaskSet::default() }
+        Self {
+            spec,
+            epoch,
+            write_protected: false,
+            reservation: None,
+            persistent: PersistentReservations::default(),
+            reservations_hidden: false,
+            modes: Modes::default(),
+            saved_modes: Modes::default(),
+            clock: None,
+            durable: Some(DurableState::default()),
+            sanitize: Sanitize::None,
+            tasks: TaskSet::default(),
+        }
     }
 
     /// Length of a logical block in bytes.
@@ -60,8 +104,72 @@ impl LogicalUnit {
         }
     }
 
+    /// Whether the SCSI-2 reservation keeps `nexus` out.
+    /// Ends what needs the medium while a SANITIZE runs or has failed.
+    ///
+    /// # Errors
+    /// 02h/04h/1Bh with the progress, 03h/31h/03h.
+    pub(crate) fn check_sanitize(&self) -> Result<(), Sense> {
+        match self.sanitize {
+            Sanitize::None => Ok(()),
+            Sanitize::InProgress(done) => Err(Sense::sanitize_in_progress(done)),
+            Sanitize::Failed { .. } => Err(sense::SANITIZE_COMMAND_FAILED.into()),
+        }
+    }
+
+    /// Whether a designator, as a CSCD descriptor holds it, names this unit: by exact length and
+    /// content.
+    pub(crate) fn has_designator(
+        &self,
+        identity: &Identity,
+        code_set: u8,
+        kind: u8,
+        value: &[u8],
+    ) -> bool {
+        let is_same =
+            |own: Designator| own.code_set == code_set && own.kind == kind && own.value == value;
+        Designator::all(identity, &self.spec.naa).into_iter().any(is_same)
+    }
+
     /// Whether a reservation keeps `nexus` out.
     pub(crate) fn is_reserved_against(&self, nexus: NexusId) -> bool {
         self.reservation.is_some_and(|holder| holder != nexus)
+    }
+
+    /// Whether a reservation of either kind keeps `nexus` from the medium.
+    pub(crate) fn conflicts(&self, nexus: NexusId, who: &Registrant, access: Access) -> bool {
+        self.is_reserved_against(nexus) || self.persistent.conflicts(who, access)
+    }
+
+    /// Why commands that change the medium are refused, if they are.
+    pub(crate) fn write_protection(&self) -> Option<SenseCode> {
+        match (self.write_protected, self.modes.software_write_protect) {
+            (true, _) => Some(sense::WRITE_PROTECTED),
+            (false, true) => Some(sense::LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED),
+            (false, false) => None,
+        }
+    }
+
+    /// What is to be stored once a change is made.
+    pub(crate) fn durable_after(&self, change: &Change) -> DurableState {
+        let reservations = change.reservations.as_ref().unwrap_or(&self.persistent).durable();
+        let modes = change.saved_modes.as_ref().unwrap_or(&self.saved_modes);
+        let modes = (*modes != Modes::default()).then(|| modes.clone());
+        DurableState { reservations, modes }
+    }
+
+    /// Makes a change that is stored as far as it must be.
+    pub(crate) fn change(&mut self, change: &Change) {
+        self.durable = Some(self.durable_after(change));
+        if let Some(reservations) = &change.reservations {
+            self.persistent = reservations.clone();
+        }
+        if let Some(modes) = &change.modes {
+            self.modes = modes.clone();
+        }
+        self.clock = change.clock.or(self.clock);
+        if let Some(modes) = &change.saved_modes {
+            self.saved_modes = modes.clone();
+        }
     }
 }

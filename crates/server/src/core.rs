@@ -10,6 +10,7 @@ use slab::Slab;
 use store::{Done, Outcome, Tag};
 
 use crate::pool::Pool;
+use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
 const MANAGEMENT: u64 = 1 << 63;
@@ -17,6 +18,7 @@ const MANAGEMENT: u64 = 1 << 63;
 /// The device server, the pools, and who is where.
 pub(crate) struct Core {
     pub(crate) target: Target,
+    pub(crate) unit_states: UnitStates,
     pub(crate) pools: Slab<Pool>,
     /// The pool of each volume that is being served.
     pool_of: HashMap<VolumeId, usize>,
@@ -47,9 +49,10 @@ impl Ticket {
 }
 
 impl Core {
-    pub(crate) fn new(target: Target) -> Self {
+    pub(crate) fn new(target: Target, unit_states: UnitStates) -> Self {
         Self {
             target,
+            unit_states,
             pools: Slab::new(),
             pool_of: HashMap::new(),
             next_ticket: 0,
@@ -106,6 +109,10 @@ impl Core {
 
     fn submit_requests(&mut self) -> bool {
         let mut moved = false;
+        while let Some((id, volume, state)) = self.target.next_save() {
+            moved = true;
+            self.unit_states.store(id, volume, state);
+        }
         while let Some((id, volume, request)) = self.target.next_request() {
             moved = true;
             match self.pool_for(volume, &request) {

@@ -48,6 +48,10 @@ impl DataDirectory {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) fn socket_path(&self) -> PathBuf {
         self.path.join(SOCKET_NAME)
     }

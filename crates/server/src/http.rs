@@ -39,6 +39,11 @@ pub(crate) type Answer = Result<serde_json::Value, Problem>;
 /// Something that other threads tell the reactor.
 pub(crate) enum Message {
     Call(Call),
+    /// A state of a logical unit is on stable storage, or may not be.
+    Stored {
+        id: scsi::SaveId,
+        stored: bool,
+    },
     /// SIGTERM or SIGINT.
     Stop,
 }

@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-/// Connections at once. One more is closed at once.
-pub const CONNECTIONS_MAX: usize = 4096;
-
 /// Bytes read from one connection before the others get their turn.
 pub const RECEIVE_BUDGET: usize = 1 << 20;
 

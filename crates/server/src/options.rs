@@ -1,11 +1,14 @@
 //! The daemon's command line.
 
+mod sessions;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
 use crate::limits::MEMORY_BYTES_MIN;
+pub use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -30,6 +33,11 @@ pub struct Options {
     /// How files and block devices are read and written.
     #[arg(long, value_enum, default_value_t = IoMethod::Auto)]
     pub io: IoMethod,
+    /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
+    #[arg(long)]
+    pub long_cdbs: bool,
+    #[command(flatten)]
+    pub sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use hashbrown::HashMap;
@@ -27,10 +27,11 @@ use crate::connection::{Connection, Pause};
 use crate::core::Core;
 use crate::data_directory::DataDirectory;
 use crate::http::{self, Mailbox, Message};
-use crate::limits::{CONNECTIONS_MAX, FILL_INTERVAL, TICK};
+use crate::limits::{FILL_INTERVAL, TICK};
 use crate::management::Management;
-use crate::options::Options;
+use crate::options::{Options, SessionOptions};
 use crate::sessions::Sessions;
+use crate::unit_states::UnitStates;
 use listeners::Listener;
 use stopping::Stopping;
 
@@ -51,6 +52,7 @@ pub(crate) struct Reactor {
     /// Connections with something to read or send.
     ready: Vec<usize>,
     sessions: Sessions,
+    options: SessionOptions,
     core: Core,
     management: Management,
     /// Pools, and the devices of them that the poll knows.
@@ -71,8 +73,10 @@ impl Reactor {
         let (sender, inbox) = channel();
         let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
         http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
-        let target = Target::new(scsi::Identity::gantry(&configuration.target_name));
+        let identity = scsi::Identity::gantry(&configuration.target_name);
+        let target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
         let mut reactor = Self {
             poll,
             inbox,
@@ -82,7 +86,8 @@ impl Reactor {
             last_serial: 0,
             ready: Vec::new(),
             sessions: Sessions::default(),
-            core: Core::new(target),
+            options: options.sessions.clone(),
+            core: Core::new(target, unit_states),
             management: Management::new(configuration, secrets, directory, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
@@ -152,7 +157,7 @@ impl Reactor {
     }
 
     fn welcome(&mut self, mut socket: TcpStream, address: SocketAddr, portal: SocketAddr) {
-        if self.connections.len() >= CONNECTIONS_MAX || self.is_stopping() {
+        if self.connections.len() as u64 >= self.options.connections_max || self.is_stopping() {
             return;
         }
         let entry = self.connections.vacant_entry();
@@ -167,7 +172,7 @@ impl Reactor {
             return;
         }
         self.last_serial = self.last_serial.wrapping_add(1);
-        let iscsi = iscsi::Connection::new(logins::connection_config());
+        let iscsi = iscsi::Connection::new(self.options.connection_config());
         entry.insert(Connection::new(socket, address, portal, self.last_serial, iscsi));
         self.slots.insert(self.last_serial, slot);
         self.ready.push(slot);
@@ -180,6 +185,7 @@ impl Reactor {
                     let sessions = self.describe_sessions();
                     self.management.call(&mut self.core, sessions, call);
                 }
+                Message::Stored { id, stored } => self.core.target.saved(id, stored),
                 Message::Stop => self.begin_stop(),
             }
         }
@@ -229,7 +235,12 @@ impl Reactor {
             self.next_fill_check = now + FILL_INTERVAL;
             self.management.check_fill(&mut self.core);
         }
+        if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
+            self.core.target.set_time_of_day(since_1970);
+        }
+        let share = self.options.memory_share(self.sessions.len());
         for (slot, connection) in &mut self.connections {
+            connection.iscsi.set_memory_max(share);
             connection.iscsi.tick(now);
             connection.measure(now);
             self.ready.push(slot);

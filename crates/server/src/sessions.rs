@@ -53,6 +53,11 @@ impl Sessions {
         self.by_tsih.remove(&tsih)
     }
 
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_tsih.len()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Session)> {
         self.by_tsih.iter().map(|(&tsih, session)| (tsih, session))
     }

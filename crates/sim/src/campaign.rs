@@ -27,6 +27,9 @@ pub const PLANTED: [PlantedBug; 11] = [
 /// One run in so many is played twice, to see that it follows from its seed alone.
 const REPEAT_ONE_IN: u64 = 32;
 
+/// Memory for buffers of all runs at once; beyond it the heap serves.
+const ARENA_BYTES: usize = 128 << 20;
+
 thread_local! {
     static PANIC_PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
@@ -63,7 +66,7 @@ impl Search {
     /// Plays runs until time or seeds are used up or `failures_max` went wrong. `progress` is
     /// told now and then.
     pub fn run(&self, failures_max: usize, progress: impl Fn(&Found) + Sync) -> Found {
-        note_panic_places();
+        prepare();
         let begun = Instant::now();
         let next = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
@@ -125,7 +128,7 @@ pub struct Hunt {
 
 /// Looks for one planted bug with at most `budget` seeds.
 pub fn hunt(bug: PlantedBug, seed: u64, budget: u64, operations: u64) -> Hunt {
-    note_panic_places();
+    prepare();
     let begun = Instant::now();
     for index in 0..budget {
         let outcome = World::run(&Run { planted: Some(bug), ..Run::new(seed + index, operations) });
@@ -137,10 +140,12 @@ pub fn hunt(bug: PlantedBug, seed: u64, budget: u64, operations: u64) -> Hunt {
     Hunt { bug, seeds: budget, outcome: None, elapsed: begun.elapsed() }
 }
 
-/// Keeps the place of a panic instead of printing it: a panic of the engine is a finding.
-pub fn note_panic_places() {
+/// Keeps the place of a panic instead of printing it, because a panic of the engine is a finding;
+/// and sets memory aside for buffers, so that they need not come zeroed from the system.
+pub fn prepare() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        block::install_arena(ARENA_BYTES);
         std::panic::set_hook(Box::new(|info| {
             let place = info.location().map(ToString::to_string).unwrap_or_default();
             PANIC_PLACE.with(|last| *last.borrow_mut() = place);

@@ -3,38 +3,28 @@
 //! Writes take effect when they complete, in any order. Until a flush that was submitted after a
 //! write's completion has completed, a power failure may keep the write, lose it, or keep some of
 //! its 512-byte sectors, each write independently and in any order.
+//!
+//! Nothing is copied that need not be: a block that was written shares the writer's memory, and so
+//! do the two images of the disk, what a read sees and what a power failure cannot take.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+mod fault;
+mod image;
 
-use block::{BLOCK, DeviceError, DeviceOperation, DeviceResult, Rope, SECTOR};
+use std::collections::{BTreeMap, VecDeque};
+
+use block::{BLOCK, Buffer, DeviceError, DeviceOperation, DeviceResult, Rope, SECTOR};
+use bytes::Bytes;
+
+pub use fault::Faults;
+use fault::{EIO, ENOSPC, WriteFault};
+use image::Image;
 
 use crate::random::Random;
 
-const CHUNK: usize = 256 << 10;
 const SECTOR_BYTES: usize = SECTOR as usize;
 
-/// errno EIO.
-const EIO: i32 = 5;
-
-/// What goes wrong on a disk besides power failures.
-#[derive(Clone, Debug, Default)]
-pub struct Faults {
-    /// One read in so many fails; 0 for never.
-    pub read_error_one_in: u64,
-    /// One write in so many fails, and may have taken effect; 0 for never.
-    pub write_error_one_in: u64,
-    /// One flush in so many fails, with the unflushed writes lost or kept; 0 for never.
-    pub flush_error_one_in: u64,
-    /// Whether whatever failed once fails from then on.
-    pub sticky: bool,
-    /// One read in so many finds a bit flipped on the medium; 0 for never.
-    pub bit_flip_one_in: u64,
-    /// One write in so many goes somewhere else; 0 for never.
-    pub misdirected_write_one_in: u64,
-    /// One flush in so many is answered without having done anything; 0 for never.
-    pub lying_flush_one_in: u64,
-}
+/// How much longer a stalled operation takes, in nanoseconds at most.
+const STALL_NANOSECONDS: u64 = 20_000_000_000;
 
 /// How a power failure treats what was not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,56 +59,10 @@ pub struct DiskStatistics {
 pub struct Completion {
     /// The caller's name for it.
     pub token: u64,
+    /// Whether it was a flush.
+    pub flush: bool,
     /// What came of it.
     pub result: DeviceResult,
-}
-
-/// Bytes in chunks that come into being when first written; the rest is zeros.
-struct Bytes {
-    chunks: Vec<Option<Box<[u8]>>>,
-}
-
-impl Bytes {
-    fn new(length: u64) -> Self {
-        Self { chunks: vec![None; (length as usize).div_ceil(CHUNK)] }
-    }
-
-    fn grow(&mut self, length: u64) {
-        self.chunks.resize((length as usize).div_ceil(CHUNK), None);
-    }
-
-    fn read(&self, mut offset: usize, mut into: &mut [u8]) {
-        while !into.is_empty() {
-            let at = offset % CHUNK;
-            let length = into.len().min(CHUNK - at);
-            let (part, rest) = into.split_at_mut(length);
-            match &self.chunks[offset / CHUNK] {
-                Some(chunk) => part.copy_from_slice(&chunk[at..at + length]),
-                None => part.fill(0),
-            }
-            into = rest;
-            offset += length;
-        }
-    }
-
-    fn write(&mut self, mut offset: usize, mut data: &[u8]) {
-        while !data.is_empty() {
-            let at = offset % CHUNK;
-            let length = data.len().min(CHUNK - at);
-            let chunk = self.chunks[offset / CHUNK].get_or_insert_with(|| vec![0; CHUNK].into());
-            chunk[at..at + length].copy_from_slice(&data[..length]);
-            data = &data[length..];
-            offset += length;
-        }
-    }
-
-    fn write_rope(&mut self, offset: u64, data: &Rope) {
-        let mut at = offset as usize;
-        for piece in data.pieces() {
-            self.write(at, piece);
-            at += piece.len();
-        }
-    }
 }
 
 /// A write that is not known to be stable.
@@ -130,14 +74,12 @@ struct Unflushed {
 enum Pending {
     Read {
         offset: u64,
-        buffer: block::Buffer,
+        buffer: Buffer,
     },
-    Write {
-        key: u64,
-    },
-    /// Makes stable the completed writes with these keys.
+    Write(Unflushed),
+    /// Makes stable the writes that completed before it was submitted.
     Flush {
-        keys: Vec<u64>,
+        completed: u64,
         lies: bool,
     },
     /// Sets space aside.
@@ -148,18 +90,21 @@ enum Pending {
 pub struct SimDisk {
     size: u64,
     /// What a read sees.
-    current: Bytes,
+    current: Image,
     /// What is left after a power failure, without the unflushed writes.
-    stable: Bytes,
-    /// Unflushed writes in the order of their submission, with whether each has completed.
-    unflushed: BTreeMap<u64, (Unflushed, bool)>,
-    next_key: u64,
-    events: BinaryHeap<Reverse<(u64, u64)>>,
-    pending: BTreeMap<u64, (u64, Pending)>,
+    stable: Image,
+    /// Completed writes that no flush has made stable, each with its place in the order of
+    /// completion.
+    unflushed: VecDeque<(u64, Unflushed)>,
+    completed: u64,
+    /// What is under way, by the time of its end.
+    pending: BTreeMap<(u64, u64), (u64, Pending)>,
     next_event: u64,
     random: Random,
     faults: Faults,
+    stall_one_in: u64,
     failed: bool,
+    gone: bool,
     lied: bool,
     statistics: DiskStatistics,
 }
@@ -169,19 +114,30 @@ impl SimDisk {
     pub fn new(size: u64, random: Random) -> Self {
         Self {
             size,
-            current: Bytes::new(size),
-            stable: Bytes::new(size),
-            unflushed: BTreeMap::new(),
-            next_key: 0,
-            events: BinaryHeap::new(),
+            current: Image::new(size),
+            stable: Image::new(size),
+            unflushed: VecDeque::new(),
+            completed: 0,
             pending: BTreeMap::new(),
             next_event: 0,
             random,
             faults: Faults::default(),
+            stall_one_in: 0,
             failed: false,
+            gone: false,
             lied: false,
             statistics: DiskStatistics::default(),
         }
+    }
+
+    /// Another disk that holds what would be left if the power failed now and every unflushed
+    /// write were lost.
+    pub fn copy_of_stable(&self, random: Random) -> Self {
+        let mut copy = Self::new(0, random);
+        copy.size = self.size;
+        copy.current = self.stable.clone();
+        copy.stable = self.stable.clone();
+        copy
     }
 
     /// Bytes.
@@ -200,9 +156,15 @@ impl SimDisk {
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;
         self.failed = false;
+        self.gone = false;
     }
 
-    /// Whether a flush was answered that did nothing, and a power failure made that matter.
+    /// Lets one operation in so many take seconds; 0 for none.
+    pub fn set_stalls(&mut self, one_in: u64) {
+        self.stall_one_in = one_in;
+    }
+
+    /// Whether a flush was answered that did nothing.
     pub fn has_lied(&self) -> bool {
         self.lied
     }
@@ -231,38 +193,26 @@ impl SimDisk {
             DeviceOperation::Write { offset, data } => {
                 check(offset, data.len());
                 self.statistics.writes += 1;
-                (self.take_write(offset, data), self.latency(30_000))
+                (Pending::Write(Unflushed { offset, data }), self.latency(30_000))
             }
             DeviceOperation::Flush => {
                 self.statistics.flushes += 1;
                 let lies = self.chance(self.faults.lying_flush_one_in);
-                let completed = self.unflushed.iter().filter(|(_, (_, completed))| *completed);
-                let keys = completed.map(|(key, _)| *key).collect();
-                (Pending::Flush { keys, lies }, self.latency(200_000))
+                (Pending::Flush { completed: self.completed, lies }, self.latency(200_000))
             }
             DeviceOperation::Reserve { .. } => (Pending::Reserve, self.latency(100_000)),
         };
         let event = self.next_event;
         self.next_event += 1;
-        self.pending.insert(event, (token, pending));
-        self.events.push(Reverse((now + latency, event)));
+        self.pending.insert((now + latency, event), (token, pending));
     }
 
-    fn take_write(&mut self, offset: u64, data: Rope) -> Pending {
-        let mut offset = offset;
-        if self.chance(self.faults.misdirected_write_one_in) {
-            self.statistics.faults += 1;
-            offset = self.random.below(self.size / BLOCK) * BLOCK;
-        }
-        let key = self.next_key;
-        self.next_key += 1;
-        self.unflushed.insert(key, (Unflushed { offset, data }, false));
-        Pending::Write { key }
-    }
-
-    /// Most take about the usual time, some much longer.
+    /// Most take about the usual time, some much longer, and some stall.
     fn latency(&mut self, usual: u64) -> u64 {
         let latency = usual / 4 + self.random.below(usual);
+        if self.chance(self.stall_one_in) {
+            return latency + self.random.below(STALL_NANOSECONDS);
+        }
         if self.random.one_in(64) { latency * 20 } else { latency }
     }
 
@@ -272,50 +222,64 @@ impl SimDisk {
 
     /// When the next operation ends; `None` if none is under way.
     pub fn next_time(&self) -> Option<u64> {
-        self.events.peek().map(|Reverse((time, _))| *time)
+        self.pending.first_key_value().map(|((time, _), _)| *time)
     }
 
     /// Ends the operation whose time comes next.
     pub fn complete_next(&mut self) -> Option<Completion> {
-        let Reverse((_, event)) = self.events.pop()?;
-        let (token, pending) = self.pending.remove(&event).expect("every event has its operation");
+        let (_, (token, pending)) = self.pending.pop_first()?;
+        let flush = matches!(pending, Pending::Flush { .. });
         let result = match pending {
             Pending::Read { offset, buffer } => self.complete_read(offset, buffer),
-            Pending::Write { key } => self.complete_write(key),
-            Pending::Flush { keys, lies } => self.complete_flush(keys, lies),
-            Pending::Reserve => Ok(None),
+            Pending::Write(write) => self.complete_write(write),
+            Pending::Flush { completed, lies } => self.complete_flush(completed, lies),
+            Pending::Reserve => self.complete_reserve(),
         };
-        Some(Completion { token, result })
+        Some(Completion { token, flush, result })
     }
 
-    fn complete_read(&mut self, offset: u64, mut buffer: block::Buffer) -> DeviceResult {
+    fn complete_read(&mut self, offset: u64, mut buffer: Buffer) -> DeviceResult {
         if self.fails(self.faults.read_error_one_in) {
             return Err(DeviceError::Os(EIO));
         }
-        let end = offset + buffer.len() as u64;
+        let length = buffer.len() as u64;
+        let end = offset + length;
         if end > self.size {
             return Err(DeviceError::BeyondEnd { end });
         }
         if self.chance(self.faults.bit_flip_one_in) {
-            self.flip_bit(offset, buffer.len() as u64);
+            self.flip_bit(offset, length);
         }
-        self.current.read(offset as usize, &mut buffer);
+        let mut from = offset;
+        if self.chance(self.faults.misdirected_read_one_in) {
+            self.statistics.faults += 1;
+            from = self.random.below((self.size - length) / BLOCK + 1) * BLOCK;
+        }
+        self.current.read(from, &mut buffer);
         Ok(Some(buffer))
     }
 
     /// Damages the medium for good.
     fn flip_bit(&mut self, offset: u64, length: u64) {
         self.statistics.faults += 1;
-        let at = (offset + self.random.below(length)) as usize;
-        let bit = 1 << self.random.below(8);
-        let mut byte = [0];
-        self.current.read(at, &mut byte);
-        self.current.write(at, &[byte[0] ^ bit]);
-        self.stable.write(at, &[byte[0] ^ bit]);
+        let at = offset + self.random.below(length);
+        let mut block = self.current.block(at / BLOCK).to_vec();
+        block[(at % BLOCK) as usize] ^= 1 << self.random.below(8);
+        self.damage(at / BLOCK, block);
+    }
+
+    /// Gives a block other content for good.
+    pub fn damage(&mut self, block: u64, content: Vec<u8>) {
+        let content = Bytes::from(content);
+        self.current.set(block, content.clone());
+        self.stable.set(block, content);
     }
 
     fn fails(&mut self, one_in: u64) -> bool {
-        if self.failed && self.faults.sticky && one_in > 0 {
+        self.gone |= self.chance(self.faults.vanish_one_in);
+        if self.gone || (self.failed && self.faults.sticky && one_in > 0) {
+            self.statistics.faults += u64::from(!self.failed);
+            self.failed = true;
             return true;
         }
         let fails = self.chance(one_in);
@@ -326,24 +290,70 @@ impl SimDisk {
         fails
     }
 
-    fn complete_write(&mut self, key: u64) -> DeviceResult {
-        let fails = self.fails(self.faults.write_error_one_in);
-        let (write, completed) =
-            self.unflushed.get_mut(&key).expect("a write is kept until stable");
+    fn complete_write(&mut self, mut write: Unflushed) -> DeviceResult {
         let end = write.offset + write.data.len() as u64;
         if end > self.size {
-            self.unflushed.remove(&key);
             return Err(DeviceError::BeyondEnd { end });
         }
-        if fails {
+        let fails = self.fails(self.faults.write_error_one_in);
+        let no_space = !fails && self.chance(self.faults.no_space_one_in);
+        if no_space {
+            self.statistics.faults += 1;
+            return Err(DeviceError::Os(ENOSPC));
+        }
+        if self.chance(self.faults.short_one_in) {
+            // The first part of it, and then an error.
+            self.statistics.faults += 1;
+            let kept = self.random.below(write.data.len() as u64 / BLOCK) * BLOCK;
+            write.data = write.data.slice(0, kept as usize);
+            self.keep(write);
             return Err(DeviceError::Os(EIO));
         }
-        *completed = true;
-        self.current.write_rope(write.offset, &write.data);
+        if let Some(fault) = self.faults.pick_write_fault(&mut self.random) {
+            self.statistics.faults += 1;
+            self.spoil(&mut write, fault);
+        }
+        self.keep(write);
+        if fails { Err(DeviceError::Os(EIO)) } else { Ok(None) }
+    }
+
+    /// A write that the disk answers well and does wrong.
+    fn spoil(&mut self, write: &mut Unflushed, fault: WriteFault) {
+        let length = write.data.len();
+        match fault {
+            WriteFault::Misdirected => {
+                let last = (self.size - length as u64) / BLOCK;
+                write.offset = self.random.below(last + 1) * BLOCK;
+            }
+            WriteFault::Zeros => write.data = Bytes::from(vec![0; length]).into(),
+            WriteFault::Garbage => {
+                let mut garbage = vec![0; length];
+                for word in garbage.as_chunks_mut::<8>().0 {
+                    *word = self.random.number().to_le_bytes();
+                }
+                write.data = Bytes::from(garbage).into();
+            }
+        }
+    }
+
+    fn keep(&mut self, write: Unflushed) {
+        self.current.write(write.offset, &write.data);
+        self.unflushed.push_back((self.completed, write));
+        self.completed += 1;
+    }
+
+    fn complete_reserve(&mut self) -> DeviceResult {
+        if self.chance(self.faults.no_space_one_in) {
+            self.statistics.faults += 1;
+            return Err(DeviceError::Os(ENOSPC));
+        }
+        if self.fails(self.faults.write_error_one_in) {
+            return Err(DeviceError::Os(EIO));
+        }
         Ok(None)
     }
 
-    fn complete_flush(&mut self, keys: Vec<u64>, lies: bool) -> DeviceResult {
+    fn complete_flush(&mut self, completed: u64, lies: bool) -> DeviceResult {
         if self.fails(self.faults.flush_error_one_in) {
             return Err(DeviceError::Os(EIO));
         }
@@ -352,20 +362,21 @@ impl SimDisk {
             self.lied = true;
             return Ok(None);
         }
-        for key in keys {
-            if let Some((write, _)) = self.unflushed.remove(&key) {
-                self.stable.write_rope(write.offset, &write.data);
-            }
+        while let Some((_, write)) = self.unflushed.pop_front_if(|(place, _)| *place < completed) {
+            self.stable.write(write.offset, &write.data);
         }
         Ok(None)
     }
 
     /// The power fails and comes back: nothing is under way, and what was not flushed met its fate.
     pub fn crash(&mut self, crash: Crash) {
-        self.events.clear();
-        self.pending.clear();
-        let mut writes: Vec<_> =
-            std::mem::take(&mut self.unflushed).into_values().map(|(write, _)| write).collect();
+        let mut writes: Vec<Unflushed> =
+            std::mem::take(&mut self.unflushed).into_iter().map(|(_, write)| write).collect();
+        for (_, pending) in std::mem::take(&mut self.pending).into_values() {
+            if let Pending::Write(write) = pending {
+                writes.push(write);
+            }
+        }
         if crash == Crash::Mixed {
             self.shuffle(&mut writes);
         }
@@ -394,7 +405,7 @@ impl SimDisk {
             Crash::Mixed => self.random.below(3),
         };
         match fate {
-            0 => self.stable.write_rope(write.offset, &write.data),
+            0 => self.stable.write(write.offset, &write.data),
             1 => self.statistics.lost += 1,
             _ => self.tear(write),
         }
@@ -403,36 +414,32 @@ impl SimDisk {
     fn tear(&mut self, write: &Unflushed) {
         self.statistics.torn += 1;
         let kept_percent = self.random.pick(&[5, 50, 95]);
-        let mut at = write.offset as usize;
-        for piece in write.data.pieces() {
-            for sector in piece.chunks(SECTOR_BYTES) {
+        for (number, new) in (write.offset / BLOCK..).zip(image::blocks_of(&write.data)) {
+            let mut torn = self.stable.block(number).to_vec();
+            for (old, new) in torn.chunks_mut(SECTOR_BYTES).zip(new.chunks(SECTOR_BYTES)) {
                 if self.random.percent(kept_percent) {
-                    self.stable.write(at, sector);
+                    old.copy_from_slice(new);
                 }
-                at += sector.len();
             }
+            self.stable.set(number, torn.into());
         }
     }
 
     fn forget_cached(&mut self, write: &Unflushed) {
-        let mut at = write.offset as usize;
-        let end = (write.offset + write.data.len() as u64).min(self.size) as usize;
-        let mut block = [0; BLOCK as usize];
-        while at < end {
-            self.stable.read(at, &mut block);
-            self.current.write(at, &block);
-            at += BLOCK as usize;
+        let end = (write.offset + write.data.len() as u64).min(self.size);
+        for number in write.offset / BLOCK..end / BLOCK {
+            self.current.set(number, self.stable.share(number));
         }
     }
 
     /// Reads what a read that completes now would bring.
     pub fn read_current(&self, offset: u64, into: &mut [u8]) {
-        self.current.read(offset as usize, into);
+        self.current.read(offset, into);
     }
 
-    /// Reads what a power failure could not take, as if every unflushed write were lost.
-    pub fn read_stable(&self, offset: u64, into: &mut [u8]) {
-        self.stable.read(offset as usize, into);
+    /// A block as a power failure would leave it, if every unflushed write were lost.
+    pub fn stable_block(&self, number: u64) -> &[u8] {
+        self.stable.block(number)
     }
 }
 

@@ -31,7 +31,7 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Commands of each run.
-        #[arg(long, default_value_t = OPERATIONS)]
+        #[arg(long, default_value_t = LONG_OPERATIONS)]
         ops: u64,
         /// Runs at once.
         #[arg(long, default_value_t = 1)]
@@ -70,6 +70,9 @@ enum Command {
 
 /// Commands of a run, unless asked otherwise.
 const OPERATIONS: u64 = 3000;
+
+/// Commands of a run in a search: the longer, the less making and checking the pool costs.
+const LONG_OPERATIONS: u64 = 10_000;
 
 /// Runs when neither time nor number is given.
 const SEEDS: u64 = 200;
@@ -127,6 +130,7 @@ fn summary(found: &Found) {
         ("faults injected", figures.faults),
         ("  pool refused or read-only", figures.refusals),
         ("audits of the whole disk", figures.audits),
+        ("damaged copies opened", figures.probes),
         ("failed runs", found.failures.len() as u64),
     ];
     println!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));
@@ -159,7 +163,7 @@ fn planted(budget: u64, seed: u64, operations: u64) -> ExitCode {
 }
 
 fn replay(run: Run, planted: Option<&str>) -> ExitCode {
-    campaign::note_panic_places();
+    campaign::prepare();
     let bug = planted.map(|name| PLANTED.into_iter().find(|bug| format!("{bug:?}") == name));
     if bug == Some(None) {
         println!("there is no such mistake: {PLANTED:?}");

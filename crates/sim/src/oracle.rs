@@ -5,14 +5,16 @@
 //! another's range begins after the other's end. A power failure leaves every command that had not
 //! come to its end done as a whole or not at all, a copy mebibyte by mebibyte.
 
+mod changes;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
 use block::{BLOCK, BlockError, MapState, Response, SECTOR, VolumeId};
-use store::{Change, ChangeError, Failure, Outcome, Volume, VolumeSpec};
+use store::{Change, Failure, Outcome, VolumeSpec};
 
 use crate::action::{Action, Fill, Span, fill_tag, new_tags};
-use crate::content::{ANY, Tag, describe, emit, parse};
+use crate::content::{ANY, NOBODY, Tag, describe, emit, tags_of};
 
 const SECTORS_PER_MEBIBYTE: u64 = (1 << 20) / SECTOR;
 
@@ -50,6 +52,18 @@ impl Model {
         self.tags.len() as u64
     }
 
+    /// Takes the spans that were touched last, until there are `left` sectors.
+    pub(crate) fn take_touched(&mut self, left: &mut u64) -> Vec<Span> {
+        let mut taken = Vec::new();
+        while *left > 0
+            && let Some(span) = self.touched.pop()
+        {
+            *left = left.saturating_sub(span.count);
+            taken.push(span);
+        }
+        taken
+    }
+
     fn touch(&mut self, span: Span) {
         match self.touched.last_mut() {
             Some(last) if last.end() == span.first => last.count += span.count,
@@ -81,6 +95,8 @@ pub struct Excuses {
     pub closing: bool,
     /// The volume is being resized or deleted.
     pub changing: bool,
+    /// The pool is being extended.
+    pub extending: bool,
 }
 
 /// All volumes as they must be.
@@ -173,66 +189,6 @@ impl Oracle {
         }
     }
 
-    /// Makes a change of the volume table.
-    pub(crate) fn apply_change(&mut self, change: &Change) {
-        match change {
-            Change::CreateVolume(spec) => {
-                self.volumes.insert(spec.id, Model::new(spec.clone()));
-            }
-            Change::CloneVolumes(members) => {
-                for (source, spec) in members {
-                    self.take_over(*source, spec);
-                }
-            }
-            Change::RevertVolume { volume, source } => {
-                if let Some(spec) = self.volumes.get(volume).map(|model| model.spec.clone()) {
-                    self.take_over(*source, &spec);
-                }
-            }
-            Change::DeleteVolume(id) => {
-                self.volumes.remove(id);
-            }
-            Change::ResizeVolume { id, size_bytes } => {
-                if let Some(model) = self.volumes.get_mut(id) {
-                    model.spec.size_bytes = *size_bytes;
-                    let old = model.sectors();
-                    model.tags.resize((size_bytes / SECTOR) as usize, 0);
-                    let new = model.sectors();
-                    model.touched.retain(|span| span.end() <= new);
-                    if new > old {
-                        model.touch(Span { first: old, count: new - old });
-                    }
-                }
-            }
-            Change::ExtendDevice { .. }
-            | Change::AddDevice(_)
-            | Change::Checkpoint
-            | Change::Close => {}
-        }
-    }
-
-    /// A volume gets the content and size of another one.
-    fn take_over(&mut self, source: VolumeId, spec: &VolumeSpec) {
-        let Some(original) = self.volumes.get(&source) else { return };
-        let mut model = original.clone();
-        model.spec = VolumeSpec { size_bytes: original.spec.size_bytes, ..spec.clone() };
-        model.touched = vec![Span { first: 0, count: model.sectors() }];
-        self.volumes.insert(spec.id, model);
-    }
-
-    /// Whether the engine's table is the model's.
-    pub(crate) fn table_matches<'a>(&self, volumes: impl Iterator<Item = &'a Volume>) -> bool {
-        let mut models = self.volumes.values();
-        let mut volumes = volumes;
-        loop {
-            match (models.next(), volumes.next()) {
-                (None, None) => return true,
-                (Some(model), Some(volume)) if is_same(&model.spec, volume) => {}
-                _ => return false,
-            }
-        }
-    }
-
     /// Takes the end of a command: checks the answer and gives it effect.
     pub fn finished(
         &mut self,
@@ -255,70 +211,6 @@ impl Oracle {
         }
     }
 
-    fn changed(&mut self, change: &Change) -> Result<(), Violation> {
-        let exists = |id| self.volumes.contains_key(id);
-        let possible = match change {
-            Change::CreateVolume(spec) => !self.is_taken(spec),
-            Change::CloneVolumes(members) => {
-                members.iter().all(|(source, spec)| exists(source) && !self.is_taken(spec))
-            }
-            Change::RevertVolume { volume, source } => exists(volume) && exists(source),
-            Change::DeleteVolume(id) | Change::ResizeVolume { id, .. } => exists(id),
-            _ => true,
-        };
-        if !possible {
-            return violation(format!("{} succeeded", Action::Change(change.clone())));
-        }
-        self.apply_change(change);
-        Ok(())
-    }
-
-    fn is_taken(&self, spec: &VolumeSpec) -> bool {
-        let same = |model: &Model| model.spec.name == spec.name || model.spec.id == spec.id;
-        self.volumes.values().any(same)
-    }
-
-    fn change_refused(
-        &self,
-        change: &Change,
-        error: &ChangeError,
-        excuses: Excuses,
-    ) -> Result<(), Violation> {
-        let exists = |id| self.volumes.contains_key(id);
-        let reserved =
-            |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.reserved);
-        let justified = match (error, change) {
-            (ChangeError::NameTaken(_), Change::CreateVolume(spec)) => self.is_taken(spec),
-            (ChangeError::NameTaken(_), Change::CloneVolumes(members)) => {
-                members.iter().any(|(_, spec)| self.is_taken(spec))
-            }
-            (ChangeError::NoSuchVolume, Change::CloneVolumes(members)) => {
-                members.iter().any(|(source, _)| !exists(source))
-            }
-            (ChangeError::NoSuchVolume, Change::RevertVolume { volume, source }) => {
-                !exists(volume) || !exists(source)
-            }
-            (ChangeError::NoSpace, Change::RevertVolume { volume, source }) => {
-                [volume, source].into_iter().any(reserved)
-            }
-            (ChangeError::NoSuchVolume, Change::DeleteVolume(id))
-            | (ChangeError::NoSuchVolume, Change::ResizeVolume { id, .. }) => !exists(id),
-            (ChangeError::NoSpace, Change::CreateVolume(spec)) => spec.reserved,
-            (ChangeError::NoSpace, Change::CloneVolumes(members)) => {
-                members.iter().any(|(source, spec)| spec.reserved || reserved(source))
-            }
-            (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => reserved(id),
-            (ChangeError::DeviceSize, Change::ExtendDevice { .. }) => true,
-            (ChangeError::ReadOnly, _) => excuses.faults,
-            (ChangeError::Closed, _) => excuses.closing,
-            _ => false,
-        };
-        if justified {
-            return Ok(());
-        }
-        violation(format!("{} was refused: {error}", Action::Change(change.clone())))
-    }
-
     fn succeeded(
         &mut self,
         action: &Action,
@@ -332,10 +224,10 @@ impl Oracle {
             // What failed on a failing device may be read as not done, and yet be found done after
             // a restart: then a read decides nothing.
             (Action::Read { volume, span }, Response::Data(rope)) if excuses.faults => {
-                self.compare_content(*volume, *span, &rope.to_vec())
+                self.compare_content(*volume, *span, &tags_of(rope))
             }
             (Action::Read { volume, span }, Response::Data(rope)) => {
-                self.check_content(*volume, *span, &rope.to_vec())
+                self.check_content(*volume, *span, &tags_of(rope))
             }
             (Action::MapStatus { volume, span }, Response::Map(extents)) => {
                 self.check_map(*volume, *span, extents)
@@ -372,8 +264,22 @@ impl Oracle {
         tags.get(span.first as usize..span.end() as usize).unwrap_or_default()
     }
 
+    fn is_refused_by_snapshot(&self, action: &Action) -> bool {
+        let changes = !matches!(
+            action,
+            Action::Read { .. }
+                | Action::Flush { .. }
+                | Action::MapStatus { .. }
+                | Action::Change(_)
+        );
+        changes && action.volume().is_some_and(|id| self.is_snapshot(&id))
+    }
+
     /// Why a request cannot succeed.
     fn obstacle(&self, action: &Action) -> Option<BlockError> {
+        if self.is_refused_by_snapshot(action) {
+            return Some(BlockError::Snapshot);
+        }
         let mut touched: Vec<(VolumeId, Span)> = Vec::new();
         match action {
             Action::Read { volume, span }
@@ -410,9 +316,10 @@ impl Oracle {
                 excuses.changing || self.obstacle(action).is_some()
             }
             BlockError::Miscompare { offset } => return self.check_miscompare(action, offset),
-            BlockError::OutOfSpace => {
+            BlockError::OutOfSpace | BlockError::SpaceComing => {
                 self.doubt(action);
-                !self.has_promise(action)
+                let coming = error == BlockError::SpaceComing;
+                coming == excuses.extending && !self.has_promise(action)
             }
             BlockError::Medium { .. } => {
                 self.doubt(action);
@@ -423,10 +330,8 @@ impl Oracle {
                 excuses.faults
             }
             BlockError::Closed => excuses.closing,
-            BlockError::DifferentPool
-            | BlockError::Busy
-            | BlockError::SpaceComing
-            | BlockError::Snapshot => false,
+            BlockError::Snapshot => self.is_refused_by_snapshot(action),
+            BlockError::DifferentPool | BlockError::Busy => false,
         };
         if justified { Ok(()) } else { violation(format!("{action} failed: {error}")) }
     }
@@ -478,38 +383,38 @@ impl Oracle {
         Ok(())
     }
 
-    /// Compares bytes with what they must be, and takes over what was in doubt.
+    /// Compares what was read with what it must be, and takes over what was in doubt.
     pub(crate) fn check_content(
         &mut self,
         volume: VolumeId,
         span: Span,
-        bytes: &[u8],
+        found: &[Tag],
     ) -> Result<(), Violation> {
-        self.compare_content(volume, span, bytes)?;
+        self.compare_content(volume, span, found)?;
         let Some(model) = self.volumes.get_mut(&volume) else { return Ok(()) };
-        let tags = &mut model.tags[span.first as usize..span.end() as usize];
-        for (tag, sector) in tags.iter_mut().zip(bytes.chunks_exact(SECTOR as usize)) {
-            if *tag == ANY {
-                *tag = parse(sector).unwrap_or(ANY);
-            }
-        }
+        model.tags[span.first as usize..span.end() as usize].copy_from_slice(found);
         Ok(())
     }
 
-    /// Compares bytes with what they must be.
-    fn compare_content(&self, volume: VolumeId, span: Span, bytes: &[u8]) -> Result<(), Violation> {
+    /// Compares what was read with what it must be.
+    fn compare_content(
+        &self,
+        volume: VolumeId,
+        span: Span,
+        found: &[Tag],
+    ) -> Result<(), Violation> {
         let tags = self.tags(volume, span);
-        if bytes.len() as u64 != span.count * SECTOR || tags.len() as u64 != span.count {
-            let (bytes, volume) = (bytes.len(), volume.0);
-            return violation(format!("a read of {span} of {volume} brought {bytes} bytes"));
+        if tags == found {
+            return Ok(());
         }
-        let sectors = bytes.chunks_exact(SECTOR as usize);
-        for ((at, tag), sector) in (span.first..).zip(tags).zip(sectors) {
-            let found = parse(sector);
-            let right = found == Some(*tag) || (*tag == ANY && found.is_some());
+        if found.len() as u64 != span.count || tags.len() as u64 != span.count {
+            let (sectors, volume) = (found.len(), volume.0);
+            return violation(format!("a read of {span} of {volume} brought {sectors} sectors"));
+        }
+        for ((at, tag), found) in (span.first..).zip(tags).zip(found) {
+            let right = found == tag || (*tag == ANY && *found != NOBODY);
             if !right {
-                let found = found.map_or("nobody's bytes".to_owned(), describe);
-                let (must, volume) = (describe(*tag), volume.0);
+                let (found, must, volume) = (describe(*found), describe(*tag), volume.0);
                 return violation(format!("sector {at} of {volume} holds {found}, not {must}"));
             }
         }
@@ -569,14 +474,6 @@ impl Oracle {
         }
         Ok(happened)
     }
-}
-
-fn is_same(spec: &VolumeSpec, volume: &Volume) -> bool {
-    spec.id == volume.id
-        && spec.name == volume.name
-        && spec.size_bytes == volume.size_bytes
-        && spec.reserved == volume.reserved
-        && spec.naa == volume.naa
 }
 
 /// The first byte in which two sectors differ.

@@ -9,13 +9,19 @@ use crate::random::Random;
 
 const MEBIBYTE: u64 = 1 << 20;
 
+/// Device operations between power failures, on average.
+const CRASH_INTERVALS: [u64; 12] =
+    [0, 150, 500, 2000, 2000, 5000, 5000, 5000, 20_000, 20_000, 20_000, 60_000];
+
 /// The conditions of one run.
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Commands in the run.
     pub operations: u64,
-    /// Bytes of the device at first.
-    pub device_bytes: u64,
+    /// Bytes of the devices at first.
+    pub devices: Vec<u64>,
+    /// Devices at most.
+    pub devices_max: usize,
     /// Bytes of the journal.
     pub journal_bytes: u64,
     /// Bytes for pages of the map.
@@ -36,6 +42,8 @@ pub struct Profile {
     pub fills: bool,
     /// Phases in a hundred with commands that change the map alone.
     pub mapping_percent: u64,
+    /// One device operation in so many takes seconds; 0 for none.
+    pub stall_one_in: u64,
     /// What goes wrong besides power failures.
     pub faults: Option<Faults>,
     /// A deliberate mistake in the engine.
@@ -46,18 +54,19 @@ impl Profile {
     /// The conditions that follow from a seed.
     pub fn new(random: &mut Random, operations: u64) -> Self {
         let fills = random.percent(20);
-        let device_bytes = match random.percent(85) {
-            true => 64 * MEBIBYTE,
-            false => random.between(65, 200) * MEBIBYTE + random.below(256) * 4096,
-        };
+        let count = random.pick(&[1, 1, 1, 1, 2, 2, 3]);
+        let devices: Vec<u64> = (0..count).map(|_| device_bytes(random)).collect();
         Self {
             operations,
-            device_bytes,
+            devices_max: devices.len() + random.below(3) as usize,
+            devices,
             journal_bytes: random.pick(&[4, 4, 8]) * MEBIBYTE,
             memory_bytes: random.pick(&[64 << 10, 256 << 10, 16 << 20]),
-            checkpoint_interval: Duration::from_millis(random.pick(&[5, 50, 500, 30_000])),
+            checkpoint_interval: Duration::from_millis(
+                random.pick(&[5, 50, 500, 500, 30_000, 30_000]),
+            ),
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
-            crash_interval: random.pick(&[0, 150, 500, 2000, 5000, 20_000]),
+            crash_interval: random.pick(&CRASH_INTERVALS),
             volumes_max: random.between(1, 6),
             volume_bytes_max: match fills {
                 true => 32 * MEBIBYTE,
@@ -67,6 +76,7 @@ impl Profile {
             hot_percent: random.pick(&[0, 50, 80]),
             fills,
             mapping_percent: 10,
+            stall_one_in: random.pick(&[0, 0, 0, 0, 0, 0, 0, 2000]),
             faults: random.percent(12).then(|| faults(random)),
             planted: None,
         }
@@ -113,23 +123,33 @@ impl Profile {
     /// Whether the medium itself may change or lose what was flushed, so that after a power
     /// failure only wrong data is a violation, not old data.
     pub fn medium_is_unsound(&self) -> bool {
-        self.faults.as_ref().is_some_and(|faults| {
-            faults.bit_flip_one_in > 0
-                || faults.misdirected_write_one_in > 0
-                || faults.lying_flush_one_in > 0
-        })
+        self.faults.as_ref().is_some_and(Faults::spoil_the_medium)
+    }
+}
+
+/// Bytes of a device.
+pub(crate) fn device_bytes(random: &mut Random) -> u64 {
+    match random.percent(85) {
+        true => 64 * MEBIBYTE,
+        false => random.between(65, 200) * MEBIBYTE + random.below(256) * 4096,
     }
 }
 
 fn faults(random: &mut Random) -> Faults {
     let one_in = random.pick(&[200, 1000, 5000]);
     let mut faults = Faults { sticky: random.percent(50), ..Faults::default() };
-    match random.below(6) {
+    match random.below(12) {
         0 => faults.read_error_one_in = one_in,
         1 => faults.write_error_one_in = one_in,
         2 => faults.flush_error_one_in = one_in / 8,
-        3 => faults.bit_flip_one_in = one_in,
-        4 => faults.misdirected_write_one_in = one_in,
+        3 => faults.short_one_in = one_in,
+        4 => faults.no_space_one_in = one_in,
+        5 => faults.vanish_one_in = 4 * one_in,
+        6 => faults.misdirected_read_one_in = one_in,
+        7 => faults.bit_flip_one_in = one_in,
+        8 => faults.misdirected_write_one_in = one_in,
+        9 => faults.zero_fill_one_in = one_in,
+        10 => faults.garbage_fill_one_in = one_in,
         _ => faults.lying_flush_one_in = one_in / 50,
     }
     faults

@@ -13,7 +13,7 @@ use crate::random::mix;
 pub(crate) enum Event {
     Submitted { tag: u64, action: Action },
     Ended { tag: u64, result: Result<(), Failure> },
-    Device { token: u64, operation: DeviceEvent },
+    Device { token: u64, device: u8, operation: DeviceEvent },
     DeviceDone { token: u64, failed: bool },
     Crashed { how: crate::disk::Crash, lost: u64 },
     Opening { attempt: u64 },
@@ -69,20 +69,24 @@ impl Event {
         match self {
             Self::Submitted { tag, .. } => tag << 4 | 1,
             Self::Ended { tag, result } => sum_of_result(result) ^ (tag << 4 | 2),
-            Self::Device { token, operation } => match operation {
-                DeviceEvent::Read { offset, length } => mix(offset ^ length << 40) ^ token << 4 | 3,
-                DeviceEvent::Write { offset, length } => {
-                    mix(offset ^ length << 40) ^ token << 4 | 4
-                }
-                DeviceEvent::Flush => token << 4 | 5,
-                DeviceEvent::Reserve { offset, length } => {
-                    mix(offset ^ length << 40) ^ token << 4 | 9
-                }
-            },
+            Self::Device { token, device, operation } => {
+                operation.sum() ^ token << 12 ^ u64::from(*device) << 4
+            }
             Self::DeviceDone { token, failed } => token << 5 | u64::from(*failed) << 4 | 6,
             Self::Crashed { lost, .. } => lost << 4 | 7,
             Self::Opening { attempt } => attempt << 4 | 8,
             Self::Note(words) => words.len() as u64,
+        }
+    }
+}
+
+impl DeviceEvent {
+    fn sum(self) -> u64 {
+        match self {
+            Self::Read { offset, length } => mix(offset ^ length << 40 ^ 3),
+            Self::Write { offset, length } => mix(offset ^ length << 40 ^ 4),
+            Self::Flush => 5,
+            Self::Reserve { offset, length } => mix(offset ^ length << 40 ^ 9),
         }
     }
 }
@@ -99,23 +103,31 @@ impl fmt::Display for Event {
             Self::Submitted { tag, action } => write!(f, "command {tag}: {action}"),
             Self::Ended { tag, result: Ok(()) } => write!(f, "command {tag} ended well"),
             Self::Ended { tag, result: Err(error) } => write!(f, "command {tag} failed: {error}"),
-            Self::Device { token, operation } => match operation {
-                DeviceEvent::Read { offset, length } => {
-                    write!(f, "  io {token}: read block {}+{}", offset / 4096, length / 4096)
-                }
-                DeviceEvent::Write { offset, length } => {
-                    write!(f, "  io {token}: write block {}+{}", offset / 4096, length / 4096)
-                }
-                DeviceEvent::Flush => write!(f, "  io {token}: flush"),
-                DeviceEvent::Reserve { offset, length } => {
-                    write!(f, "  io {token}: reserve block {}+{}", offset / 4096, length / 4096)
-                }
-            },
+            Self::Device { token, device, operation } => {
+                write!(f, "  io {token}: device {device}, {operation}")
+            }
             Self::DeviceDone { token, failed: false } => write!(f, "  io {token} done"),
             Self::DeviceDone { token, failed: true } => write!(f, "  io {token} FAILED"),
             Self::Crashed { how, lost } => write!(f, "POWER FAILURE ({how:?}), {lost} under way"),
             Self::Opening { attempt } => write!(f, "opening the pool, attempt {attempt}"),
             Self::Note(words) => f.write_str(words),
+        }
+    }
+}
+
+impl fmt::Display for DeviceEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Read { offset, length } => {
+                write!(f, "read block {}+{}", offset / 4096, length / 4096)
+            }
+            Self::Write { offset, length } => {
+                write!(f, "write block {}+{}", offset / 4096, length / 4096)
+            }
+            Self::Flush => f.write_str("flush"),
+            Self::Reserve { offset, length } => {
+                write!(f, "reserve block {}+{}", offset / 4096, length / 4096)
+            }
         }
     }
 }

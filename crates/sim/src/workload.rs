@@ -1,13 +1,14 @@
 //! What the simulated hosts and the administrator ask for.
 
 use block::{BLOCK, SECTOR, VolumeId};
-use store::{Change, VolumeSpec};
+use store::{Change, DeviceSpec, VolumeSpec};
 
 use crate::action::{Action, Fill, Span};
 use crate::content::ANY;
 use crate::oracle::{Model, Oracle, whole_blocks};
-use crate::profile::Profile;
+use crate::profile::{Profile, device_bytes};
 use crate::random::Random;
+use crate::world::device_uuid;
 
 const SECTORS_PER_BLOCK: u64 = BLOCK / SECTOR;
 const SECTORS_PER_MEBIBYTE: u64 = (1 << 20) / SECTOR;
@@ -76,13 +77,13 @@ impl Workload {
         if self.phase == Phase::Mapping { 1 } else { u64::MAX }
     }
 
-    /// The next command, given what the volumes are now. `changing` says that a change of the
-    /// pool is under way.
+    /// The next command, given what the volumes and the pool's devices are now. `changing` says
+    /// that a change of the pool is under way.
     pub(crate) fn next(
         &mut self,
         oracle: &Oracle,
         profile: &Profile,
-        device_bytes: u64,
+        devices: &[u64],
         changing: bool,
     ) -> Action {
         if self.phase_left == 0 {
@@ -91,9 +92,9 @@ impl Workload {
         self.phase_left -= 1;
         self.next_number += 1;
         self.may_overreach = !changing;
-        let one_in = if changing { 400 } else { 40 };
+        let one_in = if changing { 1000 } else { 100 };
         if oracle.volumes.is_empty() || self.random.one_in(one_in) {
-            return Action::Change(self.change(oracle, profile, device_bytes));
+            return Action::Change(self.change(oracle, profile, devices, changing));
         }
         self.request(oracle, profile)
     }
@@ -104,7 +105,7 @@ impl Workload {
         self.hot = self.random.below(1_000_000);
         self.phase = match self.random.below(100) {
             _ if self.random.percent(profile.mapping_percent) => Phase::Mapping,
-            _ if profile.fills && self.random.percent(40) => Phase::Filling,
+            _ if profile.fills && self.random.percent(12) => Phase::Filling,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
             70..85 => Phase::Locking,
@@ -117,7 +118,7 @@ impl Workload {
     }
 
     fn request(&mut self, oracle: &Oracle, profile: &Profile) -> Action {
-        let (volume, model) = self.pick_volume(oracle);
+        let (volume, model) = self.pick_target(oracle);
         let weights: [u64; 8] = match self.phase {
             Phase::Mixed => [34, 18, 10, 10, 8, 14, 3, 3],
             Phase::Filling => [85, 5, 0, 5, 0, 5, 0, 0],
@@ -135,7 +136,10 @@ impl Workload {
         let number = self.next_number;
         match kind {
             0 => Action::Write { volume, span: self.write_span(model, profile), number },
-            1 => Action::Read { volume, span: self.span(model, profile, 256) },
+            1 => {
+                let count_max = if self.random.one_in(100) { 2048 } else { 64 };
+                Action::Read { volume, span: self.span(model, profile, count_max) }
+            }
             2 => self.compare_and_write(volume, model, profile, number),
             3 => self.write_same(volume, model, profile, number),
             4 | 5 if self.phase == Phase::Mapping => self.mapping(oracle, volume, model, kind == 4),
@@ -146,6 +150,17 @@ impl Workload {
         }
     }
 
+    /// Rarely a snapshot, which refuses most commands.
+    fn pick_target<'a>(&mut self, oracle: &'a Oracle) -> (VolumeId, &'a Model) {
+        let mut target = self.pick_volume(oracle);
+        for _ in 0..4 {
+            if target.1.spec.snapshot && !self.random.one_in(20) {
+                target = self.pick_volume(oracle);
+            }
+        }
+        target
+    }
+
     fn pick_volume<'a>(&mut self, oracle: &'a Oracle) -> (VolumeId, &'a Model) {
         let index = self.random.below(oracle.volumes.len() as u64) as usize;
         let (id, model) = oracle.volumes.iter().nth(index).expect("the index is below the number");
@@ -154,7 +169,7 @@ impl Workload {
 
     fn write_span(&mut self, model: &Model, profile: &Profile) -> Span {
         if self.phase != Phase::Filling {
-            let large = self.random.one_in(150);
+            let large = self.random.one_in(400);
             return self.span(model, profile, if large { LARGE - 1 } else { 64 });
         }
         let count = 1024.min(model.sectors());
@@ -166,10 +181,7 @@ impl Workload {
     /// Sectors somewhere: aligned or not, rarely at the very end or beyond.
     fn span(&mut self, model: &Model, profile: &Profile, count_max: u64) -> Span {
         let sectors = model.sectors();
-        let mut count = self.random.between(1, count_max).min(sectors);
-        if self.random.percent(60) {
-            count = self.random.between(1, count.min(64));
-        }
+        let mut count = self.count(count_max).min(sectors);
         if count_max >= LARGE && self.random.one_in(20) {
             count = self.random.between(1, sectors);
         }
@@ -182,6 +194,12 @@ impl Workload {
             return Span { first: sectors - count.min(sectors) + 1, count };
         }
         Span { first: first.min(sectors - count), count }
+    }
+
+    /// From 1 to so many, small numbers far more often than large ones.
+    fn count(&mut self, most: u64) -> u64 {
+        let bits = self.random.below(u64::from(most.ilog2()) + 2);
+        self.random.between(1, most.min(1 << bits))
     }
 
     fn place(&mut self, profile: &Profile, sectors: u64) -> u64 {
@@ -252,8 +270,14 @@ impl Workload {
         let smaller = model.sectors().min(from_model.sectors());
         let kind = self.random.below(4);
         let unit = [SECTORS_PER_MEBIBYTE, SECTORS_PER_BLOCK, 1, 1][kind as usize];
-        let count_max = self.random.pick(&[64, 2048, 4 * 2048, 5000]);
-        let mut count = self.random.between(1, count_max).next_multiple_of(unit);
+        // What is moved by reading and writing is small, mostly.
+        let count_max = match kind {
+            0 => 4 * SECTORS_PER_MEBIBYTE,
+            _ if self.random.one_in(50) => 5000,
+            1 | 2 => 2048,
+            _ => 64,
+        };
+        let mut count = self.count(count_max).next_multiple_of(unit);
         count = count.min(smaller);
         let place = |random: &mut Random, sectors: u64| {
             let last = sectors - count;
@@ -293,7 +317,13 @@ impl Workload {
         }
     }
 
-    fn change(&mut self, oracle: &Oracle, profile: &Profile, device_bytes: u64) -> Change {
+    fn change(
+        &mut self,
+        oracle: &Oracle,
+        profile: &Profile,
+        devices: &[u64],
+        changing: bool,
+    ) -> Change {
         let full = oracle.volumes.len() as u64 >= profile.volumes_max;
         if oracle.volumes.is_empty() {
             return Change::CreateVolume(self.spec(profile));
@@ -306,24 +336,44 @@ impl Workload {
             55..75 if !full => Change::CreateVolume(self.spec(profile)),
             35..75 => Change::DeleteVolume(id),
             75..80 => self.nonsense(id, model, profile),
-            80..85 if device_bytes < crate::limits::DEVICE_BYTES_MAX => Change::ExtendDevice {
-                device: 0,
-                size_bytes: device_bytes + self.random.between(0, 4096) * BLOCK,
-            },
+            80..83 => self.extend(devices),
+            83..86 if devices.len() < profile.devices_max && !changing => {
+                let uuid = device_uuid(self.next_number);
+                Change::AddDevice(DeviceSpec { uuid, size_bytes: device_bytes(&mut self.random) })
+            }
             _ => Change::ResizeVolume { id, size_bytes: self.size(profile) },
         }
     }
 
-    /// A consistency group of up to three members.
+    /// A consistency group of up to three members: snapshots, or clones.
     fn clones(&mut self, oracle: &Oracle, profile: &Profile) -> Change {
         let count = self.random.between(1, 3);
-        let member = |_| (self.pick_volume(oracle).0, self.spec(profile));
+        let snapshot = self.random.percent(60);
+        let member = |_| {
+            let spec = VolumeSpec { snapshot, ..self.spec(profile) };
+            (self.pick_volume(oracle).0, spec)
+        };
         Change::CloneVolumes((0..count).map(member).collect())
+    }
+
+    /// A device grows, or is said to have grown to what it is already.
+    fn extend(&mut self, devices: &[u64]) -> Change {
+        let device = self.random.below(devices.len() as u64) as u8;
+        let now = devices[usize::from(device)];
+        let size_bytes = now + self.random.between(0, 4096) * BLOCK;
+        let most = crate::limits::DEVICE_BYTES_MAX.max(now);
+        Change::ExtendDevice { device, size_bytes: size_bytes.min(most) }
     }
 
     /// A change that must be refused.
     fn nonsense(&mut self, id: VolumeId, model: &Model, profile: &Profile) -> Change {
-        match self.random.below(3) {
+        match self.random.below(6) {
+            3 => Change::CloneVolumes(Vec::new()),
+            4 => {
+                let spec = self.spec(profile);
+                Change::CloneVolumes(vec![(id, spec.clone()), (id, spec)])
+            }
+            5 => Change::ExtendDevice { device: 99, size_bytes: 1 << 30 },
             0 => Change::DeleteVolume(VolumeId(id.0 + 1_000_000)),
             1 => Change::CreateVolume(VolumeSpec {
                 name: model.spec.name.clone(),

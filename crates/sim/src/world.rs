@@ -2,6 +2,7 @@
 
 mod checks;
 mod power;
+mod probes;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,10 +24,12 @@ use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
 
 const POOL_UUID: [u8; 16] = *b"simulated pool 1";
-const DEVICE_UUID: [u8; 16] = *b"simulated disk 1";
 
 /// The tag of opening and of requests that the checks make.
 const OWN_TAG: u64 = 0;
+
+/// Labels and superblocks lie below this block.
+const SUPERBLOCKS_END: u64 = 256;
 
 /// Idle looks at the clock until a command is taken for forgotten.
 const IDLE_STEPS_MAX: u64 = 1000;
@@ -60,6 +63,8 @@ pub struct Figures {
     pub refusals: u64,
     /// Walks through everything on the disk.
     pub audits: u64,
+    /// Damaged copies that were opened.
+    pub probes: u64,
 }
 
 impl std::ops::AddAssign for Figures {
@@ -76,6 +81,7 @@ impl std::ops::AddAssign for Figures {
         self.unannounced += other.unannounced;
         self.refusals += other.refusals;
         self.audits += other.audits;
+        self.probes += other.probes;
     }
 }
 
@@ -124,7 +130,7 @@ pub struct World {
     profile: Profile,
     random: Random,
     now: u64,
-    disk: SimDisk,
+    disks: Vec<SimDisk>,
     store: Store,
     oracle: Oracle,
     workload: Workload,
@@ -149,6 +155,8 @@ pub struct World {
     /// The medium has faults now.
     faulty: bool,
     closing: bool,
+    /// The pool is said to be being extended.
+    extending: bool,
     read_only: bool,
     /// The run ends here, because the medium lost what cannot be judged.
     ended: bool,
@@ -164,7 +172,7 @@ impl World {
             Ok(Err(violation)) => Some(violation.0),
             Err(panic) => Some(format!("the engine stopped: {}", words_of(&*panic))),
         };
-        world.figures.faults = world.disk.statistics().faults;
+        world.figures.faults = world.disks.iter().map(|disk| disk.statistics().faults).sum();
         Outcome {
             seed: run.seed,
             figures: world.figures,
@@ -180,13 +188,18 @@ impl World {
         if let Some(bug) = run.planted {
             profile.plant(bug);
         }
-        let disk = SimDisk::new(profile.device_bytes, random.fork());
+        let disks = profile.devices.iter().map(|&size_bytes| {
+            let mut disk = SimDisk::new(size_bytes, random.fork());
+            disk.set_stalls(profile.stall_one_in);
+            disk
+        });
+        let disks = disks.collect();
         let workload = Workload::new(random.fork());
         let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
         Self {
             random,
             now: 0,
-            disk,
+            disks,
             store,
             oracle: Oracle::default(),
             workload,
@@ -204,6 +217,7 @@ impl World {
             making: true,
             faulty: false,
             closing: false,
+            extending: false,
             read_only: false,
             ended: false,
             profile,
@@ -234,6 +248,10 @@ impl World {
             return self.end_repeating();
         }
         self.wait_for_device()?;
+        if self.random.one_in(4096) {
+            self.extending = !self.extending;
+            self.store.set_extending(self.extending);
+        }
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
         }
@@ -251,7 +269,8 @@ impl World {
         {
             let changes =
                 self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
-            let action = self.workload.next(&self.oracle, &self.profile, self.disk.size(), changes);
+            let devices: Vec<u64> = self.store.devices().map(|device| device.size_bytes).collect();
+            let action = self.workload.next(&self.oracle, &self.profile, &devices, changes);
             self.submit(action);
             left -= 1;
             if changes && self.oracle.volumes.is_empty() {
@@ -265,8 +284,14 @@ impl World {
         self.next_tag += 1;
         self.issued += 1;
         self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
-        if let Action::Change(Change::ExtendDevice { size_bytes, .. }) = &action {
-            self.disk.grow(*size_bytes);
+        match &action {
+            Action::Change(Change::ExtendDevice { device, size_bytes }) => {
+                if let Some(disk) = self.disks.get_mut(usize::from(*device)) {
+                    disk.grow(*size_bytes);
+                }
+            }
+            Action::Change(Change::AddDevice(spec)) => self.attach(spec.size_bytes),
+            _ => {}
         }
         match (&action, action.volume(), action.request()) {
             (Action::Change(change), ..) => self.store.change(Tag(tag), change.clone()),
@@ -274,6 +299,22 @@ impl World {
             _ => unreachable!("what is no change is a request"),
         }
         self.in_flight.insert(tag, Flight { action, since: self.now });
+    }
+
+    /// A disk for a device that is to join the pool; perhaps one that almost did before.
+    fn attach(&mut self, size_bytes: u64) {
+        let known = self.store.devices().count();
+        self.disks.truncate(known + 1);
+        if let Some(disk) = self.disks.get_mut(known)
+            && self.random.percent(50)
+        {
+            return disk.grow(size_bytes);
+        }
+        self.disks.truncate(known);
+        let mut disk = SimDisk::new(size_bytes, self.random.fork());
+        disk.set_stalls(self.profile.stall_one_in);
+        disk.set_faults(self.profile.faults.clone().filter(|_| self.faulty).unwrap_or_default());
+        self.disks.push(disk);
     }
 
     /// Lets the engine say all it has to say. Answers are heard before the device hears of what
@@ -315,10 +356,13 @@ impl World {
             faults: self.faulty,
             closing: self.closing,
             changing: self.is_changing(&action),
+            extending: self.extending,
         };
         self.oracle.finished(&action, result, excuses)?;
         match result {
-            Err(Failure::Block(BlockError::OutOfSpace)) => self.figures.out_of_space += 1,
+            Err(Failure::Block(BlockError::OutOfSpace | BlockError::SpaceComing)) => {
+                self.figures.out_of_space += 1;
+            }
             Err(Failure::Block(BlockError::ReadOnly) | Failure::Change(ChangeError::ReadOnly)) => {
                 self.read_only = true;
                 if matches!(action, Action::Change(_)) {
@@ -348,7 +392,7 @@ impl World {
     }
 
     fn take_io(&mut self, io: Io) -> Result<(), Violation> {
-        let Io { id: IoId(token), operation, .. } = io;
+        let Io { id: IoId(token), device, operation } = io;
         let event = match &operation {
             DeviceOperation::Read { offset, buffer } => {
                 DeviceEvent::Read { offset: *offset, length: buffer.len() as u64 }
@@ -361,24 +405,24 @@ impl World {
                 DeviceEvent::Reserve { offset: *offset, length: *length }
             }
         };
-        self.trace.add(self.now, Event::Device { token, operation: event });
-        self.check_write(event)?;
+        self.trace.add(self.now, Event::Device { token, device, operation: event });
+        self.check_write(device.into(), event)?;
         self.figures.device_operations += 1;
-        self.disk.submit(self.now, token, operation);
+        self.disks[usize::from(device)].submit(self.now, token, operation);
         self.crash_in = self.crash_in.saturating_sub(1);
         Ok(())
     }
 
     /// I1: what the durable superblock reaches is not written, nor is the superblock itself.
-    fn check_write(&mut self, event: DeviceEvent) -> Result<(), Violation> {
+    fn check_write(&mut self, device: usize, event: DeviceEvent) -> Result<(), Violation> {
         let DeviceEvent::Write { offset, length } = event else { return Ok(()) };
         let blocks = offset / BLOCK..(offset + length) / BLOCK;
-        self.superblock_written |= [16, 17, 32, 33].iter().any(|block| blocks.contains(block));
+        self.superblock_written |= device == 0 && blocks.start < SUPERBLOCKS_END;
         let Some(audit) = &self.audit else { return Ok(()) };
-        match blocks.into_iter().find(|block| audit.is_protected(*block)) {
+        match blocks.into_iter().find(|block| audit.is_protected(device, *block)) {
             Some(block) => violation(format!(
-                "block {block} is written although checkpoint {} reaches it",
-                audit.generation
+                "block {block} of device {device} is written although checkpoint {} reaches it",
+                audit.generation()
             )),
             None => Ok(()),
         }
@@ -386,7 +430,7 @@ impl World {
 
     /// Ends the next device operation; if there is none, lets time pass.
     fn wait_for_device(&mut self) -> Result<(), Violation> {
-        let Some(time) = self.disk.next_time() else {
+        let Some((time, _)) = self.next_completion() else {
             return if self.in_flight.is_empty() { Ok(()) } else { self.let_time_pass() };
         };
         self.now = self.now.max(time);
@@ -400,13 +444,24 @@ impl World {
         }
     }
 
+    /// When and on which device the next operation ends.
+    fn next_completion(&self) -> Option<(u64, usize)> {
+        let times = self.disks.iter().enumerate();
+        times.filter_map(|(index, disk)| Some((disk.next_time()?, index))).min()
+    }
+
+    fn devices_are_idle(&self) -> bool {
+        self.disks.iter().all(SimDisk::is_idle)
+    }
+
     fn complete_one(&mut self) -> Result<(), Violation> {
         self.store.tick(Duration::from_nanos(self.now));
-        let Some(completion) = self.disk.complete_next() else { return Ok(()) };
+        let Some((_, device)) = self.next_completion() else { return Ok(()) };
+        let Some(completion) = self.disks[device].complete_next() else { return Ok(()) };
         let token = completion.token;
         let failed = completion.result.is_err();
         self.trace.add(self.now, Event::DeviceDone { token, failed });
-        if self.superblock_written {
+        if self.superblock_written && completion.flush && device == 0 {
             self.look_at_superblock()?;
         }
         self.crash_in = self.crash_in.saturating_sub(1);
@@ -420,7 +475,7 @@ impl World {
             self.now += 100_000_000;
             self.store.tick(Duration::from_nanos(self.now));
             self.pump()?;
-            if !self.disk.is_idle() || self.in_flight.is_empty() {
+            if !self.devices_are_idle() || self.in_flight.is_empty() {
                 return Ok(());
             }
         }
@@ -433,7 +488,7 @@ impl World {
     /// Waits until nothing is under way; `false` if the power failed.
     fn quiesce(&mut self) -> Result<bool, Violation> {
         self.pump()?;
-        while !self.in_flight.is_empty() || !self.disk.is_idle() {
+        while !self.in_flight.is_empty() || !self.devices_are_idle() {
             if self.crash_in == 0 {
                 return Ok(false);
             }
@@ -460,13 +515,28 @@ impl World {
     fn set_faulty(&mut self, faulty: bool) {
         let faults = self.profile.faults.clone().filter(|_| faulty);
         self.faulty = faults.is_some();
-        self.disk.set_faults(faults.unwrap_or_default());
+        for disk in &mut self.disks {
+            disk.set_faults(faults.clone().unwrap_or_default());
+        }
     }
 }
 
 fn pool_spec(profile: &Profile) -> PoolSpec {
-    let device = DeviceSpec { uuid: DEVICE_UUID, size_bytes: profile.device_bytes };
-    PoolSpec { pool_uuid: POOL_UUID, devices: vec![device] }
+    let device = |(index, &size_bytes): (usize, &u64)| DeviceSpec {
+        uuid: device_uuid(index as u64),
+        size_bytes,
+    };
+    PoolSpec {
+        pool_uuid: POOL_UUID,
+        devices: profile.devices.iter().enumerate().map(device).collect(),
+    }
+}
+
+/// The name of a device.
+pub(crate) fn device_uuid(number: u64) -> [u8; 16] {
+    let mut uuid = *b"simulated disk..";
+    uuid[8..].copy_from_slice(&number.to_le_bytes());
+    uuid
 }
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {

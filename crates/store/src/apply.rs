@@ -103,6 +103,7 @@ impl Store {
                 if let Some(volume) = self.volumes.remove(volume) {
                     let level = volume.root.levels - 1;
                     self.map.drop_page(&mut self.space, volume.root.entry, level);
+                    self.want_count();
                 }
             }
             Record::RevertVolume { volume, source } => self.revert(*volume, *source),
@@ -131,14 +132,14 @@ impl Store {
 
     fn revert(&mut self, id: VolumeId, source: VolumeId) {
         let Some(source) = self.volumes.get_mut(&source) else { return };
-        source.shared_blocks = source.mapped_bytes / BLOCK;
+        source.add_shared(source.mapped_bytes / BLOCK);
         let (root, mapped_bytes, size_bytes) =
             (source.root, source.mapped_bytes, source.size_bytes);
         self.map.share(&mut self.space, root.entry);
         let volume = self.volume_mut(id);
         let old = std::mem::replace(&mut volume.root, root);
         (volume.mapped_bytes, volume.size_bytes) = (mapped_bytes, size_bytes);
-        volume.shared_blocks = mapped_bytes / BLOCK;
+        volume.add_shared(mapped_bytes / BLOCK);
         self.map.drop_page(&mut self.space, old.entry, old.levels - 1);
     }
 
@@ -178,7 +179,7 @@ impl Store {
         if let Some(source) = source.and_then(|source| self.volumes.get_mut(&source)) {
             volume.root = source.root;
             volume.mapped_bytes = source.mapped_bytes;
-            source.shared_blocks = source.mapped_bytes / BLOCK;
+            source.add_shared(source.mapped_bytes / BLOCK);
             volume.origin = Some(source.id);
             self.map.share(&mut self.space, source.root.entry);
         }

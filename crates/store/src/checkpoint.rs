@@ -59,6 +59,7 @@ impl Store {
             && between_commits
             && self.health == Health::Ready
             && self.checkpoint.is_none()
+            && self.repairs == 0
             && self.is_prepared_for_checkpoint()
         {
             self.start_checkpoint();

@@ -41,6 +41,10 @@ pub(crate) enum Waiter {
     Checkpoint,
     /// The label of a device that joins the pool.
     Label { operation: usize },
+    /// Anything that the scrub compares.
+    Scrub { read: usize },
+    /// A page that is written again where a copy of it was bad; nobody relies on it yet.
+    Repair,
     /// Anything of opening or making the pool.
     Recovery { token: u64 },
 }

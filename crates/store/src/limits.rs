@@ -60,6 +60,9 @@ pub(crate) const REAP_QUEUE_MAX: usize = 100_000;
 /// Reads of a request or of recovery that are under way at once.
 pub(crate) const VERIFY_READS_MAX: usize = 64;
 
+/// Bad ranges that a scrub reports; more are only counted.
+pub const SCRUB_FAULTS_MAX: usize = 1000;
+
 /// How often a change reaches a checkpoint at the latest.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 

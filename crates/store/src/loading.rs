@@ -24,6 +24,7 @@ pub(crate) enum PageWaiter {
     Operation(usize),
     Applier,
     Reaper,
+    Scrub,
 }
 
 /// Space maps of a group on their way into memory.
@@ -95,6 +96,7 @@ impl Store {
                 }
                 PageWaiter::Applier => self.applier_waits = false,
                 PageWaiter::Reaper => self.reaper_waits -= 1,
+                PageWaiter::Scrub => self.scrub_took_page(missing, found),
             }
             if !found && waiter == PageWaiter::Applier {
                 self.fail("a page of the map could not be read".to_owned());
@@ -163,12 +165,14 @@ impl Store {
         let Some(load) = self.groups_loading.remove(&group) else { return };
         self.ready.extend(load.waiting);
         match load.refused {
+            // The maps may be wanted all the same.
             true => self.space.group_unavailable(group),
             false if load.allocated => self.space.group_reserved(group),
             false => {}
         }
         let in_place = crate::bugs::planted!(self.bugs, SpaceMapInPlace);
         let writes = self.space.insert_group(group, &load.pages, in_place);
+        self.scrub_took_group(group);
         self.checkpoint_took_group(writes);
     }
 

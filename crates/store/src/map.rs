@@ -12,7 +12,7 @@ use slab::Slab;
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
-use crate::space::{STUCK, Space};
+use crate::space::{GroupId, STUCK, Space};
 
 /// The root of a volume's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,14 @@ pub(crate) struct Changed {
     pub(crate) mapped: i64,
     /// Blocks that are known to have been shared, and now are the volume's own or holes.
     pub(crate) unshared: u64,
+}
+
+/// A leaf, and the way to it.
+pub(crate) struct FoundLeaf {
+    /// The first block below it.
+    pub(crate) first: u64,
+    /// Levels and entries from the root to the leaf.
+    pub(crate) path: smallvec::SmallVec<[(u8, Entry); 5]>,
 }
 
 /// A page that must be read before a walk can go on.
@@ -169,6 +177,101 @@ impl Map {
             at += take;
         }
         Ok(())
+    }
+
+    /// The first leaf that covers `from` or a later block.
+    pub(crate) fn next_leaf(
+        &mut self,
+        root: Root,
+        from: u64,
+    ) -> Result<Option<FoundLeaf>, Missing> {
+        let mut path = smallvec::SmallVec::new();
+        let first = self.leaf_below(root.entry, root.levels - 1, 0, from, &mut path)?;
+        Ok(first.map(|first| FoundLeaf { first, path }))
+    }
+
+    fn leaf_below(
+        &mut self,
+        entry: Entry,
+        level: u8,
+        base: u64,
+        from: u64,
+        path: &mut smallvec::SmallVec<[(u8, Entry); 5]>,
+    ) -> Result<Option<u64>, Missing> {
+        if entry.is_hole() || base + blocks_below(level) <= from {
+            return Ok(None);
+        }
+        path.push((level, entry));
+        if level == 0 {
+            return Ok(Some(base));
+        }
+        let span = blocks_below(level - 1);
+        let start = from.saturating_sub(base) / span;
+        for place in start..FANOUT {
+            let child = self.page(entry, level)?.0[place as usize];
+            if let Some(found) =
+                self.leaf_below(child, level - 1, base + place * span, from, path)?
+            {
+                return Ok(Some(found));
+            }
+        }
+        path.pop();
+        Ok(None)
+    }
+
+    /// What a leaf that was found holds.
+    pub(crate) fn leaf_entries(&mut self, leaf: &FoundLeaf) -> Result<Vec<Entry>, Missing> {
+        let (level, entry) = leaf.path[leaf.path.len() - 1];
+        self.page(entry, level).map(|page| page.0.to_vec())
+    }
+
+    /// The entry of a block, if it holds data and the way to it is in memory.
+    pub(crate) fn data_entry(&mut self, root: Root, block: u64) -> Option<Entry> {
+        let leaf = self.leaf_entry(root, block).ok().filter(|leaf| !leaf.is_hole())?;
+        let entry = self.page(leaf, 0).ok()?.0[(block % FANOUT) as usize];
+        (entry.kind() == Kind::Data).then_some(entry)
+    }
+
+    /// Of the blocks `first .. first + count`, those that hold data which nobody shares. Their pages
+    /// are in memory. Fails with a group whose maps are not, but are needed to tell.
+    pub(crate) fn own_blocks(
+        &mut self,
+        space: &Space,
+        root: Root,
+        first: u64,
+        count: u64,
+    ) -> Result<u64, GroupId> {
+        let mut own = 0;
+        let mut at = first;
+        while at < first + count {
+            let take = (FANOUT - at % FANOUT).min(first + count - at);
+            let leaf = self.next_leaf(root, at).ok().flatten();
+            let leaf = leaf.filter(|leaf| leaf.first == at / FANOUT * FANOUT);
+            let shared =
+                |leaf: &FoundLeaf| leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
+            if let Some(leaf) = leaf.filter(|leaf| !shared(leaf)) {
+                let entries = self.leaf_entries(&leaf).unwrap_or_default();
+                let part = entries.iter().skip((at % FANOUT) as usize).take(take as usize);
+                for entry in part.filter(|entry| entry.kind() == Kind::Data) {
+                    let group = space.group_of(entry.number());
+                    if !space.is_loaded(group) {
+                        return Err(group);
+                    }
+                    own += u64::from(space.references(entry.number()) == 1);
+                }
+            }
+            at += take;
+        }
+        Ok(own)
+    }
+
+    /// Whether a page has several parents.
+    pub(crate) fn is_shared(&self, space: &Space, entry: Entry) -> bool {
+        match entry.kind() {
+            Kind::Dirty => self.dirty[entry.number() as usize].references > 1,
+            Kind::Page => space.references(entry.number()) > 1,
+            Kind::Hole | Kind::Data => false,
+        }
     }
 
     /// The entry that points to the leaf of a block.

@@ -15,7 +15,7 @@ use crate::loading::PageWaiter;
 use crate::locks::Claim;
 use crate::map::Missing;
 use crate::record::Record;
-use crate::space::{Allocation, Run};
+use crate::space::{Allocation, GroupId, Run};
 use crate::status::Health;
 use crate::store::{CHANGES, Change, Outcome, Store, Tag};
 
@@ -24,8 +24,11 @@ pub(crate) use reading::BlockRead;
 /// How often an operation waits for a checkpoint to free space before it gives up.
 const SPACE_WAITS_MAX: u8 = 3;
 
-/// The same for a reserved volume, whose space is sure to come.
-const RESERVED_SPACE_WAITS_MAX: u8 = 100;
+/// The same for data that replaces a volume's own, whose space is sure to come.
+const OVERWRITE_WAITS_MAX: u8 = 100;
+
+/// Blocks that must be free for a copy by reference, which may change pages of the map.
+const CLONE_BLOCKS_MIN: u64 = 64;
 
 /// What is to be done.
 pub(crate) enum Work {
@@ -50,6 +53,15 @@ enum Stage {
     Committing,
     /// Waits for a checkpoint.
     Waiting,
+}
+
+/// Whether an operation's data may take the space of what it replaces.
+enum Overwrite {
+    Fits,
+    /// That depends on a group whose maps are not in memory.
+    Load(GroupId),
+    /// Not before so many checkpoints at most.
+    Waits(u8),
 }
 
 /// A part of what an operation changes, in whole blocks.
@@ -398,8 +410,19 @@ impl Store {
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let needed = data - handed_out;
         let allowed = self.allowed_blocks(operation.volume);
-        if (needed > 0 && needed > allowed) || (clones && allowed < 64) {
-            return self.wait_for_space(key);
+        let fits = allowed.max(self.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
+        if clones && !fits {
+            return self.wait_for_space(key, SPACE_WAITS_MAX);
+        }
+        if needed > allowed {
+            match self.fits_as_overwrite(key, needed) {
+                Overwrite::Fits => {}
+                Overwrite::Load(group) => {
+                    self.load_group(group, Some(key), false);
+                    return Ok(false);
+                }
+                Overwrite::Waits(waits_max) => return self.wait_for_space(key, waits_max),
+            }
         }
         let mut left = needed;
         while left > 0 {
@@ -413,37 +436,78 @@ impl Store {
                     self.load_group(group, Some(key), true);
                     return Ok(false);
                 }
-                Allocation::Full => return self.wait_for_space(key),
+                Allocation::Full => return self.wait_for_space(key, SPACE_WAITS_MAX),
             }
         }
         Ok(true)
     }
 
+    /// Whether data that replaces a volume's own blocks may borrow space until they are freed: what
+    /// it overwrites returns with the next checkpoint, so half of the reserve lends it the space
+    /// until then; the other half is for the checkpoint.
+    fn fits_as_overwrite(&mut self, key: usize, needed: u64) -> Overwrite {
+        let volume = self.operations[key].volume;
+        let (reserved, allowed) = (self.is_reserved(volume), self.allowed_blocks(volume));
+        let own = match reserved {
+            true => needed,
+            false => match self.own_blocks(key) {
+                Ok(own) => own,
+                Err(group) => return Overwrite::Load(group),
+            },
+        };
+        let lent = self.lent_blocks();
+        match needed.saturating_sub(own) > allowed {
+            true => Overwrite::Waits(SPACE_WAITS_MAX),
+            false if needed > lent => Overwrite::Waits(OVERWRITE_WAITS_MAX),
+            false => Overwrite::Fits,
+        }
+    }
+
+    /// Blocks that the data of an operation replaces and that nobody shares.
+    fn own_blocks(&mut self, key: usize) -> Result<u64, GroupId> {
+        let root = self.volumes[&self.operations[key].volume].root;
+        let pieces = std::mem::take(&mut self.operations[key].pieces);
+        let ranges = pieces.iter().filter_map(|piece| match piece {
+            Piece::Data { first, data } => Some((*first, data.len() as u64 / BLOCK)),
+            _ => None,
+        });
+        let counts =
+            ranges.map(|(first, count)| self.map.own_blocks(&self.space, root, first, count));
+        let own = counts.sum();
+        self.operations[key].pieces = pieces;
+        own
+    }
+
+    /// Blocks that are free but for the part of the reserve that checkpoints need.
+    fn lent_blocks(&self) -> u64 {
+        let kept = self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64;
+        self.space.free().saturating_sub(kept)
+    }
+
+    /// Blocks that a reserved volume may take, which are promised to it.
+    fn promised_blocks(&self, volume: VolumeId) -> u64 {
+        if self.is_reserved(volume) { self.lent_blocks() } else { 0 }
+    }
+
     /// Blocks that a volume's data may newly occupy.
     fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        let free = self.space.free().saturating_sub(2 * self.map.dirty.len() as u64);
-        match self.is_reserved(volume) {
-            // What it overwrites returns with the next checkpoint, so half of the reserve lends
-            // it the space until then; the other half is for the checkpoint.
-            true => free.saturating_sub(self.reserve_blocks() / 2),
-            false => free.saturating_sub(self.reserve_blocks() + self.owed_blocks()),
+        if self.is_reserved(volume) {
+            return 0;
         }
+        let kept = self.reserve_blocks() + self.owed_blocks() + 2 * self.map.dirty.len() as u64;
+        self.space.free().saturating_sub(kept)
     }
 
     fn is_reserved(&self, volume: VolumeId) -> bool {
         self.volumes.get(&volume).is_some_and(|volume| volume.reserved)
     }
 
-    fn wait_for_space(&mut self, key: usize) -> Result<bool, Failure> {
+    fn wait_for_space(&mut self, key: usize, waits_max: u8) -> Result<bool, Failure> {
         let coming = self.space.quarantined() > 0
             || self.space.groups_with_deltas() > 0
             || !self.map.reap.is_empty()
             || !self.journal.is_empty()
             || self.checkpoint.is_some();
-        let waits_max = match self.is_reserved(self.operations[key].volume) {
-            true => RESERVED_SPACE_WAITS_MAX,
-            false => SPACE_WAITS_MAX,
-        };
         let operation = &mut self.operations[key];
         operation.space_waits += 1;
         if !coming || operation.space_waits > waits_max {

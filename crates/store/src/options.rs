@@ -17,6 +17,8 @@ pub struct Options {
     /// Subtrees of deleted volumes that are taken apart per second while space is not short; each
     /// is up to 1 MiB of a volume.
     pub reap_rate: u64,
+    /// Bytes per second that a scrub reads at most.
+    pub scrub_rate: u64,
     /// How often a change reaches a checkpoint at the latest.
     pub checkpoint_interval: Duration,
     /// A deliberate mistake, which the simulator must notice.
@@ -30,6 +32,7 @@ impl Default for Options {
             journal_bytes: 0,
             memory_bytes: 2 << 30,
             reap_rate: 50_000,
+            scrub_rate: 200 << 20,
             checkpoint_interval: CHECKPOINT_INTERVAL,
             #[cfg(feature = "planted-bugs")]
             planted: None,

@@ -21,6 +21,7 @@ use crate::map::Map;
 use crate::operation::{Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
 use crate::recovery::Recovery;
+use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
 use crate::status::{Health, Space as SpaceStatus, Statistics};
 use crate::table::Table;
@@ -131,6 +132,14 @@ pub struct Store {
     pub(crate) reaper_waits: usize,
     /// Subtrees that the reaper may still take apart in this second.
     pub(crate) reap_credit: u64,
+    pub(crate) scrub: Option<Box<Scrub>>,
+    /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
+    pub(crate) repairs: usize,
+    pub(crate) last_scrub: ScrubStatus,
+    /// Bytes that the scrub may still read in this second.
+    pub(crate) scrub_credit: u64,
+    /// What reserved volumes share is to be counted.
+    pub(crate) count_wanted: bool,
     /// Features of the pool that forbid this program to change it.
     pub(crate) read_only_features: u64,
     /// There is no room for the pages of a checkpoint.
@@ -207,6 +216,11 @@ impl Store {
             applier_waits: false,
             reaper_waits: 0,
             reap_credit: options.reap_rate,
+            scrub: None,
+            repairs: 0,
+            last_scrub: ScrubStatus::default(),
+            scrub_credit: options.scrub_rate,
+            count_wanted: false,
             read_only_features: 0,
             starved: false,
             extending: false,
@@ -282,6 +296,9 @@ impl Store {
             Waiter::Commit { sequence } => self.commit_written(sequence, result.map(drop)),
             Waiter::CommitFlush { sequence } => self.commit_flushed(sequence, result.map(drop)),
             Waiter::Checkpoint => self.checkpoint_io_done(result.map(drop)),
+            Waiter::Scrub { read } => self.scrub_took(read, result),
+            // If it did not help, the next scrub repairs it again.
+            Waiter::Repair => self.repairs -= 1,
             Waiter::Recovery { token } => self.recovery_io_done(token, result),
         }
     }
@@ -305,6 +322,7 @@ impl Store {
     /// Tells the time since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
         self.refill_reaper(now);
+        self.refill_scrub(now);
         self.now = now;
         if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
             self.last_retry = now;
@@ -405,6 +423,7 @@ impl Store {
         }
         self.apply_durable();
         self.reap();
+        self.advance_scrub();
         self.start_checkpoint_if_due();
         self.run_ready();
         self.close_group();

@@ -16,14 +16,14 @@ mod devices;
 mod paging;
 mod snapshots;
 
-const SIZE: u64 = 256 << 20;
-const A: VolumeId = VolumeId(1);
-const B: VolumeId = VolumeId(2);
+pub(crate) const SIZE: u64 = 256 << 20;
+pub(crate) const A: VolumeId = VolumeId(1);
+pub(crate) const B: VolumeId = VolumeId(2);
 
 /// A store, and the bytes of its devices.
-struct Pool {
-    store: Store,
-    devices: Vec<Vec<u8>>,
+pub(crate) struct Pool {
+    pub(crate) store: Store,
+    pub(crate) devices: Vec<Vec<u8>>,
     options: Options,
     written: u64,
     /// Whether the devices' keepers have no space.
@@ -31,17 +31,17 @@ struct Pool {
     next_tag: u64,
 }
 
-fn volume(id: VolumeId, name: &str, size_bytes: u64) -> VolumeSpec {
+pub(crate) fn volume(id: VolumeId, name: &str, size_bytes: u64) -> VolumeSpec {
     let name = name.to_owned();
     VolumeSpec { id, name, size_bytes, reserved: false, naa: [6; 16], snapshot: false, created: 0 }
 }
 
 impl Pool {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(&[SIZE], Options::default())
     }
 
-    fn with(sizes: &[u64], options: Options) -> Self {
+    pub(crate) fn with(sizes: &[u64], options: Options) -> Self {
         let device = |(index, &size_bytes)| DeviceSpec { uuid: [2 + index as u8; 16], size_bytes };
         let spec = PoolSpec {
             pool_uuid: [1; 16],
@@ -57,12 +57,12 @@ impl Pool {
         pool
     }
 
-    fn sizes(&self) -> Vec<u64> {
+    pub(crate) fn sizes(&self) -> Vec<u64> {
         self.devices.iter().map(|device| device.len() as u64).collect()
     }
 
     /// The faults that a check finds after a restart without any warning.
-    fn faults(&self) -> Vec<String> {
+    pub(crate) fn faults(&self) -> Vec<String> {
         let read = |device: u8, offset: u64, buffer: &mut [u8]| {
             let bytes = &self.devices[usize::from(device)][offset as usize..];
             buffer.copy_from_slice(&bytes[..buffer.len()]);
@@ -72,25 +72,25 @@ impl Pool {
     }
 
     /// What a restart without any warning makes of the pool, which must be sound.
-    fn reopen(self) -> Self {
+    pub(crate) fn reopen(self) -> Self {
         assert_eq!(self.faults(), Vec::<String>::new());
         self.reopen_damaged().unwrap()
     }
 
-    fn reopen_damaged(self) -> Result<Self, Failure> {
+    pub(crate) fn reopen_damaged(self) -> Result<Self, Failure> {
         let store = Store::open(&self.sizes(), Some([1; 16]), self.options.clone(), Tag(0));
         let mut pool = Self { store, ..self };
         pool.wait(0).map(|_| pool)
     }
 
-    fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         while let Some(io) = self.store.next_io() {
             let result = self.serve(usize::from(io.device), io.operation);
             self.store.completed(io.id, result);
         }
     }
 
-    fn serve(&mut self, device: usize, operation: DeviceOperation) -> DeviceResult {
+    pub(crate) fn serve(&mut self, device: usize, operation: DeviceOperation) -> DeviceResult {
         let bytes = &mut self.devices[device];
         match operation {
             DeviceOperation::Read { offset, mut buffer } => {
@@ -110,7 +110,7 @@ impl Pool {
         Ok(None)
     }
 
-    fn wait(&mut self, tag: u64) -> Result<Outcome, Failure> {
+    pub(crate) fn wait(&mut self, tag: u64) -> Result<Outcome, Failure> {
         loop {
             self.pump();
             let done = self.store.next_done().expect("every request comes to its end");
@@ -120,7 +120,7 @@ impl Pool {
         }
     }
 
-    fn ask(&mut self, volume: VolumeId, request: Request) -> Result<Response, Failure> {
+    pub(crate) fn ask(&mut self, volume: VolumeId, request: Request) -> Result<Response, Failure> {
         self.next_tag += 1;
         self.store.submit(Tag(self.next_tag), volume, request);
         match self.wait(self.next_tag)? {
@@ -129,28 +129,28 @@ impl Pool {
         }
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Failure> {
+    pub(crate) fn change(&mut self, change: Change) -> Result<(), Failure> {
         self.next_tag += 1;
         self.store.change(Tag(self.next_tag), change);
         self.wait(self.next_tag).map(drop)
     }
 
-    fn create(&mut self, id: VolumeId, name: &str, size_bytes: u64) {
+    pub(crate) fn create(&mut self, id: VolumeId, name: &str, size_bytes: u64) {
         self.change(Change::CreateVolume(volume(id, name, size_bytes))).unwrap();
     }
 
-    fn clone_volume(&mut self, source: VolumeId, id: VolumeId, name: &str) {
+    pub(crate) fn clone_volume(&mut self, source: VolumeId, id: VolumeId, name: &str) {
         let spec = VolumeSpec { size_bytes: 0, ..volume(id, name, 0) };
         self.change(Change::CloneVolumes(vec![(source, spec)])).unwrap();
     }
 
-    fn write(&mut self, volume: VolumeId, offset: u64, data: &[u8]) {
+    pub(crate) fn write(&mut self, volume: VolumeId, offset: u64, data: &[u8]) {
         let range = ByteRange::new(offset, data.len() as u64);
         let data = Bytes::copy_from_slice(data);
         self.ask(volume, Request::Write { range, data }).unwrap();
     }
 
-    fn read(&mut self, volume: VolumeId, offset: u64, length: u64) -> Vec<u8> {
+    pub(crate) fn read(&mut self, volume: VolumeId, offset: u64, length: u64) -> Vec<u8> {
         let range = ByteRange::new(offset, length);
         match self.ask(volume, Request::Read { range }).unwrap() {
             Response::Data(rope) => rope.to_vec(),
@@ -158,25 +158,32 @@ impl Pool {
         }
     }
 
-    fn copy(&mut self, source: VolumeId, from: u64, volume: VolumeId, to: u64, length: u64) {
+    pub(crate) fn copy(
+        &mut self,
+        source: VolumeId,
+        from: u64,
+        volume: VolumeId,
+        to: u64,
+        length: u64,
+    ) {
         let request = Request::Copy { source, source_offset: from, destination: to, length };
         self.ask(volume, request).unwrap();
     }
 
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         for _ in 0..3 {
             self.change(Change::Checkpoint).unwrap();
         }
     }
 
-    fn used(&mut self) -> u64 {
+    pub(crate) fn used(&mut self) -> u64 {
         self.settle();
         self.store.space().used
     }
 }
 
 /// Bytes that differ everywhere and depend on `seed`.
-fn pattern(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mix = |at: u64| {
         let word = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (seed + 1) << 32;
         (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56

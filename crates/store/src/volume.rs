@@ -56,6 +56,8 @@ pub struct Volume {
     /// An upper bound of the mapped blocks that are shared with other volumes; they need new space
     /// when they are overwritten.
     pub(crate) shared_blocks: u64,
+    /// What was added to it since the last count of it began.
+    pub(crate) shared_since_count: u64,
 }
 
 impl Volume {
@@ -72,6 +74,7 @@ impl Volume {
             mapped_bytes: 0,
             root: Root { entry: Entry::HOLE, levels: levels_for(spec.size_bytes / BLOCK) },
             shared_blocks: 0,
+            shared_since_count: 0,
         }
     }
 
@@ -96,6 +99,7 @@ impl Volume {
     /// Notes that so many of its blocks more may be shared.
     pub(crate) fn add_shared(&mut self, blocks: u64) {
         self.shared_blocks = (self.shared_blocks + blocks).min(self.mapped_bytes / BLOCK);
+        self.shared_since_count = self.shared_since_count.saturating_add(blocks);
     }
 
     /// Bytes that may be shared with other volumes, or within this one: an upper bound.
@@ -147,6 +151,7 @@ impl Volume {
             },
             mapped_bytes: u64_at(48),
             shared_blocks: u64_at(56),
+            shared_since_count: 0,
             reserved: bytes[65] == 1,
             snapshot: bytes[67] == 1,
             origin: Some(VolumeId(u64_at(136))).filter(|origin| origin.0 != 0),

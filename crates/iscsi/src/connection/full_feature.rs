@@ -120,6 +120,16 @@ impl Connection {
         }
     }
 
+    /// An initiator that takes nothing of what waits for it is of no use.
+    pub(super) fn watch_sending(&mut self, now: Duration) {
+        let liveness = &mut self.liveness;
+        if std::mem::take(&mut liveness.took) || self.send.bytes() == 0 {
+            liveness.last_took = now;
+        } else if now.saturating_sub(liveness.last_took) >= self.config.send_timeout {
+            self.end(ClosedReason::PeerDead);
+        }
+    }
+
     /// RFC 7143 11.9.1: event 1, the target requests logout within so many seconds.
     pub(super) fn ask_for_logout(&mut self, patience: Duration) {
         if self.liveness.logout.is_some() {
@@ -238,7 +248,7 @@ impl Connection {
             freed += if keep { 0 } else { task.memory };
             keep
         });
-        self.data_out_bytes -= freed;
+        self.task_bytes -= freed;
     }
 
     fn send_management_response(&mut self, tag: u32, response: TaskManagementResponse) {

@@ -1,10 +1,14 @@
 //! COMPARE AND WRITE (SBC-4 5.3). VMware: ATS, hardware-assisted locking.
 
-use block::{BlockCount, Lba, Request};
+use block::{
+    BlockCount, BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId,
+};
+use bytes::Bytes;
 
 use crate::cdb::Cdb;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
+use crate::procedure::{Answer, Procedure, Remark, Step};
 
 /// Two instances of the blocks: what must be there, then what will be there.
 pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
@@ -14,17 +18,90 @@ pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
 /// COMPARE AND WRITE. No more blocks than the CDB can name are refused: the limit is 255.
 pub(super) fn compare_and_write(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let lba = Lba(execution.cdb.u64(2));
-    let count = BlockCount(u64::from(execution.cdb.u8(13)));
-    let range = execution.range_of(lba, count)?;
+    let blocks = execution.cdb.u8(13);
+    let range = execution.range_of(lba, BlockCount(u64::from(blocks)))?;
     execution.require_exact_data_out(2 * range.length)?;
     // SBC-4 5.3: no blocks is not an error.
     if range.is_empty() {
         return Ok(Action::good());
     }
     let length = range.length as usize;
-    Ok(Action::Request(Request::CompareAndWrite {
+    Ok(Action::Procedure(Box::new(CompareAndWrite {
+        volume: execution.volume.expect("a command with a unit has a volume"),
+        block_length: execution.unit()?.spec.block_length,
         range,
         compare: execution.data_out.slice(..length),
         write: execution.data_out.slice(length..2 * length),
-    }))
+        miscompare: None,
+        remark: None,
+        retried: Remark::OwnWriteFound { lba, blocks },
+    })))
+}
+
+/// One step on the medium. After a miscompare the medium is read, only to learn whether it holds
+/// what would have been written.
+struct CompareAndWrite {
+    volume: VolumeId,
+    block_length: LogicalBlockLength,
+    range: ByteRange,
+    compare: Bytes,
+    write: Bytes,
+    miscompare: Option<BlockError>,
+    remark: Option<Remark>,
+    /// What is remarked if the medium holds what would have been written.
+    retried: Remark,
+}
+
+impl CompareAndWrite {
+    fn failed(&self, error: BlockError) -> Step {
+        Step::Done(Completion::from_block_error(error, self.block_length))
+    }
+
+    fn compare_and_write(&self) -> Step {
+        let request = Request::CompareAndWrite {
+            range: self.range,
+            compare: self.compare.clone(),
+            write: self.write.clone(),
+        };
+        Step::Request(self.volume, request)
+    }
+
+    fn look(&mut self, miscompare: BlockError, medium: Result<Response, BlockError>) -> Step {
+        let is_own = match &medium {
+            Ok(Response::Data(medium)) => holds(medium, &self.write),
+            _ => false,
+        };
+        self.remark = Some(if is_own { self.retried } else { Remark::Miscompared });
+        self.failed(miscompare)
+    }
+}
+
+fn holds(medium: &Rope, bytes: &[u8]) -> bool {
+    let mut rest = bytes;
+    medium.pieces().iter().all(|piece| match rest.split_at_checked(piece.len()) {
+        Some((first, after)) => {
+            rest = after;
+            first == &piece[..]
+        }
+        None => false,
+    })
+}
+
+impl Procedure for CompareAndWrite {
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
+        let Some(Answer { result, .. }) = answer else { return self.compare_and_write() };
+        match (self.miscompare, result) {
+            (Some(miscompare), medium) => self.look(miscompare, medium),
+            (None, Ok(_)) => Step::Done(Completion::good(Rope::new())),
+            (None, Err(error @ BlockError::Miscompare { .. })) => {
+                self.miscompare = Some(error);
+                Step::Request(self.volume, Request::Read { range: self.range })
+            }
+            (None, Err(error)) => self.failed(error),
+        }
+    }
+
+    fn remark(&mut self) -> Option<Remark> {
+        self.remark.take()
+    }
 }

@@ -1,127 +1,216 @@
-//! EXTENDED COPY (LID1) (SPC-3 6.3, SPC-4 5.17, 6.4). VMware: XCOPY, Full Copy, Clone.
+//! EXTENDED COPY (LID1) and (LID4), COPY OPERATION ABORT (SPC-3 6.3, SPC-4 5.17, 6.3 to 6.5).
+//! VMware: XCOPY, Full Copy, Clone.
 //!
 //! Everything is checked before the first block is copied, so that a command that is refused has
 //! changed nothing.
 
 mod copy;
+mod cscd;
 mod parameter_list;
+mod segment;
+mod span;
 
-pub(super) use parameter_list::{CSCD_NAA, SEGMENT_BLOCK_TO_BLOCK};
+pub(super) use copy::{Copy, Plan};
+pub(super) use cscd::{CSCD_IDENTIFICATION, THIS_LOGICAL_UNIT};
+pub(super) use segment::{BLOCK_TO_BLOCK, BLOCK_TO_BLOCK_WITH_OFFSET};
+pub(super) use span::{Span, Work};
 
-use block::VolumeId;
+use block::ByteRange;
 
-use self::copy::{Copy, Span};
-use self::parameter_list::{Cscd, ListIdUsage, ParameterList, Segment};
+use self::cscd::End;
+use self::parameter_list::ParameterList;
+use self::segment::{Amount, Segment};
+use super::access;
 use crate::command::{Action, Execution};
-use crate::completion::{Completion, Status};
-use crate::limits::CONCURRENT_COPIES_MAX;
-use crate::sense::{self, Sense};
+use crate::completion::Completion;
+use crate::copy_operations::CopyKey;
+use crate::limits::SEGMENT_BYTES_MAX;
+use crate::reservations::Access;
+use crate::sense::{self, Sense, SenseCode};
 use crate::unit::LogicalUnit;
 
 /// EXTENDED COPY (LID1).
-pub(super) fn extended_copy(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+pub(super) fn extended_copy_lid1(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    extended_copy(execution, ParameterList::parse_lid1)
+}
+
+/// EXTENDED COPY (LID4).
+pub(super) fn extended_copy_lid4(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    extended_copy(execution, ParameterList::parse_lid4)
+}
+
+fn extended_copy(
+    execution: &mut Execution<'_>,
+    parse: fn(&[u8]) -> Result<ParameterList, Completion>,
+) -> Result<Action, Completion> {
     let length = execution.cdb.u32(10) as usize;
     // SPC-4 6.4.1: no parameter list is not an error.
     if length == 0 {
         return Ok(Action::good());
     }
-    let given = &execution.data_out[..length.min(execution.data_out.len())];
-    let list = ParameterList::parse(given)?;
-    let spans = resolve(execution, &list)?;
-    if execution.copies >= CONCURRENT_COPIES_MAX {
-        return Err(Sense::from(sense::INSUFFICIENT_RESOURCES).into());
-    }
-    let held_as = match list.list_id_usage {
-        ListIdUsage::Held | ListIdUsage::NotHeld => Some(list.list_id),
-        ListIdUsage::None => None,
-    };
-    let block_length = execution.unit()?.spec.block_length;
-    Ok(Action::Procedure(Box::new(Copy::new(spans, held_as, block_length))))
+    let list = parse(&execution.data_out[..length.min(execution.data_out.len())])?;
+    let work = resolve(execution, &list)?;
+    execution.copies.admit(execution.nexus_id, list.list_id)?;
+    Ok(Action::Procedure(Box::new(Copy::new(Plan {
+        work,
+        segments: list.segments.len() as u16,
+        service_action: execution.cdb.service_action(),
+        list_id: list.list_id,
+        in_background: list.immediate,
+        block_length: execution.unit()?.spec.block_length,
+    }))))
 }
 
-/// What is to be copied, in the order of the segments.
-fn resolve(execution: &Execution<'_>, list: &ParameterList) -> Result<Vec<Span>, Completion> {
-    let ends = list.cscds.iter().map(|cscd| find(execution, cscd));
+/// COPY OPERATION ABORT: of a copy of this nexus that has not ended.
+pub(super) fn copy_operation_abort(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let list_id = execution.cdb.u32(2);
+    let record = execution.copies.find(execution.nexus_id, list_id);
+    if !record.is_some_and(|record| record.is_under_way()) {
+        return Err(Sense::invalid_cdb_field(2).into());
+    }
+    Ok(Action::AbortCopy(CopyKey { nexus: execution.nexus_id, list_id }))
+}
+
+/// What is to be done, in the order of the segments.
+fn resolve(
+    execution: &Execution<'_>,
+    list: &ParameterList,
+) -> Result<Vec<(u16, Work)>, Completion> {
+    let ends = list.cscds.iter().map(|cscd| cscd.find(execution));
     let ends = ends.collect::<Result<Vec<_>, _>>()?;
-    let mut spans = Vec::with_capacity(list.segments.len());
+    let mut work = Vec::with_capacity(list.segments.len());
     for (number, segment) in list.segments.iter().enumerate() {
-        spans.push(span(execution, &ends, segment, number)?);
+        let context = Context { execution, ends: &ends, segment, number: number as u16 };
+        work.extend(context.work()?.into_iter().map(|work| (number as u16, work)));
     }
-    Ok(spans)
+    Ok(work)
 }
 
-/// The volume that a CSCD descriptor names: only a logical unit that this nexus sees.
-fn find(execution: &Execution<'_>, cscd: &Cscd) -> Result<Option<VolumeId>, Completion> {
-    let Some(naa) = cscd.naa else { return Ok(None) };
-    let mapped = execution.nexus.mappings.values().map(|mapping| mapping.volume);
-    let found = mapped
-        .filter_map(|volume| Some((volume, execution.units.get(&volume)?)))
-        .find(|(_, unit)| unit.spec.naa == naa);
-    let Some((volume, unit)) = found else { return Ok(None) };
-    if cscd.block_bytes != 0 && u64::from(cscd.block_bytes) != unit.block_bytes() {
-        let field = cscd.position + 29;
-        return Err(refused(sense::INVALID_FIELD_IN_PARAMETER_LIST, field));
-    }
-    Ok(Some(volume))
+/// A segment and where it stands.
+struct Context<'a> {
+    execution: &'a Execution<'a>,
+    /// What was found of each CSCD descriptor.
+    ends: &'a [Option<End>],
+    segment: &'a Segment,
+    number: u16,
 }
 
-fn span(
-    execution: &Execution<'_>,
-    ends: &[Option<VolumeId>],
-    segment: &Segment,
-    number: usize,
-) -> Result<Span, Completion> {
-    let failed = |code| failed_segment(code, segment, number);
-    let end = |index: u16| {
-        let end = ends.get(usize::from(index));
-        let end = end.ok_or_else(|| failed(sense::UNREACHABLE_COPY_TARGET))?;
-        let volume = end.ok_or_else(|| failed(sense::COPY_TARGET_DEVICE_NOT_REACHABLE))?;
-        Ok::<_, Completion>((volume, &execution.units[&volume]))
-    };
-    let (source, source_unit) = end(segment.source)?;
-    let (destination, destination_unit) = end(segment.destination)?;
-    check_access(execution, source_unit, destination_unit)?;
-    if execution.nexus.may_only_read(destination) {
-        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+impl Context<'_> {
+    fn work(&self) -> Result<Vec<Work>, Completion> {
+        let source = self.end(self.segment.source)?;
+        let destination = self.end(self.segment.destination)?;
+        let (from, to) = (self.unit(source), self.unit(destination));
+        access::check(self.execution, source.volume, Access::Read)?;
+        access::check(self.execution, destination.volume, Access::Write)?;
+        let length = self.length(from, to)?;
+        let fill = match self.segment.amount {
+            Amount::Bytes { .. } => 0,
+            _ => self.residue(destination, from, to, length)?,
+        };
+        let (source_offset, destination_offset) = self.offsets(from, to, length, fill)?;
+        let span = Span {
+            source: source.volume,
+            source_offset,
+            destination: destination.volume,
+            destination_offset,
+            length,
+        };
+        let zeros = ByteRange::new(destination_offset + length, fill);
+        let mut work = vec![Work::Copy(span)];
+        if fill > 0 {
+            work.push(Work::Zeros { destination: destination.volume, range: zeros });
+        }
+        Ok(work)
     }
-    if source_unit.block_bytes() != destination_unit.block_bytes() {
-        return Err(failed(sense::INCORRECT_COPY_TARGET_DEVICE_TYPE));
-    }
-    let beyond_end = |_| failed(sense::COPY_ABORTED_WITHOUT_ADDITIONAL_SENSE);
-    let from = source_unit.range(segment.source_lba, segment.blocks).map_err(beyond_end)?;
-    let to = destination_unit.range(segment.destination_lba, segment.blocks).map_err(beyond_end)?;
-    Ok(Span {
-        source,
-        source_offset: from.offset,
-        destination,
-        destination_offset: to.offset,
-        length: to.length,
-    })
-}
 
-/// SPC-2 5.5.1, SPC-4 6.4.1: the copy manager may do no more than the nexus itself.
-fn check_access(
-    execution: &Execution<'_>,
-    source: &LogicalUnit,
-    destination: &LogicalUnit,
-) -> Result<(), Completion> {
-    let nexus = execution.nexus_id;
-    if source.is_reserved_against(nexus) || destination.is_reserved_against(nexus) {
-        return Err(Status::ReservationConflict.into());
+    fn end(&self, id: u16) -> Result<End, Completion> {
+        if id == THIS_LOGICAL_UNIT {
+            let volume = self.execution.volume.expect("a command with a unit has a volume");
+            return Ok(End { volume, pad: false });
+        }
+        let end = self.ends.get(usize::from(id));
+        let end = end.ok_or_else(|| self.failed(sense::UNREACHABLE_COPY_TARGET))?;
+        end.ok_or_else(|| self.failed(sense::COPY_TARGET_DEVICE_NOT_REACHABLE))
     }
-    if destination.write_protected {
-        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+
+    fn unit(&self, end: End) -> &LogicalUnit {
+        &self.execution.units[&end.volume]
     }
-    Ok(())
+
+    /// Bytes to copy.
+    fn length(&self, from: &LogicalUnit, to: &LogicalUnit) -> Result<u64, Completion> {
+        let length = match self.segment.amount {
+            Amount::SourceBlocks(count) => u64::from(count) * from.block_bytes(),
+            Amount::DestinationBlocks(count) => u64::from(count) * to.block_bytes(),
+            Amount::Bytes { count, .. } => u64::from(count),
+        };
+        if length > SEGMENT_BYTES_MAX {
+            return Err(parameter_list::invalid(self.segment.position + 8));
+        }
+        Ok(length)
+    }
+
+    /// SPC-4 6.4.6.1: bytes that are missing in the last block of the destination. They are filled
+    /// if its PAD says so, else the segment is refused; CAT cannot carry them over, since nothing
+    /// is held between segments.
+    fn residue(
+        &self,
+        destination: End,
+        from: &LogicalUnit,
+        to: &LogicalUnit,
+        length: u64,
+    ) -> Result<u64, Completion> {
+        let inexact = || self.failed(sense::UNEXPECTED_INEXACT_SEGMENT);
+        // Part of a source block would be left over.
+        if !length.is_multiple_of(from.block_bytes()) {
+            return Err(inexact());
+        }
+        match length.next_multiple_of(to.block_bytes()) - length {
+            0 => Ok(0),
+            fill if destination.pad => Ok(fill),
+            _ => Err(inexact()),
+        }
+    }
+
+    /// First byte on either volume; both ranges are on them.
+    fn offsets(
+        &self,
+        from: &LogicalUnit,
+        to: &LogicalUnit,
+        length: u64,
+        fill: u64,
+    ) -> Result<(u64, u64), Completion> {
+        let (source_skip, destination_skip) = match self.segment.amount {
+            Amount::Bytes { source_offset, destination_offset, .. } => {
+                (u64::from(source_offset), u64::from(destination_offset))
+            }
+            _ => (0, 0),
+        };
+        let offset = |unit: &LogicalUnit, lba: u64, skip: u64, length: u64| {
+            let offset = lba.checked_mul(unit.block_bytes())?.checked_add(skip)?;
+            let end = offset.checked_add(length)?;
+            (end <= unit.blocks() * unit.block_bytes()).then_some(offset)
+        };
+        // Byte offsets point into the first block.
+        if source_skip >= from.block_bytes() || destination_skip >= to.block_bytes() {
+            let field = if source_skip >= from.block_bytes() { 28 } else { 30 };
+            return Err(parameter_list::invalid(self.segment.position + field));
+        }
+        let segment = self.segment;
+        let source = offset(from, segment.source_lba, source_skip, length);
+        let destination = offset(to, segment.destination_lba, destination_skip, length + fill);
+        let ends = source.zip(destination);
+        ends.ok_or_else(|| self.failed(sense::COPY_ABORTED_WITHOUT_ADDITIONAL_SENSE))
+    }
+
+    /// SPC-4 5.17.7.4: COMMAND-SPECIFIC INFORMATION starts with the number of the segment.
+    fn failed(&self, code: SenseCode) -> Completion {
+        let sense = Sense::in_parameter_list(code, self.segment.position);
+        Sense { command_specific: u32::from(self.number) << 16, ..sense }.into()
+    }
 }
 
 /// A fault in a parameter list, pointing at a byte of it.
-fn refused(code: sense::SenseCode, byte: usize) -> Completion {
+fn refused(code: SenseCode, byte: usize) -> Completion {
     Sense::in_parameter_list(code, byte).into()
-}
-
-/// SPC-4 5.17.7.4: COMMAND-SPECIFIC INFORMATION starts with the number of the segment.
-fn failed_segment(code: sense::SenseCode, segment: &Segment, number: usize) -> Completion {
-    let sense = Sense::in_parameter_list(code, segment.position);
-    Sense { command_specific: (number as u32) << 16, ..sense }.into()
 }

@@ -69,10 +69,11 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
     }
     let nexus = &mut *execution.nexus;
     let luns: Vec<u16> = match execution.cdb.u8(2) {
-        // All logical units; those and the well known ones, of which there are none.
-        0x00 | 0x02 => nexus.mappings.keys().copied().collect(),
-        // Well known logical units only.
-        0x01 => Vec::new(),
+        // All logical units, with or without the well known and the administrative ones, of which
+        // there are none.
+        0x00 | 0x02 | 0x11 => nexus.mappings.keys().copied().collect(),
+        // Well known, administrative, or subsidiary logical units only.
+        0x01 | 0x10 | 0x12 => Vec::new(),
         _ => return Err(Sense::invalid_cdb_field(2).into()),
     };
     // SPC-4 6.33: the nexus knows the new inventory now.
@@ -87,13 +88,16 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
 
 /// REQUEST SENSE (SPC-4 6.39): tells what waits, and clears it.
 pub(super) fn request_sense(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let sense: Sense = match (execution.volume, execution.nexus.mappings.get_mut(&execution.lun)) {
-        (Some(_), Some(mapping)) => {
-            mapping.attentions.take().unwrap_or(sense::NO_ADDITIONAL_SENSE_INFORMATION).into()
-        }
+    let sanitize = execution.unit().map(|unit| unit.check_sanitize());
+    let sense: Sense = match (sanitize, execution.nexus.mappings.get_mut(&execution.lun)) {
+        (Ok(sanitize), Some(mapping)) => match (mapping.attentions.take(), sanitize) {
+            (Some(condition), _) => condition.into(),
+            (None, Err(sense)) => sense,
+            (None, Ok(())) => sense::NO_ADDITIONAL_SENSE_INFORMATION.into(),
+        },
         _ => sense::LOGICAL_UNIT_NOT_SUPPORTED.into(),
     };
     let descriptors_wanted = execution.cdb.bit(1, 0);
-    let data = if descriptors_wanted { sense.emit_descriptors() } else { sense.emit() };
+    let data = if descriptors_wanted { sense.emit_descriptors() } else { sense.emit_fixed() };
     Ok(Action::data(data, u32::from(execution.cdb.u8(4))))
 }

@@ -1,35 +1,53 @@
 //! GET LBA STATUS (SBC-4 5.6).
 
 use block::{
-    BlockError, ByteRange, Lba, LogicalBlockLength, MapExtent, MapState, Request, Response, Rope,
-    VolumeId,
+    ByteRange, Lba, LogicalBlockLength, MapExtent, MapState, Request, Response, Rope, VolumeId,
 };
 use bytes::Bytes;
 
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::limits::{LBA_STATUS_BYTES_MAX, LBA_STATUS_DESCRIPTORS_MAX};
-use crate::procedure::{Procedure, Step};
+use crate::procedure::{Answer, Procedure, Step};
 use crate::sense::{self, Sense};
 
 const HEADER_BYTES: usize = 8;
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// GET LBA STATUS (16).
-pub(super) fn get_lba_status(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+/// GET LBA STATUS (16). Of the report types of SBC-4 there is only 00h, all blocks.
+pub(super) fn get_lba_status_16(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    get_lba_status(execution, Lba(execution.cdb.u64(2)), 0, execution.cdb.u32(10))
+}
+
+/// GET LBA STATUS (32): the same, with a limit to what is looked at.
+pub(super) fn get_lba_status_32(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    let scan_length = u64::from(execution.cdb.u32(20));
+    get_lba_status(execution, Lba(execution.cdb.u64(12)), scan_length, execution.cdb.u32(28))
+}
+
+/// `scan_length` in blocks, 0 for as many as there are.
+fn get_lba_status(
+    execution: &Execution<'_>,
+    lba: Lba,
+    scan_length: u64,
+    allocation_length: u32,
+) -> Result<Action, Completion> {
     let unit = execution.unit()?;
-    let lba = Lba(execution.cdb.u64(2));
     if lba.0 >= unit.blocks() {
         return Err(Sense::from(sense::LOGICAL_BLOCK_ADDRESS_OUT_OF_RANGE).into());
     }
     let offset = lba.0 * unit.block_bytes();
     let size = unit.blocks() * unit.block_bytes();
-    let allocation_length = execution.cdb.u32(10) as usize;
+    let allocation_length = allocation_length as usize;
+    let scan_bytes = match scan_length {
+        0 => LBA_STATUS_BYTES_MAX,
+        blocks => (blocks * unit.block_bytes()).min(LBA_STATUS_BYTES_MAX),
+    };
     let room = allocation_length.saturating_sub(HEADER_BYTES) / DESCRIPTOR_BYTES;
     Ok(Action::Procedure(Box::new(GetLbaStatus {
         volume: execution.volume.expect("a command with a unit has a volume"),
         block_length: unit.spec.block_length,
-        range: ByteRange::new(offset, (size - offset).min(LBA_STATUS_BYTES_MAX)),
+        range: ByteRange::new(offset, (size - offset).min(scan_bytes)),
         extents_max: room.clamp(1, LBA_STATUS_DESCRIPTORS_MAX),
         allocation_length,
     })))
@@ -72,8 +90,8 @@ impl GetLbaStatus {
 }
 
 impl Procedure for GetLbaStatus {
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step {
-        let completion = match answer {
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
+        let completion = match answer.map(|answer| answer.result) {
             None => {
                 let (range, extents_max) = (self.range, self.extents_max);
                 return Step::Request(self.volume, Request::MapStatus { range, extents_max });

@@ -1,26 +1,14 @@
-//! MODE SENSE (SPC-4 6.11, 6.12, 7.5; SBC-4 6.5). No page can be changed.
+//! MODE SENSE (SPC-4 6.11, 6.12, 7.5; SBC-4 6.5).
 
+use super::mode_pages::{ALL_PAGES, PAGES, Page};
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::sense::{self, Sense};
+use crate::modes::Modes;
+use crate::sense::Sense;
 use crate::unit::LogicalUnit;
 
 const DBD: u8 = 3;
 const LLBAA: u8 = 4;
-const ALL_PAGES: u8 = 0x3f;
-const ALL_SUBPAGES: u8 = 0xff;
-
-/// Every mode page as it is and stays: current and default values are the same.
-const PAGES: &[&[u8]] = &[CACHING, CONTROL, INFORMATIONAL_EXCEPTIONS];
-
-/// SBC-4 6.5.5: WCE is zero, since a write is answered only when it is stable.
-const CACHING: &[u8] = &[0x08, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-
-/// SPC-4 7.5.8: QUEUE ALGORITHM MODIFIER unrestricted; TAS; no busy timeout limit.
-const CONTROL: &[u8] = &[0x0a, 0x0a, 0, 0x10, 0, 0x40, 0, 0, 0xff, 0xff, 0, 0];
-
-/// SPC-4 7.5.11: no informational exceptions are reported (DEXCPT).
-const INFORMATIONAL_EXCEPTIONS: &[u8] = &[0x1c, 0x0a, 0x08, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// MODE SENSE (6).
 pub(super) fn mode_sense_6(execution: &mut Execution<'_>) -> Result<Action, Completion> {
@@ -56,7 +44,8 @@ pub(super) fn mode_sense_10(execution: &mut Execution<'_>) -> Result<Action, Com
 /// SBC-4 6.5.1: WP and DPOFUA.
 fn device_specific_parameter(execution: &Execution<'_>, unit: &LogicalUnit) -> u8 {
     let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
-    let write_protected = if unit.write_protected || read_only { 0x80 } else { 0 };
+    let is_protected = read_only || unit.write_protection().is_some();
+    let write_protected = if is_protected { 0x80 } else { 0 };
     write_protected | 0x10
 }
 
@@ -78,29 +67,20 @@ fn long_descriptor(unit: &LogicalUnit) -> Vec<u8> {
 
 /// The pages that the CDB asks for.
 fn pages(execution: &Execution<'_>) -> Result<Vec<u8>, Completion> {
+    let unit = execution.unit()?;
     let (control, code) = (execution.cdb.u8(2) >> 6, execution.cdb.u8(2) & 0x3f);
     let subpage = execution.cdb.u8(3);
-    // SPC-4 6.11.5: saved values.
-    if control == 3 {
-        return Err(Sense::from(sense::SAVING_PARAMETERS_NOT_SUPPORTED).into());
-    }
-    let found = PAGES.iter().filter(|page| code == ALL_PAGES || page[0] == code);
-    let found: Vec<_> = found.map(|page| values(page, control)).collect();
+    let values = |page: &Page| match control {
+        0 => page.values(&unit.modes),
+        1 => page.mask(),
+        2 => page.values(&Modes::default()),
+        _ => page.values(&unit.saved_modes),
+    };
+    let found: Vec<_> =
+        PAGES.iter().filter(|page| page.is_named(code, subpage)).map(values).collect();
     if found.is_empty() {
-        return Err(Sense::invalid_cdb_field(2).into());
-    }
-    // There are no subpages, so that all subpages means the pages themselves.
-    if subpage != 0 && subpage != ALL_SUBPAGES {
-        return Err(Sense::invalid_cdb_field(3).into());
+        let is_known = code == ALL_PAGES || PAGES.iter().any(|page| page.code == code);
+        return Err(Sense::invalid_cdb_field(if is_known { 3 } else { 2 }).into());
     }
     Ok(found.concat())
-}
-
-/// Current and default values, or, for page control 1, a mask of what can be changed: nothing.
-fn values(page: &[u8], control: u8) -> Vec<u8> {
-    let mut values = page.to_vec();
-    if control == 1 {
-        values[2..].fill(0);
-    }
-    values
 }

@@ -7,7 +7,7 @@ use super::transfer::write_range;
 use crate::command::{Action, Execution};
 use crate::completion::{Completion, Status};
 use crate::limits::{ORWRITE_ATTEMPTS_MAX, SLICE_BYTES};
-use crate::procedure::{Procedure, Step, slices};
+use crate::procedure::{Answer, Procedure, Step, slices};
 
 /// ORWRITE (16).
 pub(super) fn or_write(execution: &mut Execution<'_>) -> Result<Action, Completion> {
@@ -57,8 +57,8 @@ impl OrWrite {
 }
 
 impl Procedure for OrWrite {
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step {
-        match answer {
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
+        match answer.map(|answer| answer.result) {
             None => self.read(),
             Some(Ok(Response::Data(medium))) => self.write(medium.to_vec()),
             Some(Ok(_)) => {

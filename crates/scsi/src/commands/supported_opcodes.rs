@@ -20,17 +20,23 @@ pub(super) fn report_supported_operation_codes(
     let timeouts = execution.cdb.bit(2, RCTD);
     let opcode = execution.cdb.u8(3);
     let action = execution.cdb.u16(4);
-    let rows = table::rows(opcode);
+    let unit = execution.unit()?;
+    let is_shown = |row: &&Row| {
+        !table::supported(row.opcode, execution.identity).is_empty()
+            && !(unit.reservations_hidden && row.is_about_reservations())
+    };
+    let rows: Vec<_> = table::rows(opcode).iter().filter(is_shown).collect();
     let has_actions = rows.iter().any(|row| row.service_action.is_some());
     let with_action = rows.iter().find(|row| row.service_action.map(u16::from) == Some(action));
+    let (first, with_action) = (rows.first().copied(), with_action.copied());
     let data = match execution.cdb.u8(2) & 7 {
-        0 => all(timeouts),
+        0 => all(table::ROWS.iter().filter(is_shown), timeouts),
         1 if has_actions => return Err(Sense::invalid_cdb_field(2).into()),
-        1 => one(rows.first(), timeouts),
+        1 => one(first, timeouts),
         2 if !has_actions => return Err(Sense::invalid_cdb_field(2).into()),
         2 => one(with_action, timeouts),
         3 if has_actions => one(with_action, timeouts),
-        3 if action == 0 => one(rows.first(), timeouts),
+        3 if action == 0 => one(first, timeouts),
         3 => one(None, timeouts),
         _ => return Err(Sense::invalid_cdb_bit(2, 2).into()),
     };
@@ -38,9 +44,9 @@ pub(super) fn report_supported_operation_codes(
 }
 
 /// The all_commands format.
-fn all(timeouts: bool) -> Vec<u8> {
+fn all(rows: impl Iterator<Item = &'static Row>, timeouts: bool) -> Vec<u8> {
     let mut data = vec![0; 4];
-    for row in table::ROWS {
+    for row in rows {
         let (service_action_valid, action) =
             row.service_action.map_or((0, 0), |action| (1, action));
         let timeouts_present = if timeouts { 2 } else { 0 };

@@ -10,7 +10,7 @@ use crate::cdb::Cdb;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::limits::SLICE_BYTES;
-use crate::procedure::{Procedure, Step, slices};
+use crate::procedure::{Answer, Procedure, Step, slices};
 use crate::sense::Sense;
 
 /// BYTCHK: what the medium is compared with.
@@ -157,9 +157,9 @@ fn first_difference(is: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 impl Procedure for Verify {
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step {
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
         let failed = |error, length| Step::Done(Completion::from_block_error(error, length));
-        match answer {
+        match answer.map(|answer| answer.result) {
             Some(Err(error)) => return failed(error, self.block_length),
             Some(Ok(Response::Data(medium))) => {
                 let at = self.reads.pop_front().expect("a slice was being read");

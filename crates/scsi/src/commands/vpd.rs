@@ -6,9 +6,10 @@ use super::inquiry::BLOCK_DEVICE;
 use super::{copy_results, table};
 use crate::command::{Execution, Row};
 use crate::completion::Completion;
+use crate::designator::Designator;
 use crate::limits::{
-    COMPARE_AND_WRITE_BLOCKS_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL, UNMAP_BYTES_MAX,
-    UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
+    ATOMIC_BYTES_MAX, COMPARE_AND_WRITE_BLOCKS_MAX, TRANSFER_BYTES_MAX, TRANSFER_BYTES_OPTIMAL,
+    UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
 };
 use crate::sense::Sense;
 use crate::unit::LogicalUnit;
@@ -64,8 +65,9 @@ fn device_identification(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u
     let target_name = &execution.identity.target_name;
     let port_name = format!("{target_name},t,0x{:04x}", nexus.target_portal_group);
     let mut data = Vec::new();
-    data.extend(designator(0x01, 0x03, &unit.spec.naa));
-    data.extend(designator(0x02, 0x01, &vendor_identifier(execution, unit)));
+    for name in Designator::told(execution.identity, &unit.spec.naa) {
+        data.extend(designator(name.code_set, name.kind, &name.value));
+    }
     data.extend(designator(ISCSI << 4 | 0x01, 0x94, &[0, 0, port[0], port[1]]));
     data.extend(designator(ISCSI << 4 | 0x01, 0x95, &[0, 0, group[0], group[1]]));
     data.extend(designator(ISCSI << 4 | 0x03, 0x98, &name_string(&port_name)));
@@ -78,13 +80,6 @@ fn designator(protocol_and_code_set: u8, kind: u8, value: &[u8]) -> Vec<u8> {
     let mut descriptor = vec![protocol_and_code_set, kind, 0, value.len() as u8];
     descriptor.extend(value);
     descriptor
-}
-
-/// SPC-4 7.8.6.4: T10 vendor ID and what the vendor adds.
-fn vendor_identifier(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
-    let mut identifier = execution.identity.vendor.to_vec();
-    identifier.extend(unit_serial_number(execution, unit));
-    identifier
 }
 
 /// SPC-4 7.8.6.11: terminated by a zero and padded with zeros to a multiple of 4 bytes.
@@ -107,7 +102,7 @@ fn third_party_copy(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
     data.extend(third_party_descriptor(0x0001, &supported_commands()));
     data.extend(third_party_descriptor(0x0004, &copy_results::parameter_data()));
     data.extend(third_party_descriptor(0x0008, &copy_results::supported_descriptors()));
-    data.extend(third_party_descriptor(0x000c, &[0x00, 0x02, 0xff, 0xff]));
+    data.extend(third_party_descriptor(0x000c, &copy_results::supported_cscd_ids()));
     data.extend(third_party_descriptor(0x8001, &copy_results::general_copy_operations()));
     data
 }
@@ -151,6 +146,8 @@ fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     page[28..32].copy_from_slice(&blocks(BLOCK).to_be_bytes());
     page[32] = 0x80; // UGAVALID.
     page[36..44].copy_from_slice(&u64::from(blocks(WRITE_SAME_BYTES_MAX)).to_be_bytes());
+    // ATOMIC ALIGNMENT and GRANULARITY: none. There is no atomic boundary.
+    page[44..48].copy_from_slice(&blocks(ATOMIC_BYTES_MAX).to_be_bytes());
     page.split_off(4)
 }
 
@@ -158,6 +155,8 @@ fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
 fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
     let mut data = vec![0; 60];
     data[1] = 0x01;
+    // WABEREQ 01b: after a block erase, reads succeed.
+    data[3] = 0x40;
     data
 }
 

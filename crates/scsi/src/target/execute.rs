@@ -4,20 +4,25 @@ use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{Command, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState};
+use super::{
+    Command, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState,
+};
 use crate::cdb::Cdb;
 use crate::command::{
-    Action, Execution, Medium, Ordering, Reservation, Scope, check_reserved_bits,
+    Action, Execution, Medium, Ordering, Reservation, Row, Scope, check_reserved_bits,
 };
 use crate::commands::table;
 use crate::completion::{Completion, Status};
+use crate::copy_operations::CopyKey;
 use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::lun::parse_lun;
 use crate::nexus::{Mapping, Nexus};
-use crate::procedure::{Procedure, Step};
+use crate::procedure::{Answer, Lane, Procedure, Step};
+use crate::reservations::Access;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
-use crate::task_set::{Class, Slot};
+use crate::task_set::{Attribute, Class, Slot};
+use crate::unit::{LogicalUnit, Sanitize};
 
 impl Target {
     /// Bytes of Data-Out that a command takes, 0 if none; also 0 if it takes more than any command
@@ -27,7 +32,7 @@ impl Target {
         let nexus = self.nexuses.get(&nexus);
         let mapping = parse_lun(lun).and_then(|lun| nexus?.mappings.get(&lun));
         let unit = mapping.and_then(|mapping| self.units.get(&mapping.volume));
-        match (unit, table::find(&cdb)) {
+        match (unit, table::find(&cdb, &self.identity)) {
             (Some(unit), Ok(row)) => {
                 let length = (row.data_out)(&cdb, unit.block_bytes());
                 u32::try_from(length).ok().filter(|_| length <= table::DATA_OUT_MAX).unwrap_or(0)
@@ -47,8 +52,10 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
+        let at = (command.nexus, command.lun);
         if let Err(completion) = self.admit(id, command, offered) {
-            self.done.push_back((id, completion));
+            let volume = self.volume_at(at.0, at.1);
+            self.answer(id, volume, completion);
         }
     }
 
@@ -57,7 +64,7 @@ impl Target {
         let lun = parse_lun(command.lun);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
         let mapping = lun.and_then(|lun| nexus.mappings.get_mut(&lun));
-        let row = table::find(&cdb);
+        let row = table::find(&cdb, &self.identity);
         let volume = match &mapping {
             Some(mapping) if self.units.contains_key(&mapping.volume) => Some(mapping.volume),
             _ => None,
@@ -65,6 +72,11 @@ impl Target {
         if volume.is_none() && !row.is_ok_and(|row| row.scope == Scope::AnyLun) {
             return Err(lun_not_supported());
         }
+        let unit = volume.and_then(|volume| self.units.get(&volume));
+        let row = row.and_then(|row| match unit {
+            Some(unit) => check_sanitize(unit, row).map(|()| row),
+            None => Ok(row),
+        });
         let row = row.map_err(|sense| attention_or(mapping, sense))?;
         if command.attribute == TaskAttribute::Aca {
             return Err(Sense::from(sense::INVALID_MESSAGE_ERROR).into());
@@ -79,11 +91,13 @@ impl Target {
         };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
-                let class = match command.attribute {
-                    TaskAttribute::Ordered => Class::Ordered,
-                    TaskAttribute::HeadOfQueue => Class::HeadOfQueue,
-                    TaskAttribute::Simple | TaskAttribute::Aca => Class::Simple(row.ordering),
+                let attribute = match command.attribute {
+                    _ if row.ordering == Ordering::Alone => Attribute::Ordered,
+                    TaskAttribute::Ordered => Attribute::Ordered,
+                    TaskAttribute::HeadOfQueue => Attribute::HeadOfQueue,
+                    TaskAttribute::Simple | TaskAttribute::Aca => Attribute::Simple,
                 };
+                let class = Class { attribute, ordering: row.ordering };
                 self.enter(id, volume, order, class, command.data_out)
             }
             _ => self.run_immediately(id, order, command.data_out),
@@ -97,9 +111,10 @@ impl Target {
         data_out: Bytes,
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
-            Action::Done(completion) => self.done.push_back((id, completion)),
-            Action::Request(_) | Action::Procedure(_) => {
-                unreachable!("an immediate command makes no request")
+            Action::Done(completion) => self.answer(id, order.volume, completion),
+            Action::AbortCopy(key) => self.abort_copy(id, key),
+            Action::Request(_) | Action::Procedure(_) | Action::Change(_) => {
+                unreachable!("an immediate command makes no request and no change")
             }
         }
         Ok(())
@@ -128,7 +143,9 @@ impl Target {
             order,
             data_out,
             state: TaskState::Dormant,
-            destinations: None,
+            in_flight: 0,
+            detached: false,
+            copy: None,
             awaited_by: SmallVec::new(),
         });
         if unit.tasks.enter(slot, class) {
@@ -147,20 +164,23 @@ impl Target {
                 let task = &mut self.tasks[slot];
                 task.state = TaskState::Request;
                 let volume = task.volume;
-                self.submit(slot, volume, request);
+                self.submit(slot, 0, volume, request);
             }
-            Ok(Action::Procedure(procedure)) => {
-                let destinations = procedure.destinations();
-                self.copies += u16::from(destinations.is_some());
-                self.tasks[slot].destinations = destinations;
-                self.advance(slot, procedure, None);
-            }
+            Ok(Action::Change(change)) => self.begin_change(slot, change),
+            Ok(Action::Procedure(procedure)) => self.begin(slot, procedure),
+            Ok(Action::AbortCopy(_)) => unreachable!("it is an immediate command"),
             Ok(Action::Done(completion)) | Err(completion) => self.end(slot, completion),
         }
     }
 
     /// Checks a command and runs its handler.
     fn perform(&mut self, order: Order, data_out: Bytes) -> Result<Action, Completion> {
+        let peers = match order.row.reservation {
+            Reservation::Persistent => {
+                self.nexuses.values().map(|n| n.registrant().clone()).collect()
+            }
+            _ => Vec::new(),
+        };
         let nexus = self.nexuses.get_mut(&order.nexus).ok_or_else(lun_not_supported)?;
         // The inventory may have changed while the command waited.
         let mapped = nexus.mappings.get(&order.lun).map(|mapping| mapping.volume);
@@ -175,8 +195,11 @@ impl Target {
             nexus,
             units: &mut self.units,
             identity: &self.identity,
-            ports: &self.ports,
-            copies: self.copies,
+            port_groups: &self.port_groups,
+            clock: self.clock,
+            now: self.now,
+            peers,
+            copies: &mut self.copies,
         };
         check(&mut execution)?;
         (order.row.handler)(&mut execution)
@@ -191,46 +214,126 @@ impl Target {
         }
     }
 
-    fn submit(&mut self, slot: Slot, volume: VolumeId, request: Request) {
-        self.requests.push_back((RequestId(slot as u64), volume, request));
+    /// Starts a command of several requests.
+    fn begin(&mut self, slot: Slot, procedure: Box<dyn Procedure>) {
+        if let Some(destinations) = procedure.destinations() {
+            let nexus = self.tasks[slot].order.nexus;
+            let list_id = procedure.copy_progress().and_then(|progress| progress.list_id);
+            let key = list_id.map(|list_id| CopyKey { nexus, list_id });
+            self.copies.begin();
+            self.tasks[slot].copy = Some(Copying { destinations, key });
+        }
+        if procedure.runs_in_background() {
+            let id = self.tasks[slot].id;
+            self.detach(slot);
+            self.done.push_back((id, Completion::good(Rope::new())));
+        }
+        if procedure.is_paced() {
+            self.paced.push(slot);
+        }
+        self.advance(slot, procedure, None);
     }
 
-    fn advance(
-        &mut self,
-        slot: Slot,
-        mut procedure: Box<dyn Procedure>,
-        answer: Option<Result<Response, BlockError>>,
-    ) {
-        match procedure.advance(answer) {
-            Step::Request(volume, request) => {
-                self.tasks[slot].state = TaskState::Procedure(procedure);
-                self.submit(slot, volume, request);
+    /// Tells those that work at a pace that time has passed.
+    pub(super) fn tick_paced(&mut self) {
+        for slot in self.paced.clone() {
+            let TaskState::Procedure(procedure) = &mut self.tasks[slot].state else { continue };
+            for (lane, volume, request) in procedure.tick(self.now) {
+                self.submit(slot, lane, volume, request);
+            }
+        }
+    }
+
+    /// Takes a task out of its task set, while its work goes on.
+    pub(super) fn detach(&mut self, slot: Slot) {
+        let task = &mut self.tasks[slot];
+        task.detached = true;
+        let (volume, epoch, class) = (task.volume, task.epoch, task.class);
+        if let Some(unit) = self.units.get_mut(&volume)
+            && unit.epoch == epoch
+        {
+            unit.tasks.leave(class);
+        }
+    }
+
+    fn submit(&mut self, slot: Slot, lane: Lane, volume: VolumeId, request: Request) {
+        self.tasks[slot].in_flight += 1;
+        self.requests.push_back((RequestId::new(slot, lane), volume, request));
+    }
+
+    fn advance(&mut self, slot: Slot, mut procedure: Box<dyn Procedure>, answer: Option<Answer>) {
+        let step = procedure.advance(answer);
+        self.note_progress(slot, &mut *procedure);
+        match step {
+            Step::Request(volume, request) => self.submit(slot, 0, volume, request),
+            Step::Requests(requests) => {
+                for (lane, volume, request) in requests {
+                    self.submit(slot, lane, volume, request);
+                }
             }
             Step::Done(completion) => {
-                if let Some(result) = procedure.copy_result()
-                    && let Some(nexus) = self.nexuses.get_mut(&self.tasks[slot].order.nexus)
-                {
-                    nexus.hold_copy_result(self.now, result);
-                }
-                self.end(slot, completion);
+                assert_eq!(self.tasks[slot].in_flight, 0, "a command ended before its requests");
+                return self.end(slot, completion);
             }
+        }
+        self.tasks[slot].state = TaskState::Procedure(procedure);
+    }
+
+    /// Keeps what others can ask about a command under way.
+    fn note_progress(&mut self, slot: Slot, procedure: &mut dyn Procedure) {
+        let (volume, epoch) = (self.tasks[slot].volume, self.tasks[slot].epoch);
+        if let Some(state) = procedure.sanitize()
+            && let Some(unit) = self.units.get_mut(&volume)
+            && unit.epoch == epoch
+        {
+            unit.sanitize = state;
+        }
+        if let Some(remark) = procedure.remark() {
+            self.remark(slot, remark);
+        }
+        let key = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key);
+        if let (Some(key), Some(progress)) = (key, procedure.copy_progress()) {
+            self.copies.note(key, progress);
         }
     }
 
     /// The engine answered the request of a task.
-    pub(super) fn answered(&mut self, slot: Slot, result: Result<Response, BlockError>) {
+    pub(super) fn answered(&mut self, slot: Slot, answer: Answer) {
         let task = &mut self.tasks[slot];
+        task.in_flight -= 1;
         let volume = task.volume;
         match std::mem::replace(&mut task.state, TaskState::Request) {
             TaskState::Request => {
-                let completion = self.completion_of(volume, result);
+                let completion = self.completion_of(volume, answer.result);
                 self.end(slot, completion);
             }
-            TaskState::Procedure(procedure) => self.advance(slot, procedure, Some(result)),
-            TaskState::Aborted(delivery) => self.end_aborted(slot, delivery),
-            TaskState::Dormant => unreachable!("a waiting task has no request"),
+            TaskState::Procedure(procedure) => self.advance(slot, procedure, Some(answer)),
+            TaskState::Aborted(delivery, procedure) => {
+                self.answered_after_abort(slot, delivery, procedure, answer);
+            }
+            TaskState::Dormant | TaskState::Saving(_) | TaskState::Awaiting(_) => {
+                unreachable!("a task in this state has no request")
+            }
         }
         self.start_waiting(volume);
+    }
+
+    fn answered_after_abort(
+        &mut self,
+        slot: Slot,
+        delivery: Delivery,
+        mut procedure: Option<Box<dyn Procedure>>,
+        answer: Answer,
+    ) {
+        if let Some(procedure) = &mut procedure {
+            procedure.answered_after_abort(answer);
+            self.note_progress(slot, &mut **procedure);
+        }
+        if self.tasks[slot].in_flight > 0 {
+            self.tasks[slot].state = TaskState::Aborted(delivery, procedure);
+        } else {
+            self.end_aborted(slot, delivery);
+        }
     }
 
     fn completion_of(&self, volume: VolumeId, result: Result<Response, BlockError>) -> Completion {
@@ -247,13 +350,38 @@ impl Target {
 
     /// Removes a task that ran, and answers it.
     pub(super) fn end(&mut self, slot: Slot, completion: Completion) {
-        let id = self.remove_task(slot);
+        if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
+            self.copies.ended(key, self.now, &completion);
+        }
+        let task = self.remove_task(slot);
+        if !task.detached {
+            self.answer(task.id, Some(task.volume), completion);
+        }
+        self.tell_waiting(task);
+    }
+
+    /// Hands a completion out, its sense data in the format that the unit is set to.
+    fn answer(&mut self, id: TaskId, volume: Option<VolumeId>, mut completion: Completion) {
+        if let Some(sense) = &mut completion.sense {
+            let unit = volume.and_then(|volume| self.units.get(&volume));
+            sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);
+        }
         self.done.push_back((id, completion));
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
     pub(super) fn end_aborted(&mut self, slot: Slot, delivery: Delivery) {
-        let id = self.remove_task(slot);
+        if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
+            self.copies.aborted(key, self.now);
+        }
+        self.deliver(slot, delivery);
+        let task = self.remove_task(slot);
+        self.tell_waiting(task);
+    }
+
+    /// Says that a task was aborted.
+    pub(super) fn deliver(&mut self, slot: Slot, delivery: Delivery) {
+        let id = self.tasks[slot].id;
         match delivery {
             Delivery::Silent => self.aborted.push_back(id),
             Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
@@ -261,19 +389,27 @@ impl Target {
         }
     }
 
-    fn remove_task(&mut self, slot: Slot) -> TaskId {
+    fn remove_task(&mut self, slot: Slot) -> Task {
         let task = self.tasks.remove(slot);
-        self.copies -= u16::from(task.destinations.is_some());
-        if let Some(unit) = self.units.get_mut(&task.volume)
+        self.paced.retain(|paced| *paced != slot);
+        if task.copy.is_some() {
+            self.copies.end();
+        }
+        if !task.detached
+            && let Some(unit) = self.units.get_mut(&task.volume)
             && unit.epoch == task.epoch
             && !unit.tasks.withdraw(slot)
         {
             unit.tasks.leave(task.class);
         }
+        task
+    }
+
+    /// Tells those that waited for the end of a task.
+    fn tell_waiting(&mut self, task: Task) {
         for function in task.awaited_by {
             self.task_ended(function);
         }
-        task.id
     }
 }
 
@@ -284,16 +420,44 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
         return Ok(());
     }
     take_attention(execution.nexus, execution.lun)?;
-    check_reserved_bits(&execution.cdb, row.usage)?;
     let unit = execution.unit()?;
-    if row.reservation == Reservation::Conflicts && unit.is_reserved_against(execution.nexus_id) {
+    if unit.reservations_hidden && row.is_about_reservations() {
+        return Err(Sense::from(sense::INVALID_COMMAND_OPERATION_CODE).into());
+    }
+    check_reserved_bits(&execution.cdb, row.usage)?;
+    let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
+    state.check(row).map_err(Sense::from)?;
+    check_sanitize(unit, row)?;
+    if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
     let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
-    if row.medium == Medium::Writes && (unit.write_protected || read_only) {
-        return Err(Sense::from(sense::WRITE_PROTECTED).into());
+    let nexus_protection = read_only.then_some(sense::WRITE_PROTECTED);
+    match unit.write_protection().or(nexus_protection) {
+        Some(protection) if row.medium == Medium::Writes => Err(Sense::from(protection).into()),
+        _ => Ok(()),
     }
-    Ok(())
+}
+
+fn conflicts(reservation: Reservation, unit: &LogicalUnit, execution: &Execution<'_>) -> bool {
+    let (nexus, who) = (execution.nexus_id, execution.nexus.registrant());
+    match reservation {
+        Reservation::Allowed | Reservation::Legacy => false,
+        Reservation::Asks => unit.is_reserved_against(nexus),
+        Reservation::Reads => unit.conflicts(nexus, who, Access::Read),
+        Reservation::Conflicts => unit.conflicts(nexus, who, Access::Write),
+        Reservation::Persistent => unit.reservation.is_some(),
+    }
+}
+
+/// SBC-4 4.11: what may run while a SANITIZE does, and after one that failed.
+fn check_sanitize(unit: &LogicalUnit, row: &Row) -> Result<(), Sense> {
+    let is_way_out =
+        row.opcode == table::SANITIZE && matches!(unit.sanitize, Sanitize::Failed { .. });
+    if row.is_about_the_unit() || is_way_out {
+        return Ok(());
+    }
+    unit.check_sanitize()
 }
 
 fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use block::VolumeId;
 
 use super::{Delivery, NexusId, Target};
+use crate::access_state::AccessState;
 use crate::completion::Completion;
 use crate::nexus::{Nexus, NexusSpec};
 use crate::sense::{self, Sense, SenseCode};
@@ -39,6 +40,14 @@ impl Target {
         }
     }
 
+    /// Shows or hides reservations: while they are hidden, RESERVE, RELEASE and PERSISTENT RESERVE
+    /// IN and OUT are not supported. What is held or registered stays in effect.
+    pub fn set_reservations_hidden(&mut self, id: VolumeId, hidden: bool) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.reservations_hidden = hidden;
+        }
+    }
+
     /// Removes a logical unit. Waiting commands end with 05h/25h/00h, as later ones will; requests
     /// that are under way are still answered.
     pub fn remove_unit(&mut self, id: VolumeId) {
@@ -51,7 +60,7 @@ impl Target {
 
     /// Lets a nexus in. Its first command on each logical unit is told of the power on (29h/00h).
     pub fn open_nexus(&mut self, id: NexusId, spec: NexusSpec) {
-        self.ports.insert(spec.relative_target_port, spec.target_portal_group);
+        self.add_port(spec.relative_target_port, spec.target_portal_group);
         self.nexuses.insert(id, Nexus::new(spec));
     }
 
@@ -59,6 +68,7 @@ impl Target {
     /// are in the engine already are still to be answered.
     pub fn close_nexus(&mut self, id: NexusId) {
         self.nexuses.remove(&id);
+        self.copies.forget_nexus(id);
         for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(id)) {
             unit.reservation = None;
         }
@@ -69,6 +79,25 @@ impl Target {
         }
         for (_, volume) in slots {
             self.start_waiting(volume);
+        }
+    }
+
+    /// Adds a target port, or moves it to another target port group. Every port is reported on every
+    /// path, also one that no nexus came through yet.
+    pub fn add_port(&mut self, relative_target_port: u16, target_port_group: u16) {
+        self.port_groups.add(relative_target_port, target_port_group);
+    }
+
+    /// Changes the asymmetric access state of a target port group; if it differs from before, every
+    /// nexus is told (2Ah/06h).
+    pub fn set_access_state(&mut self, target_port_group: u16, state: AccessState) {
+        if !self.port_groups.set_state(target_port_group, state) {
+            return;
+        }
+        for nexus in self.nexuses.values_mut() {
+            for mapping in nexus.mappings.values_mut() {
+                mapping.attentions.establish(sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+            }
         }
     }
 
@@ -98,9 +127,19 @@ impl Target {
     /// Adds a unit attention condition for every nexus that sees the volume.
     pub(super) fn establish(&mut self, volume: VolumeId, condition: SenseCode) {
         for nexus in self.nexuses.values_mut() {
-            for mapping in nexus.mappings.values_mut().filter(|m| m.volume == volume) {
-                mapping.attentions.establish(condition);
-            }
+            nexus.establish(volume, condition);
+        }
+    }
+
+    /// As [`Self::establish`], but not for one nexus.
+    pub(super) fn establish_for_others(
+        &mut self,
+        volume: VolumeId,
+        but: NexusId,
+        condition: SenseCode,
+    ) {
+        for (_, nexus) in self.nexuses.iter_mut().filter(|(id, _)| **id != but) {
+            nexus.establish(volume, condition);
         }
     }
 }

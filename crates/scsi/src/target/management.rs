@@ -1,41 +1,68 @@
 //! Task management functions (SAM-5 7): answered only after effect.
 
-use block::VolumeId;
+use block::{Rope, VolumeId};
 
 use super::{
-    Delivery, NexusId, RequestId, Target, Task, TaskId, TaskManagement, TaskManagementResponse,
-    TaskState,
+    Delivery, NexusId, Target, Task, TaskId, TaskManagement, TaskManagementResponse, TaskState,
 };
+use crate::completion::Completion;
+use crate::copy_operations::CopyKey;
 use crate::lun::parse_lun;
 use crate::sense;
 use crate::task_set::Slot;
 
-/// A function that waits for tasks to end.
+/// Something that waits for tasks to end.
 pub(super) struct Function {
-    id: TaskId,
+    answer: Answer,
     waits_for: usize,
+}
+
+/// What is done when they have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// This task management function is complete.
+    Function(TaskId),
+    /// This command, which is in no task set, is GOOD.
+    Command(TaskId),
+    /// The task in this slot is GOOD.
+    Task(Slot),
+    /// Nothing: the task that waited is gone.
+    Nobody,
+}
+
+/// Who ends tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ender {
+    /// This nexus, by a task management function or a command.
+    Nexus(NexusId),
+    /// COPY OPERATION ABORT, which the command of the copy always hears of.
+    CopyAbort,
 }
 
 impl Target {
     /// Takes a task management function. Its response comes from [`Self::next_management_done`]
     /// when nothing of the tasks that it ended can change a medium any more.
     pub fn manage(&mut self, id: TaskId, nexus: NexusId, lun: u64, function: TaskManagement) {
-        use TaskManagementResponse::{FunctionRejected, FunctionSucceeded};
         match function {
             TaskManagement::AbortTask(task) => {
-                self.end_tasks(id, nexus, |other| other.order.nexus == nexus && other.id == task);
+                self.end_tasks(id, nexus, |other| other.is_named(nexus, task));
             }
-            TaskManagement::QueryTask(task) if self.has_task(nexus, task) => {
-                self.functions_done.push_back((id, FunctionSucceeded));
+            TaskManagement::QueryTask(task) => {
+                let is_there = self.tasks.iter().any(|(_, other)| other.is_named(nexus, task));
+                self.answer_query(id, is_there);
             }
-            TaskManagement::QueryTask(_) => self.end_tasks(id, nexus, |_| false),
-            TaskManagement::ClearAca => self.functions_done.push_back((id, FunctionRejected)),
+            TaskManagement::ClearAca => {
+                self.functions_done.push_back((id, TaskManagementResponse::FunctionRejected));
+            }
+            TaskManagement::ItNexusReset => self.reset_nexus(id, nexus),
             TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
                 self.reset(id, nexus, self.volumes_of(nexus));
             }
             TaskManagement::AbortTaskSet
             | TaskManagement::ClearTaskSet
-            | TaskManagement::LogicalUnitReset => self.manage_unit(id, nexus, lun, function),
+            | TaskManagement::LogicalUnitReset
+            | TaskManagement::QueryTaskSet
+            | TaskManagement::QueryAsynchronousEvent => self.manage_unit(id, nexus, lun, function),
         }
     }
 
@@ -45,17 +72,33 @@ impl Target {
             self.functions_done.push_back((id, response));
             return;
         };
+        let is_own = |task: &Task| task.volume == volume && task.order.nexus == nexus;
         match function {
-            TaskManagement::AbortTaskSet => {
-                self.end_tasks(id, nexus, |task| {
-                    task.volume == volume && task.order.nexus == nexus
-                });
-            }
+            TaskManagement::AbortTaskSet => self.end_tasks(id, nexus, is_own),
             TaskManagement::ClearTaskSet => {
                 self.end_tasks(id, nexus, |task| task.volume == volume);
             }
+            TaskManagement::QueryTaskSet => {
+                let is_there = self.tasks.iter().any(|(_, task)| is_own(task) && !task.detached);
+                self.answer_query(id, is_there);
+            }
+            TaskManagement::QueryAsynchronousEvent => {
+                let mapping =
+                    parse_lun(lun).and_then(|lun| self.nexuses[&nexus].mappings.get(&lun));
+                let waits = mapping.is_some_and(|mapping| !mapping.attentions.is_empty());
+                self.answer_query(id, waits);
+            }
             _ => self.reset(id, nexus, vec![volume]),
         }
+    }
+
+    /// SAM-5 7.9 to 7.11: succeeded if what was asked about is there, else complete.
+    fn answer_query(&mut self, id: TaskId, is_there: bool) {
+        let response = match is_there {
+            true => TaskManagementResponse::FunctionSucceeded,
+            false => TaskManagementResponse::FunctionComplete,
+        };
+        self.functions_done.push_back((id, response));
     }
 
     fn reset(&mut self, id: TaskId, nexus: NexusId, volumes: Vec<VolumeId>) {
@@ -68,64 +111,146 @@ impl Target {
         self.end_tasks(id, nexus, |task| volumes.iter().any(|&volume| task.reaches(volume)));
     }
 
+    /// SAM-5 7.6: what the loss of the nexus would do, and the nexus stays.
+    fn reset_nexus(&mut self, id: TaskId, nexus: NexusId) {
+        for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(nexus)) {
+            unit.reservation = None;
+        }
+        for volume in self.volumes_of(nexus) {
+            if let Some(nexus) = self.nexuses.get_mut(&nexus) {
+                nexus.establish(volume, sense::I_T_NEXUS_LOSS_OCCURRED);
+            }
+        }
+        self.end_tasks(id, nexus, |task| task.order.nexus == nexus);
+    }
+
+    /// COPY OPERATION ABORT: ends a copy; the command is answered when nothing of it can change a
+    /// medium any more. Its own command, if it still waits, ends with TASK ABORTED.
+    pub(super) fn abort_copy(&mut self, id: TaskId, key: CopyKey) {
+        let is_meant =
+            |task: &Task| task.copy.as_ref().is_some_and(|copying| copying.key == Some(key));
+        let meant = self.slots_of(is_meant);
+        self.end_each(Answer::Command(id), Ender::CopyAbort, &meant);
+    }
+
     /// Ends the tasks that `is_meant` picks for `nexus`, and answers when they are gone.
     fn end_tasks(&mut self, id: TaskId, nexus: NexusId, is_meant: impl Fn(&Task) -> bool) {
+        let meant = self.slots_of(is_meant);
+        self.end_each(Answer::Function(id), Ender::Nexus(nexus), &meant);
+    }
+
+    fn slots_of(&self, is_meant: impl Fn(&Task) -> bool) -> Vec<Slot> {
         let meant = self.tasks.iter().filter(|(_, task)| is_meant(task));
-        let meant: Vec<_> =
-            meant.map(|(slot, task)| (slot, task.volume, task.order.nexus)).collect();
-        let function = self.functions.insert(Function { id, waits_for: 1 });
-        for &(slot, _, owner) in &meant {
-            let delivery = if owner == nexus { Delivery::Silent } else { Delivery::TaskAborted };
+        meant.map(|(slot, _)| slot).collect()
+    }
+
+    /// Ends tasks; the answer is given when they are gone.
+    pub(super) fn end_each(&mut self, answer: Answer, ender: Ender, slots: &[Slot]) {
+        let function = self.functions.insert(Function { answer, waits_for: 1 });
+        if let Answer::Task(slot) = answer {
+            self.tasks[slot].state = TaskState::Awaiting(function);
+        }
+        let volumes: Vec<_> = slots.iter().map(|&slot| self.tasks[slot].volume).collect();
+        for &slot in slots {
+            // One that waited for an earlier one has ended with it.
+            if !self.tasks.contains(slot) {
+                continue;
+            }
+            let delivery = self.delivery(slot, ender);
             if self.abort(slot, delivery) == Abort::Awaited {
                 self.tasks[slot].awaited_by.push(function);
                 self.functions[function].waits_for += 1;
             }
         }
-        for (_, volume, _) in meant {
+        for volume in volumes {
             self.start_waiting(volume);
         }
         self.task_ended(function);
     }
 
+    /// SAM-5 5.3.1: what the owner of a task hears when it is ended: TASK ABORTED if another did it
+    /// and TAS is set, a unit attention condition if TAS is clear.
+    fn delivery(&mut self, slot: Slot, ender: Ender) -> Delivery {
+        let task = &self.tasks[slot];
+        let tas = self.units.get(&task.volume).is_none_or(|unit| unit.modes.task_aborted_status);
+        match ender {
+            Ender::Nexus(nexus) if nexus == task.order.nexus => Delivery::Silent,
+            Ender::Nexus(_) if !tas => {
+                if let Some(owner) = self.nexuses.get_mut(&task.order.nexus) {
+                    owner.establish(task.volume, sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+                }
+                Delivery::Silent
+            }
+            Ender::Nexus(_) | Ender::CopyAbort => Delivery::TaskAborted,
+        }
+    }
+
     /// Ends a task now, or as soon as the engine has answered its request.
     pub(super) fn abort(&mut self, slot: Slot, delivery: Delivery) -> Abort {
         let task = &mut self.tasks[slot];
-        match task.state {
-            TaskState::Aborted(Delivery::Nobody) => return Abort::Awaited,
-            TaskState::Aborted(_) => {
+        let delivery = if task.detached { Delivery::Nobody } else { delivery };
+        match &mut task.state {
+            TaskState::Aborted(already, _) => {
                 if delivery == Delivery::Nobody {
-                    task.state = TaskState::Aborted(delivery);
+                    *already = delivery;
                 }
                 return Abort::Awaited;
             }
-            TaskState::Dormant => {}
-            TaskState::Request | TaskState::Procedure(_) => {
-                let before = self.requests.len();
-                self.requests.retain(|(id, _, _)| *id != RequestId(slot as u64));
-                if self.requests.len() == before {
-                    task.state = TaskState::Aborted(delivery);
-                    return Abort::Awaited;
-                }
+            TaskState::Saving(saving) => {
+                saving.abort(delivery);
+                return Abort::Awaited;
             }
+            // What it waits for ends without it.
+            TaskState::Awaiting(function) => self.functions[*function].answer = Answer::Nobody,
+            _ => {}
+        }
+        // SBC-4 4.11: nothing but its end ends a SANITIZE; only its command can be aborted.
+        if let TaskState::Procedure(procedure) = &task.state
+            && procedure.sanitize().is_some()
+        {
+            self.abort_command_only(slot, delivery);
+            return Abort::Ended;
+        }
+        let before = self.requests.len();
+        self.requests.retain(|(id, _, _)| id.slot() != slot);
+        let task = &mut self.tasks[slot];
+        task.in_flight -= before - self.requests.len();
+        if task.in_flight > 0 {
+            let procedure = match std::mem::replace(&mut task.state, TaskState::Dormant) {
+                TaskState::Procedure(procedure) => Some(procedure),
+                _ => None,
+            };
+            task.state = TaskState::Aborted(delivery, procedure);
+            return Abort::Awaited;
         }
         self.end_aborted(slot, delivery);
         Abort::Ended
+    }
+
+    fn abort_command_only(&mut self, slot: Slot, delivery: Delivery) {
+        if !self.tasks[slot].detached {
+            self.detach(slot);
+            self.deliver(slot, delivery);
+        }
     }
 
     /// One of the tasks that a function waits for has ended.
     pub(super) fn task_ended(&mut self, function: Slot) {
         self.functions[function].waits_for -= 1;
         if self.functions[function].waits_for == 0 {
-            let Function { id, .. } = self.functions.remove(function);
-            self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+            let Function { answer, .. } = self.functions.remove(function);
+            match answer {
+                Answer::Function(id) => {
+                    self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
+                }
+                Answer::Command(id) => self.done.push_back((id, Completion::good(Rope::new()))),
+                Answer::Task(slot) => self.end_good(slot),
+                Answer::Nobody => {}
+            }
         }
     }
 
-    fn has_task(&self, nexus: NexusId, id: TaskId) -> bool {
-        self.tasks.iter().any(|(_, task)| task.order.nexus == nexus && task.id == id)
-    }
-
-    fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
+    pub(super) fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
         let mapping = self.nexuses.get(&nexus)?.mappings.get(&parse_lun(lun)?)?;
         self.units.contains_key(&mapping.volume).then_some(mapping.volume)
     }
@@ -141,8 +266,13 @@ impl Task {
     /// Whether a reset of the volume's unit ends this task: it is in that unit's task set, or
     /// copies to that volume.
     fn reaches(&self, volume: VolumeId) -> bool {
-        let copies_to = |destinations: &Vec<VolumeId>| destinations.contains(&volume);
-        self.volume == volume || self.destinations.as_ref().is_some_and(copies_to)
+        let copies_to = |copying: &super::Copying| copying.destinations.contains(&volume);
+        self.volume == volume || self.copy.as_ref().is_some_and(copies_to)
+    }
+
+    /// Whether the initiator knows this task under that name.
+    fn is_named(&self, nexus: NexusId, id: TaskId) -> bool {
+        self.order.nexus == nexus && self.id == id && !self.detached
     }
 }
 

@@ -91,3 +91,38 @@ fn of_two_that_expect_the_same_exactly_one_wins() {
     let good = done.iter().filter(|(_, completion)| completion.status == Status::Good);
     assert_eq!((done.len(), good.count()), (3, 1));
 }
+
+#[test]
+fn a_retry_of_a_command_that_was_applied_is_told_from_a_lost_race() {
+    let mut world = World::new();
+    let data = [[0; BLOCK], [7; BLOCK]].concat();
+    world.good(0, &compare_and_write_cdb(40, 1), &data);
+    assert!(world.target.next_notice().is_none());
+    assert_eq!(world.sense(BOB, 0, &compare_and_write_cdb(40, 1), &data), (14, 0x1d, 0));
+    let notice = Notice::OwnCompareAndWriteFound {
+        initiator_name: "iqn.2026-01.example:bob".to_owned(),
+        volume: ONE,
+        lba: 40,
+        blocks: 1,
+    };
+    assert_eq!(world.target.next_notice(), Some(notice));
+    world.volumes.get_mut(&ONE).unwrap()[40 * BLOCK + 9] = 8;
+    let completion = world.run(BOB, 0, &compare_and_write_cdb(40, 1), &data);
+    assert_eq!(completion.sense.unwrap().information, Some(0));
+    assert!(world.target.next_notice().is_none());
+    let counters = world.target.counters();
+    assert_eq!(counters.compare_and_write_miscompares, 2);
+    assert_eq!(counters.compare_and_write_own_found, 1);
+}
+
+#[test]
+fn no_more_notices_wait_than_may() {
+    let mut world = World::new();
+    let data = [[1; BLOCK], [0; BLOCK]].concat();
+    for lba in 0..limits::NOTICES_MAX as u64 + 3 {
+        assert_eq!(world.fails(0, &compare_and_write_cdb(lba, 1), &data), (14, 0x1d, 0));
+    }
+    let notices: Vec<_> = std::iter::from_fn(|| world.target.next_notice()).collect();
+    assert_eq!(notices.len(), limits::NOTICES_MAX);
+    assert!(matches!(notices[0], Notice::OwnCompareAndWriteFound { lba: 3, .. }));
+}

@@ -99,14 +99,16 @@ fn capacity_is_told_in_both_forms() {
 fn report_luns_lists_the_inventory_and_its_length_without_header() {
     let mut world = World::new();
     let report = |select, length: u8| [0xa0, 0, select, 0, 0, 0, 0, 0, 1, length, 0, 0];
-    for select in [0, 2] {
+    for select in [0, 2, 0x11] {
         let data = world.good(0, &report(select, 0), &[]);
         assert_eq!(data[..8], [0, 0, 0, 24, 0, 0, 0, 0]);
         assert_eq!(data[8..16], [0; 8]);
         assert_eq!(data[16..24], [0, 1, 0, 0, 0, 0, 0, 0]);
         assert_eq!(data[24..], [0x41, 0x2c, 0, 0, 0, 0, 0, 0]);
     }
-    assert_eq!(world.good(0, &report(1, 0), &[]), [0; 8]);
+    for select in [1, 0x10, 0x12] {
+        assert_eq!(world.good(0, &report(select, 0), &[]), [0; 8]);
+    }
     assert_eq!(world.fails(0, &report(3, 0), &[]), INVALID_CDB);
     let short = [0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 15, 0, 0];
     assert_eq!(world.fails(0, &short, &[]), INVALID_CDB);
@@ -130,54 +132,6 @@ fn a_number_without_a_unit_answers_discovery_only() {
     }
     world.target.remove_unit(TWO);
     assert_eq!(world.fails(1, &[0; 6], &[]), NO_LUN);
-}
-
-#[test]
-fn mode_sense_has_a_right_block_descriptor_unless_it_is_not_wanted() {
-    let mut world = World::new();
-    let data = world.good(0, &[0x1a, 0, 0x3f, 0, 255, 0], &[]);
-    assert_eq!(data.len(), 4 + 8 + 20 + 12 + 12);
-    assert_eq!(data[..4], [data.len() as u8 - 1, 0, 0x10, 8]);
-    assert_eq!(data[4..12], [(BLOCKS as u32).to_be_bytes(), 512u32.to_be_bytes()].concat());
-    let data = world.good(0, &[0x1a, 8, 0x0a, 0, 255, 0], &[]);
-    assert_eq!(data[..6], [15, 0, 0x10, 0, 0x0a, 0x0a]);
-    let mode_sense_10 = |flags, page| [0x5a, flags, page, 0, 0, 0, 0, 0, 255, 0];
-    let data = world.good(0, &mode_sense_10(0, 0x08), &[]);
-    assert_eq!(data[..8], [0, 34, 0, 0x10, 0, 0, 0, 8]);
-    let data = world.good(0, &mode_sense_10(0x10, 0x1c), &[]);
-    assert_eq!(data[..8], [0, 34, 0, 0x10, 1, 0, 0, 16]);
-    assert_eq!(data[8..16], BLOCKS.to_be_bytes());
-    assert_eq!(world.fails(0, &[0x1a, 0, 0x02, 0, 255, 0], &[]), INVALID_CDB);
-    assert_eq!(world.fails(0, &[0x1a, 0, 0x08, 1, 255, 0], &[]), INVALID_CDB);
-    assert_eq!(world.fails(0, &[0x1a, 0, 0xc8, 0, 255, 0], &[]), (5, 0x39, 0));
-}
-
-#[test]
-fn no_mode_page_can_be_changed() {
-    let mut world = World::new();
-    let data = world.good(0, &[0x1a, 8, 0x7f, 0, 255, 0], &[]);
-    let mut at = 4;
-    while at < data.len() {
-        let length = usize::from(data[at + 1]);
-        assert!(data[at + 2..at + 2 + length].iter().all(|&byte| byte == 0));
-        at += 2 + length;
-    }
-    assert_eq!(at, data.len());
-}
-
-#[test]
-fn every_target_port_group_is_reported_on_every_path() {
-    let mut world = World::new();
-    let other_port =
-        NexusSpec { relative_target_port: 2, target_portal_group: 7, ..nexus_spec("carol") };
-    world.target.open_nexus(NexusId(3), other_port);
-    let report = [0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
-    let data = world.good(0, &report, &[]);
-    let group = |id: u8, port: u8| [0, 1, 0, id, 0, 0, 0, 1, 0, 0, 0, port];
-    assert_eq!(data, [&[0, 0, 0, 24][..], &group(1, 1), &group(7, 2)].concat());
-    let mut extended = report;
-    extended[1] |= 0x20;
-    assert_eq!(world.good(0, &extended, &[])[..8], [0, 0, 0, 28, 0x10, 0, 0, 0]);
 }
 
 #[test]

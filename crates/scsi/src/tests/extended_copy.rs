@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[derive(Clone)]
-struct Segment {
+pub(super) struct Segment {
     source: u16,
     destination: u16,
     blocks: u16,
@@ -11,11 +11,11 @@ struct Segment {
     to: u64,
 }
 
-fn segment(from: u64, to: u64, blocks: u16) -> Segment {
+pub(super) fn segment(from: u64, to: u64, blocks: u16) -> Segment {
     Segment { source: 0, destination: 1, blocks, from, to }
 }
 
-fn cscd(volume: VolumeId) -> [u8; 32] {
+pub(super) fn cscd(volume: VolumeId) -> [u8; 32] {
     let mut descriptor = [0; 32];
     (descriptor[0], descriptor[4], descriptor[5], descriptor[7]) = (0xe4, 1, 3, 16);
     descriptor[8..24].copy_from_slice(&naa(volume));
@@ -24,7 +24,7 @@ fn cscd(volume: VolumeId) -> [u8; 32] {
 }
 
 /// What ESXi sends: no list identifier.
-fn list(cscds: &[VolumeId], segments: &[Segment]) -> Vec<u8> {
+pub(super) fn list(cscds: &[VolumeId], segments: &[Segment]) -> Vec<u8> {
     let mut list = vec![0; 16];
     list[1] = 0x18;
     list[2..4].copy_from_slice(&(32 * cscds.len() as u16).to_be_bytes());
@@ -42,14 +42,14 @@ fn list(cscds: &[VolumeId], segments: &[Segment]) -> Vec<u8> {
     list
 }
 
-fn cdb(length: usize) -> [u8; 16] {
+pub(super) fn cdb(length: usize) -> [u8; 16] {
     let mut cdb = [0; 16];
     cdb[0] = 0x83;
     cdb[10..14].copy_from_slice(&(length as u32).to_be_bytes());
     cdb
 }
 
-fn copy(world: &mut World, list: &[u8]) -> Option<Code> {
+pub(super) fn copy(world: &mut World, list: &[u8]) -> Option<Code> {
     let completion = world.run(ALICE, 0, &cdb(list.len()), list);
     let sense = completion.sense?;
     Some((sense.code.key as u8, sense.code.asc, sense.code.ascq))
@@ -128,7 +128,8 @@ fn between_pools_it_is_read_and_written_and_holes_stay_holes() {
     assert!(world.bytes(ONE, 1000, 9000) == world.bytes(FAR, 77, 9000));
     assert!(world.bytes(ONE, 1000, 5) == world.bytes(FAR, 20_000, 5));
     let count = |kind| world.requests.iter().filter(|(_, request)| request == kind).count();
-    assert_eq!((count("Copy"), count("Read")), (1, 6));
+    // Slices that were asked for before the first answer.
+    assert_eq!((count("Copy"), count("Read")), (3, 6));
     assert!(count("WriteSame") >= 3);
     let back = list(&[FAR, ONE], &[segment(77, 30_000, 9000)]);
     assert_eq!(copy(&mut world, &back), None);
@@ -193,7 +194,9 @@ fn the_limits_hold_exactly_and_nothing_happens_beyond_them() {
     assert_eq!(copy(&mut world, &list(&more, &segments[1..])), Some((5, 0x26, 6)));
     assert_eq!(copy(&mut world, &list(&[ONE, TWO], &segments)), Some((5, 0x26, 8)));
     let long = list(&[ONE, TWO], &vec![segment(0, 0, 8); 300]);
-    assert_eq!(copy(&mut world, &long), Some(LIST_LENGTH));
+    assert_eq!(copy(&mut world, &long), Some((5, 0x26, 8)));
+    let longest = list(&[ONE, TWO], &vec![segment(0, 0, 8); 370]);
+    assert_eq!(copy(&mut world, &longest), Some(LIST_LENGTH));
     assert_eq!(world.fails(0, &cdb(1 << 20), &vec![0; 1 << 20]), LIST_LENGTH);
     assert_eq!(world.requests, []);
 }
@@ -244,14 +247,34 @@ fn a_destination_that_may_only_be_read_is_refused() {
 }
 
 #[test]
-fn units_of_different_block_length_are_not_copied_between() {
+fn between_units_of_different_block_length_bytes_are_copied_if_they_fit() {
     let mut world = World::new();
     let block_length = LogicalBlockLength::B4096;
     world.target.add_unit(TWO, LogicalUnitSpec { block_length, ..spec(TWO) });
     let mut list = list(&[ONE, TWO], &[segment(0, 0, 8)]);
     assert_eq!(copy(&mut world, &list), Some(INVALID_LIST));
     list[16 + 32 + 30] = 0x10;
-    assert_eq!(copy(&mut world, &list), Some((10, 0x0d, 3)));
+    world.number(ONE, 0, 16);
+    assert_eq!(copy(&mut world, &list), None);
+    assert_eq!(world.bytes(TWO, 0, 8), world.bytes(ONE, 0, 8));
+    // DC: the count is in blocks of the destination.
+    list[81] = 0x02;
+    list[91] = 1;
+    list[107] = 1;
+    assert_eq!(copy(&mut world, &list), None);
+    assert_eq!(world.bytes(TWO, 8, 8), world.bytes(ONE, 0, 8));
+    // Nine blocks of 512 bytes leave the second block of the destination in part: PAD fills it.
+    list[81] = 0;
+    list[91] = 9;
+    world.number(TWO, 8, 16);
+    let before = world.volumes[&TWO].clone();
+    assert_eq!(copy(&mut world, &list), Some((10, 0x26, 0x0a)));
+    assert!(world.volumes[&TWO] == before);
+    list[16 + 32 + 28] = 0x04;
+    assert_eq!(copy(&mut world, &list), None);
+    assert_eq!(world.bytes(TWO, 8, 9), world.bytes(ONE, 0, 9));
+    assert!(world.bytes(TWO, 17, 7).iter().all(|&byte| byte == 0));
+    assert_eq!(world.bytes(TWO, 24, 8), &before[24 * BLOCK..32 * BLOCK]);
 }
 
 #[test]
@@ -265,7 +288,7 @@ fn an_engine_error_stops_the_copy_and_is_told() {
         world.fault = Some(error);
         let segments = [segment(0, 0, 8), segment(8, 8, 8)];
         assert_eq!(copy(&mut world, &list(&[ONE, TWO], &segments)), Some(code));
-        assert_eq!(world.requests.len(), 1);
+        assert_eq!(world.requests.len(), 2, "those that were under way");
     }
 }
 
@@ -326,7 +349,7 @@ fn the_outcome_is_held_under_its_list_identifier() {
         let mut list = list(&[ONE, TWO], &[segment(0, 0, 8), segment(8, 8, 8)]);
         (list[0], list[1]) = (1, usage);
         assert_eq!(copy(&mut world, &list), None);
-        assert_eq!(world.good(0, &status(1), &[]), [0, 0, 0, 8, 1, 0, 2, 1, 0, 0, 0, 8]);
+        assert_eq!(world.good(0, &status(1), &[]), [0, 0, 0, 8, 1, 0, 2, 0, 0, 0, 32, 0]);
         world.fault = Some(BlockError::OutOfSpace);
         assert!(copy(&mut world, &list).is_some());
         assert_eq!(world.good(0, &status(1), &[])[4], 2);
@@ -344,9 +367,9 @@ fn operating_parameters_tell_the_limits() {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1], cdb[12]) = (0x84, 3, 1);
     let data = world.good(0, &cdb, &[]);
-    assert_eq!(data.len(), 46);
-    assert_eq!(data[..5], [0, 0, 0, 42, 1]);
-    assert_eq!(data[8..20], [0, 16, 0, 64, 0, 0, 0x20, 0, 0x01, 0xff, 0xfe, 0]);
-    assert_eq!(data[34..38], [1, 0, 255, 9]);
-    assert_eq!(data[43..], [2, 0x02, 0xe4]);
+    assert_eq!(data.len(), 47);
+    assert_eq!(data[..5], [0, 0, 0, 43, 1]);
+    assert_eq!(data[8..20], [0, 64, 1, 0, 0, 0, 0x28, 0, 0x0f, 0xff, 0xf0, 0]);
+    assert_eq!(data[34..38], [1, 0, 255, 0]);
+    assert_eq!(data[43..], [3, 0x02, 0x0a, 0xe4]);
 }

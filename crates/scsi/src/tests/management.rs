@@ -237,3 +237,68 @@ fn a_full_task_set_says_so() {
     world.begin(ALICE, 1, &cdb10(0x28, 0, 0, 1), &[]);
     assert!(world.target.next_done().is_none());
 }
+
+#[test]
+fn queries_tell_what_is_there() {
+    use TaskManagementResponse::FunctionSucceeded;
+    let mut world = World::new();
+    for query in [TaskManagement::QueryTaskSet, TaskManagement::QueryAsynchronousEvent] {
+        manage(&mut world, ALICE, query);
+        assert_eq!(response(&mut world), COMPLETE);
+        world.target.manage(FUNCTION, ALICE, emit_lun(9), query);
+        let none = Some(TaskManagementResponse::IncorrectLogicalUnitNumber);
+        assert_eq!(response(&mut world), none);
+    }
+    write(&mut world, ALICE, 0);
+    manage(&mut world, ALICE, TaskManagement::QueryTaskSet);
+    assert_eq!(response(&mut world), Some(FunctionSucceeded));
+    manage(&mut world, BOB, TaskManagement::QueryTaskSet);
+    assert_eq!(response(&mut world), COMPLETE);
+    world.target.resize_unit(ONE, 1 << 30);
+    manage(&mut world, BOB, TaskManagement::QueryAsynchronousEvent);
+    assert_eq!(response(&mut world), Some(FunctionSucceeded));
+    assert_eq!(world.sense(BOB, 0, &[0; 6], &[]), (6, 0x2a, 9));
+}
+
+#[test]
+fn a_nexus_reset_ends_all_tasks_and_reservations_of_one_nexus() {
+    let mut world = World::new();
+    let here = write(&mut world, ALICE, 0);
+    let there = world.begin(ALICE, 1, &cdb10(0x28, 0, 0, 1), &[]);
+    let other = write(&mut world, BOB, 1);
+    world.begin(ALICE, 300, &[0x16, 0, 0, 0, 0, 0], &[]);
+    assert_eq!(world.target.next_done().unwrap().1.status, Status::Good);
+    manage(&mut world, ALICE, TaskManagement::ItNexusReset);
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!(world.target.next_aborted(), Some(here));
+    assert_eq!(world.target.next_aborted(), Some(there));
+    while world.step() {}
+    assert_eq!(world.target.next_done().unwrap().0, other);
+    assert_eq!(world.run(BOB, 300, &[0; 6], &[]).status, Status::Good);
+    for lun in [0, 1, 300] {
+        assert_eq!(world.fails(lun, &[0; 6], &[]), (6, 0x29, 7));
+    }
+    world.good(0, &[0; 6], &[]);
+}
+
+#[test]
+fn without_tas_a_unit_attention_says_what_became_of_the_tasks() {
+    let mut world = World::new();
+    let mut control = world.good(0, &[0x1a, 8, 0x0a, 0, 255, 0], &[])[4..].to_vec();
+    control[5] &= !0x40;
+    let list = [&[0; 4], &control[..]].concat();
+    world.good(0, &[0x15, 0x10, 0, 0, list.len() as u8, 0], &list);
+    assert_eq!(world.sense(BOB, 0, &[0; 6], &[]), (6, 0x2a, 1));
+    for (function, attention) in [
+        (TaskManagement::ClearTaskSet, (6, 0x2f, 0)),
+        (TaskManagement::LogicalUnitReset, (6, 0x29, 3)),
+    ] {
+        let other = write(&mut world, BOB, 1);
+        manage(&mut world, ALICE, function);
+        assert_eq!(response(&mut world), COMPLETE);
+        assert!(world.target.next_done().is_none());
+        assert_eq!(world.target.next_aborted(), Some(other));
+        assert_eq!(world.sense(BOB, 0, &[0; 6], &[]), attention);
+        assert_eq!(world.run(BOB, 0, &[0; 6], &[]).status, Status::Good);
+    }
+}

@@ -73,11 +73,3 @@ fn a_reservation_waits_for_a_compare_and_write_that_is_under_way() {
     assert_eq!(ends, expected);
     assert!(world.bytes(ONE, 1, 1).iter().all(|&byte| byte == 0));
 }
-
-#[test]
-fn persistent_reservations_are_not_offered() {
-    let mut world = World::new();
-    for opcode in [0x5e, 0x5f] {
-        assert_eq!(world.fails(0, &[opcode, 0, 0, 0, 0, 0, 0, 0, 8, 0], &[0; 24]), (5, 0x20, 0));
-    }
-}

@@ -18,14 +18,16 @@ fn the_table_is_sorted_and_its_masks_are_whole() {
         let length = match row.opcode >> 5 {
             0 => 6,
             1 | 2 => 10,
+            3 => 32,
             4 => 16,
             _ => 12,
         };
         assert_eq!(row.usage.len(), length, "{}", row.name);
         assert_eq!(row.usage[0], row.opcode, "{}", row.name);
-        let shares = table::rows(row.opcode).len() > 1 || row.opcode == table::EXTENDED_COPY;
+        let shares = table::rows(row.opcode).len() > 1 || [0x7f, 0xa4].contains(&row.opcode);
         assert_eq!(row.service_action.is_some(), shares, "{}", row.name);
-        assert!(row.service_action.is_none() || row.usage[1] & 0x1f == 0x1f, "{}", row.name);
+        let field = if row.opcode == 0x7f { row.usage[9] } else { row.usage[1] };
+        assert!(row.service_action.is_none() || field & 0x1f == 0x1f, "{}", row.name);
     }
 }
 
@@ -43,7 +45,7 @@ fn every_command_is_listed_and_told_one_by_one() {
             assert_eq!((told[0], told[3]), (row.opcode, action as u8));
             assert_eq!(told[5] & 1 == 1, row.service_action.is_some());
             assert_eq!(told[5] & 2 == 2, timeouts);
-            assert_eq!(usize::from(told[7]), row.usage.len());
+            assert_eq!(usize::from(told[7]), row.usage.len(), "{}", row.name);
             let (right, wrong) = if row.service_action.is_some() { (2, 1) } else { (1, 2) };
             let one = world.good(0, &report(rctd | right, row.opcode, action, 255), &[]);
             assert_eq!(one[1], rctd | 3);
@@ -59,11 +61,13 @@ fn every_command_is_listed_and_told_one_by_one() {
 #[test]
 fn what_is_not_supported_is_told_so() {
     let mut world = World::new();
-    assert_eq!(world.good(0, &report(1, 0x5e, 0, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.good(0, &report(2, 0x83, 1, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.good(0, &report(3, 0x83, 1, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(1, 0xee, 0, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(2, 0x5e, 9, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(3, 0x5e, 9, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(2, 0x83, 2, 255), &[]), [0, 1, 0, 0]);
+    assert_eq!(world.good(0, &report(3, 0x83, 2, 255), &[]), [0, 1, 0, 0]);
     assert_eq!(world.good(0, &report(3, 0x28, 1, 255), &[]), [0, 1, 0, 0]);
-    assert_eq!(world.fails(0, &report(2, 0x5e, 0, 255), &[]), INVALID_CDB);
+    assert_eq!(world.fails(0, &report(2, 0xee, 0, 255), &[]), INVALID_CDB);
     assert_eq!(world.fails(0, &report(4, 0x28, 0, 255), &[]), INVALID_CDB);
 }
 
@@ -73,9 +77,7 @@ fn every_bit_outside_a_mask_is_refused_with_a_pointer_to_it() {
     for row in table::ROWS.iter().filter(|row| row.scope != Scope::AnyLun) {
         for byte in 1..row.usage.len() {
             for bit in (0..8).filter(|bit| row.usage[byte] & 1 << bit == 0) {
-                let mut cdb = vec![0; row.usage.len()];
-                cdb[0] = row.opcode;
-                cdb[1] = row.service_action.unwrap_or(0);
+                let mut cdb = with_action(row);
                 cdb[byte] |= 1 << bit;
                 let sense = world.run(ALICE, 0, &cdb, &[]).sense.expect(row.name);
                 assert_eq!(sense.code.asc, 0x24, "{} {byte}.{bit}", row.name);
@@ -85,6 +87,33 @@ fn every_bit_outside_a_mask_is_refused_with_a_pointer_to_it() {
         }
     }
     assert_eq!(world.requests, []);
+}
+
+/// A CDB of that command whose other fields are zero.
+fn with_action(row: &command::Row) -> Vec<u8> {
+    let mut cdb = vec![0; row.usage.len()];
+    cdb[0] = row.opcode;
+    let action = row.service_action.unwrap_or(0);
+    if row.opcode == 0x7f {
+        (cdb[7], cdb[9]) = (24, action);
+    } else {
+        cdb[1] = action;
+    }
+    cdb
+}
+
+#[test]
+fn a_variable_length_cdb_must_say_its_length_and_action() {
+    let mut world = World::new();
+    for (additional, action, byte) in [(23, 0x12, 7), (0, 0x12, 7), (24, 0x09, 8), (24, 0, 8)] {
+        let mut cdb = [0; 32];
+        (cdb[0], cdb[7], cdb[9]) = (0x7f, additional, action);
+        let sense = world.run(ALICE, 0, &cdb, &[]).sense.unwrap();
+        assert_eq!((sense.code.asc, sense.field.unwrap().byte), (0x24, byte));
+    }
+    let mut cdb = [0; 32];
+    (cdb[0], cdb[7], cdb[8], cdb[9]) = (0x7f, 24, 1, 0x12);
+    assert_eq!(world.fails(0, &cdb, &[]), INVALID_CDB);
 }
 
 #[test]
@@ -97,7 +126,7 @@ fn an_unknown_command_or_service_action_is_refused() {
         let sense = world.run(ALICE, 0, &cdb, &[]).sense;
         assert_eq!(sense.is_some_and(|sense| sense.code.asc == 0x20), !known, "{opcode:#x}");
     }
-    for (opcode, action) in [(0x83, 0x01), (0x83, 0x1c), (0x84, 0x04), (0x9e, 0x11), (0xa3, 5)] {
+    for (opcode, action) in [(0x83, 0x02), (0x83, 0x1d), (0x84, 0x01), (0x9e, 0x11), (0xa3, 5)] {
         let mut cdb = [0; 16];
         (cdb[0], cdb[1]) = (opcode, action);
         assert_eq!(world.fails(0, &cdb, &[]), INVALID_CDB);
@@ -108,8 +137,8 @@ fn an_unknown_command_or_service_action_is_refused() {
 fn task_management_functions_are_reported() {
     let mut world = World::new();
     let report = |flags, length| [0xa3, 0x0d, flags, 0, 0, 0, 0, 0, 0, length, 0, 0];
-    assert_eq!(world.good(0, &report(0, 4), &[]), [0xda, 0, 0, 0]);
-    assert_eq!(world.good(0, &report(0x80, 16), &[])[..4], [0xda, 0, 0, 12]);
+    assert_eq!(world.good(0, &report(0, 4), &[]), [0xde, 7, 0, 0]);
+    assert_eq!(world.good(0, &report(0x80, 16), &[])[..4], [0xde, 7, 0, 12]);
     assert_eq!(world.fails(0, &report(0, 3), &[]), INVALID_CDB);
 }
 
@@ -119,4 +148,25 @@ fn the_reference_page_has_every_command() {
     for row in table::ROWS {
         assert!(page.contains(&format!("| {} |", row.name)));
     }
+}
+
+#[test]
+fn long_cdbs_are_taken_only_by_a_target_that_says_so() {
+    let mut target = Target::new(Identity::gantry("iqn.2026-01.example:target"));
+    target.add_unit(ONE, spec(ONE));
+    target.open_nexus(ALICE, nexus_spec("alice"));
+    let mut run = |cdb: &[u8]| {
+        let attribute = TaskAttribute::Simple;
+        let data_out = Bytes::new();
+        target.execute(TaskId(1), Command { nexus: ALICE, lun: 0, attribute, cdb, data_out });
+        target.next_done().unwrap().1
+    };
+    assert_eq!(run(&[0; 6]).sense.unwrap().code.asc, 0x29);
+    let mut cdb = [0; 32];
+    (cdb[0], cdb[7], cdb[9]) = (0x7f, 24, 0x12);
+    assert_eq!(run(&cdb).sense.unwrap().code.asc, 0x20);
+    assert_eq!(run(&report(3, 0x7f, 0x12, 255)).data_in.to_vec(), [0, 1, 0, 0]);
+    let list = run(&report(0, 0, 0, 65_535)).data_in.to_vec();
+    assert_eq!(list.len(), 4 + 8 * (table::ROWS.len() - 1));
+    assert!(list[4..].chunks(8).all(|row| row[0] != 0x7f));
 }

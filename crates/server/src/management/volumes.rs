@@ -132,6 +132,7 @@ impl Management {
         match result {
             Ok(_) => {
                 core.detach(id);
+                core.unit_states.forget(id);
                 self.change(|array| {
                     array.forget_volume_thresholds(id);
                     Ok(())
@@ -189,12 +190,20 @@ fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {
 
 /// Lets hosts reach a volume that its pool holds.
 pub(super) fn serve_volume(core: &mut Core, pool: usize, id: VolumeId) {
-    if let Some(volume) = core.pools[pool].store.volume(id) {
-        let spec = unit_spec(volume);
-        let snapshot = volume.snapshot;
-        core.target.add_unit(id, spec);
-        core.target.set_write_protected(id, snapshot);
-        core.attach(id, pool);
+    let Some(volume) = core.pools[pool].store.volume(id) else { return };
+    let spec = unit_spec(volume);
+    let snapshot = volume.snapshot;
+    match core.unit_states.load(id) {
+        Ok(state) => {
+            core.target.add_unit(id, spec);
+            core.target.restore_unit(id, state.unwrap_or_default());
+            core.target.set_write_protected(id, snapshot);
+            core.attach(id, pool);
+        }
+        Err(error) => {
+            let volume = &volume.name;
+            tracing::error!(volume, error = format!("{error:#}"), "a volume is not served");
+        }
     }
 }
 

@@ -143,6 +143,9 @@ impl Reactor {
             moved = true;
             self.with_connection(task, |connection, tag| connection.forget(tag));
         }
+        while let Some(notice) = self.core.target.next_notice() {
+            report(&notice);
+        }
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
             let response = match response {
@@ -186,6 +189,21 @@ impl Reactor {
         if let Some(&slot) = self.slots.get(&serial) {
             act(&mut self.connections[slot].iscsi, tag);
             self.ready.push(slot);
+        }
+    }
+}
+
+/// Tells the operator what a command found.
+fn report(notice: &scsi::Notice) {
+    match notice {
+        scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } => {
+            tracing::warn!(
+                initiator = %initiator_name,
+                volume = format!("{:016x}", volume.0),
+                lba,
+                blocks,
+                "COMPARE AND WRITE found what it would have written: a retry after a lost answer"
+            );
         }
     }
 }

@@ -5,9 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use array::{Access, VisibleLun};
 use block::VolumeId;
-use iscsi::{
-    ConnectionConfig, LoginRequest, LoginStatus, LoginTerms, TargetRecord, TargetSelection,
-};
+use iscsi::{LoginRequest, LoginStatus, LoginTerms, TargetRecord, TargetSelection};
 use scsi::NexusSpec;
 
 use super::Reactor;
@@ -15,11 +13,6 @@ use crate::sessions::InitiatorPort;
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
 const DISCOVERY_TSIH: u16 = u16::MAX;
-
-/// What every connection starts with.
-pub(super) fn connection_config() -> ConnectionConfig {
-    ConnectionConfig::default()
-}
 
 impl Reactor {
     /// Tells an initiator what it must prove to be let in, or why it cannot.

@@ -117,7 +117,7 @@ fn what_was_under_way_is_found_as_a_whole_or_not_at_all() {
         let mut oracle = oracle();
         let effects = [effect.clone()];
         let happened = oracle.explain(&effects, |_, _| Ok(found.clone())).unwrap();
-        let clean = oracle.check_content(A, span(0, 8), &bytes_of(&found)).is_ok();
+        let clean = oracle.check_content(A, span(0, 8), &found).is_ok();
         (happened, clean)
     };
     assert_eq!(after(vec![0; 8]), (0, true));

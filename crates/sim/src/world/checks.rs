@@ -5,9 +5,14 @@ use store::{Change, Depth, Outcome, Tag};
 
 use super::{Answer, OWN_TAG, World};
 use crate::action::{Action, Span};
-use crate::content::{ANY, parse};
+use crate::content::{self, NOBODY, tags_of};
+use crate::disk::SimDisk;
 use crate::limits::CHECK_BYTES;
 use crate::oracle::{Oracle, Violation, violation};
+
+/// Sectors that are compared after a recovery, those that were touched last; the others wait for a
+/// later one, or for the end of the run.
+const COMPARED_SECTORS: u64 = 4096;
 
 /// Checkpoints after which a pool without volumes must be empty.
 const CHECKPOINTS_UNTIL_EMPTY: u64 = 20;
@@ -34,7 +39,7 @@ impl World {
         self.lost.clear();
         result?;
         self.check_accounts()?;
-        if self.random.percent(25) {
+        if self.random.percent(3) {
             self.audit_engine(Depth::Map)?;
         }
         Ok(())
@@ -43,27 +48,22 @@ impl World {
     fn compare_with(&mut self, oracle: &mut Oracle) -> Result<(), Violation> {
         let lost = std::mem::take(&mut self.lost);
         let effects: Vec<_> = lost.iter().flat_map(|action| oracle.effects(action)).collect();
-        let found = |volume, span| {
-            let bytes = self.read(volume, span)?;
-            // What is nobody's content is found below, where it can be told where it is.
-            Ok(bytes
-                .chunks_exact(SECTOR as usize)
-                .map(|bytes| parse(bytes).unwrap_or(ANY - 1))
-                .collect())
-        };
-        let happened = oracle.explain(&effects, found)?;
+        // What is nobody's content is found below, where it can be told where it is.
+        let happened = oracle.explain(&effects, |volume, span| self.read(volume, span))?;
         self.figures.unannounced += happened;
         for effect in &effects {
             self.compare_span(oracle, effect.volume, effect.span())?;
         }
-        let everything = self.random.percent(10);
+        let everything = self.random.percent(3);
         let volumes: Vec<VolumeId> = oracle.volumes.keys().copied().collect();
+        let mut left = if everything { u64::MAX } else { COMPARED_SECTORS };
         for volume in volumes {
             let Some(model) = oracle.volumes.get_mut(&volume) else { continue };
             let whole = Span { first: 0, count: model.sectors() };
-            let touched = std::mem::take(&mut model.touched);
-            let spans = if everything { vec![whole] } else { joined(touched) };
-            for span in spans {
+            if everything {
+                model.touched = vec![whole];
+            }
+            for span in joined(model.take_touched(&mut left)) {
                 self.compare_span(oracle, volume, span)?;
             }
         }
@@ -81,16 +81,16 @@ impl World {
         let mut first = span.first;
         while first < end {
             let part = Span { first, count: (end - first).min(CHECK_BYTES / SECTOR) };
-            let bytes = self.read(volume, part)?;
-            oracle.check_content(volume, part, &bytes)?;
+            let found = self.read(volume, part)?;
+            oracle.check_content(volume, part, &found)?;
             first += part.count;
         }
         Ok(())
     }
 
-    fn read(&mut self, volume: VolumeId, span: Span) -> Result<Vec<u8>, Violation> {
+    fn read(&mut self, volume: VolumeId, span: Span) -> Result<Vec<content::Tag>, Violation> {
         match self.ask_to_read(volume, span.range())? {
-            Ok(Outcome::Response(Response::Data(rope))) => Ok(rope.to_vec()),
+            Ok(Outcome::Response(Response::Data(rope))) => Ok(tags_of(&rope)),
             other => violation(format!("a read of {span} of {} was answered {other:?}", volume.0)),
         }
     }
@@ -106,9 +106,9 @@ impl World {
     /// I3 and I5, with the engine's own check.
     pub(super) fn audit_engine(&mut self, depth: Depth) -> Result<(), Violation> {
         self.figures.audits += 1;
-        let disk = &self.disk;
-        let report = self.store.audit(depth, |_, offset, into| {
-            disk.read_current(offset, into);
+        let disks = &self.disks;
+        let report = self.store.audit(depth, |device, offset, into| {
+            disks[usize::from(device)].read_current(offset, into);
             Ok(())
         });
         match report.faults.first() {
@@ -121,9 +121,10 @@ impl World {
     /// in memory.
     pub(super) fn verify_offline(&mut self) -> Result<(), Violation> {
         self.figures.audits += 1;
-        let disk = &self.disk;
-        let report = store::verify(&[disk.size()], Depth::Data, |_, offset, into| {
-            disk.read_current(offset, into);
+        let disks = &self.disks;
+        let sizes: Vec<u64> = disks.iter().map(SimDisk::size).collect();
+        let report = store::verify(&sizes, Depth::Data, |device, offset, into| {
+            disks[usize::from(device)].read_current(offset, into);
             Ok(())
         });
         match report {
@@ -147,8 +148,7 @@ impl World {
                 else {
                     continue;
                 };
-                let bytes = rope.to_vec();
-                if bytes.chunks_exact(SECTOR as usize).any(|sector| parse(sector).is_none()) {
+                if tags_of(&rope).contains(&NOBODY) {
                     return violation(format!("{range:?} of {} holds nobody's bytes", volume.0));
                 }
             }
@@ -173,6 +173,7 @@ impl World {
         }
         self.oracle = oracle;
         self.audit_engine(Depth::Data)?;
+        self.audit_anew()?;
         if self.random.percent(30) {
             self.empty_the_pool()?;
         }

@@ -2,7 +2,7 @@
 
 use store::{Failure, OpenError, Store, Tag};
 
-use super::{Answer, Flight, OWN_TAG, POOL_UUID, World, pool_spec};
+use super::{Answer, Flight, OWN_TAG, World, pool_spec};
 use crate::action::Action;
 use crate::audit::Audit;
 use crate::disk::Crash;
@@ -102,7 +102,7 @@ impl World {
         self.trace.add(self.now, Event::Crashed { how, lost });
         self.figures.crashes += 1;
         self.figures.checkpoint_crashes += u64::from(self.superblock_written);
-        self.disk.crash(how);
+        self.disks.iter_mut().for_each(|disk| disk.crash(how));
         let flights = std::mem::take(&mut self.in_flight).into_values();
         self.lost.extend(flights.map(|Flight { action, .. }| action));
         self.answer = None;
@@ -120,8 +120,10 @@ impl World {
         self.set_faulty(faulty);
         for attempt in 0.. {
             self.look_at_superblock()?;
-            if self.random.percent(5) {
+            self.probe()?;
+            if self.random.percent(1) {
                 self.verify_offline()?;
+                self.audit_anew()?;
             }
             self.plan_crash_in_recovery(attempt);
             self.open_store(attempt);
@@ -166,7 +168,9 @@ impl World {
         self.ended = true;
         self.faulty = true;
         self.crash_in = u64::MAX;
-        self.disk.set_faults(crate::disk::Faults::default());
+        for disk in &mut self.disks {
+            disk.set_faults(crate::disk::Faults::default());
+        }
         self.audit = None;
         self.superblock_written = false;
         self.open_store(0);
@@ -182,8 +186,8 @@ impl World {
 
     pub(super) fn open_store(&mut self, attempt: u64) {
         self.trace.add(self.now, Event::Opening { attempt });
-        let options = self.profile.options();
-        self.store = Store::open(&[self.disk.size()], Some(POOL_UUID), options, Tag(OWN_TAG));
+        self.store = super::probes::open(&self.disks, &self.profile);
+        self.extending = false;
     }
 
     /// Runs the device until the world's own request is answered; `None` if the power fails first.
@@ -196,7 +200,7 @@ impl World {
             if self.crash_in == 0 {
                 return Ok(None);
             }
-            let Some(time) = self.disk.next_time() else {
+            let Some((time, _)) = self.next_completion() else {
                 return violation("lost wake-up: nobody works on the pool's opening or a read");
             };
             self.now = self.now.max(time);
@@ -210,15 +214,30 @@ impl World {
         if self.medium_is_suspect() || self.making {
             return Ok(());
         }
-        let known = self.audit.as_ref().map(|audit| audit.generation);
-        if Audit::newest_generation(&self.disk) == known {
-            return Ok(());
+        let disks = &self.disks[..];
+        let newer = match &mut self.audit {
+            Some(audit) => audit.update(disks)?,
+            none => {
+                *none = Audit::of(disks)?;
+                none.is_some()
+            }
+        };
+        if newer {
+            self.superblock_written = false;
+            self.figures.audits += 1;
+            self.figures.checkpoints += 1;
         }
-        self.superblock_written = false;
-        self.figures.audits += 1;
-        self.figures.checkpoints += 1;
-        self.audit = Audit::of(&self.disk)?;
         Ok(())
+    }
+
+    /// Walks everything on the disk anew: that must come to the same as following the changes.
+    pub(super) fn audit_anew(&mut self) -> Result<(), Violation> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        self.figures.audits += 1;
+        match Audit::of(&self.disks[..])? {
+            Some(anew) if anew.agrees_with(audit) => Ok(()),
+            _ => violation("a walk from the start finds something else than the walks so far"),
+        }
     }
 
     /// Whether the bytes on the medium may differ from what the engine wrote.

@@ -140,7 +140,7 @@ impl Group {
         for (crc, bytes) in self.crcs.iter().zip(bytes[8..].as_chunks_mut::<4>().0) {
             *bytes = crc.to_le_bytes();
         }
-        let flags = PINNED * u32::from(self.pinned) | FENCED * u32::from(self.fenced);
+        let flags = PINNED * u32::from(self.pinned) + FENCED * u32::from(self.fenced);
         bytes[USED_AT..FLAGS_AT].copy_from_slice(&self.written_used.to_le_bytes());
         bytes[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_le_bytes());
     }

@@ -160,3 +160,39 @@ fn a_reserved_volume_keeps_its_promise_with_snapshots() {
     let mut pool = pool.reopen();
     assert!(pool.read(id, 95 << 20, 1 << 20) == pattern(2095, 1 << 20));
 }
+
+/// A thin volume in a full pool: what is its own can be overwritten for ever, what it shares with
+/// a snapshot, and what it does not hold, cannot.
+#[test]
+fn a_full_pool_still_takes_overwrites_of_a_volumes_own_blocks() {
+    let mut pool = Pool::new();
+    for at in 0..8 {
+        pool.write(A, at << 20, &pattern(at, 1 << 20));
+    }
+    pool.write(B, 0, &pattern(77, 1 << 20));
+    pool.change(Change::CloneVolumes(vec![(B, snapshot(3, "s"))])).unwrap();
+    pool.create(VolumeId(4), "c", 1 << 30);
+    let write = |at: u64, seed| Request::Write {
+        range: ByteRange::new(at << 20, 1 << 20),
+        data: Bytes::from(pattern(seed, 1 << 20)),
+    };
+    assert!((0..600).any(|at| pool.ask(VolumeId(4), write(at, at)).is_err()));
+    for round in 0..20 {
+        for at in 0..8 {
+            pool.ask(A, write(at, 100 * round + at)).unwrap();
+        }
+    }
+    let range = ByteRange::new(512, 512);
+    let compare = Bytes::copy_from_slice(&pattern(1900, 1 << 20)[512..1024]);
+    let exchange = Request::CompareAndWrite { range, compare, write: Bytes::from(vec![1; 512]) };
+    pool.ask(A, exchange).unwrap();
+    let full = Failure::from(BlockError::OutOfSpace);
+    assert_eq!(pool.ask(A, write(9, 9)).unwrap_err(), full);
+    assert_eq!(pool.ask(B, write(0, 9)).unwrap_err(), full);
+    pool.ask(B, Request::Unmap { ranges: vec![ByteRange::new(0, 4096)] }).unwrap();
+    pool.change(Change::CloneVolumes(vec![(A, snapshot(5, "t"))])).unwrap();
+    pool.change(Change::DeleteVolume(VolumeId(5))).unwrap();
+    let mut pool = pool.reopen();
+    assert!(pool.read(A, 7 << 20, 1 << 20) == pattern(1907, 1 << 20));
+    assert!(pool.read(VolumeId(3), 0, 1 << 20) == pattern(77, 1 << 20));
+}

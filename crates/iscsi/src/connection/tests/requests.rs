@@ -299,3 +299,58 @@ fn after_the_end_nothing_does_anything() {
     assert!(initiator.event().is_none());
     assert!(initiator.answers().is_empty());
 }
+
+#[test]
+fn an_initiator_is_asked_to_log_out_and_then_cut_off() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.target.request_logout(Duration::from_secs(3));
+    initiator.target.request_logout(Duration::from_secs(3));
+    let message = initiator.answer();
+    assert_eq!((message.opcode(), message.bhs.0[36], message.bhs.u16(42)), (0x32, 1, 3));
+    assert_eq!((message.bhs.u32(16), message.bhs.u32(24)), (NO_TAG, 501));
+    for second in [10, 11, 12] {
+        initiator.target.tick(Duration::from_secs(second));
+        assert!(initiator.event().is_none());
+    }
+    initiator.target.tick(Duration::from_secs(13));
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::ByTarget))));
+}
+
+#[test]
+fn an_initiator_that_logs_out_when_asked_to_does_so_in_order() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.target.request_logout(Duration::from_secs(3));
+    initiator.answer();
+    initiator.send(&Pdu::new(0x46, 0x80, 4).word(24, 100));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert_eq!(initiator.answer().bhs.u32(24), 502);
+}
+
+// A header of which a byte comes now and then is no sign of life.
+#[test]
+fn a_peer_that_trickles_is_dropped() {
+    let mut initiator = Initiator::logged_in("");
+    let header = Pdu::new(0x40, 0x80, NO_TAG).word(20, NO_TAG).bytes(false, false);
+    for (second, byte) in header[..47].iter().enumerate() {
+        initiator.target.tick(Duration::from_secs(second as u64));
+        initiator.send_bytes(&[*byte]);
+        if let Some(event) = initiator.event() {
+            assert!(matches!(event, Event::Closed(ClosedReason::PeerDead)));
+            return;
+        }
+    }
+    panic!("the peer was not dropped");
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
+    let mut initiator = Initiator::logged_in("");
+    let timeout = ConnectionConfig::default().send_timeout.as_secs();
+    initiator.target.tick(Duration::ZERO);
+    for second in 0..=timeout {
+        initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+        assert!(initiator.event().is_none());
+        initiator.target.tick(Duration::from_secs(second));
+    }
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
+}

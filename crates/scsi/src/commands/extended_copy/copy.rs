@@ -7,177 +7,294 @@ use block::{
 };
 use bytes::Bytes;
 
-use crate::commands::CopyResult;
-use crate::completion::Completion;
-use crate::limits::{COPY_SLICE_BYTES, SLICE_BYTES};
-use crate::procedure::{Procedure, Step};
+use super::span::{Span, Work};
+use crate::completion::{Completion, Status};
+use crate::copy_operations::CopyProgress;
+use crate::limits::{
+    BYTE_COPY_ATTEMPTS_MAX, COPY_SLICE_BYTES, FAR_COPY_SLICES_MAX, REQUESTS_PER_COMMAND_MAX,
+    SLICE_BYTES,
+};
+use crate::procedure::{Answer, Lane, Procedure, Step};
 
-/// Bytes to copy from one volume to another, or within one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
-    pub(super) source: VolumeId,
-    pub(super) source_offset: u64,
-    pub(super) destination: VolumeId,
-    pub(super) destination_offset: u64,
-    pub(super) length: u64,
+/// What a third-party copy is to do.
+pub(in crate::commands) struct Plan {
+    /// Its parts in order, each with the number of its segment.
+    pub(in crate::commands) work: Vec<(u16, Work)>,
+    /// Number of segments, those without work too.
+    pub(in crate::commands) segments: u16,
+    /// SERVICE ACTION of the command.
+    pub(in crate::commands) service_action: u8,
+    /// LIST IDENTIFIER, if the copy has a name.
+    pub(in crate::commands) list_id: Option<u32>,
+    /// IMMED.
+    pub(in crate::commands) in_background: bool,
+    /// Of the unit that the command was sent to.
+    pub(in crate::commands) block_length: LogicalBlockLength,
 }
 
-impl Span {
-    /// Cuts the span into slices, in the order in which they can be copied one after the other as
-    /// if the source had been read completely first.
-    fn slices(self, slice_bytes: u64) -> Vec<Self> {
-        let mut slices = Vec::new();
-        let mut done = 0;
-        while done < self.length {
-            let start = self.destination_offset + done;
-            let end = start / SLICE_BYTES * SLICE_BYTES + slice_bytes;
-            let length = (end - start).min(self.length - done);
-            slices.push(Self {
-                source_offset: self.source_offset + done,
-                destination_offset: start,
-                length,
-                ..self
-            });
-            done += length;
-        }
-        if self.source == self.destination && self.destination_offset > self.source_offset {
-            slices.reverse();
-        }
-        slices
-    }
+/// Work of one segment.
+#[derive(Clone, Copy)]
+struct Slice {
+    segment: u16,
+    work: Work,
 }
 
-/// How the slice at the head of the queue is being copied.
+/// How a slice is being copied.
 enum Phase {
-    /// The pool does it.
+    /// The engine does it.
     Reference,
-    /// The source is being read.
+    /// The source is being read, to be written as it is.
     Read,
     /// The destination is being written.
     Write,
+    /// The source of bytes is being read.
+    ReadBytes,
+    /// The sectors around the bytes' destination are being read.
+    ReadAround { bytes: Bytes, attempts: u32 },
+    /// They are being replaced, if they are still what was read.
+    Replace { bytes: Bytes, attempts: u32 },
 }
 
-/// An EXTENDED COPY under way.
-pub(super) struct Copy {
-    slices: VecDeque<Span>,
-    phase: Phase,
-    /// LIST IDENTIFIER under which the outcome is held.
-    held_as: Option<u8>,
-    block_length: LogicalBlockLength,
+/// A third-party copy under way.
+pub(in crate::commands) struct Copy {
+    queue: VecDeque<Slice>,
+    lanes: [Option<(Slice, Phase)>; REQUESTS_PER_COMMAND_MAX],
+    /// Source and destination that are in different pools.
+    far: Vec<(VolumeId, VolumeId)>,
+    destinations: Vec<VolumeId>,
     segments: u16,
-    copied_bytes: u64,
-    failed: bool,
+    progress: CopyProgress,
+    block_length: LogicalBlockLength,
+    /// The first failure.
+    failure: Option<Completion>,
 }
 
 impl Copy {
-    pub(super) fn new(
-        spans: Vec<Span>,
-        held_as: Option<u8>,
-        block_length: LogicalBlockLength,
-    ) -> Self {
+    pub(in crate::commands) fn new(plan: Plan) -> Self {
+        let mut destinations: Vec<_> =
+            plan.work.iter().map(|(_, work)| work.destination()).collect();
+        destinations.sort();
+        destinations.dedup();
+        let sliced = |(segment, work): (u16, Work)| {
+            let slices = work.slices(COPY_SLICE_BYTES);
+            slices.into_iter().map(move |work| Slice { segment, work })
+        };
         Self {
-            segments: spans.len() as u16,
-            slices: spans.into_iter().flat_map(|span| span.slices(COPY_SLICE_BYTES)).collect(),
-            phase: Phase::Reference,
-            held_as,
-            block_length,
-            copied_bytes: 0,
-            failed: false,
+            queue: plan.work.into_iter().flat_map(sliced).collect(),
+            lanes: [const { None }; REQUESTS_PER_COMMAND_MAX],
+            far: Vec::new(),
+            destinations,
+            segments: plan.segments,
+            progress: CopyProgress {
+                service_action: plan.service_action,
+                list_id: plan.list_id,
+                in_background: plan.in_background,
+                segments: 0,
+                bytes: 0,
+                operations: 0,
+            },
+            block_length: plan.block_length,
+            failure: None,
         }
     }
 
-    /// Begins to copy the slice at the head of the queue.
-    fn begin(&mut self) -> Step {
-        let Some(slice) = self.slices.front() else {
-            return Step::Done(Completion::good(Rope::new()));
+    fn running(&self) -> impl Iterator<Item = &(Slice, Phase)> {
+        self.lanes.iter().flatten()
+    }
+
+    /// Whether the slice at the head of the queue may run beside those that run.
+    fn may_start(&self, slice: &Slice) -> bool {
+        self.running().all(|(earlier, _)| !slice.work.must_follow(&earlier.work))
+            && (!self.is_far(&slice.work) || self.running().count() < FAR_COPY_SLICES_MAX)
+    }
+
+    fn is_far(&self, work: &Work) -> bool {
+        let Work::Copy(span) = work else { return false };
+        self.far.contains(&(span.source, span.destination))
+    }
+
+    /// Begins slices, in order, as long as one may run beside the others.
+    fn start(&mut self) -> Vec<(Lane, VolumeId, Request)> {
+        let mut requests = Vec::new();
+        while let Some(lane) = self.lanes.iter().position(Option::is_none)
+            && self.failure.is_none()
+            && let Some(slice) = self.queue.front().copied()
+            && self.may_start(&slice)
+        {
+            self.queue.pop_front();
+            if self.is_far(&slice.work) && slice.work.length() > SLICE_BYTES {
+                self.requeue(slice);
+                continue;
+            }
+            self.progress.segments = self.progress.segments.max(slice.segment + 1);
+            let (phase, volume, request) = self.begin(&slice.work);
+            self.lanes[lane] = Some((slice, phase));
+            requests.push((lane as Lane, volume, request));
+        }
+        requests
+    }
+
+    /// Puts a slice back at the head of the queue, in parts short enough to be read.
+    fn requeue(&mut self, slice: Slice) {
+        for work in slice.work.slices(SLICE_BYTES).into_iter().rev() {
+            self.queue.push_front(Slice { work, ..slice });
+        }
+    }
+
+    fn begin(&self, work: &Work) -> (Phase, VolumeId, Request) {
+        let span = match work {
+            Work::Zeros { destination, range } => {
+                let request = Request::WriteSame { range: *range, pattern: Pattern::Zero };
+                return (Phase::Write, *destination, request);
+            }
+            Work::Copy(span) => span,
         };
-        if let Phase::Reference = self.phase {
-            let request = Request::Copy {
-                source: slice.source,
-                source_offset: slice.source_offset,
-                destination: slice.destination_offset,
-                length: slice.length,
-            };
-            return Step::Request(slice.destination, request);
+        let range = span.source_sectors();
+        if !span.is_whole() {
+            return (Phase::ReadBytes, span.source, Request::Read { range });
         }
-        self.phase = Phase::Read;
-        let range = ByteRange::new(slice.source_offset, slice.length);
-        Step::Request(slice.source, Request::Read { range })
-    }
-
-    /// The pools differ: this slice and those between the same two volumes are read and written.
-    fn fall_back(&mut self) -> Step {
-        let slice = self.slices.pop_front().expect("a slice was being copied");
-        for part in slice.slices(SLICE_BYTES).into_iter().rev() {
-            self.slices.push_front(part);
+        if self.is_far(work) {
+            return (Phase::Read, span.source, Request::Read { range });
         }
-        self.phase = Phase::Read;
-        self.begin()
-    }
-
-    fn write(&mut self, data: &Rope) -> Step {
-        self.phase = Phase::Write;
-        let slice = self.slices[0];
-        let range = ByteRange::new(slice.destination_offset, slice.length);
-        let is_zero = |piece: &Bytes| piece.iter().all(|&byte| byte == 0);
-        // A hole stays one.
-        let request = if data.pieces().iter().all(is_zero) {
-            Request::WriteSame { range, pattern: Pattern::Zero }
-        } else {
-            Request::Write { range, data: contiguous(data) }
+        let request = Request::Copy {
+            source: span.source,
+            source_offset: span.source_offset,
+            destination: span.destination_offset,
+            length: span.length,
         };
-        Step::Request(slice.destination, request)
+        (Phase::Reference, span.destination, request)
     }
 
-    fn slice_done(&mut self) -> Step {
-        let slice = self.slices.pop_front().expect("a slice was being copied");
-        self.copied_bytes += slice.length;
-        let next = self.slices.front();
-        let same_volumes = next.is_some_and(|next| {
-            next.source == slice.source && next.destination == slice.destination
-        });
-        if !same_volumes {
-            self.phase = Phase::Reference;
+    /// Takes an answer; returns the next request of the same slice, if there is one.
+    fn take(&mut self, Answer { lane, result }: Answer) -> Option<(Lane, VolumeId, Request)> {
+        let running = self.lanes[usize::from(lane)].take();
+        let (slice, phase) = running.expect("a slice runs on the lane of an answer");
+        self.progress.operations = self.progress.operations.saturating_add(1);
+        let (phase, volume, request) = match (result, slice.work) {
+            (Err(BlockError::DifferentPool), Work::Copy(span)) => {
+                if !self.is_far(&slice.work) {
+                    self.far.push((span.source, span.destination));
+                }
+                self.requeue(slice);
+                return None;
+            }
+            (Err(error), work) => self.retry(error, phase, work, slice.segment)?,
+            (Ok(Response::Data(data)), Work::Copy(span)) => continue_with(&span, phase, &data),
+            (Ok(_), work) => {
+                self.progress.bytes += work.length();
+                return None;
+            }
+        };
+        // After a failure nothing more is written.
+        if self.failure.is_some() {
+            return None;
         }
-        self.begin()
+        self.lanes[usize::from(lane)] = Some((slice, phase));
+        Some((lane, volume, request))
     }
 
-    fn fail(&mut self, error: BlockError) -> Step {
-        self.failed = true;
-        Step::Done(Completion::from_copy_error(error, self.block_length))
+    /// Bytes beside those that are copied have changed meanwhile: once more. Any other error ends
+    /// the copy.
+    fn retry(
+        &mut self,
+        error: BlockError,
+        phase: Phase,
+        work: Work,
+        segment: u16,
+    ) -> Option<(Phase, VolumeId, Request)> {
+        if let (BlockError::Miscompare { .. }, Phase::Replace { bytes, attempts }) = (error, phase)
+            && let Work::Copy(span) = work
+        {
+            if attempts < BYTE_COPY_ATTEMPTS_MAX {
+                return Some(read_around(&span, bytes, attempts + 1));
+            }
+            self.failure.get_or_insert(Status::Busy.into());
+            return None;
+        }
+        let mut completion = Completion::from_copy_error(error, self.block_length);
+        if let Some(sense) = &mut completion.sense {
+            sense.command_specific = u32::from(segment) << 16;
+        }
+        self.failure.get_or_insert(completion);
+        None
     }
 }
 
-impl Procedure for Copy {
-    fn advance(&mut self, answer: Option<Result<Response, BlockError>>) -> Step {
-        match answer {
-            None => self.begin(),
-            Some(Ok(Response::Data(data))) => self.write(&data),
-            Some(Ok(_)) => self.slice_done(),
-            Some(Err(BlockError::DifferentPool)) => self.fall_back(),
-            Some(Err(error)) => self.fail(error),
+/// The next request of a slice, when data was read for it.
+fn continue_with(span: &Span, phase: Phase, data: &Rope) -> (Phase, VolumeId, Request) {
+    match phase {
+        Phase::ReadBytes => {
+            let skip = (span.source_offset - span.source_sectors().offset) as usize;
+            let bytes = contiguous(&data.slice(skip, span.length as usize));
+            read_around(span, bytes, 0)
+        }
+        Phase::ReadAround { bytes, attempts } => {
+            let range = span.destination_sectors();
+            let skip = (span.destination_offset - range.offset) as usize;
+            let mut whole = data.to_vec();
+            whole[skip..skip + bytes.len()].copy_from_slice(&bytes);
+            let (compare, write) = (contiguous(data), Bytes::from(whole));
+            let request = Request::CompareAndWrite { range, compare, write };
+            (Phase::Replace { bytes, attempts }, span.destination, request)
+        }
+        _ => {
+            let range = ByteRange::new(span.destination_offset, span.length);
+            let is_zero = |piece: &Bytes| piece.iter().all(|&byte| byte == 0);
+            // A hole stays one.
+            let request = if data.pieces().iter().all(is_zero) {
+                Request::WriteSame { range, pattern: Pattern::Zero }
+            } else {
+                Request::Write { range, data: contiguous(data) }
+            };
+            (Phase::Write, span.destination, request)
         }
     }
+}
 
-    fn destinations(&self) -> Option<Vec<VolumeId>> {
-        let mut destinations: Vec<_> = self.slices.iter().map(|slice| slice.destination).collect();
-        destinations.dedup();
-        Some(destinations)
-    }
-
-    fn copy_result(&self) -> Option<CopyResult> {
-        Some(CopyResult {
-            list_id: self.held_as?,
-            failed: self.failed,
-            segments: if self.failed { 0 } else { self.segments },
-            copied_bytes: self.copied_bytes,
-        })
-    }
+fn read_around(span: &Span, bytes: Bytes, attempts: u32) -> (Phase, VolumeId, Request) {
+    let range = span.destination_sectors();
+    (Phase::ReadAround { bytes, attempts }, span.destination, Request::Read { range })
 }
 
 fn contiguous(data: &Rope) -> Bytes {
     match data.pieces() {
         [piece] => piece.clone(),
         _ => Bytes::from(data.to_vec()),
+    }
+}
+
+impl Procedure for Copy {
+    fn advance(&mut self, answer: Option<Answer>) -> Step {
+        let next = answer.and_then(|answer| self.take(answer));
+        let mut requests = self.start();
+        requests.extend(next);
+        if self.running().next().is_some() {
+            return Step::Requests(requests);
+        }
+        match self.failure.take() {
+            Some(completion) => Step::Done(completion),
+            None => {
+                self.progress.segments = self.segments;
+                Step::Done(Completion::good(Rope::new()))
+            }
+        }
+    }
+
+    fn answered_after_abort(&mut self, answer: Answer) {
+        self.failure.get_or_insert(Status::TaskAborted.into());
+        let more = self.take(answer);
+        debug_assert!(more.is_none(), "nothing more is written");
+    }
+
+    fn destinations(&self) -> Option<Vec<VolumeId>> {
+        Some(self.destinations.clone())
+    }
+
+    fn copy_progress(&self) -> Option<CopyProgress> {
+        Some(self.progress)
+    }
+
+    fn runs_in_background(&self) -> bool {
+        self.progress.in_background
     }
 }

@@ -1,0 +1,32 @@
+//! What a command changes in the state of its logical unit, when it is durable as far as it must.
+
+use crate::clock::Clock;
+use crate::modes::Modes;
+use crate::reservations::{PersistentReservations, Registrant, Transition};
+use crate::sense::SenseCode;
+
+/// A change that was found right and is still to be made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Change {
+    /// The registrations and the reservation after it.
+    pub(crate) reservations: Option<PersistentReservations>,
+    /// The mode parameters after it.
+    pub(crate) modes: Option<Modes>,
+    /// The device clock after it.
+    pub(crate) clock: Option<Clock>,
+    /// The saved mode parameters after it.
+    pub(crate) saved_modes: Option<Modes>,
+    /// Unit attention conditions, by registrant.
+    pub(crate) told: Vec<(Registrant, SenseCode)>,
+    /// A unit attention condition for every nexus but that of the command.
+    pub(crate) told_to_others: Option<SenseCode>,
+    /// Registrants whose tasks are aborted before the command is answered.
+    pub(crate) aborted: Vec<Registrant>,
+}
+
+impl Change {
+    pub(crate) fn of_reservations(transition: Transition) -> Self {
+        let Transition { state, told, aborted } = transition;
+        Self { reservations: Some(state), told, aborted, ..Self::default() }
+    }
+}

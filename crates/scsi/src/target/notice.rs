@@ -1,0 +1,68 @@
+//! What the operator should know of commands.
+
+use block::VolumeId;
+
+use super::Target;
+use crate::limits::NOTICES_MAX;
+use crate::procedure::Remark;
+use crate::task_set::Slot;
+
+/// Something that the operator should know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// ATS: a COMPARE AND WRITE failed, and the medium held what it would have written. Most
+    /// likely its initiator repeated a command whose answer it had not seen in time; ESXi takes
+    /// this for the loss of a lock that it holds.
+    OwnCompareAndWriteFound {
+        /// iSCSI name of the initiator.
+        initiator_name: String,
+        /// The volume.
+        volume: VolumeId,
+        /// First logical block.
+        lba: u64,
+        /// Number of logical blocks.
+        blocks: u8,
+    },
+}
+
+/// Counted since the target was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// COMPARE AND WRITE commands that found another content than they expected.
+    pub compare_and_write_miscompares: u64,
+    /// Those of them that found what they would have written.
+    pub compare_and_write_own_found: u64,
+}
+
+impl Target {
+    /// The next notice, oldest first.
+    pub fn next_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// What was counted.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Takes what a command remarked.
+    pub(super) fn remark(&mut self, slot: Slot, remark: Remark) {
+        self.counters.compare_and_write_miscompares += 1;
+        let Remark::OwnWriteFound { lba, blocks } = remark else { return };
+        self.counters.compare_and_write_own_found += 1;
+        let task = &self.tasks[slot];
+        let nexus = self.nexuses.get(&task.order.nexus);
+        let initiator_name =
+            nexus.map_or_else(String::new, |nexus| nexus.spec.initiator_name.clone());
+        if self.notices.len() == NOTICES_MAX {
+            self.notices.pop_front();
+        }
+        let (volume, lba) = (task.volume, lba.0);
+        self.notices.push_back(Notice::OwnCompareAndWriteFound {
+            initiator_name,
+            volume,
+            lba,
+            blocks,
+        });
+    }
+}

@@ -1,0 +1,78 @@
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use scsi::{DurableReservations, Registrant};
+
+use super::*;
+
+const VOLUME: VolumeId = VolumeId(0x12);
+
+fn open(place: &Path) -> (UnitStates, Receiver<Message>, mio::Poll) {
+    let poll = mio::Poll::new().unwrap();
+    let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
+    let (sender, inbox) = channel();
+    (UnitStates::open(place, Mailbox { sender, waker }).unwrap(), inbox, poll)
+}
+
+fn stored(inbox: &Receiver<Message>) -> (SaveId, bool) {
+    match inbox.recv().unwrap() {
+        Message::Stored { id, stored } => (id, stored),
+        _ => panic!("only states are stored here"),
+    }
+}
+
+fn state(key: u64) -> DurableState {
+    let registrant = Registrant {
+        initiator_name: "iqn.2026-01.example:host".to_owned(),
+        isid: [1, 2, 3, 4, 5, 6],
+        relative_target_port: 1,
+    };
+    let keys = vec![(registrant, key)];
+    let reservations = Some(DurableReservations { keys, reservation: None });
+    DurableState { reservations, ..DurableState::default() }
+}
+
+#[test]
+fn the_last_state_of_a_volume_is_there_at_the_next_start() {
+    let place = tempfile::tempdir().unwrap();
+    let (states, inbox, _poll) = open(place.path());
+    assert_eq!(states.load(VOLUME).unwrap(), None);
+    for key in 1..=3 {
+        states.store(SaveId(key), VOLUME, state(key));
+    }
+    for key in 1..=3 {
+        assert_eq!(stored(&inbox), (SaveId(key), true));
+    }
+    let (states, inbox, _poll) = open(place.path());
+    assert_eq!(states.load(VOLUME).unwrap(), Some(state(3)));
+    states.store(SaveId(4), VOLUME, DurableState::default());
+    assert_eq!(stored(&inbox), (SaveId(4), true));
+    assert_eq!(states.load(VOLUME).unwrap(), None);
+    states.store(SaveId(5), VOLUME, DurableState::default());
+    assert_eq!(stored(&inbox), (SaveId(5), true));
+}
+
+#[test]
+fn a_state_that_cannot_be_stored_is_told_so() {
+    let place = tempfile::tempdir().unwrap();
+    let (states, inbox, _poll) = open(place.path());
+    fs::create_dir(path_of(&states.directory, VOLUME)).unwrap();
+    states.store(SaveId(1), VOLUME, state(1));
+    assert_eq!(stored(&inbox), (SaveId(1), false));
+}
+
+#[test]
+fn a_deleted_volume_leaves_no_state_and_a_damaged_one_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let (states, inbox, _poll) = open(place.path());
+    states.store(SaveId(1), VOLUME, state(1));
+    states.forget(VOLUME);
+    states.store(SaveId(2), VolumeId(9), state(1));
+    assert_eq!((stored(&inbox), stored(&inbox)), ((SaveId(1), true), (SaveId(2), true)));
+    assert_eq!(states.load(VOLUME).unwrap(), None);
+    let path = path_of(&states.directory, VolumeId(9));
+    for text in ["", "{", "{\"reservations\": null, \"modes\": null, \"surprise\": 1}"] {
+        fs::write(&path, text).unwrap();
+        assert!(states.load(VolumeId(9)).is_err(), "{text}");
+    }
+}

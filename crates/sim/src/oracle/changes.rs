@@ -1,0 +1,170 @@
+//! Changes of volumes and devices: when they are possible, and what they do.
+
+use block::{SECTOR, VolumeId};
+use store::{Change, ChangeError, Volume, VolumeSpec};
+
+use super::{Excuses, Model, Oracle, Violation, violation};
+use crate::action::{Action, Span};
+
+impl Oracle {
+    /// Makes a change of the volume table.
+    pub(crate) fn apply_change(&mut self, change: &Change) {
+        match change {
+            Change::CreateVolume(spec) => {
+                self.volumes.insert(spec.id, Model::new(spec.clone()));
+            }
+            Change::CloneVolumes(members) => {
+                for (source, spec) in members {
+                    self.take_over(*source, spec);
+                }
+            }
+            Change::RevertVolume { volume, source } => {
+                if let Some(spec) = self.volumes.get(volume).map(|model| model.spec.clone()) {
+                    self.take_over(*source, &spec);
+                }
+            }
+            Change::DeleteVolume(id) => {
+                self.volumes.remove(id);
+            }
+            Change::ResizeVolume { id, size_bytes } => {
+                if let Some(model) = self.volumes.get_mut(id) {
+                    model.spec.size_bytes = *size_bytes;
+                    let old = model.sectors();
+                    model.tags.resize((size_bytes / SECTOR) as usize, 0);
+                    let new = model.sectors();
+                    model.touched.retain(|span| span.end() <= new);
+                    if new > old {
+                        model.touch(Span { first: old, count: new - old });
+                    }
+                }
+            }
+            Change::ExtendDevice { .. }
+            | Change::AddDevice(_)
+            | Change::Checkpoint
+            | Change::Close => {}
+        }
+    }
+
+    /// A volume gets the content and size of another one.
+    fn take_over(&mut self, source: VolumeId, spec: &VolumeSpec) {
+        let Some(original) = self.volumes.get(&source) else { return };
+        let mut model = original.clone();
+        model.spec = VolumeSpec { size_bytes: original.spec.size_bytes, ..spec.clone() };
+        model.touched = vec![Span { first: 0, count: model.sectors() }];
+        self.volumes.insert(spec.id, model);
+    }
+
+    /// Whether the engine's table is the model's.
+    pub(crate) fn table_matches<'a>(&self, volumes: impl Iterator<Item = &'a Volume>) -> bool {
+        let mut models = self.volumes.values();
+        let mut volumes = volumes;
+        loop {
+            match (models.next(), volumes.next()) {
+                (None, None) => return true,
+                (Some(model), Some(volume)) if is_same(&model.spec, volume) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    pub(super) fn is_snapshot(&self, id: &VolumeId) -> bool {
+        self.volumes.get(id).is_some_and(|model| model.spec.snapshot)
+    }
+
+    pub(super) fn changed(&mut self, change: &Change) -> Result<(), Violation> {
+        let exists = |id: &VolumeId| self.volumes.contains_key(id);
+        let possible = match change {
+            Change::CreateVolume(spec) => !self.is_taken(spec),
+            Change::CloneVolumes(members) => {
+                let possible = |(source, spec): &(VolumeId, VolumeSpec)| {
+                    exists(source) && !self.is_taken(spec)
+                };
+                !members.is_empty() && members.iter().all(possible) && !has_twice(members)
+            }
+            Change::RevertVolume { volume, source } => {
+                exists(volume) && exists(source) && !self.is_snapshot(volume)
+            }
+            Change::DeleteVolume(id) => exists(id),
+            Change::ResizeVolume { id, .. } => exists(id) && !self.is_snapshot(id),
+            _ => true,
+        };
+        if !possible {
+            return violation(format!("{} succeeded", Action::Change(change.clone())));
+        }
+        self.apply_change(change);
+        Ok(())
+    }
+
+    fn is_taken(&self, spec: &VolumeSpec) -> bool {
+        let same = |model: &Model| model.spec.name == spec.name || model.spec.id == spec.id;
+        self.volumes.values().any(same)
+    }
+
+    pub(super) fn change_refused(
+        &self,
+        change: &Change,
+        error: &ChangeError,
+        excuses: Excuses,
+    ) -> Result<(), Violation> {
+        let exists = |id: &VolumeId| self.volumes.contains_key(id);
+        let reserved =
+            |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.reserved);
+        let justified = match (error, change) {
+            (ChangeError::NameTaken(_), Change::CreateVolume(spec)) => self.is_taken(spec),
+            (ChangeError::NameTaken(_), Change::CloneVolumes(members)) => {
+                has_twice(members) || members.iter().any(|(_, spec)| self.is_taken(spec))
+            }
+            (ChangeError::NoSuchVolume, Change::CloneVolumes(members)) => {
+                members.iter().any(|(source, _)| !exists(source))
+            }
+            (ChangeError::NoSuchVolume, Change::RevertVolume { volume, source }) => {
+                !exists(volume) || !exists(source)
+            }
+            (ChangeError::NoSpace, Change::RevertVolume { volume, source }) => {
+                [volume, source].into_iter().any(reserved)
+            }
+            (ChangeError::NoSuchVolume, Change::DeleteVolume(id))
+            | (ChangeError::NoSuchVolume, Change::ResizeVolume { id, .. }) => !exists(id),
+            (ChangeError::NoSpace, Change::CreateVolume(spec)) => spec.reserved,
+            (ChangeError::NoSpace, Change::CloneVolumes(members)) => {
+                members.iter().any(|(source, spec)| spec.reserved || reserved(source))
+            }
+            (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => reserved(id),
+            (ChangeError::GroupSize, Change::CloneVolumes(members)) => members.is_empty(),
+            (
+                ChangeError::Snapshot,
+                Change::RevertVolume { volume: id, .. } | Change::ResizeVolume { id, .. },
+            ) => self.is_snapshot(id),
+            (ChangeError::DeviceSize, Change::ExtendDevice { .. }) => true,
+            (ChangeError::NoSuchDevice, Change::ExtendDevice { device, .. }) => *device == 99,
+            (ChangeError::Device(_), Change::AddDevice(_)) => excuses.faults,
+            (ChangeError::ReadOnly, _) => excuses.faults,
+            (ChangeError::Closed, _) => excuses.closing,
+            _ => false,
+        };
+        if justified {
+            return Ok(());
+        }
+        violation(format!("{} was refused: {error}", Action::Change(change.clone())))
+    }
+}
+
+/// Whether two members of a group would have one name.
+fn has_twice(members: &[(VolumeId, VolumeSpec)]) -> bool {
+    let same =
+        |(one, other): (&VolumeSpec, &VolumeSpec)| one.id == other.id || one.name == other.name;
+    let pairs = members.iter().enumerate().flat_map(|(number, (_, one))| {
+        members[..number].iter().map(move |(_, other)| (one, other))
+    });
+    pairs.into_iter().any(same)
+}
+
+fn is_same(spec: &VolumeSpec, volume: &Volume) -> bool {
+    spec.id == volume.id
+        && spec.name == volume.name
+        && spec.size_bytes == volume.size_bytes
+        && spec.reserved == volume.reserved
+        && spec.naa == volume.naa
+        && spec.snapshot == volume.snapshot
+        && spec.created == volume.created
+}

@@ -1,0 +1,452 @@
+//! The scrub: reads everything that volumes hold, compares it with its checksums, and says what is
+//! bad. In the background, as fast as it is allowed to, while the pool serves.
+//!
+//! A pass goes through the volumes by block; what is shared is read once. If it finds bad blocks, a
+//! second pass, through the map alone, finds all volumes and places that refer to them. A third
+//! kind of pass counts what a reserved volume still shares, so that no more is promised to it than
+//! it needs.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
+use smallvec::SmallVec;
+
+use crate::checksum::crc32c;
+use crate::entry::{Entry, FANOUT, Kind, blocks_below};
+use crate::io::Waiter;
+use crate::limits::SCRUB_FAULTS_MAX;
+use crate::loading::PageWaiter;
+use crate::map::{FoundLeaf, Missing};
+use crate::space::GroupId;
+use crate::status::Health;
+use crate::store::Store;
+
+/// Steps of a pass per turn.
+const STEPS: usize = 16;
+
+/// How a scrub is doing, or how the last one ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubStatus {
+    /// Whether one is under way.
+    pub running: bool,
+    /// Whether it came to its end by itself.
+    pub complete: bool,
+    /// Bytes of data and maps that were compared.
+    pub scanned_bytes: u64,
+    /// Bytes in use when it began; more or less may be in use now.
+    pub total_bytes: u64,
+    /// Blocks of data that are bad.
+    pub bad_blocks: u64,
+    /// Pages of the map of which no copy is intact.
+    pub bad_pages: u64,
+    /// Pages of the map that were written again from their intact copies.
+    pub repaired_pages: u64,
+    /// Where volumes are bad, at most 1,000 ranges.
+    pub bad: Vec<BadRange>,
+}
+
+/// Bytes of a volume that cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadRange {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its bytes.
+    pub range: ByteRange,
+}
+
+/// What a pass is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// To compare everything with its checksums.
+    Compare,
+    /// To find who refers to bad blocks.
+    Locate,
+    /// To count what volumes share.
+    Count,
+}
+
+/// A read under way, and what it must bring.
+struct Read {
+    address: u64,
+    blocks: u64,
+    expected: SmallVec<[u32; 1]>,
+    what: What,
+    retried: bool,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    /// Data from this block of the volume on.
+    Data { first: u64 },
+    /// A page, with where its other copy is.
+    Page { entry: Entry, level: u8 },
+}
+
+/// A pass under way.
+pub(crate) struct Scrub {
+    purpose: Purpose,
+    /// Volumes that are still to be looked at, the current one first.
+    volumes: VecDeque<VolumeId>,
+    next: u64,
+    reads: slab::Slab<Read>,
+    /// A page of the map is being loaded.
+    waits_for_page: bool,
+    /// Space maps are being loaded.
+    waits_for: Option<GroupId>,
+    /// Pages that were seen, by 64 of them.
+    seen: BTreeMap<u64, u64>,
+    bad: BTreeSet<u64>,
+    /// Blocks of the current volume that are shared, as far as it was counted.
+    shared: u64,
+    status: ScrubStatus,
+}
+
+impl Scrub {
+    fn new(purpose: Purpose, volumes: VecDeque<VolumeId>, total_bytes: u64) -> Self {
+        Self {
+            purpose,
+            volumes,
+            next: 0,
+            reads: slab::Slab::new(),
+            waits_for_page: false,
+            waits_for: None,
+            seen: BTreeMap::new(),
+            bad: BTreeSet::new(),
+            shared: 0,
+            status: ScrubStatus { running: true, total_bytes, ..ScrubStatus::default() },
+        }
+    }
+
+    /// Whether a page is seen for the first time.
+    fn sees(&mut self, block: u64) -> bool {
+        let word = self.seen.entry(block / 64).or_default();
+        let first = *word & 1 << (block % 64) == 0;
+        *word |= 1 << (block % 64);
+        first
+    }
+
+    fn report(&mut self, volume: VolumeId, range: ByteRange) {
+        if let Some(last) = self.status.bad.last_mut()
+            && last.volume == volume
+            && last.range.end() == range.offset
+        {
+            last.range.length += range.length;
+        } else if self.status.bad.len() < SCRUB_FAULTS_MAX {
+            self.status.bad.push(BadRange { volume, range });
+        }
+    }
+}
+
+impl Store {
+    /// Begins a scrub; one that is under way begins anew.
+    pub fn start_scrub(&mut self) {
+        let volumes = self.volumes.keys().copied().collect();
+        let total = self.space.used() * BLOCK;
+        self.scrub = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
+    }
+
+    /// Ends a scrub that is under way.
+    pub fn stop_scrub(&mut self) {
+        if let Some(scrub) = self.scrub.take_if(|scrub| scrub.purpose != Purpose::Count) {
+            self.last_scrub = ScrubStatus { running: false, ..scrub.status };
+        }
+    }
+
+    /// How the scrub is doing, or how the last one ended.
+    pub fn scrub_status(&self) -> ScrubStatus {
+        match &self.scrub {
+            Some(scrub) if scrub.purpose != Purpose::Count => scrub.status.clone(),
+            _ => self.last_scrub.clone(),
+        }
+    }
+
+    /// A volume is gone: what reserved ones shared with it may be their own now.
+    pub(crate) fn want_count(&mut self) {
+        let shares = |volume: &&crate::Volume| volume.reserved && volume.shared_blocks > 0;
+        self.count_wanted |= self.volumes.values().any(|volume| shares(&volume));
+    }
+
+    /// Lets the scrub go on with time.
+    pub(crate) fn refill_scrub(&mut self, now: Duration) {
+        let passed = now.saturating_sub(self.now).as_millis() as u64;
+        let rate = self.options.scrub_rate;
+        self.scrub_credit = (self.scrub_credit + rate * passed / 1000).min(rate);
+    }
+
+    /// Takes the scrub as far as it may go.
+    pub(crate) fn advance_scrub(&mut self) {
+        if self.health != Health::Ready {
+            return;
+        }
+        if self.scrub.is_none() && self.count_wanted && self.map.reap.is_empty() {
+            self.count_wanted = false;
+            let reserved = self.volumes.values().filter(|volume| volume.reserved);
+            let volumes = reserved.map(|volume| volume.id).collect();
+            self.scrub = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
+        }
+        for _ in 0..STEPS {
+            let Some(mut scrub) = self.scrub.take() else { return };
+            let held_back = scrub.purpose == Purpose::Compare && self.scrub_credit == 0;
+            let loading = scrub.waits_for_page || scrub.waits_for.is_some();
+            if loading || !scrub.reads.is_empty() || held_back {
+                self.scrub = Some(scrub);
+                return;
+            }
+            let over = self.scrub_step(&mut scrub);
+            match over {
+                true => self.end_pass(*scrub),
+                false => self.scrub = Some(scrub),
+            }
+        }
+    }
+
+    /// One step: a leaf, or the next volume; true if there is none.
+    fn scrub_step(&mut self, scrub: &mut Scrub) -> bool {
+        let Some(&id) = scrub.volumes.front() else { return true };
+        let Some(volume) = self.volumes.get_mut(&id) else {
+            scrub.volumes.pop_front();
+            scrub.next = 0;
+            return false;
+        };
+        if scrub.purpose == Purpose::Count && scrub.next == 0 {
+            volume.shared_since_count = 0;
+        }
+        let root = volume.root;
+        match self.map.next_leaf(root, scrub.next) {
+            Err(missing) => self.wait_for_page(scrub, missing),
+            Ok(None) => self.end_volume(scrub),
+            Ok(Some(leaf)) => self.scrub_leaf(scrub, &leaf),
+        }
+        false
+    }
+
+    fn wait_for_page(&mut self, scrub: &mut Scrub, missing: Missing) {
+        scrub.waits_for_page = true;
+        self.load_page(missing, PageWaiter::Scrub);
+    }
+
+    fn end_volume(&mut self, scrub: &mut Scrub) {
+        scrub.next = 0;
+        let shared = std::mem::take(&mut scrub.shared);
+        let Some(id) = scrub.volumes.pop_front() else { return };
+        if scrub.purpose == Purpose::Count
+            && let Some(volume) = self.volumes.get_mut(&id)
+        {
+            let most = shared.saturating_add(volume.shared_since_count);
+            volume.shared_blocks = volume.shared_blocks.min(most);
+        }
+    }
+
+    fn scrub_leaf(&mut self, scrub: &mut Scrub, leaf: &FoundLeaf) {
+        let entries = match self.map.leaf_entries(leaf) {
+            Ok(entries) => entries,
+            Err(missing) => return self.wait_for_page(scrub, missing),
+        };
+        match scrub.purpose {
+            Purpose::Compare => self.compare_leaf(scrub, leaf, &entries),
+            Purpose::Locate => locate_bad(scrub, leaf.first, &entries),
+            Purpose::Count => {
+                if let Some(group) = self.count_shared(scrub, leaf, &entries) {
+                    scrub.waits_for = Some(group);
+                    return self.load_group(group, None, false);
+                }
+            }
+        }
+        scrub.next = leaf.first + FANOUT;
+    }
+
+    /// Reads the pages on the way to a leaf and the data below it, each once in a pass.
+    fn compare_leaf(&mut self, scrub: &mut Scrub, leaf: &FoundLeaf, entries: &[Entry]) {
+        let mut is_new = true;
+        for &(level, entry) in &leaf.path {
+            is_new = entry.kind() != Kind::Page || scrub.sees(entry.number());
+            if entry.kind() == Kind::Page && is_new {
+                let copies = [Some(entry.number()), entry.twin()];
+                for address in copies.into_iter().flatten() {
+                    let what = What::Page { entry, level };
+                    self.scrub_read(scrub, address, SmallVec::from_slice(&[entry.crc]), what);
+                }
+            }
+        }
+        if !is_new {
+            return;
+        }
+        let mut run: Option<(u64, u64, SmallVec<[u32; 1]>)> = None;
+        for (block, entry) in (leaf.first..).zip(entries) {
+            let data = (entry.kind() == Kind::Data).then(|| entry.number());
+            match (&mut run, data) {
+                (Some((_, start, crcs)), Some(address))
+                    if *start + crcs.len() as u64 == address =>
+                {
+                    crcs.push(entry.crc);
+                }
+                (_, data) => {
+                    self.read_run(scrub, run.take());
+                    let begin = |address| (block, address, SmallVec::from_slice(&[entry.crc]));
+                    run = data.map(begin);
+                }
+            }
+        }
+        self.read_run(scrub, run);
+    }
+
+    fn read_run(&mut self, scrub: &mut Scrub, run: Option<(u64, u64, SmallVec<[u32; 1]>)>) {
+        if let Some((first, address, crcs)) = run {
+            self.scrub_read(scrub, address, crcs, What::Data { first });
+        }
+    }
+
+    fn scrub_read(
+        &mut self,
+        scrub: &mut Scrub,
+        address: u64,
+        expected: SmallVec<[u32; 1]>,
+        what: What,
+    ) {
+        let blocks = expected.len() as u64;
+        self.scrub_credit = self.scrub_credit.saturating_sub(blocks * BLOCK);
+        scrub.status.scanned_bytes += blocks * BLOCK;
+        let read = scrub.reads.insert(Read { address, blocks, expected, what, retried: false });
+        self.submit_read(Waiter::Scrub { read }, address, blocks);
+    }
+
+    pub(crate) fn scrub_took(&mut self, key: usize, result: DeviceResult) {
+        let Some(mut scrub) = self.scrub.take() else { return };
+        if let Some(mut read) = scrub.reads.try_remove(key) {
+            let bytes = result.ok().flatten();
+            let is_good = |number: usize, crc: &u32| {
+                let block = bytes.as_ref().map(|bytes| &bytes[number * BLOCK as usize..]);
+                block.is_some_and(|block| crc32c(&block[..BLOCK as usize]) == *crc)
+            };
+            let checked = read.expected.iter().enumerate();
+            let bad: Vec<u64> = checked
+                .filter(|(number, crc)| !is_good(*number, crc))
+                .map(|(number, _)| number as u64)
+                .collect();
+            if bad.is_empty() {
+                // As it should be.
+            } else if read.retried {
+                self.scrub_found_bad(&mut scrub, &read, &bad);
+            } else {
+                read.retried = true;
+                let (address, blocks) = (read.address, read.blocks);
+                let read = scrub.reads.insert(read);
+                self.submit_read(Waiter::Scrub { read }, address, blocks);
+            }
+        }
+        self.scrub = Some(scrub);
+    }
+
+    /// Blocks do not have the content that they had when the read began; they are bad if they are
+    /// still referred to.
+    fn scrub_found_bad(&mut self, scrub: &mut Scrub, read: &Read, bad: &[u64]) {
+        let Some(root) = scrub.volumes.front().and_then(|id| self.volumes.get(id)) else { return };
+        let root = root.root;
+        match read.what {
+            What::Data { first } => {
+                for &number in bad {
+                    let now = self.map.data_entry(root, first + number);
+                    let entry = (read.address + number, read.expected[number as usize]);
+                    if now.is_some_and(|now| (now.number(), now.crc) == entry)
+                        && scrub.bad.insert(entry.0)
+                    {
+                        scrub.status.bad_blocks += 1;
+                    }
+                }
+            }
+            What::Page { entry, level } => self.repair_page(scrub, read.address, entry, level),
+        }
+    }
+
+    /// One copy of a page is bad: it is written again from memory, where the page is, having been
+    /// read from a good one.
+    fn repair_page(&mut self, scrub: &mut Scrub, address: u64, entry: Entry, level: u8) {
+        if self.space.references(entry.number()) == 0 {
+            return;
+        }
+        let Some(page) = self.map.cached(entry.number()) else {
+            scrub.status.bad_pages += u64::from(level > 0);
+            return;
+        };
+        let mut bytes = block::Buffer::for_overwrite(BLOCK as usize);
+        page.emit(&mut bytes);
+        if crc32c(&bytes) == entry.crc {
+            scrub.status.repaired_pages += 1;
+            self.repairs += 1;
+            self.submit_write(Waiter::Repair, address, bytes.freeze().into());
+        }
+    }
+
+    /// Counts the blocks of a leaf that are shared; returns a group whose maps are needed first.
+    fn count_shared(
+        &mut self,
+        scrub: &mut Scrub,
+        leaf: &FoundLeaf,
+        entries: &[Entry],
+    ) -> Option<GroupId> {
+        let mapped = entries.iter().filter(|entry| entry.kind() == Kind::Data);
+        let shared = |&(_, entry): &(u8, Entry)| self.map.is_shared(&self.space, entry);
+        if leaf.path.iter().any(shared) {
+            scrub.shared += mapped.count() as u64;
+            return None;
+        }
+        let groups = mapped.clone().map(|entry| self.space.group_of(entry.number()));
+        let missing = groups.into_iter().find(|&group| !self.space.is_loaded(group));
+        if missing.is_none() {
+            let shared = mapped.filter(|entry| self.space.references(entry.number()) > 1);
+            scrub.shared += shared.count() as u64;
+        }
+        missing
+    }
+
+    /// Space maps were loaded, perhaps for the scrub.
+    pub(crate) fn scrub_took_group(&mut self, group: GroupId) {
+        if let Some(scrub) = &mut self.scrub {
+            scrub.waits_for.take_if(|wanted| *wanted == group);
+        }
+    }
+
+    /// A page that the scrub waited for is there, or cannot be read.
+    pub(crate) fn scrub_took_page(&mut self, missing: Missing, found: bool) {
+        let Some(scrub) = &mut self.scrub else { return };
+        if !std::mem::take(&mut scrub.waits_for_page) {
+            return;
+        }
+        let Some(&volume) = scrub.volumes.front().filter(|_| !found) else { return };
+        let below = blocks_below(missing.level);
+        let first = scrub.next / below * below;
+        scrub.next = first + below;
+        if scrub.purpose == Purpose::Compare {
+            scrub.status.bad_pages += 1;
+            scrub.report(volume, ByteRange::new(first * BLOCK, below * BLOCK));
+        }
+    }
+
+    fn end_pass(&mut self, mut scrub: Scrub) {
+        if scrub.purpose == Purpose::Count {
+            return;
+        }
+        if scrub.purpose == Purpose::Compare && !scrub.bad.is_empty() {
+            scrub.purpose = Purpose::Locate;
+            scrub.volumes = self.volumes.keys().copied().collect();
+            scrub.next = 0;
+            self.scrub = Some(Box::new(scrub));
+            return;
+        }
+        self.last_scrub = ScrubStatus { running: false, complete: true, ..scrub.status };
+    }
+}
+
+/// Reports the places of a leaf that refer to bad blocks.
+fn locate_bad(scrub: &mut Scrub, first: u64, entries: &[Entry]) {
+    let Some(&volume) = scrub.volumes.front() else { return };
+    for (block, entry) in (first..).zip(entries) {
+        if entry.kind() == Kind::Data && scrub.bad.contains(&entry.number()) {
+            scrub.report(volume, ByteRange::new(block * BLOCK, BLOCK));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

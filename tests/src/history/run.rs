@@ -1,0 +1,163 @@
+//! Many clients at once, in rounds: after each round the LUNs are reset, so that nothing of it can
+//! happen any more, and what is there then is where the next round begins.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Barrier, Mutex};
+use std::thread;
+
+use anyhow::{Result, anyhow};
+
+use super::client::{Arena, Client, Counts};
+use super::registers::{Finding, check};
+use super::{Action, Event, Values};
+
+/// How much is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    /// Clients at once.
+    pub clients: u64,
+    /// Rounds.
+    pub rounds: u64,
+    /// Commands of each client in a round.
+    pub commands: u64,
+    /// Where the sequences of random numbers begin.
+    pub seed: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Operations that were written down and checked.
+    pub operations: u64,
+    /// What the clients counted.
+    pub counts: Counts,
+    /// Blocks whose operations do not fit together, with the number of the round.
+    pub findings: Vec<(u64, Finding)>,
+}
+
+/// A round: what was there before, and what was done.
+type Round = (Values, Vec<Event>);
+
+/// Lets clients loose on blocks that are all zeros.
+///
+/// # Errors
+/// When the target does not answer as it should.
+pub fn run(arena: &Arena, scale: Scale) -> Result<Report> {
+    let clients: Vec<_> =
+        (0..scale.clients).map(|number| Client::new(number, scale.seed, arena.clone())).collect();
+    let (sender, rounds) = channel();
+    let checker = thread::spawn(move || check_rounds(&rounds));
+    let shared = Arc::new(Shared {
+        barrier: Barrier::new(clients.len()),
+        collected: Mutex::new((Vec::new(), Values::new())),
+        failed: Mutex::new(None),
+        sender,
+    });
+    let threads: Vec<_> = clients
+        .into_iter()
+        .enumerate()
+        .map(|(number, client)| {
+            let (shared, luns) = (Arc::clone(&shared), arena.luns.clone());
+            thread::spawn(move || work(client, number == 0, scale, &shared, &luns))
+        })
+        .collect();
+    let mut report = Report::default();
+    for thread in threads {
+        let counts = thread.join().map_err(|_| anyhow!("a client panicked"))?;
+        report.counts = report.counts.plus(counts);
+    }
+    if let Some(error) = shared.failed.lock().expect("no client panicked").take() {
+        return Err(error);
+    }
+    drop(shared);
+    let checked = checker.join().map_err(|_| anyhow!("the checker panicked"))?;
+    (report.operations, report.findings) = checked;
+    Ok(report)
+}
+
+struct Shared {
+    barrier: Barrier,
+    /// What was written down in this round, and what was there before it.
+    collected: Mutex<(Vec<Event>, Values)>,
+    /// The first failure; then nobody does anything more.
+    failed: Mutex<Option<anyhow::Error>>,
+    sender: Sender<Round>,
+}
+
+impl Shared {
+    fn has_failed(&self) -> bool {
+        self.failed.lock().expect("no client panicked").is_some()
+    }
+
+    /// Does something, unless something has failed already.
+    fn attempt(&self, act: impl FnOnce() -> Result<()>) {
+        if !self.has_failed()
+            && let Err(error) = act()
+        {
+            self.failed.lock().expect("no client panicked").get_or_insert(error);
+        }
+    }
+}
+
+fn work(
+    mut client: Client,
+    leads: bool,
+    scale: Scale,
+    shared: &Shared,
+    luns: &[(u8, Vec<u8>)],
+) -> Counts {
+    for _ in 0..scale.rounds {
+        for _ in 0..scale.commands {
+            shared.attempt(|| client.act());
+        }
+        shared.collected.lock().expect("no client panicked").0.append(&mut client.events);
+        shared.barrier.wait();
+        if leads {
+            shared.attempt(|| finish_round(&mut client, shared, luns));
+        }
+        shared.barrier.wait();
+    }
+    client.counts
+}
+
+fn finish_round(client: &mut Client, shared: &Shared, luns: &[(u8, Vec<u8>)]) -> Result<()> {
+    for (lun, _) in luns {
+        client.reset(*lun)?;
+    }
+    client.read_all()?;
+    let mut collected = shared.collected.lock().expect("no client panicked");
+    let mut after = Values::new();
+    for event in &client.events {
+        let Action::Read { at, values } = &event.action else { continue };
+        after.extend(values.iter().enumerate().map(|(offset, value)| (at.plus(offset), *value)));
+    }
+    let mut events = std::mem::take(&mut collected.0);
+    events.append(&mut client.events);
+    let before = std::mem::replace(&mut collected.1, after);
+    // The checker goes only when all clients have.
+    shared.sender.send((before, events)).map_err(|_| anyhow!("the checker is gone"))
+}
+
+fn check_rounds(rounds: &Receiver<Round>) -> (u64, Vec<(u64, Finding)>) {
+    let mut operations = 0;
+    let mut findings = Vec::new();
+    for (number, (before, events)) in rounds.iter().enumerate() {
+        operations += events.len() as u64;
+        let found = check(&before, &events);
+        findings.extend(found.into_iter().map(|finding| (number as u64, finding)));
+    }
+    (operations, findings)
+}
+
+impl Counts {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            answered: self.answered + other.answered,
+            swapped: self.swapped + other.swapped,
+            differed: self.differed + other.differed,
+            aborted: self.aborted + other.aborted,
+            resets: self.resets + other.resets,
+            dropped: self.dropped + other.dropped,
+        }
+    }
+}

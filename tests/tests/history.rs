@@ -1,0 +1,53 @@
+//! 64 clients mix READ, WRITE, COMPARE AND WRITE, WRITE SAME, UNMAP and EXTENDED COPY on
+//! overlapping ranges, abort commands, reset LUNs and drop connections: per block, all answers fit
+//! into one order.
+//!
+//! `GANTRY_HISTORY_ROUNDS` makes it longer: a round is 6,400 commands.
+
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use harness::Array;
+use harness::history::client::Arena;
+use harness::history::run::{Scale, run};
+use harness::pdu::RawSession;
+
+/// Rounds, unless the environment says otherwise.
+const ROUNDS: u64 = 4;
+
+fn rounds() -> Result<u64> {
+    match std::env::var("GANTRY_HISTORY_ROUNDS") {
+        Ok(rounds) => rounds.parse().context("GANTRY_HISTORY_ROUNDS"),
+        Err(_) => Ok(ROUNDS),
+    }
+}
+
+fn arena(array: &Array) -> Result<Arena> {
+    let target = array.target_name()?;
+    let mut session = RawSession::log_in(array.portal(), "iqn.2026-01.org.example:look", &target)?;
+    let mut luns = Vec::new();
+    for path in ["p/a", "p/b"] {
+        let lun = u8::try_from(array.create_lun(path, "1M")?)?;
+        let page = session.read(lun, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;
+        ensure!(page[4..8] == [1, 3, 0, 16], "the first designator is the NAA name");
+        luns.push((lun, page[8..24].to_vec()));
+    }
+    let (portal, start) = (array.portal(), Instant::now());
+    Ok(Arena { portal, target, luns, blocks: 48, start })
+}
+
+#[test]
+fn the_answers_to_64_clients_fit_into_one_order() -> Result<()> {
+    let array = Array::start()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    let arena = arena(&array)?;
+    let scale = Scale { clients: 64, rounds: rounds()?, commands: 100, seed: 1 };
+    let report = run(&arena, scale)?;
+    eprintln!("{} operations, {:?}", report.operations, report.counts);
+    assert!(report.findings.is_empty(), "{:#?}", report.findings[0]);
+    let counts = report.counts;
+    for happened in [counts.swapped, counts.differed, counts.aborted, counts.dropped] {
+        assert!(happened > 0, "{counts:?}");
+    }
+    Ok(())
+}
