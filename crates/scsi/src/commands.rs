@@ -8,6 +8,7 @@ mod copy_results;
 mod extended_copy;
 mod inquiry;
 mod lba_status;
+mod log;
 mod mode;
 mod mode_pages;
 mod mode_select;
@@ -26,3 +27,5 @@ mod verify;
 mod vpd;
 mod write_atomic;
 mod write_same;
+
+pub use log::LOG_SENSE;

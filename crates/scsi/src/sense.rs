@@ -81,6 +81,7 @@ sense_table! {
     BUS_DEVICE_RESET_FUNCTION_OCCURRED = UnitAttention 0x29 0x03;
     I_T_NEXUS_LOSS_OCCURRED = UnitAttention 0x29 0x07;
     MODE_PARAMETERS_CHANGED = UnitAttention 0x2a 0x01;
+    LOG_PARAMETERS_CHANGED = UnitAttention 0x2a 0x02;
     RESERVATIONS_PREEMPTED = UnitAttention 0x2a 0x03;
     RESERVATIONS_RELEASED = UnitAttention 0x2a 0x04;
     REGISTRATIONS_PREEMPTED = UnitAttention 0x2a 0x05;

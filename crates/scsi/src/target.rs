@@ -175,6 +175,8 @@ struct Task {
     /// [`LogicalUnit::epoch`] of the unit in whose task set this is.
     epoch: u64,
     class: Class,
+    /// When it came.
+    since: Duration,
     order: Order,
     data_out: Bytes,
     state: TaskState,

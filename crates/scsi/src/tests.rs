@@ -2,14 +2,17 @@
 
 mod access_state;
 mod bad_input;
+mod block_lengths;
 mod compare_and_write;
 mod discovery;
 mod extended_copy;
+mod log;
 mod management;
 mod mode;
 mod persistent;
 mod reservations;
 mod sanitize;
+mod space;
 mod supported_opcodes;
 mod third_party;
 mod timestamp;
@@ -75,6 +78,7 @@ pub(crate) fn spec(volume: VolumeId) -> LogicalUnitSpec {
         naa: naa(volume),
         size_bytes: BLOCKS * BLOCK as u64,
         block_length: LogicalBlockLength::B512,
+        physical_block_exponent: 0,
         thin: true,
     }
 }

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{RequestId, Target};
+use scsi::{RequestId, Target, UnitSpace};
 use slab::Slab;
 use store::{Done, Outcome, Tag};
 
+use crate::limits::SOFT_THRESHOLD_PERCENT;
 use crate::pool::Pool;
 use crate::unit_states::UnitStates;
 
@@ -104,6 +105,24 @@ impl Core {
         self.target.tick(now);
         for (_, pool) in &mut self.pools {
             pool.store.tick(now);
+        }
+        self.tell_space();
+    }
+
+    /// Tells the device server where every volume's space stands.
+    pub(crate) fn tell_space(&mut self) {
+        for (_, pool) in &self.pools {
+            let space = pool.store.space();
+            let threshold = space.total / 100 * SOFT_THRESHOLD_PERCENT;
+            for volume in pool.store.volumes() {
+                let promised = if volume.reserved { 0 } else { space.promised };
+                let space = UnitSpace {
+                    available_bytes: space.free.saturating_sub(promised),
+                    used_bytes: volume.mapped_bytes,
+                };
+                self.target.set_default_threshold(volume.id, Some(threshold));
+                self.target.set_space(volume.id, space);
+            }
         }
     }
 

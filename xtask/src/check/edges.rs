@@ -7,7 +7,7 @@ use super::Finding;
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 13] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     ("gantry-block", &[]),
     ("gantry-iscsi", &["gantry-block"]),
     ("gantry-scsi", &["gantry-block"]),
@@ -33,6 +33,7 @@ const ROOMS: [(&str, &[&str]); 13] = [
         "gantry-sim",
         &["gantry-array", "gantry-block", "gantry-iscsi", "gantry-scsi", "gantry-store"],
     ),
+    ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store"]),
     ("gantry-tests", &["gantry-host"]),
     ("xtask", &["gantry-tests"]),
 ];

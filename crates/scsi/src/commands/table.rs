@@ -1,8 +1,8 @@
 //! The command table: one row per command, by ascending operation code and service action.
 
 use super::{
-    cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
-    mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve, sanitize,
+    cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, log,
+    mode, mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve, sanitize,
     supported_opcodes, target_port_groups, timestamp, transfer, unmap, verify, write_atomic,
     write_same,
 };
@@ -112,6 +112,9 @@ pub(crate) static ROWS: &[Row] = &[
         sanitize::block_erase).action(0x02),
     row("SANITIZE, EXIT FAILURE MODE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES, none,
         sanitize::exit_failure_mode).action(0x1f),
+    row("LOG SELECT", &[0x4c, 0x03, FF, FF, 0, 0, 0, FF, FF, 0], SELECTS, parameter_list_16,
+        log::log_select),
+    row("LOG SENSE", &[0x4d, 0x01, FF, FF, 0, FF, FF, FF, FF, 0], TELLS, none, log::log_sense),
     row("MODE SELECT (10)", &[0x55, 0x11, 0, 0, 0, 0, 0, FF, FF, 0], SELECTS, parameter_list_16,
         mode_select::mode_select_10),
     row("RESERVE (10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),

@@ -12,6 +12,7 @@ use crate::limits::{
     UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
 };
 use crate::sense::Sense;
+use crate::space::threshold_exponent;
 use crate::unit::LogicalUnit;
 
 type Page = fn(&Execution<'_>, &LogicalUnit) -> Vec<u8>;
@@ -164,5 +165,6 @@ fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 fn logical_block_provisioning(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     const LBPU_LBPWS_LBPWS10_LBPRZ: u8 = 0xe4;
     let provisioning_type = if unit.spec.thin { 2 } else { 1 };
-    vec![0, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
+    let exponent = threshold_exponent(unit.spec.block_length);
+    vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
 }

@@ -20,6 +20,7 @@ use crate::nexus::{Mapping, Nexus};
 use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::reservations::Access;
 use crate::sense::{self, Sense};
+use crate::statistics::Transfer;
 use crate::target::NexusId;
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
@@ -140,6 +141,7 @@ impl Target {
             volume,
             epoch: unit.epoch,
             class,
+            since: self.now,
             order,
             data_out,
             state: TaskState::Dormant,
@@ -354,10 +356,24 @@ impl Target {
             self.copies.ended(key, self.now, &completion);
         }
         let task = self.remove_task(slot);
+        if completion.status == Status::Good {
+            self.count(&task);
+        }
         if !task.detached {
             self.answer(task.id, Some(task.volume), completion);
         }
         self.tell_waiting(task);
+    }
+
+    /// Counts a command that was GOOD, if it is one of those that are counted.
+    fn count(&mut self, task: &Task) {
+        let took = self.now.saturating_sub(task.since);
+        let blocks = task.order.cdb.extent().1.0;
+        if let Some(transfer) = Transfer::of(task.order.row.opcode)
+            && let Some(unit) = self.units.get_mut(&task.volume)
+        {
+            unit.statistics.count(transfer, blocks, took);
+        }
     }
 
     /// Hands a completion out, its sense data in the format that the unit is set to.

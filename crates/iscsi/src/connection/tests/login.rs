@@ -109,7 +109,7 @@ fn each_key_is_settled_by_its_rule() {
         ("DataSequenceInOrder=No", "DataSequenceInOrder=Yes"),
         ("OFMarker=Yes", "OFMarker=No"),
         ("IFMarkInt=2048~8192", "IFMarkInt=Irrelevant"),
-        ("iSCSIProtocolLevel=2", "iSCSIProtocolLevel=1"),
+        ("iSCSIProtocolLevel=3", "iSCSIProtocolLevel=2"),
         ("TaskReporting=FastAbort,RFC3720", "TaskReporting=RFC3720"),
     ];
     for (offer, answer) in table {
