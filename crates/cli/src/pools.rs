@@ -50,6 +50,16 @@ pub(crate) enum PoolCommand {
         #[command(flatten)]
         thresholds: ThresholdArguments,
     },
+    /// Check a pool that no daemon uses, without changing it. Ends with 0 if it is sound, 1 if
+    /// faults were found, 2 if it could not be checked.
+    Verify {
+        /// Its files or block devices, in the order of the pool.
+        #[arg(required = true, value_name = "FILE|BLOCK")]
+        devices: Vec<String>,
+        /// Check the maps only, and do not read the data.
+        #[arg(long)]
+        quick: bool,
+    },
     /// Forget an empty pool. Its devices are not touched.
     Delete { name: String },
 }
@@ -100,6 +110,7 @@ impl Session {
                     format!("Changed pool {}.", pool.name)
                 })
             }
+            PoolCommand::Verify { .. } => unreachable!("it needs no daemon and has run already"),
             PoolCommand::Delete { name } => self.delete(
                 &pool_route(name)?,
                 &format!("Deleted pool {name}. Its devices were not touched."),

@@ -27,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 14] = [
             "gantry-store",
         ],
     ),
-    ("gantry-cli", &["gantry-api"]),
+    ("gantry-cli", &["gantry-api", "gantry-block", "gantry-device", "gantry-store"]),
     ("gantry-host", &[]),
     (
         "gantry-sim",
