@@ -557,7 +557,7 @@ fn standard_inquiry_data_says_what_is_so() -> Result<()> {
     assert_eq!(one[5] >> 4 & 3, 1, "TPGS: implicit");
     bench.read(0, &[0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256)?.good()?;
     let set = [0xa4, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(bench.read(0, &set, 0)?.code(), INVALID_OPCODE);
+    assert_eq!(bench.read(0, &set, 0)?.code(), INVALID_CDB, "another service action");
     assert_eq!(one[5] >> 3 & 1, 1, "3PC");
     assert_eq!(one[5] & 1, 0, "no PROTECT");
     assert_eq!(one[6] & 0x10, 0, "no MULTIP, no ENCSERV");

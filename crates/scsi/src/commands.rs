@@ -21,6 +21,7 @@ mod supported_opcodes;
 pub(crate) mod table;
 mod target_port_groups;
 mod timestamp;
+mod token;
 mod transfer;
 mod unmap;
 mod verify;
@@ -28,4 +29,6 @@ mod vpd;
 mod write_atomic;
 mod write_same;
 
+pub(crate) use extended_copy::CSCD_IDENTIFICATION;
 pub use log::LOG_SENSE;
+pub(crate) use token::ROD_TYPE_POINT_IN_TIME;

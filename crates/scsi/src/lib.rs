@@ -33,6 +33,7 @@ mod space;
 mod statistics;
 mod target;
 mod task_set;
+mod tokens;
 mod transport_id;
 mod unit;
 
@@ -52,6 +53,7 @@ pub use target::{
     Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
+pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;
 
 #[cfg(test)]

@@ -69,7 +69,8 @@ impl Core {
     }
 
     pub(crate) fn take_finished(&mut self) -> Vec<(Ticket, Result<Outcome, store::Failure>)> {
-        std::mem::take(&mut self.finished)
+        let finished = std::mem::take(&mut self.finished);
+        finished.into_iter().filter_map(|work| self.take_token_space(work)).collect()
     }
 
     /// The pool of that name, while it is open.
@@ -79,7 +80,19 @@ impl Core {
 
     /// Sends the requests for a volume to a pool from now on.
     pub(crate) fn attach(&mut self, volume: VolumeId, pool: usize) {
+        self.route(volume, pool);
+        self.give_token_space(volume, pool);
+    }
+
+    /// Says in which pool a volume is that no host needs to see.
+    pub(crate) fn route(&mut self, volume: VolumeId, pool: usize) {
         self.pool_of.insert(volume, pool);
+    }
+
+    /// Volumes that are served from a pool.
+    pub(crate) fn volumes_of(&self, pool: usize) -> impl Iterator<Item = VolumeId> {
+        let of_pool = self.pool_of.iter().filter(move |(_, other)| **other == pool);
+        of_pool.map(|(volume, _)| *volume)
     }
 
     /// Forgets a volume; requests for it fail from now on.

@@ -26,6 +26,7 @@ use crate::data_directory::DataDirectory;
 use crate::events::Events;
 use crate::http::{Answer, Call};
 use crate::options::{IoMethod, Options};
+use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
 use thresholds::Told;
 
@@ -322,7 +323,8 @@ fn find(
         refused(&ArrayError::NotFound { kind, name })
     };
     let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
-    let volume = pool.store.volumes().find(|volume| volume.name == name).ok_or_else(not_found)?;
+    let is_meant = |volume: &&store::Volume| volume.name == name && !is_hidden(volume);
+    let volume = pool.store.volumes().find(is_meant).ok_or_else(not_found)?;
     Ok((slot, volume.id))
 }
 

@@ -2,8 +2,10 @@
 
 use array::{DeviceName, Pool as PoolConfiguration, PoolDevice};
 use device::{Counters, Device, DeviceSpec, Method, OpenError};
+use scsi::TokenSpace;
 use store::{Failure, IoId, PoolSpec, Store, Tag};
 
+use crate::core::Ticket;
 use crate::options::IoMethod;
 
 /// How a pool is run.
@@ -25,6 +27,10 @@ pub(crate) struct Pool {
     /// The first configured device that could not be opened, and why.
     pub(crate) absent: Option<OpenError>,
     completions: Vec<(u64, block::DeviceResult)>,
+    /// Where the data of ROD tokens rests.
+    pub(crate) token_space: Option<TokenSpace>,
+    /// The same, while it is being made.
+    pub(crate) coming_token_space: Option<(Ticket, TokenSpace)>,
 }
 
 impl Pool {
@@ -92,6 +98,8 @@ impl Pool {
             joining: false,
             absent: None,
             completions: Vec::new(),
+            token_space: None,
+            coming_token_space: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use block::BLOCK;
 
 use super::inquiry::BLOCK_DEVICE;
-use super::{copy_results, table};
+use super::{copy_results, table, token};
 use crate::command::{Execution, Row};
 use crate::completion::Completion;
 use crate::designator::Designator;
@@ -98,12 +98,16 @@ fn extended_inquiry_data(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 }
 
 /// SPC-4 7.8.17: what EXTENDED COPY and RECEIVE COPY RESULTS can do.
-fn third_party_copy(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
+fn third_party_copy(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     let mut data = Vec::new();
+    let limits = token::block_device_limits(unit.block_bytes());
+    data.extend(third_party_descriptor(0x0000, &limits));
     data.extend(third_party_descriptor(0x0001, &supported_commands()));
     data.extend(third_party_descriptor(0x0004, &copy_results::parameter_data()));
     data.extend(third_party_descriptor(0x0008, &copy_results::supported_descriptors()));
     data.extend(third_party_descriptor(0x000c, &copy_results::supported_cscd_ids()));
+    data.extend(third_party_descriptor(0x0106, &token::token_features()));
+    data.extend(third_party_descriptor(0x0108, &token::supported_rod_types()));
     data.extend(third_party_descriptor(0x8001, &copy_results::general_copy_operations()));
     data
 }

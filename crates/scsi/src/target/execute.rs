@@ -202,6 +202,7 @@ impl Target {
             now: self.now,
             peers,
             copies: &mut self.copies,
+            tokens: &mut self.tokens,
         };
         check(&mut execution)?;
         (order.row.handler)(&mut execution)
@@ -220,10 +221,15 @@ impl Target {
     fn begin(&mut self, slot: Slot, procedure: Box<dyn Procedure>) {
         if let Some(destinations) = procedure.destinations() {
             let nexus = self.tasks[slot].order.nexus;
-            let list_id = procedure.copy_progress().and_then(|progress| progress.list_id);
+            let progress = procedure.copy_progress();
+            let token = progress.and_then(|progress| progress.token);
+            let list_id = progress.and_then(|progress| progress.list_id);
             let key = list_id.map(|list_id| CopyKey { nexus, list_id });
             self.copies.begin();
-            self.tasks[slot].copy = Some(Copying { destinations, key });
+            self.tasks[slot].copy = Some(Copying { destinations, key, token });
+            if let Some(token) = token {
+                self.tokens.begin(token);
+            }
         }
         if procedure.runs_in_background() {
             let id = self.tasks[slot].id;
@@ -355,6 +361,7 @@ impl Target {
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.ended(key, self.now, &completion);
         }
+        self.finish_token(slot, completion.status == Status::Good);
         let task = self.remove_task(slot);
         if completion.status == Status::Good {
             self.count(&task);
@@ -376,6 +383,12 @@ impl Target {
         }
     }
 
+    fn finish_token(&mut self, slot: Slot, succeeded: bool) {
+        if let Some(token) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.token) {
+            self.tokens.finish(token, succeeded);
+        }
+    }
+
     /// Hands a completion out, its sense data in the format that the unit is set to.
     fn answer(&mut self, id: TaskId, volume: Option<VolumeId>, mut completion: Completion) {
         if let Some(sense) = &mut completion.sense {
@@ -390,6 +403,7 @@ impl Target {
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.aborted(key, self.now);
         }
+        self.finish_token(slot, false);
         self.deliver(slot, delivery);
         let task = self.remove_task(slot);
         self.tell_waiting(task);

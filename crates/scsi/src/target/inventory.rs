@@ -70,6 +70,7 @@ impl Target {
     /// that are under way are still answered.
     pub fn remove_unit(&mut self, id: VolumeId) {
         let Some(mut unit) = self.units.remove(&id) else { return };
+        self.tokens.forget_volume(id);
         for slot in unit.tasks.drain_dormant() {
             let sense = Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED);
             self.end(slot, Completion::from(sense));

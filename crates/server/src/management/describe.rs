@@ -11,6 +11,7 @@ use super::problems::refused;
 use super::thresholds::{describe_thresholds, used_percent};
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
+use crate::token_spaces::is_hidden;
 
 impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
@@ -138,9 +139,9 @@ impl Management {
     }
 }
 
-/// Volumes that hosts write to, without snapshots.
+/// Volumes that the administrator made and hosts write to, without snapshots.
 fn volumes(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
-    pool.store.volumes().filter(|volume| !volume.snapshot)
+    pool.store.volumes().filter(|volume| !volume.snapshot && !is_hidden(volume))
 }
 
 /// The devices as they are, or as they are configured while the pool is not served.

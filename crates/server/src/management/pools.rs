@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::data_directory::random_uuid;
 use crate::http::Answer;
 use crate::pool::{Pool, PoolOptions, remove_device};
+use crate::token_spaces::is_hidden;
 
 /// A pool that is configured but cannot be served.
 #[derive(Clone, Debug)]
@@ -49,8 +50,10 @@ impl Management {
             self.set_unavailable(&pool.name, reason.unwrap_or_default());
             return Err(failed(&failure));
         }
+        core.delete_old_token_spaces(pool);
         self.join_configured_device(core, pool);
-        let volumes: Vec<_> = core.pools[pool].store.volumes().map(|volume| volume.id).collect();
+        let volumes = core.pools[pool].store.volumes().filter(|volume| !is_hidden(volume));
+        let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
         tracing::info!(pool = core.pools[pool].name, volumes = volumes.len(), "pool is open");
         for id in volumes {
             serve_volume(core, pool, id);
@@ -125,7 +128,7 @@ impl Management {
             self.forget_pool(name)?;
             return Ok(Progress::answer(&()));
         };
-        let volumes = served.store.volumes().count();
+        let volumes = served.store.volumes().filter(|volume| !is_hidden(volume)).count();
         if volumes > 0 {
             return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
         }
