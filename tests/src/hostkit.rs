@@ -105,7 +105,7 @@ impl Host {
     /// # Errors
     /// When there is no such column.
     pub fn counter(&self, device: &str, column: &str) -> Result<f64> {
-        let printed = self.run(&["esxtop", "-b"])?;
+        let printed = self.run(&["esxtop", "-b", "-n", "1"])?;
         let mut lines = printed.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let heads = lines.next().context("a head")?;
         let at = heads.iter().position(|head| *head == column).context("a column")?;
