@@ -175,12 +175,17 @@ impl Fuse {
         Ok(fuse)
     }
 
+    /// The path of a file in the mounted volume.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
     /// A file's content.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        fs::read(self.folder.path().join(path)).with_context(|| path.to_owned())
+        fs::read(self.path(path)).with_context(|| path.to_owned())
     }
 }
 

@@ -140,6 +140,7 @@ impl Lun {
         if others.clone().any(|session| session.naa != identity.naa) {
             return Err(SessionError::Unsupported("the paths lead to different LUNs"));
         }
+        let settings = settings.for_device(&identity.vendor, &identity.product);
         let current = paths.iter().position(|path| path.session.is_some()).unwrap_or(0);
         Ok(Self {
             paths,
@@ -155,7 +156,7 @@ impl Lun {
             identity,
             vaai: Vaai::default(),
             counters: Counters::default(),
-            settings: settings.clone(),
+            settings,
         })
     }
 

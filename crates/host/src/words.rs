@@ -103,6 +103,8 @@ pub(crate) enum FileWords {
     Touch { path: String },
     /// Delete a file or an empty directory.
     Rm { path: String },
+    /// Take over the locks and finish the work of hosts that died.
+    Recover { datastore: String },
     /// Keep a file open and locked for some seconds.
     Hold {
         path: String,
@@ -226,6 +228,10 @@ fn file(host: &mut Host, words: &FileWords) -> Result<()> {
         FileWords::Get { path, local } => {
             on_store(host, path, |_, store, inside| Ok(fs::write(local, get(store, inside)?)?))
         }
+        FileWords::Recover { datastore } => on_store(host, datastore, |_, store, _| {
+            println!("{}", store.volume.take_over_dead()?);
+            Ok(())
+        }),
         FileWords::Hold { path, seconds } => {
             on_store(host, path, |_, store, inside| hold(store, inside, *seconds))
         }
