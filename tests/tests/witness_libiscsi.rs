@@ -6,7 +6,7 @@ use anyhow::Result;
 use harness::Array;
 use harness::cunit::{Case, run_family};
 
-const FAMILIES: [&str; 28] = [
+const FAMILIES: [&str; 29] = [
     "TestUnitReady",
     "Inquiry",
     "Mandatory",
@@ -35,6 +35,7 @@ const FAMILIES: [&str; 28] = [
     "ReportSupportedOpcodes",
     "iSCSIcmdsn",
     "iSCSIdatasn",
+    "iSCSITMF",
 ];
 
 const FAMILY_TIMEOUT: Duration = Duration::from_secs(120);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-pub use sessions::SessionOptions;
+pub(crate) use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -32,7 +32,7 @@ pub struct Options {
     #[arg(long)]
     pub long_cdbs: bool,
     #[command(flatten)]
-    pub sessions: SessionOptions,
+    pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

@@ -314,7 +314,7 @@ fn chap_terms(none_allowed: bool) -> LoginTerms {
         accounts: vec![account],
     };
     let authentication = Requirement { none_allowed, chap: Some(chap) };
-    LoginTerms { target_portal_group_tag: 1, authentication }
+    LoginTerms { target_portal_group_tag: 1, authentication, session: None }
 }
 
 /// An initiator that was told the terms after its first request.
