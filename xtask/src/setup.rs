@@ -23,7 +23,7 @@ struct Package {
     purpose: &'static str,
 }
 
-const PACKAGES: [Package; 8] = [
+const PACKAGES: [Package; 10] = [
     Package {
         name: "libiscsi-bin",
         sign: Sign::Program("iscsi-test-cu"),
@@ -44,11 +44,21 @@ const PACKAGES: [Package; 8] = [
         sign: Sign::Library("qemu/block-iscsi.so"),
         purpose: "iSCSI for qemu-utils",
     },
+    Package {
+        name: "qemu-system-x86",
+        sign: Sign::Program("qemu-system-x86_64"),
+        purpose: "the machine in which the Linux kernel's own initiator runs",
+    },
     Package { name: "tgt", sign: Sign::Program("tgtd"), purpose: "the peer in benchmarks" },
     Package {
         name: "sg3-utils",
         sign: Sign::Program("sg_decode_sense"),
         purpose: "decoding sense data and pages by hand",
+    },
+    Package {
+        name: "vmfs-tools",
+        sign: Sign::Program("fsck.vmfs"),
+        purpose: "an independent reader of the datastores that gantry-host writes",
     },
     Package { name: "clang", sign: Sign::Program("clang"), purpose: "fuzz targets" },
     Package {

@@ -17,6 +17,10 @@ pub(crate) struct Options {
     /// How long the simulator searches, in seconds.
     #[arg(long, default_value_t = 60)]
     sim_seconds: u32,
+    /// Run the tests of the Linux kernel's own initiator, in an emulated machine, and nothing
+    /// else.
+    #[arg(long)]
+    kernel: bool,
 }
 
 /// What became of a step.
@@ -28,6 +32,13 @@ struct Outcome {
 
 /// Runs every step, also after one that failed, and sums up.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.kernel {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("build", build),
+            measure("linux kernel", linux_kernel),
+        ]);
+    }
     let seconds = options.sim_seconds.to_string();
     let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);
@@ -54,8 +65,9 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
 }
 
 fn unit_tests() -> Result<()> {
-    let arguments =
-        ["test", "--quiet", "--no-fail-fast", "--workspace", "--exclude", "gantry-tests"];
+    let mut arguments = vec!["test", "--quiet", "--no-fail-fast", "--workspace"];
+    // Black-box tests are a step of their own, and the guest's a command of its own.
+    arguments.extend(["--exclude", "gantry-tests", "--exclude", "gantry-guest"]);
     process::run(&process::cargo(), &arguments)
 }
 
@@ -70,18 +82,19 @@ pub(crate) fn build() -> Result<()> {
 
 /// One test at a time: they measure, and each has a daemon of its own.
 fn black_box() -> Result<()> {
+    black_box_of("gantry-tests", &["--test-threads=1"])
+}
+
+/// The tables of checks are part of what these tests say, so they are shown.
+fn linux_kernel() -> Result<()> {
+    black_box_of("gantry-guest", &["--test-threads=1", "--nocapture"])
+}
+
+fn black_box_of(package: &str, options: &[&str]) -> Result<()> {
     let folder = workspace::release_folder();
     let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", folder.as_os_str())];
-    let arguments = [
-        "test",
-        "--release",
-        "--no-fail-fast",
-        "--package",
-        "gantry-tests",
-        "--",
-        "--test-threads=1",
-    ];
-    process::run_with(&process::cargo(), &arguments, &variables)
+    let arguments = ["test", "--release", "--no-fail-fast", "--package", package, "--"];
+    process::run_with(&process::cargo(), &[&arguments, options].concat(), &variables)
 }
 
 fn summarize(outcomes: &[Outcome]) -> Result<()> {

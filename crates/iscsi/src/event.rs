@@ -243,7 +243,7 @@ pub struct TaskManagement {
     pub function: TaskManagementFunction,
     /// The logical unit, as in [`Command::lun`]; without meaning for the target resets.
     pub lun: u64,
-    /// Initiator task tag of the command to abort; with `AbortTask` only.
+    /// Initiator task tag of the command that is meant; with `AbortTask` and `QueryTask` only.
     pub referenced_task: u32,
 }
 
@@ -264,6 +264,15 @@ pub enum TaskManagementFunction {
     TargetWarmReset,
     /// As warm, and all sessions end.
     TargetColdReset,
+    /// Whether one command is under way (RFC 7144 6.1), as the following with
+    /// iSCSIProtocolLevel=2.
+    QueryTask,
+    /// Whether any command of this nexus is under way on the logical unit.
+    QueryTaskSet,
+    /// Ends all commands of this nexus, which stays.
+    ItNexusReset,
+    /// Whether a unit attention condition waits on the logical unit.
+    QueryAsynchronousEvent,
 }
 
 /// RFC 7143 11.6.1.
@@ -283,6 +292,8 @@ pub enum TaskManagementResponse {
     FunctionNotSupported,
     /// 6: authorisation failed.
     FunctionAuthorizationFailed,
+    /// 7: what a query asked about is there (RFC 7144 6.2).
+    FunctionSucceeded,
     /// 255: rejected.
     FunctionRejected,
 }
@@ -297,6 +308,7 @@ impl TaskManagementResponse {
             Self::TaskAllegianceReassignmentNotSupported => 4,
             Self::FunctionNotSupported => 5,
             Self::FunctionAuthorizationFailed => 6,
+            Self::FunctionSucceeded => 7,
             Self::FunctionRejected => 255,
         }
     }

@@ -20,3 +20,7 @@ pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
+
+/// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
+/// another threshold.
+pub const SOFT_THRESHOLD_PERCENT: u64 = 20;

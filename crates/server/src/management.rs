@@ -22,6 +22,7 @@ use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::http::{Answer, Call};
 use crate::options::IoMethod;
+use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
 
 pub(crate) use pools::UnavailablePool;
@@ -250,7 +251,8 @@ fn find_volume(core: &Core, parameters: &Parameters) -> Result<(usize, block::Vo
         refused(&ArrayError::NotFound { kind: "volume", name })
     };
     let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
-    let volume = pool.store.volumes().find(|volume| volume.name == name).ok_or_else(not_found)?;
+    let is_meant = |volume: &&store::Volume| volume.name == name && !is_hidden(volume);
+    let volume = pool.store.volumes().find(is_meant).ok_or_else(not_found)?;
     Ok((slot, volume.id))
 }
 

@@ -25,7 +25,7 @@ use slab::Slab;
 
 use crate::connection::{Connection, Pause};
 use crate::core::Core;
-use crate::data_directory::DataDirectory;
+use crate::data_directory::{DataDirectory, random_bytes};
 use crate::http::{self, Mailbox, Message};
 use crate::limits::TICK;
 use crate::management::Management;
@@ -75,7 +75,8 @@ impl Reactor {
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
-        let target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
+        let mut target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
+        target.set_token_key(random_bytes()?);
         let mut reactor = Self {
             poll,
             inbox,

@@ -92,20 +92,14 @@ impl Store {
                     self.space.add_references(*block, 1);
                 }
                 self.change_blocks(*volume, *first, *count, |_| Entry::data(*block, *crc));
-                self.volume_mut(*volume).add_shared(*count);
+                self.update(*volume, |volume, _, _| volume.add_shared(*count));
             }
             Record::Zero { volume, first, count } => self.zero(*volume, *first, first + count),
             Record::Clone { source, source_first, volume, first, count } => {
                 self.clone_blocks(*source, *source_first, *volume, *first, *count);
             }
             Record::CreateVolume { volume, source } => self.create(volume, *source),
-            Record::DeleteVolume { volume } => {
-                if let Some(volume) = self.volumes.remove(volume) {
-                    let level = volume.root.levels - 1;
-                    self.map.drop_page(&mut self.space, volume.root.entry, level);
-                    self.want_count();
-                }
-            }
+            Record::DeleteVolume { volume } => self.delete(*volume),
             Record::RevertVolume { volume, source } => self.revert(*volume, *source),
             Record::ResizeVolume { volume, size_bytes } => self.resize(*volume, *size_bytes),
             Record::ExtendDevice { device, device_blocks } => {
@@ -130,21 +124,33 @@ impl Store {
         }
     }
 
-    fn revert(&mut self, id: VolumeId, source: VolumeId) {
-        let Some(source) = self.volumes.get_mut(&source) else { return };
-        source.add_shared(source.mapped_bytes / BLOCK);
-        let (root, mapped_bytes, size_bytes) =
-            (source.root, source.mapped_bytes, source.size_bytes);
-        self.map.share(&mut self.space, root.entry);
-        let volume = self.volume_mut(id);
-        let old = std::mem::replace(&mut volume.root, root);
-        (volume.mapped_bytes, volume.size_bytes) = (mapped_bytes, size_bytes);
-        volume.add_shared(mapped_bytes / BLOCK);
-        self.map.drop_page(&mut self.space, old.entry, old.levels - 1);
+    fn delete(&mut self, id: VolumeId) {
+        // What is promised to it is no more.
+        self.update(id, |volume, map, space| {
+            volume.reserved = false;
+            map.drop_page(space, volume.root.entry, volume.root.levels - 1);
+        });
+        self.volumes.remove(&id);
+        self.want_count();
     }
 
-    fn volume_mut(&mut self, id: VolumeId) -> &mut Volume {
-        self.volumes.get_mut(&id).expect("records name volumes that exist")
+    /// Gives a volume's root one more parent; all of its blocks are shared now.
+    fn share_root(&mut self, id: VolumeId) -> Volume {
+        self.update(id, |volume, map, space| {
+            volume.add_shared(volume.mapped_bytes / BLOCK);
+            map.share(space, volume.root.entry);
+            volume.clone()
+        })
+    }
+
+    fn revert(&mut self, id: VolumeId, source: VolumeId) {
+        let source = self.share_root(source);
+        self.update(id, |volume, map, space| {
+            let old = std::mem::replace(&mut volume.root, source.root);
+            (volume.mapped_bytes, volume.size_bytes) = (source.mapped_bytes, source.size_bytes);
+            volume.add_shared(source.mapped_bytes / BLOCK);
+            map.drop_page(space, old.entry, old.levels - 1);
+        });
     }
 
     /// Gives blocks new entries, leaf by leaf.
@@ -155,35 +161,32 @@ impl Store {
         count: u64,
         entry: impl Fn(u64) -> Entry,
     ) {
-        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
-        let mut at = first;
-        while at < first + count {
-            let take = (FANOUT - at % FANOUT).min(first + count - at);
-            let (map, space) = (&mut self.map, &mut self.space);
-            let changed = map.change_leaf(space, &mut volume.root, at, take, &entry);
-            volume.add_changed(changed);
-            at += take;
-        }
-        self.volumes.insert(id, volume);
+        self.update(id, |volume, map, space| {
+            let mut at = first;
+            while at < first + count {
+                let take = (FANOUT - at % FANOUT).min(first + count - at);
+                let changed = map.change_leaf(space, &mut volume.root, at, take, &entry);
+                volume.add_changed(changed);
+                at += take;
+            }
+        });
     }
 
     fn zero(&mut self, id: VolumeId, first: u64, end: u64) {
-        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
-        let delta = self.map.zero(&mut self.space, &mut volume.root, first, end);
-        volume.add_mapped(delta);
-        self.volumes.insert(id, volume);
+        self.update(id, |volume, map, space| {
+            let delta = map.zero(space, &mut volume.root, first, end);
+            volume.add_mapped(delta);
+        });
     }
 
     fn create(&mut self, volume: &Volume, source: Option<VolumeId>) {
         let mut volume = volume.clone();
-        if let Some(source) = source.and_then(|source| self.volumes.get_mut(&source)) {
-            volume.root = source.root;
-            volume.mapped_bytes = source.mapped_bytes;
-            source.add_shared(source.mapped_bytes / BLOCK);
+        if let Some(source) = source.filter(|source| self.volumes.contains_key(source)) {
+            let source = self.share_root(source);
+            (volume.root, volume.mapped_bytes) = (source.root, source.mapped_bytes);
             volume.origin = Some(source.id);
-            self.map.share(&mut self.space, source.root.entry);
         }
-        self.volumes.insert(volume.id, volume);
+        self.insert_volume(volume);
     }
 
     fn resize(&mut self, id: VolumeId, size_bytes: u64) {
@@ -191,10 +194,10 @@ impl Store {
         if new < old {
             self.zero(id, new, old);
         }
-        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
-        volume.size_bytes = size_bytes;
-        self.map.raise(&mut volume.root, levels_for(new));
-        self.volumes.insert(id, volume);
+        self.update(id, |volume, map, _| {
+            volume.size_bytes = size_bytes;
+            map.raise(&mut volume.root, levels_for(new));
+        });
     }
 
     /// Makes blocks refer to what others refer to, as if the source were read completely first.
@@ -207,25 +210,24 @@ impl Store {
         count: u64,
     ) {
         let shared = self.gather(source, source_first, first, count);
-        let mut volume = self.volumes.remove(&id).expect("records name volumes that exist");
-        for (at, part) in shared {
-            let (map, space) = (&mut self.map, &mut self.space);
-            match part {
-                Shared::Leaf(leaf) => {
-                    let delta = map.replace_leaf(space, &mut volume.root, at, leaf);
-                    volume.add_mapped(delta);
-                }
-                Shared::Blocks(entries) => {
-                    let entry = |block: u64| entries[(block - at) as usize];
-                    let count = entries.len() as u64;
-                    let changed = map.change_leaf(space, &mut volume.root, at, count, entry);
-                    volume.add_changed(changed);
+        self.update(id, |volume, map, space| {
+            for (at, part) in shared {
+                match part {
+                    Shared::Leaf(leaf) => {
+                        let delta = map.replace_leaf(space, &mut volume.root, at, leaf);
+                        volume.add_mapped(delta);
+                    }
+                    Shared::Blocks(entries) => {
+                        let entry = |block: u64| entries[(block - at) as usize];
+                        let count = entries.len() as u64;
+                        let changed = map.change_leaf(space, &mut volume.root, at, count, entry);
+                        volume.add_changed(changed);
+                    }
                 }
             }
-        }
-        volume.add_shared(count);
-        self.volumes.insert(id, volume);
-        self.volume_mut(source).add_shared(count);
+            volume.add_shared(count);
+        });
+        self.update(source, |source, _, _| source.add_shared(count));
     }
 
     /// What the source holds, each with the reference it is about to get, by destination block.

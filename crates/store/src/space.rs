@@ -80,6 +80,8 @@ struct DeviceSpace {
 /// The space of a pool.
 pub(crate) struct Space {
     devices: Vec<DeviceSpace>,
+    /// Blocks that can hold data or map pages.
+    total: u64,
     /// Blocks that are not busy, in all groups that can be used.
     free: u64,
     used: u64,
@@ -100,6 +102,10 @@ pub(crate) struct Space {
     /// Groups with deltas, and those that a checkpoint being written still has to load.
     with_deltas: BTreeSet<GroupId>,
     owing: BTreeSet<GroupId>,
+    /// Number of groups whose maps are damaged.
+    fenced: u64,
+    /// Groups for which the device's keeper has no space.
+    unavailable: BTreeSet<GroupId>,
     /// Descriptor pages that the next checkpoint writes, by device.
     touched: BTreeSet<(u8, usize)>,
 }
@@ -117,6 +123,7 @@ impl Space {
     pub(crate) fn new(layouts: &[Layout], loaded_max: usize) -> Self {
         let mut space = Self {
             devices: Vec::new(),
+            total: 0,
             free: 0,
             used: 0,
             pages: 0,
@@ -129,6 +136,8 @@ impl Space {
             page_cursor: (0, 0),
             with_deltas: BTreeSet::new(),
             owing: BTreeSet::new(),
+            fenced: 0,
+            unavailable: BTreeSet::new(),
             touched: BTreeSet::new(),
         };
         layouts.iter().for_each(|&layout| space.add_device(layout));
@@ -138,7 +147,9 @@ impl Space {
     /// Adds the space of a new device.
     pub(crate) fn add_device(&mut self, layout: Layout) {
         let device = DeviceSpace::new(layout);
-        self.free += device.groups.iter().map(|group| u64::from(group.free)).sum::<u64>();
+        let blocks: u64 = device.groups.iter().map(|group| u64::from(group.free)).sum();
+        self.total += blocks;
+        self.free += blocks;
         self.devices.push(device);
     }
 
@@ -159,8 +170,7 @@ impl Space {
 
     /// Blocks that can hold data or map pages.
     pub(crate) fn total(&self) -> u64 {
-        let groups = self.devices.iter().flat_map(|device| &device.groups);
-        groups.map(|group| u64::from(group.capacity)).sum()
+        self.total
     }
 
     /// Blocks that may be handed out.
@@ -190,9 +200,7 @@ impl Space {
 
     /// Groups whose maps are damaged, and those for which the device's keeper has no space.
     pub(crate) fn unusable(&self) -> (u64, u64) {
-        let groups = || self.devices.iter().flat_map(|device| &device.groups);
-        let fenced = groups().filter(|group| group.fenced).count();
-        (fenced as u64, groups().filter(|group| group.unavailable).count() as u64)
+        (self.fenced, self.unavailable.len() as u64)
     }
 
     /// Adds the space of a device that has grown.
@@ -210,10 +218,12 @@ impl Space {
             group.capacity += more;
             group.free += more;
             group.reserved &= more == 0;
+            self.total += u64::from(more);
             self.free += u64::from(if group.available() > 0 { more } else { 0 });
         }
         for index in device.groups.len()..layout.groups() {
             let group = Group::new(layout.group_capacity(index));
+            self.total += u64::from(group.free);
             self.free += u64::from(group.free);
             device.groups.push(group);
         }

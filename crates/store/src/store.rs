@@ -97,6 +97,8 @@ pub struct Store {
     pub(crate) space: Space,
     pub(crate) map: Map,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
+    /// Blocks that are promised to reserved volumes and not yet theirs.
+    owed: u64,
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
@@ -136,6 +138,8 @@ pub struct Store {
     /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
     pub(crate) repairs: usize,
     pub(crate) last_scrub: ScrubStatus,
+    /// Reads that scrubs began.
+    pub(crate) scrub_reads: u64,
     /// Bytes that the scrub may still read in this second.
     pub(crate) scrub_credit: u64,
     /// What reserved volumes share is to be counted.
@@ -193,6 +197,7 @@ impl Store {
             space: Space::new(&[], options.groups()),
             map: Map::new(options.clean_pages()),
             volumes: BTreeMap::new(),
+            owed: 0,
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             operations: Operations::default(),
@@ -219,6 +224,7 @@ impl Store {
             scrub: None,
             repairs: 0,
             last_scrub: ScrubStatus::default(),
+            scrub_reads: 0,
             scrub_credit: options.scrub_rate,
             count_wanted: false,
             read_only_features: 0,
@@ -461,7 +467,26 @@ impl Store {
 
     /// Blocks that are promised to reserved volumes.
     pub(crate) fn owed_blocks(&self) -> u64 {
-        self.volumes.values().map(Volume::owed_blocks).sum()
+        self.owed
+    }
+
+    /// Changes a volume, and keeps the sum of what is promised.
+    pub(crate) fn update<R>(
+        &mut self,
+        id: VolumeId,
+        change: impl FnOnce(&mut Volume, &mut Map, &mut Space) -> R,
+    ) -> R {
+        let volume = self.volumes.get_mut(&id).expect("records name volumes that exist");
+        self.owed -= volume.owed_blocks();
+        let result = change(volume, &mut self.map, &mut self.space);
+        self.owed += volume.owed_blocks();
+        result
+    }
+
+    /// Adds a volume, and keeps the sum of what is promised.
+    pub(crate) fn insert_volume(&mut self, volume: Volume) -> Option<Volume> {
+        self.owed += volume.owed_blocks();
+        self.volumes.insert(volume.id, volume)
     }
 
     /// The device failed to keep something: nothing more is changed.

@@ -214,7 +214,7 @@ impl Connection {
 
     fn take_task_management(&mut self, bhs: &Bhs) {
         let tag = bhs.initiator_task_tag();
-        let Some(function) = function(bhs.flags() & 0x7f) else {
+        let Some(function) = function(bhs.flags() & 0x7f, self.parameters.protocol_level) else {
             let response = match bhs.flags() & 0x7f {
                 8 => TaskManagementResponse::TaskAllegianceReassignmentNotSupported,
                 _ => TaskManagementResponse::FunctionNotSupported,
@@ -225,8 +225,13 @@ impl Connection {
         let referenced_task = bhs.target_transfer_tag();
         let request =
             TaskManagement { initiator_task_tag: tag, function, lun: bhs.lun(), referenced_task };
+        let is_collecting =
+            self.tasks.get(&referenced_task).is_some_and(|task| task.is_collecting());
         if function == TaskManagementFunction::AbortTask && self.abort_here(referenced_task) {
             self.send_management_response(tag, TaskManagementResponse::FunctionComplete);
+        } else if function == TaskManagementFunction::QueryTask && is_collecting {
+            // The owner does not know the command yet.
+            self.send_management_response(tag, TaskManagementResponse::FunctionSucceeded);
         } else {
             self.pass_on(request);
         }
@@ -329,8 +334,8 @@ fn is_numbered(bhs: &Bhs) -> bool {
     !bhs.immediate() && !matches!(bhs.opcode(), request::DATA_OUT | request::SNACK)
 }
 
-/// RFC 7143 11.5.1.
-fn function(code: u8) -> Option<TaskManagementFunction> {
+/// RFC 7143 11.5.1; RFC 7144 6.1 adds what needs protocol level 2.
+fn function(code: u8, protocol_level: u32) -> Option<TaskManagementFunction> {
     Some(match code {
         1 => TaskManagementFunction::AbortTask,
         2 => TaskManagementFunction::AbortTaskSet,
@@ -339,6 +344,10 @@ fn function(code: u8) -> Option<TaskManagementFunction> {
         5 => TaskManagementFunction::LogicalUnitReset,
         6 => TaskManagementFunction::TargetWarmReset,
         7 => TaskManagementFunction::TargetColdReset,
+        9 if protocol_level >= 2 => TaskManagementFunction::QueryTask,
+        10 if protocol_level >= 2 => TaskManagementFunction::QueryTaskSet,
+        11 if protocol_level >= 2 => TaskManagementFunction::ItNexusReset,
+        12 if protocol_level >= 2 => TaskManagementFunction::QueryAsynchronousEvent,
         _ => return None,
     })
 }
@@ -347,10 +356,15 @@ fn function(code: u8) -> Option<TaskManagementFunction> {
 fn covers(request: &TaskManagement, tag: Option<u32>, task: &Task) -> bool {
     match request.function {
         TaskManagementFunction::AbortTask => tag == Some(request.referenced_task),
-        TaskManagementFunction::ClearAca => false,
+        TaskManagementFunction::ClearAca
+        | TaskManagementFunction::QueryTask
+        | TaskManagementFunction::QueryTaskSet
+        | TaskManagementFunction::QueryAsynchronousEvent => false,
         TaskManagementFunction::AbortTaskSet
         | TaskManagementFunction::ClearTaskSet
         | TaskManagementFunction::LogicalUnitReset => task.lun == request.lun,
-        TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => true,
+        TaskManagementFunction::TargetWarmReset
+        | TaskManagementFunction::TargetColdReset
+        | TaskManagementFunction::ItNexusReset => true,
     }
 }

@@ -11,7 +11,8 @@ mod segment;
 mod span;
 
 pub(super) use copy::{Copy, Plan};
-pub(super) use cscd::{CSCD_IDENTIFICATION, THIS_LOGICAL_UNIT};
+pub(crate) use cscd::CSCD_IDENTIFICATION;
+pub(super) use cscd::THIS_LOGICAL_UNIT;
 pub(super) use segment::{BLOCK_TO_BLOCK, BLOCK_TO_BLOCK_WITH_OFFSET};
 pub(super) use span::{Span, Work};
 
@@ -57,6 +58,7 @@ fn extended_copy(
         service_action: execution.cdb.service_action(),
         list_id: list.list_id,
         in_background: list.immediate,
+        token: None,
         block_length: execution.unit()?.spec.block_length,
     }))))
 }

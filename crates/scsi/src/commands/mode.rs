@@ -3,7 +3,6 @@
 use super::mode_pages::{ALL_PAGES, PAGES, Page};
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::modes::Modes;
 use crate::sense::Sense;
 use crate::unit::LogicalUnit;
 
@@ -73,8 +72,8 @@ fn pages(execution: &Execution<'_>) -> Result<Vec<u8>, Completion> {
     let values = |page: &Page| match control {
         0 => page.values(&unit.modes),
         1 => page.mask(),
-        2 => page.values(&Modes::default()),
-        _ => page.values(&unit.saved_modes),
+        2 => page.values(&unit.default_modes),
+        _ => page.values(unit.saved_modes.as_ref().unwrap_or(&unit.default_modes)),
     };
     let found: Vec<_> =
         PAGES.iter().filter(|page| page.is_named(code, subpage)).map(values).collect();

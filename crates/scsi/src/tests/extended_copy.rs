@@ -373,3 +373,19 @@ fn operating_parameters_tell_the_limits() {
     assert_eq!(data[34..38], [1, 0, 255, 0]);
     assert_eq!(data[43..], [3, 0x02, 0x0a, 0xe4]);
 }
+
+#[test]
+fn a_copy_has_no_deadline() {
+    let mut world = World::new();
+    world.number(ONE, 0, 60_000);
+    let list = list(&[ONE, TWO], &[segment(0, 0, 60_000)]);
+    let task = world.begin(ALICE, 0, &cdb(list.len()), &list);
+    for hour in 1..=24 {
+        world.target.tick(std::time::Duration::from_secs(3600 * hour));
+        assert!(world.target.next_done().is_none());
+    }
+    while world.step() {}
+    let (done, completion) = world.target.next_done().unwrap();
+    assert_eq!((done, completion.status), (task, Status::Good));
+    assert!(world.bytes(TWO, 0, 60_000) == world.bytes(ONE, 0, 60_000));
+}

@@ -9,6 +9,7 @@ use super::Management;
 use super::problems::refused;
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
+use crate::token_spaces::is_hidden;
 
 impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
@@ -52,7 +53,7 @@ impl Management {
             reason,
             size_bytes: configuration.size_bytes,
             space: served.map(space),
-            volumes: served.map_or(0, |pool| pool.store.volumes().count()),
+            volumes: served.map_or(0, |pool| shown(pool).count()),
             counters: served.map(Self::counters).unwrap_or_default(),
         }
     }
@@ -60,7 +61,7 @@ impl Management {
     pub(super) fn describe_volumes(&self, core: &Core) -> Vec<Volume> {
         let mut volumes: Vec<Volume> = Vec::new();
         for (_, pool) in &core.pools {
-            volumes.extend(pool.store.volumes().map(|volume| self.volume(&pool.name, volume)));
+            volumes.extend(shown(pool).map(|volume| self.volume(&pool.name, volume)));
         }
         volumes.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
         volumes
@@ -122,8 +123,13 @@ fn space(pool: &ServedPool) -> Space {
         pending_bytes: space.pending,
         reserve_bytes: space.reserve,
         free_bytes: space.free,
-        provisioned_bytes: pool.store.volumes().map(|volume| volume.size_bytes).sum(),
+        provisioned_bytes: shown(pool).map(|volume| volume.size_bytes).sum(),
     }
+}
+
+/// The volumes that the administrator made.
+fn shown(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
+    pool.store.volumes().filter(|volume| !is_hidden(volume))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -187,6 +187,7 @@ fn unit_spec(volume: &Volume) -> LogicalUnitSpec {
         naa: volume.naa,
         size_bytes: volume.size_bytes,
         block_length: LogicalBlockLength::B512,
+        physical_block_exponent: 0,
         thin: !volume.reserved,
     }
 }

@@ -94,6 +94,9 @@ impl Reactor {
             iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
         };
         let (lun, cdb) = (command.lun, &command.cdb[..]);
+        if cdb[0] == scsi::LOG_SENSE {
+            self.core.tell_space();
+        }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let id = task_id(serial, command.task);
         let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
@@ -106,6 +109,14 @@ impl Reactor {
         let function = match request.function {
             TaskManagementFunction::AbortTask => {
                 TaskManagement::AbortTask(self.named_task(slot, request.referenced_task))
+            }
+            TaskManagementFunction::QueryTask => {
+                TaskManagement::QueryTask(task_id(serial, request.referenced_task))
+            }
+            TaskManagementFunction::QueryTaskSet => TaskManagement::QueryTaskSet,
+            TaskManagementFunction::ItNexusReset => TaskManagement::ItNexusReset,
+            TaskManagementFunction::QueryAsynchronousEvent => {
+                TaskManagement::QueryAsynchronousEvent
             }
             TaskManagementFunction::AbortTaskSet => TaskManagement::AbortTaskSet,
             TaskManagementFunction::ClearAca => TaskManagement::ClearAca,
@@ -182,9 +193,11 @@ impl Reactor {
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
             let response = match response {
-                TaskManagementResponse::FunctionComplete
-                | TaskManagementResponse::FunctionSucceeded => {
+                TaskManagementResponse::FunctionComplete => {
                     iscsi::TaskManagementResponse::FunctionComplete
+                }
+                TaskManagementResponse::FunctionSucceeded => {
+                    iscsi::TaskManagementResponse::FunctionSucceeded
                 }
                 TaskManagementResponse::IncorrectLogicalUnitNumber => {
                     iscsi::TaskManagementResponse::LunDoesNotExist

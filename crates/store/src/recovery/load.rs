@@ -194,7 +194,7 @@ impl Store {
             for volume in table::parse_volumes(&leaf.bytes).ok_or(VOLUME_TABLE)? {
                 places.push(volume.as_ref().map(|volume| volume.id));
                 let Some(volume) = volume else { continue };
-                if self.volumes.insert(volume.id, volume).is_some() {
+                if self.insert_volume(volume).is_some() {
                     return Err(OpenError::Damaged("a volume is recorded twice"));
                 }
             }

@@ -247,6 +247,7 @@ impl Space {
             group.parse_descriptor(bytes);
             let (used, capacity, fenced) = (group.used, group.capacity, group.fenced);
             self.used += u64::from(used);
+            self.fenced += u64::from(fenced);
             self.free -= u64::from(if fenced { capacity } else { used });
             let id = GroupId { device: device as u8, group: (first + place) as u32 };
             if self.group(id).pinned {

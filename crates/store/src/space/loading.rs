@@ -76,12 +76,12 @@ impl Space {
         let lost = u64::from(group.available());
         group.unavailable = true;
         self.free -= lost;
+        self.unavailable.insert(id);
     }
 
     /// Groups that were unavailable may be tried again.
     pub(crate) fn retry_unavailable(&mut self) {
-        let unavailable = |id: &GroupId| self.group(*id).unavailable;
-        let ids: Vec<_> = self.ids().filter(unavailable).collect();
+        let ids = std::mem::take(&mut self.unavailable);
         for id in ids {
             let group = self.group_mut(id);
             group.unavailable = false;
@@ -154,6 +154,7 @@ impl Space {
     fn fence(&mut self, id: GroupId) {
         let lost = u64::from(self.group(id).available());
         self.free -= lost;
+        self.fenced += 1;
         let group = self.group_mut(id);
         group.fenced = true;
         group.deltas.clear();

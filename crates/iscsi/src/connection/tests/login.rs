@@ -109,7 +109,7 @@ fn each_key_is_settled_by_its_rule() {
         ("DataSequenceInOrder=No", "DataSequenceInOrder=Yes"),
         ("OFMarker=Yes", "OFMarker=No"),
         ("IFMarkInt=2048~8192", "IFMarkInt=Irrelevant"),
-        ("iSCSIProtocolLevel=2", "iSCSIProtocolLevel=1"),
+        ("iSCSIProtocolLevel=3", "iSCSIProtocolLevel=2"),
         ("TaskReporting=FastAbort,RFC3720", "TaskReporting=RFC3720"),
     ];
     for (offer, answer) in table {
@@ -355,10 +355,13 @@ fn mutual_chap_comes_before_the_session() {
     assert_eq!(parameters.authentication, AuthenticationMethod::Chap);
 }
 
+/// Flags and keys of a login request.
+type Step = (u8, &'static str);
+
 #[test]
 fn without_proof_there_is_no_session() {
     let wrong = "CHAP_N=host\0CHAP_R=0x00\0";
-    let table: [(u8, &str, &[(u8, &str)]); 7] = [
+    let table: [(u8, &str, &[Step]); 7] = [
         (0x00, "AuthMethod=None\0", &[]),
         (0x87, "", &[]),
         (0x04, "HeaderDigest=None\0", &[]),

@@ -164,6 +164,26 @@ fn unsupported_task_management_is_answered_here() {
 }
 
 #[test]
+fn queries_and_nexus_resets_need_protocol_level_2() {
+    let mut initiator = Initiator::logged_in("iSCSIProtocolLevel=2\0ImmediateData=No\0");
+    for function in 9..=12 {
+        initiator.send(&management(function, 2, 1));
+        assert!(matches!(initiator.event(), Some(Event::TaskManagement(_))));
+        initiator.target.respond_task_management(2, TaskManagementResponse::FunctionSucceeded);
+        assert_eq!(initiator.answer().bhs.0[2], 7);
+    }
+    initiator.send(&Pdu::command(0xa0, 1, 100, 512));
+    expect_command(&mut initiator);
+    initiator.target.accept_data(1, 512);
+    initiator.answers();
+    initiator.send(&management(9, 2, 1));
+    assert!(initiator.event().is_none());
+    assert_eq!(initiator.answer().bhs.0[2], 7);
+    initiator.send(&management(11, 2, NO_TAG));
+    assert!(matches!(initiator.event(), Some(Event::Aborted { task: 1 })));
+}
+
+#[test]
 fn send_targets_lists_what_the_owner_shows() {
     let mut initiator = discovery();
     initiator.send(&text(0x80, 1, 100, NO_TAG, "SendTargets=All\0"));

@@ -1,0 +1,42 @@
+//! Measures the pool engine: processor time without devices, and speed on files.
+
+mod engine;
+mod files;
+mod pool;
+mod report;
+mod terabytes;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Parser;
+
+use report::Report;
+
+/// Measures the pool engine and prints a page.
+#[derive(Debug, Parser)]
+struct Options {
+    /// Where files of up to some gigabytes may be made.
+    #[arg(long, default_value = ".")]
+    folder: PathBuf,
+    /// Seconds of each measurement on files.
+    #[arg(long, default_value_t = 2)]
+    seconds: u64,
+    /// Rounds over the measurements on files; the median counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Bytes of a volume whose map does not fit in memory, in GiB.
+    #[arg(long, default_value_t = 4)]
+    cold_gib: u64,
+}
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir_in(&options.folder)?;
+    let mut report = Report::default();
+    engine::measure(&mut report);
+    terabytes::measure(&mut report)?;
+    files::measure(&mut report, folder.path(), &options)?;
+    println!("{report}");
+    Ok(())
+}

@@ -1,0 +1,207 @@
+//! The emulated machine, and the line on which it is told what to run.
+
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use harness::program::{POLL_INTERVAL, Running};
+use tempfile::TempDir;
+
+use crate::{Root, initramfs};
+
+/// How long the guest may take from power-on to the first command.
+const BOOT_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// What the line may take on top of a command's own time-out.
+const LINE_GRACE: Duration = Duration::from_secs(60);
+
+/// Memory of the guest.
+const MEMORY: &str = "640M";
+
+/// How a command in the guest ended.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The command, for messages.
+    pub script: String,
+    /// Its exit status; 124 or 143 if it did not end in time.
+    pub status: i32,
+    /// What it printed, both outputs together.
+    pub output: String,
+}
+
+impl Outcome {
+    /// What it printed, if it succeeded.
+    ///
+    /// # Errors
+    /// When it failed: the command and what it printed.
+    pub fn success(self) -> Result<String> {
+        ensure!(self.status == 0, "{self}");
+        Ok(self.output)
+    }
+
+    /// What it printed, if it failed with this status.
+    ///
+    /// # Errors
+    /// When it ended with another: the command and what it printed.
+    pub fn failure(self, status: i32) -> Result<String> {
+        ensure!(self.status == status, "status {status} was expected: {self}");
+        Ok(self.output)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "'{}' ended with {}:\n{}", self.script, self.status, self.output)
+    }
+}
+
+/// A running guest. When this value goes, so does the guest.
+#[derive(Debug)]
+pub struct Machine {
+    emulator: Running,
+    line: BufReader<TcpStream>,
+    scratch: TempDir,
+    /// Everything that was run, for a failure's log.
+    transcript: String,
+}
+
+impl Machine {
+    /// Boots a guest.
+    ///
+    /// # Errors
+    /// When it does not come up in time: what it wrote to its console.
+    pub fn boot(root: &Root) -> Result<Self> {
+        let scratch = tempfile::Builder::new().prefix("gantry-guest-").tempdir()?;
+        fs::write(scratch.path().join("initramfs"), initramfs::build(root)?)?;
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let port = listener.local_addr()?.port();
+        let arguments = arguments(root, &scratch, port);
+        // The kernel ends the emulator if this program dies before it can.
+        let mut emulator = Running::start(&PathBuf::from("setpriv"), &arguments)?;
+        let console = || fs::read_to_string(scratch.path().join("console")).unwrap_or_default();
+        let stream = accept(&listener, &mut emulator)
+            .with_context(|| format!("the guest does not start:\n{}", console()))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { emulator, line: BufReader::new(stream), scratch, transcript: String::new() })
+    }
+
+    /// Sets an environment variable for all that runs from now on.
+    ///
+    /// # Errors
+    /// When the guest is gone.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let quoted = value.replace('\'', r"'\''");
+        let line = format!("export {name}='{quoted}'\n");
+        Ok(self.line.get_mut().write_all(line.as_bytes())?)
+    }
+
+    /// Runs a shell script to its end.
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn run(&mut self, timeout: Duration, script: &str) -> Result<Outcome> {
+        let outcome = self.exchange(timeout, script).with_context(|| {
+            format!("the guest does not answer to '{script}'; its log:\n{}", self.log())
+        })?;
+        self.transcript.push_str(&format!("# {outcome}"));
+        Ok(outcome)
+    }
+
+    fn exchange(&mut self, timeout: Duration, script: &str) -> Result<Outcome> {
+        let quoted = script.replace('\'', r"'\''");
+        let line = format!(
+            "timeout -k 5 {} sh -c '{quoted}' </dev/null >/run/output 2>&1; \
+             echo $? $(wc -c </run/output); cat /run/output\n",
+            timeout.as_secs()
+        );
+        let stream = self.line.get_mut();
+        stream.set_read_timeout(Some(timeout + LINE_GRACE))?;
+        stream.write_all(line.as_bytes())?;
+        let mut head = String::new();
+        self.line.read_line(&mut head)?;
+        let (status, length) =
+            head.trim().split_once(' ').context("an exit status and a length")?;
+        let mut output = vec![0; length.parse()?];
+        self.line.read_exact(&mut output)?;
+        Ok(Outcome {
+            script: script.to_owned(),
+            status: status.parse()?,
+            output: String::from_utf8_lossy(&output).into_owned(),
+        })
+    }
+
+    /// The console, and everything that was run.
+    pub fn log(&self) -> String {
+        let console = fs::read(self.scratch.path().join("console")).unwrap_or_default();
+        format!("{}\n{}", String::from_utf8_lossy(&console), self.transcript)
+    }
+
+    /// Whether the emulator still runs.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn is_running(&mut self) -> Result<bool> {
+        self.emulator.is_running()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            eprintln!("log of the guest:\n{}", self.log());
+        }
+    }
+}
+
+fn arguments(root: &Root, scratch: &TempDir, port: u16) -> Vec<String> {
+    let file = |name: &str| scratch.path().join(name).display().to_string();
+    let share = format!(
+        "local,path={},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
+        root.folder().display()
+    );
+    let console = format!("file:{}", file("console"));
+    let command_line = format!(
+        "console=ttyS0 panic=-1 loglevel=6 nokaslr mitigations=off audit=0 no_timer_check \
+         random.trust_cpu=on agent={port}"
+    );
+    let kernel = root.kernel().display().to_string();
+    let initramfs = file("initramfs");
+    let words = [
+        ["--pdeathsig", "KILL"],
+        ["qemu-system-x86_64", "-nodefaults"],
+        ["-no-reboot", "-no-user-config"],
+        ["-machine", "q35,accel=tcg"],
+        ["-cpu", "max"],
+        ["-smp", "1"],
+        ["-m", MEMORY],
+        ["-display", "none"],
+        ["-serial", &console],
+        ["-kernel", &kernel],
+        ["-initrd", &initramfs],
+        ["-append", &command_line],
+        ["-virtfs", &share],
+        ["-netdev", "user,id=net,restrict=off"],
+        ["-device", "virtio-net-pci,netdev=net,romfile="],
+        ["-device", "virtio-rng-pci"],
+    ];
+    words.iter().flatten().map(|&word| word.to_owned()).collect()
+}
+
+fn accept(listener: &TcpListener, emulator: &mut Running) -> Result<TcpStream> {
+    listener.set_nonblocking(true)?;
+    let deadline = Instant::now() + BOOT_TIMEOUT;
+    while Instant::now() < deadline {
+        if let Ok((stream, _)) = listener.accept() {
+            stream.set_nonblocking(false)?;
+            return Ok(stream);
+        }
+        ensure!(emulator.is_running()?, "the emulator has stopped");
+        thread::sleep(POLL_INTERVAL);
+    }
+    bail!("it took longer than {BOOT_TIMEOUT:?}")
+}
