@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use block::Rope;
 use bytes::Bytes;
 use initiator::{NAMES, feed, login, pdu, send_all, take_events};
-use iscsi::{Completion, Connection, ConnectionConfig, Event, Limits, TaskManagementResponse};
+use iscsi::{Completion, Connection, ConnectionConfig, Event, Limits, LoginTerms, TaskManagementResponse};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -42,7 +42,8 @@ struct Owner {
 impl Owner {
     fn take(&mut self, connection: &mut Connection, event: Event) {
         match event {
-            Event::Login(_) => connection.login_accept(1, 1),
+            Event::Login(_) => connection.login_admit(LoginTerms::open(1)),
+            Event::Authenticated(_) => connection.login_accept(1),
             Event::Command(command) => {
                 assert!(!self.collecting.contains(&command.task));
                 match self.wanted {
@@ -73,7 +74,7 @@ impl World {
     fn new(keys: u8) -> Self {
         let limits = Limits {
             tasks_max: 8,
-            data_out_bytes_max: 200_000,
+            memory_max: 200_000,
             data_out_length_max: 50_000,
             ..Limits::default()
         };

@@ -2,12 +2,13 @@
 
 use block::Rope;
 use bytes::Bytes;
-use iscsi::{Completion, Connection, Event, TargetRecord, TaskManagementResponse};
+use iscsi::{Completion, Connection, Event, LoginTerms, TargetRecord, TaskManagementResponse};
 
 /// Answers at once, as an owner with an empty and infinitely fast array does.
 pub fn answer_at_once(connection: &mut Connection, event: Event) {
     match event {
-        Event::Login(_) => connection.login_accept(1, 1),
+        Event::Login(_) => connection.login_admit(LoginTerms::open(1)),
+        Event::Authenticated(_) => connection.login_accept(1),
         Event::SendTargets(_) => {
             let addresses = vec![("127.0.0.1:3260".to_owned(), 1)];
             connection

@@ -37,6 +37,7 @@ fn unit(id: u64) -> LogicalUnitSpec {
         naa,
         size_bytes: SIZE,
         block_length: if id == 3 { LogicalBlockLength::B4096 } else { LogicalBlockLength::B512 },
+        physical_block_exponent: 0,
         thin: id != 2,
     }
 }
@@ -122,7 +123,12 @@ fuzz_target!(|steps: Vec<Step>| {
             target.manage(TaskId(1000), nexus, lun, TaskManagement::LogicalUnitReset);
         }
         let mut requests = 0;
-        while let Some((id, _, request)) = target.next_request() {
+        loop {
+            if let Some((id, ..)) = target.next_save() {
+                target.saved(id, step.answer % 4 != 0);
+                continue;
+            }
+            let Some((id, _, request)) = target.next_request() else { break };
             target.completed(id, answer(&request, step.answer));
             requests += 1;
             assert!(requests < 100_000, "a command never ends");

@@ -7,11 +7,16 @@ pub mod array;
 pub mod binaries;
 pub mod cunit;
 pub mod history;
+pub mod hostkit;
 pub mod initiator;
 pub mod load;
+pub mod path;
 pub mod pdu;
 pub mod program;
+pub mod proxy;
 pub mod random;
+pub mod survivor;
+pub mod tgt;
 
 pub use array::{Array, Traffic};
 pub use serde_json::Value;

@@ -9,7 +9,9 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use harness::Array;
 use harness::history::client::Arena;
+use harness::history::registers::check;
 use harness::history::run::{Scale, run};
+use harness::history::{Action, Event};
 use harness::pdu::RawSession;
 
 /// Rounds, unless the environment says otherwise.
@@ -49,5 +51,52 @@ fn the_answers_to_64_clients_fit_into_one_order() -> Result<()> {
     for happened in [counts.swapped, counts.differed, counts.aborted, counts.dropped] {
         assert!(happened > 0, "{counts:?}");
     }
+    let (before, events) = report.first;
+    for (name, plant) in PLANTS {
+        let mut planted = events.clone();
+        plant(&mut planted);
+        assert!(!check(&before, &planted).is_empty(), "not found: {name}");
+    }
     Ok(())
+}
+
+type Plant = fn(&mut Vec<Event>);
+
+/// Ways in which an array could have been wrong, put into what a right one has answered.
+const PLANTS: [(&str, Plant); 4] = [
+    ("a read of what was never written", |events| *last_read(events) = u64::MAX),
+    ("a read of what was overwritten long before", |events| {
+        let stale = events.iter().find_map(|event| match &event.action {
+            Action::Write { value, .. } if event.certain && *value > 0 => Some(*value),
+            _ => None,
+        });
+        *last_read(events) = stale.expect("something was written");
+    }),
+    ("a write that is lost", |events| {
+        let last = *last_read(events);
+        for event in events.iter_mut() {
+            match &mut event.action {
+                Action::Write { value, .. } | Action::Swap { value, .. } if *value == last => {
+                    *value = u64::MAX;
+                }
+                _ => {}
+            }
+        }
+    }),
+    ("a compare that found what was not there", |events| {
+        let swap = events.iter_mut().rev().find_map(|event| match &mut event.action {
+            Action::Swap { expected, .. } => Some(&mut expected[0]),
+            _ => None,
+        });
+        *swap.expect("something was swapped") = u64::MAX;
+    }),
+];
+
+/// The first value that is not zero of the last READ that has one.
+fn last_read(events: &mut [Event]) -> &mut u64 {
+    let mut reads = events.iter_mut().rev().filter_map(|event| match &mut event.action {
+        Action::Read { values, .. } => values.iter_mut().find(|value| **value > 0),
+        _ => None,
+    });
+    reads.next().expect("something was read")
 }

@@ -2,6 +2,8 @@
 //! SUPPORTED OPERATION CODES and the copy manager's parameters works at its limit and reads back
 //! right; one beyond it is refused with the right sense data and changes nothing.
 
+use std::slice::from_ref;
+
 use anyhow::{Context, Result, ensure};
 use harness::Array;
 use harness::pdu::{Answer, RawSession};
@@ -49,7 +51,7 @@ fn cdb10(opcode: u8, flags: u8, lba: u32, count: u16) -> [u8; 10] {
 
 /// Blocks that differ from each other.
 fn pattern(seed: u8, blocks: usize) -> Vec<u8> {
-    let byte = |at: usize| seed ^ (at / BLOCK) as u8 ^ (at / BLOCK >> 8) as u8 ^ (at % 253) as u8;
+    let byte = |at: usize| seed ^ (at / BLOCK) as u8 ^ (at / BLOCK / 256) as u8 ^ (at % 253) as u8;
     (0..blocks * BLOCK).map(byte).collect()
 }
 
@@ -522,7 +524,7 @@ fn the_copy_manager_takes_as_much_as_told() -> Result<()> {
     bench.unchanged(|bench| {
         let one = block_segment(0, 1, 8, 0, 0);
         let cscds = vec![a.clone(); cscds_max + 1];
-        assert_eq!(copy(bench, &cscds, &[one.clone()])?.code(), Some((5, 0x26, 6)));
+        assert_eq!(copy(bench, &cscds, from_ref(&one))?.code(), Some((5, 0x26, 6)));
         let segments = vec![one.clone(); segments_max + 1];
         assert_eq!(copy(bench, &pair, &segments)?.code(), Some((5, 0x26, 8)));
         let long = byte_segment(0, 1, longest + 1, 0, 0);
@@ -533,16 +535,54 @@ fn the_copy_manager_takes_as_much_as_told() -> Result<()> {
             assert_eq!(copy(bench, &pair, &[segment])?.code(), Some((5, 0x26, 9)), "{code:02x}h");
             let mut descriptor = a.clone();
             descriptor[0] = code;
-            let answer = copy(bench, &[descriptor, b.clone()], &[one.clone()])?;
+            let answer = copy(bench, &[descriptor, b.clone()], from_ref(&one))?;
             assert_eq!(answer.code(), Some((5, 0x26, 7)), "{code:02x}h");
         }
         let stranger = cscd(&[0x60; 16]);
-        let answer = copy(bench, &[a.clone(), stranger], &[one.clone()])?;
+        let answer = copy(bench, &[a.clone(), stranger], from_ref(&one))?;
         assert_eq!(answer.code(), Some((10, 0x0d, 2)));
         let mut inline = vec![0; 16];
         (inline[1], inline[15]) = (0x18, 1);
         let answer = bench.write(0, &cdb16(0x83, 0, 0, 17), &[inline, vec![0]].concat())?;
         assert_eq!(answer.code(), Some((5, 0x26, 0x0b)));
+        Ok(())
+    })
+}
+
+/// POPULATE TOKEN of as many ranges of one block as wanted.
+fn populate(bench: &mut Bench, timeout: u32, ranges: u64) -> Result<Answer> {
+    let mut list = vec![0; 14];
+    list[4..8].copy_from_slice(&timeout.to_be_bytes());
+    list.extend((16 * ranges as u16).to_be_bytes());
+    for at in 0..ranges {
+        list.extend((2 * at).to_be_bytes());
+        list.extend([0, 0, 0, 1, 0, 0, 0, 0]);
+    }
+    let length = list.len() as u16 - 2;
+    list[..2].copy_from_slice(&length.to_be_bytes());
+    bench.write(0, &cdb16(0x83, 0x10, 0, list.len() as u32), &list)
+}
+
+#[test]
+fn tokens_are_made_as_told() -> Result<()> {
+    let mut bench = Bench::start()?;
+    let page = bench.page(0x8f)?;
+    let limits = third_party(&page, 0x0000)?;
+    let (ranges, timeout) = (u64::from(u16_at(&limits, 6)), u32_at(&limits, 8));
+    let features = third_party(&page, 0x0106)?;
+    assert_eq!(u32_at(&features, 20), timeout, "inactivity timeout");
+    let kinds = third_party(&page, 0x0108)?;
+    assert_eq!(usize::from(u16_at(&kinds, 2)), kinds.len() - 4);
+    let kinds: Vec<_> = kinds[4..].chunks(64).map(|kind| (u32_at(kind, 0), kind[4])).collect();
+    assert_eq!(kinds, [(0x0080_0000, 3), (0xffff_0001, 2)]);
+    populate(&mut bench, timeout, ranges)?.good()?;
+    bench.unchanged(|bench| {
+        assert_eq!(populate(bench, timeout, ranges + 1)?.code(), Some((5, 0x26, 8)));
+        assert_eq!(populate(bench, timeout + 1, ranges)?.code(), INVALID_LIST);
+        let mut other = vec![0; 32];
+        (other[1], other[2], other[8], other[15], other[27]) = (30, 2, 1, 16, 1);
+        let answer = bench.write(0, &cdb16(0x83, 0x10, 0, 32), &other)?;
+        assert_eq!((answer.code(), answer.field()), (INVALID_LIST, Some((8, None))));
         Ok(())
     })
 }
@@ -557,7 +597,7 @@ fn standard_inquiry_data_says_what_is_so() -> Result<()> {
     assert_eq!(one[5] >> 4 & 3, 1, "TPGS: implicit");
     bench.read(0, &[0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256)?.good()?;
     let set = [0xa4, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    assert_eq!(bench.read(0, &set, 0)?.code(), INVALID_OPCODE);
+    assert_eq!(bench.read(0, &set, 0)?.code(), INVALID_CDB, "another service action");
     assert_eq!(one[5] >> 3 & 1, 1, "3PC");
     assert_eq!(one[5] & 1, 0, "no PROTECT");
     assert_eq!(one[6] & 0x10, 0, "no MULTIP, no ENCSERV");

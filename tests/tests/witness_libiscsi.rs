@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::Result;
 use harness::Array;
 use harness::cunit::{Case, run_family};
+use harness::pdu::RawSession;
 
-const FAMILIES: [&str; 28] = [
+const FAMILIES: [&str; 43] = [
     "TestUnitReady",
     "Inquiry",
     "Mandatory",
@@ -35,6 +36,21 @@ const FAMILIES: [&str; 28] = [
     "ReportSupportedOpcodes",
     "iSCSIcmdsn",
     "iSCSIdatasn",
+    "ModeSense6",
+    "OrWrite",
+    "Prefetch10",
+    "Prefetch16",
+    "PrinReadKeys",
+    "PrinReportCapabilities",
+    "PrinServiceactionRange",
+    "ProutClear",
+    "ProutPreempt",
+    "ProutRegister",
+    "ProutReserve",
+    "ReadDefectData10",
+    "ReadDefectData12",
+    "Reserve6",
+    "iSCSITMF",
 ];
 
 const FAMILY_TIMEOUT: Duration = Duration::from_secs(120);
@@ -104,6 +120,38 @@ fn every_family_passes() -> Result<()> {
 #[test]
 fn residuals_are_exact() -> Result<()> {
     check_families(&["iSCSIResiduals"])
+}
+
+/// MultipathIO.CompareAndWrite zeroes 256 blocks and expects 257 zeroed ones, so the LUN is empty.
+#[test]
+fn a_second_path_is_the_same_logical_unit() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let url = array.lun_url(array.create_lun("p/v", "64M")?)?;
+    let cases = run_family("MultipathIO", &[&url, &url], FAMILY_TIMEOUT)?;
+    let objected: Vec<_> = cases.iter().flat_map(objections).collect();
+    assert!(objected.is_empty(), "{}", objected.join("\n"));
+    Ok(())
+}
+
+#[test]
+fn a_lun_that_an_initiator_made_read_only_takes_no_write() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let lun = array.create_lun("p/v", "64M")?;
+    let mut session =
+        RawSession::log_in(array.portal(), "iqn.2026-01.org.example:a", &array.target_name()?)?;
+    let number = u8::try_from(lun)?;
+    let mut page = session.read(number, &[0x1a, 8, 0x0a, 0, 64, 0], 64)?.good()?;
+    page[0] = 0;
+    page[4 + 4] |= 0x08; // SWP.
+    let select = [0x15, 0x11, 0, 0, u8::try_from(page.len())?, 0];
+    session.write(number, &select, &page)?.good()?;
+    let url = array.lun_url(lun)?;
+    let cases = run_family("ReadOnly", &[&url], FAMILY_TIMEOUT)?;
+    let objected: Vec<_> = cases.iter().flat_map(objections).collect();
+    assert!(objected.is_empty(), "{}", objected.join("\n"));
+    Ok(())
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct Package {
     purpose: &'static str,
 }
 
-const PACKAGES: [Package; 9] = [
+const PACKAGES: [Package; 10] = [
     Package {
         name: "libiscsi-bin",
         sign: Sign::Program("iscsi-test-cu"),
@@ -54,6 +54,11 @@ const PACKAGES: [Package; 9] = [
         name: "sg3-utils",
         sign: Sign::Program("sg_decode_sense"),
         purpose: "decoding sense data and pages by hand",
+    },
+    Package {
+        name: "vmfs-tools",
+        sign: Sign::Program("fsck.vmfs"),
+        purpose: "an independent reader of the datastores that gantry-host writes",
     },
     Package { name: "clang", sign: Sign::Program("clang"), purpose: "fuzz targets" },
     Package {

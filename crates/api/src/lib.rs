@@ -9,6 +9,7 @@ mod types;
 
 pub use routes::{Method, ROUTES, Route};
 pub use types::{
-    CreateHost, CreatePool, CreateVolume, DeviceCounters, Host, LunMap, MapVolume, Pool, Portal,
-    Problem, ResizePool, ResizeVolume, Session, Space, Target, Volume,
+    ChangeHost, Chap, CreateHost, CreatePool, CreatePortal, CreateVolume, DeviceCounters,
+    Discovery, Group, Host, LunMap, MapVolume, Pool, Portal, Problem, Rates, ResizePool,
+    ResizeVolume, Secret, Session, SetGroup, Space, Target, Volume,
 };

@@ -1,5 +1,7 @@
 //! What is sent and answered.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Why a request was refused (RFC 9457).
@@ -37,6 +39,25 @@ pub struct Portal {
     pub address: String,
     /// The target portal group (RFC 7143 4.1.1).
     pub target_portal_group_tag: u16,
+    /// Where initiators are sent instead of being let in.
+    #[serde(default)]
+    pub redirect: Option<String>,
+    /// Whether it was given to the daemon at its start, and so cannot be deleted.
+    #[serde(default)]
+    pub fixed: bool,
+}
+
+/// A new portal.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatePortal {
+    /// IP address and TCP port, an IPv6 address in brackets.
+    pub address: String,
+    /// The target portal group, 1 to 65,535.
+    pub target_portal_group_tag: u16,
+    /// Where initiators are sent instead of being let in: IP address and TCP port.
+    #[serde(default)]
+    pub redirect: Option<String>,
 }
 
 /// A logged-in initiator.
@@ -44,13 +65,46 @@ pub struct Portal {
 pub struct Session {
     /// The initiator's iSCSI name.
     pub initiator: String,
-    /// Its IP address and TCP port.
+    /// The host that it belongs to.
+    pub host: Option<String>,
+    /// Its IP address and TCP port; of several connections the first one's.
     pub address: String,
+    /// The portal that it came through.
+    pub portal: String,
+    /// Initiator part of the session identifier, hexadecimal.
+    pub isid: String,
+    /// Target session identifying handle.
+    pub tsih: u16,
+    /// None or CHAP.
+    pub authentication: String,
+    /// TCP connections.
+    pub connections: usize,
+    /// What was negotiated, as RFC 7143 13 writes it.
+    pub keys: BTreeMap<String, String>,
     /// LUNs that it sees.
     pub luns: Vec<u16>,
+    /// Those of `luns` that it may only read.
+    pub read_only_luns: Vec<u16>,
+    /// Commands under way.
+    pub commands_under_way: usize,
+    /// Commands answered.
+    pub commands: u64,
     /// Bytes received from it.
     pub bytes_received: u64,
     /// Bytes sent to it.
+    pub bytes_sent: u64,
+    /// Rates over the last second or so.
+    pub rates: Rates,
+}
+
+/// How fast something goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Commands answered, per second.
+    pub commands: u64,
+    /// Bytes received, per second.
+    pub bytes_received: u64,
+    /// Bytes sent, per second.
     pub bytes_sent: u64,
 }
 
@@ -178,8 +232,10 @@ pub struct Volume {
     pub mapped_bytes: u64,
     /// The LUN number, once it was mapped. Never changes, never reused.
     pub lun: Option<u16>,
-    /// Hosts that see it; 'any' stands for every initiator.
+    /// Hosts and groups that see it; 'any' stands for every initiator.
     pub hosts: Vec<String>,
+    /// Those of `hosts` that may only read.
+    pub read_only_hosts: Vec<String>,
 }
 
 /// How a volume is to be mapped.
@@ -188,6 +244,9 @@ pub struct Volume {
 pub struct MapVolume {
     /// The LUN number, 0 to 16,383; the lowest unused one when left out.
     pub lun: Option<u16>,
+    /// Whether the host may only read.
+    #[serde(default)]
+    pub read_only: bool,
 }
 
 /// A map that was made.
@@ -199,6 +258,8 @@ pub struct LunMap {
     pub host: String,
     /// The LUN number.
     pub lun: u16,
+    /// Whether the host may only read.
+    pub read_only: bool,
 }
 
 /// A new host.
@@ -209,6 +270,77 @@ pub struct CreateHost {
     pub name: String,
     /// iSCSI names of its initiators.
     pub initiators: Vec<String>,
+    /// What they must prove; nothing when left out.
+    #[serde(default)]
+    pub chap: Option<Chap>,
+}
+
+/// What is to be different about a host; what is left out stays as it is.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeHost {
+    /// iSCSI names of its initiators.
+    #[serde(default)]
+    pub initiators: Option<Vec<String>>,
+    /// What they must prove from now on.
+    #[serde(default)]
+    pub chap: Option<Chap>,
+    /// Whether they need not prove anything from now on.
+    #[serde(default)]
+    pub no_chap: bool,
+}
+
+/// A CHAP account. It is sent to the daemon and never comes back.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Chap {
+    /// The name that the initiator gives, 1 to 255 bytes.
+    pub user: String,
+    /// The initiator's secret, 12 to 255 bytes.
+    pub secret: Secret,
+    /// The name that the target gives in turn; together with `mutual_secret`.
+    #[serde(default)]
+    pub mutual_user: Option<String>,
+    /// The target's secret, different from the initiator's.
+    #[serde(default)]
+    pub mutual_secret: Option<Secret>,
+}
+
+/// A text that `{:?}` does not show.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// The members of a group.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetGroup {
+    /// Names of hosts.
+    pub hosts: Vec<String>,
+}
+
+/// A group of hosts, to which volumes are mapped as to a host.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Names of its hosts.
+    pub hosts: Vec<String>,
+}
+
+/// Whether discovery wants a proof.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Discovery {
+    /// The CHAP name; without one everybody may ask for targets.
+    pub chap_user: Option<String>,
+    /// Whether the target proves who it is, too.
+    pub mutual: bool,
 }
 
 /// A host.
@@ -218,4 +350,8 @@ pub struct Host {
     pub name: String,
     /// iSCSI names of its initiators.
     pub initiators: Vec<String>,
+    /// The CHAP name that they must prove; `None` if they need not.
+    pub chap_user: Option<String>,
+    /// Whether the target proves who it is, too.
+    pub mutual_chap: bool,
 }

@@ -1,13 +1,18 @@
 //! The array's configuration: a value that is saved after every change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use block::VolumeId;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{HOSTS_MAX, INITIATORS_PER_HOST_MAX, LUN_NUMBERS, POOLS_MAX};
+use crate::limits::{LUN_NUMBERS, POOLS_MAX};
 use crate::{ANY_HOST, ArrayError, DeviceName, check_name};
+use hosts::Host;
+use portals::Portal;
 
+pub(crate) mod hosts;
+pub(crate) mod portals;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +28,15 @@ pub struct Configuration {
     pub pools: BTreeMap<String, Pool>,
     /// Hosts by name.
     pub hosts: BTreeMap<String, Host>,
+    /// Groups of hosts by name; a group and a host never share one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub host_groups: BTreeMap<String, BTreeSet<String>>,
+    /// CHAP name that a discovery session must prove; its secret lies elsewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery_chap_name: Option<String>,
+    /// Portals that were created while the array ran, by address and port.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub portals: BTreeMap<SocketAddr, Portal>,
     /// LUN maps by LUN number. An entry stays when its volume is unmapped or deleted, so that its
     /// number is never given to another volume.
     luns: BTreeMap<u16, LunMap>,
@@ -40,20 +54,33 @@ pub struct Pool {
     pub size_bytes: u64,
 }
 
-/// One or several initiators that see the same LUNs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Host {
-    /// iSCSI names.
-    pub initiators: BTreeSet<String>,
-}
-
-/// The volume that owns a LUN number, and the hosts that see it.
+/// The volume that owns a LUN number, and the hosts and groups that see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LunMap {
     volume: u64,
     hosts: BTreeSet<String>,
+    /// Those of `hosts` that may only read.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    read_only: BTreeSet<String>,
+}
+
+/// What a host may do with a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Read and write.
+    ReadWrite,
+    /// Read; what would change the volume ends with 07h/27h/00h.
+    ReadOnly,
+}
+
+/// A LUN as one initiator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VisibleLun {
+    /// The volume.
+    pub volume: VolumeId,
+    /// What the initiator may do with it.
+    pub access: Access,
 }
 
 impl Configuration {
@@ -64,6 +91,9 @@ impl Configuration {
             target_name,
             pools: BTreeMap::new(),
             hosts: BTreeMap::new(),
+            host_groups: BTreeMap::new(),
+            discovery_chap_name: None,
+            portals: BTreeMap::new(),
             luns: BTreeMap::new(),
         }
     }
@@ -97,54 +127,25 @@ impl Configuration {
         }
     }
 
-    /// Adds a host.
-    pub fn create_host(
-        &mut self,
-        name: &str,
-        initiators: BTreeSet<String>,
-    ) -> Result<(), ArrayError> {
-        check_name(name)?;
-        if name == ANY_HOST || self.hosts.contains_key(name) {
-            return Err(ArrayError::NameTaken { kind: "host", name: name.to_owned() });
-        }
-        if self.hosts.len() >= HOSTS_MAX {
-            return Err(ArrayError::TooMany { kind: "hosts", max: HOSTS_MAX });
-        }
-        if initiators.len() > INITIATORS_PER_HOST_MAX {
-            return Err(ArrayError::TooMany { kind: "initiators", max: INITIATORS_PER_HOST_MAX });
-        }
-        initiators.iter().try_for_each(|initiator| self.check_new_initiator(initiator))?;
-        self.hosts.insert(name.to_owned(), Host { initiators });
-        Ok(())
-    }
-
-    /// Removes a host that no volume is mapped to.
-    pub fn delete_host(&mut self, name: &str) -> Result<(), ArrayError> {
-        self.check_host(name)?;
-        if self.luns.values().any(|map| map.hosts.contains(name)) {
-            return Err(ArrayError::HostInUse(name.to_owned()));
-        }
-        self.hosts.remove(name);
-        Ok(())
-    }
-
-    /// Lets a host (or [`ANY_HOST`]) see a volume; returns the volume's LUN number, which it keeps
-    /// for life. Mapping what is mapped already changes nothing.
+    /// Lets a host, a group of hosts or [`ANY_HOST`] see a volume; returns the volume's LUN
+    /// number, which it keeps for life. Mapping what is mapped already changes the access at most.
     pub fn map_volume(
         &mut self,
         volume: VolumeId,
         host: &str,
         lun: Option<u16>,
+        access: Access,
     ) -> Result<u16, ArrayError> {
-        if host != ANY_HOST {
+        if host != ANY_HOST && !self.host_groups.contains_key(host) {
             self.check_host(host)?;
         }
         let number = self.lun_for(volume, lun)?;
-        let map = self
-            .luns
-            .entry(number)
-            .or_insert_with(|| LunMap { volume: volume.0, hosts: BTreeSet::new() });
+        let map = self.luns.entry(number).or_insert_with(|| LunMap::of(volume));
         map.hosts.insert(host.to_owned());
+        match access {
+            Access::ReadWrite => map.read_only.remove(host),
+            Access::ReadOnly => map.read_only.insert(host.to_owned()),
+        };
         Ok(number)
     }
 
@@ -152,9 +153,13 @@ impl Configuration {
     pub fn unmap_volume(&mut self, volume: VolumeId, host: Option<&str>) -> Result<(), ArrayError> {
         let map = self.luns.values_mut().find(|map| map.volume == volume.0);
         match (map, host) {
-            (Some(map), None) if !map.hosts.is_empty() => map.hosts.clear(),
+            (Some(map), None) if !map.hosts.is_empty() => {
+                map.hosts.clear();
+                map.read_only.clear();
+            }
             (Some(map), Some(host)) if map.hosts.contains(host) => {
                 map.hosts.remove(host);
+                map.read_only.remove(host);
             }
             (_, host) => return Err(ArrayError::NotMapped(host.unwrap_or("any host").to_owned())),
         }
@@ -181,41 +186,32 @@ impl Configuration {
         maps.flat_map(|map| map.hosts.iter().map(String::as_str))
     }
 
-    /// The LUNs that an initiator may see.
-    pub fn visible_luns(&self, initiator: &str) -> BTreeMap<u16, VolumeId> {
-        let host = self.host_of(initiator);
-        let visible = |map: &LunMap| {
-            map.hosts.contains(ANY_HOST) || host.is_some_and(|host| map.hosts.contains(host))
-        };
-        let maps = self.luns.iter().filter(|(_, map)| visible(map));
-        maps.map(|(&lun, map)| (lun, VolumeId(map.volume))).collect()
+    /// Those of [`Self::hosts_of`] that may only read.
+    pub fn read_only_hosts_of(&self, volume: VolumeId) -> impl Iterator<Item = &str> {
+        let maps = self.luns.values().filter(move |map| map.volume == volume.0);
+        maps.flat_map(|map| map.read_only.iter().map(String::as_str))
     }
 
-    fn host_of(&self, initiator: &str) -> Option<&str> {
-        let owns = |host: &Host| host.initiators.contains(initiator);
-        self.hosts.iter().find(|(_, host)| owns(host)).map(|(name, _)| name.as_str())
+    /// The LUNs that an initiator may see. Who sees a volume in several ways, as a host, through
+    /// groups and as [`ANY_HOST`], may write if one of them allows it.
+    pub fn visible_luns(&self, initiator: &str) -> BTreeMap<u16, VisibleLun> {
+        let names = self.names_of(initiator);
+        let maps = self.luns.iter().filter_map(|(&lun, map)| {
+            let access = map.access_of(&names)?;
+            Some((lun, VisibleLun { volume: VolumeId(map.volume), access }))
+        });
+        maps.collect()
     }
 
-    fn check_host(&self, name: &str) -> Result<(), ArrayError> {
-        match self.hosts.contains_key(name) {
-            true => Ok(()),
-            false => Err(ArrayError::NotFound { kind: "host", name: name.to_owned() }),
+    /// Every name under which an initiator may have LUNs.
+    fn names_of(&self, initiator: &str) -> BTreeSet<&str> {
+        let mut names = BTreeSet::from([ANY_HOST]);
+        if let Some(host) = self.host_of(initiator) {
+            names.insert(host);
+            let groups = self.host_groups.iter().filter(|(_, hosts)| hosts.contains(host));
+            names.extend(groups.map(|(name, _)| name.as_str()));
         }
-    }
-
-    fn check_new_initiator(&self, initiator: &str) -> Result<(), ArrayError> {
-        // RFC 7143 4.2.7.1: a type designator and at most 223 bytes.
-        let known_type = ["iqn.", "eui.", "naa."].iter().any(|t| initiator.starts_with(t));
-        if !known_type || initiator.len() > 223 || initiator.contains(char::is_whitespace) {
-            return Err(ArrayError::InvalidInitiatorName(initiator.to_owned()));
-        }
-        match self.host_of(initiator) {
-            Some(host) => Err(ArrayError::InitiatorTaken {
-                initiator: initiator.to_owned(),
-                host: host.to_owned(),
-            }),
-            None => Ok(()),
-        }
+        names
     }
 
     fn lun_for(&self, volume: VolumeId, wanted: Option<u16>) -> Result<u16, ArrayError> {
@@ -234,5 +230,19 @@ impl Configuration {
                 free.ok_or(ArrayError::LunsExhausted)
             }
         }
+    }
+}
+
+impl LunMap {
+    fn of(volume: VolumeId) -> Self {
+        Self { volume: volume.0, hosts: BTreeSet::new(), read_only: BTreeSet::new() }
+    }
+
+    /// What somebody of these names may do; `None` if the volume is not to be seen.
+    fn access_of(&self, names: &BTreeSet<&str>) -> Option<Access> {
+        let mut through = self.hosts.iter().filter(|host| names.contains(host.as_str())).peekable();
+        through.peek()?;
+        let is_writable = through.any(|host| !self.read_only.contains(host));
+        Some(if is_writable { Access::ReadWrite } else { Access::ReadOnly })
     }
 }

@@ -60,6 +60,28 @@ pub enum ArrayError {
         "host '{0}' still has volumes mapped: unmap them first ('gantry volume list' shows them)"
     )]
     HostInUse(String),
+    /// A host that a group still names.
+    #[error("host '{host}' is in group '{group}': take it out of the group first")]
+    HostInGroup {
+        /// The host.
+        host: String,
+        /// The group that names it.
+        group: String,
+    },
+    /// A portal that cannot be.
+    #[error(
+        "a portal has a port and a target portal group from 1 to 65535, and sends initiators to an address other than its own"
+    )]
+    InvalidPortal,
+    /// A CHAP secret of the wrong length; the error does not contain it.
+    #[error("a CHAP secret has 12 to 255 bytes, and this one has {0}: choose another")]
+    SecretLength(usize),
+    /// Both directions of mutual CHAP with one secret.
+    #[error("mutual CHAP needs two different secrets: choose another for one of the directions")]
+    SecretShared,
+    /// A CHAP name that is empty or too long.
+    #[error("a CHAP name has 1 to 255 bytes: choose another")]
+    InvalidChapName,
     /// The LUN number belongs, or once belonged, to another volume.
     #[error(
         "LUN {0} belongs or belonged to another volume and is never reused: choose another number, or leave out --lun"

@@ -10,8 +10,12 @@ mod error;
 mod identity;
 pub mod limits;
 mod names;
+mod secrets;
 
-pub use configuration::{Configuration, Host, LunMap, Pool};
+pub use configuration::hosts::Host;
+pub use configuration::portals::Portal;
+pub use configuration::{Access, Configuration, LunMap, Pool, VisibleLun};
 pub use error::ArrayError;
 pub use identity::{naa_identifier, volume_id};
 pub use names::{ANY_HOST, DeviceName, VolumePath, check_name};
+pub use secrets::{Chap, Credential, Secret, Secrets};

@@ -9,6 +9,18 @@ pub const HOSTS_MAX: usize = 1024;
 /// Initiator names of one host. One more is refused.
 pub const INITIATORS_PER_HOST_MAX: usize = 64;
 
+/// Groups of hosts in one array. One more is refused.
+pub const HOST_GROUPS_MAX: usize = 256;
+
+/// Portals created while the array runs. One more is refused.
+pub const PORTALS_MAX: usize = 64;
+
+/// The shortest CHAP secret, in bytes (RFC 7143 9.2.1: 96 bits). A shorter one is refused.
+pub const SECRET_BYTES_MIN: usize = 12;
+
+/// The longest CHAP secret, in bytes. A longer one is refused.
+pub const SECRET_BYTES_MAX: usize = 255;
+
 /// LUN numbers are below this: the flat space of SAM-5 4.7.7.3. A number is never given to a
 /// second volume, so this bounds the volumes that were ever mapped; then mapping a new one is
 /// refused.

@@ -1,5 +1,6 @@
 //! The words of the command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -41,6 +42,18 @@ pub(crate) enum Object {
     /// Hosts: groups of initiators that see the same LUNs.
     #[command(subcommand)]
     Host(HostCommand),
+    /// Groups of hosts, to which volumes are mapped as to a host.
+    #[command(subcommand)]
+    Group(GroupCommand),
+    /// Portals: addresses at which hosts find the target.
+    #[command(subcommand)]
+    Portal(PortalCommand),
+    /// What initiators must prove to be told of the target.
+    #[command(subcommand)]
+    Discovery(DiscoveryCommand),
+    /// Sessions: who is logged in.
+    #[command(subcommand)]
+    Session(SessionCommand),
     /// The iSCSI target.
     #[command(subcommand)]
     Target(TargetCommand),
@@ -113,12 +126,15 @@ pub(crate) enum VolumeCommand {
     Map {
         #[arg(value_name = "POOL/NAME")]
         path: String,
-        /// A host's name, or 'any' for every initiator.
+        /// A host's or a group's name, or 'any' for every initiator.
         #[arg(long)]
         host: String,
         /// LUN number, 0 to 16383; the lowest unused one when left out.
         #[arg(long)]
         lun: Option<u16>,
+        /// Let the host read only.
+        #[arg(long)]
+        read_only: bool,
     },
     /// Take a volume away from a host.
     Unmap {
@@ -136,11 +152,25 @@ pub(crate) enum HostCommand {
     Create {
         name: String,
         /// iSCSI name of an initiator; may be repeated.
-        #[arg(long = "initiator", required = true)]
+        #[arg(long = "initiator", alias = "iqn", required = true)]
         initiators: Vec<String>,
+        #[command(flatten)]
+        chap: ChapArguments,
     },
     /// List all hosts.
     List,
+    /// Give a host other initiators or another CHAP account. Sessions stay as they are.
+    Change {
+        name: String,
+        /// iSCSI name of an initiator; may be repeated. Takes the place of all there were.
+        #[arg(long = "initiator", alias = "iqn")]
+        initiators: Vec<String>,
+        #[command(flatten)]
+        chap: ChapArguments,
+        /// Let the host's initiators in without a proof.
+        #[arg(long, conflicts_with = "chap_user")]
+        no_chap: bool,
+    },
     /// Delete a host that no volume is mapped to.
     Delete { name: String },
 }
@@ -149,4 +179,76 @@ pub(crate) enum HostCommand {
 pub(crate) enum TargetCommand {
     /// Show the iSCSI name, portals and sessions.
     Show,
+}
+
+/// A CHAP account. Secrets are read from files, because others see the command line.
+#[derive(Debug, Args)]
+pub(crate) struct ChapArguments {
+    /// CHAP name of the initiators; they must prove their secret from then on.
+    #[arg(long, value_name = "NAME", requires = "chap_secret_file")]
+    pub(crate) chap_user: Option<String>,
+    /// File with their secret on its first line, 12 to 255 bytes; - for the standard input.
+    #[arg(long, value_name = "FILE", requires = "chap_user")]
+    pub(crate) chap_secret_file: Option<PathBuf>,
+    /// CHAP name of the array, which then proves its own secret when asked.
+    #[arg(long, value_name = "NAME", requires_all = ["chap_user", "mutual_secret_file"])]
+    pub(crate) mutual_user: Option<String>,
+    /// File with the array's secret, different from the initiators'; - for the standard input,
+    /// where it is the second line if both are there.
+    #[arg(long, value_name = "FILE", requires = "mutual_user")]
+    pub(crate) mutual_secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    /// Create a group, or change its members.
+    Set {
+        name: String,
+        /// A host's name; may be repeated.
+        #[arg(long = "host", required = true)]
+        hosts: Vec<String>,
+    },
+    /// List all groups.
+    List,
+    /// Delete a group that no volume is mapped to.
+    Delete { name: String },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PortalCommand {
+    /// Listen on another address, from now on.
+    Create {
+        #[arg(value_name = "IP:PORT")]
+        address: SocketAddr,
+        /// Target portal group, 1 to 65535. Portals of one group share sessions.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+        group: u16,
+        /// Send initiators to another address instead of letting them in.
+        #[arg(long, value_name = "IP:PORT")]
+        redirect: Option<SocketAddr>,
+    },
+    /// List all portals.
+    List,
+    /// Stop listening; sessions that came through the portal are asked to log out.
+    Delete {
+        #[arg(value_name = "IP:PORT")]
+        address: SocketAddr,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DiscoveryCommand {
+    /// Demand a CHAP account of whoever asks for targets.
+    SetChap {
+        #[command(flatten)]
+        chap: ChapArguments,
+    },
+    /// Tell everybody of the target.
+    NoChap,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionCommand {
+    /// List all sessions, with what was negotiated and how fast they go.
+    List,
 }

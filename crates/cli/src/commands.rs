@@ -2,16 +2,17 @@
 
 use anyhow::{Result, bail};
 use api::{
-    CreateHost, CreatePool, CreateVolume, Host, LunMap, MapVolume, Pool, ResizePool, ResizeVolume,
-    Target, Volume,
+    CreatePool, CreateVolume, LunMap, MapVolume, Pool, ResizePool, ResizeVolume, Target, Volume,
 };
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::arguments::{Arguments, HostCommand, Object, PoolCommand, TargetCommand, VolumeCommand};
+use crate::arguments::{
+    Arguments, Object, PoolCommand, SessionCommand, TargetCommand, VolumeCommand,
+};
 use crate::client::Client;
 use crate::tables::{
-    Table, hosts_table, pool_details, pools_table, target_details, volume_details, volumes_table,
+    Table, pool_details, pools_table, sessions_table, target_details, volume_details, volumes_table,
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -20,14 +21,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Pool(command) => session.pool(command),
         Object::Volume(command) => session.volume(command),
         Object::Host(command) => session.host(command),
+        Object::Group(command) => session.group(command),
+        Object::Portal(command) => session.portal(command),
+        Object::Discovery(command) => session.discovery(command),
+        Object::Session(SessionCommand::List) => session
+            .show(&session.client.get::<Vec<api::Session>>("/v1/sessions")?, |list| {
+                sessions_table(list)
+            }),
         Object::Target(TargetCommand::Show) => {
             session.show(&session.client.get::<Target>("/v1/target")?, target_details)
         }
     }
 }
 
-struct Session {
-    client: Client,
+/// What every command needs.
+pub(crate) struct Session {
+    pub(crate) client: Client,
     json: bool,
 }
 
@@ -83,10 +92,12 @@ impl Session {
             VolumeCommand::Delete { path } => {
                 self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))
             }
-            VolumeCommand::Map { path, host, lun } => {
+            VolumeCommand::Map { path, host, lun, read_only } => {
                 let route = map_route(path, host)?;
-                self.changed::<LunMap>(Method::PUT, &route, &MapVolume { lun: *lun }, |map| {
-                    format!("Mapped {} to {} as LUN {}.", map.volume, map.host, map.lun)
+                let body = MapVolume { lun: *lun, read_only: *read_only };
+                self.changed::<LunMap>(Method::PUT, &route, &body, |map| {
+                    let how = if map.read_only { ", for reading only" } else { "" };
+                    format!("Mapped {} to {} as LUN {}{how}.", map.volume, map.host, map.lun)
                 })
             }
             VolumeCommand::Unmap { path, host } => {
@@ -95,25 +106,11 @@ impl Session {
         }
     }
 
-    fn host(&self, command: &HostCommand) -> Result<()> {
-        match command {
-            HostCommand::Create { name, initiators } => {
-                let body = CreateHost { name: name.clone(), initiators: initiators.clone() };
-                self.changed::<Host>(Method::POST, "/v1/hosts", &body, |host| {
-                    format!("Created host {}.", host.name)
-                })
-            }
-            HostCommand::List => {
-                self.show(&self.client.get::<Vec<Host>>("/v1/hosts")?, |hosts| hosts_table(hosts))
-            }
-            HostCommand::Delete { name } => {
-                check_segment("host", name)?;
-                self.delete(&format!("/v1/hosts/{name}"), &format!("Deleted host {name}."))
-            }
-        }
-    }
-
-    fn show<T: Serialize>(&self, object: &T, table: impl FnOnce(&T) -> Table) -> Result<()> {
+    pub(crate) fn show<T: Serialize>(
+        &self,
+        object: &T,
+        table: impl FnOnce(&T) -> Table,
+    ) -> Result<()> {
         match self.json {
             true => println!("{}", serde_json::to_string_pretty(object)?),
             false => println!("{}", table(object)),
@@ -121,7 +118,7 @@ impl Session {
         Ok(())
     }
 
-    fn changed<T: Serialize + serde::de::DeserializeOwned>(
+    pub(crate) fn changed<T: Serialize + serde::de::DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -136,7 +133,7 @@ impl Session {
         Ok(())
     }
 
-    fn delete(&self, path: &str, sentence: &str) -> Result<()> {
+    pub(crate) fn delete(&self, path: &str, sentence: &str) -> Result<()> {
         self.client.delete(path)?;
         if !self.json {
             println!("{sentence}");
@@ -167,7 +164,7 @@ fn split(path: &str) -> Result<(String, String)> {
 }
 
 /// Names become parts of a URL, so a name that no object can have is refused here.
-fn check_segment(kind: &str, name: &str) -> Result<()> {
+pub(crate) fn check_segment(kind: &str, name: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(fits) {
         bail!("'{name}' is not a valid {kind} name: use letters, digits, '-', '_' and '.'");

@@ -1,7 +1,9 @@
 //! `gantry`: the administrator's command line. Speaks the management interface, nothing else.
 #![forbid(unsafe_code)]
 
+mod access;
 mod arguments;
+mod chap;
 mod client;
 mod commands;
 mod size;

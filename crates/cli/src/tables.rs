@@ -1,6 +1,6 @@
 //! How answers look to people.
 
-use api::{Host, Pool, Target, Volume};
+use api::{Group, Host, Pool, Portal, Session, Target, Volume};
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
@@ -94,6 +94,7 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Reserved", yes_or_no(volume.reserved)),
         ("LUN", optional(volume.lun)),
         ("Hosts", or_dash(volume.hosts.join(", "))),
+        ("Read only", or_dash(volume.read_only_hosts.join(", "))),
     ] {
         rows.add_row([name.to_owned(), value]);
     }
@@ -105,9 +106,60 @@ fn yes_or_no(value: bool) -> String {
 }
 
 pub(crate) fn hosts_table(hosts: &[Host]) -> Table {
-    let mut rows = table(&["HOST", "INITIATORS"]);
+    let mut rows = table(&["HOST", "CHAP", "INITIATORS"]);
     for host in hosts {
-        rows.add_row([host.name.clone(), host.initiators.join("\n")]);
+        let chap = match (&host.chap_user, host.mutual_chap) {
+            (None, _) => "-".to_owned(),
+            (Some(user), false) => user.clone(),
+            (Some(user), true) => format!("{user} (mutual)"),
+        };
+        rows.add_row([host.name.clone(), chap, host.initiators.join("\n")]);
+    }
+    rows
+}
+
+pub(crate) fn groups_table(groups: &[Group]) -> Table {
+    let mut rows = table(&["GROUP", "HOSTS"]);
+    for group in groups {
+        rows.add_row([group.name.clone(), group.hosts.join(", ")]);
+    }
+    rows
+}
+
+pub(crate) fn portals_table(portals: &[Portal]) -> Table {
+    let mut rows = table(&["PORTAL", "GROUP", "SENDS TO"]);
+    for portal in portals {
+        rows.add_row([
+            portal.address.clone(),
+            portal.target_portal_group_tag.to_string(),
+            optional(portal.redirect.clone()),
+        ]);
+    }
+    rows
+}
+
+pub(crate) fn sessions_table(sessions: &[Session]) -> Table {
+    let header = ["INITIATOR", "ADDRESS", "PORTAL", "CONNECTIONS", "KEYS", "LUNS", "RATES"];
+    let mut rows = table(&header);
+    for session in sessions {
+        let keys: Vec<String> =
+            session.keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let luns: Vec<String> = session.luns.iter().map(u16::to_string).collect();
+        let rates = &session.rates;
+        rows.add_row([
+            format!("{}\n{}", session.initiator, optional(session.host.clone())),
+            session.address.clone(),
+            session.portal.clone(),
+            session.connections.to_string(),
+            format!("AuthMethod={}\n{}", session.authentication, keys.join("\n")),
+            or_dash(luns.join(", ")),
+            format!(
+                "{} commands/s\n{}/s in\n{}/s out",
+                rates.commands,
+                format_size(rates.bytes_received),
+                format_size(rates.bytes_sent)
+            ),
+        ]);
     }
     rows
 }

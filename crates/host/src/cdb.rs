@@ -103,6 +103,26 @@ pub fn extended_copy_list(
     list
 }
 
+/// A piece of an EXTENDED COPY: source LBA, destination LBA, blocks.
+pub type Segment = (u64, u64, u16);
+
+/// The parameter list of EXTENDED COPY with several segments, as [`extended_copy_list`] makes it
+/// with one.
+pub fn extended_copy_segments(
+    source: &[u8; 16],
+    destination: &[u8; 16],
+    segments: &[Segment],
+) -> Vec<u8> {
+    let mut list = extended_copy_list(source, 0, destination, 0, 0);
+    list.truncate(80);
+    list[8..12].copy_from_slice(&(segments.len() as u32 * 28).to_be_bytes());
+    for &(from, to, blocks) in segments {
+        let whole = extended_copy_list(source, from, destination, to, blocks);
+        list.extend_from_slice(&whole[80..]);
+    }
+    list
+}
+
 /// The NAA designator of the logical unit in a device identification page.
 pub fn find_naa(page: &[u8]) -> Option<[u8; 16]> {
     let length = usize::from(u16::from_be_bytes([*page.get(2)?, *page.get(3)?]));

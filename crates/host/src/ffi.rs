@@ -27,7 +27,10 @@ pub(crate) struct Context {
 pub(crate) struct Url {
     pub(crate) portal: [c_char; STRING],
     pub(crate) target: [c_char; STRING],
-    _user: [[c_char; STRING]; 4],
+    pub(crate) user: [c_char; STRING],
+    pub(crate) password: [c_char; STRING],
+    pub(crate) target_user: [c_char; STRING],
+    pub(crate) target_password: [c_char; STRING],
     pub(crate) lun: c_int,
 }
 
@@ -70,6 +73,17 @@ unsafe extern "C" {
     pub(crate) fn iscsi_set_session_type(iscsi: *mut Context, session_type: c_int) -> c_int;
     pub(crate) fn iscsi_set_header_digest(iscsi: *mut Context, digest: c_int) -> c_int;
     pub(crate) fn iscsi_set_targetname(iscsi: *mut Context, name: *const c_char) -> c_int;
+    pub(crate) fn iscsi_set_initiator_username_pwd(
+        iscsi: *mut Context,
+        user: *const c_char,
+        password: *const c_char,
+    ) -> c_int;
+    pub(crate) fn iscsi_set_target_username_pwd(
+        iscsi: *mut Context,
+        user: *const c_char,
+        password: *const c_char,
+    ) -> c_int;
+    pub(crate) fn iscsi_set_timeout(iscsi: *mut Context, seconds: c_int) -> c_int;
     pub(crate) fn iscsi_set_noautoreconnect(iscsi: *mut Context, state: c_int);
     pub(crate) fn iscsi_full_connect_sync(
         iscsi: *mut Context,

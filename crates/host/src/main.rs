@@ -1,6 +1,8 @@
 //! `gantry-host`: does to an array what a host does, and measures it.
 #![forbid(unsafe_code)]
 
+mod words;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,6 +15,7 @@ use gantry_host::ranges::{self, Expected, Range, Summary};
 use gantry_host::session::{HeaderDigest, Session};
 use gantry_host::{lean, raw, wire};
 use serde_json::{Value, json};
+use words::Words;
 
 #[derive(Debug, Parser)]
 #[command(name = "gantry-host", version, arg_required_else_help = true)]
@@ -20,6 +23,9 @@ struct Arguments {
     /// Print JSON.
     #[arg(long, global = true)]
     json: bool,
+    /// Folder of the simulated host.
+    #[arg(long, global = true, env = "GANTRY_HOST_STATE", default_value = "gantry-host-state")]
+    state: PathBuf,
     #[command(subcommand)]
     command: Command,
 }
@@ -36,6 +42,8 @@ struct RangeArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    #[command(flatten)]
+    Host(Words),
     /// Write a pattern that 'check' knows.
     Fill {
         url: String,
@@ -163,6 +171,12 @@ enum Pattern {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Command::Host(words) = &arguments.command {
+        return match words::run(words, &arguments.state, arguments.json) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&error),
+        };
+    }
     match run(&arguments.command) {
         Ok(outcome) if arguments.json => {
             println!("{outcome}");
@@ -174,11 +188,13 @@ fn main() -> ExitCode {
             }
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("gantry-host: {error:#}");
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
+}
+
+fn failed(error: &anyhow::Error) -> ExitCode {
+    eprintln!("gantry-host: {error:#}");
+    ExitCode::FAILURE
 }
 
 fn connect(url: &str) -> Result<Session> {
@@ -222,6 +238,7 @@ fn measured(
 
 fn run(command: &Command) -> Result<Value> {
     match command {
+        Command::Host(_) => Ok(Value::Null),
         Command::Fill { url, range, seed } => {
             measured(&mut connect(url)?, range, |session, range| {
                 ranges::fill(session, range, *seed)

@@ -9,9 +9,8 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::time::Duration;
 
-use crate::authentication::AuthenticationMethod;
 use crate::event::{
-    ClosedReason, Completion, Event, LoginStatus, TargetRecord, TaskManagement,
+    ClosedReason, Completion, Event, LoginStatus, LoginTerms, TargetRecord, TaskManagement,
     TaskManagementResponse,
 };
 use crate::limits::{LOGIN_SEGMENT_MAX, Limits};
@@ -29,24 +28,24 @@ use text_exchange::TextExchange;
 pub struct ConnectionConfig {
     /// Bounds on memory and on negotiated values.
     pub limits: Limits,
-    /// How initiators may prove who they are.
-    pub authentication: Vec<AuthenticationMethod>,
     /// Time from the first `tick` until login must be complete.
     pub login_timeout: Duration,
     /// Silence after which the initiator is asked for a sign of life.
     pub ping_interval: Duration,
     /// How long it has to answer before it is taken for dead.
     pub ping_timeout: Duration,
+    /// How long it may leave what was sent to it unread.
+    pub send_timeout: Duration,
 }
 
 impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
-            authentication: vec![AuthenticationMethod::None],
             login_timeout: Duration::from_secs(15),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(10),
+            send_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -82,6 +81,12 @@ struct Liveness {
     heard: bool,
     last_heard: Duration,
     pinged: Option<Duration>,
+    /// How long the initiator has to log out, and since when.
+    logout: Option<(Duration, Option<Duration>)>,
+    /// Whether the initiator took anything of what was sent since the last tick.
+    took: bool,
+    /// When it last did, or had nothing to take.
+    last_took: Duration,
 }
 
 /// The target side of one iSCSI connection.
@@ -96,7 +101,7 @@ pub struct Connection {
     numbers: Numbers,
     tasks: Tasks,
     /// Memory held by all tasks, in bytes.
-    data_out_bytes: usize,
+    task_bytes: usize,
     arrivals: u64,
     last_transfer_tag: u32,
     management: Vec<PendingManagement>,
@@ -116,7 +121,7 @@ impl std::fmt::Debug for Connection {
 impl Connection {
     /// A connection that was just accepted and awaits its first login request.
     pub fn new(config: ConnectionConfig) -> Self {
-        let login = Login::new(config.limits.clone(), config.authentication.clone());
+        let login = Login::new(config.limits.clone());
         Self {
             config,
             state: State::Login(Box::new(login)),
@@ -127,7 +132,7 @@ impl Connection {
             parameters: SessionParameters::default(),
             numbers: Numbers::default(),
             tasks: Tasks::default(),
-            data_out_bytes: 0,
+            task_bytes: 0,
             arrivals: 0,
             last_transfer_tag: 0,
             management: Vec::new(),
@@ -147,7 +152,6 @@ impl Connection {
     /// # Panics
     /// If `count` exceeds the length of the target.
     pub fn received(&mut self, count: usize) {
-        self.liveness.heard = true;
         self.receiver.received(count);
     }
 
@@ -161,13 +165,25 @@ impl Connection {
         }
     }
 
-    /// Lets the initiator of `Event::Login` in. `tsih` is not 0, except in a discovery session,
-    /// where any value does. Does nothing if no login is open.
-    pub fn login_accept(&mut self, tsih: u16, target_portal_group_tag: u16) {
-        self.decide_login(|login| login.accept(tsih, target_portal_group_tag));
+    /// Lets the initiator of `Event::Login` try on these terms. Does nothing if no login is open.
+    pub fn login_admit(&mut self, terms: LoginTerms) {
+        self.decide_login(|login| login.admit(terms));
     }
 
-    /// Refuses the initiator of `Event::Login`. Does nothing if no login is open.
+    /// Sends the initiator of `Event::Login` to another address, `ip:port` or `ip:port,tag`. Does
+    /// nothing if no login is open.
+    pub fn login_redirect(&mut self, address: &str) {
+        self.decide_login(|login| login.redirect(address));
+    }
+
+    /// Ends the login of `Event::Authenticated` well. `tsih` is not 0, except in a discovery
+    /// session, where any value does. Does nothing if no login is open.
+    pub fn login_accept(&mut self, tsih: u16) {
+        self.decide_login(|login| login.accept(tsih));
+    }
+
+    /// Refuses the initiator of `Event::Login` or `Event::Authenticated`. Does nothing if no login
+    /// is open.
     pub fn login_reject(&mut self, status: LoginStatus) {
         self.decide_login(|login| login.refuse(status));
     }
@@ -221,6 +237,7 @@ impl Connection {
     /// # Panics
     /// If `count` exceeds what there was to send.
     pub fn sent(&mut self, count: usize) {
+        self.liveness.took |= count > 0;
         self.send.sent(count);
     }
 
@@ -239,6 +256,16 @@ impl Connection {
         matches!(self.state, State::Closed)
     }
 
+    /// Asks the initiator to log out within `patience`, at most 65,535 seconds (RFC 7143 11.9); then
+    /// the connection is closed. Before full-feature phase it is closed at once.
+    pub fn request_logout(&mut self, patience: Duration) {
+        match self.state {
+            State::Login(_) => self.close(),
+            State::FullFeature => self.ask_for_logout(patience),
+            State::Closed => {}
+        }
+    }
+
     /// Ends the connection from the owner's side; what waits may still be sent.
     pub fn close(&mut self) {
         self.end(ClosedReason::ByTarget);
@@ -251,7 +278,10 @@ impl Connection {
             State::Login(_) if now.saturating_sub(started) >= self.config.login_timeout => {
                 self.end(ClosedReason::LoginTimeout);
             }
-            State::FullFeature => self.watch_peer(now),
+            State::FullFeature => {
+                self.watch_sending(now);
+                self.watch_peer(now);
+            }
             State::Login(_) | State::Closed => {}
         }
     }
@@ -262,6 +292,16 @@ impl Connection {
             State::Login(login) => login.parameters(),
             State::FullFeature | State::Closed => &self.parameters,
         }
+    }
+
+    /// Changes how much memory its commands may hold, in bytes; what they hold already stays.
+    pub fn set_memory_max(&mut self, memory_max: usize) {
+        self.config.limits.memory_max = memory_max;
+    }
+
+    /// Memory that its commands hold and that waits to be sent, in bytes.
+    pub fn memory(&self) -> usize {
+        self.task_bytes + self.send.bytes()
     }
 
     /// Commands that were not answered yet.
@@ -276,12 +316,20 @@ impl Connection {
         }
         match self.receiver.next() {
             Found::Nothing => return false,
+            found => self.take_found(found),
+        }
+        self.liveness.heard = true;
+        true
+    }
+
+    fn take_found(&mut self, found: Found) {
+        match found {
+            Found::Nothing => {}
             Found::Header(header) => self.take_header(&header),
             Found::Segment(finished) if self.is_login() => self.take_login_segment(finished),
             Found::Segment(finished) => self.take_segment(finished),
             Found::BadHeaderDigest => self.end(ClosedReason::HeaderDigest),
         }
-        true
     }
 
     fn take_header(&mut self, header: &Header) {
@@ -324,7 +372,7 @@ impl Connection {
         self.state = State::Closed;
         self.question = Question::None;
         self.tasks.clear();
-        self.data_out_bytes = 0;
+        self.task_bytes = 0;
         self.management.clear();
     }
 }

@@ -6,13 +6,18 @@ use block::{Buffer, Rope};
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use crate::authentication::Requirement;
 use crate::parameters::SessionParameters;
 
 /// Something that happened on the connection.
 #[derive(Debug)]
 pub enum Event {
-    /// An initiator wants in. Nothing more is parsed until `login_accept` or `login_reject`.
+    /// An initiator wants in. Nothing more is parsed until `login_admit`, `login_redirect` or
+    /// `login_reject`.
     Login(Box<LoginRequest>),
+    /// The initiator has proved who it is, as far as that was demanded, and login is about to end.
+    /// Nothing more is parsed until `login_accept` or `login_reject`.
+    Authenticated(Box<LoginRequest>),
     /// Login is complete; full-feature phase begins.
     LoggedIn(Box<SessionParameters>),
     /// A SCSI command arrived. If `write` is set nothing more is parsed until `accept_data` or
@@ -59,9 +64,27 @@ pub struct LoginRequest {
     pub cid: u16,
 }
 
+/// On what terms an initiator may log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoginTerms {
+    /// Target portal group of the portal that it came to.
+    pub target_portal_group_tag: u16,
+    /// What it must prove.
+    pub authentication: Requirement,
+}
+
+impl LoginTerms {
+    /// Without proof of who it is.
+    pub fn open(target_portal_group_tag: u16) -> Self {
+        Self { target_portal_group_tag, authentication: Requirement::none() }
+    }
+}
+
 /// Why a login is refused: status class and detail (RFC 7143 11.13.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginStatus {
+    /// 0101h: the target is at another address for now.
+    TargetMovedTemporarily,
     /// 0200h: the initiator made a mistake.
     InitiatorError,
     /// 0201h: it is not who it claims to be.
@@ -98,6 +121,7 @@ impl LoginStatus {
     /// Status class and status detail.
     pub const fn class_and_detail(self) -> [u8; 2] {
         match self {
+            Self::TargetMovedTemporarily => [1, 1],
             Self::InitiatorError => [2, 0],
             Self::AuthenticationFailure => [2, 1],
             Self::AuthorizationFailure => [2, 2],
@@ -184,7 +208,7 @@ pub struct TaskManagement {
     pub function: TaskManagementFunction,
     /// The logical unit, as in [`Command::lun`]; without meaning for the target resets.
     pub lun: u64,
-    /// Initiator task tag of the command to abort; with `AbortTask` only.
+    /// Initiator task tag of the command that is meant; with `AbortTask` and `QueryTask` only.
     pub referenced_task: u32,
 }
 
@@ -205,6 +229,15 @@ pub enum TaskManagementFunction {
     TargetWarmReset,
     /// As warm, and all sessions end.
     TargetColdReset,
+    /// Whether one command is under way (RFC 7144 6.1), as the following with
+    /// iSCSIProtocolLevel=2.
+    QueryTask,
+    /// Whether any command of this nexus is under way on the logical unit.
+    QueryTaskSet,
+    /// Ends all commands of this nexus, which stays.
+    ItNexusReset,
+    /// Whether a unit attention condition waits on the logical unit.
+    QueryAsynchronousEvent,
 }
 
 /// RFC 7143 11.6.1.
@@ -224,6 +257,8 @@ pub enum TaskManagementResponse {
     FunctionNotSupported,
     /// 6: authorisation failed.
     FunctionAuthorizationFailed,
+    /// 7: what a query asked about is there (RFC 7144 6.2).
+    FunctionSucceeded,
     /// 255: rejected.
     FunctionRejected,
 }
@@ -238,6 +273,7 @@ impl TaskManagementResponse {
             Self::TaskAllegianceReassignmentNotSupported => 4,
             Self::FunctionNotSupported => 5,
             Self::FunctionAuthorizationFailed => 6,
+            Self::FunctionSucceeded => 7,
             Self::FunctionRejected => 255,
         }
     }

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod authentication;
+mod chap;
 mod connection;
 mod digest;
 mod event;
@@ -21,11 +22,13 @@ mod sequence;
 mod task;
 mod text;
 
-pub use authentication::AuthenticationMethod;
+pub use authentication::{AuthenticationMethod, Requirement};
+pub use chap::{ChapAccount, ChapAlgorithm, ChapCredential, ChapSecret, ChapTerms};
 pub use connection::{Connection, ConnectionConfig};
 pub use event::{
-    Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, TargetRecord,
-    TargetSelection, TaskAttribute, TaskManagement, TaskManagementFunction, TaskManagementResponse,
+    Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, LoginTerms,
+    TargetRecord, TargetSelection, TaskAttribute, TaskManagement, TaskManagementFunction,
+    TaskManagementResponse,
 };
 pub use limits::Limits;
 pub use parameters::SessionParameters;

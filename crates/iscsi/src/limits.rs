@@ -6,9 +6,10 @@ pub struct Limits {
     /// Commands at once, 1 to 4,096. The CmdSN window closes when so many are under way, so a
     /// conforming initiator never exceeds it.
     pub tasks_max: u32,
-    /// Bytes of Data-Out that all tasks together may hold. A command that would exceed it is
-    /// answered with status TASK SET FULL.
-    pub data_out_bytes_max: usize,
+    /// Bytes that all commands together may hold: Data-Out that was accepted, Data-In that is
+    /// expected or waits to be sent. A command that would exceed it is answered with status TASK
+    /// SET FULL, unless it is the only one.
+    pub memory_max: usize,
     /// Bytes of Data-Out that one command may take. A command that wants more is answered with
     /// CHECK CONDITION, ILLEGAL REQUEST, INVALID FIELD IN CDB.
     pub data_out_length_max: u32,
@@ -27,7 +28,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             tasks_max: 256,
-            data_out_bytes_max: 128 << 20,
+            memory_max: 128 << 20,
             data_out_length_max: 32 << 20,
             max_recv_data_segment_length: 256 << 10,
             max_burst_length: 1 << 20,

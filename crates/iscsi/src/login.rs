@@ -1,8 +1,8 @@
 //! The login phase (RFC 7143 6.3, 11.12, 11.13) as a state machine of its own: login requests and
 //! the owner's verdict in, steps out.
 
-use crate::authentication::{Authentication, AuthenticationMethod};
-use crate::event::{LoginRequest, LoginStatus};
+use crate::authentication::{Authentication, NotAuthentic, Requirement, is_security_key};
+use crate::event::{LoginRequest, LoginStatus, LoginTerms};
 use crate::limits::{LOGIN_REQUESTS_MAX, LOGIN_SEGMENT_MAX, Limits};
 use crate::negotiation::Negotiation;
 use crate::parameters::SessionParameters;
@@ -32,21 +32,27 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     NotAsked,
-    Asked,
-    Accepted,
+    /// Whether the initiator may try.
+    AskedForTerms,
+    /// It may try.
+    Admitted,
+    /// Whether the initiator, which has proved who it is, gets its session.
+    AskedForSession,
 }
 
 /// What comes of a login request or of the owner's verdict.
 #[derive(Debug)]
 pub(crate) enum Step {
-    /// Ask the owner.
+    /// Ask the owner on what terms the initiator may log in.
     Ask(Box<LoginRequest>),
+    /// The initiator is who it says; ask the owner for its session.
+    Authenticated(Box<LoginRequest>),
     /// Send this.
     Respond(Bhs, Vec<u8>),
     /// Send this; then full-feature phase begins.
     Complete(Bhs, Vec<u8>),
     /// Send this and close.
-    Refuse(Bhs, LoginStatus),
+    Refuse(Bhs, Vec<u8>, LoginStatus),
 }
 
 /// A login in progress.
@@ -63,6 +69,8 @@ pub(crate) struct Login {
     /// The text of the first request, while the owner decides.
     first_text: Vec<u8>,
     reply: Outgoing,
+    /// The final response, while the owner makes the session.
+    last_part: Vec<u8>,
     /// The request being answered.
     request: Bhs,
     requests: u32,
@@ -74,10 +82,11 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    pub(crate) fn new(limits: Limits, methods: Vec<AuthenticationMethod>) -> Self {
+    pub(crate) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            authentication: Authentication::new(methods),
+            // The owner's terms come before the first key is answered.
+            authentication: Authentication::new(Requirement::default()),
             negotiation: Negotiation::default(),
             parameters: SessionParameters::default(),
             stage: None,
@@ -85,6 +94,7 @@ impl Login {
             incoming: Incoming::default(),
             first_text: Vec::new(),
             reply: Outgoing::default(),
+            last_part: Vec::new(),
             request: Bhs([0; 48]),
             requests: 0,
             target_portal_group_tag: 0,
@@ -108,22 +118,51 @@ impl Login {
         self.take_request(data).unwrap_or_else(|status| self.refuse(status))
     }
 
-    /// The owner lets the initiator in.
-    pub(crate) fn accept(&mut self, tsih: u16, target_portal_group_tag: u16) -> Step {
-        self.verdict = Verdict::Accepted;
-        // RFC 7143 11.13.3: 0 is reserved.
-        self.parameters.tsih = tsih.max(1);
-        self.target_portal_group_tag = target_portal_group_tag;
+    /// The owner lets the initiator try.
+    pub(crate) fn admit(&mut self, terms: LoginTerms) -> Step {
+        if self.verdict != Verdict::AskedForTerms {
+            return self.refuse(LoginStatus::TargetError);
+        }
+        self.verdict = Verdict::Admitted;
+        self.authentication = Authentication::new(terms.authentication);
+        self.target_portal_group_tag = terms.target_portal_group_tag;
         let text = std::mem::take(&mut self.first_text);
         self.negotiate(&text).unwrap_or_else(|status| self.refuse(status))
     }
 
+    /// The owner has made the session.
+    pub(crate) fn accept(&mut self, tsih: u16) -> Step {
+        if self.verdict != Verdict::AskedForSession {
+            return self.refuse(LoginStatus::TargetError);
+        }
+        // RFC 7143 11.13.3: 0 is reserved.
+        self.parameters.tsih = tsih.max(1);
+        self.parameters.authentication = self.authentication.method();
+        let part = std::mem::take(&mut self.last_part);
+        let mut bhs = self.response();
+        bhs.0[1] |= FINAL | Stage::FullFeature as u8;
+        bhs.0[14..16].copy_from_slice(&self.parameters.tsih.to_be_bytes());
+        Step::Complete(bhs, part)
+    }
+
     /// A response that ends the login.
     pub(crate) fn refuse(&self, status: LoginStatus) -> Step {
+        Step::Refuse(self.final_response(status.class_and_detail()), Vec::new(), status)
+    }
+
+    /// A response that sends the initiator to another address (RFC 7143 11.13.5).
+    pub(crate) fn redirect(&self, address: &str) -> Step {
+        let status = LoginStatus::TargetMovedTemporarily;
+        let mut text = Vec::new();
+        emit(&mut text, "TargetAddress", address);
+        Step::Refuse(self.final_response(status.class_and_detail()), text, status)
+    }
+
+    fn final_response(&self, class_and_detail: [u8; 2]) -> Bhs {
         let mut bhs = self.response();
         bhs.0[1] = 0;
-        bhs.0[36..38].copy_from_slice(&status.class_and_detail());
-        Step::Refuse(bhs, status)
+        bhs.0[36..38].copy_from_slice(&class_and_detail);
+        bhs
     }
 
     fn take_request(&mut self, data: &[u8]) -> Result<Step, LoginStatus> {
@@ -142,8 +181,8 @@ impl Login {
         }
         match self.verdict {
             Verdict::NotAsked => self.ask(text),
-            Verdict::Asked => Err(LoginStatus::InitiatorError),
-            Verdict::Accepted => self.negotiate(&text),
+            Verdict::Admitted => self.negotiate(&text),
+            Verdict::AskedForTerms | Verdict::AskedForSession => Err(LoginStatus::InitiatorError),
         }
     }
 
@@ -214,20 +253,26 @@ impl Login {
             return Err(LoginStatus::MissingParameter);
         }
         self.first_text = text;
-        self.verdict = Verdict::Asked;
-        Ok(Step::Ask(Box::new(LoginRequest {
+        self.verdict = Verdict::AskedForTerms;
+        Ok(Step::Ask(Box::new(self.login_request())))
+    }
+
+    fn login_request(&self) -> LoginRequest {
+        LoginRequest {
             initiator_name: self.parameters.initiator_name.clone(),
             target_name: self.parameters.target_name.clone(),
             discovery: self.parameters.discovery,
             isid: self.parameters.isid,
             tsih: self.parameters.tsih,
             cid: self.parameters.cid,
-        })))
+        }
     }
 
     fn negotiate(&mut self, text: &[u8]) -> Result<Step, LoginStatus> {
         let mut reply = Vec::new();
-        for (key, value) in parse(text).map_err(initiator_error)? {
+        let pairs = parse(text).map_err(initiator_error)?;
+        self.authenticate(&pairs, &mut reply)?;
+        for (key, value) in pairs.into_iter().filter(|(key, _)| !is_security_key(key)) {
             self.settle(key, value, &mut reply)?;
         }
         self.declare(&mut reply);
@@ -235,15 +280,24 @@ impl Login {
         Ok(self.respond())
     }
 
-    fn settle(&mut self, key: &str, value: &str, reply: &mut Vec<u8>) -> Result<(), LoginStatus> {
-        if key == "AuthMethod" {
-            return if self.stage == Some(Stage::Security) {
-                let chosen = self.authentication.choose(value, reply);
-                chosen.map_err(|_| LoginStatus::AuthenticationFailure)
-            } else {
-                Err(LoginStatus::InitiatorError)
-            };
+    /// The keys of the security stage, and nothing of the next stage without them.
+    fn authenticate(
+        &mut self,
+        pairs: &[(&str, &str)],
+        reply: &mut Vec<u8>,
+    ) -> Result<(), LoginStatus> {
+        if self.stage == Some(Stage::Security) {
+            let taken = self.authentication.take(pairs, reply);
+            return taken.map_err(|NotAuthentic| LoginStatus::AuthenticationFailure);
         }
+        if pairs.iter().any(|(key, _)| is_security_key(key)) {
+            return Err(LoginStatus::InitiatorError);
+        }
+        let is_done = self.authentication.is_done();
+        if is_done { Ok(()) } else { Err(LoginStatus::AuthenticationFailure) }
+    }
+
+    fn settle(&mut self, key: &str, value: &str, reply: &mut Vec<u8>) -> Result<(), LoginStatus> {
         self.negotiation
             .settle((key, value), &self.limits, &mut self.parameters, reply)
             .map_err(|_| LoginStatus::InitiatorError)
@@ -275,17 +329,21 @@ impl Login {
         let Some(next) = next.filter(|_| self.authentication.is_done()) else {
             return Step::Respond(bhs, part);
         };
-        bhs.0[1] |= FINAL | next as u8;
         self.stage = Some(next);
-        if next == Stage::FullFeature { self.complete(bhs, part) } else { Step::Respond(bhs, part) }
+        if next == Stage::FullFeature {
+            return self.ask_for_session(part);
+        }
+        bhs.0[1] |= FINAL | next as u8;
+        Step::Respond(bhs, part)
     }
 
-    fn complete(&mut self, mut bhs: Bhs, part: Vec<u8>) -> Step {
+    fn ask_for_session(&mut self, part: Vec<u8>) -> Step {
         let parameters = &mut self.parameters;
         parameters.first_burst_length =
             parameters.first_burst_length.min(parameters.max_burst_length);
-        bhs.0[14..16].copy_from_slice(&parameters.tsih.to_be_bytes());
-        Step::Complete(bhs, part)
+        self.last_part = part;
+        self.verdict = Verdict::AskedForSession;
+        Step::Authenticated(Box::new(self.login_request()))
     }
 
     fn respond_empty(&self) -> Step {

@@ -150,7 +150,7 @@ static KEYS: &[Row] = &[
     row(
         "iSCSIProtocolLevel",
         Sessions::Normal,
-        Rule::Smaller(Number { min: 0, max: 31, ours: |_| 1, field: |p| &mut p.protocol_level }),
+        Rule::Smaller(Number { min: 0, max: 31, ours: |_| 2, field: |p| &mut p.protocol_level }),
     ),
     row("RDMAExtensions", Sessions::Any, Rule::Fixed("No")),
     row("IFMarker", Sessions::Any, Rule::Fixed("No")),

@@ -1,5 +1,7 @@
 //! What login settled for a session.
 
+use crate::authentication::AuthenticationMethod;
+
 /// Keys and their values after login (RFC 7143 13). Sizes in bytes, times in seconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionParameters {
@@ -9,6 +11,8 @@ pub struct SessionParameters {
     pub initiator_alias: Option<String>,
     /// iSCSI name of the target; `None` in a discovery session.
     pub target_name: Option<String>,
+    /// How the initiator proved who it is.
+    pub authentication: AuthenticationMethod,
     /// Whether this is a discovery session.
     pub discovery: bool,
     /// Initiator part of the session identifier.
@@ -58,6 +62,7 @@ impl Default for SessionParameters {
             initiator_name: String::new(),
             initiator_alias: None,
             target_name: None,
+            authentication: AuthenticationMethod::None,
             discovery: false,
             isid: [0; 6],
             tsih: 0,

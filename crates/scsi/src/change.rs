@@ -4,6 +4,7 @@ use crate::clock::Clock;
 use crate::modes::Modes;
 use crate::reservations::{PersistentReservations, Registrant, Transition};
 use crate::sense::SenseCode;
+use crate::statistics::Statistics;
 
 /// A change that was found right and is still to be made.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +13,8 @@ pub(crate) struct Change {
     pub(crate) reservations: Option<PersistentReservations>,
     /// The mode parameters after it.
     pub(crate) modes: Option<Modes>,
+    /// The statistics after it.
+    pub(crate) statistics: Option<Statistics>,
     /// The device clock after it.
     pub(crate) clock: Option<Clock>,
     /// The saved mode parameters after it.

@@ -18,6 +18,7 @@ use crate::procedure::Procedure;
 use crate::reservations::Registrant;
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
+use crate::tokens::Tokens;
 use crate::unit::LogicalUnit;
 
 /// One command.
@@ -138,6 +139,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) peers: Vec<Registrant>,
     /// Third-party copies under way, and the outcomes of those that have ended.
     pub(crate) copies: &'a mut CopyOperations,
+    pub(crate) tokens: &'a mut Tokens,
 }
 
 /// What is to be done after a handler.

@@ -9,6 +9,7 @@ use crate::limits::{
 };
 use crate::sense::{self, Sense};
 use crate::target::NexusId;
+use crate::tokens::TokenUse;
 
 /// The name of a copy: the nexus that began it, and its LIST IDENTIFIER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +33,8 @@ pub(crate) struct CopyProgress {
     pub(crate) bytes: u64,
     /// Requests that were answered.
     pub(crate) operations: u16,
+    /// What it does with a token.
+    pub(crate) token: Option<TokenUse>,
 }
 
 /// What became of a copy.

@@ -16,7 +16,7 @@ pub struct SaveId(pub u64);
 pub struct DurableState {
     /// Registrations and persistent reservation, if the initiators want them kept (APTPL).
     pub reservations: Option<DurableReservations>,
-    /// Saved mode parameters, if they differ from the defaults.
+    /// Mode parameters, if anyone saved them.
     pub modes: Option<Modes>,
 }
 

@@ -29,12 +29,16 @@ mod procedure;
 mod reference;
 mod reservations;
 mod sense;
+mod space;
+mod statistics;
 mod target;
 mod task_set;
+mod tokens;
 mod transport_id;
 mod unit;
 
 pub use access_state::AccessState;
+pub use commands::LOG_SENSE;
 pub use completion::{Completion, Status};
 pub use durable::{DurableState, SaveId};
 pub use identity::Identity;
@@ -44,10 +48,12 @@ pub use nexus::NexusSpec;
 pub use reference::reference;
 pub use reservations::{DurableReservations, Registrant, Reservation, ReservationType};
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
+pub use space::UnitSpace;
 pub use target::{
     Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
+pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;
 
 #[cfg(test)]

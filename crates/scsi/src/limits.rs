@@ -83,6 +83,21 @@ pub const COPY_RESULTS_HELD_MAX: usize = 16;
 /// How long the outcome of a third-party copy is held; then it is forgotten.
 pub const COPY_RESULT_HELD_FOR: Duration = Duration::from_secs(60);
 
+/// ROD tokens, those too whose data is still being unmapped; one more is refused.
+pub const TOKENS_MAX: usize = 256;
+
+/// MAXIMUM RANGE DESCRIPTORS of POPULATE TOKEN and WRITE USING TOKEN; more are refused.
+pub const TOKEN_RANGES_MAX: usize = 64;
+
+/// MAXIMUM TOKEN TRANSFER SIZE, in bytes: what a token may represent; more is refused.
+pub const TOKEN_BYTES_REPRESENTED_MAX: u64 = 16 << 30;
+
+/// DEFAULT INACTIVITY TIMEOUT: a token that nobody used for so long ends.
+pub const TOKEN_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
+
+/// MAXIMUM INACTIVITY TIMEOUT; longer ones are refused.
+pub const TOKEN_TIMEOUT_MAX: Duration = Duration::from_secs(600);
+
 /// Parameter lists of any command, in bytes; longer ones are refused.
 pub const PARAMETER_LIST_BYTES_MAX: u64 = 64 << 10;
 

@@ -27,6 +27,8 @@ pub struct NexusSpec {
 pub(crate) struct Mapping {
     pub(crate) volume: VolumeId,
     pub(crate) attentions: Attentions,
+    /// Whether this nexus may not change the volume.
+    pub(crate) read_only: bool,
 }
 
 /// A nexus and its state.
@@ -64,7 +66,8 @@ impl Nexus {
     }
 
     fn map(&mut self, lun: u16, volume: VolumeId) {
-        self.mappings.insert(lun, Mapping { volume, attentions: Attentions::power_on() });
+        self.mappings
+            .insert(lun, Mapping { volume, attentions: Attentions::power_on(), read_only: false });
     }
 
     /// Changes the inventory; returns whether it differs from the one before.
@@ -79,5 +82,11 @@ impl Nexus {
             }
         }
         changed
+    }
+
+    /// Whether every way by which the nexus sees a volume allows reading only.
+    pub(crate) fn may_only_read(&self, volume: VolumeId) -> bool {
+        let mut ways = self.mappings.values().filter(|mapping| mapping.volume == volume);
+        ways.all(|mapping| mapping.read_only)
     }
 }

@@ -11,7 +11,7 @@ pub use notice::{Counters, Notice};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use block::{BlockError, Request, Response, VolumeId};
+use block::{BlockError, ByteRange, Request, Response, VolumeId};
 use bytes::Bytes;
 use slab::Slab;
 use smallvec::SmallVec;
@@ -28,6 +28,7 @@ use crate::limits::TASKS_MAX;
 use crate::nexus::Nexus;
 use crate::procedure::{Answer, Lane, Procedure};
 use crate::task_set::{Class, Slot};
+use crate::tokens::{TokenNumber, TokenSpace, TokenUse, Tokens};
 use crate::unit::LogicalUnit;
 
 /// The owner's name for a command or a task management function; unique among those under way.
@@ -42,11 +43,23 @@ pub struct NexusId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
+/// Set in the names of requests that belong to a token.
+const TOKEN_REQUEST: u64 = 1 << 62;
+
 impl RequestId {
     /// The slot of the task in the low 32 bits, the lane of its procedure above.
     fn new(slot: Slot, lane: Lane) -> Self {
         debug_assert!(slot <= TASKS_MAX);
         Self(u64::from(lane) << 32 | slot as u64)
+    }
+
+    /// A request that unmaps data of a token: it belongs to no task.
+    fn of_token(token: TokenNumber) -> Self {
+        Self(TOKEN_REQUEST | token)
+    }
+
+    fn token(self) -> Option<TokenNumber> {
+        (self.0 & TOKEN_REQUEST != 0).then_some(self.0 & !TOKEN_REQUEST)
     }
 
     fn slot(self) -> Slot {
@@ -138,6 +151,7 @@ pub struct Target {
     tasks: Slab<Task>,
     /// Third-party copies under way, and the outcomes of those that have ended.
     copies: CopyOperations,
+    tokens: Tokens,
     requests: VecDeque<(RequestId, VolumeId, Request)>,
     done: VecDeque<(TaskId, Completion)>,
     aborted: VecDeque<TaskId>,
@@ -174,6 +188,8 @@ struct Task {
     /// [`LogicalUnit::epoch`] of the unit in whose task set this is.
     epoch: u64,
     class: Class,
+    /// When it came.
+    since: Duration,
     order: Order,
     data_out: Bytes,
     state: TaskState,
@@ -193,6 +209,8 @@ struct Copying {
     destinations: Vec<VolumeId>,
     /// Its name, if it has one.
     key: Option<CopyKey>,
+    /// What it does with a token.
+    token: Option<TokenUse>,
 }
 
 enum TaskState {
@@ -232,6 +250,7 @@ impl Target {
             clock: Clock::default(),
             tasks: Slab::new(),
             copies: CopyOperations::default(),
+            tokens: Tokens::default(),
             requests: VecDeque::new(),
             done: VecDeque::new(),
             aborted: VecDeque::new(),
@@ -258,6 +277,9 @@ impl Target {
     /// # Panics
     /// If the request is not under way.
     pub fn completed(&mut self, id: RequestId, result: Result<Response, BlockError>) {
+        if let Some(token) = id.token() {
+            return self.token_part_unmapped(token, result.is_ok());
+        }
         let (slot, lane) = (id.slot(), id.lane());
         self.answered(slot, Answer { lane, result });
     }
@@ -283,11 +305,39 @@ impl Target {
         self.now = self.now.max(now);
         self.copies.forget_old(self.now);
         self.tick_paced();
+        for part in self.tokens.tick(self.now) {
+            self.unmap_token_part(part);
+        }
     }
 
     /// Tells the time of day, for REPORT TIMESTAMP; SET TIMESTAMP goes before it.
     pub fn set_time_of_day(&mut self, since_1970: Duration) {
         self.clock = Clock::outside(since_1970, self.now);
+    }
+
+    /// Gives the key that tokens are made and known by: 32 random bytes, others in each life of the
+    /// target, kept from everyone else.
+    pub fn set_token_key(&mut self, key: [u8; 32]) {
+        self.tokens.set_key(key);
+    }
+
+    /// Says where the data of tokens of a volume rests. Without it no token is made of that volume.
+    pub fn set_token_space(&mut self, volume: VolumeId, space: TokenSpace) {
+        self.tokens.set_space(volume, space);
+    }
+
+    fn unmap_token_part(&mut self, (token, volume, range): (TokenNumber, VolumeId, ByteRange)) {
+        let request = Request::Unmap { ranges: vec![range] };
+        self.requests.push_back((RequestId::of_token(token), volume, request));
+    }
+
+    fn token_part_unmapped(&mut self, token: TokenNumber, succeeded: bool) {
+        if !succeeded {
+            return self.tokens.abandon(token);
+        }
+        if let Some(part) = self.tokens.next_part(token) {
+            self.unmap_token_part(part);
+        }
     }
 
     /// Commands in task sets: running, waiting, or aborted with a request still in the engine.

@@ -2,17 +2,21 @@
 
 mod access_state;
 mod bad_input;
+mod block_lengths;
 mod compare_and_write;
 mod discovery;
 mod extended_copy;
+mod log;
 mod management;
 mod mode;
 mod persistent;
 mod reservations;
 mod sanitize;
+mod space;
 mod supported_opcodes;
 mod third_party;
 mod timestamp;
+mod token;
 mod transfer;
 mod unit_attention;
 mod unmap;
@@ -34,6 +38,8 @@ pub(crate) const ONE: VolumeId = VolumeId(0x11);
 pub(crate) const TWO: VolumeId = VolumeId(0x22);
 /// In another pool than the others.
 pub(crate) const FAR: VolumeId = VolumeId(0x33);
+/// Where the data of tokens of ONE and TWO rests.
+pub(crate) const RESTING: VolumeId = VolumeId(0x55);
 /// Mapped to nobody.
 pub(crate) const HIDDEN: VolumeId = VolumeId(0x44);
 
@@ -75,6 +81,7 @@ pub(crate) fn spec(volume: VolumeId) -> LogicalUnitSpec {
         naa: naa(volume),
         size_bytes: BLOCKS * BLOCK as u64,
         block_length: LogicalBlockLength::B512,
+        physical_block_exponent: 0,
         thin: true,
     }
 }
@@ -109,6 +116,12 @@ impl World {
         for volume in [ONE, TWO, FAR, HIDDEN] {
             target.add_unit(volume, spec(volume));
             volumes.insert(volume, vec![0; BLOCKS as usize * BLOCK]);
+        }
+        volumes.insert(RESTING, vec![0; BLOCKS as usize * BLOCK]);
+        target.set_token_key([0x5a; 32]);
+        let size_bytes = BLOCKS * BLOCK as u64;
+        for volume in [ONE, TWO] {
+            target.set_token_space(volume, TokenSpace { volume: RESTING, size_bytes });
         }
         target.open_nexus(ALICE, nexus_spec("alice"));
         target.open_nexus(BOB, nexus_spec("bob"));

@@ -7,9 +7,11 @@ use crate::clock::Clock;
 use crate::designator::Designator;
 use crate::durable::DurableState;
 use crate::identity::Identity;
-use crate::modes::Modes;
+use crate::modes::{Modes, Threshold};
 use crate::reservations::{Access, PersistentReservations, Registrant};
 use crate::sense::{self, Sense, SenseCode};
+use crate::space::{Reached, UnitSpace, threshold_sets};
+use crate::statistics::Statistics;
 use crate::target::NexusId;
 use crate::task_set::TaskSet;
 
@@ -22,6 +24,8 @@ pub struct LogicalUnitSpec {
     pub size_bytes: u64,
     /// Length of a logical block.
     pub block_length: LogicalBlockLength,
+    /// log2 of the logical blocks that are told to be one physical block: 3 for 512e, else 0.
+    pub physical_block_exponent: u8,
     /// Thin provisioned (VPD page B2h type 2); false if all its space is reserved.
     pub thin: bool,
 }
@@ -38,8 +42,14 @@ pub(crate) struct LogicalUnit {
     /// Whether commands about reservations are answered as if there were none.
     pub(crate) reservations_hidden: bool,
     pub(crate) modes: Modes,
-    /// SPC-4 5.10: what the mode parameters become at the next power on.
-    pub(crate) saved_modes: Modes,
+    /// What the mode parameters are when nobody changed them.
+    pub(crate) default_modes: Modes,
+    /// SPC-4 5.10: what the mode parameters become at the next power on, if anyone saved them.
+    pub(crate) saved_modes: Option<Modes>,
+    /// Where the space stands, once the owner has said so.
+    pub(crate) space: Option<UnitSpace>,
+    pub(crate) reached: Reached,
+    pub(crate) statistics: Statistics,
     /// The device clock, if SET TIMESTAMP set it.
     pub(crate) clock: Option<Clock>,
     /// What is stored for this unit; `None` while it is being replaced or not known.
@@ -71,7 +81,11 @@ impl LogicalUnit {
             persistent: PersistentReservations::default(),
             reservations_hidden: false,
             modes: Modes::default(),
-            saved_modes: Modes::default(),
+            default_modes: Modes::default(),
+            saved_modes: None,
+            space: None,
+            reached: Reached::default(),
+            statistics: Statistics::default(),
             clock: None,
             durable: Some(DurableState::default()),
             sanitize: Sanitize::None,
@@ -150,11 +164,27 @@ impl LogicalUnit {
         }
     }
 
+    /// Takes note of where the space stands; returns whether a threshold is newly reached.
+    pub(crate) fn update_space(&mut self, space: UnitSpace) -> bool {
+        self.space = Some(space);
+        self.reached.update(&self.modes, space, self.spec.block_length)
+    }
+
+    /// Changes the default threshold for available space, and the current one if nobody set it.
+    pub(crate) fn set_default_threshold(&mut self, available_bytes: Option<u64>) {
+        let count = threshold_sets(available_bytes.unwrap_or(0), self.spec.block_length);
+        let threshold = Threshold { enabled: available_bytes.is_some(), count };
+        let is_default = self.modes.available_threshold == self.default_modes.available_threshold;
+        if is_default && self.saved_modes.is_none() {
+            self.modes.available_threshold = threshold;
+        }
+        self.default_modes.available_threshold = threshold;
+    }
+
     /// What is to be stored once a change is made.
     pub(crate) fn durable_after(&self, change: &Change) -> DurableState {
         let reservations = change.reservations.as_ref().unwrap_or(&self.persistent).durable();
-        let modes = change.saved_modes.as_ref().unwrap_or(&self.saved_modes);
-        let modes = (*modes != Modes::default()).then(|| modes.clone());
+        let modes = change.saved_modes.as_ref().or(self.saved_modes.as_ref()).cloned();
         DurableState { reservations, modes }
     }
 
@@ -168,8 +198,9 @@ impl LogicalUnit {
             self.modes = modes.clone();
         }
         self.clock = change.clock.or(self.clock);
+        self.statistics = change.statistics.unwrap_or(self.statistics);
         if let Some(modes) = &change.saved_modes {
-            self.saved_modes = modes.clone();
+            self.saved_modes = Some(modes.clone());
         }
     }
 }

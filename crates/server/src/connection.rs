@@ -2,12 +2,13 @@
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use hashbrown::HashMap;
 use mio::net::TcpStream;
 use scsi::NexusId;
 
-use crate::limits::{RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
+use crate::limits::{RATE_INTERVAL, RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
 
 /// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
 const SEND_PIECES_MAX: usize = 256;
@@ -16,6 +17,8 @@ const SEND_PIECES_MAX: usize = 256;
 pub(crate) struct Connection {
     pub(crate) socket: TcpStream,
     pub(crate) address: SocketAddr,
+    /// The portal that it came to.
+    pub(crate) portal: SocketAddr,
     /// Distinguishes this connection from an earlier one in the same slot.
     pub(crate) serial: u32,
     pub(crate) iscsi: iscsi::Connection,
@@ -25,6 +28,12 @@ pub(crate) struct Connection {
     pub(crate) collecting: HashMap<u32, iscsi::Command>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
+    /// Commands answered.
+    pub(crate) commands: u64,
+    /// How fast it went during the last [`RATE_INTERVAL`].
+    pub(crate) rates: api::Rates,
+    /// When that began, and the counters at that time: commands, received, sent.
+    measured: (Duration, [u64; 3]),
     /// The socket may hold bytes that were not read.
     pub(crate) readable: bool,
     /// The socket took all bytes that it was given.
@@ -43,18 +52,23 @@ impl Connection {
     pub(crate) fn new(
         socket: TcpStream,
         address: SocketAddr,
+        portal: SocketAddr,
         serial: u32,
         iscsi: iscsi::Connection,
     ) -> Self {
         Self {
             socket,
             address,
+            portal,
             serial,
             iscsi,
             nexus: None,
             collecting: HashMap::new(),
             received: 0,
             sent: 0,
+            commands: 0,
+            rates: api::Rates::default(),
+            measured: (Duration::ZERO, [0; 3]),
             readable: true,
             writable: true,
         }
@@ -80,6 +94,21 @@ impl Connection {
         self.received += received as u64;
         self.iscsi.received(received);
         Ok(received)
+    }
+
+    /// Works out the rates, once in a while.
+    pub(crate) fn measure(&mut self, now: Duration) {
+        let (since, before) = self.measured;
+        let elapsed = now.saturating_sub(since);
+        if elapsed < RATE_INTERVAL {
+            return;
+        }
+        let counters = [self.commands, self.received, self.sent];
+        let rate = |index: usize| {
+            ((counters[index] - before[index]) as f64 / elapsed.as_secs_f64()).round() as u64
+        };
+        self.rates = api::Rates { commands: rate(0), bytes_received: rate(1), bytes_sent: rate(2) };
+        self.measured = (now, counters);
     }
 
     /// Whether more may be read now: there is something, and answers do not pile up.

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{RequestId, Target};
+use scsi::{RequestId, Target, UnitSpace};
 use slab::Slab;
 use store::{Done, Outcome, Tag};
 
+use crate::limits::SOFT_THRESHOLD_PERCENT;
 use crate::pool::Pool;
 use crate::unit_states::UnitStates;
 
@@ -68,7 +69,8 @@ impl Core {
     }
 
     pub(crate) fn take_finished(&mut self) -> Vec<(Ticket, Result<Outcome, store::Failure>)> {
-        std::mem::take(&mut self.finished)
+        let finished = std::mem::take(&mut self.finished);
+        finished.into_iter().filter_map(|work| self.take_token_space(work)).collect()
     }
 
     /// The pool of that name, while it is open.
@@ -78,7 +80,19 @@ impl Core {
 
     /// Sends the requests for a volume to a pool from now on.
     pub(crate) fn attach(&mut self, volume: VolumeId, pool: usize) {
+        self.route(volume, pool);
+        self.give_token_space(volume, pool);
+    }
+
+    /// Says in which pool a volume is that no host needs to see.
+    pub(crate) fn route(&mut self, volume: VolumeId, pool: usize) {
         self.pool_of.insert(volume, pool);
+    }
+
+    /// Volumes that are served from a pool.
+    pub(crate) fn volumes_of(&self, pool: usize) -> impl Iterator<Item = VolumeId> {
+        let of_pool = self.pool_of.iter().filter(move |(_, other)| **other == pool);
+        of_pool.map(|(volume, _)| *volume)
     }
 
     /// Forgets a volume; requests for it fail from now on.
@@ -104,6 +118,24 @@ impl Core {
         self.target.tick(now);
         for (_, pool) in &mut self.pools {
             pool.store.tick(now);
+        }
+        self.tell_space();
+    }
+
+    /// Tells the device server where every volume's space stands.
+    pub(crate) fn tell_space(&mut self) {
+        for (_, pool) in &self.pools {
+            let space = pool.store.space();
+            let threshold = space.total / 100 * SOFT_THRESHOLD_PERCENT;
+            for volume in pool.store.volumes() {
+                let promised = if volume.reserved { 0 } else { space.promised };
+                let space = UnitSpace {
+                    available_bytes: space.free.saturating_sub(promised),
+                    used_bytes: volume.mapped_bytes,
+                };
+                self.target.set_default_threshold(volume.id, Some(threshold));
+                self.target.set_space(volume.id, space);
+            }
         }
     }
 

@@ -2,17 +2,18 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use array::Configuration;
+use array::{Configuration, Secrets};
 use rustix::fs::{FlockOperation, flock};
 
 #[cfg(test)]
 mod tests;
 
 const CONFIGURATION_NAME: &str = "gantry.json";
+const SECRETS_NAME: &str = "secrets.json";
 const SOCKET_NAME: &str = "gantry.sock";
 const LOCK_NAME: &str = "gantryd.lock";
 
@@ -80,17 +81,42 @@ impl DataDirectory {
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.
     pub(crate) fn save(&self, configuration: &Configuration) -> Result<()> {
-        let path = self.path.join(CONFIGURATION_NAME);
-        let new = self.path.join("gantry.json.new");
-        let text = serde_json::to_vec_pretty(configuration)?;
+        self.replace(CONFIGURATION_NAME, &serde_json::to_vec_pretty(configuration)?)
+    }
+
+    /// Reads the secrets; there are none before the first is set.
+    pub(crate) fn load_secrets(&self) -> Result<Secrets> {
+        let path = self.path.join(SECRETS_NAME);
+        match fs::read(&path) {
+            // What serde says of a damaged file could quote it.
+            Ok(text) => serde_json::from_slice(&text).map_err(|_| {
+                anyhow::anyhow!("{} is damaged: restore it from a copy", path.display())
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Secrets::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    /// Replaces the secrets as one step.
+    pub(crate) fn save_secrets(&self, secrets: &Secrets) -> Result<()> {
+        self.replace(SECRETS_NAME, &serde_json::to_vec_pretty(secrets)?)
+    }
+
+    /// Replaces a file, which nobody but the owner may read, as one step.
+    fn replace(&self, name: &str, text: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        let new = self.path.join(format!("{name}.new"));
         let write = || -> std::io::Result<()> {
-            let mut file = File::create(&new)?;
-            file.write_all(&text)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600);
+            let mut file = options.open(&new)?;
+            file.set_permissions(fs::Permissions::from_mode(0o600))?;
+            file.write_all(text)?;
             file.sync_all()?;
             fs::rename(&new, &path)?;
             File::open(&self.path)?.sync_all()
         };
-        write().with_context(|| format!("cannot save the configuration to {}", path.display()))
+        write().with_context(|| format!("cannot save {}", path.display()))
     }
 }
 
@@ -101,6 +127,14 @@ fn new_target_name() -> Result<String> {
 /// A number that nobody can guess.
 pub(crate) fn random_u64() -> Result<u64> {
     getrandom::u64().map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
+    Ok(bytes)
 }
 
 /// 16 bytes that name one pool or device in the world.

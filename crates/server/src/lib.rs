@@ -15,6 +15,7 @@ mod options;
 mod pool;
 mod reactor;
 mod sessions;
+mod token_spaces;
 mod unit_states;
 
 use anyhow::{Context, Result};

@@ -2,15 +2,16 @@
 //! saved, and only then answered.
 
 mod describe;
+mod hosts;
 mod pools;
+mod portals;
 mod problems;
 mod volumes;
 
-use std::collections::{BTreeSet, HashMap};
-use std::net::SocketAddr;
+use std::collections::HashMap;
 
-use api::{CreateHost, Problem, Route};
-use array::{ArrayError, Configuration};
+use api::{Problem, Route};
+use array::{ArrayError, Configuration, Secrets};
 use axum::body::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,15 +22,18 @@ use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::http::{Answer, Call};
 use crate::options::IoMethod;
+use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
 
 pub(crate) use pools::UnavailablePool;
+pub(crate) use portals::{PortalChange, Portals};
 
 /// The reactor's memory of what the administrator made.
 pub(crate) struct Management {
     pub(crate) configuration: Configuration,
+    pub(crate) secrets: Secrets,
     directory: DataDirectory,
-    pub(crate) portals: Vec<SocketAddr>,
+    pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
@@ -73,14 +77,15 @@ impl Progress {
 impl Management {
     pub(crate) fn new(
         configuration: Configuration,
+        secrets: Secrets,
         directory: DataDirectory,
-        portals: Vec<SocketAddr>,
         io: IoMethod,
     ) -> Self {
         Self {
             configuration,
+            secrets,
             directory,
-            portals,
+            portals: Portals::default(),
             io,
             under_way: HashMap::new(),
             unavailable: HashMap::new(),
@@ -154,8 +159,31 @@ impl Management {
             Route::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
             Route::UnmapVolume => self.unmap_volume(core, parameters),
             Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
-            Route::CreateHost => self.create_host(&read(body)?),
+            Route::ListSessions => Ok(Progress::answer(&sessions)),
+            _ => self.route_access(route, parameters, body),
+        }
+    }
+
+    /// Who may come in, and where.
+    fn route_access(
+        &mut self,
+        route: Route,
+        parameters: &Parameters,
+        body: &Bytes,
+    ) -> Result<Progress, Problem> {
+        match route {
+            Route::CreateHost => self.create_host(read_secret(body)?),
+            Route::ChangeHost => self.change_host(parameters.get("host"), read_secret(body)?),
             Route::DeleteHost => self.delete_host(parameters.get("host")),
+            Route::ListGroups => Ok(Progress::answer(&self.describe_groups())),
+            Route::SetGroup => self.set_group(parameters.get("group"), &read(body)?),
+            Route::DeleteGroup => self.delete_group(parameters.get("group")),
+            Route::ListPortals => Ok(Progress::answer(&self.describe_portals())),
+            Route::CreatePortal => self.create_portal(&read(body)?),
+            Route::DeletePortal => self.delete_portal(parameters.get("portal")),
+            Route::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),
+            Route::DeleteDiscoveryChap => self.delete_discovery_chap(),
+            _ => unreachable!("every other route is in the table above"),
         }
     }
 
@@ -175,24 +203,28 @@ impl Management {
         }
     }
 
-    fn create_host(&mut self, request: &CreateHost) -> Result<Progress, Problem> {
-        let initiators: BTreeSet<String> = request.initiators.iter().cloned().collect();
-        self.change(|configuration| configuration.create_host(&request.name, initiators))?;
-        Ok(Progress::answer(&self.describe_host(&request.name)))
-    }
-
-    fn delete_host(&mut self, name: &str) -> Result<Progress, Problem> {
-        self.change(|configuration| configuration.delete_host(name))?;
-        Ok(Progress::answer(&()))
-    }
-
     /// Makes a change to the configuration and saves it; when either fails nothing has changed.
     fn change<T>(
         &mut self,
         change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
     ) -> Result<T, Problem> {
-        let mut changed = self.configuration.clone();
-        let value = change(&mut changed).map_err(|error| refused(&error))?;
+        self.change_with_secrets(|configuration, _| change(configuration))
+    }
+
+    /// The same with secrets. They are saved first: after a crash in between, a host whose secret
+    /// is not there yet, or no more, is kept out.
+    fn change_with_secrets<T>(
+        &mut self,
+        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
+    ) -> Result<T, Problem> {
+        let (mut changed, mut secrets) = (self.configuration.clone(), self.secrets.clone());
+        let value = change(&mut changed, &mut secrets).map_err(|error| refused(&error))?;
+        if secrets != self.secrets {
+            self.directory
+                .save_secrets(&secrets)
+                .map_err(|error| internal(&format!("{error:#}")))?;
+            self.secrets = secrets;
+        }
         if changed != self.configuration {
             self.directory.save(&changed).map_err(|error| internal(&format!("{error:#}")))?;
             self.configuration = changed;
@@ -219,12 +251,21 @@ fn find_volume(core: &Core, parameters: &Parameters) -> Result<(usize, block::Vo
         refused(&ArrayError::NotFound { kind: "volume", name })
     };
     let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
-    let volume = pool.store.volumes().find(|volume| volume.name == name).ok_or_else(not_found)?;
+    let is_meant = |volume: &&store::Volume| volume.name == name && !is_hidden(volume);
+    let volume = pool.store.volumes().find(is_meant).ok_or_else(not_found)?;
     Ok((slot, volume.id))
 }
 
 fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
     serde_json::from_slice(body).map_err(|error| bad_request(&error))
+}
+
+/// Reads a body that may hold a secret, which an explanation of what is wrong could quote.
+fn read_secret<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        bad_request(&format!("the body does not fit at line {line} column {column}"))
+    })
 }
 
 fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {

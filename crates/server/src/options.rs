@@ -1,9 +1,13 @@
 //! The daemon's command line.
 
+mod sessions;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
+
+pub use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -27,6 +31,8 @@ pub struct Options {
     /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
     #[arg(long)]
     pub long_cdbs: bool,
+    #[command(flatten)]
+    pub sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

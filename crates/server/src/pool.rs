@@ -2,8 +2,10 @@
 
 use array::{DeviceName, Pool as PoolConfiguration};
 use device::{Device, DeviceSpec, Method};
+use scsi::TokenSpace;
 use store::{IoId, PoolSpec, Store, Tag};
 
+use crate::core::Ticket;
 use crate::options::IoMethod;
 
 /// The engine and the device of one pool.
@@ -12,6 +14,10 @@ pub(crate) struct Pool {
     pub(crate) store: Store,
     pub(crate) device: Device,
     completions: Vec<(u64, block::DeviceResult)>,
+    /// Where the data of ROD tokens rests.
+    pub(crate) token_space: Option<TokenSpace>,
+    /// The same, while it is being made.
+    pub(crate) coming_token_space: Option<(Ticket, TokenSpace)>,
 }
 
 impl Pool {
@@ -33,7 +39,14 @@ impl Pool {
             }],
         };
         let store = Store::format(&pool_spec, store::Options::default(), tag);
-        Ok(Self { name: name.to_owned(), store, device, completions: Vec::new() })
+        Ok(Self {
+            name: name.to_owned(),
+            store,
+            device,
+            completions: Vec::new(),
+            token_space: None,
+            coming_token_space: None,
+        })
     }
 
     /// A pool whose device is there. `tag` is done when it is ready or found unusable.
@@ -46,7 +59,14 @@ impl Pool {
         let device = Device::open(&device_spec(configuration), backend(method))?;
         let options = store::Options::default();
         let store = Store::open(&[device.size_bytes()], Some(configuration.uuid), options, tag);
-        Ok(Self { name: name.to_owned(), store, device, completions: Vec::new() })
+        Ok(Self {
+            name: name.to_owned(),
+            store,
+            device,
+            completions: Vec::new(),
+            token_space: None,
+            coming_token_space: None,
+        })
     }
 
     /// Carries wishes to the device and completions back, until neither side has any. Returns

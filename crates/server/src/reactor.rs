@@ -1,7 +1,11 @@
 //! The event loop: every event, from sockets, devices, the clock and other threads, meets here.
 
+mod authentication;
 mod commands;
+mod describe;
+mod listeners;
 mod logins;
+mod stopping;
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +17,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result};
 use hashbrown::HashMap;
 use mio::event::Event;
-use mio::net::TcpListener;
+use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use scsi::Target;
@@ -21,13 +25,15 @@ use slab::Slab;
 
 use crate::connection::{Connection, Pause};
 use crate::core::Core;
-use crate::data_directory::DataDirectory;
+use crate::data_directory::{DataDirectory, random_bytes};
 use crate::http::{self, Mailbox, Message};
-use crate::limits::{CONNECTIONS_MAX, STOP_PATIENCE, TICK};
+use crate::limits::TICK;
 use crate::management::Management;
-use crate::options::Options;
+use crate::options::{Options, SessionOptions};
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
+use listeners::Listener;
+use stopping::Stopping;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -38,7 +44,7 @@ const FIRST_CONNECTION: usize = 1 << 32;
 pub(crate) struct Reactor {
     poll: Poll,
     inbox: Receiver<Message>,
-    listeners: Vec<TcpListener>,
+    listeners: Slab<Listener>,
     connections: Slab<Connection>,
     /// The slot of each connection's serial number.
     slots: HashMap<u32, usize>,
@@ -46,51 +52,54 @@ pub(crate) struct Reactor {
     /// Connections with something to read or send.
     ready: Vec<usize>,
     sessions: Sessions,
+    options: SessionOptions,
     core: Core,
     management: Management,
     /// Pools whose devices the poll knows.
     registered_devices: Vec<usize>,
     started: Instant,
     next_tick: Duration,
-    /// When a clean stop gives up waiting.
-    stop_deadline: Option<Instant>,
+    /// How far a clean stop has come.
+    stopping: Stopping,
 }
 
 impl Reactor {
     /// Opens the portals and the management interface, and begins to open the pools.
     pub(crate) fn start(options: &Options, directory: DataDirectory) -> Result<Self> {
         let configuration = directory.load()?;
+        let secrets = directory.load_secrets()?;
         let poll = Poll::new()?;
         let (sender, inbox) = channel();
         let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
-        let listeners = listen(&poll, &options.iscsi)?;
-        let portals = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
         http::start(options.http, &directory.socket_path(), mailbox.clone())?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
-        let target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
+        let mut target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
+        target.set_token_key(random_bytes()?);
         let mut reactor = Self {
             poll,
             inbox,
-            listeners,
+            listeners: Slab::new(),
             connections: Slab::new(),
             slots: HashMap::new(),
             last_serial: 0,
             ready: Vec::new(),
             sessions: Sessions::default(),
+            options: options.sessions.clone(),
             core: Core::new(target, unit_states),
-            management: Management::new(configuration, directory, portals, options.io),
+            management: Management::new(configuration, secrets, directory, options.io),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
-            stop_deadline: None,
+            stopping: Stopping::No,
         };
+        reactor.listen_at_start(&options.iscsi)?;
         reactor.management.open_pools(&mut reactor.core);
         reactor.wait_for_pools()?;
         tracing::info!(
             target = reactor.management.configuration.target_name,
-            portals = ?reactor.management.portals,
+            portals = ?reactor.management.portals().keys().collect::<Vec<_>>(),
             "ready"
         );
         Ok(reactor)
@@ -101,7 +110,8 @@ impl Reactor {
         let mut events = Events::with_capacity(1024);
         // What came while the pools were opened was announced once, to a loop that did not look.
         self.take_messages();
-        (0..self.listeners.len()).for_each(|listener| self.accept(listener));
+        let listeners: Vec<usize> = self.listeners.iter().map(|(key, _)| key).collect();
+        listeners.into_iter().for_each(|listener| self.accept(listener));
         while !self.has_stopped() {
             self.turn(&mut events)?;
         }
@@ -145,21 +155,8 @@ impl Reactor {
         }
     }
 
-    fn accept(&mut self, listener: usize) {
-        loop {
-            match self.listeners[listener].accept() {
-                Ok((socket, address)) => self.welcome(socket, address),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn welcome(&mut self, mut socket: mio::net::TcpStream, address: SocketAddr) {
-        if self.connections.len() >= CONNECTIONS_MAX || self.stop_deadline.is_some() {
+    fn welcome(&mut self, mut socket: TcpStream, address: SocketAddr, portal: SocketAddr) {
+        if self.connections.len() as u64 >= self.options.connections_max || self.is_stopping() {
             return;
         }
         let entry = self.connections.vacant_entry();
@@ -174,8 +171,8 @@ impl Reactor {
             return;
         }
         self.last_serial = self.last_serial.wrapping_add(1);
-        let iscsi = iscsi::Connection::new(logins::connection_config());
-        entry.insert(Connection::new(socket, address, self.last_serial, iscsi));
+        let iscsi = iscsi::Connection::new(self.options.connection_config());
+        entry.insert(Connection::new(socket, address, portal, self.last_serial, iscsi));
         self.slots.insert(self.last_serial, slot);
         self.ready.push(slot);
     }
@@ -231,12 +228,16 @@ impl Reactor {
             return;
         }
         self.next_tick = now + TICK;
+        self.go_on_stopping();
         self.core.tick(now);
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);
         }
+        let share = self.options.memory_share(self.sessions.len());
         for (slot, connection) in &mut self.connections {
+            connection.iscsi.set_memory_max(share);
             connection.iscsi.tick(now);
+            connection.measure(now);
             self.ready.push(slot);
         }
     }
@@ -250,6 +251,7 @@ impl Reactor {
                 moved = true;
                 self.management.finished(&mut self.core, ticket, result);
             }
+            self.change_portals();
             if self.management.take_luns_changed() {
                 self.tell_sessions_their_luns();
                 moved = true;
@@ -330,37 +332,6 @@ impl Reactor {
         }
         Ok(())
     }
-
-    fn begin_stop(&mut self) {
-        if self.stop_deadline.is_some() {
-            return;
-        }
-        tracing::info!("stopping");
-        self.stop_deadline = Some(Instant::now() + STOP_PATIENCE);
-        self.listeners.clear();
-        let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.close(slot, "the daemon stops");
-        }
-        self.management.close_pools(&mut self.core);
-    }
-
-    fn has_stopped(&self) -> bool {
-        self.stop_deadline
-            .is_some_and(|deadline| !self.management.is_busy() || Instant::now() > deadline)
-    }
-}
-
-fn listen(poll: &Poll, addresses: &[SocketAddr]) -> Result<Vec<TcpListener>> {
-    let mut listeners = Vec::new();
-    for (index, &address) in addresses.iter().enumerate() {
-        let mut listener = TcpListener::bind(address)
-            .with_context(|| format!("cannot listen on --iscsi {address}"))?;
-        let token = Token(FIRST_LISTENER + index);
-        poll.registry().register(&mut listener, token, Interest::READABLE)?;
-        listeners.push(listener);
-    }
-    Ok(listeners)
 }
 
 fn stop_on_signals(mailbox: Mailbox) -> Result<()> {

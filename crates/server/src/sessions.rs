@@ -1,7 +1,5 @@
 //! Who is logged in: the I_T nexuses and their connections.
 
-use std::net::SocketAddr;
-
 use hashbrown::HashMap;
 use scsi::NexusId;
 
@@ -18,7 +16,6 @@ pub(crate) struct Session {
     pub(crate) nexus: NexusId,
     /// Slot of the connection.
     pub(crate) connection: usize,
-    pub(crate) address: SocketAddr,
 }
 
 /// All sessions, by target session identifying handle (TSIH).
@@ -35,13 +32,12 @@ impl Sessions {
         &mut self,
         port: InitiatorPort,
         connection: usize,
-        address: SocketAddr,
     ) -> Option<(u16, NexusId)> {
         let tsih = self.unused_tsih()?;
         self.last_tsih = tsih;
         self.last_nexus += 1;
         let nexus = NexusId(self.last_nexus);
-        self.by_tsih.insert(tsih, Session { port, nexus, connection, address });
+        self.by_tsih.insert(tsih, Session { port, nexus, connection });
         Some((tsih, nexus))
     }
 
@@ -57,8 +53,13 @@ impl Sessions {
         self.by_tsih.remove(&tsih)
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
-        self.by_tsih.values()
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_tsih.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Session)> {
+        self.by_tsih.iter().map(|(&tsih, session)| (tsih, session))
     }
 
     fn unused_tsih(&self) -> Option<u16> {
@@ -77,11 +78,9 @@ mod tests {
 
     #[test]
     fn a_handle_is_never_zero_and_not_given_twice_at_once() {
-        let address = "127.0.0.1:1".parse().unwrap();
         let mut sessions = Sessions { last_tsih: u16::MAX - 1, ..Sessions::default() };
-        let handles: Vec<u16> = (0..3)
-            .map(|slot| sessions.open(port(&slot.to_string()), slot, address).unwrap().0)
-            .collect();
+        let handles: Vec<u16> =
+            (0..3).map(|slot| sessions.open(port(&slot.to_string()), slot).unwrap().0).collect();
         assert_eq!(handles, [u16::MAX, 1, 2]);
         assert_eq!(sessions.of_port(&port("1")).map(|session| session.connection), Some(1));
         assert!(sessions.close(1).is_some());

@@ -15,6 +15,7 @@ use block::BLOCK;
 
 use crate::disk::SimDisk;
 use crate::oracle::{Violation, violation};
+use crate::random::Random;
 use format::{
     Entry, REAP_BYTES, SUPERBLOCK_COPY, SUPERBLOCKS, Superblock, VOLUME_BYTES, address, split,
 };
@@ -121,6 +122,53 @@ impl Audit {
                 && self.superblock.block % SUPERBLOCK_COPY == block % SUPERBLOCK_COPY
                 && block < format::JOURNAL_START
                 && block >= SUPERBLOCKS[0])
+    }
+
+    /// Devices of the pool.
+    pub fn devices(&self) -> usize {
+        self.superblock.devices.len()
+    }
+
+    /// One of two copies of something, in words, with its device and block.
+    pub(crate) fn pick_of_two_copies(&self, random: &mut Random) -> (&'static str, usize, u64) {
+        let second = random.below(2);
+        let label = ("a label", random.below(self.devices() as u64) as usize, 1 + second);
+        let (what, place) = match random.below(8) {
+            0 => return label,
+            1 => {
+                let slot = self.superblock.generation % 2;
+                let block = SUPERBLOCKS[slot as usize] + second * SUPERBLOCK_COPY;
+                return ("the superblock", 0, block);
+            }
+            2 => ("a page above the space maps", self.space.pick_upper(random)),
+            _ => ("a page of the map or the volume table", self.pick_page(random)),
+        };
+        place.map_or(label, |(device, block)| (what, device, block))
+    }
+
+    /// A page that has a copy, or the copy.
+    fn pick_page(&self, random: &mut Random) -> Option<(usize, u64)> {
+        let mut pages: Vec<_> = self.pages.values().flatten().map(|(entry, _)| *entry).collect();
+        pages.extend(self.root.map(|(entry, _)| entry));
+        let mut pages: Vec<_> =
+            pages.into_iter().filter_map(|entry| Some([entry.address(), entry.twin()?])).collect();
+        pages.sort_unstable();
+        let pair = pages.get(random.below(pages.len().max(1) as u64) as usize)?;
+        Some(split(pair[random.below(2) as usize]))
+    }
+
+    /// A block of data of a volume; none while dead data is being taken apart, too.
+    pub(crate) fn pick_data(&self, random: &mut Random) -> Option<(usize, u64)> {
+        if self.superblock.reap_entries > 0 {
+            return None;
+        }
+        let children = self.pages.values().flatten();
+        let data =
+            children.filter(|(_, role)| *role == Role::Data).map(|(entry, _)| entry.address());
+        let mut data: Vec<_> = data.collect();
+        data.sort_unstable();
+        let at = data.get(random.below(data.len().max(1) as u64) as usize)?;
+        Some(split(*at))
     }
 
     /// Whether two walks found the same.

@@ -152,6 +152,11 @@ impl SimDisk {
         self.stable.grow(self.size);
     }
 
+    /// Cuts the disk short.
+    pub fn shrink(&mut self, size: u64) {
+        self.size = self.size.min(size);
+    }
+
     /// Chooses what goes wrong from now on.
     pub fn set_faults(&mut self, faults: Faults) {
         self.faults = faults;

@@ -42,6 +42,10 @@ pub struct Profile {
     pub fills: bool,
     /// Phases in a hundred with commands that change the map alone.
     pub mapping_percent: u64,
+    /// Subtrees per second that the reaper takes apart.
+    pub reap_rate: u64,
+    /// Bytes per second that a scrub reads.
+    pub scrub_rate: u64,
     /// One device operation in so many takes seconds; 0 for none.
     pub stall_one_in: u64,
     /// What goes wrong besides power failures.
@@ -76,6 +80,8 @@ impl Profile {
             hot_percent: random.pick(&[0, 50, 80]),
             fills,
             mapping_percent: 10,
+            reap_rate: random.pick(&[100, 5000, 50_000]),
+            scrub_rate: random.pick(&[8, 200]) * MEBIBYTE,
             stall_one_in: random.pick(&[0, 0, 0, 0, 0, 0, 0, 2000]),
             faults: random.percent(12).then(|| faults(random)),
             planted: None,
@@ -115,8 +121,9 @@ impl Profile {
             journal_bytes: self.journal_bytes,
             memory_bytes: self.memory_bytes,
             checkpoint_interval: self.checkpoint_interval,
+            reap_rate: self.reap_rate,
+            scrub_rate: self.scrub_rate,
             planted: self.planted,
-            ..Options::default()
         }
     }
 

@@ -252,8 +252,13 @@ impl World {
             self.extending = !self.extending;
             self.store.set_extending(self.extending);
         }
+        if self.random.one_in(8192) {
+            self.trace.add(self.now, Event::Note("a scrub begins"));
+            self.store.start_scrub();
+        }
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
+            self.check_scrub()?;
         }
         Ok(())
     }
@@ -406,7 +411,7 @@ impl World {
             }
         };
         self.trace.add(self.now, Event::Device { token, device, operation: event });
-        self.check_write(device.into(), event)?;
+        self.check_write(device.into(), &operation)?;
         self.figures.device_operations += 1;
         self.disks[usize::from(device)].submit(self.now, token, operation);
         self.crash_in = self.crash_in.saturating_sub(1);
@@ -414,12 +419,18 @@ impl World {
     }
 
     /// I1: what the durable superblock reaches is not written, nor is the superblock itself.
-    fn check_write(&mut self, device: usize, event: DeviceEvent) -> Result<(), Violation> {
-        let DeviceEvent::Write { offset, length } = event else { return Ok(()) };
-        let blocks = offset / BLOCK..(offset + length) / BLOCK;
+    fn check_write(&mut self, device: usize, operation: &DeviceOperation) -> Result<(), Violation> {
+        let DeviceOperation::Write { offset, data } = operation else { return Ok(()) };
+        let blocks = offset / BLOCK..(offset + data.len() as u64) / BLOCK;
         self.superblock_written |= device == 0 && blocks.start < SUPERBLOCKS_END;
         let Some(audit) = &self.audit else { return Ok(()) };
-        match blocks.into_iter().find(|block| audit.is_protected(device, *block)) {
+        // A scrub repairs a page in its place. Where nothing is damaged, that changes nothing.
+        let changes = |block: u64| {
+            let at = (block * BLOCK - offset) as usize;
+            data.slice(at, BLOCK as usize).to_vec() != self.disks[device].stable_block(block)
+        };
+        let is_changed = |block: &u64| audit.is_protected(device, *block) && changes(*block);
+        match blocks.into_iter().find(is_changed) {
             Some(block) => violation(format!(
                 "block {block} of device {device} is written although checkpoint {} reaches it",
                 audit.generation()

@@ -26,9 +26,9 @@ pub enum OpenError {
     /// It belongs to another pool.
     #[error("the device belongs to another pool: is it the right one? It was not changed")]
     OtherPool,
-    /// A newer program made it.
+    /// Another version of the program made it.
     #[error(
-        "the pool has format version {version}, features {features:#x}, which this program does not know: use a newer one"
+        "the pool has format version {version}, features {features:#x}, which this program does not know: use the one that made it, or a newer one. It was not changed"
     )]
     Unknown {
         /// Its format version.

@@ -42,7 +42,7 @@ pub(crate) enum Waiter {
     /// The label of a device that joins the pool.
     Label { operation: usize },
     /// Anything that the scrub compares.
-    Scrub { read: usize },
+    Scrub { read: u64 },
     /// A page that is written again where a copy of it was bad; nobody relies on it yet.
     Repair,
     /// Anything of opening or making the pool.

@@ -292,6 +292,9 @@ impl Store {
         if recovery.expected_pool_uuid.is_some_and(|expected| expected != label.pool_uuid) {
             return Err(OpenError::OtherPool);
         }
+        if label.index != 0 {
+            return Err(OpenError::WrongDevice { index: 0 });
+        }
         let Step::Heads { superblocks } = &mut recovery.step else { return Ok(()) };
         let superblock = std::mem::take(superblocks)
             .into_iter()

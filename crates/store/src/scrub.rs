@@ -89,7 +89,7 @@ pub(crate) struct Scrub {
     /// Volumes that are still to be looked at, the current one first.
     volumes: VecDeque<VolumeId>,
     next: u64,
-    reads: slab::Slab<Read>,
+    reads: BTreeMap<u64, Read>,
     /// A page of the map is being loaded.
     waits_for_page: bool,
     /// Space maps are being loaded.
@@ -108,7 +108,7 @@ impl Scrub {
             purpose,
             volumes,
             next: 0,
-            reads: slab::Slab::new(),
+            reads: BTreeMap::new(),
             waits_for_page: false,
             waits_for: None,
             seen: BTreeMap::new(),
@@ -307,13 +307,21 @@ impl Store {
         let blocks = expected.len() as u64;
         self.scrub_credit = self.scrub_credit.saturating_sub(blocks * BLOCK);
         scrub.status.scanned_bytes += blocks * BLOCK;
-        let read = scrub.reads.insert(Read { address, blocks, expected, what, retried: false });
-        self.submit_read(Waiter::Scrub { read }, address, blocks);
+        self.submit_scrub_read(scrub, Read { address, blocks, expected, what, retried: false });
     }
 
-    pub(crate) fn scrub_took(&mut self, key: usize, result: DeviceResult) {
+    /// Reads are numbered for good, so that the end of one that an abandoned scrub began is not
+    /// taken for the end of another.
+    fn submit_scrub_read(&mut self, scrub: &mut Scrub, read: Read) {
+        let number = self.scrub_reads;
+        self.scrub_reads += 1;
+        self.submit_read(Waiter::Scrub { read: number }, read.address, read.blocks);
+        scrub.reads.insert(number, read);
+    }
+
+    pub(crate) fn scrub_took(&mut self, number: u64, result: DeviceResult) {
         let Some(mut scrub) = self.scrub.take() else { return };
-        if let Some(mut read) = scrub.reads.try_remove(key) {
+        if let Some(mut read) = scrub.reads.remove(&number) {
             let bytes = result.ok().flatten();
             let is_good = |number: usize, crc: &u32| {
                 let block = bytes.as_ref().map(|bytes| &bytes[number * BLOCK as usize..]);
@@ -330,9 +338,7 @@ impl Store {
                 self.scrub_found_bad(&mut scrub, &read, &bad);
             } else {
                 read.retried = true;
-                let (address, blocks) = (read.address, read.blocks);
-                let read = scrub.reads.insert(read);
-                self.submit_read(Waiter::Scrub { read }, address, blocks);
+                self.submit_scrub_read(&mut scrub, read);
             }
         }
         self.scrub = Some(scrub);

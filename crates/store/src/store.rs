@@ -138,6 +138,8 @@ pub struct Store {
     /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
     pub(crate) repairs: usize,
     pub(crate) last_scrub: ScrubStatus,
+    /// Reads that scrubs began.
+    pub(crate) scrub_reads: u64,
     /// Bytes that the scrub may still read in this second.
     pub(crate) scrub_credit: u64,
     /// What reserved volumes share is to be counted.
@@ -222,6 +224,7 @@ impl Store {
             scrub: None,
             repairs: 0,
             last_scrub: ScrubStatus::default(),
+            scrub_reads: 0,
             scrub_credit: options.scrub_rate,
             count_wanted: false,
             read_only_features: 0,

@@ -13,6 +13,7 @@ use crate::{
 
 mod damage;
 mod devices;
+mod golden;
 mod paging;
 mod snapshots;
 

@@ -62,10 +62,7 @@ fn effects(number: usize, event: &Event, copied: &Copied) -> Vec<(Block, Effect)
             expected.iter().enumerate().take(first + 1).map(look).collect()
         }
         Action::Copy { to, count, .. } => {
-            let write = |offset| {
-                let values = copied.values(number, offset).iter().copied().collect();
-                (to.plus(offset), Effect::Write(values))
-            };
+            let write = |offset| (to.plus(offset), Effect::Write(copied.values(number, offset)));
             (0..*count).map(write).collect()
         }
     }
@@ -104,43 +101,75 @@ enum Brings {
 }
 
 /// For each copy, the values that each block of its source may have had while it ran.
-struct Copied(BTreeMap<(usize, usize), BTreeSet<Value>>);
+struct Copied {
+    places: BTreeMap<(usize, usize), usize>,
+    /// By place: a bit for each value.
+    sets: Vec<Vec<u64>>,
+    /// The value of each bit.
+    values: Vec<Value>,
+}
 
 impl Copied {
-    fn values(&self, event: usize, offset: usize) -> &BTreeSet<Value> {
-        &self.0[&(event, offset)]
+    fn values(&self, event: usize, offset: usize) -> Vec<Value> {
+        let set = &self.sets[self.places[&(event, offset)]];
+        let is_in = |bit: &usize| set[bit / 64] >> (bit % 64) & 1 == 1;
+        (0..self.values.len()).filter(is_in).map(|bit| self.values[bit]).collect()
     }
 
     fn trace(initial: &Values, events: &[Event]) -> Self {
         let changes = changes(events);
         let none = Vec::new();
-        let mut copied = BTreeMap::new();
-        let mut sources = Vec::new();
+        let mut places = BTreeMap::new();
+        let mut known = Vec::new();
+        let mut open = Vec::new();
         for (number, event) in events.iter().enumerate() {
             let Action::Copy { from, count, .. } = event.action else { continue };
             for offset in 0..count {
                 let source = from.plus(offset);
                 let changes = changes.get(&source).unwrap_or(&none);
                 let before = initial.get(&source).copied().unwrap_or(0);
-                let (known, open) = alive(before, changes, event);
-                copied.insert((number, offset), known);
-                sources.push(((number, offset), open));
+                let (values, copies) = alive(before, changes, event);
+                places.insert((number, offset), known.len());
+                known.push(values);
+                open.push(copies);
             }
         }
-        // Copies of copies, until nothing is added any more.
-        loop {
-            let mut grown = false;
-            for (copy, open) in &sources {
-                let more: BTreeSet<_> =
-                    open.iter().flat_map(|other| &copied[other]).copied().collect();
-                let values = copied.get_mut(copy).expect("it was put there");
-                let before = values.len();
-                values.extend(more);
-                grown |= values.len() > before;
+        let all: BTreeSet<Value> = known.iter().flatten().copied().collect();
+        let values: Vec<Value> = all.into_iter().collect();
+        let bits = known.iter().map(|known| bits(&values, known)).collect();
+        let open: Vec<Vec<usize>> = open
+            .iter()
+            .map(|copies: &Vec<_>| copies.iter().map(|copy| places[copy]).collect())
+            .collect();
+        Self { places, sets: closure(bits, &open), values }
+    }
+}
+
+fn bits(values: &[Value], known: &BTreeSet<Value>) -> Vec<u64> {
+    let mut set = vec![0; values.len().div_ceil(64)];
+    for value in known {
+        let bit = values.binary_search(value).expect("it is one of them");
+        set[bit / 64] |= 1 << (bit % 64);
+    }
+    set
+}
+
+/// Adds the sets of others, and those of theirs, until nothing is added any more.
+fn closure(mut sets: Vec<Vec<u64>>, others: &[Vec<usize>]) -> Vec<Vec<u64>> {
+    loop {
+        let mut grown = false;
+        for (place, others) in others.iter().enumerate() {
+            let mut set = std::mem::take(&mut sets[place]);
+            for &other in others.iter().filter(|&&other| other != place) {
+                for (word, more) in set.iter_mut().zip(&sets[other]) {
+                    grown |= more & !*word != 0;
+                    *word |= more;
+                }
             }
-            if !grown {
-                return Self(copied);
-            }
+            sets[place] = set;
+        }
+        if !grown {
+            return sets;
         }
     }
 }
@@ -177,7 +206,7 @@ fn alive(
     let overwritten = ended.map(|change| change.invoked).max();
     let lives = |change: &&Change| {
         change.invoked <= event.returned
-            && overwritten.is_none_or(|moment| !change.certain || change.returned >= moment)
+            && overwritten.is_none_or(|moment| change.returned >= moment)
     };
     let mut values = BTreeSet::new();
     let mut copies = Vec::new();

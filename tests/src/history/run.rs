@@ -33,10 +33,12 @@ pub struct Report {
     pub counts: Counts,
     /// Blocks whose operations do not fit together, with the number of the round.
     pub findings: Vec<(u64, Finding)>,
+    /// The first round as it was written down.
+    pub first: Round,
 }
 
 /// A round: what was there before, and what was done.
-type Round = (Values, Vec<Event>);
+pub type Round = (Values, Vec<Event>);
 
 /// Lets clients loose on blocks that are all zeros.
 ///
@@ -71,8 +73,7 @@ pub fn run(arena: &Arena, scale: Scale) -> Result<Report> {
     }
     drop(shared);
     let checked = checker.join().map_err(|_| anyhow!("the checker panicked"))?;
-    (report.operations, report.findings) = checked;
-    Ok(report)
+    Ok(Report { counts: report.counts, ..checked })
 }
 
 struct Shared {
@@ -138,15 +139,17 @@ fn finish_round(client: &mut Client, shared: &Shared, luns: &[(u8, Vec<u8>)]) ->
     shared.sender.send((before, events)).map_err(|_| anyhow!("the checker is gone"))
 }
 
-fn check_rounds(rounds: &Receiver<Round>) -> (u64, Vec<(u64, Finding)>) {
-    let mut operations = 0;
-    let mut findings = Vec::new();
+fn check_rounds(rounds: &Receiver<Round>) -> Report {
+    let mut report = Report::default();
     for (number, (before, events)) in rounds.iter().enumerate() {
-        operations += events.len() as u64;
+        report.operations += events.len() as u64;
         let found = check(&before, &events);
-        findings.extend(found.into_iter().map(|finding| (number as u64, finding)));
+        report.findings.extend(found.into_iter().map(|finding| (number as u64, finding)));
+        if number == 0 {
+            report.first = (before, events);
+        }
     }
-    (operations, findings)
+    report
 }
 
 impl Counts {

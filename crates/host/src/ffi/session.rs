@@ -11,6 +11,9 @@ use crate::ffi;
 /// Bytes of a logical block; other lengths are refused when connecting.
 pub const BLOCK_BYTES: u64 = 512;
 
+/// After so long without an answer a command counts as lost, and its path as dead.
+const COMMAND_TIMEOUT_SECONDS: c_int = 30;
+
 /// Why a session or command failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SessionError {
@@ -152,6 +155,8 @@ impl Session {
             );
             ffi::iscsi_set_noautoreconnect(self.context, 1);
             ffi::iscsi_set_targetname(self.context, (*parsed).target.as_ptr());
+            ffi::iscsi_set_timeout(self.context, COMMAND_TIMEOUT_SECONDS);
+            self.set_chap(&*parsed);
             let portal = (*parsed).portal.as_ptr();
             let connected = ffi::iscsi_full_connect_sync(self.context, portal, self.lun);
             ffi::iscsi_destroy_url(parsed);
@@ -162,6 +167,30 @@ impl Session {
             return Err(SessionError::Connect { url: url.to_owned(), reason });
         }
         Ok(())
+    }
+
+    /// CHAP as the URL says: `iscsi://USER%PASSWORD@HOST/...?target_user=U&target_password=P`.
+    fn set_chap(&self, url: &ffi::Url) {
+        // SAFETY: the context is valid; the fields are C strings that libiscsi copies.
+        unsafe {
+            if url.user[0] != 0 {
+                let (user, password) = (url.user.as_ptr(), url.password.as_ptr());
+                ffi::iscsi_set_initiator_username_pwd(self.context, user, password);
+            }
+            if url.target_user[0] != 0 {
+                let (user, password) = (url.target_user.as_ptr(), url.target_password.as_ptr());
+                ffi::iscsi_set_target_username_pwd(self.context, user, password);
+            }
+        }
+    }
+
+    /// Ends the session without a word to the target; returns the commands under way, so that
+    /// another path can carry them out.
+    pub fn abandon(mut self) -> Vec<Finished> {
+        // SAFETY: the context is valid; destroying it calls back for every command under way.
+        unsafe { ffi::iscsi_destroy_context(self.context) };
+        self.context = std::ptr::null_mut();
+        std::mem::take(&mut *self.finished)
     }
 
     fn look(&mut self) -> Result<(), SessionError> {
@@ -292,6 +321,9 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        if self.context.is_null() {
+            return;
+        }
         // SAFETY: the context is valid and not used afterwards; destroying it calls back for every
         // command under way, while `finished` is still there.
         unsafe {

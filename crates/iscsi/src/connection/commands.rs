@@ -36,9 +36,28 @@ impl Connection {
             return;
         }
         match self.check_command(bhs).and_then(|()| parse_ahs(&header.ahs, bhs)) {
-            Ok(ahs) => self.begin_command(bhs, ahs),
+            Ok(ahs) if self.has_room(ahs.expected_read(bhs)) => self.begin_command(bhs, ahs),
+            Ok(_) => self.refuse_for_memory(bhs),
             Err(reason) => self.reject(bhs, reason),
         }
+    }
+
+    /// Whether a command may hold so many bytes more. One that is alone always may.
+    fn has_room(&self, length: u32) -> bool {
+        let limits = &self.config.limits;
+        let length = length.min(limits.data_out_length_max) as usize;
+        length == 0 || self.memory() == 0 || self.memory() + length <= limits.memory_max
+    }
+
+    /// SAM-5 5.3.1: the initiator sends it again when fewer commands are under way. No task is made;
+    /// unsolicited data that follows belongs to no task and is dropped.
+    fn refuse_for_memory(&mut self, bhs: &Bhs) {
+        let mut response = Bhs::response(response::SCSI_RESPONSE, bhs.initiator_task_tag());
+        response.0[3] = TASK_SET_FULL;
+        let residual = Residual::new(bhs.u32(20), 0);
+        response.0[1] |= residual.flag;
+        response.set_u32(44, residual.count);
+        self.send_status(response, Rope::new());
     }
 
     fn check_command(&self, bhs: &Bhs) -> Result<(), RejectReason> {
@@ -69,18 +88,16 @@ impl Connection {
         let (read, write) = (bhs.flags() & READ != 0, bhs.flags() & WRITE != 0);
         let length = bhs.u32(20);
         let tag = bhs.initiator_task_tag();
-        let expected_read = match (read, write) {
-            (true, false) => length,
-            (true, true) => ahs.expected_read_length,
-            _ => 0,
-        };
+        let expected_read = ahs.expected_read(bhs);
+        let memory = expected_read.min(self.config.limits.data_out_length_max) as usize;
+        self.task_bytes += memory;
         let task = Task {
             lun: bhs.lun(),
             arrival: self.arrivals,
             expected_write: if write { length } else { 0 },
             expected_read,
             transfer_length: 0,
-            memory: 0,
+            memory,
             data_out: write.then(|| DataOut::new(self.expects_unsolicited(bhs))),
         };
         self.arrivals += 1;
@@ -111,9 +128,11 @@ impl Connection {
 
     pub(super) fn decide_data(&mut self, tag: u32, transfer_length: u32) {
         self.answer_question(tag);
-        let limits = &self.config.limits;
+        let length_max = self.config.limits.data_out_length_max;
+        let expected = self.tasks.get(&tag).map_or(0, |task| task.expected_write);
+        let length = transfer_length.min(expected);
+        let has_room = self.has_room(length);
         let Some(task) = self.tasks.get_mut(&tag) else { return };
-        let length = transfer_length.min(task.expected_write);
         let Some(data_out) = &mut task.data_out else {
             task.transfer_length = transfer_length;
             self.events.push_back(Event::DataOut { task: tag, data: Buffer::for_overwrite(0) });
@@ -122,16 +141,16 @@ impl Connection {
         if !data_out.is_undecided() {
             return;
         }
-        if length > limits.data_out_length_max {
+        if length > length_max {
             // ILLEGAL REQUEST, INVALID FIELD IN CDB.
             self.fail(tag, CHECK_CONDITION, fixed_sense(0x05, [0x24, 0x00]));
-        } else if self.data_out_bytes + length as usize > limits.data_out_bytes_max {
+        } else if !has_room {
             self.fail(tag, TASK_SET_FULL, Vec::new());
         } else {
             data_out.accept(length);
             task.transfer_length = transfer_length;
-            task.memory = length as usize;
-            self.data_out_bytes += length as usize;
+            task.memory += length as usize;
+            self.task_bytes += length as usize;
             self.collect_immediate_data(tag);
         }
     }
@@ -271,7 +290,7 @@ impl Connection {
     pub(super) fn remove_task(&mut self, tag: u32) -> Option<Task> {
         self.answer_question(tag);
         let task = self.tasks.remove(&tag)?;
-        self.data_out_bytes -= task.memory;
+        self.task_bytes -= task.memory;
         Some(task)
     }
 
@@ -423,6 +442,17 @@ fn fixed_sense(sense_key: u8, [asc, ascq]: [u8; 2]) -> Vec<u8> {
 struct AdditionalSegments {
     cdb: Cdb,
     expected_read_length: u32,
+}
+
+impl AdditionalSegments {
+    /// How much Data-In the initiator is ready to take.
+    fn expected_read(&self, bhs: &Bhs) -> u32 {
+        match (bhs.flags() & READ != 0, bhs.flags() & WRITE != 0) {
+            (true, false) => bhs.u32(20),
+            (true, true) => self.expected_read_length,
+            _ => 0,
+        }
+    }
 }
 
 /// RFC 7143 11.2.2: extended CDB and bidirectional expected read-data length.

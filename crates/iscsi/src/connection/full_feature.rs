@@ -15,6 +15,9 @@ use crate::receive::{Destination, Finished, Header};
 use crate::sequence::Admission;
 use crate::task::Task;
 
+/// An asynchronous event (RFC 7143 11.9.1).
+const REQUEST_LOGOUT: u8 = 1;
+
 impl Connection {
     /// A header arrived. PDUs whose data digest decides over them wait for their data.
     pub(super) fn take_request(&mut self, header: &Header) {
@@ -96,6 +99,10 @@ impl Connection {
 
     /// Asks for a sign of life, or gives up.
     pub(super) fn watch_peer(&mut self, now: Duration) {
+        if self.is_logout_overdue(now) {
+            self.end(ClosedReason::ByTarget);
+            return;
+        }
         let liveness = &mut self.liveness;
         if std::mem::take(&mut liveness.heard) {
             liveness.last_heard = now;
@@ -111,6 +118,35 @@ impl Connection {
             }
             _ => {}
         }
+    }
+
+    /// An initiator that takes nothing of what waits for it is of no use.
+    pub(super) fn watch_sending(&mut self, now: Duration) {
+        let liveness = &mut self.liveness;
+        if std::mem::take(&mut liveness.took) || self.send.bytes() == 0 {
+            liveness.last_took = now;
+        } else if now.saturating_sub(liveness.last_took) >= self.config.send_timeout {
+            self.end(ClosedReason::PeerDead);
+        }
+    }
+
+    /// RFC 7143 11.9.1: event 1, the target requests logout within so many seconds.
+    pub(super) fn ask_for_logout(&mut self, patience: Duration) {
+        if self.liveness.logout.is_some() {
+            return;
+        }
+        self.liveness.logout = Some((patience, None));
+        let mut bhs = Bhs::response(response::ASYNC_MESSAGE, NO_TAG);
+        bhs.0[36] = REQUEST_LOGOUT;
+        let seconds = u16::try_from(patience.as_secs()).unwrap_or(u16::MAX);
+        bhs.0[42..44].copy_from_slice(&seconds.to_be_bytes());
+        self.send_status(bhs, Rope::new());
+    }
+
+    /// Whether an initiator that was asked to log out let its time pass.
+    fn is_logout_overdue(&mut self, now: Duration) -> bool {
+        let Some((patience, since)) = &mut self.liveness.logout else { return false };
+        now.saturating_sub(*since.get_or_insert(now)) >= *patience
     }
 
     fn ping(&mut self) {
@@ -143,7 +179,7 @@ impl Connection {
 
     fn take_task_management(&mut self, bhs: &Bhs) {
         let tag = bhs.initiator_task_tag();
-        let Some(function) = function(bhs.flags() & 0x7f) else {
+        let Some(function) = function(bhs.flags() & 0x7f, self.parameters.protocol_level) else {
             let response = match bhs.flags() & 0x7f {
                 8 => TaskManagementResponse::TaskAllegianceReassignmentNotSupported,
                 _ => TaskManagementResponse::FunctionNotSupported,
@@ -154,8 +190,13 @@ impl Connection {
         let referenced_task = bhs.target_transfer_tag();
         let request =
             TaskManagement { initiator_task_tag: tag, function, lun: bhs.lun(), referenced_task };
+        let is_collecting =
+            self.tasks.get(&referenced_task).is_some_and(|task| task.is_collecting());
         if function == TaskManagementFunction::AbortTask && self.abort_here(referenced_task) {
             self.send_management_response(tag, TaskManagementResponse::FunctionComplete);
+        } else if function == TaskManagementFunction::QueryTask && is_collecting {
+            // The owner does not know the command yet.
+            self.send_management_response(tag, TaskManagementResponse::FunctionSucceeded);
         } else {
             self.pass_on(request);
         }
@@ -212,7 +253,7 @@ impl Connection {
             freed += if keep { 0 } else { task.memory };
             keep
         });
-        self.data_out_bytes -= freed;
+        self.task_bytes -= freed;
     }
 
     fn send_management_response(&mut self, tag: u32, response: TaskManagementResponse) {
@@ -250,8 +291,8 @@ impl Connection {
     }
 }
 
-/// RFC 7143 11.5.1.
-fn function(code: u8) -> Option<TaskManagementFunction> {
+/// RFC 7143 11.5.1; RFC 7144 6.1 adds what needs protocol level 2.
+fn function(code: u8, protocol_level: u32) -> Option<TaskManagementFunction> {
     Some(match code {
         1 => TaskManagementFunction::AbortTask,
         2 => TaskManagementFunction::AbortTaskSet,
@@ -260,6 +301,10 @@ fn function(code: u8) -> Option<TaskManagementFunction> {
         5 => TaskManagementFunction::LogicalUnitReset,
         6 => TaskManagementFunction::TargetWarmReset,
         7 => TaskManagementFunction::TargetColdReset,
+        9 if protocol_level >= 2 => TaskManagementFunction::QueryTask,
+        10 if protocol_level >= 2 => TaskManagementFunction::QueryTaskSet,
+        11 if protocol_level >= 2 => TaskManagementFunction::ItNexusReset,
+        12 if protocol_level >= 2 => TaskManagementFunction::QueryAsynchronousEvent,
         _ => return None,
     })
 }
@@ -268,10 +313,15 @@ fn function(code: u8) -> Option<TaskManagementFunction> {
 fn covers(request: &TaskManagement, tag: Option<u32>, task: &Task) -> bool {
     match request.function {
         TaskManagementFunction::AbortTask => tag == Some(request.referenced_task),
-        TaskManagementFunction::ClearAca => false,
+        TaskManagementFunction::ClearAca
+        | TaskManagementFunction::QueryTask
+        | TaskManagementFunction::QueryTaskSet
+        | TaskManagementFunction::QueryAsynchronousEvent => false,
         TaskManagementFunction::AbortTaskSet
         | TaskManagementFunction::ClearTaskSet
         | TaskManagementFunction::LogicalUnitReset => task.lun == request.lun,
-        TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => true,
+        TaskManagementFunction::TargetWarmReset
+        | TaskManagementFunction::TargetColdReset
+        | TaskManagementFunction::ItNexusReset => true,
     }
 }

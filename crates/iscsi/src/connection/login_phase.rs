@@ -48,17 +48,21 @@ impl Connection {
                 self.question = Question::Login;
                 self.events.push_back(Event::Login(login_request));
             }
+            Step::Authenticated(login_request) => {
+                self.question = Question::Login;
+                self.events.push_back(Event::Authenticated(login_request));
+            }
             Step::Respond(bhs, text) => self.send_login_response(bhs, text),
             Step::Complete(bhs, text) => {
                 self.send_login_response(bhs, text);
                 self.begin_full_feature_phase();
             }
-            Step::Refuse(bhs, status) => self.refuse_login(bhs, status),
+            Step::Refuse(bhs, text, status) => self.refuse_login(bhs, text, status),
         }
     }
 
-    fn refuse_login(&mut self, bhs: Bhs, status: LoginStatus) {
-        self.send_login_response(bhs, Vec::new());
+    fn refuse_login(&mut self, bhs: Bhs, text: Vec<u8>, status: LoginStatus) {
+        self.send_login_response(bhs, text);
         self.end(ClosedReason::LoginRefused(status.class_and_detail()));
     }
 

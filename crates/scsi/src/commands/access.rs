@@ -1,11 +1,12 @@
 //! May a copy manager read or write a logical unit for a nexus? (SPC-4 5.17.5: it may do no more
 //! than the nexus itself.)
 
+use block::VolumeId;
+
 use crate::command::Execution;
 use crate::completion::{Completion, Status};
 use crate::reservations::Access;
-use crate::sense::Sense;
-use crate::unit::LogicalUnit;
+use crate::sense::{self, Sense};
 
 /// Ends the command unless the nexus could do that itself.
 ///
@@ -14,14 +15,16 @@ use crate::unit::LogicalUnit;
 /// 07h/27h/00h or 02h if a destination is write-protected.
 pub(super) fn check(
     execution: &Execution<'_>,
-    unit: &LogicalUnit,
+    volume: VolumeId,
     access: Access,
 ) -> Result<(), Completion> {
+    let unit = &execution.units[&volume];
     if unit.conflicts(execution.nexus_id, execution.nexus.registrant(), access) {
         return Err(Status::ReservationConflict.into());
     }
     unit.check_sanitize()?;
-    match unit.write_protection() {
+    let read_only = execution.nexus.may_only_read(volume);
+    match unit.write_protection().or(read_only.then_some(sense::WRITE_PROTECTED)) {
         Some(protection) if access == Access::Write => Err(Sense::from(protection).into()),
         _ => Ok(()),
     }

@@ -30,8 +30,9 @@ pub(super) fn read_capacity_16(execution: &mut Execution<'_>) -> Result<Action, 
     let mut data = vec![0; 32];
     data[..8].copy_from_slice(&last_lba(unit).to_be_bytes());
     data[8..12].copy_from_slice(&(unit.block_bytes() as u32).to_be_bytes());
-    // LOGICAL BLOCKS PER PHYSICAL BLOCK EXPONENT stays 0 (512n): every logical block can be written,
-    // unmapped and asked about by itself. VPD page B0h says which granularity is cheaper.
+    // With 512n and 4Kn every logical block is a physical one. LOWEST ALIGNED LOGICAL BLOCK ADDRESS
+    // is always 0.
+    data[13] = unit.spec.physical_block_exponent & 0x0f;
     // LBPME and LBPRZ: unmapped blocks read as zeros.
     data[14] = 0xc0;
     Ok(Action::data(data, execution.cdb.u32(10)))

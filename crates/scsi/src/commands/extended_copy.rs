@@ -11,7 +11,8 @@ mod segment;
 mod span;
 
 pub(super) use copy::{Copy, Plan};
-pub(super) use cscd::{CSCD_IDENTIFICATION, THIS_LOGICAL_UNIT};
+pub(crate) use cscd::CSCD_IDENTIFICATION;
+pub(super) use cscd::THIS_LOGICAL_UNIT;
 pub(super) use segment::{BLOCK_TO_BLOCK, BLOCK_TO_BLOCK_WITH_OFFSET};
 pub(super) use span::{Span, Work};
 
@@ -57,6 +58,7 @@ fn extended_copy(
         service_action: execution.cdb.service_action(),
         list_id: list.list_id,
         in_background: list.immediate,
+        token: None,
         block_length: execution.unit()?.spec.block_length,
     }))))
 }
@@ -100,8 +102,8 @@ impl Context<'_> {
         let source = self.end(self.segment.source)?;
         let destination = self.end(self.segment.destination)?;
         let (from, to) = (self.unit(source), self.unit(destination));
-        access::check(self.execution, from, Access::Read)?;
-        access::check(self.execution, to, Access::Write)?;
+        access::check(self.execution, source.volume, Access::Read)?;
+        access::check(self.execution, destination.volume, Access::Write)?;
         let length = self.length(from, to)?;
         let fill = match self.segment.amount {
             Amount::Bytes { .. } => 0,

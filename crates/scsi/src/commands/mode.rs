@@ -3,7 +3,6 @@
 use super::mode_pages::{ALL_PAGES, PAGES, Page};
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::modes::Modes;
 use crate::sense::Sense;
 use crate::unit::LogicalUnit;
 
@@ -15,7 +14,7 @@ pub(super) fn mode_sense_6(execution: &mut Execution<'_>) -> Result<Action, Comp
     let unit = execution.unit()?;
     let pages = pages(execution)?;
     let descriptor = if execution.cdb.bit(1, DBD) { Vec::new() } else { short_descriptor(unit) };
-    let mut data = vec![0, 0, device_specific_parameter(unit), descriptor.len() as u8];
+    let mut data = vec![0, 0, device_specific_parameter(execution, unit), descriptor.len() as u8];
     data.extend(descriptor);
     data.extend(pages);
     data[0] = data.len() as u8 - 1;
@@ -32,7 +31,7 @@ pub(super) fn mode_sense_10(execution: &mut Execution<'_>) -> Result<Action, Com
         false if long => long_descriptor(unit),
         false => short_descriptor(unit),
     };
-    let parameter = device_specific_parameter(unit);
+    let parameter = device_specific_parameter(execution, unit);
     let mut data = vec![0, 0, 0, parameter, u8::from(long), 0, 0, descriptor.len() as u8];
     data.extend(descriptor);
     data.extend(pages);
@@ -42,8 +41,10 @@ pub(super) fn mode_sense_10(execution: &mut Execution<'_>) -> Result<Action, Com
 }
 
 /// SBC-4 6.5.1: WP and DPOFUA.
-fn device_specific_parameter(unit: &LogicalUnit) -> u8 {
-    let write_protected = if unit.write_protection().is_some() { 0x80 } else { 0 };
+fn device_specific_parameter(execution: &Execution<'_>, unit: &LogicalUnit) -> u8 {
+    let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
+    let is_protected = read_only || unit.write_protection().is_some();
+    let write_protected = if is_protected { 0x80 } else { 0 };
     write_protected | 0x10
 }
 
@@ -71,8 +72,8 @@ fn pages(execution: &Execution<'_>) -> Result<Vec<u8>, Completion> {
     let values = |page: &Page| match control {
         0 => page.values(&unit.modes),
         1 => page.mask(),
-        2 => page.values(&Modes::default()),
-        _ => page.values(&unit.saved_modes),
+        2 => page.values(&unit.default_modes),
+        _ => page.values(unit.saved_modes.as_ref().unwrap_or(&unit.default_modes)),
     };
     let found: Vec<_> =
         PAGES.iter().filter(|page| page.is_named(code, subpage)).map(values).collect();

@@ -115,6 +115,8 @@ fn begin(execution: &mut Execution<'_>, passes: Vec<Pass>) -> Result<Action, Com
     unit.sanitize = Sanitize::InProgress(0);
     let range = ByteRange::new(0, unit.blocks() * unit.block_bytes());
     let block_length = unit.spec.block_length;
+    // Tokens hold what the unit held.
+    execution.tokens.end_all_of(volume);
     let total = passes.iter().map(|pass| range.length.div_ceil(pass.slice_bytes())).sum();
     Ok(Action::Procedure(Box::new(Sanitizing {
         volume,

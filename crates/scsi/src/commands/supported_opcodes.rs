@@ -22,8 +22,8 @@ pub(super) fn report_supported_operation_codes(
     let action = execution.cdb.u16(4);
     let unit = execution.unit()?;
     let is_shown = |row: &&Row| {
-        !table::supported(row.opcode, execution.identity).is_empty()
-            && !(unit.reservations_hidden && row.is_about_reservations())
+        let is_hidden = unit.reservations_hidden && row.is_about_reservations();
+        !is_hidden && !table::supported(row.opcode, execution.identity).is_empty()
     };
     let rows: Vec<_> = table::rows(opcode).iter().filter(is_shown).collect();
     let has_actions = rows.iter().any(|row| row.service_action.is_some());

@@ -1,9 +1,9 @@
 //! The command table: one row per command, by ascending operation code and service action.
 
 use super::{
-    cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, mode,
-    mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve, sanitize,
-    supported_opcodes, target_port_groups, timestamp, transfer, unmap, verify, write_atomic,
+    cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, log,
+    mode, mode_select, or_write, persistent_reserve_in, persistent_reserve_out, reserve, sanitize,
+    supported_opcodes, target_port_groups, timestamp, token, transfer, unmap, verify, write_atomic,
     write_same,
 };
 use crate::cdb::{CDB_BYTES, Cdb, VARIABLE_LENGTH};
@@ -112,6 +112,9 @@ pub(crate) static ROWS: &[Row] = &[
         sanitize::block_erase).action(0x02),
     row("SANITIZE, EXIT FAILURE MODE", &[SANITIZE, 0xbf, 0, 0, 0, 0, 0, FF, FF, 0], ERASES, none,
         sanitize::exit_failure_mode).action(0x1f),
+    row("LOG SELECT", &[0x4c, 0x03, FF, FF, 0, 0, 0, FF, FF, 0], SELECTS, parameter_list_16,
+        log::log_select),
+    row("LOG SENSE", &[0x4d, 0x01, FF, FF, 0, FF, FF, FF, FF, 0], TELLS, none, log::log_sense),
     row("MODE SELECT (10)", &[0x55, 0x11, 0, 0, 0, 0, 0, FF, FF, 0], SELECTS, parameter_list_16,
         mode_select::mode_select_10),
     row("RESERVE (10)", &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, 0], RESERVES, none, reserve::reserve),
@@ -152,6 +155,12 @@ pub(crate) static ROWS: &[Row] = &[
     row("EXTENDED COPY (LID4)",
         &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ORDERS,
         parameter_list_32, extended_copy::extended_copy_lid4).action(0x01),
+    row("POPULATE TOKEN",
+        &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0], READS,
+        parameter_list_32, token::populate_token).action(0x10),
+    row("WRITE USING TOKEN",
+        &[EXTENDED_COPY, 0x1f, 0, 0, 0, 0, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0], WRITES,
+        parameter_list_32, token::write_using_token).action(0x11),
     row("COPY OPERATION ABORT",
         &[EXTENDED_COPY, 0x1f, FF, FF, FF, FF, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], ASKS, none,
         extended_copy::copy_operation_abort).action(0x1c),
@@ -167,6 +176,12 @@ pub(crate) static ROWS: &[Row] = &[
     row("RECEIVE COPY STATUS (LID4)",
         &[RECEIVE_COPY_RESULTS, 0x1f, FF, FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
         copy_results::copy_status_lid4).action(0x05),
+    row("RECEIVE ROD TOKEN INFORMATION",
+        &[RECEIVE_COPY_RESULTS, 0x1f, FF, FF, FF, FF, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        token::rod_token_information).action(0x07),
+    row("REPORT ALL ROD TOKENS",
+        &[RECEIVE_COPY_RESULTS, 0x1f, 0, 0, 0, 0, 0, 0, 0, 0, FF, FF, FF, FF, 0, 0], ASKS, none,
+        token::report_all_rod_tokens).action(0x08),
     row("READ (16)", &[0x88, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, FF, GR, 0], READS,
         none, transfer::read),
     row("COMPARE AND WRITE", &[0x89, 0x18, FF, FF, FF, FF, FF, FF, FF, FF, 0, 0, 0, FF, GR, 0],

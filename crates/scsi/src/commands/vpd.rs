@@ -3,7 +3,7 @@
 use block::BLOCK;
 
 use super::inquiry::BLOCK_DEVICE;
-use super::{copy_results, table};
+use super::{copy_results, table, token};
 use crate::command::{Execution, Row};
 use crate::completion::Completion;
 use crate::designator::Designator;
@@ -12,6 +12,7 @@ use crate::limits::{
     UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX, WRITE_SAME_BYTES_MAX,
 };
 use crate::sense::Sense;
+use crate::space::threshold_exponent;
 use crate::unit::LogicalUnit;
 
 type Page = fn(&Execution<'_>, &LogicalUnit) -> Vec<u8>;
@@ -97,12 +98,16 @@ fn extended_inquiry_data(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 }
 
 /// SPC-4 7.8.17: what EXTENDED COPY and RECEIVE COPY RESULTS can do.
-fn third_party_copy(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
+fn third_party_copy(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     let mut data = Vec::new();
+    let limits = token::block_device_limits(unit.block_bytes());
+    data.extend(third_party_descriptor(0x0000, &limits));
     data.extend(third_party_descriptor(0x0001, &supported_commands()));
     data.extend(third_party_descriptor(0x0004, &copy_results::parameter_data()));
     data.extend(third_party_descriptor(0x0008, &copy_results::supported_descriptors()));
     data.extend(third_party_descriptor(0x000c, &copy_results::supported_cscd_ids()));
+    data.extend(third_party_descriptor(0x0106, &token::token_features()));
+    data.extend(third_party_descriptor(0x0108, &token::supported_rod_types()));
     data.extend(third_party_descriptor(0x8001, &copy_results::general_copy_operations()));
     data
 }
@@ -164,5 +169,6 @@ fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 fn logical_block_provisioning(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     const LBPU_LBPWS_LBPWS10_LBPRZ: u8 = 0xe4;
     let provisioning_type = if unit.spec.thin { 2 } else { 1 };
-    vec![0, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
+    let exponent = threshold_exponent(unit.spec.block_length);
+    vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
 }

@@ -58,7 +58,7 @@ impl Target {
         let Some(unit) = self.units.get_mut(&id) else { return };
         if let Some(modes) = &state.modes {
             unit.modes = modes.clone();
-            unit.saved_modes = modes.clone();
+            unit.saved_modes = Some(modes.clone());
         }
         if let Some(reservations) = state.reservations.clone() {
             unit.persistent = PersistentReservations::restore(reservations);

@@ -20,6 +20,7 @@ use crate::nexus::{Mapping, Nexus};
 use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::reservations::Access;
 use crate::sense::{self, Sense};
+use crate::statistics::Transfer;
 use crate::target::NexusId;
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
@@ -140,6 +141,7 @@ impl Target {
             volume,
             epoch: unit.epoch,
             class,
+            since: self.now,
             order,
             data_out,
             state: TaskState::Dormant,
@@ -200,6 +202,7 @@ impl Target {
             now: self.now,
             peers,
             copies: &mut self.copies,
+            tokens: &mut self.tokens,
         };
         check(&mut execution)?;
         (order.row.handler)(&mut execution)
@@ -218,10 +221,15 @@ impl Target {
     fn begin(&mut self, slot: Slot, procedure: Box<dyn Procedure>) {
         if let Some(destinations) = procedure.destinations() {
             let nexus = self.tasks[slot].order.nexus;
-            let list_id = procedure.copy_progress().and_then(|progress| progress.list_id);
+            let progress = procedure.copy_progress();
+            let token = progress.and_then(|progress| progress.token);
+            let list_id = progress.and_then(|progress| progress.list_id);
             let key = list_id.map(|list_id| CopyKey { nexus, list_id });
             self.copies.begin();
-            self.tasks[slot].copy = Some(Copying { destinations, key });
+            self.tasks[slot].copy = Some(Copying { destinations, key, token });
+            if let Some(token) = token {
+                self.tokens.begin(token);
+            }
         }
         if procedure.runs_in_background() {
             let id = self.tasks[slot].id;
@@ -353,11 +361,32 @@ impl Target {
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.ended(key, self.now, &completion);
         }
+        self.finish_token(slot, completion.status == Status::Good);
         let task = self.remove_task(slot);
+        if completion.status == Status::Good {
+            self.count(&task);
+        }
         if !task.detached {
             self.answer(task.id, Some(task.volume), completion);
         }
         self.tell_waiting(task);
+    }
+
+    /// Counts a command that was GOOD, if it is one of those that are counted.
+    fn count(&mut self, task: &Task) {
+        let took = self.now.saturating_sub(task.since);
+        let blocks = task.order.cdb.extent().1.0;
+        if let Some(transfer) = Transfer::of(task.order.row.opcode)
+            && let Some(unit) = self.units.get_mut(&task.volume)
+        {
+            unit.statistics.count(transfer, blocks, took);
+        }
+    }
+
+    fn finish_token(&mut self, slot: Slot, succeeded: bool) {
+        if let Some(token) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.token) {
+            self.tokens.finish(token, succeeded);
+        }
     }
 
     /// Hands a completion out, its sense data in the format that the unit is set to.
@@ -374,6 +403,7 @@ impl Target {
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.aborted(key, self.now);
         }
+        self.finish_token(slot, false);
         self.deliver(slot, delivery);
         let task = self.remove_task(slot);
         self.tell_waiting(task);
@@ -431,7 +461,9 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
-    match unit.write_protection() {
+    let read_only = execution.nexus.mappings.get(&execution.lun).is_some_and(|map| map.read_only);
+    let nexus_protection = read_only.then_some(sense::WRITE_PROTECTED);
+    match unit.write_protection().or(nexus_protection) {
         Some(protection) if row.medium == Medium::Writes => Err(Sense::from(protection).into()),
         _ => Ok(()),
     }

@@ -1,6 +1,6 @@
 //! Logical units and nexuses come, change and go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use block::VolumeId;
 
@@ -9,6 +9,7 @@ use crate::access_state::AccessState;
 use crate::completion::Completion;
 use crate::nexus::{Nexus, NexusSpec};
 use crate::sense::{self, Sense, SenseCode};
+use crate::space::UnitSpace;
 use crate::unit::{LogicalUnit, LogicalUnitSpec};
 
 impl Target {
@@ -40,6 +41,23 @@ impl Target {
         }
     }
 
+    /// Tells where a volume's space stands. Whoever sees the unit is told (38h/07h) once each time
+    /// that a threshold of its mode page 1Ch/02h is reached.
+    pub fn set_space(&mut self, id: VolumeId, space: UnitSpace) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        if unit.update_space(space) {
+            self.establish(id, sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
+        }
+    }
+
+    /// Sets the threshold for available space that holds until an initiator sets another one; `None`
+    /// for none.
+    pub fn set_default_threshold(&mut self, id: VolumeId, available_bytes: Option<u64>) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.set_default_threshold(available_bytes);
+        }
+    }
+
     /// Shows or hides reservations: while they are hidden, RESERVE, RELEASE and PERSISTENT RESERVE
     /// IN and OUT are not supported. What is held or registered stays in effect.
     pub fn set_reservations_hidden(&mut self, id: VolumeId, hidden: bool) {
@@ -52,6 +70,7 @@ impl Target {
     /// that are under way are still answered.
     pub fn remove_unit(&mut self, id: VolumeId) {
         let Some(mut unit) = self.units.remove(&id) else { return };
+        self.tokens.forget_volume(id);
         for slot in unit.tasks.drain_dormant() {
             let sense = Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED);
             self.end(slot, Completion::from(sense));
@@ -61,7 +80,11 @@ impl Target {
     /// Lets a nexus in. Its first command on each logical unit is told of the power on (29h/00h).
     pub fn open_nexus(&mut self, id: NexusId, spec: NexusSpec) {
         self.add_port(spec.relative_target_port, spec.target_portal_group);
-        self.nexuses.insert(id, Nexus::new(spec));
+        let mut nexus = Nexus::new(spec);
+        for (&volume, _) in self.units.iter().filter(|(_, unit)| unit.reached.any()) {
+            nexus.establish(volume, sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
+        }
+        self.nexuses.insert(id, nexus);
     }
 
     /// I_T nexus loss: ends its tasks without telling anyone, and its reservations. Requests that
@@ -107,6 +130,19 @@ impl Target {
         if nexus.set_luns(&luns) {
             for mapping in nexus.mappings.values_mut() {
                 mapping.attentions.establish(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
+            }
+        }
+    }
+
+    /// Says which logical units a nexus may only read; the others it may write. A nexus for which
+    /// that changes is told (2Ah/01h: MODE SENSE shows it).
+    pub fn set_read_only(&mut self, id: NexusId, luns: &BTreeSet<u16>) {
+        let Some(nexus) = self.nexuses.get_mut(&id) else { return };
+        for (lun, mapping) in &mut nexus.mappings {
+            let read_only = luns.contains(lun);
+            if mapping.read_only != read_only {
+                mapping.read_only = read_only;
+                mapping.attentions.establish(sense::MODE_PARAMETERS_CHANGED);
             }
         }
     }

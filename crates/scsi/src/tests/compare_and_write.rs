@@ -126,3 +126,23 @@ fn no_more_notices_wait_than_may() {
     assert_eq!(notices.len(), limits::NOTICES_MAX);
     assert!(matches!(notices[0], Notice::OwnCompareAndWriteFound { lba: 3, .. }));
 }
+
+#[test]
+fn many_on_different_blocks_are_under_way_together() {
+    let mut world = World::new();
+    let data = [[0; BLOCK], [7; BLOCK]].concat();
+    for lba in 0..64 {
+        let nexus = if lba % 2 == 0 { ALICE } else { BOB };
+        world.begin(nexus, 0, &compare_and_write_cdb(lba, 1), &data);
+    }
+    let mut together = Vec::new();
+    while let Some((id, ..)) = world.target.next_request() {
+        together.push(id);
+    }
+    assert_eq!(together.len(), 64);
+    // They end in whatever order the engine answers.
+    for id in together.into_iter().rev() {
+        world.target.completed(id, Ok(Response::Done));
+        assert_eq!(world.target.next_done().unwrap().1.status, Status::Good);
+    }
+}

@@ -70,7 +70,7 @@ fn the_limits_that_are_told_are_those_that_are_kept() {
     assert_eq!((word(8), word(12), word(16)), (65_536, 2_048, 65_536));
     assert_eq!((word(20), word(24), word(28), word(32)), (0x10000, 256, 8, 0x8000_0000));
     assert_eq!((word(36), word(40)), (0, 65_535));
-    assert_eq!(vpd(&mut world, 0, 0xb2)[4..], [0, 0xe4, 2, 0]);
+    assert_eq!(vpd(&mut world, 0, 0xb2)[4..], [3, 0xe4, 2, 0]);
     assert_eq!(vpd(&mut world, 0, 0xb1)[4..6], [0, 1]);
     assert_eq!(vpd(&mut world, 0, 0x80)[4..].len(), 32);
 }

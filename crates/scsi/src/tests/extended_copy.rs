@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[derive(Clone)]
@@ -235,6 +237,16 @@ fn a_reservation_of_another_nexus_on_either_end_conflicts() {
 }
 
 #[test]
+fn a_destination_that_may_only_be_read_is_refused() {
+    let mut world = World::new();
+    world.target.set_read_only(ALICE, &BTreeSet::from([1]));
+    world.sense(ALICE, 1, &[0; 6], &[]);
+    let list = list(&[ONE, TWO], &[segment(0, 0, 8)]);
+    assert_eq!(copy(&mut world, &list), Some((7, 0x27, 0)));
+    assert!(world.requests.is_empty());
+}
+
+#[test]
 fn between_units_of_different_block_length_bytes_are_copied_if_they_fit() {
     let mut world = World::new();
     let block_length = LogicalBlockLength::B4096;
@@ -360,4 +372,20 @@ fn operating_parameters_tell_the_limits() {
     assert_eq!(data[8..20], [0, 64, 1, 0, 0, 0, 0x28, 0, 0x0f, 0xff, 0xf0, 0]);
     assert_eq!(data[34..38], [1, 0, 255, 0]);
     assert_eq!(data[43..], [3, 0x02, 0x0a, 0xe4]);
+}
+
+#[test]
+fn a_copy_has_no_deadline() {
+    let mut world = World::new();
+    world.number(ONE, 0, 60_000);
+    let list = list(&[ONE, TWO], &[segment(0, 0, 60_000)]);
+    let task = world.begin(ALICE, 0, &cdb(list.len()), &list);
+    for hour in 1..=24 {
+        world.target.tick(std::time::Duration::from_secs(3600 * hour));
+        assert!(world.target.next_done().is_none());
+    }
+    while world.step() {}
+    let (done, completion) = world.target.next_done().unwrap();
+    assert_eq!((done, completion.status), (task, Status::Good));
+    assert!(world.bytes(TWO, 0, 60_000) == world.bytes(ONE, 0, 60_000));
 }

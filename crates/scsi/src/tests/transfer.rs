@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 #[test]
@@ -191,6 +193,22 @@ fn a_write_protected_unit_refuses_what_changes_it() {
     world.good(0, &cdb10(0x28, 0, 0, 1), &[]);
     assert_eq!(world.good(0, &[0x1a, 0x08, 0x3f, 0, 255, 0], &[])[2], 0x90);
     assert!(world.requests.iter().all(|(_, request)| request == "Read"));
+}
+
+#[test]
+fn a_nexus_that_may_only_read_leaves_the_others_alone() {
+    let mut world = World::new();
+    world.target.set_read_only(ALICE, &BTreeSet::from([0]));
+    assert_eq!(world.sense(ALICE, 0, &[0; 6], &[]), (6, 0x2a, 1));
+    let data = pattern(1, 2);
+    let write = cdb10(0x2a, 0, 0, 1);
+    assert_eq!(world.sense(ALICE, 0, &write, &data), (7, 0x27, 0));
+    assert_eq!(world.good(0, &[0x1a, 0x08, 0x3f, 0, 255, 0], &[])[2], 0x90);
+    world.good(0, &cdb10(0x28, 0, 0, 1), &[]);
+    world.good(1, &write, &data);
+    world.target.set_read_only(ALICE, &BTreeSet::new());
+    assert_eq!(world.sense(ALICE, 0, &[0; 6], &[]), (6, 0x2a, 1));
+    world.good(0, &write, &data);
 }
 
 #[test]

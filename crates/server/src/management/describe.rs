@@ -1,6 +1,6 @@
 //! How objects look to the administrator.
 
-use api::{Host, Pool, Portal, Problem, Session, Space, Target, Volume};
+use api::{Host, Pool, Problem, Session, Space, Target, Volume};
 use array::ArrayError;
 use block::VolumeId;
 use store::Health;
@@ -9,18 +9,15 @@ use super::Management;
 use super::problems::refused;
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
+use crate::token_spaces::is_hidden;
 
 impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
-        let portals = self.portals.iter().map(|address| Portal {
-            address: address.to_string(),
-            target_portal_group_tag: crate::TARGET_PORTAL_GROUP_TAG,
-        });
         let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
         let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
         Target {
             name: self.configuration.target_name.clone(),
-            portals: portals.collect(),
+            portals: self.describe_portals(),
             sessions,
             bytes_received: core.traffic.received + received,
             bytes_sent: core.traffic.sent + sent,
@@ -56,7 +53,7 @@ impl Management {
             reason,
             size_bytes: configuration.size_bytes,
             space: served.map(space),
-            volumes: served.map_or(0, |pool| pool.store.volumes().count()),
+            volumes: served.map_or(0, |pool| shown(pool).count()),
             counters: served.map(Self::counters).unwrap_or_default(),
         }
     }
@@ -64,7 +61,7 @@ impl Management {
     pub(super) fn describe_volumes(&self, core: &Core) -> Vec<Volume> {
         let mut volumes: Vec<Volume> = Vec::new();
         for (_, pool) in &core.pools {
-            volumes.extend(pool.store.volumes().map(|volume| self.volume(&pool.name, volume)));
+            volumes.extend(shown(pool).map(|volume| self.volume(&pool.name, volume)));
         }
         volumes.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
         volumes
@@ -93,6 +90,11 @@ impl Management {
             mapped_bytes: volume.mapped_bytes,
             lun: self.configuration.lun_of(volume.id),
             hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
+            read_only_hosts: self
+                .configuration
+                .read_only_hosts_of(volume.id)
+                .map(str::to_owned)
+                .collect(),
         }
     }
 
@@ -103,7 +105,13 @@ impl Management {
     pub(super) fn describe_host(&self, name: &str) -> Host {
         let host = self.configuration.hosts.get(name);
         let initiators = host.into_iter().flat_map(|host| host.initiators.iter().cloned());
-        Host { name: name.to_owned(), initiators: initiators.collect() }
+        let chap = self.secrets.hosts.get(name);
+        Host {
+            name: name.to_owned(),
+            initiators: initiators.collect(),
+            chap_user: host.and_then(|host| host.chap_name.clone()),
+            mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
+        }
     }
 }
 
@@ -115,8 +123,13 @@ fn space(pool: &ServedPool) -> Space {
         pending_bytes: space.pending,
         reserve_bytes: space.reserve,
         free_bytes: space.free,
-        provisioned_bytes: pool.store.volumes().map(|volume| volume.size_bytes).sum(),
+        provisioned_bytes: shown(pool).map(|volume| volume.size_bytes).sum(),
     }
+}
+
+/// The volumes that the administrator made.
+fn shown(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
+    pool.store.volumes().filter(|volume| !is_hidden(volume))
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {

@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::data_directory::random_uuid;
 use crate::http::Answer;
 use crate::pool::Pool;
+use crate::token_spaces::is_hidden;
 
 /// A pool that is configured but cannot be served.
 #[derive(Clone, Debug)]
@@ -47,7 +48,9 @@ impl Management {
             self.set_unavailable(&pool.name, failure.to_string());
             return Err(failed(&failure));
         }
-        let volumes: Vec<_> = core.pools[pool].store.volumes().map(|volume| volume.id).collect();
+        core.delete_old_token_spaces(pool);
+        let volumes = core.pools[pool].store.volumes().filter(|volume| !is_hidden(volume));
+        let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
         tracing::info!(pool = core.pools[pool].name, volumes = volumes.len(), "pool is open");
         for id in volumes {
             serve_volume(core, pool, id);
@@ -149,7 +152,7 @@ impl Management {
             self.forget_pool(name)?;
             return Ok(Progress::answer(&()));
         };
-        let volumes = served.store.volumes().count();
+        let volumes = served.store.volumes().filter(|volume| !is_hidden(volume)).count();
         if volumes > 0 {
             return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
         }

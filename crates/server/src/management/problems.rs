@@ -34,6 +34,10 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidDevice(_)
         | ArrayError::InvalidInitiatorName(_)
         | ArrayError::InvalidSize(_)
+        | ArrayError::InvalidPortal
+        | ArrayError::InvalidChapName
+        | ArrayError::SecretLength(_)
+        | ArrayError::SecretShared
         | ArrayError::LunTooLarge(_) => bad_request(error),
         _ => conflict(error),
     }

@@ -2,7 +2,7 @@
 
 use api::{CreateVolume, LunMap, MapVolume, Problem, ResizeVolume};
 use array::limits::VOLUME_BYTES_MAX;
-use array::{ArrayError, check_name, naa_identifier};
+use array::{Access, ArrayError, check_name, naa_identifier};
 use block::{BLOCK, LogicalBlockLength, VolumeId};
 use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
@@ -130,9 +130,16 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (_, id) = find_volume(core, parameters)?;
         let host = parameters.get("host");
-        let lun = self.change(|configuration| configuration.map_volume(id, host, request.lun))?;
+        let access = if request.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let lun =
+            self.change(|configuration| configuration.map_volume(id, host, request.lun, access))?;
         let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
-        Ok(Progress::answer(&LunMap { volume, host: host.to_owned(), lun }))
+        Ok(Progress::answer(&LunMap {
+            volume,
+            host: host.to_owned(),
+            lun,
+            read_only: request.read_only,
+        }))
     }
 
     pub(super) fn unmap_volume(
@@ -180,6 +187,7 @@ fn unit_spec(volume: &Volume) -> LogicalUnitSpec {
         naa: volume.naa,
         size_bytes: volume.size_bytes,
         block_length: LogicalBlockLength::B512,
+        physical_block_exponent: 0,
         thin: !volume.reserved,
     }
 }

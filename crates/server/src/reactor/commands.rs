@@ -37,6 +37,7 @@ impl Reactor {
             }
             Event::TaskManagement(request) => self.manage(slot, request),
             Event::Login(request) => self.admit(slot, &request),
+            Event::Authenticated(request) => self.let_in(slot, &request),
             Event::LoggedIn(parameters) if !parameters.discovery => {
                 let address = self.connections[slot].address;
                 tracing::info!(initiator = parameters.initiator_name, %address, "session begins");
@@ -87,6 +88,9 @@ impl Reactor {
             iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
         };
         let (lun, cdb) = (command.lun, &command.cdb[..]);
+        if cdb[0] == scsi::LOG_SENSE {
+            self.core.tell_space();
+        }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let id = task_id(serial, command.task);
         let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
@@ -99,6 +103,14 @@ impl Reactor {
         let function = match request.function {
             TaskManagementFunction::AbortTask => {
                 TaskManagement::AbortTask(task_id(serial, request.referenced_task))
+            }
+            TaskManagementFunction::QueryTask => {
+                TaskManagement::QueryTask(task_id(serial, request.referenced_task))
+            }
+            TaskManagementFunction::QueryTaskSet => TaskManagement::QueryTaskSet,
+            TaskManagementFunction::ItNexusReset => TaskManagement::ItNexusReset,
+            TaskManagementFunction::QueryAsynchronousEvent => {
+                TaskManagement::QueryAsynchronousEvent
             }
             TaskManagementFunction::AbortTaskSet => TaskManagement::AbortTaskSet,
             TaskManagementFunction::ClearAca => TaskManagement::ClearAca,
@@ -148,9 +160,11 @@ impl Reactor {
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
             let response = match response {
-                TaskManagementResponse::FunctionComplete
-                | TaskManagementResponse::FunctionSucceeded => {
+                TaskManagementResponse::FunctionComplete => {
                     iscsi::TaskManagementResponse::FunctionComplete
+                }
+                TaskManagementResponse::FunctionSucceeded => {
+                    iscsi::TaskManagementResponse::FunctionSucceeded
                 }
                 TaskManagementResponse::IncorrectLogicalUnitNumber => {
                     iscsi::TaskManagementResponse::LunDoesNotExist
@@ -173,7 +187,13 @@ impl Reactor {
             sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
             data_in: completion.data_in,
         };
-        self.with_connection(task, |connection, tag| connection.respond(tag, answer));
+        let (serial, tag) = parts(task);
+        if let Some(&slot) = self.slots.get(&serial) {
+            let connection = &mut self.connections[slot];
+            connection.commands += 1;
+            connection.iscsi.respond(tag, answer);
+            self.ready.push(slot);
+        }
     }
 
     /// Acts on the connection of a command, if it is still there.

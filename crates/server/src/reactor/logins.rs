@@ -1,55 +1,71 @@
 //! Who comes in, who leaves, and what each may see.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use iscsi::{ConnectionConfig, LoginRequest, LoginStatus, TargetRecord, TargetSelection};
+use array::{Access, VisibleLun};
+use block::VolumeId;
+use iscsi::{LoginRequest, LoginStatus, LoginTerms, TargetRecord, TargetSelection};
 use scsi::NexusSpec;
 
 use super::Reactor;
-use crate::TARGET_PORTAL_GROUP_TAG;
 use crate::sessions::InitiatorPort;
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
 const DISCOVERY_TSIH: u16 = u16::MAX;
 
-/// What every connection starts with.
-pub(super) fn connection_config() -> ConnectionConfig {
-    ConnectionConfig::default()
-}
-
 impl Reactor {
-    /// Lets an initiator in, or tells it why not.
+    /// Tells an initiator what it must prove to be let in, or why it cannot.
     pub(super) fn admit(&mut self, slot: usize, request: &LoginRequest) {
-        let verdict = self.judge(slot, request);
-        let connection = &mut self.connections[slot];
-        match verdict {
-            Ok(tsih) => connection.iscsi.login_accept(tsih, TARGET_PORTAL_GROUP_TAG),
-            Err(status) => {
-                let initiator = &request.initiator_name;
-                tracing::info!(initiator, address = %connection.address, ?status, "login refused");
-                connection.iscsi.login_reject(status);
+        let portal = self.management.portal(self.connections[slot].portal);
+        let terms = self.check_target(request).and_then(|()| self.requirement(request));
+        let connection = &mut self.connections[slot].iscsi;
+        match (terms, portal.redirect) {
+            (Err(status), _) => self.refuse(slot, request, status),
+            (Ok(_), Some(elsewhere)) if !request.discovery => {
+                connection.login_redirect(&elsewhere.to_string());
             }
+            (Ok(authentication), _) => connection
+                .login_admit(LoginTerms { target_portal_group_tag: portal.group, authentication }),
         }
     }
 
-    fn judge(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
-        if request.discovery {
-            return Ok(DISCOVERY_TSIH);
+    /// Gives an initiator that has proved who it is its session.
+    pub(super) fn let_in(&mut self, slot: usize, request: &LoginRequest) {
+        match self.make_session(slot, request) {
+            Ok(tsih) => self.connections[slot].iscsi.login_accept(tsih),
+            Err(status) => self.refuse(slot, request, status),
         }
+    }
+
+    fn refuse(&mut self, slot: usize, request: &LoginRequest, status: LoginStatus) {
+        let connection = &mut self.connections[slot];
+        let initiator = &request.initiator_name;
+        tracing::info!(initiator, address = %connection.address, ?status, "login refused");
+        connection.iscsi.login_reject(status);
+    }
+
+    fn check_target(&self, request: &LoginRequest) -> Result<(), LoginStatus> {
         let target = &self.management.configuration.target_name;
-        if request.target_name.as_ref() != Some(target) {
+        if !request.discovery && request.target_name.as_ref() != Some(target) {
             return Err(LoginStatus::NotFound);
         }
-        if request.tsih != 0 {
+        if !request.discovery && request.tsih != 0 {
             // Sessions have one connection each, so none can be joined.
             return Err(LoginStatus::SessionDoesNotExist);
         }
+        Ok(())
+    }
+
+    fn make_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
+        if request.discovery {
+            return Ok(DISCOVERY_TSIH);
+        }
         let port = InitiatorPort { name: request.initiator_name.clone(), isid: request.isid };
         self.reinstate(&port);
-        let address = self.connections[slot].address;
-        let opened = self.sessions.open(port, slot, address);
+        let opened = self.sessions.open(port, slot);
         let (tsih, nexus) = opened.ok_or(LoginStatus::OutOfResources)?;
-        self.open_nexus(nexus, request);
+        self.open_nexus(nexus, slot, request);
         self.connections[slot].nexus = Some(nexus);
         Ok(tsih)
     }
@@ -61,19 +77,25 @@ impl Reactor {
         }
     }
 
-    fn open_nexus(&mut self, nexus: scsi::NexusId, request: &LoginRequest) {
+    /// RFC 7143 4.4.2: the SCSI target port is the iSCSI target in one target portal group, so the
+    /// group's tag is a port identifier, too.
+    fn open_nexus(&mut self, nexus: scsi::NexusId, slot: usize, request: &LoginRequest) {
+        let group = self.management.portal(self.connections[slot].portal).group;
         let luns = self.management.configuration.visible_luns(&request.initiator_name);
         let spec = NexusSpec {
             initiator_name: request.initiator_name.clone(),
             isid: request.isid,
-            relative_target_port: 1,
-            target_portal_group: TARGET_PORTAL_GROUP_TAG,
-            luns,
+            relative_target_port: group,
+            target_portal_group: group,
+            luns: volumes(&luns),
         };
         self.core.target.open_nexus(nexus, spec);
+        self.core.target.set_read_only(nexus, &read_only(&luns));
     }
 
-    /// Answers SendTargets: the one target, at the address the initiator used and the others.
+    /// Answers SendTargets: in a discovery session the one target at every portal, the one that the
+    /// initiator used first; in a normal session at the portals of its own group (RFC 7143 appendix
+    /// C).
     pub(super) fn send_targets(&mut self, slot: usize, selection: &TargetSelection) {
         let name = &self.management.configuration.target_name;
         let wanted = match selection {
@@ -81,12 +103,17 @@ impl Reactor {
             TargetSelection::Named(wanted) => wanted == name,
         };
         let local = self.connections[slot].socket.local_addr().ok();
-        let portals = self.management.portals.iter();
-        let addresses = portals.map(|portal| reachable(*portal, local).to_string());
-        let record = TargetRecord {
-            name: name.clone(),
-            addresses: addresses.map(|address| (address, TARGET_PORTAL_GROUP_TAG)).collect(),
-        };
+        let own = self.connections[slot].portal;
+        let own_group = self.management.portal(own).group;
+        let mut portals: Vec<_> = self.management.portals().into_iter().collect();
+        portals.retain(|(_, portal)| {
+            *selection != TargetSelection::Current || portal.group == own_group
+        });
+        portals.sort_by_key(|(address, _)| *address != own);
+        let addresses = portals
+            .into_iter()
+            .map(|(address, portal)| (reachable(address, local).to_string(), portal.group));
+        let record = TargetRecord { name: name.clone(), addresses: addresses.collect() };
         let records = if wanted { vec![record] } else { Vec::new() };
         self.connections[slot].iscsi.send_targets_response(&records);
     }
@@ -94,26 +121,21 @@ impl Reactor {
     /// Every session sees its LUN map as it is now; the device server raises unit attentions where
     /// something changed.
     pub(super) fn tell_sessions_their_luns(&mut self) {
-        for session in self.sessions.iter() {
+        for (_, session) in self.sessions.iter() {
             let luns = self.management.configuration.visible_luns(&session.port.name);
-            self.core.target.set_luns(session.nexus, luns);
+            self.core.target.set_luns(session.nexus, volumes(&luns));
+            self.core.target.set_read_only(session.nexus, &read_only(&luns));
         }
     }
+}
 
-    pub(super) fn describe_sessions(&self) -> Vec<api::Session> {
-        let describe = |session: &crate::sessions::Session| {
-            let connection = &self.connections[session.connection];
-            let luns = self.management.configuration.visible_luns(&session.port.name);
-            api::Session {
-                initiator: session.port.name.clone(),
-                address: session.address.to_string(),
-                luns: luns.into_keys().collect(),
-                bytes_received: connection.received,
-                bytes_sent: connection.sent,
-            }
-        };
-        self.sessions.iter().map(describe).collect()
-    }
+fn volumes(luns: &BTreeMap<u16, VisibleLun>) -> BTreeMap<u16, VolumeId> {
+    luns.iter().map(|(&lun, visible)| (lun, visible.volume)).collect()
+}
+
+fn read_only(luns: &BTreeMap<u16, VisibleLun>) -> BTreeSet<u16> {
+    let read_only = luns.iter().filter(|(_, visible)| visible.access == Access::ReadOnly);
+    read_only.map(|(&lun, _)| lun).collect()
 }
 
 /// A portal on all addresses is told as the one that the initiator reached.

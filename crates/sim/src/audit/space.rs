@@ -7,10 +7,11 @@ use block::BLOCK;
 use super::Image;
 use super::format::{
     COUNTS_PER_PAGE, DESCRIPTOR_BYTES, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, Device, FENCED, FLAGS_AT,
-    GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, PAGES, Reference, Superblock, UPPER_COPY, USED_AT,
-    address, u16_at, u32_at, u64_at,
+    GROUP_BLOCKS, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, PAGES, Reference, Superblock, UPPER_COPY,
+    USED_AT, address, split, u16_at, u32_at, u64_at,
 };
 use crate::oracle::{Violation, violation};
+use crate::random::Random;
 
 /// A page of a group's maps: device, group, and 0 for the bitmap or 1 + the number of a count page.
 type Key = (usize, u64, u64);
@@ -23,6 +24,7 @@ pub(super) struct SpaceMaps {
     descriptors: HashMap<(usize, u64), Vec<u8>>,
     /// Address and content of the pages that are present.
     pages: HashMap<Key, (u64, Vec<u8>)>,
+    layouts: Vec<Device>,
     /// Addresses of all pages in use.
     in_use: HashSet<u64>,
 }
@@ -39,6 +41,20 @@ impl SpaceMaps {
     /// Whether a block is a page in use.
     pub(super) fn is_in_use(&self, at: u64) -> bool {
         self.in_use.contains(&at)
+    }
+
+    /// A descriptor page or a first-level page, or the copy of one.
+    pub(super) fn pick_upper(&self, random: &mut Random) -> Option<(usize, u64)> {
+        let is_upper = 34..GROUP_HEAD;
+        let upper = |&at: &u64| {
+            let (device, block) = split(at);
+            let start = self.layouts[device].groups_start;
+            is_upper.contains(&((block - start) % GROUP_BLOCKS))
+        };
+        let mut pages: Vec<u64> = self.in_use.iter().copied().filter(upper).collect();
+        pages.sort_unstable();
+        let place = random.below(pages.len().max(1) as u64) as usize;
+        pages.get(place).map(|at| split(*at))
     }
 
     pub(super) fn agrees_with(&self, other: &Self) -> bool {
@@ -72,6 +88,7 @@ impl SpaceMaps {
         superblock: &Superblock,
         suspects: &mut Vec<u64>,
     ) -> Result<(), Violation> {
+        self.layouts.clone_from(&superblock.devices);
         for (device, layout) in superblock.devices.iter().enumerate() {
             let mut walk = Walk { image, device, layout: *layout, suspects };
             for (index, reference) in (0..).zip(superblock.first_level(device)) {

@@ -30,6 +30,16 @@ impl World {
         Ok(())
     }
 
+    /// A scrub finds nothing bad on a sound medium.
+    pub(super) fn check_scrub(&self) -> Result<(), Violation> {
+        let status = self.store.scrub_status();
+        let sound = status.bad_blocks == 0 && status.bad_pages == 0 && status.bad.is_empty();
+        match sound || self.profile.faults.is_some() {
+            true => Ok(()),
+            false => violation(format!("the scrub finds damage where there is none: {status:?}")),
+        }
+    }
+
     /// I2 to I9: after a recovery every sector is explained.
     pub(super) fn compare_all(&mut self) -> Result<(), Violation> {
         self.settle_table()?;

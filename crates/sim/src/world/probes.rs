@@ -1,10 +1,13 @@
 //! What the pool must do on disks that it will not meet in this run: copies of the disks as a
 //! power failure left them, damaged on purpose.
 
+use std::time::Duration;
+
 use block::BLOCK;
-use store::{Failure, Io, OpenError, Store, Tag};
+use store::{Failure, Io, OpenError, ScrubStatus, Store, Tag};
 
 use super::{Answer, OWN_TAG, POOL_UUID, World};
+use crate::audit::Audit;
 use crate::disk::SimDisk;
 use crate::oracle::{Violation, violation};
 use crate::profile::Profile;
@@ -16,19 +19,30 @@ const LABELS: [u64; 2] = [1, 2];
 /// What no program knows: bytes of a label that say so.
 const UNKNOWN: [(&str, usize); 2] = [("format version", 8), ("incompatible feature", 48)];
 
+/// Steps of a tenth of a second in which a scrub of a small pool must come to its end.
+const SCRUB_STEPS_MAX: u64 = 10_000;
+
+/// A copy of the pool that was opened.
+struct Copy {
+    disks: Vec<SimDisk>,
+    store: Store,
+    now: u64,
+}
+
 impl World {
     /// After a power failure, before recovery.
     pub(super) fn probe(&mut self) -> Result<(), Violation> {
         if self.audit.is_none() {
             return Ok(());
         }
-        if self.random.percent(2) {
-            self.lose_a_part_of_the_journal()?;
+        match self.random.below(400) {
+            0..8 => self.lose_a_part_of_the_journal(),
+            8..11 => self.open_an_unknown_format(),
+            11..15 => self.open_with_wrong_devices(),
+            15..19 => self.damage_one_of_two_copies(),
+            19..22 => self.damage_data(),
+            _ => Ok(()),
         }
-        if self.random.one_in(100) {
-            self.open_an_unknown_format()?;
-        }
-        Ok(())
     }
 
     /// I19: a unit is gone that was acknowledged, and that a later one says was. The pool must not
@@ -90,6 +104,85 @@ impl World {
         }
     }
 
+    /// A device that is missing, too short, or at another's place is told; nothing is opened.
+    fn open_with_wrong_devices(&mut self) -> Result<(), Violation> {
+        let mut copy = self.copy_of_disks();
+        let devices = self.audit.as_ref().map_or(1, Audit::devices);
+        copy.truncate(devices);
+        let (one, other) = (self.random.below(devices as u64), self.random.below(devices as u64));
+        let refused: fn(&OpenError) -> bool = match self.random.below(3) {
+            0 if devices > 1 => {
+                copy.pop();
+                |error| matches!(error, OpenError::Missing { .. })
+            }
+            1 if one != other => {
+                copy.swap(one as usize, other as usize);
+                |error| matches!(error, OpenError::WrongDevice { .. })
+            }
+            _ => {
+                let shorter = copy[one as usize].size() - self.random.between(1, 1000) * BLOCK;
+                copy[one as usize].shrink(shorter);
+                |error| matches!(error, OpenError::Short { .. })
+            }
+        };
+        self.figures.probes += 1;
+        let writes =
+            |copy: &[SimDisk]| copy.iter().map(|disk| disk.statistics().writes).sum::<u64>();
+        match open_copy(&mut copy, &self.profile) {
+            Some(Err(Failure::Open(error))) if refused(&error) && writes(&copy) == 0 => Ok(()),
+            other => {
+                let result = other.map(|answer| answer.map(drop));
+                violation(format!("a pool with wrong devices was answered {result:?}"))
+            }
+        }
+    }
+
+    /// One of two copies of a page is damaged: the other one serves, and the scrub finds nothing
+    /// that is lost.
+    fn damage_one_of_two_copies(&mut self) -> Result<(), Violation> {
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let (what, device, block) = audit.pick_of_two_copies(&mut self.random);
+        let mut disks = self.copy_of_disks();
+        disks[device].damage(block, vec![0x5a; BLOCK as usize]);
+        self.figures.probes += 1;
+        let told = |result: String| {
+            violation(format!(
+                "one of two copies of {what} is damaged, in block {block} of device {device}: {result}"
+            ))
+        };
+        let mut copy = match Copy::open(disks, &self.profile) {
+            Ok(copy) => copy,
+            Err(error) => return told(error),
+        };
+        match copy.scrub() {
+            Some(status) if status.bad_blocks == 0 && status.bad_pages == 0 => Ok(()),
+            other => told(format!("{other:?}")),
+        }
+    }
+
+    /// A block of data is damaged: the scrub finds it, and says whose it is.
+    fn damage_data(&mut self) -> Result<(), Violation> {
+        let mut copy = match Copy::open(self.copy_of_disks(), &self.profile) {
+            Ok(copy) => copy,
+            Err(error) => {
+                return violation(format!("a copy of the pool cannot be opened: {error}"));
+            }
+        };
+        let audit = Audit::of(&copy.disks[..])?;
+        let Some((device, block)) = audit.and_then(|audit| audit.pick_data(&mut self.random))
+        else {
+            return Ok(());
+        };
+        copy.disks[device].damage(block, vec![0x5a; BLOCK as usize]);
+        self.figures.probes += 1;
+        match copy.scrub() {
+            Some(status) if status.bad_blocks == 1 && !status.bad.is_empty() => Ok(()),
+            other => violation(format!(
+                "data in block {block} of device {device} is damaged, the scrub finds {other:?}"
+            )),
+        }
+    }
+
     fn copy_of_disks(&mut self) -> Vec<SimDisk> {
         let random = self.random.fork();
         self.disks.iter().map(|disk| disk.copy_of_stable(random.clone())).collect()
@@ -98,7 +191,11 @@ impl World {
 
 /// Opens a pool, one device operation after the other; `None` if that does not come to an end.
 fn open_copy(disks: &mut [SimDisk], profile: &Profile) -> Option<Answer> {
-    let mut store = open(disks, profile);
+    run(&mut open(disks, profile), disks)
+}
+
+/// Does what the engine wishes, until it wishes no more.
+fn run(store: &mut Store, disks: &mut [SimDisk]) -> Option<Answer> {
     while let Some(Io { id, device, operation }) = store.next_io() {
         let disk = &mut disks[usize::from(device)];
         disk.submit(0, id.0, operation);
@@ -106,6 +203,31 @@ fn open_copy(disks: &mut [SimDisk], profile: &Profile) -> Option<Answer> {
         store.completed(id, completion.result);
     }
     store.next_done().map(|done| done.result)
+}
+
+impl Copy {
+    /// Opens a pool that must open; otherwise says what came of it.
+    fn open(mut disks: Vec<SimDisk>, profile: &Profile) -> Result<Self, String> {
+        let mut store = open(&disks, profile);
+        match run(&mut store, &mut disks) {
+            Some(Ok(_)) => Ok(Self { disks, store, now: 0 }),
+            other => Err(format!("{:?}", other.map(|answer| answer.map(drop)))),
+        }
+    }
+
+    /// Scrubs everything; `None` if that does not come to an end.
+    fn scrub(&mut self) -> Option<ScrubStatus> {
+        self.store.start_scrub();
+        for _ in 0..SCRUB_STEPS_MAX {
+            run(&mut self.store, &mut self.disks);
+            if !self.store.scrub_status().running {
+                return Some(self.store.scrub_status());
+            }
+            self.now += 100;
+            self.store.tick(Duration::from_millis(self.now));
+        }
+        None
+    }
 }
 
 /// Begins to open the pool on these disks.

@@ -123,3 +123,28 @@ fn what_a_reserved_volume_shares_is_counted_again_when_a_snapshot_is_gone() {
     let mut pool = pool.reopen();
     assert!(pool.read(id, 4 << 20, 28 << 20) == pattern(1, 32 << 20)[4 << 20..]);
 }
+
+/// A read of an abandoned scrub had the key of a longer one of the next scrub, and was compared
+/// with what that one had to bring.
+#[test]
+fn what_an_abandoned_scrub_began_to_read_is_not_the_next_ones() {
+    let mut pool = Pool::new();
+    pool.write(A, 0, &pattern(1, 8 << 10));
+    pool.settle();
+    let wishes = |pool: &mut Pool| std::iter::from_fn(|| pool.store.next_io()).collect::<Vec<_>>();
+    pool.store.start_scrub();
+    let abandoned = wishes(&mut pool);
+    pool.store.start_scrub();
+    let under_way = wishes(&mut pool);
+    assert!(!abandoned.is_empty() && !under_way.is_empty());
+    for io in abandoned {
+        pool.store.completed(io.id, Err(block::DeviceError::Os(5)));
+    }
+    assert!(pool.store.next_io().is_none(), "nothing of the new scrub is read again");
+    for io in under_way {
+        let result = pool.serve(usize::from(io.device), io.operation);
+        pool.store.completed(io.id, result);
+    }
+    let status = scrub(&mut pool);
+    assert!(status.complete && status.bad_blocks == 0 && status.bad_pages == 0, "{status:?}");
+}

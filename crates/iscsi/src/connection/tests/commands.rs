@@ -442,8 +442,7 @@ fn too_many_immediate_commands_are_rejected() {
 
 #[test]
 fn memory_for_data_is_bounded() {
-    let limits =
-        Limits { data_out_bytes_max: 10_000, data_out_length_max: 8192, ..Limits::default() };
+    let limits = Limits { memory_max: 10_000, data_out_length_max: 8192, ..Limits::default() };
     let config = ConnectionConfig { limits, ..ConnectionConfig::default() };
     let mut initiator = Initiator::logged_in_with(config, "ImmediateData=No\0");
     begin_write(&mut initiator, &Pdu::command(0xa0, 1, 100, 8192), 8192);
@@ -459,6 +458,28 @@ fn memory_for_data_is_bounded() {
     begin_write(&mut initiator, &Pdu::command(0xa0, 4, 103, 8192), 8192);
     assert!(initiator.event().is_none());
     assert_eq!(initiator.answer().opcode(), 0x31);
+}
+
+#[test]
+fn memory_for_reads_is_bounded_until_the_data_is_sent() {
+    let limits = Limits { memory_max: 10_000, ..Limits::default() };
+    let config = ConnectionConfig { limits, ..ConnectionConfig::default() };
+    let mut initiator = Initiator::logged_in_with(config, "");
+    initiator.send(&Pdu::command(0xc0, 1, 100, 8192));
+    expect_command(&mut initiator);
+    initiator.send(&Pdu::command(0xc0, 2, 101, 4096));
+    assert!(initiator.event().is_none());
+    assert_eq!(status(&initiator.answer()), (0x28, UNDERFLOW, 4096), "TASK SET FULL");
+    initiator.target.respond(1, read_of(8192));
+    assert!(initiator.target.memory() > 8192, "it waits to be sent");
+    initiator.send(&Pdu::command(0xc0, 3, 102, 4096));
+    assert!(initiator.event().is_none());
+    initiator.answers();
+    assert_eq!(initiator.target.memory(), 0);
+    initiator.send(&Pdu::command(0xc0, 4, 103, 1 << 20));
+    expect_command(&mut initiator);
+    initiator.target.forget(4);
+    assert_eq!(initiator.target.memory(), 0);
 }
 
 #[test]

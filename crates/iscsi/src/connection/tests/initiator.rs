@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
-use crate::event::{Completion, Event};
+use crate::event::{Completion, Event, LoginTerms};
 use crate::pdu::{Bhs, NO_TAG};
 use crate::{Connection, ConnectionConfig};
 
@@ -124,7 +124,9 @@ impl Initiator {
         let mut initiator = Self::new(config);
         initiator.send(&Pdu::login(0x87, &format!("{NORMAL}{keys}")));
         assert!(matches!(initiator.event(), Some(Event::Login(_))));
-        initiator.target.login_accept(7, 1);
+        initiator.target.login_admit(LoginTerms::open(1));
+        assert!(matches!(initiator.event(), Some(Event::Authenticated(_))));
+        initiator.target.login_accept(7);
         let Some(Event::LoggedIn(parameters)) = initiator.event() else { panic!("no login") };
         initiator.answers();
         initiator.header_digest = parameters.header_digest;
@@ -156,6 +158,11 @@ impl Initiator {
 
     pub(super) fn event(&mut self) -> Option<Event> {
         self.early.pop_front().or_else(|| self.target.next_event())
+    }
+
+    /// The event comes again.
+    pub(super) fn put_back(&mut self, event: Event) {
+        self.early.push_front(event);
     }
 
     pub(super) fn good(&mut self, task: u32) {

@@ -1,17 +1,29 @@
 use super::initiator::{Initiator, NORMAL, Pdu};
-use crate::event::{ClosedReason, Event, LoginStatus};
-use crate::{ConnectionConfig, Limits};
+use crate::event::{ClosedReason, Event, LoginStatus, LoginTerms};
+use crate::{
+    AuthenticationMethod, ChapAccount, ChapAlgorithm, ChapCredential, ChapSecret, ChapTerms,
+    ConnectionConfig, Limits, Requirement,
+};
 
 fn fresh() -> Initiator {
     Initiator::new(ConnectionConfig::default())
 }
 
+/// Answers the questions of a login; the next event stays.
+fn let_in(initiator: &mut Initiator) {
+    while let Some(event) = initiator.event() {
+        match event {
+            Event::Login(_) => initiator.target.login_admit(LoginTerms::open(1)),
+            Event::Authenticated(_) => initiator.target.login_accept(7),
+            event => return initiator.put_back(event),
+        }
+    }
+}
+
 /// Sends one login request, lets it in if asked, and returns the answer.
 fn exchange(initiator: &mut Initiator, flags: u8, text: &str) -> Pdu {
     initiator.send(&Pdu::login(flags, text));
-    if let Some(Event::Login(_)) = initiator.event() {
-        initiator.target.login_accept(7, 1);
-    }
+    let_in(initiator);
     initiator.answer()
 }
 
@@ -33,6 +45,7 @@ fn security_and_operational_stage_lead_to_full_feature_phase() {
     assert_eq!(answer.text(), "AuthMethod=None TargetPortalGroupTag=1 ");
     assert_eq!(answer.bhs.u16(14), 0, "no session yet");
     initiator.send(&Pdu::login(0x87, "HeaderDigest=None\0MaxConnections=8\0"));
+    let_in(&mut initiator);
     let Some(Event::LoggedIn(parameters)) = initiator.event() else { panic!() };
     let answer = initiator.answer();
     assert_eq!(answer.bhs.0[1], 0x87);
@@ -96,7 +109,7 @@ fn each_key_is_settled_by_its_rule() {
         ("DataSequenceInOrder=No", "DataSequenceInOrder=Yes"),
         ("OFMarker=Yes", "OFMarker=No"),
         ("IFMarkInt=2048~8192", "IFMarkInt=Irrelevant"),
-        ("iSCSIProtocolLevel=2", "iSCSIProtocolLevel=1"),
+        ("iSCSIProtocolLevel=3", "iSCSIProtocolLevel=2"),
         ("TaskReporting=FastAbort,RFC3720", "TaskReporting=RFC3720"),
     ];
     for (offer, answer) in table {
@@ -279,4 +292,122 @@ fn the_command_window_is_the_task_limit() {
     let config = ConnectionConfig { limits, ..ConnectionConfig::default() };
     let mut initiator = Initiator::new(config);
     assert_eq!(exchange(&mut initiator, 0x87, NORMAL).bhs.u32(32), 102);
+}
+
+const ARRAY_SECRET: &str = "a secret of the array";
+const HOST_SECRET: &str = "a secret of the host";
+const CHALLENGE: [u8; 16] = [7; 16];
+
+fn chap_terms(none_allowed: bool) -> LoginTerms {
+    let credential = |name: &str, secret: &str| ChapCredential {
+        name: name.to_owned(),
+        secret: ChapSecret::new(secret),
+    };
+    let account = ChapAccount {
+        initiator: credential("host", HOST_SECRET),
+        target: Some(credential("array", ARRAY_SECRET)),
+    };
+    let chap = ChapTerms {
+        algorithms: ChapAlgorithm::ALL.to_vec(),
+        identifier: 5,
+        challenge: CHALLENGE.to_vec(),
+        accounts: vec![account],
+    };
+    let authentication = Requirement { none_allowed, chap: Some(chap) };
+    LoginTerms { target_portal_group_tag: 1, authentication }
+}
+
+/// An initiator that was told the terms after its first request.
+fn under_terms(flags: u8, keys: &str, terms: LoginTerms) -> Initiator {
+    let mut initiator = fresh();
+    initiator.send(&Pdu::login(flags, &format!("{NORMAL}{keys}")));
+    assert!(matches!(initiator.event(), Some(Event::Login(_))));
+    initiator.target.login_admit(terms);
+    initiator
+}
+
+fn md5_response(identifier: u8, secret: &str, challenge: &[u8]) -> String {
+    use md5::Digest;
+    let digest = md5::Md5::digest([&[identifier], secret.as_bytes(), challenge].concat());
+    digest.iter().fold("0x".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+#[test]
+fn mutual_chap_comes_before_the_session() {
+    let mut initiator = under_terms(0x00, "AuthMethod=CHAP,None\0", chap_terms(false));
+    assert_eq!(initiator.answer().text(), "AuthMethod=CHAP TargetPortalGroupTag=1 ");
+    initiator.send(&Pdu::login(0x00, "CHAP_A=5\0"));
+    assert!(initiator.event().is_none());
+    let challenge = "07".repeat(16);
+    assert_eq!(initiator.answer().text(), format!("CHAP_A=5 CHAP_I=5 CHAP_C=0x{challenge} "));
+    let response = md5_response(5, HOST_SECRET, &CHALLENGE);
+    let keys = format!("CHAP_N=host\0CHAP_R={response}\0CHAP_I=9\0CHAP_C=0xabcd\0");
+    initiator.send(&Pdu::login(0x81, &keys));
+    assert!(initiator.event().is_none(), "the session comes after the operational stage");
+    let answer = initiator.answer();
+    assert_eq!(answer.bhs.0[1], 0x81);
+    let proof = md5_response(9, ARRAY_SECRET, &[0xab, 0xcd]);
+    assert_eq!(answer.text(), format!("CHAP_N=array CHAP_R={proof} "));
+    initiator.send(&Pdu::login(0x87, ""));
+    assert!(matches!(initiator.event(), Some(Event::Authenticated(_))));
+    initiator.target.login_accept(7);
+    let Some(Event::LoggedIn(parameters)) = initiator.event() else { panic!() };
+    assert_eq!(parameters.authentication, AuthenticationMethod::Chap);
+}
+
+#[test]
+fn without_proof_there_is_no_session() {
+    let wrong = "CHAP_N=host\0CHAP_R=0x00\0";
+    let table: [(u8, &str, &[(u8, &str)]); 7] = [
+        (0x00, "AuthMethod=None\0", &[]),
+        (0x87, "", &[]),
+        (0x04, "HeaderDigest=None\0", &[]),
+        (0x00, "AuthMethod=CHAP\0", &[(0x00, "CHAP_A=5\0"), (0x81, wrong)]),
+        (0x00, "AuthMethod=CHAP\0", &[(0x81, wrong)]),
+        (0x00, "AuthMethod=CHAP\0", &[(0x00, "AuthMethod=CHAP\0")]),
+        (0x00, "CHAP_A=5\0", &[]),
+    ];
+    for (flags, keys, more) in table {
+        let mut initiator = under_terms(flags, keys, chap_terms(false));
+        for (flags, keys) in more {
+            assert!(initiator.event().is_none());
+            initiator.answers();
+            initiator.send(&Pdu::login(*flags, keys));
+        }
+        let event = initiator.event();
+        let refused = matches!(event, Some(Event::Closed(ClosedReason::LoginRefused([2, 1]))));
+        assert!(refused, "{keys} {event:?}");
+    }
+}
+
+// Asking for the next stage without a proof keeps the initiator where it is.
+#[test]
+fn the_security_stage_is_not_left_before_the_proof() {
+    for keys in ["", "AuthMethod=CHAP\0"] {
+        let mut initiator = under_terms(0x81, keys, chap_terms(false));
+        assert!(initiator.event().is_none());
+        assert_eq!(initiator.answer().bhs.0[1], 0x00, "{keys}");
+        initiator.send(&Pdu::login(0x87, ""));
+        assert!(matches!(initiator.event(), Some(Event::Closed(_))));
+    }
+}
+
+#[test]
+fn who_need_not_prove_anything_still_may() {
+    let mut initiator = under_terms(0x00, "AuthMethod=CHAP,None\0", chap_terms(true));
+    assert!(initiator.answer().text().starts_with("AuthMethod=CHAP "));
+    let mut initiator = under_terms(0x87, "", chap_terms(true));
+    assert!(matches!(initiator.event(), Some(Event::Authenticated(_))));
+}
+
+#[test]
+fn the_owner_may_send_an_initiator_elsewhere() {
+    let mut initiator = fresh();
+    initiator.send(&Pdu::login(0x87, NORMAL));
+    assert!(matches!(initiator.event(), Some(Event::Login(_))));
+    initiator.target.login_redirect("192.0.2.7:3260,2");
+    let answer = initiator.answer();
+    assert_eq!(answer.bhs.0[36..38], [1, 1]);
+    assert_eq!(answer.text(), "TargetAddress=192.0.2.7:3260,2 ");
+    assert!(initiator.target.is_closed());
 }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::initiator::{Initiator, Pdu};
 use crate::ConnectionConfig;
 use crate::event::{
-    ClosedReason, Event, TargetRecord, TargetSelection, TaskManagementFunction,
+    ClosedReason, Event, LoginTerms, TargetRecord, TargetSelection, TaskManagementFunction,
     TaskManagementResponse,
 };
 
@@ -26,7 +26,9 @@ fn discovery() -> Initiator {
     let keys = "InitiatorName=iqn.a\0SessionType=Discovery\0MaxRecvDataSegmentLength=512\0";
     initiator.send(&Pdu::login(0x87, keys));
     initiator.event();
-    initiator.target.login_accept(0, 1);
+    initiator.target.login_admit(LoginTerms::open(1));
+    initiator.event();
+    initiator.target.login_accept(0);
     assert!(matches!(initiator.event(), Some(Event::LoggedIn(_))));
     initiator.answers();
     initiator
@@ -162,6 +164,26 @@ fn unsupported_task_management_is_answered_here() {
 }
 
 #[test]
+fn queries_and_nexus_resets_need_protocol_level_2() {
+    let mut initiator = Initiator::logged_in("iSCSIProtocolLevel=2\0ImmediateData=No\0");
+    for function in 9..=12 {
+        initiator.send(&management(function, 2, 1));
+        assert!(matches!(initiator.event(), Some(Event::TaskManagement(_))));
+        initiator.target.respond_task_management(2, TaskManagementResponse::FunctionSucceeded);
+        assert_eq!(initiator.answer().bhs.0[2], 7);
+    }
+    initiator.send(&Pdu::command(0xa0, 1, 100, 512));
+    expect_command(&mut initiator);
+    initiator.target.accept_data(1, 512);
+    initiator.answers();
+    initiator.send(&management(9, 2, 1));
+    assert!(initiator.event().is_none());
+    assert_eq!(initiator.answer().bhs.0[2], 7);
+    initiator.send(&management(11, 2, NO_TAG));
+    assert!(matches!(initiator.event(), Some(Event::Aborted { task: 1 })));
+}
+
+#[test]
 fn send_targets_lists_what_the_owner_shows() {
     let mut initiator = discovery();
     initiator.send(&text(0x80, 1, 100, NO_TAG, "SendTargets=All\0"));
@@ -291,9 +313,64 @@ fn after_the_end_nothing_does_anything() {
     initiator.good(1);
     initiator.target.accept_data(1, 5);
     initiator.target.forget(1);
-    initiator.target.login_accept(1, 1);
+    initiator.target.login_accept(1);
     initiator.target.send_targets_response(&[]);
     initiator.target.close();
     assert!(initiator.event().is_none());
     assert!(initiator.answers().is_empty());
+}
+
+#[test]
+fn an_initiator_is_asked_to_log_out_and_then_cut_off() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.target.request_logout(Duration::from_secs(3));
+    initiator.target.request_logout(Duration::from_secs(3));
+    let message = initiator.answer();
+    assert_eq!((message.opcode(), message.bhs.0[36], message.bhs.u16(42)), (0x32, 1, 3));
+    assert_eq!((message.bhs.u32(16), message.bhs.u32(24)), (NO_TAG, 501));
+    for second in [10, 11, 12] {
+        initiator.target.tick(Duration::from_secs(second));
+        assert!(initiator.event().is_none());
+    }
+    initiator.target.tick(Duration::from_secs(13));
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::ByTarget))));
+}
+
+#[test]
+fn an_initiator_that_logs_out_when_asked_to_does_so_in_order() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.target.request_logout(Duration::from_secs(3));
+    initiator.answer();
+    initiator.send(&Pdu::new(0x46, 0x80, 4).word(24, 100));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert_eq!(initiator.answer().bhs.u32(24), 502);
+}
+
+// A header of which a byte comes now and then is no sign of life.
+#[test]
+fn a_peer_that_trickles_is_dropped() {
+    let mut initiator = Initiator::logged_in("");
+    let header = Pdu::new(0x40, 0x80, NO_TAG).word(20, NO_TAG).bytes(false, false);
+    for (second, byte) in header[..47].iter().enumerate() {
+        initiator.target.tick(Duration::from_secs(second as u64));
+        initiator.send_bytes(&[*byte]);
+        if let Some(event) = initiator.event() {
+            assert!(matches!(event, Event::Closed(ClosedReason::PeerDead)));
+            return;
+        }
+    }
+    panic!("the peer was not dropped");
+}
+
+#[test]
+fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
+    let mut initiator = Initiator::logged_in("");
+    let timeout = ConnectionConfig::default().send_timeout.as_secs();
+    initiator.target.tick(Duration::ZERO);
+    for second in 0..=timeout {
+        initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+        assert!(initiator.event().is_none());
+        initiator.target.tick(Duration::from_secs(second));
+    }
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
 }

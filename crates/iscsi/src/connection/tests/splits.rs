@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::initiator::{Initiator, NORMAL, Pdu, UNSOLICITED};
 use crate::ConnectionConfig;
-use crate::event::{Completion, Event, TaskManagementResponse};
+use crate::event::{Completion, Event, LoginTerms, TaskManagementResponse};
 
 /// Feeds `bytes` in pieces of the given lengths, over and over, with an owner that answers at once.
 /// Returns what happened and what was sent.
@@ -43,7 +43,8 @@ fn describe(event: &Event) -> String {
 fn answer(initiator: &mut Initiator, event: Event) {
     let target = &mut initiator.target;
     match event {
-        Event::Login(_) => target.login_accept(1, 1),
+        Event::Login(_) => target.login_admit(LoginTerms::open(1)),
+        Event::Authenticated(_) => target.login_accept(1),
         Event::SendTargets(_) => target.send_targets_response(&[]),
         Event::TaskManagement(request) => target.respond_task_management(
             request.initiator_task_tag,
@@ -140,5 +141,5 @@ fn byte_by_byte_is_no_different() {
     bytes.extend(Pdu::data_out(0x80, 1, UNSOLICITED, 0, 5).data(vec![2; 1019]).bytes(false, false));
     let (log, output) = run(&bytes, &[1]);
     assert_eq!((&log, &output), (&run(&bytes, &[usize::MAX]).0, &run(&bytes, &[usize::MAX]).1));
-    assert_eq!(log.len(), 4, "{log:?}");
+    assert_eq!(log.len(), 5, "{log:?}");
 }

@@ -15,6 +15,7 @@ use crate::limits::{
     SLICE_BYTES,
 };
 use crate::procedure::{Answer, Lane, Procedure, Step};
+use crate::tokens::TokenUse;
 
 /// What a third-party copy is to do.
 pub(in crate::commands) struct Plan {
@@ -30,6 +31,8 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) in_background: bool,
     /// Of the unit that the command was sent to.
     pub(in crate::commands) block_length: LogicalBlockLength,
+    /// What it does with a token.
+    pub(in crate::commands) token: Option<TokenUse>,
 }
 
 /// Work of one segment.
@@ -92,6 +95,7 @@ impl Copy {
                 segments: 0,
                 bytes: 0,
                 operations: 0,
+                token: plan.token,
             },
             block_length: plan.block_length,
             failure: None,

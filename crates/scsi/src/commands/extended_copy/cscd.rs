@@ -10,7 +10,7 @@ use crate::limits::CSCD_DESCRIPTORS_MAX;
 use crate::sense;
 
 /// DESCRIPTOR TYPE CODE of an identification descriptor CSCD descriptor.
-pub(in crate::commands) const CSCD_IDENTIFICATION: u8 = 0xe4;
+pub(crate) const CSCD_IDENTIFICATION: u8 = 0xe4;
 
 /// SPC-4 table 114: the CSCD identifier of the logical unit that the command is addressed to.
 pub(in crate::commands) const THIS_LOGICAL_UNIT: u16 = 0xffff;

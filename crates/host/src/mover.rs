@@ -1,0 +1,55 @@
+//! The data mover: clones, moves, zeroes and reclaims virtual disks, by offload or by reading and
+//! writing.
+
+mod copy;
+mod decide;
+mod disks;
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+pub use copy::Piece;
+pub use decide::{CloneFacts, Fallback, decide};
+pub use disks::{Clone, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim};
+pub use disks::{LiveWriter, storage_vmotion};
+
+/// Bytes that are worked on between two looks at progress, cancellation and heartbeats.
+pub(crate) const WINDOW: u64 = 64 << 20;
+
+/// What was moved and how.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Bytes that the array copied.
+    pub offloaded_bytes: u64,
+    /// EXTENDED COPYs for them.
+    pub offloaded_commands: u64,
+    /// Bytes that the host read and wrote.
+    pub host_bytes: u64,
+    /// Bytes that were neither, as there is nothing in them.
+    pub skipped_bytes: u64,
+    /// Bytes that were zeroed.
+    pub zeroed_bytes: u64,
+    /// Bytes that were unmapped.
+    pub unmapped_bytes: u64,
+    /// EXTENDED COPYs that failed.
+    pub failed_commands: u64,
+    /// Why the host read and wrote: reason and bytes.
+    pub fallbacks: BTreeMap<String, u64>,
+}
+
+/// Hears how far the work is; can stop it.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> ControlFlow<()> + 'a;
+
+/// The work was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("Cancelled")]
+pub struct Cancelled;
+
+pub(crate) fn tell(progress: &mut Progress<'_>, done: u64, all: u64) -> Result<(), Cancelled> {
+    match progress(done, all) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(Cancelled),
+    }
+}

@@ -1,0 +1,82 @@
+use super::*;
+
+const ONE: VolumeId = VolumeId(1);
+const SPACE: TokenSpace = TokenSpace { volume: VolumeId(9), size_bytes: 1 << 20 };
+
+fn tokens() -> Tokens {
+    let mut tokens = Tokens::default();
+    tokens.set_key([7; 32]);
+    tokens.set_space(ONE, SPACE);
+    tokens
+}
+
+fn spec() -> TokenSpec {
+    TokenSpec { creator: ONE, naa: [6; 16], block_bytes: 512, timeout: Duration::from_secs(10) }
+}
+
+#[test]
+fn every_changed_bit_of_a_token_is_noticed() {
+    let mut tokens = tokens();
+    let (number, ..) = tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).unwrap();
+    tokens.activate(number);
+    let right = tokens.valid(number).unwrap().bytes.clone();
+    assert_eq!(tokens.find(&right).unwrap(), number);
+    for bit in 0..TOKEN_BYTES * 8 {
+        let mut wrong = right.clone();
+        wrong[bit / 8] ^= 1 << (bit % 8);
+        let sense = tokens.find(&wrong).unwrap_err().sense.unwrap();
+        assert_eq!(sense.code.asc, 0x23, "{bit}");
+    }
+    let mut other = self::tokens();
+    other.set_key([8; 32]);
+    let (number, ..) = other.reserve(&spec(), &[ByteRange::new(0, 512)]).unwrap();
+    other.activate(number);
+    assert!(other.find(&right).is_err(), "a token of another life");
+}
+
+#[test]
+fn parts_lie_as_in_their_source_and_never_overlap() {
+    let mut tokens = tokens();
+    let ranges = [ByteRange::new(512, 512), ByteRange::new(9216, 8192), ByteRange::new(4096, 0)];
+    let mut taken: Vec<ByteRange> = Vec::new();
+    for _ in 0..5 {
+        let (number, space, places) = tokens.reserve(&spec(), &ranges).unwrap();
+        assert_eq!(space, SPACE.volume);
+        for (place, range) in places.iter().zip(ranges) {
+            assert_eq!(place % BLOCK, range.offset % BLOCK);
+            let part = ByteRange::new(*place, range.length);
+            assert!(taken.iter().all(|other| !other.overlaps(part)));
+            taken.push(part);
+        }
+        tokens.activate(number);
+    }
+}
+
+#[test]
+fn room_comes_back_when_a_token_has_ended_and_been_unmapped() {
+    let mut tokens = tokens();
+    let whole = [ByteRange::new(0, SPACE.size_bytes)];
+    let (number, ..) = tokens.reserve(&spec(), &whole).unwrap();
+    assert!(tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).is_err());
+    tokens.activate(number);
+    assert!(tokens.tick(Duration::from_secs(10)).is_empty());
+    tokens.begin(TokenUse::Reads(number));
+    assert!(tokens.tick(Duration::from_secs(30)).is_empty(), "it is being read");
+    tokens.finish(TokenUse::Reads(number), true);
+    assert!(tokens.tick(Duration::from_secs(40)).is_empty());
+    let parts = tokens.tick(Duration::from_secs(41));
+    assert_eq!(parts, [(number, SPACE.volume, whole[0])]);
+    assert!(tokens.tick(Duration::from_secs(42)).is_empty(), "it goes once");
+    assert!(tokens.reserve(&spec(), &whole).is_err());
+    assert!(tokens.next_part(number).is_none());
+    assert!(tokens.reserve(&spec(), &whole).is_ok());
+}
+
+#[test]
+fn there_are_no_more_tokens_than_may_be() {
+    let mut tokens = tokens();
+    for _ in 0..TOKENS_MAX {
+        tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).unwrap();
+    }
+    assert!(tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).is_err());
+}

@@ -1,0 +1,127 @@
+//! Hosts, groups of hosts, and what they must prove.
+
+use std::collections::BTreeSet;
+
+use api::{ChangeHost, CreateHost, Discovery, Group, Problem, SetGroup};
+use array::{ArrayError, Chap, Credential, Host, Secret};
+
+use super::problems::{bad_request, refused};
+use super::{Management, Progress};
+
+impl Management {
+    pub(super) fn create_host(&mut self, request: CreateHost) -> Result<Progress, Problem> {
+        let chap = request.chap.map(check_chap).transpose()?;
+        let host = Host {
+            initiators: request.initiators.into_iter().collect(),
+            chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
+        };
+        let name = request.name;
+        self.change_with_secrets(|configuration, secrets| {
+            configuration.create_host(&name, host)?;
+            // A host of this name that was deleted in a crash may have left its secret.
+            secrets.hosts.remove(&name);
+            secrets.hosts.extend(chap.map(|chap| (name.clone(), chap)));
+            Ok(())
+        })?;
+        Ok(Progress::answer(&self.describe_host(&name)))
+    }
+
+    pub(super) fn change_host(
+        &mut self,
+        name: &str,
+        request: ChangeHost,
+    ) -> Result<Progress, Problem> {
+        if request.no_chap && request.chap.is_some() {
+            return Err(bad_request(&"a host has a CHAP account or none: choose one of the two"));
+        }
+        let chap = request.chap.map(check_chap).transpose()?;
+        self.change_with_secrets(|configuration, secrets| {
+            let not_found = || ArrayError::NotFound { kind: "host", name: name.to_owned() };
+            let mut host = configuration.hosts.get(name).ok_or_else(not_found)?.clone();
+            if let Some(initiators) = request.initiators {
+                host.initiators = initiators.into_iter().collect();
+            }
+            if let Some(chap) = chap {
+                host.chap_name = Some(chap.initiator.name.clone());
+                secrets.hosts.insert(name.to_owned(), chap);
+            } else if request.no_chap {
+                host.chap_name = None;
+                secrets.hosts.remove(name);
+            }
+            configuration.change_host(name, host)
+        })?;
+        Ok(Progress::answer(&self.describe_host(name)))
+    }
+
+    pub(super) fn delete_host(&mut self, name: &str) -> Result<Progress, Problem> {
+        self.change_with_secrets(|configuration, secrets| {
+            configuration.delete_host(name)?;
+            secrets.hosts.remove(name);
+            Ok(())
+        })?;
+        Ok(Progress::answer(&()))
+    }
+
+    pub(super) fn describe_groups(&self) -> Vec<Group> {
+        let groups = self.configuration.host_groups.iter();
+        let describe = |(name, hosts): (&String, &BTreeSet<String>)| Group {
+            name: name.clone(),
+            hosts: hosts.iter().cloned().collect(),
+        };
+        groups.map(describe).collect()
+    }
+
+    pub(super) fn set_group(
+        &mut self,
+        name: &str,
+        request: &SetGroup,
+    ) -> Result<Progress, Problem> {
+        let hosts = request.hosts.iter().cloned().collect();
+        self.change(|configuration| configuration.set_host_group(name, hosts))?;
+        Ok(Progress::answer(&Group { name: name.to_owned(), hosts: request.hosts.clone() }))
+    }
+
+    pub(super) fn delete_group(&mut self, name: &str) -> Result<Progress, Problem> {
+        self.change(|configuration| configuration.delete_host_group(name))?;
+        Ok(Progress::answer(&()))
+    }
+
+    pub(super) fn set_discovery_chap(&mut self, chap: api::Chap) -> Result<Progress, Problem> {
+        let chap = check_chap(chap)?;
+        let answer = Discovery {
+            chap_user: Some(chap.initiator.name.clone()),
+            mutual: chap.target.is_some(),
+        };
+        self.change_with_secrets(|configuration, secrets| {
+            configuration.discovery_chap_name = Some(chap.initiator.name.clone());
+            secrets.discovery = Some(chap);
+            Ok(())
+        })?;
+        Ok(Progress::answer(&answer))
+    }
+
+    pub(super) fn delete_discovery_chap(&mut self) -> Result<Progress, Problem> {
+        self.change_with_secrets(|configuration, secrets| {
+            configuration.discovery_chap_name = None;
+            secrets.discovery = None;
+            Ok(())
+        })?;
+        Ok(Progress::answer(&()))
+    }
+}
+
+/// Checks names and secrets; no refusal repeats a secret.
+fn check_chap(chap: api::Chap) -> Result<Chap, Problem> {
+    let credential = |name: String, secret: api::Secret| {
+        let secret = Secret::new(secret.0).map_err(|error| refused(&error))?;
+        Ok::<_, Problem>(Credential { name, secret })
+    };
+    let target = match (chap.mutual_user, chap.mutual_secret) {
+        (Some(name), Some(secret)) => Some(credential(name, secret)?),
+        (None, None) => None,
+        _ => return Err(bad_request(&"mutual CHAP needs a name and a secret: give both")),
+    };
+    let chap = Chap { initiator: credential(chap.user, chap.secret)?, target };
+    chap.check().map_err(|error| refused(&error))?;
+    Ok(chap)
+}

@@ -1,0 +1,100 @@
+//! Portals: those given at the start, and those that come and go while the array runs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use api::{CreatePortal, Problem};
+use array::{ArrayError, Portal};
+use mio::net::TcpListener;
+
+use super::problems::{bad_request, conflict, refused};
+use super::{Management, Progress};
+use crate::TARGET_PORTAL_GROUP_TAG;
+
+/// A portal that is to be opened or closed; the reactor, which owns the sockets, does it.
+#[derive(Debug)]
+pub(crate) enum PortalChange {
+    Open(SocketAddr, TcpListener),
+    Close(SocketAddr),
+}
+
+/// Where the array listens.
+#[derive(Debug, Default)]
+pub(crate) struct Portals {
+    /// Given to the daemon at its start.
+    pub(crate) fixed: Vec<SocketAddr>,
+    /// What the reactor has not done yet.
+    changes: Vec<PortalChange>,
+}
+
+impl Management {
+    /// What the reactor has to open and close.
+    pub(crate) fn take_portal_changes(&mut self) -> Vec<PortalChange> {
+        std::mem::take(&mut self.portals.changes)
+    }
+
+    /// Every portal, by address and port.
+    pub(crate) fn portals(&self) -> BTreeMap<SocketAddr, Portal> {
+        let fixed = self.portals.fixed.iter();
+        let portal =
+            |&address| (address, Portal { group: TARGET_PORTAL_GROUP_TAG, redirect: None });
+        let mut portals: BTreeMap<_, _> = fixed.map(portal).collect();
+        portals.extend(self.configuration.portals.clone());
+        portals
+    }
+
+    /// The portal that listens at an address; one that was just deleted is as the first ones were.
+    pub(crate) fn portal(&self, address: SocketAddr) -> Portal {
+        let configured = self.configuration.portals.get(&address);
+        configured.cloned().unwrap_or(Portal { group: TARGET_PORTAL_GROUP_TAG, redirect: None })
+    }
+
+    pub(super) fn describe_portals(&self) -> Vec<api::Portal> {
+        let describe = |(address, portal): (SocketAddr, Portal)| api::Portal {
+            address: address.to_string(),
+            target_portal_group_tag: portal.group,
+            redirect: portal.redirect.map(|address| address.to_string()),
+            fixed: self.portals.fixed.contains(&address),
+        };
+        self.portals().into_iter().map(describe).collect()
+    }
+
+    /// Opens the address first: a portal that cannot be opened is not saved.
+    pub(super) fn create_portal(&mut self, request: &CreatePortal) -> Result<Progress, Problem> {
+        let address = parse(&request.address)?;
+        let redirect = request.redirect.as_deref().map(parse).transpose()?;
+        let portal = Portal { group: request.target_portal_group_tag, redirect };
+        if self.portals.fixed.contains(&address) {
+            let taken = ArrayError::NameTaken { kind: "portal", name: address.to_string() };
+            return Err(refused(&taken));
+        }
+        let listener = TcpListener::bind(address).map_err(|error| {
+            conflict(&format!("cannot listen on {address}: {error}: choose another address"))
+        })?;
+        self.change(|configuration| configuration.create_portal(address, portal.clone()))?;
+        self.portals.changes.push(PortalChange::Open(address, listener));
+        let portals = self.describe_portals();
+        let created = portals.into_iter().find(|portal| portal.address == address.to_string());
+        Ok(Progress::answer(&created))
+    }
+
+    pub(super) fn delete_portal(&mut self, address: &str) -> Result<Progress, Problem> {
+        let address = parse(address)?;
+        if self.portals.fixed.contains(&address) {
+            return Err(conflict(
+                &"this portal was given at the start: leave out its --iscsi and start again",
+            ));
+        }
+        self.change(|configuration| configuration.delete_portal(address))?;
+        self.portals.changes.push(PortalChange::Close(address));
+        Ok(Progress::answer(&()))
+    }
+}
+
+fn parse(address: &str) -> Result<SocketAddr, Problem> {
+    address.parse().map_err(|_| {
+        bad_request(&format!(
+            "'{address}' is not an address: write IP:PORT, an IPv6 address in brackets"
+        ))
+    })
+}

@@ -1,0 +1,57 @@
+//! A clean stop: initiators are asked to log out, then the connections end, then the pools close.
+
+use std::time::Instant;
+
+use super::Reactor;
+use crate::limits::{LOGOUT_PATIENCE, STOP_PATIENCE};
+
+/// How far a clean stop has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stopping {
+    No,
+    /// Initiators may still log out until then.
+    LoggingOut(Instant),
+    /// The pools close, until then at most.
+    Closing(Instant),
+}
+
+impl Reactor {
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping != Stopping::No
+    }
+
+    pub(super) fn has_stopped(&self) -> bool {
+        match self.stopping {
+            Stopping::Closing(deadline) => !self.management.is_busy() || Instant::now() > deadline,
+            _ => false,
+        }
+    }
+
+    pub(super) fn begin_stop(&mut self) {
+        if self.is_stopping() {
+            return;
+        }
+        tracing::info!("stopping");
+        self.stopping = Stopping::LoggingOut(Instant::now() + LOGOUT_PATIENCE);
+        self.listeners.clear();
+        for (slot, connection) in &mut self.connections {
+            connection.iscsi.request_logout(LOGOUT_PATIENCE);
+            self.ready.push(slot);
+        }
+        self.go_on_stopping();
+    }
+
+    /// Goes on once everybody has logged out, or had the time to.
+    pub(super) fn go_on_stopping(&mut self) {
+        let Stopping::LoggingOut(deadline) = self.stopping else { return };
+        if !self.connections.is_empty() && Instant::now() < deadline {
+            return;
+        }
+        let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
+        for slot in slots {
+            self.close(slot, "the daemon stops");
+        }
+        self.stopping = Stopping::Closing(Instant::now() + STOP_PATIENCE);
+        self.management.close_pools(&mut self.core);
+    }
+}

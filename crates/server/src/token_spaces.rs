@@ -1,0 +1,89 @@
+//! The hidden volume of each pool where the data of ROD tokens rests. It lives as long as the
+//! daemon: tokens do not outlive it, so that one that is found in a pool is deleted.
+
+use block::VolumeId;
+use scsi::TokenSpace;
+use store::{Change, Failure, Outcome, VolumeSpec};
+
+use crate::core::{Core, Ticket};
+use crate::data_directory::random_u64;
+
+/// Begins the names of hidden volumes; no name that an administrator gives does.
+const HIDDEN: char = '.';
+
+/// Size of a token space; it occupies what tokens hold.
+const SPACE_BYTES: u64 = 16 << 40;
+
+/// Whether a volume is one of the daemon's own, which nobody is shown.
+pub(crate) fn is_hidden(volume: &store::Volume) -> bool {
+    volume.name.starts_with(HIDDEN)
+}
+
+impl Core {
+    /// Deletes what an earlier life of the daemon left in a pool.
+    pub(crate) fn delete_old_token_spaces(&mut self, pool: usize) {
+        let hidden = self.pools[pool].store.volumes().filter(|volume| is_hidden(volume));
+        let hidden: Vec<VolumeId> = hidden.map(|volume| volume.id).collect();
+        for id in hidden {
+            let ticket = self.new_ticket();
+            self.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));
+        }
+    }
+
+    /// Gives a volume that is served from now on the token space of its pool, now or as soon as
+    /// there is one.
+    pub(crate) fn give_token_space(&mut self, volume: VolumeId, pool: usize) {
+        match (self.pools[pool].token_space, self.pools[pool].coming_token_space) {
+            (Some(space), _) => self.target.set_token_space(volume, space),
+            (None, Some(_)) => {}
+            (None, None) => self.begin_token_space(pool),
+        }
+    }
+
+    fn begin_token_space(&mut self, pool: usize) {
+        let Ok(id) = random_u64().map(VolumeId) else { return };
+        let spec = VolumeSpec {
+            id,
+            name: format!("{HIDDEN}tokens-{:016x}", id.0),
+            size_bytes: SPACE_BYTES,
+            reserved: false,
+            naa: array::naa_identifier(id),
+            snapshot: false,
+            created: 0,
+        };
+        let ticket = self.new_ticket();
+        let space = TokenSpace { volume: id, size_bytes: SPACE_BYTES };
+        self.pools[pool].coming_token_space = Some((ticket, space));
+        self.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
+    }
+
+    /// Takes the outcome of management work if it is a token space that was to be made; gives any
+    /// other back.
+    pub(crate) fn take_token_space(
+        &mut self,
+        (ticket, result): (Ticket, Result<Outcome, Failure>),
+    ) -> Option<(Ticket, Result<Outcome, Failure>)> {
+        let coming = self.pools.iter_mut().find_map(|(number, pool)| {
+            let is_this = pool.coming_token_space.is_some_and(|(coming, _)| coming == ticket);
+            is_this.then(|| (number, pool.coming_token_space.take()))
+        });
+        let Some((pool, Some((_, space)))) = coming else { return Some((ticket, result)) };
+        match result {
+            Ok(_) => self.use_token_space(pool, space),
+            Err(failure) => {
+                let pool = &self.pools[pool].name;
+                tracing::warn!(pool, %failure, "no tokens can be made of volumes of this pool");
+            }
+        }
+        None
+    }
+
+    fn use_token_space(&mut self, pool: usize, space: TokenSpace) {
+        self.pools[pool].token_space = Some(space);
+        let served: Vec<VolumeId> = self.volumes_of(pool).collect();
+        for volume in served {
+            self.target.set_token_space(volume, space);
+        }
+        self.route(space.volume, pool);
+    }
+}

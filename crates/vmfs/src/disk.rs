@@ -1,0 +1,59 @@
+//! What the room needs of a disk and of the world.
+
+use thiserror::Error;
+
+/// Why a disk did not do what it was asked to.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DiskError {
+    /// RESERVATION CONFLICT: another host has reserved the disk.
+    #[error("the LUN is reserved by another host")]
+    Reserved,
+    /// The command is not supported.
+    #[error("the LUN does not support the command")]
+    Unsupported,
+    /// The array has no space for the write (07h/27h/07h).
+    #[error("the array is out of space")]
+    OutOfSpace,
+    /// No path to the disk, or an error of the medium.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// A disk of 512-byte blocks, seen by one host. All offsets and lengths are multiples of 512.
+pub trait Disk {
+    /// Bytes of the disk.
+    fn size_bytes(&self) -> u64;
+
+    /// Fills the buffer.
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError>;
+
+    /// Writes durably.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError>;
+
+    /// COMPARE AND WRITE (ATS) of one sector. Returns whether the sector was as expected and so
+    /// was replaced.
+    fn compare_and_write(
+        &mut self,
+        offset: u64,
+        expected: &[u8; 512],
+        replacement: &[u8; 512],
+    ) -> Result<bool, DiskError>;
+
+    /// RESERVE(6).
+    fn reserve(&mut self) -> Result<(), DiskError>;
+
+    /// RELEASE(6).
+    fn release(&mut self) -> Result<(), DiskError>;
+
+    /// Makes a range read as zeros, in whatever way is best.
+    fn zero(&mut self, offset: u64, length: u64) -> Result<(), DiskError>;
+
+    /// Microseconds on a clock that never goes back.
+    fn now_us(&mut self) -> u64;
+
+    /// Seconds since 1970.
+    fn wall_clock(&mut self) -> u32;
+
+    /// Waits.
+    fn pause_us(&mut self, duration: u64);
+}

@@ -1,0 +1,61 @@
+//! What can go wrong on a volume.
+
+use thiserror::Error;
+
+use crate::disk::DiskError;
+
+/// Result of an operation on a volume.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Why an operation on a volume failed.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The disk failed or refused.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// There is no VMFS-5 volume, or it is damaged.
+    #[error("not a VMFS-5 volume: {0}")]
+    Format(String),
+    /// No file or directory of that name.
+    #[error("{0}: No such file or directory")]
+    NotFound(String),
+    /// There is one already.
+    #[error("{0}: File exists")]
+    Exists(String),
+    /// The name is empty, too long, or holds a byte that names may not.
+    #[error("{0:?} cannot be a name")]
+    Name(String),
+    /// A file where a directory is needed, or the other way round.
+    #[error("{0}: wrong kind of file")]
+    Kind(String),
+    /// The directory is not empty.
+    #[error("{0}: Directory not empty")]
+    NotEmpty(String),
+    /// Another host holds the file's lock, and lives.
+    #[error("Failed to lock the file: held by host {owner}")]
+    Locked {
+        /// The holder's identifier.
+        owner: String,
+    },
+    /// Others kept an object locked for too long.
+    #[error("an on-disk lock stayed busy")]
+    Contended,
+    /// The volume is full.
+    #[error("No space left on device")]
+    NoSpace,
+    /// Every heartbeat slot is taken.
+    #[error("the volume is mounted by 64 hosts: unmount one first")]
+    TooManyHosts,
+    /// Another host took our heartbeat, believing us dead. Nothing may be written any more.
+    #[error("Lost access to volume: the heartbeat was taken over")]
+    LostHeartbeat,
+    /// The file would be larger than the format allows.
+    #[error("the file would be too large")]
+    TooLarge,
+    /// The handle does not allow it.
+    #[error("the file is open for reading only")]
+    ReadOnly,
+    /// An offset, length or size that is not allowed.
+    #[error("{0}")]
+    Argument(&'static str),
+}

@@ -1,0 +1,183 @@
+//! A file as a disk that several hosts of one process share: for tests and for images.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::disk::{Disk, DiskError};
+
+#[derive(Debug)]
+struct Shared {
+    file: File,
+    size: u64,
+    reserved_by: Option<u64>,
+    hosts: u64,
+}
+
+/// A host's view of a shared file.
+#[derive(Debug)]
+pub struct FileDisk {
+    shared: Arc<Mutex<Shared>>,
+    host: u64,
+    started: Instant,
+    writes_left: Option<u64>,
+}
+
+impl FileDisk {
+    /// Creates a sparse file of so many bytes.
+    ///
+    /// # Errors
+    /// When the file exists or cannot be made.
+    pub fn create(path: &Path, size: u64) -> std::io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
+        file.set_len(size)?;
+        Ok(Self::of(file, size))
+    }
+
+    /// Opens a file.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open(path: &Path) -> std::io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let size = file.metadata()?.len() / 512 * 512;
+        Ok(Self::of(file, size))
+    }
+
+    fn of(file: File, size: u64) -> Self {
+        let shared = Shared { file, size, reserved_by: None, hosts: 1 };
+        Self {
+            shared: Arc::new(Mutex::new(shared)),
+            host: 0,
+            started: Instant::now(),
+            writes_left: None,
+        }
+    }
+
+    /// Another host's view.
+    #[must_use]
+    pub fn another_host(&self) -> Self {
+        let mut shared = self.locked();
+        let host = shared.hosts;
+        shared.hosts += 1;
+        drop(shared);
+        let shared = Arc::clone(&self.shared);
+        Self { shared, host, started: Instant::now(), writes_left: None }
+    }
+
+    /// From then on, after so many more writes, everything this host asks for fails: it is dead.
+    pub fn die_after_writes(&mut self, writes: u64) {
+        self.writes_left = Some(writes);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().expect("no holder panics")
+    }
+
+    fn reachable(&self) -> Result<MutexGuard<'_, Shared>, DiskError> {
+        if self.writes_left == Some(0) {
+            return Err(DiskError::Failed("the host is dead".into()));
+        }
+        let shared = self.locked();
+        match shared.reserved_by {
+            Some(host) if host != self.host => Err(DiskError::Reserved),
+            _ => Ok(shared),
+        }
+    }
+
+    fn wrote(&mut self) {
+        self.writes_left = self.writes_left.map(|left| left - 1);
+    }
+}
+
+fn failed(error: std::io::Error) -> DiskError {
+    DiskError::Failed(error.to_string())
+}
+
+fn inside(shared: &Shared, offset: u64, length: usize) -> Result<(), DiskError> {
+    let aligned = offset.is_multiple_of(512) && length.is_multiple_of(512);
+    if aligned && offset + length as u64 <= shared.size {
+        return Ok(());
+    }
+    Err(DiskError::Failed(format!("{length} bytes at {offset} are not on the disk")))
+}
+
+impl Disk for FileDisk {
+    fn size_bytes(&self) -> u64 {
+        self.locked().size
+    }
+
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
+        let shared = self.reachable()?;
+        inside(&shared, offset, buffer.len())?;
+        shared.file.read_exact_at(buffer, offset).map_err(failed)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        let shared = self.reachable()?;
+        inside(&shared, offset, bytes.len())?;
+        shared.file.write_all_at(bytes, offset).map_err(failed)?;
+        drop(shared);
+        self.wrote();
+        Ok(())
+    }
+
+    fn compare_and_write(
+        &mut self,
+        offset: u64,
+        expected: &[u8; 512],
+        replacement: &[u8; 512],
+    ) -> Result<bool, DiskError> {
+        let shared = self.reachable()?;
+        inside(&shared, offset, 512)?;
+        let mut found = [0; 512];
+        shared.file.read_exact_at(&mut found, offset).map_err(failed)?;
+        if found != *expected {
+            return Ok(false);
+        }
+        shared.file.write_all_at(replacement, offset).map_err(failed)?;
+        drop(shared);
+        self.wrote();
+        Ok(true)
+    }
+
+    fn reserve(&mut self) -> Result<(), DiskError> {
+        let host = self.host;
+        self.reachable()?.reserved_by = Some(host);
+        Ok(())
+    }
+
+    fn release(&mut self) -> Result<(), DiskError> {
+        let mut shared = self.locked();
+        if shared.reserved_by == Some(self.host) {
+            shared.reserved_by = None;
+        }
+        Ok(())
+    }
+
+    fn zero(&mut self, offset: u64, length: u64) -> Result<(), DiskError> {
+        let zeros = vec![0; 1 << 20];
+        let mut done = 0;
+        while done < length {
+            let taken = (length - done).min(zeros.len() as u64);
+            self.write(offset + done, &zeros[..taken as usize])?;
+            done += taken;
+        }
+        Ok(())
+    }
+
+    fn now_us(&mut self) -> u64 {
+        self.started.elapsed().as_micros() as u64
+    }
+
+    fn wall_clock(&mut self) -> u32 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        since.as_secs() as u32
+    }
+
+    fn pause_us(&mut self, duration: u64) {
+        std::thread::sleep(Duration::from_micros(duration));
+    }
+}

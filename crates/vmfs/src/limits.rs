@@ -1,0 +1,43 @@
+//! Maxima, and what happens there.
+
+/// Bytes of a file block.
+pub const FILE_BLOCK: u64 = 1 << 20;
+
+/// Bytes of a sub-block: where small files and directories other than the root lie.
+pub const SUB_BLOCK: u64 = 8192;
+
+/// Hosts that mount a volume at once; a further one is refused.
+pub const HOSTS_MAX: u64 = 64;
+
+/// Bytes of a name in a directory; longer ones are refused.
+pub const NAME_MAX: usize = 127;
+
+/// Physical extents of 256 MiB in a volume: what one map of them holds. A larger LUN is used up to
+/// that, 2 TiB.
+pub const EXTENTS_MAX: u64 = 8192;
+
+/// Sectors that one transaction may change. Longer work is done in several.
+pub const TRANSACTION_SECTORS_MAX: usize = 124;
+
+/// Clusters from which one transaction takes or to which it gives. Longer work is done in several.
+pub const TRANSACTION_CLUSTERS_MAX: usize = 40;
+
+/// Blocks that one transaction takes or gives.
+pub const TRANSACTION_BLOCKS_MAX: u64 = 1024;
+
+/// Attempts at an object's lock while others hold it for short; then the operation fails with
+/// [`crate::Error::Contended`]. With the pauses between them it is about two minutes.
+pub const LOCK_ATTEMPTS_MAX: u32 = 6000;
+
+/// Attempts at a RESERVE that conflicts; then the operation fails.
+pub const RESERVE_ATTEMPTS_MAX: u32 = 4000;
+
+/// Looks at a directory that changes meanwhile; then it is locked to be read.
+pub const DIRECTORY_LOOKS_MAX: u32 = 20;
+
+/// Hosts that hold a shared lock at once; a further one waits.
+pub const HOLDERS_MAX: usize = 8;
+
+/// A heartbeat that does not change for so long is a dead host's: the default of a new volume, in
+/// milliseconds.
+pub const LEASE_MS: u32 = 16_000;

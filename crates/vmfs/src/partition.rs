@@ -1,0 +1,107 @@
+//! Partition tables as ESXi makes them: GPT with one partition of VMware's type, or an older MBR.
+
+use crc_fast::{CrcAlgorithm, checksum};
+
+use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::{Disk, Error, Result};
+
+/// First sector of the one partition.
+const FIRST_LBA: u64 = 2048;
+
+/// VMware VMFS, aa31e02a-400f-11db-9590-000c2911d1b8, as GPT stores it.
+const VMFS_TYPE: [u8; 16] = [
+    0x2a, 0xe0, 0x31, 0xaa, 0x0f, 0x40, 0xdb, 0x11, 0x95, 0x90, 0x00, 0x0c, 0x29, 0x11, 0xd1, 0xb8,
+];
+
+const ENTRIES: usize = 128;
+const ENTRY: usize = 128;
+const TABLE: usize = ENTRIES * ENTRY;
+
+/// Which table stands before a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// GUID partition table: ESXi 5 and later.
+    Gpt,
+    /// Master boot record with type FBh: earlier.
+    Mbr,
+    /// None: the volume begins at the first byte.
+    None,
+}
+
+/// Writes a table; returns the first byte of the partition.
+pub fn write(disk: &mut impl Disk, table: Table, identity: [u8; 16]) -> Result<u64> {
+    match table {
+        Table::None => return Ok(0),
+        Table::Mbr => disk.write(0, &boot_record(disk.size_bytes() / 512, FIRST_LBA, 0xfb))?,
+        Table::Gpt => write_gpt(disk, identity)?,
+    }
+    Ok(FIRST_LBA * 512)
+}
+
+/// Finds the volume's partition: the first byte of it.
+pub fn find(disk: &mut impl Disk) -> Result<u64> {
+    let mut start = vec![0; 512 * 34];
+    disk.read(0, &mut start)?;
+    if start[510..512] != [0x55, 0xaa] {
+        return Ok(0);
+    }
+    if start[450] == 0xfb {
+        return Ok(u64::from(get_u32(&start, 454)) * 512);
+    }
+    if &start[512..520] != b"EFI PART" {
+        return Ok(0);
+    }
+    let mut entries = start[1024..].chunks(ENTRY);
+    let entry = entries.find(|entry| entry.len() == ENTRY && entry[..16] == VMFS_TYPE);
+    let missing = || Error::Format("the partition table has no VMFS partition".into());
+    Ok(get_u64(entry.ok_or_else(missing)?, 32) * 512)
+}
+
+fn boot_record(sectors: u64, first: u64, kind: u8) -> [u8; 512] {
+    let mut record = [0; 512];
+    record[446..450].copy_from_slice(&[0, 0, 2, 0]);
+    record[450..454].copy_from_slice(&[kind, 0xff, 0xff, 0xff]);
+    put_u32(&mut record, 454, first as u32);
+    put_u32(&mut record, 458, u32::try_from(sectors - first).unwrap_or(u32::MAX));
+    record[510..].copy_from_slice(&[0x55, 0xaa]);
+    record
+}
+
+fn crc(bytes: &[u8]) -> u32 {
+    checksum(CrcAlgorithm::Crc32IsoHdlc, bytes) as u32
+}
+
+fn write_gpt(disk: &mut impl Disk, identity: [u8; 16]) -> Result<()> {
+    let sectors = disk.size_bytes() / 512;
+    let last_usable = sectors - 34;
+    let mut table = vec![0; TABLE];
+    table[..16].copy_from_slice(&VMFS_TYPE);
+    table[16..32].copy_from_slice(&identity);
+    put_u64(&mut table, 32, FIRST_LBA);
+    put_u64(&mut table, 40, last_usable);
+    let header = |own: u64, other: u64, table_at: u64| {
+        let mut header = [0; 512];
+        header[..8].copy_from_slice(b"EFI PART");
+        put_u32(&mut header, 8, 0x0001_0000);
+        put_u32(&mut header, 12, 92);
+        put_u64(&mut header, 24, own);
+        put_u64(&mut header, 32, other);
+        put_u64(&mut header, 40, 34);
+        put_u64(&mut header, 48, last_usable);
+        header[56..72].copy_from_slice(&identity);
+        header[71] ^= 0xff;
+        put_u64(&mut header, 72, table_at);
+        put_u32(&mut header, 80, ENTRIES as u32);
+        put_u32(&mut header, 84, ENTRY as u32);
+        put_u32(&mut header, 88, crc(&table));
+        let own_crc = crc(&header[..92]);
+        put_u32(&mut header, 16, own_crc);
+        header
+    };
+    disk.write(0, &boot_record(sectors, 1, 0xee))?;
+    disk.write(512, &header(1, sectors - 1, 2))?;
+    disk.write(1024, &table)?;
+    disk.write((sectors - 33) * 512, &table)?;
+    disk.write((sectors - 1) * 512, &header(sectors - 1, 1, sectors - 33))?;
+    Ok(())
+}

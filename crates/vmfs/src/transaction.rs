@@ -1,0 +1,285 @@
+//! Changes of metadata, all or none: locks, a journal record, the changes, unlock.
+
+use std::collections::btree_map::Entry;
+
+use crate::bytes::Sector;
+use crate::fd::{self, FileDescriptor};
+use crate::journal::{self, Changes};
+use crate::limits::{LOCK_ATTEMPTS_MAX, TRANSACTION_SECTORS_MAX};
+use crate::lock::{LockMode, LockRecord};
+use crate::resource::Resource;
+use crate::volume::Volume;
+use crate::{Disk, Error, Result};
+
+/// A lock that this host holds.
+#[derive(Clone, Debug)]
+pub(crate) struct Held {
+    pub(crate) record: LockRecord,
+}
+
+/// What is staged, and the locks that are held until it is done.
+#[derive(Debug, Default)]
+pub(crate) struct Transaction {
+    held: Vec<Held>,
+    changes: Changes,
+}
+
+impl Transaction {
+    pub(crate) fn holds(&self, address: u64) -> bool {
+        self.held.iter().any(|held| held.record.address == address)
+    }
+
+    pub(crate) fn has_room_for(&self, sectors: usize) -> bool {
+        self.changes.len() + sectors <= TRANSACTION_SECTORS_MAX
+    }
+
+    /// Changes some bytes inside sectors that are read first, unless they are staged already.
+    pub(crate) fn patch<D: Disk>(
+        &mut self,
+        volume: &mut Volume<D>,
+        address: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address + done as u64;
+            let (sector, inside) = (at / 512 * 512, (at % 512) as usize);
+            let taken = (512 - inside).min(bytes.len() - done);
+            let image = match self.changes.entry(sector) {
+                Entry::Occupied(staged) => staged.into_mut(),
+                Entry::Vacant(place) => {
+                    let mut image = Box::new([0; 512]);
+                    if taken < 512 {
+                        volume.read_sectors(sector, &mut image[..])?;
+                    }
+                    place.insert(image)
+                }
+            };
+            image[inside..inside + taken].copy_from_slice(&bytes[done..done + taken]);
+            done += taken;
+        }
+        Ok(())
+    }
+
+    /// Reads what the disk will hold once this is done.
+    pub(crate) fn read<D: Disk>(
+        &self,
+        volume: &mut Volume<D>,
+        address: u64,
+        buffer: &mut [u8],
+    ) -> Result<()> {
+        volume.read_sectors(address, buffer)?;
+        for (at, image) in self.changes.range(address..address + buffer.len() as u64) {
+            let start = (at - address) as usize;
+            buffer[start..start + 512].copy_from_slice(&image[..]);
+        }
+        Ok(())
+    }
+
+    /// Stages a descriptor, all but its lock.
+    pub(crate) fn put_descriptor<D: Disk>(
+        &mut self,
+        volume: &mut Volume<D>,
+        file: &FileDescriptor,
+    ) -> Result<()> {
+        let at = volume.descriptor_at(file.address)?;
+        self.patch(volume, at + 512, &file.emit())
+    }
+
+    /// Stages a descriptor's metadata without its addresses, in one sector.
+    pub(crate) fn put_descriptor_head<D: Disk>(
+        &mut self,
+        volume: &mut Volume<D>,
+        file: &FileDescriptor,
+    ) -> Result<()> {
+        let at = volume.descriptor_at(file.address)?;
+        self.patch(volume, at + 512, &file.emit()[..512])
+    }
+
+    /// Stages a sector as it is.
+    pub(crate) fn put_sector(&mut self, address: u64, image: Sector) {
+        self.changes.insert(address, Box::new(image));
+    }
+}
+
+/// How long to wait for a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Not at all: something else will do as well.
+    None,
+    /// The holder gives it back soon, or is dead.
+    Short,
+    /// The holder may keep it as long as it lives.
+    Lease,
+}
+
+impl<D: Disk> Volume<D> {
+    /// Runs an operation whose changes happen together or not at all. Where it meets another
+    /// host's lock it gives up its own, waits and begins anew.
+    pub(crate) fn transact<T>(
+        &mut self,
+        mut operation: impl FnMut(&mut Self, &mut Transaction) -> Result<T>,
+    ) -> Result<T> {
+        for attempt in 0..LOCK_ATTEMPTS_MAX {
+            let mut transaction = Transaction::default();
+            let outcome = match operation(self, &mut transaction) {
+                Ok(value) => self.commit(&transaction.changes).map(|()| value),
+                Err(error) => Err(error),
+            };
+            let released = transaction.held.iter().try_for_each(|held| self.unlock(held));
+            match outcome {
+                Err(Error::Contended) => {
+                    released?;
+                    self.back_off(attempt);
+                }
+                other => {
+                    let value = other?;
+                    released?;
+                    return Ok(value);
+                }
+            }
+        }
+        Err(Error::Contended)
+    }
+
+    pub(crate) fn back_off(&mut self, attempt: u32) {
+        let spread = self.below(u64::from(attempt.min(40) + 1) * 1000);
+        self.disk.pause_us(500 + spread);
+    }
+
+    fn commit(&mut self, changes: &Changes) -> Result<()> {
+        self.pulse_if_due()?;
+        if changes.len() < 2 {
+            return self.apply(changes);
+        }
+        let at = self.own_journal()?;
+        let record = journal::emit(changes, self.slot_generation());
+        self.stats.transactions += 1;
+        self.write_sectors(at, &record)?;
+        self.apply(changes)?;
+        self.write_sectors(at, &[0; 512])
+    }
+
+    /// Writes the changes, neighbours together.
+    pub(crate) fn apply(&mut self, changes: &Changes) -> Result<()> {
+        let mut run: (u64, Vec<u8>) = (0, Vec::new());
+        for (address, image) in changes {
+            if run.0 + run.1.len() as u64 != *address && !run.1.is_empty() {
+                self.write_sectors(run.0, &run.1)?;
+                run.1.clear();
+            }
+            if run.1.is_empty() {
+                run.0 = *address;
+            }
+            run.1.extend_from_slice(&image[..]);
+        }
+        if run.1.is_empty() { Ok(()) } else { self.write_sectors(run.0, &run.1) }
+    }
+
+    /// Takes an object's lock for the rest of a transaction.
+    pub(crate) fn lock_for(
+        &mut self,
+        transaction: &mut Transaction,
+        address: u64,
+        patience: Patience,
+    ) -> Result<()> {
+        if transaction.holds(address) {
+            return Ok(());
+        }
+        let held = self.lock(address, LockMode::Exclusive, patience)?;
+        transaction.held.push(held);
+        Ok(())
+    }
+
+    /// Takes a lock. With [`Patience::Short`] it fails with [`Error::Contended`] after one look,
+    /// so that the caller gives up what it holds before it waits.
+    pub(crate) fn lock(
+        &mut self,
+        address: u64,
+        mode: LockMode,
+        patience: Patience,
+    ) -> Result<Held> {
+        let (mut started, mut token, mut attempt) = (self.disk.now_us(), u64::MAX, 0);
+        loop {
+            let (image, found) = self.read_lock(address)?;
+            if found.token != token {
+                // Another acquisition: its holder is given as long as the one before.
+                (started, token) = (self.disk.now_us(), found.token);
+            }
+            let record = self.without_dead(&found)?;
+            let now = self.disk.now_us();
+            if let Some(next) = record.with(self.holder(), mode, now) {
+                if self.swap(address, [&image, &next.emit()])? {
+                    self.stats.locks += 1;
+                    return Ok(Held { record: next });
+                }
+                continue;
+            }
+            if patience != Patience::Lease {
+                return Err(Error::Contended);
+            }
+            let holder = record.holders[0];
+            if holder == self.holder()
+                || self.showed_life(&holder, started)
+                || now - started > self.lease_us() * 2
+            {
+                return Err(Error::Locked { owner: holder.host.to_string() });
+            }
+            self.pulse_if_due()?;
+            self.back_off(attempt);
+            attempt += 1;
+        }
+    }
+
+    pub(crate) fn read_lock(&mut self, address: u64) -> Result<(Sector, LockRecord)> {
+        let mut image = [0; 512];
+        self.read_sectors(address, &mut image)?;
+        let record = LockRecord::parse(&image);
+        if record.address != address || record.kind & 0xffff_ff00 != 0x10c0_0000 {
+            return Err(Error::Format(format!("no lock at {address:x}")));
+        }
+        Ok((image, record))
+    }
+
+    fn without_dead(&mut self, record: &LockRecord) -> Result<LockRecord> {
+        let mut left = record.clone();
+        for holder in &record.holders {
+            if self.is_dead(holder)? {
+                left = left.without(holder);
+            }
+        }
+        Ok(left)
+    }
+
+    /// Gives a lock back.
+    pub(crate) fn unlock(&mut self, held: &Held) -> Result<()> {
+        let mut record = held.record.clone();
+        loop {
+            let next = record.without(&self.holder());
+            if self.swap(record.address, [&record.emit(), &next.emit()])? {
+                return Ok(());
+            }
+            // Another holder of a shared lock came or went.
+            let (_, found) = self.read_lock(record.address)?;
+            if !found.holders.contains(&self.holder()) {
+                return Err(Error::LostHeartbeat);
+            }
+            record = found;
+        }
+    }
+
+    /// The volume address of a descriptor.
+    pub(crate) fn descriptor_at(&self, address: u32) -> Result<u64> {
+        let number = Resource::Descriptor.number(address);
+        self.resource(Resource::Descriptor).resource(number)
+    }
+
+    /// Reads a descriptor and its lock.
+    pub(crate) fn read_descriptor(&mut self, address: u32) -> Result<(LockRecord, FileDescriptor)> {
+        let at = self.descriptor_at(address)?;
+        let mut bytes = [0; fd::SIZE as usize];
+        self.read_sectors(at, &mut bytes)?;
+        let lock = LockRecord::parse(bytes[..512].try_into().expect("512 bytes"));
+        Ok((lock, FileDescriptor::parse(&bytes[512..], address)?))
+    }
+}

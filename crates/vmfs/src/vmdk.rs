@@ -1,0 +1,187 @@
+//! Virtual disks: a descriptor file in text, and the data in a second file.
+
+use crate::file::{File, Fill};
+use crate::limits::FILE_BLOCK;
+use crate::lock::LockMode;
+use crate::volume::Volume;
+use crate::{Disk, Error, Result};
+
+/// How a virtual disk takes its space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskFormat {
+    /// When it is written.
+    Thin,
+    /// At once, each block zeroed before its first write.
+    ZeroedThick,
+    /// At once, zeroed.
+    EagerZeroedThick,
+}
+
+impl DiskFormat {
+    /// The word of `vmkfstools -d`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Thin => "thin",
+            Self::ZeroedThick => "zeroedthick",
+            Self::EagerZeroedThick => "eagerzeroedthick",
+        }
+    }
+
+    /// The format of a word.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Thin, Self::ZeroedThick, Self::EagerZeroedThick]
+            .into_iter()
+            .find(|format| format.name() == name)
+    }
+}
+
+/// What a descriptor file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskDescriptor {
+    /// Bytes of the disk.
+    pub size: u64,
+    /// The data's file, in the same directory.
+    pub extent: String,
+    /// Whether it was made thin.
+    pub thin: bool,
+    /// Content identifier.
+    pub cid: u32,
+    /// The disk that this one is a snapshot of, with its content identifier.
+    pub parent: Option<(String, u32)>,
+}
+
+impl DiskDescriptor {
+    /// The descriptor as text.
+    pub fn emit(&self) -> String {
+        let sectors = self.size / 512;
+        let (kind, extent, hint) = match &self.parent {
+            None => ("vmfs", "VMFS", String::new()),
+            Some((name, _)) => {
+                ("vmfsSparse", "VMFSSPARSE", format!("parentFileNameHint=\"{name}\"\n"))
+            }
+        };
+        let parent = self.parent.as_ref().map_or(u32::MAX, |(_, cid)| *cid);
+        let thin = if self.thin { "ddb.thinProvisioned = \"1\"\n" } else { "" };
+        format!(
+            "# Disk DescriptorFile\nversion=1\nencoding=\"UTF-8\"\nCID={:08x}\nparentCID={parent:08x}\n\
+             isNativeSnapshot=\"no\"\ncreateType=\"{kind}\"\n{hint}\n# Extent description\n\
+             RW {sectors} {extent} \"{}\"\n\n# The Disk Data Base \n#DDB\n\n\
+             ddb.adapterType = \"lsilogic\"\nddb.geometry.cylinders = \"{}\"\n\
+             ddb.geometry.heads = \"255\"\nddb.geometry.sectors = \"63\"\n{thin}\
+             ddb.virtualHWVersion = \"8\"\n",
+            self.cid,
+            self.extent,
+            (sectors / (255 * 63)).max(1),
+        )
+    }
+
+    /// Reads a descriptor.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub fn parse(text: &str) -> Result<Self> {
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key));
+            line.map(|rest| rest.trim_matches([' ', '=', '"']))
+        };
+        let damaged = || Error::Format("not a disk descriptor".into());
+        let extent = text.lines().find(|line| line.starts_with("RW ")).ok_or_else(damaged)?;
+        let mut words = extent.splitn(4, ' ').skip(1);
+        let sectors: u64 = words.next().and_then(|word| word.parse().ok()).ok_or_else(damaged)?;
+        let name = words.nth(1).ok_or_else(damaged)?.trim_matches('"');
+        let hex = |key| value(key).and_then(|text| u32::from_str_radix(text, 16).ok());
+        let hint = value("parentFileNameHint").map(str::to_owned);
+        Ok(Self {
+            size: sectors.checked_mul(512).ok_or_else(damaged)?,
+            extent: name.to_owned(),
+            thin: value("ddb.thinProvisioned") == Some("1"),
+            cid: hex("CID").ok_or_else(damaged)?,
+            parent: hint.zip(hex("parentCID")),
+        })
+    }
+}
+
+/// The path of a file in the same directory as another.
+pub fn beside(path: &str, name: &str) -> String {
+    path.rsplit_once('/').map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"))
+}
+
+/// The name of a disk's data file.
+fn flat_name(path: &str) -> Result<String> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let stem = name.strip_suffix(".vmdk").filter(|stem| !stem.is_empty());
+    Ok(format!("{}-flat.vmdk", stem.ok_or_else(|| Error::Name(path.to_owned()))?))
+}
+
+impl<D: Disk> Volume<D> {
+    /// Creates a virtual disk; returns its data, open. The blocks of an eager zeroed one are still
+    /// to be zeroed: the caller does that, with [`Volume::mark_written`].
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::NoSpace`], after which nothing is left of it.
+    pub fn create_disk(&mut self, path: &str, size: u64, format: DiskFormat) -> Result<File> {
+        if size < FILE_BLOCK || !size.is_multiple_of(512) {
+            return Err(Error::Argument("a disk's size is a multiple of 512, from 1 MiB on"));
+        }
+        let extent = flat_name(path)?;
+        let thin = format == DiskFormat::Thin;
+        let descriptor =
+            DiskDescriptor { size, extent: extent.clone(), thin, cid: 0xffff_fffe, parent: None };
+        let mut text = self.create(path)?;
+        let written = self.write_at(&mut text, 0, descriptor.emit().as_bytes());
+        self.close(text)?;
+        written?;
+        let flat = beside(path, &extent);
+        let created = self.create_extent(&flat, size, format);
+        if created.is_err() {
+            self.remove_path(path)?;
+        }
+        created
+    }
+
+    fn create_extent(&mut self, flat: &str, size: u64, format: DiskFormat) -> Result<File> {
+        let mut file = self.create(flat)?;
+        let mut made = self.set_length(&mut file, size);
+        if made.is_ok() && format != DiskFormat::Thin {
+            made = self.allocate(&mut file, [0, size], Fill::ToBeZeroed);
+        }
+        if let Err(error) = made {
+            self.close(file)?;
+            self.remove_path(flat)?;
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    /// Reads a disk's descriptor.
+    ///
+    /// # Errors
+    /// When there is no such file, or it is no descriptor.
+    pub fn disk_descriptor(&mut self, path: &str) -> Result<DiskDescriptor> {
+        let mut bytes = vec![0; FILE_BLOCK as usize];
+        let file = self.open(path, LockMode::ReadOnly)?;
+        let read = self.read_at(&file, 0, &mut bytes);
+        self.close(file)?;
+        bytes.truncate(read?);
+        DiskDescriptor::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// Opens a disk's data.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another host uses it.
+    pub fn open_disk(&mut self, path: &str, mode: LockMode) -> Result<File> {
+        let descriptor = self.disk_descriptor(path)?;
+        self.open(&beside(path, &descriptor.extent), mode)
+    }
+
+    /// Deletes a disk with its data.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another host uses it.
+    pub fn remove_disk(&mut self, path: &str) -> Result<()> {
+        let descriptor = self.disk_descriptor(path)?;
+        self.remove_path(&beside(path, &descriptor.extent))?;
+        self.remove_path(path)
+    }
+}

@@ -1,0 +1,174 @@
+//! Simulated hosts: words and output as ESXi's, paths, CHAP, the doctor, a full array.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use harness::hostkit::{Host, array};
+use harness::path::Path;
+use harness::tgt::Tgt;
+use harness::{Array, Value, number};
+
+const MOVE: &str = "/DataMover/HardwareAcceleratedMove";
+
+#[test]
+fn settings_are_listed_and_set_with_esxis_words_and_output() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let advanced = ["esxcli", "system", "settings", "advanced"];
+    let list = || host.run(&[&advanced[..], &["list", "-o", MOVE]].concat());
+    let expected = "   Path: /DataMover/HardwareAcceleratedMove\n   Type: integer\n   Int Value: 1\n   Default Int Value: 1\n   Min Value: 0\n   Max Value: 1\n   String Value: \n   Default String Value: \n   Valid Characters: \n   Description: Enable hardware accelerated VMFS data movement (requires compliant hardware)\n";
+    assert_eq!(list()?, expected);
+    for words in [["set", "-o", MOVE, "-i", "0"], ["set", "--int-value", "0", "--option", MOVE]] {
+        assert_eq!(host.run(&[&advanced[..], &words].concat())?, "");
+        assert_eq!(list()?, expected.replace("   Int Value: 1", "   Int Value: 0"));
+    }
+    let set = host.run(&["esxcfg-advcfg", "-s", "1", MOVE])?;
+    assert_eq!(set, "Value of HardwareAcceleratedMove is 1\n");
+    assert_eq!(host.run(&["esxcfg-advcfg", "-g", MOVE])?, set);
+    let spelled = "/VMFS3/useATSForHBOnVMFS5";
+    assert_eq!(host.run(&["esxcfg-advcfg", "-g", spelled])?, "Value of UseATSForHBOnVMFS5 is 1\n");
+    for words in [
+        vec!["set", "-o", MOVE, "-i", "2"],
+        vec!["set", "-o", MOVE, "-i", "one"],
+        vec!["set", "-o", MOVE],
+        vec!["set", "-o", "/DataMover/Other", "-i", "1"],
+        vec!["set", "-x", MOVE, "-i", "1"],
+        vec!["remove"],
+    ] {
+        host.attempt(&[&advanced[..], &words].concat())?.failure()?;
+    }
+    assert_eq!(list()?, expected);
+    Ok(())
+}
+
+#[test]
+fn a_device_is_listed_by_its_naa_identifier_and_its_offloads_become_known_by_use() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let device = host.devices()?.remove(0);
+    assert_eq!(array.gantry_json(&["volume", "show", "p/v"])?["naa"], device.as_str());
+    let status = ["esxcli", "storage", "core", "device", "vaai", "status", "get", "-d", &device];
+    let lines = |ats: &str, zero: &str| {
+        format!(
+            "{device}\n   VAAI Plugin Name: \n   ATS Status: {ats}\n   Clone Status: unknown\n   Zero Status: {zero}\n   Delete Status: unknown\n"
+        )
+    };
+    assert_eq!(host.run(&status)?, lines("unknown", "unknown"));
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    assert_eq!(host.run(&status)?, lines("supported", "supported"));
+    let listed = host.run(&["esxcli", "storage", "core", "device", "list"])?;
+    for line in
+        ["   Size: 1024", "   Is SSD: false", "   VAAI Status: unknown", "   Vendor: GANTRY  "]
+    {
+        assert!(listed.lines().any(|found| found == line), "{line:?} in {listed}");
+    }
+    host.run(&["rescan"])?;
+    assert_eq!(host.run(&status)?, lines("unknown", "unknown"));
+    host.attempt(&["esxcli", "storage", "core", "device", "list", "-d", "naa.1"])?.failure()?;
+    Ok(())
+}
+
+#[test]
+fn when_a_path_dies_its_commands_go_another_way() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let path = Path::start(array.portal())?;
+    let url = array.lun_url(0)?;
+    let other = url.replace(&array.portal().to_string(), &path.address().to_string());
+    let host = Host::new("esx1", &[&other, &url])?;
+    let device = host.devices()?.remove(0);
+    let robin =
+        ["storage", "nmp", "psp", "roundrobin", "deviceconfig", "set", "-t", "iops", "-I", "1"];
+    host.run(&[&["esxcli"], &robin[..], &["-d", &device]].concat())?;
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    host.vmkfstools(&["-c", "64m", "-d", "thin", "ds/t.vmdk"])?;
+    let run = ["vm", "run", "ds/t.vmdk", "--pattern", "random-mix4k", "--seconds", "3"];
+    let machine = host.start(&run)?;
+    thread::sleep(Duration::from_millis(1200));
+    path.cut();
+    let outcome: Value = serde_json::from_str(&machine.wait(Duration::from_secs(60))?.success()?)?;
+    assert!(number(&outcome, "/operations")? > 0);
+    let paths = host.run(&["esxcli", "storage", "core", "path", "list"])?;
+    assert!(paths.contains("State: dead") && paths.contains("State: active"), "{paths}");
+    Ok(())
+}
+
+#[test]
+fn a_host_logs_in_with_chap_as_its_address_says() -> Result<()> {
+    let tgt = Tgt::start(64 << 20)?;
+    let account = ["--mode", "account", "--user", "esx", "--password", "secret-of-twelve"];
+    tgt.control(&[&["--op", "new"], &account[..]].concat())?;
+    tgt.control(&["--op", "bind", "--mode", "account", "--tid", "1", "--user", "esx"])?;
+    let devices = |account: &str| Host::new("esx1", &[&tgt.url(account)])?.devices();
+    assert_eq!(devices("esx%secret-of-twelve@")?.len(), 1);
+    assert_eq!(devices("esx%another-password@")?.len(), 0);
+    assert_eq!(devices("")?.len(), 0);
+    Ok(())
+}
+
+fn diagnosis(url: &str, words: &[&str]) -> Result<Value> {
+    let host = Host::new("esx1", &[])?;
+    let printed = host.run(&[&["--json", "doctor", url], words].concat())?;
+    serde_json::from_str(&printed).context("a diagnosis")
+}
+
+fn works<'a>(diagnosis: &'a Value, primitive: &str) -> &'a str {
+    let findings = diagnosis["findings"].as_array().into_iter().flatten();
+    let found = findings.filter(|found| found["primitive"] == primitive);
+    found.filter_map(|found| found["works"].as_str()).next().unwrap_or("missing")
+}
+
+#[test]
+fn the_doctor_finds_every_offload_of_ours_and_leaves_the_lun_as_it_was() -> Result<()> {
+    let array = array(&[("v", "64M")])?;
+    let url = array.lun_url(0)?;
+    harness::initiator::qemu_io(&["-f", "raw", &url], &["write -P 0x5a 0 64M"])?;
+    let cautious = diagnosis(&url, &[])?;
+    assert_eq!((works(&cautious, "ATS"), works(&cautious, "Zero")), ("supported", "unknown"));
+    let thorough = diagnosis(&url, &["--scratch"])?;
+    for primitive in ["ATS", "Clone", "Zero", "Delete", "Reserve"] {
+        assert_eq!(works(&thorough, primitive), "supported", "{primitive}: {thorough}");
+    }
+    harness::initiator::qemu_io(&["-f", "raw", &url], &["read -P 0x5a 0 64M"])?;
+    Ok(())
+}
+
+#[test]
+fn the_doctor_says_of_tgt_that_it_does_not_copy() -> Result<()> {
+    let tgt = Tgt::start(64 << 20)?;
+    let found = diagnosis(&tgt.url(""), &["--scratch"])?;
+    assert_eq!(works(&found, "Clone"), "unsupported", "{found}");
+    assert_eq!(works(&found, "Reserve"), "supported", "{found}");
+    println!("{found:#}");
+    Ok(())
+}
+
+/// A pool that the machine's writes fill, and that gets space while it waits.
+#[test]
+fn a_machine_pauses_while_the_array_is_full_and_goes_on_when_it_is_not() -> Result<()> {
+    let array = Array::start()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/v", "1G")?;
+    array.create_lun("p/other", "1G")?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let device = host.devices()?.remove(0);
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    host.vmkfstools(&["-c", "600m", "-d", "thin", "ds/t.vmdk"])?;
+    host.run(&["fill", &array.lun_url(1)?, "--length", &(800 << 20).to_string()])?;
+    let run = ["vm", "run", "ds/t.vmdk", "--pattern", "sequential-write1m"];
+    let mut machine =
+        host.start(&[&run[..], &["--seconds", "90", "--operations", "400"]].concat())?;
+    let full = || -> Result<bool> {
+        Ok(number(&array.gantry_json(&["pool", "show", "p"])?, "/counters/data_bytes_written")?
+            > 930 << 20)
+    };
+    while machine.is_running()? && !full()? {
+        thread::sleep(Duration::from_millis(50));
+    }
+    thread::sleep(Duration::from_secs(1));
+    array.gantry(&["pool", "extend", "p", "--size", "3G"])?;
+    let outcome: Value = serde_json::from_str(&machine.wait(Duration::from_secs(100))?.success()?)?;
+    assert!(number(&outcome, "/pauses")? > 0, "{outcome}");
+    assert_eq!(number(&outcome, "/operations")?, 400);
+    Ok(())
+}
