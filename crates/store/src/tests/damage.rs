@@ -143,7 +143,7 @@ fn reopen_stumbling(
     seen.into_values().sum()
 }
 
-fn misread(bytes: &mut Vec<u8>) -> DeviceResult {
+fn misread(bytes: &mut [u8]) -> DeviceResult {
     Ok(Some(block::Buffer::copy_of(bytes)))
 }
 
