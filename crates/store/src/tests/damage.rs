@@ -147,7 +147,7 @@ fn misread(bytes: &mut [u8]) -> DeviceResult {
     Ok(Some(block::Buffer::copy_of(bytes)))
 }
 
-fn unread(_: &mut Vec<u8>) -> DeviceResult {
+fn unread(_: &mut [u8]) -> DeviceResult {
     Err(DeviceError::Os(5))
 }
 
