@@ -14,6 +14,7 @@ mod management;
 mod options;
 mod pool;
 mod reactor;
+mod scheduler;
 mod sessions;
 mod token_spaces;
 mod unit_states;
