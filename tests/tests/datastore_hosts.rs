@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use harness::hostkit::{Host, array};
+use harness::hostkit::{Host, array, fsck, image_of};
 use harness::path::Path;
 use harness::tgt::Tgt;
 use harness::{Array, Value, number};
@@ -69,27 +69,34 @@ fn a_device_is_listed_by_its_naa_identifier_and_its_offloads_become_known_by_use
     Ok(())
 }
 
+/// Twice, as a host locks either way. A reservation goes with its path, and what was done under it
+/// has to be done again.
 #[test]
 fn when_a_path_dies_its_commands_go_another_way() -> Result<()> {
-    let array = array(&[("v", "1G")])?;
-    let path = Path::start(array.portal())?;
-    let url = array.lun_url(0)?;
-    let other = url.replace(&array.portal().to_string(), &path.address().to_string());
-    let host = Host::new("esx1", &[&other, &url])?;
-    let device = host.devices()?.remove(0);
-    let robin =
-        ["storage", "nmp", "psp", "roundrobin", "deviceconfig", "set", "-t", "iops", "-I", "1"];
-    host.run(&[&["esxcli"], &robin[..], &["-d", &device]].concat())?;
-    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
-    host.vmkfstools(&["-c", "64m", "-d", "thin", "ds/t.vmdk"])?;
-    let run = ["vm", "run", "ds/t.vmdk", "--pattern", "random-mix4k", "--seconds", "3"];
-    let machine = host.start(&run)?;
-    thread::sleep(Duration::from_millis(1200));
-    path.cut();
-    let outcome: Value = serde_json::from_str(&machine.wait(Duration::from_secs(60))?.success()?)?;
-    assert!(number(&outcome, "/operations")? > 0);
-    let paths = host.run(&["esxcli", "storage", "core", "path", "list"])?;
-    assert!(paths.contains("State: dead") && paths.contains("State: active"), "{paths}");
+    for ats in ["1", "0"] {
+        let array = array(&[("v", "1G")])?;
+        let path = Path::start(array.portal())?;
+        let url = array.lun_url(0)?;
+        let other = url.replace(&array.portal().to_string(), &path.address().to_string());
+        let host = Host::new("esx1", &[&other, &url])?;
+        host.run(&["esxcfg-advcfg", "-s", ats, "/VMFS3/HardwareAcceleratedLocking"])?;
+        let device = host.devices()?.remove(0);
+        let robin = ["storage", "nmp", "psp", "roundrobin", "deviceconfig", "set", "-t", "iops"];
+        host.run(&[&["esxcli"], &robin[..], &["-I", "1", "-d", &device]].concat())?;
+        host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+        host.vmkfstools(&["-c", "64m", "-d", "thin", "ds/t.vmdk"])?;
+        let run = ["vm", "run", "ds/t.vmdk", "--pattern", "random-mix4k", "--seconds", "2"];
+        let machine = host.start(&run)?;
+        thread::sleep(Duration::from_millis(700));
+        path.cut();
+        let printed = machine.wait(Duration::from_secs(60))?.success()?;
+        let outcome: Value = serde_json::from_str(&printed)?;
+        assert!(number(&outcome, "/operations")? > 0);
+        let paths = host.run(&["esxcli", "storage", "core", "path", "list"])?;
+        assert!(paths.contains("State: dead") && paths.contains("State: active"), "{paths}");
+        let folder = tempfile::tempdir()?;
+        assert_eq!(fsck(&image_of(&array, 0, folder.path())?)?, [0; 5]);
+    }
     Ok(())
 }
 

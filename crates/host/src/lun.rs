@@ -210,6 +210,7 @@ impl Lun {
             for (at, events) in crate::raw::poll(&sockets) {
                 self.service(active[at], events, &mut done)?;
             }
+            done.append(&mut self.early);
             if !done.is_empty() {
                 return Ok(done);
             }
@@ -224,15 +225,14 @@ impl Lun {
     ) -> Result<(), SessionError> {
         let Some(session) = self.paths[path].session.as_mut() else { return Ok(()) };
         let Ok(finished) = session.service(events) else { return self.fail_over(path) };
-        let mut lost = false;
+        let mut lost = Vec::new();
         for finished in finished {
             let Some(flight) = self.flights.remove(&finished.tag) else { continue };
             let without_status = matches!(
                 finished.result, Err(SessionError::Command { status, .. }) if status >= NO_STATUS
             );
             if without_status {
-                lost = true;
-                self.again(flight, finished.data)?;
+                lost.push((flight, finished.data));
                 continue;
             }
             if self.is_to_be_repeated(&finished.result, &flight) {
@@ -242,7 +242,15 @@ impl Lun {
             self.note(&flight, &finished.result);
             done.push(Done { tag: flight.tag, result: finished.result, data: finished.data });
         }
-        if lost { self.fail_over(path) } else { Ok(()) }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.fail_over(path)?;
+        for (flight, data) in lost {
+            self.counters.failovers += 1;
+            self.again(flight, data)?;
+        }
+        Ok(())
     }
 
     /// A unit attention is news and not a failure; a LUN that is busy, or reserved by another host,
@@ -262,7 +270,13 @@ impl Lun {
         (busy || *key == 6) && flight.attempts < ATTEMPTS_MAX
     }
 
+    /// Under a reservation nothing is repeated on another path: the reservation went with the path.
     fn again(&mut self, flight: Flight, data: Data) -> Result<(), SessionError> {
+        let lost = self.paths[flight.path].session.is_none();
+        if self.pinned && lost {
+            self.early.push(Done { tag: flight.tag, result: Err(SessionError::Lost), data });
+            return Ok(());
+        }
         self.fly(Flight { attempts: flight.attempts + 1, ..flight }, data)
     }
 
@@ -271,14 +285,14 @@ impl Lun {
         let Some(session) = self.paths[path].session.take() else { return Ok(()) };
         self.paths[path].wire_bytes += self.paths[path].wire_seen;
         self.paths[path].wire_seen = 0;
+        if self.paths.iter().all(|path| path.session.is_none()) {
+            return Err(SessionError::Lost);
+        }
         for finished in session.abandon() {
             if let Some(flight) = self.flights.remove(&finished.tag) {
                 self.counters.failovers += 1;
                 self.again(flight, finished.data)?;
             }
-        }
-        if self.paths.iter().all(|path| path.session.is_none()) {
-            return Err(SessionError::Lost);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::limits::MEMORY_BYTES_MIN;
-pub use sessions::SessionOptions;
+pub(crate) use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -36,8 +36,9 @@ pub struct Options {
     /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
     #[arg(long)]
     pub long_cdbs: bool,
+    /// Limits of sessions and of what they may send.
     #[command(flatten)]
-    pub sessions: SessionOptions,
+    pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

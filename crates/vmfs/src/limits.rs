@@ -32,6 +32,9 @@ pub const LOCK_ATTEMPTS_MAX: u32 = 6000;
 /// Attempts at a RESERVE that conflicts; then the operation fails.
 pub const RESERVE_ATTEMPTS_MAX: u32 = 4000;
 
+/// Attempts at a change under a reservation that was lost with its path.
+pub const SWAP_ATTEMPTS_MAX: u32 = 4;
+
 /// Looks at a directory that changes meanwhile; then it is locked to be read.
 pub const DIRECTORY_LOOKS_MAX: u32 = 20;
 

@@ -8,7 +8,7 @@ use iscsi::{ConnectionConfig, Limits};
 /// Limits of sessions. What is negotiated is never more.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Sessions")]
-pub struct SessionOptions {
+pub(crate) struct SessionOptions {
     /// TCP connections at once; one more is closed.
     #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = in_range(1, 1 << 20))]
     pub connections_max: u64,

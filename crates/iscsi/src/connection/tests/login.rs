@@ -355,10 +355,13 @@ fn mutual_chap_comes_before_the_session() {
     assert_eq!(parameters.authentication, AuthenticationMethod::Chap);
 }
 
+/// Flags and keys of the first request, and of those after it.
+type Requests<'a> = (u8, &'a str, &'a [(u8, &'a str)]);
+
 #[test]
 fn without_proof_there_is_no_session() {
     let wrong = "CHAP_N=host\0CHAP_R=0x00\0";
-    let table: [(u8, &str, &[(u8, &str)]); 7] = [
+    let table: [Requests; 7] = [
         (0x00, "AuthMethod=None\0", &[]),
         (0x87, "", &[]),
         (0x04, "HeaderDigest=None\0", &[]),
