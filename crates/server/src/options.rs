@@ -36,7 +36,6 @@ pub struct Options {
     /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
     #[arg(long)]
     pub long_cdbs: bool,
-    /// Limits of sessions and of what they may send.
     #[command(flatten)]
     pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
