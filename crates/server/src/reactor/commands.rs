@@ -119,25 +119,31 @@ impl Reactor {
             TaskManagementFunction::TargetWarmReset => TaskManagement::TargetWarmReset,
             TaskManagementFunction::TargetColdReset => TaskManagement::TargetColdReset,
         };
-        self.end_collecting_elsewhere(slot, request);
+        self.end_collecting_elsewhere(slot, (nexus, request.lun), function);
         let id = task_id(serial, request.initiator_task_tag);
         self.core.target.manage(id, nexus, request.lun, function);
     }
 
-    /// Commands of other sessions that still collect data do not know of a reset yet.
-    fn end_collecting_elsewhere(&mut self, slot: usize, request: iscsi::TaskManagement) {
-        let lun = match request.function {
-            TaskManagementFunction::ClearTaskSet | TaskManagementFunction::LogicalUnitReset => {
-                Some(request.lun)
-            }
-            TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
-                None
-            }
-            _ => return,
-        };
-        for (other, connection) in &mut self.connections {
-            if other != slot {
-                connection.iscsi.abort_collecting(lun);
+    /// Commands of other sessions that still collect data are not known to the device server yet.
+    fn end_collecting_elsewhere(
+        &mut self,
+        slot: usize,
+        by: (NexusId, u64),
+        function: TaskManagement,
+    ) {
+        for (other, connection) in self.connections.iter_mut().filter(|(other, _)| *other != slot) {
+            let Some(owner) = connection.nexus else { continue };
+            let commands: Vec<_> =
+                connection.collecting.iter().map(|(&task, command)| (task, command.lun)).collect();
+            for (task, lun) in commands {
+                match self.core.target.collecting(by, function, (owner, lun)) {
+                    scsi::Collecting::GoesOn => continue,
+                    scsi::Collecting::Ends(completion) => {
+                        connection.iscsi.respond(task, to_iscsi(completion));
+                    }
+                    scsi::Collecting::IsForgotten => connection.iscsi.forget(task),
+                }
+                connection.collecting.remove(&task);
                 self.ready.push(other);
             }
         }
@@ -182,11 +188,7 @@ impl Reactor {
 
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.core.traffic.commands += 1;
-        let answer = iscsi::Completion {
-            status: completion.status.code(),
-            sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
-            data_in: completion.data_in,
-        };
+        let answer = to_iscsi(completion);
         let (serial, tag) = parts(task);
         if let Some(&slot) = self.slots.get(&serial) {
             let connection = &mut self.connections[slot];
@@ -203,6 +205,14 @@ impl Reactor {
             act(&mut self.connections[slot].iscsi, tag);
             self.ready.push(slot);
         }
+    }
+}
+
+fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+    iscsi::Completion {
+        status: completion.status.code(),
+        sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
+        data_in: completion.data_in,
     }
 }
 
