@@ -179,7 +179,7 @@ impl Reactor {
             TaskManagementFunction::TargetWarmReset => TaskManagement::TargetWarmReset,
             TaskManagementFunction::TargetColdReset => TaskManagement::TargetColdReset,
         };
-        self.end_collecting_elsewhere(slot, request);
+        self.end_collecting_elsewhere(slot, (nexus, request.lun), function);
         let only = if reaches_others(request.function) { None } else { Some(nexus) };
         self.start_all_of(only);
         let id = function_id(serial, request.initiator_task_tag);
@@ -210,23 +210,31 @@ impl Reactor {
         }
     }
 
-    /// Commands on other connections that still collect data do not know of it yet.
-    fn end_collecting_elsewhere(&mut self, slot: usize, request: iscsi::TaskManagement) {
-        let lun = match request.function {
-            TaskManagementFunction::ClearTaskSet | TaskManagementFunction::LogicalUnitReset => {
-                Some(request.lun)
+    /// Commands on other connections that still collect data are not known to the device server yet.
+    fn end_collecting_elsewhere(
+        &mut self,
+        slot: usize,
+        by: (NexusId, u64),
+        function: TaskManagement,
+    ) {
+        for (other, connection) in self.connections.iter_mut().filter(|(other, _)| *other != slot) {
+            let Some(owner) = connection.nexus else { continue };
+            if owner == by.0 {
+                end_collecting_of_own(connection, by.1, function);
+                self.ready.push(other);
+                continue;
             }
-            TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
-                None
-            }
-            TaskManagementFunction::AbortTaskSet => Some(request.lun),
-            _ => return,
-        };
-        let only_own = request.function == TaskManagementFunction::AbortTaskSet;
-        let nexus = self.connections[slot].nexus;
-        for (other, connection) in &mut self.connections {
-            if other != slot && (!only_own || connection.nexus == nexus) {
-                connection.iscsi.abort_collecting(lun);
+            let commands: Vec<_> =
+                connection.collecting.iter().map(|(&task, command)| (task, command.lun)).collect();
+            for (task, lun) in commands {
+                match self.core.target.collecting(by, function, (owner, lun)) {
+                    scsi::Collecting::GoesOn => continue,
+                    scsi::Collecting::Ends(completion) => {
+                        connection.iscsi.respond(task, to_iscsi(completion));
+                    }
+                    scsi::Collecting::IsForgotten => connection.iscsi.forget(task),
+                }
+                connection.collecting.remove(&task);
                 self.ready.push(other);
             }
         }
@@ -278,11 +286,7 @@ impl Reactor {
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.core.traffic.commands += 1;
         self.scheduler.finished(task);
-        let answer = iscsi::Completion {
-            status: completion.status.code(),
-            sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
-            data_in: completion.data_in,
-        };
+        let answer = to_iscsi(completion);
         if let Some(slot) = self.slot_of_task(task) {
             let connection = &mut self.connections[slot];
             connection.commands += 1;
@@ -313,6 +317,27 @@ fn reaches_others(function: TaskManagementFunction) -> bool {
             | TaskManagementFunction::TargetWarmReset
             | TaskManagementFunction::TargetColdReset
     )
+}
+
+/// What a function does to commands on another connection of the session that sent it.
+fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskManagement) {
+    match function {
+        TaskManagement::AbortTaskSet
+        | TaskManagement::ClearTaskSet
+        | TaskManagement::LogicalUnitReset => connection.iscsi.abort_collecting(Some(lun)),
+        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
+            connection.iscsi.abort_collecting(None);
+        }
+        _ => {}
+    }
+}
+
+fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+    iscsi::Completion {
+        status: completion.status.code(),
+        sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
+        data_in: completion.data_in,
+    }
 }
 
 /// Tells the operator what a command found.
