@@ -1,6 +1,7 @@
 //! Measures the data path: one run, interleaved rounds, server on one core and client on another.
 
 mod client;
+mod host_kit;
 mod report;
 mod subjects;
 
@@ -22,6 +23,12 @@ pub(crate) struct Options {
     /// Seconds of one measurement.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
+    /// Measure gantry-host against libiscsi's iscsi-perf instead.
+    #[arg(long)]
+    host_kit: bool,
+    /// Measure the release binaries that are there.
+    #[arg(long, requires = "host_kit")]
+    no_build: bool,
     /// Measure and print, but leave docs/benchmarks.md and .json alone.
     #[arg(long)]
     dry_run: bool,
@@ -59,6 +66,9 @@ pub(crate) type Results = BTreeMap<(Load, Subject), Vec<Measured>>;
 /// Measures, prints, and writes the page.
 pub(crate) fn run(options: &Options) -> Result<()> {
     ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");
+    if options.host_kit {
+        return host_kit::measure(options);
+    }
     setup::run()?;
     test::build()?;
     let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir()?;
