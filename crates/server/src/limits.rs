@@ -35,3 +35,15 @@ pub const SCRUB_RATE_MIN: u64 = 1 << 20;
 
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
+
+/// Commands of one pool that are under way at once; further ones wait for their turn.
+pub const LANE_COMMANDS_MAX: usize = 1024;
+
+/// Commands that are started in one turn of the loop; further ones wait for the next.
+pub const STARTS_PER_TURN: usize = 1024;
+
+/// Bytes that one host moves in a lane before another has its turn.
+pub const SHARE_BYTES: i64 = 64 << 10;
+
+/// What a command counts for in its host's share besides its data, in bytes.
+pub const COMMAND_COST: i64 = 4 << 10;
