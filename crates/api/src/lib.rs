@@ -7,6 +7,7 @@
 mod events;
 mod pools;
 mod routes;
+mod scrub;
 mod snapshots;
 mod types;
 
@@ -15,6 +16,7 @@ pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };
 pub use routes::{Method, ROUTES, Route};
+pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,

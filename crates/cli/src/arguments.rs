@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
 
@@ -44,6 +45,9 @@ pub(crate) enum Object {
     /// Snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Scrubs: comparing all that a pool holds with its checksums.
+    #[command(subcommand)]
+    Scrub(ScrubCommand),
     /// Hosts: groups of initiators that see the same LUNs.
     #[command(subcommand)]
     Host(HostCommand),
