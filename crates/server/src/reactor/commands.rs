@@ -1,11 +1,13 @@
 //! Commands and task management, between the connections and the device server.
 
+use api::Severity;
 use block::Buffer;
 use bytes::Bytes;
-use iscsi::{Event, TaskManagementFunction};
+use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::Reactor;
+use crate::connection::Connection;
 
 /// The device server's name for a command: the connection's serial number and the initiator task
 /// tag.
@@ -45,7 +47,12 @@ impl Reactor {
             Event::LoggedIn(_) => {}
             Event::SendTargets(selection) => self.send_targets(slot, &selection),
             // The connection says itself when it is to be closed.
-            Event::LoggedOut => {}
+            Event::LoggedOut(scope) => {
+                self.connections[slot].leaves_alone = scope == LogoutScope::Connection;
+            }
+            Event::LogoutConnection { initiator_task_tag, cid } => {
+                self.log_out_other(slot, initiator_task_tag, cid);
+            }
             Event::Closed(reason) => {
                 let address = self.connections[slot].address;
                 tracing::info!(%address, %reason, "connection fails");
@@ -102,7 +109,7 @@ impl Reactor {
         let (serial, Some(nexus)) = (connection.serial, connection.nexus) else { return };
         let function = match request.function {
             TaskManagementFunction::AbortTask => {
-                TaskManagement::AbortTask(task_id(serial, request.referenced_task))
+                TaskManagement::AbortTask(self.named_task(slot, request.referenced_task))
             }
             TaskManagementFunction::QueryTask => {
                 TaskManagement::QueryTask(task_id(serial, request.referenced_task))
@@ -124,7 +131,31 @@ impl Reactor {
         self.core.target.manage(id, nexus, request.lun, function);
     }
 
-    /// Commands of other sessions that still collect data are not known to the device server yet.
+    /// The command of a tag, which may have come on another connection of the session (RFC 7143
+    /// 11.5.1). One that still collects data there ends here.
+    fn named_task(&mut self, slot: usize, tag: u32) -> TaskId {
+        let session = self.sessions.of_connection(slot);
+        let connections = session.map_or(&[][..], |session| &session.connections);
+        let has_task = |other: &usize| self.connections[*other].iscsi.has_task(tag);
+        let slot = connections.iter().copied().find(has_task).unwrap_or(slot);
+        let connection = &mut self.connections[slot];
+        if connection.collecting.remove(&tag).is_some() {
+            connection.iscsi.forget(tag);
+        }
+        task_id(connection.serial, tag)
+    }
+
+    /// A connection has ended and its session has not: nobody waits for its commands.
+    pub(super) fn abort_tasks_of(&mut self, connection: &Connection) {
+        let Some(nexus) = connection.nexus else { return };
+        let function = task_id(connection.serial, u32::MAX);
+        for &(tag, lun) in connection.iscsi.abandoned() {
+            let abort = TaskManagement::AbortTask(task_id(connection.serial, tag));
+            self.core.target.manage(function, nexus, lun, abort);
+        }
+    }
+
+    /// Commands on other connections that still collect data are not known to the device server yet.
     fn end_collecting_elsewhere(
         &mut self,
         slot: usize,
@@ -161,7 +192,7 @@ impl Reactor {
             self.with_connection(task, |connection, tag| connection.forget(tag));
         }
         while let Some(notice) = self.core.target.next_notice() {
-            report(&notice);
+            self.report(notice);
         }
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
@@ -198,6 +229,17 @@ impl Reactor {
         }
     }
 
+    /// Tells the operator what a command found.
+    fn report(&mut self, notice: scsi::Notice) {
+        let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } = notice;
+        let object = self.core.name_of(volume);
+        let message = format!(
+            "a COMPARE AND WRITE (ATS) of {initiator_name}, {blocks} blocks at {lba}, failed and \
+             found what it would have written: a retry of its own after a lost answer"
+        );
+        self.management.events.note(Severity::Warning, object, message);
+    }
+
     /// Acts on the connection of a command, if it is still there.
     fn with_connection(&mut self, task: TaskId, act: impl FnOnce(&mut iscsi::Connection, u32)) {
         let (serial, tag) = parts(task);
@@ -213,20 +255,5 @@ fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
         status: completion.status.code(),
         sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
         data_in: completion.data_in,
-    }
-}
-
-/// Tells the operator what a command found.
-fn report(notice: &scsi::Notice) {
-    match notice {
-        scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } => {
-            tracing::warn!(
-                initiator = %initiator_name,
-                volume = format!("{:016x}", volume.0),
-                lba,
-                blocks,
-                "COMPARE AND WRITE found what it would have written: a retry after a lost answer"
-            );
-        }
     }
 }
