@@ -91,7 +91,7 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     space.drop_reference(run.start + 2);
     assert_eq!(space.owing(), [id]);
     let wanted = space.group_pages(id);
-    let page = |page: loading::GroupPage| {
+    let page = |page: GroupPage| {
         let found = writes.iter().find(|(address, _)| *address == page.address);
         (page.page, block::Buffer::copy_of(&found.unwrap().1))
     };

@@ -204,6 +204,7 @@ fn the_reaper_comes_back_to_pages_that_it_could_not_read() {
     let mut pool = Pool::new();
     pool.write(A, 0, &pattern(1, 8 << 20));
     pool.settle();
+    pool.change(Change::DeleteVolume(B)).unwrap();
     let mut pool = pool.reopen();
     pool.next_tag += 1;
     let tag = pool.next_tag;
