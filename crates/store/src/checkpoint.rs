@@ -104,8 +104,14 @@ impl Store {
         self.reap_dirty();
         let mut writes = Vec::new();
         self.settle_map(&mut writes);
-        let dead = self.map.dead();
+        let dead = match planted!(self.bugs, ReaperForgets) {
+            true => Vec::new(),
+            false => self.map.dead(),
+        };
         let table = self.table.emit(&mut self.space, &self.volumes, &dead, &mut writes);
+        if planted!(self.bugs, CopyNotWritten) {
+            writes.dedup_by(|page, copy| page.1[..] == copy.1[..]);
+        }
         let in_place = planted!(self.bugs, SpaceMapInPlace);
         writes.extend(self.space.emit_loaded(in_place));
         self.space.cut();

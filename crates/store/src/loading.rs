@@ -3,6 +3,7 @@
 
 use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 
+use crate::bugs::planted;
 use crate::entry::Page;
 use crate::io::Waiter;
 use crate::map::Missing;
@@ -54,7 +55,8 @@ impl Store {
 
     /// Reads a page; every other attempt goes to its copy.
     fn read_page(&mut self, missing: Missing, attempt: u8) {
-        let copy = missing.entry.twin().filter(|_| attempt % 2 == 1);
+        let second = attempt % 2 == 1 && !planted!(self.bugs, CopyNeverRead);
+        let copy = missing.entry.twin().filter(|_| second);
         let address = copy.unwrap_or(missing.entry.number());
         self.submit_read(Waiter::Page { missing, attempt }, address, 1);
     }
@@ -189,7 +191,11 @@ impl Store {
             return self.begin_group_load(group, load.waiting, false);
         }
         self.ready.extend(load.waiting);
-        let in_place = crate::bugs::planted!(self.bugs, SpaceMapInPlace);
+        #[cfg(feature = "planted-bugs")]
+        if planted!(self.bugs, ForgetDeltas) {
+            self.space.forget_deltas(group);
+        }
+        let in_place = planted!(self.bugs, SpaceMapInPlace);
         let writes = self.space.insert_group(group, &load.pages, in_place);
         self.scrub_took_group(group);
         self.checkpoint_took_group(writes);
