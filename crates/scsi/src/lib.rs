@@ -50,7 +50,7 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
-    Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
+    Command, CommandRecord, Counters, Issuer, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
     TaskManagementResponse,
 };
 pub use tokens::TokenSpace;

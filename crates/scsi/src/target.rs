@@ -5,8 +5,10 @@ mod execute;
 mod inventory;
 mod management;
 mod notice;
+mod record;
 
 pub use notice::{Counters, Notice};
+pub use record::{CommandRecord, Issuer};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -199,6 +199,7 @@ impl Store {
                 return self.load_for_reaper(missing);
             }
             self.reap_credit = self.reap_credit.saturating_sub(1);
+            self.settle_reclaimed();
         }
     }
 

@@ -12,6 +12,7 @@ use slab::Slab;
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
+use crate::reclaim::Released;
 use crate::space::{GroupId, STUCK, Space};
 
 /// The root of a volume's map.
@@ -67,12 +68,21 @@ pub(crate) struct Map {
     clean_max: usize,
     /// Subtrees that lost their last parent and wait to be taken apart.
     pub(crate) reap: Vec<Missing>,
+    /// What volumes gave up and others keep.
+    pub(crate) released: Released,
 }
 
 impl DirtyPage {
     /// Parents, or volumes, that point here.
     pub(crate) fn references(&self) -> u16 {
         self.references
+    }
+
+    /// Has one parent less, but for a count that is stuck; another one stays.
+    fn lose_parent(&mut self) {
+        if self.references != STUCK {
+            self.references -= 1;
+        }
     }
 }
 
@@ -85,6 +95,7 @@ impl Map {
             dirty: Slab::new(),
             clean_max: clean_max.max(64),
             reap: Vec::new(),
+            released: Released::default(),
         }
     }
 
@@ -383,19 +394,24 @@ impl Map {
             Kind::Hole => {}
             Kind::Dirty => {
                 let page = &mut self.dirty[entry.number() as usize];
-                match page.references {
-                    STUCK => {}
-                    1 => self.reap.push(Missing { entry, level }),
-                    _ => page.references -= 1,
+                if page.references > 1 {
+                    page.lose_parent();
+                    self.released.keep(entry.mapped);
+                } else {
+                    self.released.queue(entry);
+                    self.reap.push(Missing { entry, level });
                 }
             }
             Kind::Data => {
+                self.released.keep(space.is_known_shared(entry.number()).into());
                 space.drop_reference(entry.number());
             }
             Kind::Page => {
                 if space.references(entry.number()) > 1 {
+                    self.released.keep(entry.mapped);
                     drop_block(space, entry);
                 } else {
+                    self.released.queue(entry);
                     self.reap.push(Missing { entry, level });
                 }
             }
@@ -415,9 +431,11 @@ impl Map {
                 drop_block(space, entry);
             }
         }
+        self.released.resume(entry);
         for child in page.0.iter().filter(|child| !child.is_hole()) {
             self.drop_page(space, *child, level.saturating_sub(1));
         }
+        self.released.end();
         Ok(())
     }
 
@@ -452,7 +470,7 @@ impl Map {
             Kind::Hole => Page::empty(),
             Kind::Dirty if self.dirty[entry.number() as usize].references == 1 => return entry,
             Kind::Dirty => {
-                self.drop_page(space, entry, level);
+                self.dirty[entry.number() as usize].lose_parent();
                 self.copy_for_second_parent(space, entry)
             }
             _ if space.references(entry.number()) == 1 => {
@@ -557,6 +575,7 @@ impl Map {
                 _ => self.zero_below(space, old, level - 1, child_base, first, end),
             };
             if level == 0 && !old.is_hole() {
+                self.released.keep(space.is_known_shared(old.number()).into());
                 space.drop_reference(old.number());
             }
             let gone = match level {

@@ -15,6 +15,7 @@ mod damage;
 mod devices;
 mod golden;
 mod paging;
+mod reclaim;
 mod snapshots;
 
 pub(crate) const SIZE: u64 = 256 << 20;
