@@ -273,6 +273,15 @@ impl RawSession {
         self.run(pdu, data)
     }
 
+    /// As [`Self::read`], but an answer that only brings a unit attention is not passed over.
+    ///
+    /// # Errors
+    /// When the target does not answer as RFC 7143 says.
+    pub fn read_once(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
+        let flags = if length > 0 { 0x40 } else { 0 };
+        self.run_once(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
+    }
+
     /// As every host does, repeats a command that only brought a unit attention (SAM-5 5.14).
     fn run(&mut self, pdu: Pdu, data_out: &[u8]) -> Result<Answer> {
         for _ in 0..UNIT_ATTENTIONS_MAX {

@@ -1,5 +1,6 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
+mod announce;
 mod change;
 mod execute;
 mod inventory;

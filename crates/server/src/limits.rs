@@ -18,6 +18,15 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Time over which the rates of a session are measured.
 pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Events that are kept for whoever asks; the oldest one makes room.
+pub const EVENTS_MAX: usize = 1000;
+
+/// How often pools and volumes are compared with their thresholds.
+pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The least memory for the maps of all pools, in bytes.
+pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
+
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
 
