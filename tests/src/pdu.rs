@@ -252,15 +252,6 @@ impl RawSession {
         self.run(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
     }
 
-    /// The same, and an answer that only brings a unit attention is given too.
-    ///
-    /// # Errors
-    /// When the target does not answer as RFC 7143 says.
-    pub fn read_once(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
-        let pdu = Pdu::command(self.command_sequence_number, lun, cdb, 0x40, length);
-        self.run_once(pdu, &[])
-    }
-
     /// Runs a command that gives the target data: a part of it immediately, the rest as the target
     /// asks for it.
     ///

@@ -89,6 +89,9 @@ impl Ledger {
         let CommandEnded { host, primitive, bytes, took, outcome, .. } = *command;
         self.latencies.add(command.name, took, outcome == Outcome::Good);
         let Some(volume) = command.volume else { return };
+        if outcome == Outcome::Interrupted {
+            return;
+        }
         if primitive == Primitive::CompareAndWrite {
             self.lock_attempt(volume, command);
         }

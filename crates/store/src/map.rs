@@ -450,13 +450,13 @@ impl Map {
     ) -> smallvec::SmallVec<[usize; 6]> {
         let mut path = smallvec::SmallVec::new();
         let mut level = root.levels - 1;
-        root.entry = self.own(space, root.entry, level);
+        root.entry = self.own(space, root.entry);
         path.push(root.entry.number() as usize);
         while level > bottom {
             level -= 1;
             let place = (block / blocks_below(level) % FANOUT) as usize;
             let parent = path[path.len() - 1];
-            let child = self.own(space, self.dirty[parent].page.0[place], level);
+            let child = self.own(space, self.dirty[parent].page.0[place]);
             self.dirty[parent].page.0[place] = child;
             path.push(child.number() as usize);
         }
@@ -465,7 +465,7 @@ impl Map {
     }
 
     /// The entry of a dirty, unshared page with the content of what `entry` points to.
-    fn own(&mut self, space: &mut Space, entry: Entry, level: u8) -> Entry {
+    fn own(&mut self, space: &mut Space, entry: Entry) -> Entry {
         let page = match entry.kind() {
             Kind::Hole => Page::empty(),
             Kind::Dirty if self.dirty[entry.number() as usize].references == 1 => return entry,
@@ -566,7 +566,7 @@ impl Map {
             self.drop_page(space, entry, level);
             return Entry::HOLE;
         }
-        let mut owned = self.own(space, entry, level);
+        let mut owned = self.own(space, entry);
         let id = owned.number() as usize;
         for (place, child_base) in children(level, base, first, end) {
             let old = self.dirty[id].page.0[place];
