@@ -5,12 +5,18 @@
 #![forbid(unsafe_code)]
 
 mod events;
+mod ledger;
 mod pools;
 mod routes;
 mod snapshots;
 mod types;
 
 pub use events::{Event, Severity};
+pub use ledger::{
+    Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,
+    LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
+    Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
+};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };

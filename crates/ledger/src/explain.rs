@@ -25,6 +25,11 @@ pub struct Facts {
     pub copies_elsewhere: bool,
 }
 
+/// SPC-4 6.4.4: the copy manager does not find the other end, since the session that sent the
+/// command does not see it.
+const UNREACHABLE: (u8, u8, u8) = (0xa, 0x08, 0x04);
+const NOT_REACHABLE: (u8, u8, u8) = (0xa, 0x0d, 0x02);
+
 /// The likely reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -59,6 +64,7 @@ impl Facts {
             _ if !self.same_pool => Reason::DifferentPool,
             _ if !self.seen_together => Reason::Mapping,
             Some(refusal) if refusal.status == conflict => Reason::Reservation,
+            Some(Refusal { sense: Some(UNREACHABLE | NOT_REACHABLE), .. }) => Reason::Mapping,
             Some(refusal) => Reason::Refused(refusal),
             None if self.misaligned => Reason::Misaligned,
             None if !self.copies_elsewhere => Reason::SettingOff,
@@ -188,8 +194,7 @@ mod tests {
         reason: "INVALID_FIELD_IN_PARAMETER_LIST",
     };
 
-    const CONFLICT: Refusal =
-        Refusal { status: "RESERVATION CONFLICT", sense: None, reason: "" };
+    const CONFLICT: Refusal = Refusal { status: "RESERVATION CONFLICT", sense: None, reason: "" };
 
     #[test]
     fn every_reason_has_its_case() {
@@ -200,6 +205,10 @@ mod tests {
             (Facts { seen_together: false, ..FACTS }, "mapping"),
             (Facts { refusal: Some(CONFLICT), ..FACTS }, "reservation"),
             (Facts { refusal: Some(INVALID), ..FACTS }, "refused"),
+            (
+                Facts { refusal: Some(Refusal { sense: Some(NOT_REACHABLE), ..INVALID }), ..FACTS },
+                "mapping",
+            ),
             (Facts { misaligned: true, ..FACTS }, "misaligned"),
             (FACTS, "setting_off"),
             (Facts { copies_elsewhere: true, ..FACTS }, "host_chose"),

@@ -127,7 +127,10 @@ mod tests {
     #[test]
     fn a_pool_that_stays_or_empties_is_never_full() {
         let quiet = series(std::iter::repeat_n(GIB, 1_000));
-        assert_eq!(forecast(&quiet).map(|f| (f.bytes_per_second, f.seconds_until_full)), Some((0.0, None)));
+        assert_eq!(
+            forecast(&quiet).map(|f| (f.bytes_per_second, f.seconds_until_full)),
+            Some((0.0, None))
+        );
         let emptying = series((0..100).map(|second| GIB + second as f64));
         assert_eq!(forecast(&emptying).and_then(|f| f.seconds_until_full), None);
     }

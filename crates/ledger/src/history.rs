@@ -68,9 +68,8 @@ impl History {
             Subject::Volume(_) => VOLUME_SERIES_MAX,
             Subject::Host(_) => HOST_SERIES_MAX,
         };
-        let is_alike = |subject: &Subject| {
-            std::mem::discriminant(subject) == std::mem::discriminant(&new)
-        };
+        let is_alike =
+            |subject: &Subject| std::mem::discriminant(subject) == std::mem::discriminant(&new);
         let alike = self.flows.iter().filter(|(subject, _)| is_alike(subject));
         let (count, idle) = (alike.clone().count(), alike.min_by_key(|(_, watched)| watched.busy));
         if let Some((&idle, _)) = idle.filter(|_| count >= max) {

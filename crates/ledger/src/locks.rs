@@ -98,7 +98,9 @@ impl LockMap {
         let mut inherited = 0;
         if self.ranges.len() == LOCK_RANGES_MAX && !self.ranges.contains_key(&lba) {
             let rarest = self.ranges.values().min_by_key(|range| (range.attempts, range.last));
-            if let Some(rarest) = rarest.map(|range| range.lba).and_then(|lba| self.ranges.remove(&lba)) {
+            if let Some(rarest) =
+                rarest.map(|range| range.lba).and_then(|lba| self.ranges.remove(&lba))
+            {
                 inherited = rarest.attempts;
             }
         }

@@ -162,9 +162,8 @@ impl Row {
 
     /// Notes why a command was refused.
     pub(crate) fn refused(&mut self, new: Refused) {
-        let same = |known: &&mut Refused| {
-            known.refusal == new.refusal && known.command == new.command
-        };
+        let same =
+            |known: &&mut Refused| known.refusal == new.refusal && known.command == new.command;
         if let Some(known) = self.refusals.iter_mut().find(same) {
             known.count += 1;
             known.last = new.last;

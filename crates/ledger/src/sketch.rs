@@ -93,7 +93,13 @@ pub(crate) struct Sketch {
 
 impl Sketch {
     /// A host read sampled blocks.
-    pub(crate) fn read(&mut self, host: HostId, volume: VolumeId, samples: &[Sample], at: Duration) {
+    pub(crate) fn read(
+        &mut self,
+        host: HostId,
+        volume: VolumeId,
+        samples: &[Sample],
+        at: Duration,
+    ) {
         if samples.is_empty() {
             return;
         }
@@ -120,7 +126,8 @@ impl Sketch {
     ) -> u64 {
         let mut believed = 0;
         for sample in samples {
-            let seen = self.reads.get_mut(&host).and_then(|table| table[place(sample.crc)].as_mut());
+            let seen =
+                self.reads.get_mut(&host).and_then(|table| table[place(sample.crc)].as_mut());
             let Some(seen) = seen.filter(|seen| seen.crc == sample.crc) else { continue };
             let fresh = now.saturating_sub(seen.at) <= COPY_WINDOW;
             let elsewhere = (seen.volume, seen.offset) != (volume, sample.offset);
@@ -150,8 +157,7 @@ impl Sketch {
         let key = (host, source, destination);
         if self.copies.len() >= COPIES_MAX && !self.copies.contains_key(&key) {
             // One that is not certain goes first.
-            let idle =
-                self.copies.iter().min_by_key(|(_, copy)| (copy.is_certain(), copy.last));
+            let idle = self.copies.iter().min_by_key(|(_, copy)| (copy.is_certain(), copy.last));
             let idle = idle.map(|(key, _)| *key);
             idle.map(|key| self.copies.remove(&key));
         }

@@ -63,6 +63,11 @@ impl Completion {
 
 impl From<Sense> for Completion {
     fn from(sense: Sense) -> Self {
-        Self { status: Status::CheckCondition, sense: Some(sense), data_in: Rope::new(), record: None }
+        Self {
+            status: Status::CheckCondition,
+            sense: Some(sense),
+            data_in: Rope::new(),
+            record: None,
+        }
     }
 }

@@ -33,3 +33,12 @@ pub const TICK: Duration = Duration::from_millis(100);
 /// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
 /// another threshold.
 pub const SOFT_THRESHOLD_PERCENT: u64 = 20;
+
+/// How long the reactor may be silent before the daemon is not healthy.
+pub const HEARTBEAT_MAX: Duration = Duration::from_secs(10);
+
+/// Ranges per volume that are shown of those that hosts contend for.
+pub const CONTENDED_SHOWN_MAX: usize = 32;
+
+/// How long the reactor may take to say whether it serves.
+pub const READINESS_MAX: Duration = Duration::from_secs(5);

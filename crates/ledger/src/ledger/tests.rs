@@ -38,8 +38,15 @@ fn copy(ledger: &mut Ledger, host: HostId, bytes: u64, done: bool) {
     let account = Account { referenced_bytes: bytes, ..Account::default() };
     let account = if done { account } else { Account::default() };
     let (primitive, source) = (Primitive::ExtendedCopy, Some(A));
-    let request =
-        RequestEnded { host, primitive, volume: B, source, asked_bytes: bytes, done, account: &account };
+    let request = RequestEnded {
+        host,
+        primitive,
+        volume: B,
+        source,
+        asked_bytes: bytes,
+        done,
+        account: &account,
+    };
     ledger.request(&request);
 }
 
@@ -49,8 +56,15 @@ fn copy_by_hand(ledger: &mut Ledger, host: HostId) {
     let account = Account { samples: samples.collect(), ..Account::default() };
     for (primitive, volume) in [(Primitive::Read, A), (Primitive::Write, B)] {
         let source = None;
-        let request =
-            RequestEnded { host, primitive, volume, source, asked_bytes: 0, done: true, account: &account };
+        let request = RequestEnded {
+            host,
+            primitive,
+            volume,
+            source,
+            asked_bytes: 0,
+            done: true,
+            account: &account,
+        };
         ledger.request(&request);
     }
 }
@@ -141,7 +155,13 @@ fn zeros_by_hand_are_explained_once_there_are_enough() {
         let account = Account { zeroed_bytes: bytes, ..Account::default() };
         let (primitive, source) = (Primitive::Write, None);
         let request = RequestEnded {
-            host, primitive, volume: A, source, asked_bytes: 0, done: true, account: &account,
+            host,
+            primitive,
+            volume: A,
+            source,
+            asked_bytes: 0,
+            done: true,
+            account: &account,
         };
         ledger.request(&request);
     };

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    Command, CommandRecord, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState,
+    Command, CommandRecord, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute,
+    TaskId, TaskState,
 };
 use crate::cdb::Cdb;
 use crate::command::{

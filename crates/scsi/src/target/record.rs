@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use block::{Lba, VolumeId};
+use block::{Lba, LogicalBlockLength, VolumeId};
 
 use super::{NexusId, Order, RequestId, Target};
 use crate::cdb::Cdb;
@@ -35,6 +35,8 @@ pub struct CommandRecord {
 pub struct Issuer {
     /// Where it came from.
     pub nexus: NexusId,
+    /// The volume that it was addressed to.
+    pub volume: Option<VolumeId>,
     /// OPERATION CODE.
     pub opcode: u8,
     /// SERVICE ACTION, of commands that share their operation code.
@@ -49,12 +51,17 @@ impl Target {
         }
         let order = &self.tasks.get(id.slot())?.order;
         let (opcode, service_action) = (order.row.opcode, order.row.service_action);
-        Some(Issuer { nexus: order.nexus, opcode, service_action })
+        Some(Issuer { nexus: order.nexus, volume: order.volume, opcode, service_action })
     }
 
     /// Tells the time between [`Self::tick`]s, so that commands are timed more exactly.
     pub fn set_now(&mut self, now: Duration) {
         self.now = self.now.max(now);
+    }
+
+    /// The length of a logical unit's blocks.
+    pub fn block_length(&self, volume: VolumeId) -> Option<LogicalBlockLength> {
+        self.units.get(&volume).map(|unit| unit.spec.block_length)
     }
 
     /// The record of a command that ran or waited.

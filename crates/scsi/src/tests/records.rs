@@ -15,7 +15,7 @@ fn a_command_tells_what_it_was_and_how_long_it_took() {
     world.target.set_now(Duration::from_millis(7));
     let id = world.begin(ALICE, 1, &write, &[5; 1024]);
     let (request, ..) = world.target.next_request().unwrap();
-    let issuer = Issuer { nexus: ALICE, opcode: 0x2a, service_action: None };
+    let issuer = Issuer { nexus: ALICE, volume: Some(TWO), opcode: 0x2a, service_action: None };
     assert_eq!(world.target.issuer(request), Some(issuer));
     world.target.set_now(Duration::from_millis(12));
     world.target.completed(request, Ok(Response::Done));

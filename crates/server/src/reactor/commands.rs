@@ -182,6 +182,7 @@ impl Reactor {
 
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.core.traffic.commands += 1;
+        self.core.accounts.ended(&completion);
         let answer = iscsi::Completion {
             status: completion.status.code(),
             sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
