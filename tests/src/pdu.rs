@@ -252,6 +252,15 @@ impl RawSession {
         self.run(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
     }
 
+    /// As [`Self::read`], but an answer that only brings a unit attention is not passed over.
+    ///
+    /// # Errors
+    /// When the target does not answer as RFC 7143 says.
+    pub fn read_once(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
+        let flags = if length > 0 { 0x40 } else { 0 };
+        self.run_once(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
+    }
+
     /// Runs a command that gives the target data: a part of it immediately, the rest as the target
     /// asks for it.
     ///
@@ -262,15 +271,6 @@ impl RawSession {
         let mut pdu = Pdu::command(self.command_sequence_number, lun, cdb, 0x20, length);
         pdu.data = data[..data.len().min(DATA_SEGMENT_BYTES)].to_vec();
         self.run(pdu, data)
-    }
-
-    /// As [`Self::read`], but an answer that only brings a unit attention is not passed over.
-    ///
-    /// # Errors
-    /// When the target does not answer as RFC 7143 says.
-    pub fn read_once(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
-        let flags = if length > 0 { 0x40 } else { 0 };
-        self.run_once(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
     }
 
     /// As every host does, repeats a command that only brought a unit attention (SAM-5 5.14).

@@ -1,7 +1,7 @@
 //! The array's configuration: a value that is saved after every change.
 
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use block::VolumeId;
 use serde::{Deserialize, Serialize};

@@ -84,13 +84,17 @@ impl Session {
 
 /// What the words after 'snapshot create' ask for.
 fn new_snapshots(group: Option<&str>, words: &[String]) -> Result<CreateSnapshots> {
-    let (volumes, name_of): (&[String], Box<dyn Fn(&str) -> String>) = match (group, words) {
-        (Some(group), volumes) => (volumes, Box::new(move |volume| format!("{volume}.{group}"))),
-        (None, [volume, name]) => (std::slice::from_ref(volume), Box::new(|_| name.clone())),
+    let (volumes, name) = match (group, words) {
+        (Some(_), volumes) => (volumes, None),
+        (None, [volume, name]) => (std::slice::from_ref(volume), Some(name)),
         (None, _) => bail!(
             "name one volume and its snapshot: 'gantry snapshot create POOL/VOLUME NAME'; \
              for several volumes at one moment add --group NAME"
         ),
+    };
+    let name_of = |volume: &str| match (name, group) {
+        (Some(name), _) => name.clone(),
+        (None, group) => format!("{volume}.{}", group.unwrap_or_default()),
     };
     let paths = volumes.iter().map(|path| split(path)).collect::<Result<Vec<_>>>()?;
     let pool = paths[0].0.clone();

@@ -34,6 +34,10 @@ pub(crate) struct Connection {
     pub(crate) rates: api::Rates,
     /// When that began, and the counters at that time: commands, received, sent.
     measured: (Duration, [u64; 3]),
+    /// Whether its session has, or had, other connections.
+    pub(crate) shares_session: bool,
+    /// Whether it was logged out while its session goes on.
+    pub(crate) leaves_alone: bool,
     /// The socket may hold bytes that were not read.
     pub(crate) readable: bool,
     /// The socket took all bytes that it was given.
@@ -69,6 +73,8 @@ impl Connection {
             commands: 0,
             rates: api::Rates::default(),
             measured: (Duration::ZERO, [0; 3]),
+            shares_session: false,
+            leaves_alone: false,
             readable: true,
             writable: true,
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Parser, ValueEnum};
 
 use crate::limits::MEMORY_BYTES_MIN;
-pub use sessions::SessionOptions;
+pub(crate) use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -44,7 +44,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
     #[command(flatten)]
-    pub sessions: SessionOptions,
+    pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

@@ -238,6 +238,17 @@ impl Reactor {
             self.handle_events(slot);
         }
         self.ready.push(slot);
+        self.wake_siblings(slot);
+    }
+
+    /// What came on one connection may be what a request on another one waited for.
+    fn wake_siblings(&mut self, slot: usize) {
+        if !self.connections.get(slot).is_some_and(|connection| connection.shares_session) {
+            return;
+        }
+        if let Some(session) = self.sessions.of_connection(slot) {
+            self.ready.extend(session.connections.iter().filter(|&&other| other != slot));
+        }
     }
 
     fn tick(&mut self) {
@@ -304,24 +315,41 @@ impl Reactor {
                 false
             }
             _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
-                self.close(slot, "logged out or failed");
+                match connection.leaves_alone {
+                    true => self.close_connection(slot, "logged out"),
+                    false => self.close(slot, "logged out or failed"),
+                }
                 false
             }
             _ => connection.may_receive(0),
         }
     }
 
+    /// Closes a connection, and with it all others of its session: below error recovery level 2 a
+    /// session does not outlive a connection that failed (RFC 7143 7.1.4).
     fn close(&mut self, slot: usize, reason: &str) {
+        let session = self.sessions.of_connection(slot);
+        let slots = session.map_or_else(|| vec![slot], |session| session.connections.clone());
+        for slot in slots {
+            self.close_connection(slot, reason);
+        }
+    }
+
+    /// Closes one connection; its session goes on with the others.
+    fn close_connection(&mut self, slot: usize, reason: &str) {
         let Some(mut connection) = self.connections.try_remove(slot) else { return };
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);
         self.core.traffic.received += connection.received;
         self.core.traffic.sent += connection.sent;
-        if let Some(session) = self.sessions.close(slot) {
+        if let Some(session) = self.sessions.leave(slot) {
             self.core.target.close_nexus(session.nexus);
             self.core.accounts.close_nexus(session.nexus);
             tracing::info!(initiator = session.port.name, reason, "session ended");
+        } else {
+            connection.iscsi.close();
+            self.abort_tasks_of(&connection);
         }
     }
 

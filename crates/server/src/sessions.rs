@@ -14,8 +14,8 @@ pub(crate) struct InitiatorPort {
 pub(crate) struct Session {
     pub(crate) port: InitiatorPort,
     pub(crate) nexus: NexusId,
-    /// Slot of the connection.
-    pub(crate) connection: usize,
+    /// Slots of its connections, the oldest first; never empty.
+    pub(crate) connections: Vec<usize>,
 }
 
 /// All sessions, by target session identifying handle (TSIH).
@@ -27,7 +27,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Registers a session and returns its TSIH; `None` when all 65,535 handles are in use.
+    /// Registers a session with one connection and returns its TSIH; `None` when all 65,535 handles
+    /// are in use.
     pub(crate) fn open(
         &mut self,
         port: InitiatorPort,
@@ -37,8 +38,20 @@ impl Sessions {
         self.last_tsih = tsih;
         self.last_nexus += 1;
         let nexus = NexusId(self.last_nexus);
-        self.by_tsih.insert(tsih, Session { port, nexus, connection });
+        self.by_tsih.insert(tsih, Session { port, nexus, connections: vec![connection] });
         Some((tsih, nexus))
+    }
+
+    /// The session with a handle, if it belongs to that initiator port.
+    pub(crate) fn of_handle(&self, tsih: u16, port: &InitiatorPort) -> Option<&Session> {
+        self.by_tsih.get(&tsih).filter(|session| session.port == *port)
+    }
+
+    /// Adds a connection to a session that is there.
+    pub(crate) fn join(&mut self, tsih: u16, connection: usize) {
+        if let Some(session) = self.by_tsih.get_mut(&tsih) {
+            session.connections.push(connection);
+        }
     }
 
     /// The session that an initiator port has. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
@@ -46,11 +59,22 @@ impl Sessions {
         self.by_tsih.values().find(|session| session.port == *port)
     }
 
-    /// Forgets the session on a connection.
-    pub(crate) fn close(&mut self, connection: usize) -> Option<Session> {
-        let tsih = self.by_tsih.iter().find(|(_, session)| session.connection == connection);
-        let tsih = *tsih?.0;
-        self.by_tsih.remove(&tsih)
+    /// The session that a connection belongs to.
+    pub(crate) fn of_connection(&self, connection: usize) -> Option<&Session> {
+        self.by_tsih.values().find(|session| session.connections.contains(&connection))
+    }
+
+    /// Takes a connection out of its session; returns the session if that was its last one and it
+    /// is gone.
+    pub(crate) fn leave(&mut self, connection: usize) -> Option<Session> {
+        let mut sessions = self.by_tsih.iter_mut();
+        let (&tsih, session) =
+            sessions.find(|(_, session)| session.connections.contains(&connection))?;
+        session.connections.retain(|&other| other != connection);
+        match session.connections.is_empty() {
+            true => self.by_tsih.remove(&tsih),
+            false => None,
+        }
     }
 
     /// How many there are.
@@ -82,9 +106,21 @@ mod tests {
         let handles: Vec<u16> =
             (0..3).map(|slot| sessions.open(port(&slot.to_string()), slot).unwrap().0).collect();
         assert_eq!(handles, [u16::MAX, 1, 2]);
-        assert_eq!(sessions.of_port(&port("1")).map(|session| session.connection), Some(1));
-        assert!(sessions.close(1).is_some());
+        let of_port = sessions.of_port(&port("1")).map(|session| session.connections.clone());
+        assert_eq!(of_port, Some(vec![1]));
+        assert!(sessions.leave(1).is_some());
         assert!(sessions.of_port(&port("1")).is_none());
-        assert!(sessions.close(1).is_none());
+        assert!(sessions.leave(1).is_none());
+    }
+
+    #[test]
+    fn a_session_ends_with_its_last_connection() {
+        let mut sessions = Sessions::default();
+        let (tsih, _) = sessions.open(port("a"), 4).unwrap();
+        assert!(sessions.of_handle(tsih, &port("b")).is_none());
+        sessions.join(tsih, 5);
+        assert!(sessions.leave(4).is_none());
+        assert!(sessions.of_connection(5).is_some());
+        assert!(sessions.leave(5).is_some_and(|session| session.port == port("a")));
     }
 }

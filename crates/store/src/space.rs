@@ -27,6 +27,7 @@ use group::{Body, Delta, Group, clear, find_run, get, set};
 pub(crate) use codec::Reference;
 pub(crate) use codec::{SpaceRoot, SpaceWrites, parse_descriptors, parse_references};
 pub(crate) use group::STUCK;
+pub(crate) use loading::GroupPage;
 
 /// Copies of a page lie at least so far apart, if there is room.
 const TWIN_DISTANCE: u64 = 256;

@@ -5,7 +5,8 @@ use Need::{Action, Operation};
 use anyhow::{Result, ensure};
 use guest::{Bench, Need, Report};
 
-/// One tool and what it must do. `$D` and `$E` are the disks of two LUNs. The files /tmp/a and
+/// One tool and what it must do. `$D` and `$E` are the disks of two LUNs, `$G` and `$H` take
+/// commands for them and nothing else. The files /tmp/a and
 /// /tmp/b hold 64 random blocks each, /tmp/one the first of /tmp/a, /tmp/z 64 blocks of zeroes.
 struct Check {
     name: &'static str,
@@ -282,16 +283,18 @@ const CHANGING: [Check; 22] = [
         name: "ddpt: POPULATE TOKEN and WRITE USING TOKEN (ODX)",
         need: Action(0x83, 0x10),
         script: "random 8192 /tmp/big; put /tmp/big $D 16384; \
-                 ddpt --odx if=$D of=$E bs=512 skip=16384 seek=40000 count=8192; \
-                 holds $E 40000 8192 /tmp/big",
-        wanted: &[],
+                 ddpt --odx if=$G of=$H bs=512 skip=16384,8192 seek=40000,8192; \
+                 holds $E 40000 8192 /tmp/big; zeroes 8192 /tmp/zz; put /tmp/zz $E 40000; \
+                 ddpt --odx if=$G of=$H bs=512 skip=16384,8192 seek=40000,8192 \
+                 iflag=immed oflag=immed; holds $E 40000 8192 /tmp/big",
+        wanted: &["8192+0 records out"],
     },
     Check {
         name: "ddpt: a token is a point in time, kept in a file",
         need: Action(0x83, 0x10),
         script: "random 64 /tmp/r; put /tmp/r $D 16384; \
-                 ddpt if=$D bs=512 skip=16384 count=64 rtf=/tmp/token iflag=odx; put /tmp/z $D 16384; \
-                 ddpt of=$E bs=512 seek=50000 count=64 rtf=/tmp/token oflag=odx; \
+                 ddpt if=$G bs=512 skip=16384,64 rtf=/tmp/token; put /tmp/z $D 16384; \
+                 ddpt rtf=/tmp/token bs=512 of=$H seek=50000,64; \
                  holds $E 50000 64 /tmp/r",
         wanted: &[],
     },
@@ -299,7 +302,7 @@ const CHANGING: [Check; 22] = [
         name: "ddpt: zeroes by the block device zero token",
         need: Action(0x83, 0x11),
         script: "put /tmp/a $E 50000; \
-                 ddpt of=$E bs=512 seek=50000 count=64 rtype=zero oflag=odx; \
+                 ddpt if=/dev/null rtype=zero bs=512 of=$H seek=50000,64; \
                  holds $E 50000 64 /tmp/z",
         wanted: &[],
     },

@@ -2,10 +2,11 @@
 
 use block::Buffer;
 use bytes::Bytes;
-use iscsi::{Event, TaskManagementFunction};
+use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::Reactor;
+use crate::connection::Connection;
 
 /// The device server's name for a command: the connection's serial number and the initiator task
 /// tag.
@@ -45,7 +46,12 @@ impl Reactor {
             Event::LoggedIn(_) => {}
             Event::SendTargets(selection) => self.send_targets(slot, &selection),
             // The connection says itself when it is to be closed.
-            Event::LoggedOut => {}
+            Event::LoggedOut(scope) => {
+                self.connections[slot].leaves_alone = scope == LogoutScope::Connection;
+            }
+            Event::LogoutConnection { initiator_task_tag, cid } => {
+                self.log_out_other(slot, initiator_task_tag, cid);
+            }
             Event::Closed(reason) => {
                 let address = self.connections[slot].address;
                 tracing::info!(%address, %reason, "connection fails");
@@ -102,7 +108,7 @@ impl Reactor {
         let (serial, Some(nexus)) = (connection.serial, connection.nexus) else { return };
         let function = match request.function {
             TaskManagementFunction::AbortTask => {
-                TaskManagement::AbortTask(task_id(serial, request.referenced_task))
+                TaskManagement::AbortTask(self.named_task(slot, request.referenced_task))
             }
             TaskManagementFunction::QueryTask => {
                 TaskManagement::QueryTask(task_id(serial, request.referenced_task))
@@ -124,7 +130,31 @@ impl Reactor {
         self.core.target.manage(id, nexus, request.lun, function);
     }
 
-    /// Commands of other sessions that still collect data do not know of a reset yet.
+    /// The command of a tag, which may have come on another connection of the session (RFC 7143
+    /// 11.5.1). One that still collects data there ends here.
+    fn named_task(&mut self, slot: usize, tag: u32) -> TaskId {
+        let session = self.sessions.of_connection(slot);
+        let connections = session.map_or(&[][..], |session| &session.connections);
+        let has_task = |other: &usize| self.connections[*other].iscsi.has_task(tag);
+        let slot = connections.iter().copied().find(has_task).unwrap_or(slot);
+        let connection = &mut self.connections[slot];
+        if connection.collecting.remove(&tag).is_some() {
+            connection.iscsi.forget(tag);
+        }
+        task_id(connection.serial, tag)
+    }
+
+    /// A connection has ended and its session has not: nobody waits for its commands.
+    pub(super) fn abort_tasks_of(&mut self, connection: &Connection) {
+        let Some(nexus) = connection.nexus else { return };
+        let function = task_id(connection.serial, u32::MAX);
+        for &(tag, lun) in connection.iscsi.abandoned() {
+            let abort = TaskManagement::AbortTask(task_id(connection.serial, tag));
+            self.core.target.manage(function, nexus, lun, abort);
+        }
+    }
+
+    /// Commands on other connections that still collect data do not know of it yet.
     fn end_collecting_elsewhere(&mut self, slot: usize, request: iscsi::TaskManagement) {
         let lun = match request.function {
             TaskManagementFunction::ClearTaskSet | TaskManagementFunction::LogicalUnitReset => {
@@ -133,10 +163,13 @@ impl Reactor {
             TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
                 None
             }
+            TaskManagementFunction::AbortTaskSet => Some(request.lun),
             _ => return,
         };
+        let only_own = request.function == TaskManagementFunction::AbortTaskSet;
+        let nexus = self.connections[slot].nexus;
         for (other, connection) in &mut self.connections {
-            if other != slot {
+            if other != slot && (!only_own || connection.nexus == nexus) {
                 connection.iscsi.abort_collecting(lun);
                 self.ready.push(other);
             }

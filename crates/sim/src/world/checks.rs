@@ -1,5 +1,7 @@
 //! What is compared, and when.
 
+use std::time::Duration;
+
 use block::{ByteRange, Request, Response, SECTOR, VolumeId};
 use store::{Change, Depth, Outcome, Tag};
 
@@ -14,8 +16,12 @@ use crate::oracle::{Oracle, Violation, violation};
 /// later one, or for the end of the run.
 const COMPARED_SECTORS: u64 = 4096;
 
-/// Checkpoints after which a pool without volumes must be empty.
-const CHECKPOINTS_UNTIL_EMPTY: u64 = 20;
+/// Checkpoints after which a pool without volumes must be empty, a virtual second apart: the
+/// slowest reaper takes 100 subtrees apart in a second.
+const CHECKPOINTS_UNTIL_EMPTY: u64 = 200;
+
+/// Virtual time between looks at the reaper, in nanoseconds.
+const REAP_STEP: u64 = 10_000_000;
 
 impl World {
     /// I10: the accounts add up.
@@ -203,8 +209,19 @@ impl World {
             if self.store.space().used == 0 {
                 return Ok(());
             }
+            self.let_reap()?;
         }
         violation(format!("without volumes the pool holds {:?}", self.store.space()))
+    }
+
+    /// A second in which the reaper goes on.
+    fn let_reap(&mut self) -> Result<(), Violation> {
+        for _ in 0..1_000_000_000 / REAP_STEP {
+            self.now += REAP_STEP;
+            self.store.tick(Duration::from_nanos(self.now));
+            self.quiesce()?;
+        }
+        Ok(())
     }
 
     fn change(&mut self, change: Change) -> Result<(), Violation> {

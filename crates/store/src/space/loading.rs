@@ -15,6 +15,7 @@ use crate::layout::{
 pub(crate) struct GroupPage {
     pub(crate) page: usize,
     pub(crate) address: u64,
+    pub(crate) crc: u32,
 }
 
 impl Space {
@@ -40,7 +41,8 @@ impl Space {
             .map(|page| {
                 let slot = (group.slots >> page & 1) as u8;
                 let block = layout.space_page(id.group as usize, page, slot);
-                GroupPage { page, address: address(id.device.into(), block) }
+                let address = address(id.device.into(), block);
+                GroupPage { page, address, crc: group.crcs[page] }
             })
             .collect()
     }
