@@ -2,6 +2,7 @@
 
 mod client;
 mod report;
+mod statistics;
 mod subjects;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use clap::Args;
 
 use crate::{setup, test, workspace};
 use client::{Client, Load, Measured};
+pub(crate) use statistics::run as run_statistics;
 use subjects::Subjects;
 
 #[derive(Debug, Args)]

@@ -7,11 +7,13 @@ mod arguments;
 mod chap;
 mod client;
 mod commands;
+mod offload;
 mod pools;
 mod size;
 mod snapshots;
 mod tables;
 mod time;
+mod top;
 mod verify;
 
 use std::process::ExitCode;

@@ -21,7 +21,7 @@ pub struct Facts {
     /// The last EXTENDED COPY of the host to the destination, or from the source, that was refused
     /// lately and was followed by none that succeeded.
     pub refusal: Option<Refusal>,
-    /// An EXTENDED COPY of the host succeeded on any volume.
+    /// An EXTENDED COPY of the host succeeded on any volume, lately or since.
     pub copies_elsewhere: bool,
 }
 
@@ -73,18 +73,19 @@ impl Facts {
     }
 }
 
-/// Why a host writes zeros itself; `None` if it does not, or too few to speak of.
+/// Why a host writes zeros itself; `None` if it does not, or too few to speak of. A host that uses
+/// WRITE SAME does so now and then.
 pub fn zero_reason(row: &Row) -> Option<Reason> {
     if row.effects.host_zeroed_bytes < ZEROED_BYTES_MIN {
         return None;
     }
     let refused = row.refusals.iter().filter(|refused| refused.primitive == Primitive::WriteSame);
     let refused = refused.max_by_key(|refused| refused.last).map(|refused| refused.refusal);
-    let asks = row.of(Primitive::WriteSame).done_bytes > 0;
+    let asks = row.zeroed_since < ZEROED_BYTES_MIN;
     Some(match refused {
-        Some(refusal) if !asks => Reason::Refused(refusal),
         _ if asks => Reason::HostChose,
-        _ => Reason::SettingOff,
+        Some(refusal) => Reason::Refused(refusal),
+        None => Reason::SettingOff,
     })
 }
 
@@ -168,7 +169,8 @@ impl Reason {
             Self::HostChose => {
                 "ESXi copies itself if the disk is eager zeroed and becomes thin, is an RDM that \
                  becomes a file, is sparse, or has snapshots, or if the datastores' block sizes \
-                 differ; zeros may also come from inside of a guest"
+                 differ, or if the setting was changed since; zeros may also come from inside of a \
+                 guest"
             }
         }
     }

@@ -102,6 +102,7 @@ impl Ledger {
             row.worked(primitive, bytes, done);
         }
         match outcome {
+            Outcome::Good if primitive == Primitive::WriteSame => row.zeroed_since = 0,
             Outcome::Miscompare => row.effects.miscompares += 1,
             Outcome::Refused(refusal) if primitive != Primitive::Other => {
                 let (command, count) = (command.name, 1);
@@ -159,6 +160,7 @@ impl Ledger {
         row.effects.host_copied_bytes += copied;
         if account.zeroed_bytes > 0 {
             row.effects.host_zeroed_bytes += account.zeroed_bytes;
+            row.zeroed_since += account.zeroed_bytes;
             let first = row.zeroing.map_or(self.now, |(first, _)| first);
             row.zeroing = Some((first, self.now));
         }
@@ -224,9 +226,9 @@ impl Ledger {
             done.is_none_or(|done| done < refused.last)
                 && refused.last + REFUSAL_WINDOW >= copy.last
         });
-        let of_host = |row: &&Row| row.host == copy.host;
-        let copies_elsewhere =
-            self.rows().filter(of_host).any(|row| row.of(Primitive::ExtendedCopy).done_bytes > 0);
+        let of_host = self.rows().filter(|row| row.host == copy.host);
+        let lately = |at: Duration| at + REFUSAL_WINDOW >= copy.first;
+        let copies_elsewhere = of_host.filter_map(|row| row.last_copy).any(lately);
         let refusal: Option<Refusal> = refused.map(|refused| refused.refusal);
         Facts { misaligned: copy.misaligned, refusal, copies_elsewhere, ..known }
     }

@@ -68,5 +68,5 @@ pub const FORECAST_VALUES_MIN: usize = 30;
 /// Bytes of zeros in WRITE commands before a host is said to zero by itself.
 pub const ZEROED_BYTES_MIN: u64 = 16 << 20;
 
-/// How long a refused EXTENDED COPY explains copies that the host makes itself.
+/// How long an EXTENDED COPY, refused or done, explains copies that the host makes itself.
 pub const REFUSAL_WINDOW: Duration = Duration::from_secs(3600);

@@ -106,6 +106,8 @@ pub struct Row {
     pub last_copy: Option<Duration>,
     /// When zeros came in WRITE commands, first and last.
     pub zeroing: Option<(Duration, Duration)>,
+    /// How many of these zeros came since the last WRITE SAME that was done, bytes.
+    pub zeroed_since: u64,
     /// What was done since the last second began.
     recent: FlowSample,
     /// What was done in the last second.
@@ -123,6 +125,7 @@ impl Row {
             last: Duration::ZERO,
             last_copy: None,
             zeroing: None,
+            zeroed_since: 0,
             recent: FlowSample::default(),
             rates: FlowSample::default(),
         }

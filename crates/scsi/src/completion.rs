@@ -3,7 +3,6 @@
 use block::Rope;
 
 use crate::sense::Sense;
-use crate::target::CommandRecord;
 
 /// SAM-5 5.3: the status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,29 +44,22 @@ pub struct Completion {
     pub sense: Option<Sense>,
     /// All data for the initiator, already cut to the allocation length if the command has one.
     pub data_in: Rope,
-    /// What the command was; `None` for one that a task management function ended.
-    pub record: Option<CommandRecord>,
 }
 
 impl Completion {
     /// GOOD, with data for the initiator.
     pub(crate) fn good(data_in: Rope) -> Self {
-        Self { status: Status::Good, sense: None, data_in, record: None }
+        Self { status: Status::Good, sense: None, data_in }
     }
 
     /// A status without sense data or data.
     pub(crate) fn status(status: Status) -> Self {
-        Self { status, sense: None, data_in: Rope::new(), record: None }
+        Self { status, sense: None, data_in: Rope::new() }
     }
 }
 
 impl From<Sense> for Completion {
     fn from(sense: Sense) -> Self {
-        Self {
-            status: Status::CheckCondition,
-            sense: Some(sense),
-            data_in: Rope::new(),
-            record: None,
-        }
+        Self { status: Status::CheckCondition, sense: Some(sense), data_in: Rope::new() }
     }
 }

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use ledger::{
     CommandEnded, HostId, Ledger, Outcome, Primitive, Refusal, RequestEnded, SpaceSample,
 };
-use scsi::{Completion, Issuer, NexusId, RequestId, SenseKey, Status};
+use scsi::{CommandRecord, Completion, Issuer, NexusId, RequestId, SenseKey, Status};
 
 use crate::pool::Pool;
 
@@ -99,8 +99,8 @@ impl Accounts {
     }
 
     /// A command ended with a status.
-    pub(crate) fn ended(&mut self, completion: &Completion) {
-        let Some(record) = completion.record.filter(|_| self.enabled) else { return };
+    pub(crate) fn ended(&mut self, completion: &Completion, record: Option<CommandRecord>) {
+        let Some(record) = record.filter(|_| self.enabled) else { return };
         let Some(&host) = self.hosts.get(&record.nexus) else { return };
         let primitive = Primitive::of(record.opcode, record.service_action);
         self.ledger.command(&CommandEnded {

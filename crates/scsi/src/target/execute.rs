@@ -238,7 +238,9 @@ impl Target {
         if procedure.runs_in_background() {
             let id = self.tasks[slot].id;
             self.detach(slot);
-            self.done.push_back((id, Completion::good(Rope::new())));
+            let task = &self.tasks[slot];
+            let record = self.record(&task.order, task.since);
+            self.done.push_back((id, Completion::good(Rope::new()), Some(record)));
         }
         if procedure.is_paced() {
             self.paced.push(slot);
@@ -396,12 +398,11 @@ impl Target {
 
     /// Hands a completion out, its sense data in the format that the unit is set to.
     fn answer(&mut self, id: TaskId, record: CommandRecord, mut completion: Completion) {
-        completion.record = Some(record);
         if let Some(sense) = &mut completion.sense {
             let unit = record.volume.and_then(|volume| self.units.get(&volume));
             sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);
         }
-        self.done.push_back((id, completion));
+        self.done.push_back((id, completion, Some(record)));
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
@@ -420,7 +421,9 @@ impl Target {
         let id = self.tasks[slot].id;
         match delivery {
             Delivery::Silent => self.aborted.push_back(id),
-            Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
+            Delivery::TaskAborted => {
+                self.done.push_back((id, Status::TaskAborted.into(), None));
+            }
             Delivery::Nobody => {}
         }
     }
