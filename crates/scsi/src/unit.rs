@@ -100,6 +100,11 @@ impl LogicalUnit {
         self.spec.block_length.bytes()
     }
 
+    /// ANC_SUP: all its space is reserved, so that whatever is unmapped is anchored (SBC-4 4.7.4.3).
+    pub(crate) const fn anchors(&self) -> bool {
+        !self.spec.thin
+    }
+
     /// Number of logical blocks.
     pub(crate) const fn blocks(&self) -> u64 {
         self.spec.size_bytes / self.block_bytes()
@@ -120,7 +125,6 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether the SCSI-2 reservation keeps `nexus` out.
     /// Ends what needs the medium while a SANITIZE runs or has failed.
     ///
     /// # Errors
@@ -147,7 +151,7 @@ impl LogicalUnit {
         Designator::all(identity, &self.spec.naa).into_iter().any(is_same)
     }
 
-    /// Whether a reservation keeps `nexus` out.
+    /// Whether the SCSI-2 reservation keeps `nexus` out.
     pub(crate) fn is_reserved_against(&self, nexus: NexusId) -> bool {
         self.reservation.is_some_and(|holder| holder != nexus)
     }

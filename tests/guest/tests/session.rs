@@ -161,7 +161,7 @@ fn secret_file(bench: &Bench, name: &str, secret: &str) -> Result<String> {
 }
 
 /// The settings of an initiator with a secret of its own.
-fn account<'a>(secret: &'a str) -> Vec<(&'static str, &'a str)> {
+fn account(secret: &str) -> Vec<(&'static str, &str)> {
     vec![
         ("node.session.auth.authmethod", "CHAP"),
         ("node.session.auth.username", "guest"),

@@ -42,6 +42,14 @@ impl Target {
         }
     }
 
+    /// The volume whose task set a command enters; `None` for one that runs at once, wherever it
+    /// comes, or is answered without a logical unit.
+    pub fn works_on(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<VolumeId> {
+        let row = table::find(&Cdb::new(cdb), &self.identity).ok()?;
+        let volume = self.volume_at(nexus, lun)?;
+        (row.ordering != Ordering::Immediate).then_some(volume)
+    }
+
     /// Takes a command whose initiator was ready to send as much as it sent. It ends in
     /// [`Self::next_done`] or [`Self::next_aborted`].
     pub fn execute(&mut self, id: TaskId, command: Command<'_>) {
