@@ -212,7 +212,7 @@ fn read_only(bench: &mut Bench) -> Result<()> {
         "sg_raw -s 512 -i /tmp/r {} 2a 00 00 00 00 00 00 00 01 00",
         generic.trim()
     ))?;
-    ensure!(written.output.contains("write protected"), "{written}");
+    ensure!(written.output.contains("Write protected"), "{written}");
     bench.sh(&format!("zeroes 8 /tmp/z; holds {disk} 0 8 /tmp/z"))?;
     unmap(bench, "p/instead")?;
     map(bench, "p/instead", READ_ONLY_LUN, &[])?;
