@@ -137,9 +137,12 @@ impl Store {
 
     /// Gives a volume's root one more parent; all of its blocks are shared now.
     fn share_root(&mut self, id: VolumeId) -> Volume {
+        let uncounted = planted!(self.bugs, SnapshotUncounted);
         self.update(id, |volume, map, space| {
             volume.add_shared(volume.mapped_bytes / BLOCK);
-            map.share(space, volume.root.entry);
+            if !uncounted {
+                map.share(space, volume.root.entry);
+            }
             volume.clone()
         })
     }

@@ -80,6 +80,8 @@ pub(crate) struct Map {
     pub(crate) reap: Vec<Missing>,
     /// What volumes gave up and others keep.
     pub(crate) released: Released,
+    /// Those of them whose page could not be read. They are tried again later.
+    unreadable: Vec<Missing>,
 }
 
 impl DirtyPage {
@@ -107,6 +109,7 @@ impl Map {
             clean_max: clean_max.max(64),
             reap: Vec::new(),
             released: Released::default(),
+            unreadable: Vec::new(),
         }
     }
 
@@ -164,9 +167,26 @@ impl Map {
         next.filter(absent).copied().collect()
     }
 
-    /// A page cannot be read: what is below it is never freed.
-    pub(crate) fn give_up(&mut self, block: u64) {
-        self.reap.retain(|dead| dead.entry.number() != block || dead.entry.kind() != Kind::Page);
+    /// A page cannot be read: if the reaper waits for it, it goes on with others.
+    pub(crate) fn set_aside(&mut self, block: u64) {
+        let is_page =
+            |dead: &mut Missing| dead.entry.number() == block && dead.entry.kind() == Kind::Page;
+        self.unreadable.extend(self.reap.extract_if(.., is_page));
+    }
+
+    /// The reaper tries again what could not be read.
+    pub(crate) fn retry_unreadable(&mut self) {
+        self.reap.append(&mut self.unreadable);
+    }
+
+    /// All subtrees that wait to be taken apart.
+    pub(crate) fn dead(&self) -> Vec<Missing> {
+        [&self.reap[..], &self.unreadable[..]].concat()
+    }
+
+    /// Number of subtrees that wait to be taken apart.
+    pub(crate) fn dead_count(&self) -> usize {
+        self.reap.len() + self.unreadable.len()
     }
 
     /// A copy of a clean page, if it is in memory.

@@ -9,6 +9,7 @@ use block::{Account, BLOCK, BlockError, ByteRange, Pattern, Request, Response, V
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use crate::bugs::planted;
 use crate::commit::{Lane, checksums};
 use crate::error::Failure;
 use crate::limits::{REQUEST_BYTES_MAX, UNMAP_RANGES_MAX};
@@ -496,6 +497,9 @@ impl Store {
 
     /// Blocks that are free but for the part of the reserve that checkpoints need.
     fn lent_blocks(&self) -> u64 {
+        if planted!(self.bugs, LendEverything) {
+            return self.space.free();
+        }
         let kept = self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64;
         self.space.free().saturating_sub(kept)
     }

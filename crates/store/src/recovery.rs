@@ -239,6 +239,7 @@ impl Store {
         let Some(recovery) = &mut self.recovery else { return };
         let attempt = wanted.attempt + 1;
         let block = match &recovery.step {
+            Step::Loading(_) if planted!(self.bugs, CopyNeverRead) => wanted.block,
             Step::Loading(loading) => loading.address(wanted.token, attempt),
             _ => wanted.block,
         };

@@ -344,6 +344,7 @@ impl Store {
         if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
             self.last_retry = now;
             self.space.retry_unavailable();
+            self.map.retry_unreadable();
         }
         let due = now.saturating_sub(self.last_checkpoint) >= self.options.checkpoint_interval;
         if due && self.health == Health::Ready && self.has_changed() {
@@ -418,7 +419,7 @@ impl Store {
             groups_loaded: self.space.groups_loaded() as u64,
             groups_fenced,
             groups_unavailable,
-            reap_queue: self.map.reap.len() as u64,
+            reap_queue: self.map.dead_count() as u64,
             ..self.statistics
         }
     }
