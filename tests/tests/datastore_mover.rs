@@ -73,7 +73,10 @@ fn clones_with_and_without_offload_are_the_source_and_say_how_they_were_made() -
         for format in ["thin", "zeroedthick", "eagerzeroedthick"] {
             let name = format!("{format}{offload}");
             let path = format!("ds1/{name}.vmdk");
-            let report = bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "-d", format, &path])?;
+            let words = ["-i", "ds0/s.vmdk", "--verify", "-d", format, &path];
+            let report = bench.host.vmkfstools(&words)?;
+            let sum = bench.host.run(&["file", "hash", &path])?;
+            assert_eq!(report["verified"].as_str(), Some(sum.trim()));
             let (by_array, by_host) =
                 (number(&report, "/offloaded_bytes")?, number(&report, "/host_bytes")?);
             ensure!(if offload == "1" { by_host == 0 } else { by_array == 0 }, "{report}");
