@@ -16,7 +16,7 @@ pub use checksum::checksum;
 pub use copy::Piece;
 pub use decide::{CloneFacts, Fallback, decide};
 pub use disks::{Clone, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim};
-pub use disks::{LiveWriter, mirror_copy, storage_vmotion};
+pub use disks::{LiveWriter, guest_unmap, mirror_copy, storage_vmotion};
 
 /// Bytes that are worked on between two looks at progress, cancellation and heartbeats.
 pub(crate) const WINDOW: u64 = 64 << 20;
