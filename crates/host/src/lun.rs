@@ -29,6 +29,9 @@ const CONFLICT_ATTEMPTS_MAX: u32 = 2000;
 const BUSY: i32 = 0x08;
 const RESERVATION_CONFLICT: i32 = 0x18;
 const TASK_SET_FULL: i32 = 0x28;
+/// THIN PROVISIONING SOFT THRESHOLD REACHED (SPC-4).
+const SPACE_RUNS_LOW: i32 = 0x3807;
+
 /// libiscsi's codes for a command that has no status begin here.
 const NO_STATUS: i32 = 0x0f00_0000;
 
@@ -278,7 +281,11 @@ impl Lun {
     /// A unit attention is news and not a failure; a LUN that is busy, or reserved by another host,
     /// is asked again.
     fn is_to_be_repeated(&mut self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
-        let Err(SessionError::Command { status, key, .. }) = result else { return false };
+        let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
+        if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
+            self.counters.space_warnings += 1;
+            eprintln!("{}: the array's space runs low (06h/38h/07h)", self.identity.name());
+        }
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
         if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {
             self.counters.cons += 1;
