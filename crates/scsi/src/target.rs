@@ -143,6 +143,17 @@ pub enum TaskManagementResponse {
     FunctionRejected,
 }
 
+/// What becomes of a command that still collects data when another nexus resets its logical unit.
+#[derive(Clone, Debug)]
+pub enum Collecting {
+    /// Nothing.
+    GoesOn,
+    /// It ends with this completion.
+    Ends(Completion),
+    /// It is never answered: a unit attention condition tells its nexus.
+    IsForgotten,
+}
+
 /// The SCSI target device. See the crate's head for how it is driven.
 pub struct Target {
     identity: Identity,
@@ -182,6 +193,8 @@ struct Order {
     row: &'static Row,
     cdb: Cdb,
     data_out_offered: u64,
+    /// When it came.
+    since: Duration,
 }
 
 /// A command that is in a task set.

@@ -17,6 +17,7 @@ mod management;
 mod options;
 mod pool;
 mod reactor;
+mod scheduler;
 mod sessions;
 mod token_spaces;
 mod unit_states;

@@ -42,3 +42,15 @@ pub const CONTENDED_SHOWN_MAX: usize = 32;
 
 /// How long the reactor may take to say whether it serves.
 pub const READINESS_MAX: Duration = Duration::from_secs(5);
+
+/// Commands of one pool that are under way at once; further ones wait for their turn.
+pub const LANE_COMMANDS_MAX: usize = 1024;
+
+/// Commands that are started in one turn of the loop; further ones wait for the next.
+pub const STARTS_PER_TURN: usize = 1024;
+
+/// Bytes that one host moves in a lane before another has its turn.
+pub const SHARE_BYTES: i64 = 64 << 10;
+
+/// What a command counts for in its host's share besides its data, in bytes.
+pub const COMMAND_COST: i64 = 4 << 10;

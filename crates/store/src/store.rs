@@ -10,7 +10,7 @@ use slab::Slab;
 use crate::allowance::Allowance;
 use crate::bugs::Bugs;
 use crate::checkpoint::Checkpoint;
-use crate::commit::{Commit, Group};
+use crate::commit::{Commit, Groups};
 use crate::error::{ChangeError, Failure, OpenError};
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
@@ -114,7 +114,7 @@ pub struct Store {
     pub(crate) stalled: VecDeque<usize>,
     /// Blocks handed out to operations whose records are not applied yet.
     pub(crate) handed_out: u64,
-    pub(crate) group: Group,
+    pub(crate) groups: Groups,
     pub(crate) in_flight: VecDeque<Commit>,
     /// Durable commits whose records are being applied, and how many of the first one's are.
     pub(crate) durable: VecDeque<Commit>,
@@ -211,7 +211,7 @@ impl Store {
             ready: VecDeque::new(),
             stalled: VecDeque::new(),
             handed_out: 0,
-            group: Group::default(),
+            groups: Groups::default(),
             in_flight: VecDeque::new(),
             durable: VecDeque::new(),
             records_applied: 0,
@@ -517,7 +517,7 @@ impl Store {
         self.health = Health::ReadOnly { reason };
         self.in_flight.clear();
         self.durable.clear();
-        self.group = Group::default();
+        self.groups = Groups::default();
         self.checkpoint = None;
         self.stalled.clear();
         self.checkpoint_waiters.clear();

@@ -1,5 +1,7 @@
 //! The way of a command: into the task set, to its handler, to the engine, to its completion.
 
+use std::time::Duration;
+
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -43,6 +45,14 @@ impl Target {
         }
     }
 
+    /// The volume whose task set a command enters; `None` for one that runs at once, wherever it
+    /// comes, or is answered without a logical unit.
+    pub fn works_on(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<VolumeId> {
+        let row = table::find(&Cdb::new(cdb), &self.identity).ok()?;
+        let volume = self.volume_at(nexus, lun)?;
+        (row.ordering != Ordering::Immediate).then_some(volume)
+    }
+
     /// Takes a command whose initiator was ready to send as much as it sent. It ends in
     /// [`Self::next_done`] or [`Self::next_aborted`].
     pub fn execute(&mut self, id: TaskId, command: Command<'_>) {
@@ -54,14 +64,32 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
+        self.execute_since(id, command, offered, self.now);
+    }
+
+    /// As [`Self::execute_offered`], for a command that came at `since` and waited for its turn.
+    pub fn execute_since(
+        &mut self,
+        id: TaskId,
+        command: Command<'_>,
+        offered: u64,
+        since: Duration,
+    ) {
         let (nexus, lun, cdb) = (command.nexus, command.lun, command.cdb);
-        if let Err(completion) = self.admit(id, command, offered) {
-            let record = self.record_of_refused(nexus, lun, cdb);
+        if let Err(completion) = self.admit(id, command, offered, since) {
+            let took = self.now.saturating_sub(since);
+            let record = CommandRecord { took, ..self.record_of_refused(nexus, lun, cdb) };
             self.answer(id, record, completion);
         }
     }
 
-    fn admit(&mut self, id: TaskId, command: Command<'_>, offered: u64) -> Result<(), Completion> {
+    fn admit(
+        &mut self,
+        id: TaskId,
+        command: Command<'_>,
+        offered: u64,
+        since: Duration,
+    ) -> Result<(), Completion> {
         let cdb = Cdb::new(command.cdb);
         let lun = parse_lun(command.lun);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
@@ -90,6 +118,7 @@ impl Target {
             row,
             cdb,
             data_out_offered: offered,
+            since,
         };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
@@ -114,7 +143,7 @@ impl Target {
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
             Action::Done(completion) => {
-                let record = self.record(&order, self.now);
+                let record = self.record(&order);
                 self.answer(id, record, completion);
             }
             Action::AbortCopy(key) => self.abort_copy(id, key),
@@ -145,7 +174,7 @@ impl Target {
             volume,
             epoch: unit.epoch,
             class,
-            since: self.now,
+            since: order.since,
             order,
             data_out,
             state: TaskState::Dormant,
@@ -154,6 +183,7 @@ impl Target {
             copy: None,
             awaited_by: SmallVec::new(),
         });
+        unit.statistics.work_goes_on(self.now);
         if unit.tasks.enter(slot, class) {
             self.start(slot);
             self.start_waiting(volume);
@@ -239,7 +269,7 @@ impl Target {
             let id = self.tasks[slot].id;
             self.detach(slot);
             let task = &self.tasks[slot];
-            let record = self.record(&task.order, task.since);
+            let record = self.record(&task.order);
             self.done.push_back((id, Completion::good(Rope::new()), Some(record)));
         }
         if procedure.is_paced() {
@@ -266,7 +296,7 @@ impl Target {
         if let Some(unit) = self.units.get_mut(&volume)
             && unit.epoch == epoch
         {
-            unit.tasks.leave(class);
+            unit.leave(class, self.now);
         }
     }
 
@@ -373,7 +403,7 @@ impl Target {
             self.count(&task);
         }
         if !task.detached {
-            let record = self.record(&task.order, task.since);
+            let record = self.record(&task.order);
             self.answer(task.id, record, completion);
         }
         self.tell_waiting(task);
@@ -437,9 +467,8 @@ impl Target {
         if !task.detached
             && let Some(unit) = self.units.get_mut(&task.volume)
             && unit.epoch == task.epoch
-            && !unit.tasks.withdraw(slot)
         {
-            unit.tasks.leave(task.class);
+            unit.remove_task(slot, task.class, self.now);
         }
         task
     }
