@@ -27,12 +27,14 @@ pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
 /// The least memory for the maps of all pools, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
 
+/// Bytes per second that a scrub reads at most, unless the administrator says otherwise.
+pub const SCRUB_RATE_DEFAULT: u64 = 200 << 20;
+
+/// The least that can be said; slower, it would never end.
+pub const SCRUB_RATE_MIN: u64 = 1 << 20;
+
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
-
-/// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
-/// another threshold.
-pub const SOFT_THRESHOLD_PERCENT: u64 = 20;
 
 /// How long the reactor may be silent before the daemon is not healthy.
 pub const HEARTBEAT_MAX: Duration = Duration::from_secs(10);

@@ -98,7 +98,7 @@ fn a_copy_in_scattered_pieces_is_found() {
     for piece in 0..50_u64 {
         let numbers = piece * 4..piece * 4 + 4;
         sketch.read(HOST, A, &samples(numbers.clone(), piece << 20), NOW);
-        sketch.written(HOST, B, &samples(numbers, (997 * piece) % 1000 << 20), NOW);
+        sketch.written(HOST, B, &samples(numbers, ((997 * piece) % 1000) << 20), NOW);
     }
     assert_eq!(found(&sketch), [(HOST, A, B, 200)]);
 }
