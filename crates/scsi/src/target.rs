@@ -193,6 +193,8 @@ struct Order {
     row: &'static Row,
     cdb: Cdb,
     data_out_offered: u64,
+    /// When it came.
+    since: Duration,
 }
 
 /// A command that is in a task set.

@@ -66,6 +66,8 @@ pub(crate) struct Reactor {
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
+    /// The time as the turn of the loop began, or went on to what came of it.
+    now: Duration,
     heartbeat: Arc<Heartbeat>,
     /// How far a clean stop has come.
     stopping: Stopping,
@@ -105,6 +107,7 @@ impl Reactor {
             started: Instant::now(),
             next_tick: Duration::ZERO,
             next_fill_check: Duration::ZERO,
+            now: Duration::ZERO,
             heartbeat,
             stopping: Stopping::No,
         };
@@ -157,9 +160,8 @@ impl Reactor {
 
     /// Tells the time to the device server, which measures how long commands take.
     fn tell_time(&mut self) {
-        if self.core.accounts.enabled {
-            self.core.target.set_now(self.started.elapsed());
-        }
+        self.now = self.started.elapsed();
+        self.core.target.set_now(self.now);
     }
 
     fn apply(&mut self, event: &Event) {

@@ -388,7 +388,7 @@ impl Store {
         runs: &mut impl Iterator<Item = Run>,
         account: &mut Account,
     ) {
-        let group = self.groups.of(lane);
+        let (group, sampling) = (self.groups.of(lane), self.options.sampling);
         match piece {
             Piece::Zero { first, count } => {
                 account.zeroed_bytes += count * BLOCK;
@@ -410,7 +410,9 @@ impl Store {
                     let part = take_blocks(run, runs, data.len() as u64 / BLOCK);
                     let bytes = data.split_to((part.blocks * BLOCK) as usize);
                     let crcs = checksums(&bytes);
-                    self.sample(account, first, &crcs);
+                    if sampling {
+                        sampling::sample(account, first * BLOCK, crcs.iter().copied());
+                    }
                     let record = Record::Write { volume, first, start: part.start, crcs };
                     self.groups.of(lane).write(record, part.start, bytes);
                     first += part.blocks;

@@ -1,5 +1,7 @@
 //! The way of a command: into the task set, to its handler, to the engine, to its completion.
 
+use std::time::Duration;
+
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -62,14 +64,32 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
+        self.execute_since(id, command, offered, self.now);
+    }
+
+    /// As [`Self::execute_offered`], for a command that came at `since` and waited for its turn.
+    pub fn execute_since(
+        &mut self,
+        id: TaskId,
+        command: Command<'_>,
+        offered: u64,
+        since: Duration,
+    ) {
         let (nexus, lun, cdb) = (command.nexus, command.lun, command.cdb);
-        if let Err(completion) = self.admit(id, command, offered) {
-            let record = self.record_of_refused(nexus, lun, cdb);
+        if let Err(completion) = self.admit(id, command, offered, since) {
+            let took = self.now.saturating_sub(since);
+            let record = CommandRecord { took, ..self.record_of_refused(nexus, lun, cdb) };
             self.answer(id, record, completion);
         }
     }
 
-    fn admit(&mut self, id: TaskId, command: Command<'_>, offered: u64) -> Result<(), Completion> {
+    fn admit(
+        &mut self,
+        id: TaskId,
+        command: Command<'_>,
+        offered: u64,
+        since: Duration,
+    ) -> Result<(), Completion> {
         let cdb = Cdb::new(command.cdb);
         let lun = parse_lun(command.lun);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
@@ -98,6 +118,7 @@ impl Target {
             row,
             cdb,
             data_out_offered: offered,
+            since,
         };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
@@ -122,7 +143,7 @@ impl Target {
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
             Action::Done(completion) => {
-                let record = self.record(&order, self.now);
+                let record = self.record(&order);
                 self.answer(id, record, completion);
             }
             Action::AbortCopy(key) => self.abort_copy(id, key),
@@ -153,7 +174,7 @@ impl Target {
             volume,
             epoch: unit.epoch,
             class,
-            since: self.now,
+            since: order.since,
             order,
             data_out,
             state: TaskState::Dormant,
@@ -248,7 +269,7 @@ impl Target {
             let id = self.tasks[slot].id;
             self.detach(slot);
             let task = &self.tasks[slot];
-            let record = self.record(&task.order, task.since);
+            let record = self.record(&task.order);
             self.done.push_back((id, Completion::good(Rope::new()), Some(record)));
         }
         if procedure.is_paced() {
@@ -382,7 +403,7 @@ impl Target {
             self.count(&task);
         }
         if !task.detached {
-            let record = self.record(&task.order, task.since);
+            let record = self.record(&task.order);
             self.answer(task.id, record, completion);
         }
         self.tell_waiting(task);

@@ -26,7 +26,7 @@ pub struct CommandRecord {
     /// Bytes of the extent that the CDB of a READ, WRITE, COMPARE AND WRITE, WRITE SAME or VERIFY
     /// names; 0 for others.
     pub bytes: u64,
-    /// From when it was taken with all of its data, as exact as time is told.
+    /// From when it came with all of its data, as exact as time is told.
     pub took: Duration,
 }
 
@@ -65,7 +65,7 @@ impl Target {
     }
 
     /// The record of a command that ran or waited.
-    pub(super) fn record(&self, order: &Order, since: Duration) -> CommandRecord {
+    pub(super) fn record(&self, order: &Order) -> CommandRecord {
         let unit = order.volume.and_then(|volume| self.units.get(&volume));
         let (lba, blocks) = extent(&order.cdb);
         CommandRecord {
@@ -76,7 +76,7 @@ impl Target {
             service_action: order.row.service_action,
             lba,
             bytes: unit.map_or(0, |unit| blocks * unit.block_bytes()),
-            took: self.now.saturating_sub(since),
+            took: self.now.saturating_sub(order.since),
         }
     }
 

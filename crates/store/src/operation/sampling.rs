@@ -9,13 +9,6 @@ use crate::checksum::crc32c;
 use crate::store::Store;
 
 impl Store {
-    /// Tells of blocks that are being written.
-    pub(super) fn sample(&self, account: &mut Account, first: u64, crcs: &[u32]) {
-        if self.options.sampling {
-            take(account, first * BLOCK, crcs.iter().copied());
-        }
-    }
-
     /// Tells of data that is to be written where no block starts.
     pub(super) fn sample_write(&mut self, key: usize) {
         let operation = &mut self.operations[key];
@@ -23,7 +16,7 @@ impl Store {
             && self.options.sampling
             && !range.offset.is_multiple_of(BLOCK)
         {
-            take(&mut operation.account, range.offset, windows(data));
+            sample(&mut operation.account, range.offset, windows(data));
         }
     }
 
@@ -36,12 +29,12 @@ impl Store {
         let Some(read) = operation.reads.first() else { return };
         if range.is_aligned(BLOCK) {
             for (block, crcs) in read.checksums() {
-                take(&mut operation.account, block * BLOCK, crcs.iter().copied());
+                sample(&mut operation.account, block * BLOCK, crcs.iter().copied());
             }
         } else {
             let skip = (range.offset % BLOCK) as usize;
             let data = read.rope().slice(skip, range.length as usize).to_vec();
-            take(&mut operation.account, range.offset, windows(&data));
+            sample(&mut operation.account, range.offset, windows(&data));
         }
     }
 }
@@ -51,7 +44,8 @@ fn windows(data: &[u8]) -> impl Iterator<Item = u32> {
     data.as_chunks::<{ BLOCK as usize }>().0.iter().map(|window| crc32c(window))
 }
 
-fn take(account: &mut Account, start: u64, crcs: impl Iterator<Item = u32>) {
+/// Tells of 4 KiB each from `start`, as far as they are sampled.
+pub(super) fn sample(account: &mut Account, start: u64, crcs: impl Iterator<Item = u32>) {
     let sampled = crcs.enumerate().filter(|&(_, crc)| Sample::includes(crc));
     let samples = sampled.map(|(at, crc)| Sample { offset: start + at as u64 * BLOCK, crc });
     account.samples.extend(samples);
