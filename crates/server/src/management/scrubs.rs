@@ -36,7 +36,7 @@ impl Management {
         let slot = self.ready_pool(core, name)?;
         core.pools[slot].store.stop_scrub();
         self.check_scrub(core, slot);
-        Ok(Progress::answer(&describe_scrub(&core.pools[slot])))
+        Ok(Progress::answer(&()))
     }
 
     pub(super) fn show_scrub(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
