@@ -2,6 +2,7 @@
 
 mod client;
 mod engine;
+mod host_kit;
 mod report;
 mod subjects;
 
@@ -26,6 +27,12 @@ pub(crate) struct Options {
     /// Seconds of one measurement.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
+    /// Measure gantry-host against libiscsi's iscsi-perf instead.
+    #[arg(long)]
+    host_kit: bool,
+    /// Measure the release binaries that are there.
+    #[arg(long, requires = "host_kit")]
+    no_build: bool,
     /// Measure and print, but leave docs/benchmarks.md and .json alone.
     #[arg(long)]
     dry_run: bool,
@@ -72,6 +79,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return engine::run(options);
     }
     ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");
+    if options.host_kit {
+        return host_kit::measure(options);
+    }
     setup::run()?;
     test::build()?;
     let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir()?;

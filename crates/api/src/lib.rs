@@ -6,6 +6,7 @@
 
 mod events;
 mod pools;
+mod presentation;
 mod routes;
 mod scrub;
 mod snapshots;
@@ -15,6 +16,7 @@ pub use events::{Event, Severity};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };
+pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
 pub use routes::{Method, ROUTES, Route};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};

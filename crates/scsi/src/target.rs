@@ -141,7 +141,7 @@ pub enum TaskManagementResponse {
     FunctionRejected,
 }
 
-/// What becomes of a command that still collects data when another nexus resets its logical unit.
+/// What becomes of a command that still collects data when its logical unit is reset.
 #[derive(Clone, Debug)]
 pub enum Collecting {
     /// Nothing.

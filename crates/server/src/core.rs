@@ -94,6 +94,16 @@ impl Core {
         self.pool_of.insert(volume, pool);
     }
 
+    /// 'volume POOL/NAME', as events name it.
+    pub(crate) fn name_of(&self, volume: VolumeId) -> String {
+        let pool = self.pool_of.get(&volume).and_then(|pool| self.pools.get(*pool));
+        let found = pool.and_then(|pool| Some((&pool.name, &pool.store.volume(volume)?.name)));
+        found.map_or_else(
+            || format!("volume {:016x}", volume.0),
+            |(pool, name)| format!("volume {pool}/{name}"),
+        )
+    }
+
     /// Volumes that are served from a pool.
     pub(crate) fn volumes_of(&self, pool: usize) -> impl Iterator<Item = VolumeId> {
         let of_pool = self.pool_of.iter().filter(move |(_, other)| **other == pool);

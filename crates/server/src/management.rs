@@ -173,6 +173,8 @@ impl Management {
             Route::DeleteVolume => self.delete_volume(core, parameters),
             Route::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
             Route::UnmapVolume => self.unmap_volume(core, parameters),
+            Route::SetReservations => self.set_reservations(core, parameters, read(body)?),
+            Route::SetPathState => self.set_path_state(core, parameters.get("group"), read(body)?),
             Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
             Route::ListSessions => Ok(Progress::answer(&sessions)),
             Route::ListEvents => Ok(Progress::answer(&self.describe_events())),

@@ -191,9 +191,9 @@ impl Target {
         Delivery::Silent
     }
 
-    /// What a task management function, which `by` sends for a LUN of its own, does to a command of
-    /// another nexus that has not sent all its data yet and so is in no task set: to be asked of
-    /// each such command before [`Self::manage`] is told of the function.
+    /// What a task management function, which `by` sends for a LUN of its own, does to a command
+    /// that has not sent all its data yet and so is in no task set: to be asked of each such command
+    /// before [`Self::manage`] is told of the function.
     pub fn collecting(
         &mut self,
         (by, lun): (NexusId, u64),
@@ -205,17 +205,20 @@ impl Target {
             TaskManagement::ClearTaskSet | TaskManagement::LogicalUnitReset => {
                 self.volume_at(by, lun) == Some(volume)
             }
+            TaskManagement::AbortTaskSet => by == owner && self.volume_at(by, lun) == Some(volume),
             TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
                 self.volumes_of(by).contains(&volume)
             }
+            TaskManagement::ItNexusReset => by == owner,
             _ => false,
         };
-        if !is_meant || by == owner {
-            return Collecting::GoesOn;
-        }
-        match self.delivery_to(owner, volume) {
-            Delivery::TaskAborted => Collecting::Ends(Status::TaskAborted.into()),
-            Delivery::Silent | Delivery::Nobody => Collecting::IsForgotten,
+        match is_meant {
+            false => Collecting::GoesOn,
+            true if by == owner => Collecting::IsForgotten,
+            true => match self.delivery_to(owner, volume) {
+                Delivery::TaskAborted => Collecting::Ends(Status::TaskAborted.into()),
+                Delivery::Silent | Delivery::Nobody => Collecting::IsForgotten,
+            },
         }
     }
 

@@ -322,12 +322,16 @@ fn a_command_that_still_collects_data_ends_as_others_do() {
     for function in [TaskManagement::ClearTaskSet, TaskManagement::LogicalUnitReset] {
         assert_eq!(fate(function, one, BOB, one), "ends");
         assert_eq!(fate(function, one, BOB, two), "goes on");
-        // The transport ends those of the nexus itself.
-        assert_eq!(fate(function, one, ALICE, one), "goes on");
+        // On another connection of the same session.
+        assert_eq!(fate(function, one, ALICE, one), "is forgotten");
+        assert_eq!(fate(function, one, ALICE, two), "goes on");
         assert_eq!(fate(function, emit_lun(9), BOB, one), "goes on");
     }
     assert_eq!(fate(TaskManagement::TargetWarmReset, one, BOB, two), "ends");
     assert_eq!(fate(TaskManagement::AbortTaskSet, one, BOB, one), "goes on");
+    assert_eq!(fate(TaskManagement::AbortTaskSet, one, ALICE, one), "is forgotten");
+    assert_eq!(fate(TaskManagement::ItNexusReset, one, ALICE, two), "is forgotten");
+    assert_eq!(fate(TaskManagement::ItNexusReset, one, BOB, two), "goes on");
     let only_two = BTreeMap::from([(1, TWO)]);
     world.target.set_luns(ALICE, only_two);
     let told = world.target.collecting((ALICE, two), TaskManagement::TargetWarmReset, (BOB, one));

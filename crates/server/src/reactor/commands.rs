@@ -1,5 +1,6 @@
 //! Commands and task management, between the connections and the device server.
 
+use api::Severity;
 use block::Buffer;
 use bytes::Bytes;
 use iscsi::{Event, LogoutScope, TaskManagementFunction};
@@ -256,7 +257,7 @@ impl Reactor {
             }
         }
         while let Some(notice) = self.core.target.next_notice() {
-            report(&notice);
+            self.report(notice);
         }
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
@@ -293,6 +294,17 @@ impl Reactor {
             connection.iscsi.respond(parts(task).1, answer);
             self.ready.push(slot);
         }
+    }
+
+    /// Tells the operator what a command found.
+    fn report(&mut self, notice: scsi::Notice) {
+        let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } = notice;
+        let object = self.core.name_of(volume);
+        let message = format!(
+            "a COMPARE AND WRITE (ATS) of {initiator_name}, {blocks} blocks at {lba}, failed and \
+             found what it would have written: a retry of its own after a lost answer"
+        );
+        self.management.events.note(Severity::Warning, object, message);
     }
 
     /// The connection that waits for a command, if there is one.
@@ -337,20 +349,5 @@ fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
         status: completion.status.code(),
         sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
         data_in: completion.data_in,
-    }
-}
-
-/// Tells the operator what a command found.
-fn report(notice: &scsi::Notice) {
-    match notice {
-        scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } => {
-            tracing::warn!(
-                initiator = %initiator_name,
-                volume = format!("{:016x}", volume.0),
-                lba,
-                blocks,
-                "COMPARE AND WRITE found what it would have written: a retry after a lost answer"
-            );
-        }
     }
 }

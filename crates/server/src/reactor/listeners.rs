@@ -37,6 +37,7 @@ impl Reactor {
             }
         }
         self.tell_ports();
+        self.management.tell_path_states(&mut self.core.target);
         Ok(())
     }
 
