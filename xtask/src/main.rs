@@ -40,6 +40,8 @@ enum Task {
     },
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
+    /// Measure what statistics cost: daemons with and without them, in turn.
+    BenchStatistics(bench::Options),
     /// Write the generated pages of docs/reference.
     Docs,
 }
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Sim { arguments } => sim::run(&arguments),
         Task::Bench(options) => bench::run(&options),
+        Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Docs => docs::write(),
     };
     match result {

@@ -23,9 +23,11 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use scsi::Target;
 use slab::Slab;
 
+use crate::accounts::Accounts;
 use crate::connection::{Connection, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
+use crate::heartbeat::Heartbeat;
 use crate::http::{self, Mailbox, Message};
 use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::Management;
@@ -64,6 +66,7 @@ pub(crate) struct Reactor {
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
+    heartbeat: Arc<Heartbeat>,
     /// How far a clean stop has come.
     stopping: Stopping,
 }
@@ -76,7 +79,9 @@ impl Reactor {
         let poll = Poll::new()?;
         let (sender, inbox) = channel();
         let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
-        http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        let heartbeat = Arc::new(Heartbeat::new());
+        let socket = directory.socket_path();
+        http::start(options.http, &socket, mailbox.clone(), Arc::clone(&heartbeat))?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
@@ -94,12 +99,13 @@ impl Reactor {
             scheduler: Scheduler::default(),
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
-            core: Core::new(target, unit_states),
+            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
             management: Management::new(configuration, secrets, directory, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
             next_fill_check: Duration::ZERO,
+            heartbeat,
             stopping: Stopping::No,
         };
         reactor.listen_at_start(&options.iscsi)?;
@@ -110,6 +116,7 @@ impl Reactor {
             portals = ?reactor.management.portals().keys().collect::<Vec<_>>(),
             "ready"
         );
+        reactor.heartbeat.serves();
         Ok(reactor)
     }
 
@@ -135,15 +142,24 @@ impl Reactor {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => result.context("waiting for events failed")?,
         }
+        self.tell_time();
         for event in events.iter() {
             self.apply(event);
         }
         self.serve_ready_connections();
         self.tick();
         self.starts_left = STARTS_PER_TURN;
+        self.tell_time();
         self.pump();
         self.send_ready_connections();
         Ok(())
+    }
+
+    /// Tells the time to the device server, which measures how long commands take.
+    fn tell_time(&mut self) {
+        if self.core.accounts.enabled {
+            self.core.target.set_now(self.started.elapsed());
+        }
     }
 
     fn apply(&mut self, event: &Event) {
@@ -249,6 +265,7 @@ impl Reactor {
             return;
         }
         self.next_tick = now + TICK;
+        self.heartbeat.beat();
         self.go_on_stopping();
         self.core.tick(now);
         if now >= self.next_fill_check {
@@ -338,6 +355,7 @@ impl Reactor {
         if let Some(session) = self.sessions.leave(slot) {
             self.scheduler.forget(session.nexus);
             self.core.target.close_nexus(session.nexus);
+            self.core.accounts.close_nexus(session.nexus);
             tracing::info!(initiator = session.port.name, reason, "session ended");
         } else {
             connection.iscsi.close();

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    Command, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState,
+    Command, CommandRecord, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute,
+    TaskId, TaskState,
 };
 use crate::cdb::Cdb;
 use crate::command::{
@@ -61,10 +62,10 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
-        let at = (command.nexus, command.lun);
+        let (nexus, lun, cdb) = (command.nexus, command.lun, command.cdb);
         if let Err(completion) = self.admit(id, command, offered) {
-            let volume = self.volume_at(at.0, at.1);
-            self.answer(id, volume, completion);
+            let record = self.record_of_refused(nexus, lun, cdb);
+            self.answer(id, record, completion);
         }
     }
 
@@ -120,7 +121,10 @@ impl Target {
         data_out: Bytes,
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
-            Action::Done(completion) => self.answer(id, order.volume, completion),
+            Action::Done(completion) => {
+                let record = self.record(&order, self.now);
+                self.answer(id, record, completion);
+            }
             Action::AbortCopy(key) => self.abort_copy(id, key),
             Action::Request(_) | Action::Procedure(_) | Action::Change(_) => {
                 unreachable!("an immediate command makes no request and no change")
@@ -243,7 +247,9 @@ impl Target {
         if procedure.runs_in_background() {
             let id = self.tasks[slot].id;
             self.detach(slot);
-            self.done.push_back((id, Completion::good(Rope::new())));
+            let task = &self.tasks[slot];
+            let record = self.record(&task.order, task.since);
+            self.done.push_back((id, Completion::good(Rope::new()), Some(record)));
         }
         if procedure.is_paced() {
             self.paced.push(slot);
@@ -376,7 +382,8 @@ impl Target {
             self.count(&task);
         }
         if !task.detached {
-            self.answer(task.id, Some(task.volume), completion);
+            let record = self.record(&task.order, task.since);
+            self.answer(task.id, record, completion);
         }
         self.tell_waiting(task);
     }
@@ -399,12 +406,12 @@ impl Target {
     }
 
     /// Hands a completion out, its sense data in the format that the unit is set to.
-    fn answer(&mut self, id: TaskId, volume: Option<VolumeId>, mut completion: Completion) {
+    fn answer(&mut self, id: TaskId, record: CommandRecord, mut completion: Completion) {
         if let Some(sense) = &mut completion.sense {
-            let unit = volume.and_then(|volume| self.units.get(&volume));
+            let unit = record.volume.and_then(|volume| self.units.get(&volume));
             sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);
         }
-        self.done.push_back((id, completion));
+        self.done.push_back((id, completion, Some(record)));
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
@@ -423,7 +430,9 @@ impl Target {
         let id = self.tasks[slot].id;
         match delivery {
             Delivery::Silent => self.aborted.push_back(id),
-            Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
+            Delivery::TaskAborted => {
+                self.done.push_back((id, Status::TaskAborted.into(), None));
+            }
             Delivery::Nobody => {}
         }
     }

@@ -244,8 +244,9 @@ impl Reactor {
     /// Gives initiators the answers of the device server; returns whether there were any.
     pub(super) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
-        while let Some((task, completion)) = self.core.target.next_done() {
+        while let Some((task, completion, record)) = self.core.target.next_recorded() {
             moved = true;
+            self.core.accounts.ended(&completion, record);
             self.answer(task, completion);
         }
         while let Some(task) = self.core.target.next_aborted() {

@@ -150,6 +150,8 @@ impl Reactor {
             target_portal_group: group,
             luns: volumes(&luns),
         };
+        let host = self.management.configuration.host_of(&request.initiator_name);
+        self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
         self.core.target.open_nexus(nexus, spec);
         self.core.target.set_read_only(nexus, &read_only(&luns));
     }
