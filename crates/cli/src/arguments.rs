@@ -3,9 +3,13 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use api::{BlockSize, PathState};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
+use crate::snapshots::SnapshotCommand;
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -39,6 +43,12 @@ pub(crate) enum Object {
     /// Volumes, which hosts see as LUNs.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Snapshots of volumes.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
+    /// Scrubs: comparing all that a pool holds with its checksums.
+    #[command(subcommand)]
+    Scrub(ScrubCommand),
     /// Hosts: groups of initiators that see the same LUNs.
     #[command(subcommand)]
     Host(HostCommand),
@@ -57,33 +67,8 @@ pub(crate) enum Object {
     /// The iSCSI target.
     #[command(subcommand)]
     Target(TargetCommand),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PoolCommand {
-    /// Create a pool on a new file, a block device, or memory.
-    Create {
-        name: String,
-        /// file:PATH, block:PATH or memory:
-        #[arg(long)]
-        device: String,
-        /// Size, for example 20G (powers of 1024).
-        #[arg(long, value_parser = parse_size)]
-        size: Option<u64>,
-    },
-    /// List all pools.
-    List,
-    /// Show one pool.
-    Show { name: String },
-    /// Make a pool's device larger, while it is in use.
-    Extend {
-        name: String,
-        /// The new size, for example 40G.
-        #[arg(long, value_parser = parse_size)]
-        size: u64,
-    },
-    /// Forget an empty pool. Its file stays where it is.
-    Delete { name: String },
+    /// What happened lately.
+    Events,
 }
 
 #[derive(Debug, Subcommand)]
@@ -98,6 +83,9 @@ pub(crate) enum VolumeCommand {
         /// Set all of its space aside, so that it never runs out.
         #[arg(long)]
         reserved: bool,
+        /// The blocks that hosts see, for the life of the volume. ESXi needs 512 or 512e.
+        #[arg(long, value_enum, default_value = "512")]
+        block_size: BlockSizeArgument,
     },
     /// List all volumes.
     List,
@@ -117,7 +105,44 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         shrink: bool,
     },
-    /// Delete an unmapped volume and all its data.
+    /// Make a new, writable volume with the content of a volume or snapshot, at once.
+    Clone {
+        /// Volume or snapshot.
+        #[arg(value_name = "POOL/SOURCE")]
+        path: String,
+        /// Name of the new volume, in the same pool.
+        name: String,
+        /// Set all of its space aside, so that it never runs out.
+        #[arg(long)]
+        reserved: bool,
+    },
+    /// Take back the content and the size that a snapshot of the volume kept.
+    Revert {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        /// The snapshot, which stays.
+        #[arg(long, value_name = "SNAPSHOT")]
+        to: String,
+        /// Agree that the volume changes while it is mapped; no host may have it open.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Set how full the volume may become before someone is told.
+    Set {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        thresholds: ThresholdArguments,
+    },
+    /// Say whether hosts may reserve the volume; hidden, RESERVE and PERSISTENT RESERVE are
+    /// answered as not supported.
+    Reservations {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[arg(value_enum)]
+        visibility: VisibilityArgument,
+    },
+    /// Delete an unmapped volume and all its data. Its snapshots stay.
     Delete {
         #[arg(value_name = "POOL/NAME")]
         path: String,
@@ -144,6 +169,36 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         host: String,
     },
+}
+
+/// The blocks that hosts see of a volume.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum BlockSizeArgument {
+    /// Blocks of 512 bytes.
+    #[value(name = "512")]
+    B512,
+    /// Blocks of 512 bytes; hosts are told that 4096 at once are better.
+    #[value(name = "512e")]
+    B512e,
+    /// Blocks of 4096 bytes.
+    #[value(name = "4096")]
+    B4096,
+}
+
+/// Whether hosts find a way to reserve a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VisibilityArgument {
+    Shown,
+    Hidden,
+}
+
+/// How well the paths of a target portal group work.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PathStateArgument {
+    ActiveOptimized,
+    ActiveNonOptimized,
+    Standby,
+    Unavailable,
 }
 
 #[derive(Debug, Subcommand)]
@@ -229,6 +284,14 @@ pub(crate) enum PortalCommand {
     },
     /// List all portals.
     List,
+    /// Say how well the paths of a target portal group work; hosts are told at once (ALUA).
+    State {
+        /// Target portal group, 1 to 65535.
+        #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+        group: u16,
+        #[arg(value_enum)]
+        state: PathStateArgument,
+    },
     /// Stop listening; sessions that came through the portal are asked to log out.
     Delete {
         #[arg(value_name = "IP:PORT")]
@@ -251,4 +314,25 @@ pub(crate) enum DiscoveryCommand {
 pub(crate) enum SessionCommand {
     /// List all sessions, with what was negotiated and how fast they go.
     List,
+}
+
+impl From<BlockSizeArgument> for BlockSize {
+    fn from(argument: BlockSizeArgument) -> Self {
+        match argument {
+            BlockSizeArgument::B512 => Self::B512,
+            BlockSizeArgument::B512e => Self::B512e,
+            BlockSizeArgument::B4096 => Self::B4096,
+        }
+    }
+}
+
+impl From<PathStateArgument> for PathState {
+    fn from(argument: PathStateArgument) -> Self {
+        match argument {
+            PathStateArgument::ActiveOptimized => Self::ActiveOptimized,
+            PathStateArgument::ActiveNonOptimized => Self::ActiveNonOptimized,
+            PathStateArgument::Standby => Self::Standby,
+            PathStateArgument::Unavailable => Self::Unavailable,
+        }
+    }
 }

@@ -8,6 +8,7 @@
 mod connection;
 mod core;
 mod data_directory;
+mod events;
 mod http;
 pub mod limits;
 mod management;

@@ -18,12 +18,23 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Time over which the rates of a session are measured.
 pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Events that are kept for whoever asks; the oldest one makes room.
+pub const EVENTS_MAX: usize = 1000;
+
+/// How often pools and volumes are compared with their thresholds.
+pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The least memory for the maps of all pools, in bytes.
+pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
+
+/// Bytes per second that a scrub reads at most, unless the administrator says otherwise.
+pub const SCRUB_RATE_DEFAULT: u64 = 200 << 20;
+
+/// The least that can be said; slower, it would never end.
+pub const SCRUB_RATE_MIN: u64 = 1 << 20;
+
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
-
-/// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
-/// another threshold.
-pub const SOFT_THRESHOLD_PERCENT: u64 = 20;
 
 /// Commands of one pool that are under way at once; further ones wait for their turn.
 pub const LANE_COMMANDS_MAX: usize = 1024;

@@ -28,7 +28,7 @@ use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::http::{self, Mailbox, Message};
-use crate::limits::{STARTS_PER_TURN, TICK};
+use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::Management;
 use crate::options::{Options, SessionOptions};
 use crate::scheduler::Scheduler;
@@ -60,10 +60,11 @@ pub(crate) struct Reactor {
     options: SessionOptions,
     core: Core,
     management: Management,
-    /// Pools whose devices the poll knows.
-    registered_devices: Vec<usize>,
+    /// Pools, and the devices of them that the poll knows.
+    registered_devices: Vec<(usize, usize)>,
     started: Instant,
     next_tick: Duration,
+    next_fill_check: Duration,
     /// How far a clean stop has come.
     stopping: Stopping,
 }
@@ -95,10 +96,11 @@ impl Reactor {
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states),
-            management: Management::new(configuration, secrets, directory, options.io),
+            management: Management::new(configuration, secrets, directory, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
+            next_fill_check: Duration::ZERO,
             stopping: Stopping::No,
         };
         reactor.listen_at_start(&options.iscsi)?;
@@ -251,6 +253,10 @@ impl Reactor {
         self.go_on_stopping();
         self.end_old_orphans(now);
         self.core.tick(now);
+        if now >= self.next_fill_check {
+            self.next_fill_check = now + FILL_INTERVAL;
+            self.management.check_fill(&mut self.core);
+        }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);
         }
@@ -348,15 +354,20 @@ impl Reactor {
     /// Makes the poll wake up for the devices of new pools.
     fn register_devices(&mut self) {
         let pools = &self.core.pools;
-        self.registered_devices.retain(|&pool| pools.contains(pool));
-        for (slot, pool) in pools {
-            if self.registered_devices.contains(&slot) {
+        let is_there = |slot, device| pools.get(slot).is_some_and(|p| device < p.devices.len());
+        self.registered_devices.retain(|&(slot, device)| is_there(slot, device));
+        let devices = pools.iter().flat_map(|(slot, pool)| {
+            let devices = pool.devices.iter().enumerate();
+            devices.map(move |(number, device)| ((slot, number), device))
+        });
+        for (key, device) in devices {
+            if self.registered_devices.contains(&key) {
                 continue;
             }
-            let fd = pool.device.readiness().as_raw_fd();
-            let token = Token(FIRST_DEVICE + slot);
+            let fd = device.readiness().as_raw_fd();
+            let token = Token(FIRST_DEVICE);
             match self.poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE) {
-                Ok(()) => self.registered_devices.push(slot),
+                Ok(()) => self.registered_devices.push(key),
                 Err(error) => tracing::error!(%error, "a device cannot be waited for"),
             }
         }

@@ -158,6 +158,7 @@ impl Target {
             copy: None,
             awaited_by: SmallVec::new(),
         });
+        unit.statistics.work_goes_on(self.now);
         if unit.tasks.enter(slot, class) {
             self.start(slot);
             self.start_waiting(volume);
@@ -268,7 +269,7 @@ impl Target {
         if let Some(unit) = self.units.get_mut(&volume)
             && unit.epoch == epoch
         {
-            unit.tasks.leave(class);
+            unit.leave(class, self.now);
         }
     }
 
@@ -436,9 +437,8 @@ impl Target {
         if !task.detached
             && let Some(unit) = self.units.get_mut(&task.volume)
             && unit.epoch == task.epoch
-            && !unit.tasks.withdraw(slot)
         {
-            unit.tasks.leave(task.class);
+            unit.remove_task(slot, task.class, self.now);
         }
         task
     }

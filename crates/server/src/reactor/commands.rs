@@ -1,5 +1,6 @@
 //! Commands and task management, between the connections and the device server.
 
+use api::Severity;
 use block::Buffer;
 use bytes::Bytes;
 use iscsi::{Event, LogoutScope, TaskManagementFunction};
@@ -184,7 +185,7 @@ impl Reactor {
             TaskManagementFunction::TargetWarmReset => TaskManagement::TargetWarmReset,
             TaskManagementFunction::TargetColdReset => TaskManagement::TargetColdReset,
         };
-        self.end_collecting_elsewhere(slot, request);
+        self.end_collecting_elsewhere(slot, (nexus, request.lun), function);
         let only = if reaches_others(request.function) { None } else { Some(nexus) };
         self.start_all_of(only);
         let id = function_id(serial, request.initiator_task_tag);
@@ -219,23 +220,31 @@ impl Reactor {
         }
     }
 
-    /// Commands on other connections that still collect data do not know of it yet.
-    fn end_collecting_elsewhere(&mut self, slot: usize, request: iscsi::TaskManagement) {
-        let lun = match request.function {
-            TaskManagementFunction::ClearTaskSet | TaskManagementFunction::LogicalUnitReset => {
-                Some(request.lun)
+    /// Commands on other connections that still collect data are not known to the device server yet.
+    fn end_collecting_elsewhere(
+        &mut self,
+        slot: usize,
+        by: (NexusId, u64),
+        function: TaskManagement,
+    ) {
+        for (other, connection) in self.connections.iter_mut().filter(|(other, _)| *other != slot) {
+            let Some(owner) = connection.nexus else { continue };
+            if owner == by.0 {
+                end_collecting_of_own(connection, by.1, function);
+                self.ready.push(other);
+                continue;
             }
-            TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
-                None
-            }
-            TaskManagementFunction::AbortTaskSet => Some(request.lun),
-            _ => return,
-        };
-        let only_own = request.function == TaskManagementFunction::AbortTaskSet;
-        let nexus = self.connections[slot].nexus;
-        for (other, connection) in &mut self.connections {
-            if other != slot && (!only_own || connection.nexus == nexus) {
-                connection.iscsi.abort_collecting(lun);
+            let commands: Vec<_> =
+                connection.collecting.iter().map(|(&task, command)| (task, command.lun)).collect();
+            for (task, lun) in commands {
+                match self.core.target.collecting(by, function, (owner, lun)) {
+                    scsi::Collecting::GoesOn => continue,
+                    scsi::Collecting::Ends(completion) => {
+                        connection.iscsi.respond(task, to_iscsi(completion));
+                    }
+                    scsi::Collecting::IsForgotten => connection.iscsi.forget(task),
+                }
+                connection.collecting.remove(&task);
                 self.ready.push(other);
             }
         }
@@ -268,7 +277,7 @@ impl Reactor {
             }
         }
         while let Some(notice) = self.core.target.next_notice() {
-            report(&notice);
+            self.report(notice);
         }
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
@@ -298,11 +307,7 @@ impl Reactor {
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.core.traffic.commands += 1;
         self.scheduler.finished(task);
-        let answer = iscsi::Completion {
-            status: completion.status.code(),
-            sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
-            data_in: completion.data_in,
-        };
+        let answer = to_iscsi(completion);
         if let Some(slot) = self.slot_of_task(task) {
             let connection = &mut self.connections[slot];
             connection.commands += 1;
@@ -311,6 +316,17 @@ impl Reactor {
         } else {
             self.answer_orphan(task, answer);
         }
+    }
+
+    /// Tells the operator what a command found.
+    fn report(&mut self, notice: scsi::Notice) {
+        let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } = notice;
+        let object = self.core.name_of(volume);
+        let message = format!(
+            "a COMPARE AND WRITE (ATS) of {initiator_name}, {blocks} blocks at {lba}, failed and \
+             found what it would have written: a retry of its own after a lost answer"
+        );
+        self.management.events.note(Severity::Warning, object, message);
     }
 
     /// The connection that waits for a command, if there is one.
@@ -338,17 +354,23 @@ fn reaches_others(function: TaskManagementFunction) -> bool {
     )
 }
 
-/// Tells the operator what a command found.
-fn report(notice: &scsi::Notice) {
-    match notice {
-        scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } => {
-            tracing::warn!(
-                initiator = %initiator_name,
-                volume = format!("{:016x}", volume.0),
-                lba,
-                blocks,
-                "COMPARE AND WRITE found what it would have written: a retry after a lost answer"
-            );
+/// What a function does to commands on another connection of the session that sent it.
+fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskManagement) {
+    match function {
+        TaskManagement::AbortTaskSet
+        | TaskManagement::ClearTaskSet
+        | TaskManagement::LogicalUnitReset => connection.iscsi.abort_collecting(Some(lun)),
+        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
+            connection.iscsi.abort_collecting(None);
         }
+        _ => {}
+    }
+}
+
+fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+    iscsi::Completion {
+        status: completion.status.code(),
+        sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
+        data_in: completion.data_in,
     }
 }
