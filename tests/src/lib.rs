@@ -15,6 +15,7 @@ pub mod pdu;
 pub mod program;
 pub mod proxy;
 pub mod random;
+pub mod recoverer;
 pub mod survivor;
 pub mod tgt;
 

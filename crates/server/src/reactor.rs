@@ -5,6 +5,7 @@ mod commands;
 mod describe;
 mod listeners;
 mod logins;
+mod recovery;
 mod stopping;
 
 use std::io;
@@ -24,7 +25,7 @@ use scsi::Target;
 use slab::Slab;
 
 use crate::accounts::Accounts;
-use crate::connection::{Connection, Pause};
+use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::heartbeat::Heartbeat;
@@ -241,7 +242,7 @@ impl Reactor {
                 Ok(received) => read_this_turn += received,
                 Err(Pause::WouldBlock) => break,
                 Err(Pause::Closed(error)) => {
-                    self.close(slot, &error.to_string());
+                    self.fail(slot, &error.to_string());
                     return;
                 }
             }
@@ -269,6 +270,7 @@ impl Reactor {
         self.next_tick = now + TICK;
         self.heartbeat.beat();
         self.go_on_stopping();
+        self.end_old_orphans(now);
         self.core.tick(now);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
@@ -322,13 +324,14 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(slot) else { return false };
         match connection.send() {
             Err(Pause::Closed(error)) => {
-                self.close(slot, &error.to_string());
+                self.fail(slot, &error.to_string());
                 false
             }
             _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
-                match connection.leaves_alone {
-                    true => self.close_connection(slot, "logged out"),
-                    false => self.close(slot, "logged out or failed"),
+                match connection.ending {
+                    Ending::Connection => self.close_connection(slot, "logged out"),
+                    Ending::Session => self.close(slot, "logged out"),
+                    Ending::Failure => self.fail(slot, "failed"),
                 }
                 false
             }
@@ -336,8 +339,7 @@ impl Reactor {
         }
     }
 
-    /// Closes a connection, and with it all others of its session: below error recovery level 2 a
-    /// session does not outlive a connection that failed (RFC 7143 7.1.4).
+    /// Closes a connection, and with it all others of its session.
     fn close(&mut self, slot: usize, reason: &str) {
         let session = self.sessions.of_connection(slot);
         let slots = session.map_or_else(|| vec![slot], |session| session.connections.clone());
@@ -348,21 +350,24 @@ impl Reactor {
 
     /// Closes one connection; its session goes on with the others.
     fn close_connection(&mut self, slot: usize, reason: &str) {
-        let Some(mut connection) = self.connections.try_remove(slot) else { return };
+        let Some(mut connection) = self.detach(slot, reason) else { return };
+        if let Some(session) = self.sessions.leave(slot) {
+            self.end_session(&session, reason);
+        } else {
+            connection.iscsi.close();
+            self.abort_tasks_of(&mut connection);
+        }
+    }
+
+    /// Takes a connection off the poll.
+    fn detach(&mut self, slot: usize, reason: &str) -> Option<Connection> {
+        let mut connection = self.connections.try_remove(slot)?;
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);
         self.core.traffic.received += connection.received;
         self.core.traffic.sent += connection.sent;
-        if let Some(session) = self.sessions.leave(slot) {
-            self.scheduler.forget(session.nexus);
-            self.core.target.close_nexus(session.nexus);
-            self.core.accounts.close_nexus(session.nexus);
-            tracing::info!(initiator = session.port.name, reason, "session ended");
-        } else {
-            connection.iscsi.close();
-            self.abort_tasks_of(&connection);
-        }
+        Some(connection)
     }
 
     /// Makes the poll wake up for the devices of new pools.

@@ -1,7 +1,11 @@
 //! Who is logged in: the I_T nexuses and their connections.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use hashbrown::HashMap;
-use scsi::NexusId;
+use iscsi::SessionHandle;
+use scsi::{NexusId, TaskId};
 
 use crate::scheduler::HostNumber;
 
@@ -20,8 +24,37 @@ pub(crate) struct Session {
     host_name: String,
     /// The same for all sessions of the host.
     pub(crate) host: HostNumber,
-    /// Slots of its connections, the oldest first; never empty.
+    /// Slots of its connections, the oldest first; empty only while it may be taken up again.
     pub(crate) connections: Vec<usize>,
+    /// Set while it has no connection.
+    pub(crate) lost: Option<Lost>,
+    /// Commands whose connection has failed, by initiator task tag.
+    pub(crate) orphans: BTreeMap<u32, Orphan>,
+}
+
+impl Session {
+    /// Memory that its orphans hold, in bytes.
+    pub(crate) fn orphan_bytes(&self) -> usize {
+        self.orphans.values().map(|orphan| orphan.iscsi.bytes()).sum()
+    }
+}
+
+/// What is left of the last connection of a session that may be taken up again.
+pub(crate) struct Lost {
+    pub(crate) handle: SessionHandle,
+    /// The session ends then.
+    pub(crate) until: Duration,
+}
+
+/// A command that may be taken over by another connection.
+pub(crate) struct Orphan {
+    pub(crate) iscsi: iscsi::Orphan,
+    /// The command, if its data has not come yet.
+    pub(crate) collecting: Option<iscsi::Command>,
+    /// Identifier of the connection that it had.
+    pub(crate) cid: u16,
+    /// It ends then.
+    pub(crate) until: Duration,
 }
 
 /// All sessions, by target session identifying handle (TSIH).
@@ -51,7 +84,9 @@ impl Sessions {
         let host_name = host_name.to_owned();
         let connections = vec![connection];
         self.by_nexus.insert(nexus, tsih);
-        self.by_tsih.insert(tsih, Session { port, nexus, host_name, host, connections });
+        let (lost, orphans) = (None, BTreeMap::new());
+        let session = Session { port, nexus, host_name, host, connections, lost, orphans };
+        self.by_tsih.insert(tsih, session);
         Some((tsih, &self.by_tsih[&tsih]))
     }
 
@@ -80,6 +115,16 @@ impl Sessions {
         self.by_tsih.get(self.by_nexus.get(&nexus)?)
     }
 
+    /// The session of a command, whose name begins with its nexus.
+    pub(crate) fn of_task(&self, task: TaskId) -> Option<&Session> {
+        self.of_nexus(NexusId(task.0 >> 32))
+    }
+
+    /// The same.
+    pub(crate) fn of_task_mut(&mut self, task: TaskId) -> Option<&mut Session> {
+        self.by_tsih.get_mut(self.by_nexus.get(&NexusId(task.0 >> 32))?)
+    }
+
     /// The session with a handle, if it belongs to that initiator port.
     pub(crate) fn of_handle(&self, tsih: u16, port: &InitiatorPort) -> Option<&Session> {
         self.by_tsih.get(&tsih).filter(|session| session.port == *port)
@@ -89,6 +134,7 @@ impl Sessions {
     pub(crate) fn join(&mut self, tsih: u16, connection: usize) {
         if let Some(session) = self.by_tsih.get_mut(&tsih) {
             session.connections.push(connection);
+            session.lost = None;
         }
     }
 
@@ -100,6 +146,55 @@ impl Sessions {
     /// The session that a connection belongs to.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<&Session> {
         self.by_tsih.values().find(|session| session.connections.contains(&connection))
+    }
+
+    /// The same.
+    pub(crate) fn of_connection_mut(&mut self, connection: usize) -> Option<&mut Session> {
+        self.by_tsih.values_mut().find(|session| session.connections.contains(&connection))
+    }
+
+    /// Takes a connection out of its session, which goes on; if it was the last one, until its time
+    /// is up.
+    pub(crate) fn lose(&mut self, connection: usize, lost: Lost) -> Option<&mut Session> {
+        let session = self.of_connection_mut(connection)?;
+        session.connections.retain(|&other| other != connection);
+        if session.connections.is_empty() {
+            session.lost = Some(lost);
+        }
+        Some(session)
+    }
+
+    /// Orphans whose time is up.
+    pub(crate) fn take_old_orphans(&mut self, now: Duration) -> Vec<(TaskId, Orphan)> {
+        let mut old = Vec::new();
+        for session in self.by_tsih.values_mut().filter(|session| !session.orphans.is_empty()) {
+            let nexus = session.nexus;
+            let taken = session.orphans.extract_if(.., |_, orphan| orphan.until <= now);
+            let named = |(tag, orphan)| (TaskId(nexus.0 << 32 | u64::from(tag)), orphan);
+            old.extend(taken.map(named));
+        }
+        old
+    }
+
+    /// Sessions that had no connection for too long; they are gone.
+    pub(crate) fn take_lost(&mut self, now: Duration) -> Vec<Session> {
+        let is_over =
+            |session: &Session| session.lost.as_ref().is_some_and(|lost| lost.until <= now);
+        self.take_where(is_over)
+    }
+
+    /// The session of an initiator port that has no connection; it is gone.
+    pub(crate) fn take_lost_of_port(&mut self, port: &InitiatorPort) -> Option<Session> {
+        self.take_where(|session| session.lost.is_some() && session.port == *port).pop()
+    }
+
+    fn take_where(&mut self, is_meant: impl Fn(&Session) -> bool) -> Vec<Session> {
+        let meant = self.by_tsih.extract_if(|_, session| is_meant(session));
+        let taken: Vec<Session> = meant.map(|(_, session)| session).collect();
+        for session in &taken {
+            self.by_nexus.remove(&session.nexus);
+        }
+        taken
     }
 
     /// Takes a connection out of its session; returns the session if that was its last one and it
@@ -119,6 +214,10 @@ impl Sessions {
     /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.by_tsih.len()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.by_tsih.values_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Session)> {

@@ -69,7 +69,7 @@ impl Reactor {
         }
         let session = self.sessions.of_handle(request.tsih, &port(request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
-        let handle = self.connections[session.connections[0]].iscsi.session();
+        let handle = self.session_handle(session).ok_or(LoginStatus::SessionDoesNotExist)?;
         let max = handle.parameters().max_connections as usize;
         if session.connections.len() >= max && self.with_cid(session, request.cid).is_none() {
             return Err(LoginStatus::TooManyConnections);
@@ -77,7 +77,14 @@ impl Reactor {
         Ok(Some(handle))
     }
 
-    fn with_cid(&self, session: &Session, cid: u16) -> Option<usize> {
+    fn session_handle(&self, session: &Session) -> Option<SessionHandle> {
+        match session.connections.first() {
+            Some(&slot) => Some(self.connections[slot].iscsi.session()),
+            None => session.lost.as_ref().map(|lost| lost.handle.clone()),
+        }
+    }
+
+    pub(super) fn with_cid(&self, session: &Session, cid: u16) -> Option<usize> {
         let has_cid = |slot: &usize| self.connections[*slot].iscsi.parameters().cid == cid;
         session.connections.iter().copied().find(has_cid)
     }
@@ -96,19 +103,19 @@ impl Reactor {
         self.connections[slot].nexus = Some(nexus);
         self.connections[slot].host = host;
         if let Some(replaced) = replaced {
-            self.close_connection(replaced, "replaced by a new connection of the same CID");
+            self.replace(replaced);
         }
         Ok(request.tsih)
     }
 
-    /// Closes another connection of the session for an initiator.
-    pub(super) fn log_out_other(&mut self, slot: usize, initiator_task_tag: u32, cid: u16) {
-        let session = self.sessions.of_connection(slot);
-        let other = session.and_then(|session| self.with_cid(session, cid));
-        if let Some(other) = other {
-            self.close_connection(other, "logged out on another connection");
+    /// RFC 7143 6.3.4: at error recovery level 2 the commands of a connection that is reinstated may
+    /// be taken over.
+    fn replace(&mut self, slot: usize) {
+        let reason = "replaced by a new connection of the same CID";
+        match self.connections[slot].iscsi.parameters().error_recovery_level {
+            2.. => self.lose(slot, reason),
+            _ => self.close_connection(slot, reason),
         }
-        self.connections[slot].iscsi.logout_response(initiator_task_tag, other.is_some());
     }
 
     fn make_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
@@ -133,8 +140,13 @@ impl Reactor {
 
     /// RFC 7143 6.3.5: a login of an initiator port that has a session replaces that session.
     fn reinstate(&mut self, port: &InitiatorPort) {
-        if let Some(old) = self.sessions.of_port(port).map(|session| session.connections[0]) {
-            self.close(old, "replaced by a new session of the same initiator port");
+        let reason = "replaced by a new session of the same initiator port";
+        if let Some(session) = self.sessions.take_lost_of_port(port) {
+            self.end_session(&session, reason);
+        }
+        let old = self.sessions.of_port(port).and_then(|session| session.connections.first());
+        if let Some(&old) = old {
+            self.close(old, reason);
         }
     }
 
