@@ -17,6 +17,7 @@ pub mod proxy;
 pub mod random;
 pub mod survivor;
 pub mod tgt;
+pub mod wire;
 
 pub use array::{Array, Traffic};
 pub use serde_json::Value;
