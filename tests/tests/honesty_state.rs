@@ -304,7 +304,9 @@ fn every_type_of_reservation_that_is_told_can_be_had_and_no_other() -> Result<()
             assert_eq!(reserve_out(&mut bench.session, 2, kind, [0xabc, 0])?, 0, "RELEASE");
         }
     }
-    // CRH: RESERVE and RELEASE of a registered nexus succeed (SPC-4 5.13.3).
+    // CRH: RESERVE and RELEASE of the holder succeed, and do nothing (SPC-4 5.13.3).
+    assert_eq!(bench.session.run(0, &[0x16, 0, 0, 0, 0, 0], &[], 0)?.status, 0x18);
+    assert_eq!(reserve_out(&mut bench.session, 1, 1, [0xabc, 0])?, 0, "RESERVE");
     bench.session.run(0, &[0x16, 0, 0, 0, 0, 0], &[], 0)?.good()?;
     bench.session.run(0, &[0x17, 0, 0, 0, 0, 0], &[], 0)?.good()?;
     Ok(())

@@ -3,16 +3,18 @@
 use hashbrown::HashMap;
 use scsi::NexusId;
 
-/// What makes an initiator port unique (RFC 7143 3.4.1): iSCSI name and ISID.
+/// What makes an I_T nexus unique (RFC 7143 4.4.1): the initiator port, which is iSCSI name and ISID,
+/// and the target portal group. Hosts use the same ISID through several groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct InitiatorPort {
+pub(crate) struct NexusPorts {
     pub(crate) name: String,
     pub(crate) isid: [u8; 6],
+    pub(crate) target_portal_group: u16,
 }
 
 /// A normal session in full-feature phase.
 pub(crate) struct Session {
-    pub(crate) port: InitiatorPort,
+    pub(crate) port: NexusPorts,
     pub(crate) nexus: NexusId,
     /// Slots of its connections, the oldest first; never empty.
     pub(crate) connections: Vec<usize>,
@@ -29,11 +31,7 @@ pub(crate) struct Sessions {
 impl Sessions {
     /// Registers a session with one connection and returns its TSIH; `None` when all 65,535 handles
     /// are in use.
-    pub(crate) fn open(
-        &mut self,
-        port: InitiatorPort,
-        connection: usize,
-    ) -> Option<(u16, NexusId)> {
+    pub(crate) fn open(&mut self, port: NexusPorts, connection: usize) -> Option<(u16, NexusId)> {
         let tsih = self.unused_tsih()?;
         self.last_tsih = tsih;
         self.last_nexus += 1;
@@ -42,8 +40,8 @@ impl Sessions {
         Some((tsih, nexus))
     }
 
-    /// The session with a handle, if it belongs to that initiator port.
-    pub(crate) fn of_handle(&self, tsih: u16, port: &InitiatorPort) -> Option<&Session> {
+    /// The session with a handle, if it is between those ports.
+    pub(crate) fn of_handle(&self, tsih: u16, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.get(&tsih).filter(|session| session.port == *port)
     }
 
@@ -54,8 +52,8 @@ impl Sessions {
         }
     }
 
-    /// The session that an initiator port has. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
-    pub(crate) fn of_port(&self, port: &InitiatorPort) -> Option<&Session> {
+    /// The session between two ports. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
+    pub(crate) fn of_port(&self, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.values().find(|session| session.port == *port)
     }
 
@@ -96,8 +94,8 @@ impl Sessions {
 mod tests {
     use super::*;
 
-    fn port(name: &str) -> InitiatorPort {
-        InitiatorPort { name: name.to_owned(), isid: [0; 6] }
+    fn port(name: &str) -> NexusPorts {
+        NexusPorts { name: name.to_owned(), isid: [0; 6], target_portal_group: 1 }
     }
 
     #[test]
