@@ -364,18 +364,27 @@ fn snapshots_of_a_machine_are_redo_logs_that_qemu_reads_and_clones_do_not_offloa
         vm(&format!("run ds0/m {run}"))?;
     }
     assert_eq!(vm("snapshots ds0/m")?, "one\ntwo\n");
-    let machine = |lun: u16, name: &str| -> Result<Vec<u8>> {
-        let volume = Fuse::mount(&bench.image(lun)?)?;
-        let raw = bench.folder.path().join("raw");
-        let to = raw.to_str().context("a path")?.to_owned();
-        let from = volume.path(name);
-        let from = from.to_str().context("a path")?;
-        harness::initiator::qemu_img(&["convert", "-f", "vmdk", "-O", "raw", from, &to])?;
-        Ok(fs::read(raw)?)
+    let machine = |lun: u16, name: &str, layers: &[&str]| -> Result<Vec<u8>> {
+        let local = tempfile::tempdir()?;
+        let raw = local.path().join("raw");
+        let [from, to] = [&local.path().join(layers.last().context("a layer")?), &raw];
+        let [from, to] = [from, to].map(|path| path.to_str().unwrap_or_default());
+        Fuse::mount(&bench.image(lun)?)?.copy(name, layers, local.path())?;
+        harness::initiator::qemu_img(&["convert", "-f", "vmdk", "-O", "raw", from, to])?;
+        Ok(fs::read(&raw)?)
     };
-    let newest = machine(0, "m/m-000002.vmdk")?;
+    const ALL: [&str; 6] = [
+        "m-flat.vmdk",
+        "m-000001-delta.vmdk",
+        "m-000002-delta.vmdk",
+        "m.vmdk",
+        "m-000001.vmdk",
+        "m-000002.vmdk",
+    ];
+    const BASE: [&str; 2] = ["m-flat.vmdk", "m.vmdk"];
+    let newest = machine(0, "m", &ALL)?;
     assert_eq!(newest.len(), 24 << 20);
-    assert!(machine(0, "m/m.vmdk")? != newest);
+    assert!(machine(0, "m", &BASE)? != newest);
     let report = bench.host.vmkfstools(&["-i", "ds0/m/m-000002.vmdk", "ds1/one.vmdk"])?;
     assert!(reason(&report).contains("sparse or hosted"), "{report}");
     assert!(bench.data(1, "one-flat.vmdk")? == newest);
@@ -383,12 +392,13 @@ fn snapshots_of_a_machine_are_redo_logs_that_qemu_reads_and_clones_do_not_offloa
         serde_json::from_str(vm("deploy ds0/m ds1/copy")?.lines().last().context("a report")?)?;
     let why = reason(&report["report"]);
     assert_eq!(why, "the source virtual machine has a snapshot", "{report}");
-    assert!(machine(1, "copy/copy.vmdk")? == newest);
+    assert!(machine(1, "copy", &["copy-flat.vmdk", "copy.vmdk"])? == newest);
     bench.host.attempt(&["vm", "unsnapshot", "ds0/m", "three"])?.failure()?;
     vm("unsnapshot ds0/m one")?;
-    assert!(machine(0, "m/m-000002.vmdk")? == newest);
+    let left = ["m-flat.vmdk", "m-000002-delta.vmdk", "m.vmdk", "m-000002.vmdk"];
+    assert!(machine(0, "m", &left)? == newest);
     vm("unsnapshot ds0/m")?;
-    assert!(machine(0, "m/m.vmdk")? == newest);
+    assert!(machine(0, "m", &BASE)? == newest);
     let files = bench.host.run(&["file", "ls", "ds0/m"])?;
     assert!(!files.contains("-0000"), "{files}");
     let moved = vm("relocate ds0/m ds1/moved --writes 5")?;

@@ -8,6 +8,7 @@ mod events;
 mod pools;
 mod presentation;
 mod routes;
+mod scrub;
 mod snapshots;
 mod types;
 
@@ -17,6 +18,7 @@ pub use pools::{
 };
 pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
 pub use routes::{Method, ROUTES, Route};
+pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,

@@ -32,6 +32,12 @@ pub enum Route {
     AddDevice,
     /// When someone is told how full a pool is, from [`crate::Thresholds`].
     SetPoolThresholds,
+    /// How a pool's scrub is doing.
+    ShowScrub,
+    /// A scrub, or another rate for it, from [`crate::StartScrub`].
+    StartScrub,
+    /// End a scrub that is under way.
+    StopScrub,
     /// Forget an empty pool.
     DeletePool,
     /// All volumes of all pools.
@@ -97,7 +103,7 @@ pub enum Route {
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 38] = [
+pub const ROUTES: [(Method, &str, Route); 41] = [
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -106,6 +112,9 @@ pub const ROUTES: [(Method, &str, Route); 38] = [
     (Method::Delete, "/v1/pools/{pool}", Route::DeletePool),
     (Method::Post, "/v1/pools/{pool}/devices", Route::AddDevice),
     (Method::Put, "/v1/pools/{pool}/thresholds", Route::SetPoolThresholds),
+    (Method::Get, "/v1/pools/{pool}/scrub", Route::ShowScrub),
+    (Method::Put, "/v1/pools/{pool}/scrub", Route::StartScrub),
+    (Method::Delete, "/v1/pools/{pool}/scrub", Route::StopScrub),
     (Method::Get, "/v1/volumes", Route::ListVolumes),
     (Method::Post, "/v1/volumes", Route::CreateVolume),
     (Method::Get, "/v1/volumes/{pool}/{volume}", Route::ShowVolume),

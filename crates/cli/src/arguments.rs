@@ -7,6 +7,7 @@ use api::{BlockSize, PathState};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
 
@@ -45,6 +46,9 @@ pub(crate) enum Object {
     /// Snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Scrubs: comparing all that a pool holds with its checksums.
+    #[command(subcommand)]
+    Scrub(ScrubCommand),
     /// Hosts: groups of initiators that see the same LUNs.
     #[command(subcommand)]
     Host(HostCommand),

@@ -13,6 +13,41 @@ use crate::settings::{ADVANCED, Advanced, Settings};
 use crate::state::{Device, Host};
 use crate::vaai::Status;
 
+/// The words that are understood, and what they do.
+pub const WORDS: [(&str, &str); 16] = [
+    ("system settings advanced list [-o PATH] [-d]", "the settings; with -d only changed ones"),
+    (
+        "system settings advanced set -o PATH -i N",
+        "changes one; with -d instead of -i to its default",
+    ),
+    (
+        "storage core adapter rescan",
+        "looks for devices; what is believed of their offloads is forgotten",
+    ),
+    ("storage core device list [-d DEVICE]", "the devices"),
+    ("storage core device capacity list [-d DEVICE]", "their sizes and formats"),
+    ("storage core device vaai status get [-d DEVICE]", "what is believed of their offloads"),
+    ("storage core path list [-d DEVICE]", "the paths, active or dead"),
+    ("storage core claimrule list -c VAAI", "claim rules, loaded (runtime) and saved (file)"),
+    (
+        "storage core claimrule add -c VAAI -r N -t vendor -V VENDOR -M MODEL -P PLUGIN [-a] [-s] [-m MIB] [-k KIB]",
+        "saves a rule: how XCOPY is cut for an array",
+    ),
+    ("storage core claimrule remove -c VAAI -r N", "forgets one"),
+    ("storage core claimrule load -c VAAI", "makes the saved rules count"),
+    (
+        "storage nmp psp roundrobin deviceconfig set -t iops -I N -d DEVICE",
+        "commands on a path before the next one; for all devices of the host",
+    ),
+    ("storage vmfs lockmode list", "how datastores lock"),
+    ("storage vmfs extent list", "which device a datastore is on"),
+    (
+        "storage vmfs unmap -l LABEL [-n BLOCKS]",
+        "gives free blocks back to the array, so many at a time",
+    ),
+    ("storage vmfs unmap -u UUID [-n BLOCKS]", "likewise"),
+];
+
 /// Options after the words: `-o X`, `--option X`, `--option=X`.
 struct Options<'a>(Vec<(&'a str, Option<&'a str>)>);
 

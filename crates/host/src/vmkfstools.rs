@@ -13,6 +13,30 @@ use crate::datastore::{self, Datastore, split_path};
 use crate::mover::{self, Clone, Report};
 use crate::state::Host;
 
+/// The options that are understood, and what they do.
+pub const OPTIONS: [(&str, &str); 14] = [
+    (
+        "-c SIZE [-d FORMAT] DISK",
+        "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
+    ),
+    ("-i SOURCE [-d FORMAT] DISK", "clones one"),
+    ("-w DISK", "overwrites it with zeros"),
+    ("-j DISK", "inflates a thin one to eagerzeroedthick, keeping data"),
+    ("-k DISK", "makes a zeroedthick one eagerzeroedthick, keeping data"),
+    ("-K DISK", "gives back blocks that hold only zeros"),
+    ("-X SIZE DISK", "grows it"),
+    ("-U DISK", "deletes it"),
+    ("-E SOURCE DISK", "renames a file"),
+    ("-D FILE", "shows its lock"),
+    ("-y PERCENT DATASTORE", "gives so much of the free space back to the array"),
+    ("-C vmfs5 -S LABEL DEVICE:1", "makes a datastore"),
+    (
+        "-C vmfs5 -S LABEL --lease-ms N DEVICE:1",
+        "likewise, with another time after which a silent host is taken over; not a word of ESXi's",
+    ),
+    ("-P DATASTORE", "shows a datastore"),
+];
+
 /// What `vmkfstools` is asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Order {

@@ -88,8 +88,8 @@ struct Liveness {
     logout: Option<(Duration, Option<Duration>)>,
     /// Whether the initiator took anything of what was sent since the last tick.
     took: bool,
-    /// When it last did, or had nothing to take.
-    last_took: Duration,
+    /// Since when it takes nothing of what waits for it.
+    takes_nothing_since: Option<Duration>,
 }
 
 /// The target side of one iSCSI connection.

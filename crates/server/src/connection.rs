@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use scsi::NexusId;
 
 use crate::limits::{RATE_INTERVAL, RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
+use crate::scheduler::HostNumber;
 
 /// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
 const SEND_PIECES_MAX: usize = 256;
@@ -24,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) iscsi: iscsi::Connection,
     /// Set from login to full-feature phase on.
     pub(crate) nexus: Option<NexusId>,
+    /// Whose share of the pools its commands are taken from.
+    pub(crate) host: HostNumber,
     /// Write commands whose data is still arriving, by initiator task tag.
     pub(crate) collecting: HashMap<u32, iscsi::Command>,
     pub(crate) received: u64,
@@ -67,6 +70,7 @@ impl Connection {
             serial,
             iscsi,
             nexus: None,
+            host: HostNumber(0),
             collecting: HashMap::new(),
             received: 0,
             sent: 0,

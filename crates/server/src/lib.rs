@@ -15,6 +15,7 @@ mod management;
 mod options;
 mod pool;
 mod reactor;
+mod scheduler;
 mod sessions;
 mod token_spaces;
 mod unit_states;

@@ -269,6 +269,7 @@ impl World {
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
             self.check_scrub()?;
+            self.check_memory()?;
         }
         Ok(())
     }

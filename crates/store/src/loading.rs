@@ -100,8 +100,9 @@ impl Store {
                 self.fail("a page of the map could not be read".to_owned());
             }
         }
-        if !found {
-            self.map.give_up(block);
+        match found {
+            true => self.map.page_arrived(!self.pages_loading.is_empty()),
+            false => self.map.give_up(block),
         }
     }
 
@@ -186,6 +187,9 @@ impl Store {
         let writes = self.space.insert_group(group, &load.pages, in_place);
         self.scrub_took_group(group);
         self.checkpoint_took_group(writes);
+        if self.checkpoint.is_none() && self.health == Health::Ready {
+            self.space.group_arrived();
+        }
     }
 
     /// Takes subtrees apart that nobody refers to. While space is short it is not held back.

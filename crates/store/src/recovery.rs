@@ -9,7 +9,7 @@ mod load;
 
 use std::collections::VecDeque;
 
-use block::{BLOCK, DeviceError, DeviceResult, Rope};
+use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
 
 use crate::bugs::planted;
 use crate::error::{Failure, OpenError};
@@ -225,7 +225,7 @@ impl Store {
         let outcome = match result {
             Err(error) if last => Err(OpenError::Device(error)),
             Err(_) => Ok(Taken::Again),
-            Ok(buffer) => self.recovery_took(wanted, buffer.as_deref().unwrap_or_default()),
+            Ok(buffer) => self.recovery_took(wanted, buffer.unwrap_or_else(|| Buffer::zeroed(0))),
         };
         match outcome {
             Err(error) => return self.recovery_failed(error),
@@ -245,11 +245,11 @@ impl Store {
         recovery.wanted.push_back(Wanted { block, attempt, ..wanted });
     }
 
-    fn recovery_took(&mut self, wanted: Wanted, bytes: &[u8]) -> Result<Taken, OpenError> {
+    fn recovery_took(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
         let Some(mut recovery) = self.recovery.take() else { return Ok(Taken::Whole) };
         let outcome = match &mut recovery.step {
-            Step::Heads { .. } => Ok(recovery.take_head(wanted.token, bytes)),
-            Step::Loading(_) => self.take_page(&mut recovery, wanted, bytes),
+            Step::Heads { .. } => Ok(recovery.take_head(wanted.token, &bytes)),
+            Step::Loading(_) => self.take_page(&mut recovery, wanted, &bytes),
             Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
             Step::Replaying { .. } | Step::Formatting | Step::Preparing | Step::Checkpoint => {
                 Ok(Taken::Whole)
@@ -452,7 +452,7 @@ impl Recovery {
 /// The labels of all devices, and zeros where an earlier pool may have left superblocks. Its
 /// journal is told apart by the unit checksums, which begin anew with the pool's identity.
 fn first_writes(spec: &crate::PoolSpec) -> Vec<(u64, Rope)> {
-    let zeros = || Rope::from(block::Buffer::zeroed(BLOCK as usize).freeze());
+    let zeros = || Rope::from(Buffer::zeroed(BLOCK as usize).freeze());
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
     let mut writes: Vec<_> = superblocks.map(|block| (block, zeros())).collect();
     for (index, device) in spec.devices.iter().enumerate() {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
+use crate::allowance::Allowance;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
 use crate::io::Waiter;
@@ -143,6 +144,17 @@ impl Store {
         let volumes = self.volumes.keys().copied().collect();
         let total = self.space.used() * BLOCK;
         self.scrub = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
+    }
+
+    /// Bytes per second that scrubs read at most.
+    pub fn scrub_rate(&self) -> u64 {
+        self.options.scrub_rate
+    }
+
+    /// Changes how many bytes per second scrubs read at most, also for one under way.
+    pub fn set_scrub_rate(&mut self, rate: u64) {
+        self.options.scrub_rate = rate;
+        self.scrub_allowance = Allowance::new(rate);
     }
 
     /// Ends a scrub that is under way.

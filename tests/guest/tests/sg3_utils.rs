@@ -76,7 +76,7 @@ const LOOKING: [Check; 15] = [
         name: "sg_logs: all pages",
         need: Operation(0x4d),
         script: "sg_logs -a $D",
-        wanted: &["Supported log pages", "Logical block provisioning"],
+        wanted: &["Supported log pages", "Logical block provisioning", "number of read commands"],
     },
     Check {
         name: "sg_luns: decoded",
@@ -123,10 +123,10 @@ const LOOKING: [Check; 15] = [
         wanted: &[],
     },
     Check {
-        name: "sg_reset: the device; the session is told once",
+        name: "sg_reset: the device, without the kernel trying more",
         need: NONE,
-        script: "sg_reset -N -d $D; expect 6 sg_turs $D; sg_turs $D",
-        wanted: &["reset"],
+        script: "sg_reset -v -N -d $D; sg_turs $D; holds $D 0 64 /tmp/z",
+        wanted: &[],
     },
     Check {
         name: "sg_get_lba_status: mapped and unmapped",
@@ -322,6 +322,10 @@ fn sg3_utils_decode_and_do_everything() -> Result<()> {
     bench.log_in(bench.portals[0], &[])?;
     bench.machine.set("D", &bench.disk(bench.portals[0], 0))?;
     bench.machine.set("E", &bench.disk(bench.portals[0], 1))?;
+    for (disk, generic) in [("$D", "G"), ("$E", "H")] {
+        let path = bench.sh(&format!("generic {disk}"))?;
+        bench.machine.set(generic, path.trim())?;
+    }
     bench.sh("random 64 /tmp/a; random 64 /tmp/b; zeroes 64 /tmp/z; \
          dd if=/tmp/a of=/tmp/one bs=512 count=1 status=none")?;
     let mut report = Report::new("sg3_utils");

@@ -149,8 +149,11 @@ impl Connection {
     pub(super) fn watch_sending(&mut self, now: Duration) {
         let liveness = &mut self.liveness;
         if std::mem::take(&mut liveness.took) || self.send.bytes() == 0 {
-            liveness.last_took = now;
-        } else if now.saturating_sub(liveness.last_took) >= self.config.send_timeout {
+            liveness.takes_nothing_since = None;
+            return;
+        }
+        let since = *liveness.takes_nothing_since.get_or_insert(now);
+        if now.saturating_sub(since) >= self.config.send_timeout {
             self.end(ClosedReason::PeerDead);
         }
     }

@@ -21,7 +21,7 @@ impl Target {
             return;
         }
         self.last_epoch += 1;
-        self.units.insert(id, LogicalUnit::new(spec, self.last_epoch));
+        self.units.insert(id, LogicalUnit::new(spec, self.last_epoch, self.now));
     }
 
     /// Changes the size; every nexus is told (2Ah/09h). Does nothing if there is no such unit or

@@ -88,12 +88,14 @@ impl Reactor {
         self.session_to_join(slot, request)?;
         let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
-        let (nexus, replaced) = (session.nexus, self.with_cid(session, request.cid));
+        let (nexus, host) = (session.nexus, session.host);
+        let replaced = self.with_cid(session, request.cid);
         for &other in session.connections.iter().chain(&[slot]) {
             self.connections[other].shares_session = true;
         }
         self.sessions.join(request.tsih, slot);
         self.connections[slot].nexus = Some(nexus);
+        self.connections[slot].host = host;
         if let Some(replaced) = replaced {
             self.close_connection(replaced, "replaced by a new connection of the same CID");
         }
@@ -119,10 +121,14 @@ impl Reactor {
         }
         let ports = self.ports(slot, request);
         self.reinstate(&ports);
-        let opened = self.sessions.open(ports, slot);
-        let (tsih, nexus) = opened.ok_or(LoginStatus::OutOfResources)?;
+        let host = self.management.configuration.host_of(&ports.name);
+        let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
+        let opened = self.sessions.open(ports, &host, slot);
+        let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
+        let (nexus, host) = (session.nexus, session.host);
         self.open_nexus(nexus, slot, request);
         self.connections[slot].nexus = Some(nexus);
+        self.connections[slot].host = host;
         Ok(tsih)
     }
 

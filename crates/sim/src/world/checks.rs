@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use block::{ByteRange, Request, Response, SECTOR, VolumeId};
+use block::{BLOCK, ByteRange, Request, Response, SECTOR, VolumeId};
 use store::{Change, Depth, Outcome, Tag};
 
 use super::{Answer, OWN_TAG, World};
@@ -15,6 +15,12 @@ use crate::oracle::{Oracle, Violation, violation};
 /// Sectors that are compared after a recovery, those that were touched last; the others wait for a
 /// later one, or for the end of the run.
 const COMPARED_SECTORS: u64 = 4096;
+
+/// Bytes that a page of the map takes in memory.
+const PAGE_MEMORY: u64 = BLOCK + 96;
+
+/// Pages that a checkpoint may be writing, and that must stay in memory meanwhile.
+const PAGES_OF_A_CHECKPOINT: u64 = 600;
 
 /// Checkpoints after which a pool without volumes must be empty, a virtual second apart: the
 /// slowest reaper takes 100 subtrees apart in a second.
@@ -34,6 +40,16 @@ impl World {
             return violation(format!("more is promised than free: {space:?}"));
         }
         Ok(())
+    }
+
+    /// I16: pages of the map in memory keep to their budget.
+    pub(super) fn check_memory(&self) -> Result<(), Violation> {
+        let pages = self.store.statistics().pages_clean;
+        let budget = (self.profile.memory_bytes / 2 / PAGE_MEMORY).max(64);
+        match pages <= 2 * budget + PAGES_OF_A_CHECKPOINT {
+            true => Ok(()),
+            false => violation(format!("{pages} pages are in memory, the budget is {budget}")),
+        }
     }
 
     /// A scrub finds nothing bad on a sound medium.

@@ -11,7 +11,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use block::BLOCK;
+use block::{BLOCK, Buffer};
 
 use super::{Recovery, Step, Taken, Wanted};
 use crate::bugs::planted;
@@ -47,7 +47,7 @@ pub(super) struct Scan {
     /// How often what lies there was read.
     attempts: u8,
     /// Blocks that may begin a unit, with the units' bytes as far as they are needed.
-    ring: HashMap<u64, Vec<u8>>,
+    ring: HashMap<u64, Buffer>,
     units: Vec<Unit>,
     /// For each read of data: the unit it belongs to, and the checksums it must have.
     checks: Vec<(usize, Vec<u32>)>,
@@ -71,11 +71,11 @@ impl Scan {
         }
     }
 
-    pub(super) fn take(&mut self, wanted: Wanted, bytes: &[u8]) -> Taken {
+    pub(super) fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Taken {
         match self.stage {
-            Stage::Reading if self.attempts > 0 => self.replace(wanted.token, bytes),
+            Stage::Reading if self.attempts > 0 => self.replace(wanted.token, &bytes),
             Stage::Reading => {
-                self.ring.insert(wanted.token, bytes.to_vec());
+                self.ring.insert(wanted.token, bytes);
             }
             Stage::Loading => {}
             Stage::Verifying => {

@@ -119,7 +119,7 @@ fn a_group_with_damaged_space_maps_is_fenced_and_the_rest_works() {
 fn reopen_stumbling(
     pool: &mut Pool,
     times: usize,
-    mut wrong: impl FnMut(&mut Vec<u8>) -> DeviceResult,
+    mut wrong: impl FnMut(&mut [u8]) -> DeviceResult,
     hits: impl Fn(u64) -> bool,
 ) -> usize {
     let mut seen = std::collections::HashMap::new();
@@ -143,11 +143,11 @@ fn reopen_stumbling(
     seen.into_values().sum()
 }
 
-fn misread(bytes: &mut Vec<u8>) -> DeviceResult {
+fn misread(bytes: &mut [u8]) -> DeviceResult {
     Ok(Some(block::Buffer::copy_of(bytes)))
 }
 
-fn unread(_: &mut Vec<u8>) -> DeviceResult {
+fn unread(_: &mut [u8]) -> DeviceResult {
     Err(DeviceError::Os(5))
 }
 

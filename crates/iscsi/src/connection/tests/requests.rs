@@ -362,6 +362,17 @@ fn a_peer_that_trickles_is_dropped() {
     panic!("the peer was not dropped");
 }
 
+// A daemon that had run for longer than the time to send dropped initiators at their login, when a
+// tick fell between its answer and the socket: the time counted from the daemon's start.
+#[test]
+fn an_initiator_that_comes_late_has_as_much_time_as_any_other() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+    initiator.target.tick(Duration::from_secs(1000));
+    assert!(initiator.event().is_none());
+    initiator.answer();
+}
+
 #[test]
 fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
     let mut initiator = Initiator::logged_in("");
