@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod demo;
 mod docs;
+mod history;
 mod process;
 mod setup;
 mod sim;
@@ -38,6 +39,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Record what 64 clients do to the same blocks, and check that one order explains it.
+    History(history::Options),
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
     /// Measure what statistics cost: daemons with and without them, in turn.
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
         Task::Sim { arguments } => sim::run(&arguments),
+        Task::History(options) => history::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Docs => docs::write(),

@@ -253,13 +253,24 @@ impl Reactor {
                 self.ready.push(other);
             }
         }
+        self.end_collecting_orphans(by, function);
+    }
+
+    /// The same for commands whose connection has failed.
+    fn end_collecting_orphans(&mut self, by: (NexusId, u64), function: TaskManagement) {
         for session in self.sessions.iter_mut() {
-            if !only_own || Some(session.nexus) == nexus {
-                session.orphans.retain(|_, orphan| {
-                    let is_meant = lun.is_none_or(|lun| orphan.iscsi.lun() == lun);
-                    orphan.collecting.is_none() || !is_meant
-                });
-            }
+            let owner = session.nexus;
+            session.orphans.retain(|_, orphan| {
+                let lun = orphan.iscsi.lun();
+                orphan.collecting.is_none()
+                    || match owner == by.0 {
+                        true => !ends_own(function, by.1, lun),
+                        false => matches!(
+                            self.core.target.collecting(by, function, (owner, lun)),
+                            scsi::Collecting::GoesOn
+                        ),
+                    }
+            });
         }
     }
 
@@ -358,6 +369,17 @@ fn reaches_others(function: TaskManagementFunction) -> bool {
             | TaskManagementFunction::TargetWarmReset
             | TaskManagementFunction::TargetColdReset
     )
+}
+
+/// Whether a function that is sent for a LUN ends a command of the same session for another LUN.
+fn ends_own(function: TaskManagement, function_lun: u64, lun: u64) -> bool {
+    match function {
+        TaskManagement::AbortTaskSet
+        | TaskManagement::ClearTaskSet
+        | TaskManagement::LogicalUnitReset => lun == function_lun,
+        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => true,
+        _ => false,
+    }
 }
 
 /// What a function does to commands on another connection of the session that sent it.
