@@ -9,6 +9,7 @@ mod process;
 mod setup;
 mod sim;
 mod test;
+mod validate;
 mod workspace;
 
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ enum Task {
     },
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
+    /// Run 'gantry-host validate' on our array and on tgt, and write docs/validation.
+    Validate(validate::Options),
     /// Write the generated pages of docs/reference.
     Docs,
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Sim { arguments } => sim::run(&arguments),
         Task::Bench(options) => bench::run(&options),
+        Task::Validate(options) => validate::run(&options),
         Task::Docs => docs::write(),
     };
     match result {

@@ -53,6 +53,27 @@ pub struct Done {
     pub data: Data,
 }
 
+/// Counters over time.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    since: Instant,
+    every: Duration,
+    /// Seconds, and the counters then; in order.
+    pub samples: Vec<(f64, Counters)>,
+}
+
+impl Trace {
+    /// Begins now; a sample is taken when a command ends, at most every so often.
+    pub fn new(since: Instant, every: Duration) -> Self {
+        Self { since, every, samples: Vec::new() }
+    }
+
+    fn is_due(&self) -> bool {
+        let last = self.samples.last().map_or(0.0, |(at, _)| *at);
+        self.since.elapsed().as_secs_f64() - last >= self.every.as_secs_f64()
+    }
+}
+
 struct Path {
     url: String,
     session: Option<Session>,
@@ -90,6 +111,8 @@ pub struct Lun {
     pub counters: Counters,
     /// The host's settings.
     pub settings: Settings,
+    /// Counters over time, when they are wanted.
+    pub trace: Option<Trace>,
 }
 
 impl Lun {
@@ -135,6 +158,7 @@ impl Lun {
             vaai: Vaai::default(),
             counters: Counters::default(),
             settings: settings.clone(),
+            trace: None,
         })
     }
 
@@ -299,6 +323,17 @@ impl Lun {
         let microseconds = flight.submitted.elapsed().as_micros() as u64;
         self.counters.count(flight.kind, flight.bytes, result.is_ok(), microseconds);
         self.vaai.learn(flight.kind, result);
+        if self.trace.as_ref().is_some_and(Trace::is_due) {
+            self.sample();
+        }
+    }
+
+    /// Adds the counters of this moment to the trace, if there is one.
+    pub fn sample(&mut self) {
+        self.measure_wire();
+        if let Some(trace) = &mut self.trace {
+            trace.samples.push((trace.since.elapsed().as_secs_f64(), self.counters));
+        }
     }
 
     /// Carries out one command, and returns its data. Others may be under way: their ends wait for

@@ -1,6 +1,7 @@
 //! `gantry-host`: does to an array what a host does, and measures it.
 #![forbid(unsafe_code)]
 
+mod validation;
 mod words;
 
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use gantry_host::ranges::{self, Expected, Range, Summary};
 use gantry_host::session::{HeaderDigest, Session};
 use gantry_host::{lean, raw, wire};
 use serde_json::{Value, json};
+use validation::Validation;
 use words::Words;
 
 #[derive(Debug, Parser)]
@@ -44,6 +46,8 @@ struct RangeArguments {
 enum Command {
     #[command(flatten)]
     Host(Words),
+    #[command(flatten)]
+    Validation(Validation),
     /// Write a pattern that 'check' knows.
     Fill {
         url: String,
@@ -171,14 +175,23 @@ enum Pattern {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Command::Host(words) = &arguments.command {
-        return match words::run(words, &arguments.state, arguments.json) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed(&error),
-        };
+    match &arguments.command {
+        Command::Host(words) => ended(words::run(words, &arguments.state, arguments.json)),
+        Command::Validation(order) => ended(validation::run(order, arguments.json)),
+        command => measure(command, arguments.json),
     }
-    match run(&arguments.command) {
-        Ok(outcome) if arguments.json => {
+}
+
+fn ended(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
+    }
+}
+
+fn measure(command: &Command, as_json: bool) -> ExitCode {
+    match run(command) {
+        Ok(outcome) if as_json => {
             println!("{outcome}");
             ExitCode::SUCCESS
         }
@@ -238,7 +251,7 @@ fn measured(
 
 fn run(command: &Command) -> Result<Value> {
     match command {
-        Command::Host(_) => Ok(Value::Null),
+        Command::Host(_) | Command::Validation(_) => Ok(Value::Null),
         Command::Fill { url, range, seed } => {
             measured(&mut connect(url)?, range, |session, range| {
                 ranges::fill(session, range, *seed)
