@@ -105,7 +105,7 @@ impl Host {
     /// # Errors
     /// When there is no such column.
     pub fn counter(&self, device: &str, column: &str) -> Result<f64> {
-        let printed = self.run(&["esxtop", "-b"])?;
+        let printed = self.run(&["esxtop", "-b", "-n", "1"])?;
         let mut lines = printed.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let heads = lines.next().context("a head")?;
         let at = heads.iter().position(|head| *head == column).context("a column")?;
@@ -175,12 +175,17 @@ impl Fuse {
         Ok(fuse)
     }
 
+    /// The path of a file in the mounted volume.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.folder.path().join(path)
+    }
+
     /// A file's content.
     ///
     /// # Errors
     /// When it cannot be read.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        fs::read(self.folder.path().join(path)).with_context(|| path.to_owned())
+        fs::read(self.path(path)).with_context(|| path.to_owned())
     }
 }
 

@@ -252,13 +252,13 @@ impl RawSession {
         self.run(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
     }
 
-    /// The same, and an answer that only brings a unit attention is given too.
+    /// As [`Self::read`], but an answer that only brings a unit attention is not passed over.
     ///
     /// # Errors
     /// When the target does not answer as RFC 7143 says.
     pub fn read_once(&mut self, lun: u8, cdb: &[u8], length: u32) -> Result<Answer> {
-        let pdu = Pdu::command(self.command_sequence_number, lun, cdb, 0x40, length);
-        self.run_once(pdu, &[])
+        let flags = if length > 0 { 0x40 } else { 0 };
+        self.run_once(Pdu::command(self.command_sequence_number, lun, cdb, flags, length), &[])
     }
 
     /// Runs a command that gives the target data: a part of it immediately, the rest as the target

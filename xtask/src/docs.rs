@@ -25,6 +25,22 @@ pub(crate) fn compare() -> Result<()> {
     if committed != scsi_reference()? {
         bail!("{SCSI_REFERENCE} is not current: run 'cargo xtask docs' and commit it");
     }
+    check_tests(&committed)
+}
+
+/// Fails when a page names a test that does not exist: `FILE: TEST`.
+fn check_tests(page: &str) -> Result<()> {
+    let named = page.split('`').filter_map(|text| text.split_once(": "));
+    for (file, test) in named.filter(|(file, _)| !file.contains([' ', '|'])) {
+        let path = match file.strip_prefix("scsi/") {
+            Some(file) => format!("crates/scsi/src/tests/{file}.rs"),
+            None => format!("tests/tests/{file}.rs"),
+        };
+        let source = fs::read_to_string(workspace::root().join(&path)).unwrap_or_default();
+        if !source.contains(&format!("fn {test}(")) {
+            bail!("{SCSI_REFERENCE} names a test that is not in {path}: {test}");
+        }
+    }
     Ok(())
 }
 

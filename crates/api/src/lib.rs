@@ -4,12 +4,19 @@
 //! lose precision beyond 2^53. Errors are [`Problem`]s (RFC 9457).
 #![forbid(unsafe_code)]
 
+mod events;
+mod pools;
 mod routes;
+mod snapshots;
 mod types;
 
+pub use events::{Event, Severity};
+pub use pools::{
+    AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
+};
 pub use routes::{Method, ROUTES, Route};
+pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
 pub use types::{
-    ChangeHost, Chap, CreateHost, CreatePool, CreatePortal, CreateVolume, DeviceCounters,
-    Discovery, Group, Host, LunMap, MapVolume, Pool, Portal, Problem, Rates, ResizePool,
-    ResizeVolume, Secret, Session, SetGroup, Space, Target, Volume,
+    ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,
+    MapVolume, Portal, Problem, Rates, ResizeVolume, Secret, Session, SetGroup, Target, Volume,
 };

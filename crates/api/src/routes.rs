@@ -28,6 +28,10 @@ pub enum Route {
     ShowPool,
     /// A larger device, from [`crate::ResizePool`].
     ExtendPool,
+    /// A device joins a pool, from [`crate::AddDevice`].
+    AddDevice,
+    /// When someone is told how full a pool is, from [`crate::Thresholds`].
+    SetPoolThresholds,
     /// Forget an empty pool.
     DeletePool,
     /// All volumes of all pools.
@@ -40,6 +44,20 @@ pub enum Route {
     ResizeVolume,
     /// Delete an unmapped volume.
     DeleteVolume,
+    /// A new volume with the content of a volume or snapshot, from [`crate::CloneVolume`].
+    CloneVolume,
+    /// A volume takes back what a snapshot kept, from [`crate::RevertVolume`].
+    RevertVolume,
+    /// When someone is told how full a volume is, from [`crate::Thresholds`].
+    SetVolumeThresholds,
+    /// All snapshots of all pools.
+    ListSnapshots,
+    /// New snapshots of one moment, from [`crate::CreateSnapshots`].
+    CreateSnapshots,
+    /// One snapshot.
+    ShowSnapshot,
+    /// Delete an unmapped snapshot.
+    DeleteSnapshot,
     /// Let a host see a volume, from [`crate::MapVolume`].
     MapVolume,
     /// Take a volume away from a host.
@@ -70,21 +88,32 @@ pub enum Route {
     DeleteDiscoveryChap,
     /// All sessions.
     ListSessions,
+    /// What happened, oldest first.
+    ListEvents,
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 26] = [
+pub const ROUTES: [(Method, &str, Route); 36] = [
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
     (Method::Get, "/v1/pools/{pool}", Route::ShowPool),
     (Method::Patch, "/v1/pools/{pool}", Route::ExtendPool),
     (Method::Delete, "/v1/pools/{pool}", Route::DeletePool),
+    (Method::Post, "/v1/pools/{pool}/devices", Route::AddDevice),
+    (Method::Put, "/v1/pools/{pool}/thresholds", Route::SetPoolThresholds),
     (Method::Get, "/v1/volumes", Route::ListVolumes),
     (Method::Post, "/v1/volumes", Route::CreateVolume),
     (Method::Get, "/v1/volumes/{pool}/{volume}", Route::ShowVolume),
     (Method::Patch, "/v1/volumes/{pool}/{volume}", Route::ResizeVolume),
     (Method::Delete, "/v1/volumes/{pool}/{volume}", Route::DeleteVolume),
+    (Method::Post, "/v1/volumes/{pool}/{volume}/clones", Route::CloneVolume),
+    (Method::Post, "/v1/volumes/{pool}/{volume}/revert", Route::RevertVolume),
+    (Method::Put, "/v1/volumes/{pool}/{volume}/thresholds", Route::SetVolumeThresholds),
+    (Method::Get, "/v1/snapshots", Route::ListSnapshots),
+    (Method::Post, "/v1/snapshots", Route::CreateSnapshots),
+    (Method::Get, "/v1/snapshots/{pool}/{snapshot}", Route::ShowSnapshot),
+    (Method::Delete, "/v1/snapshots/{pool}/{snapshot}", Route::DeleteSnapshot),
     (Method::Put, "/v1/volumes/{pool}/{volume}/maps/{host}", Route::MapVolume),
     (Method::Delete, "/v1/volumes/{pool}/{volume}/maps/{host}", Route::UnmapVolume),
     (Method::Get, "/v1/hosts", Route::ListHosts),
@@ -100,4 +129,5 @@ pub const ROUTES: [(Method, &str, Route); 26] = [
     (Method::Put, "/v1/discovery/chap", Route::SetDiscoveryChap),
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),
+    (Method::Get, "/v1/events", Route::ListEvents),
 ];

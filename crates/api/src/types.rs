@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::pools::{Fill, Thresholds};
+
 /// Why a request was refused (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
@@ -108,87 +110,6 @@ pub struct Rates {
     pub bytes_sent: u64,
 }
 
-/// A new pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CreatePool {
-    /// 1 to 63 letters, digits, '-', '_', '.'.
-    pub name: String,
-    /// file:PATH, block:PATH or memory:.
-    pub device: String,
-    /// Size of the device, bytes; may be left out for a block device, which is then used whole.
-    pub size_bytes: Option<u64>,
-}
-
-/// A larger device.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ResizePool {
-    /// The new size of the device, bytes.
-    pub size_bytes: u64,
-}
-
-/// A thin pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Pool {
-    /// Its name.
-    pub name: String,
-    /// Its identity, hexadecimal.
-    pub uuid: String,
-    /// Where its bytes rest.
-    pub device: String,
-    /// ready, read-only, opening, unavailable.
-    pub state: String,
-    /// Why, when it is not ready.
-    pub reason: Option<String>,
-    /// Size of the device, bytes.
-    pub size_bytes: u64,
-    /// Where the space went; absent when the pool is unavailable.
-    pub space: Option<Space>,
-    /// Number of volumes.
-    pub volumes: usize,
-    /// What the device did since the daemon started.
-    pub counters: DeviceCounters,
-}
-
-/// Where a pool's space went, bytes. `used + pending + reserve + free = total`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Space {
-    /// Everything that can hold data or its map.
-    pub total_bytes: u64,
-    /// Held by volumes and their maps.
-    pub used_bytes: u64,
-    /// Freed, and usable after the next checkpoint.
-    pub pending_bytes: u64,
-    /// Kept back so that unmap, delete and checkpoints always work.
-    pub reserve_bytes: u64,
-    /// Free for new data.
-    pub free_bytes: u64,
-    /// Sum of the sizes of all volumes.
-    pub provisioned_bytes: u64,
-}
-
-/// What a device did since the daemon started.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct DeviceCounters {
-    /// Read operations.
-    pub device_reads: u64,
-    /// Write operations.
-    pub device_writes: u64,
-    /// Flushes.
-    pub device_flushes: u64,
-    /// Bytes read, of data and maps.
-    pub device_bytes_read: u64,
-    /// Bytes written, of data, journal and maps.
-    pub device_bytes_written: u64,
-    /// Bytes of volume data written.
-    pub data_bytes_written: u64,
-    /// Bytes of volume data read.
-    pub data_bytes_read: u64,
-    /// Bytes copied by reference alone.
-    pub bytes_cloned: u64,
-}
-
 /// A new volume.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -230,6 +151,21 @@ pub struct Volume {
     pub reserved: bool,
     /// Bytes that hold data, some perhaps shared with other volumes.
     pub mapped_bytes: u64,
+    /// Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
+    /// them takes new space.
+    pub shared_bytes: u64,
+    /// When it was made, seconds since 1970.
+    pub created: u64,
+    /// Whether it is a snapshot, which never changes.
+    pub snapshot: bool,
+    /// What it was cloned from, as POOL/NAME, while that exists.
+    pub origin: Option<String>,
+    /// Snapshots of it.
+    pub snapshots: usize,
+    /// When someone is told how full it is.
+    pub thresholds: Thresholds,
+    /// How full it is.
+    pub fill: Fill,
     /// The LUN number, once it was mapped. Never changes, never reused.
     pub lun: Option<u16>,
     /// Hosts and groups that see it; 'any' stands for every initiator.

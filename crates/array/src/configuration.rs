@@ -1,17 +1,19 @@
 //! The array's configuration: a value that is saved after every change.
 
+use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use block::VolumeId;
 use serde::{Deserialize, Serialize};
 
-use crate::limits::{LUN_NUMBERS, POOLS_MAX};
-use crate::{ANY_HOST, ArrayError, DeviceName, check_name};
+use crate::limits::LUN_NUMBERS;
+use crate::{ANY_HOST, ArrayError};
 use hosts::Host;
+use pools::{Pool, Thresholds};
 use portals::Portal;
 
 pub(crate) mod hosts;
+pub(crate) mod pools;
 pub(crate) mod portals;
 #[cfg(test)]
 mod tests;
@@ -40,18 +42,9 @@ pub struct Configuration {
     /// LUN maps by LUN number. An entry stays when its volume is unmapped or deleted, so that its
     /// number is never given to another volume.
     luns: BTreeMap<u16, LunMap>,
-}
-
-/// A pool that the array opens at start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pool {
-    /// Identity, also in the label on the device.
-    pub uuid: [u8; 16],
-    /// Where its bytes rest.
-    pub device: DeviceName,
-    /// Size of the device, in bytes.
-    pub size_bytes: u64,
+    /// By volume: when someone is told how full it is, where that is not the default.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    volume_thresholds: BTreeMap<u64, Thresholds>,
 }
 
 /// The volume that owns a LUN number, and the hosts and groups that see it.
@@ -95,36 +88,13 @@ impl Configuration {
             discovery_chap_name: None,
             portals: BTreeMap::new(),
             luns: BTreeMap::new(),
+            volume_thresholds: BTreeMap::new(),
         }
     }
 
     /// Whether this program understands the form of a configuration it has read.
     pub fn version_is_known(&self) -> bool {
         self.version == 1
-    }
-
-    /// The pool of that name.
-    pub fn pool(&self, name: &str) -> Result<&Pool, ArrayError> {
-        let not_found = || ArrayError::NotFound { kind: "pool", name: name.to_owned() };
-        self.pools.get(name).ok_or_else(not_found)
-    }
-
-    /// Whether a pool of that name on that device could be added.
-    pub fn check_new_pool(&self, name: &str, device: &DeviceName) -> Result<(), ArrayError> {
-        check_name(name)?;
-        if self.pools.contains_key(name) {
-            return Err(ArrayError::NameTaken { kind: "pool", name: name.to_owned() });
-        }
-        if self.pools.len() >= POOLS_MAX {
-            return Err(ArrayError::TooMany { kind: "pools", max: POOLS_MAX });
-        }
-        let same_device = |pool: &Pool| pool.device == *device && *device != DeviceName::Memory;
-        match self.pools.iter().find(|(_, pool)| same_device(pool)) {
-            Some((other, _)) => {
-                Err(ArrayError::DeviceTaken { device: device.to_string(), pool: other.clone() })
-            }
-            None => Ok(()),
-        }
     }
 
     /// Lets a host, a group of hosts or [`ANY_HOST`] see a volume; returns the volume's LUN

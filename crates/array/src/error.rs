@@ -118,6 +118,9 @@ pub enum ArrayError {
     /// A size outside what is possible.
     #[error("{0}")]
     InvalidSize(String),
+    /// Percentages that could never be met.
+    #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
+    InvalidThresholds,
     /// Too many objects of a kind.
     #[error("the array already has {max} {kind}, which is the most it can hold")]
     TooMany {

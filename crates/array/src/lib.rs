@@ -13,8 +13,9 @@ mod names;
 mod secrets;
 
 pub use configuration::hosts::Host;
+pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
-pub use configuration::{Access, Configuration, LunMap, Pool, VisibleLun};
+pub use configuration::{Access, Configuration, LunMap, VisibleLun};
 pub use error::ArrayError;
 pub use identity::{naa_identifier, volume_id};
 pub use names::{ANY_HOST, DeviceName, VolumePath, check_name};

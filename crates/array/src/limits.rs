@@ -3,6 +3,12 @@
 /// Pools in one array. One more is refused.
 pub const POOLS_MAX: usize = 64;
 
+/// Percent by which something must fall below a threshold before it can be reached again.
+pub const FILL_HYSTERESIS_PERCENT: u8 = 2;
+
+/// Devices of one pool. One more is refused.
+pub const DEVICES_PER_POOL_MAX: usize = 32;
+
 /// Hosts in one array. One more is refused.
 pub const HOSTS_MAX: usize = 1024;
 

@@ -51,7 +51,7 @@ impl fmt::Display for VolumePath {
 }
 
 /// A device as people write it: file:PATH, block:PATH or memory:.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum DeviceName {
     /// A file on a file system of the machine.

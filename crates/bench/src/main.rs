@@ -1,5 +1,7 @@
 //! Measures the pool engine: processor time without devices, and speed on files.
 
+#![forbid(unsafe_code)]
+
 mod engine;
 mod files;
 mod pool;

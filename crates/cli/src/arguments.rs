@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::size::parse_size;
+use crate::snapshots::SnapshotCommand;
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -39,6 +41,9 @@ pub(crate) enum Object {
     /// Volumes, which hosts see as LUNs.
     #[command(subcommand)]
     Volume(VolumeCommand),
+    /// Snapshots of volumes.
+    #[command(subcommand)]
+    Snapshot(SnapshotCommand),
     /// Hosts: groups of initiators that see the same LUNs.
     #[command(subcommand)]
     Host(HostCommand),
@@ -57,33 +62,8 @@ pub(crate) enum Object {
     /// The iSCSI target.
     #[command(subcommand)]
     Target(TargetCommand),
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum PoolCommand {
-    /// Create a pool on a new file, a block device, or memory.
-    Create {
-        name: String,
-        /// file:PATH, block:PATH or memory:
-        #[arg(long)]
-        device: String,
-        /// Size, for example 20G (powers of 1024).
-        #[arg(long, value_parser = parse_size)]
-        size: Option<u64>,
-    },
-    /// List all pools.
-    List,
-    /// Show one pool.
-    Show { name: String },
-    /// Make a pool's device larger, while it is in use.
-    Extend {
-        name: String,
-        /// The new size, for example 40G.
-        #[arg(long, value_parser = parse_size)]
-        size: u64,
-    },
-    /// Forget an empty pool. Its file stays where it is.
-    Delete { name: String },
+    /// What happened lately.
+    Events,
 }
 
 #[derive(Debug, Subcommand)]
@@ -117,7 +97,36 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         shrink: bool,
     },
-    /// Delete an unmapped volume and all its data.
+    /// Make a new, writable volume with the content of a volume or snapshot, at once.
+    Clone {
+        /// Volume or snapshot.
+        #[arg(value_name = "POOL/SOURCE")]
+        path: String,
+        /// Name of the new volume, in the same pool.
+        name: String,
+        /// Set all of its space aside, so that it never runs out.
+        #[arg(long)]
+        reserved: bool,
+    },
+    /// Take back the content and the size that a snapshot of the volume kept.
+    Revert {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        /// The snapshot, which stays.
+        #[arg(long, value_name = "SNAPSHOT")]
+        to: String,
+        /// Agree that the volume changes while it is mapped; no host may have it open.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Set how full the volume may become before someone is told.
+    Set {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        thresholds: ThresholdArguments,
+    },
+    /// Delete an unmapped volume and all its data. Its snapshots stay.
     Delete {
         #[arg(value_name = "POOL/NAME")]
         path: String,

@@ -1,18 +1,14 @@
 //! One function per subcommand: a request, and how its answer is shown.
 
 use anyhow::{Result, bail};
-use api::{
-    CreatePool, CreateVolume, LunMap, MapVolume, Pool, ResizePool, ResizeVolume, Target, Volume,
-};
+use api::{CreateVolume, Event, LunMap, MapVolume, ResizeVolume, Target, Volume};
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::arguments::{
-    Arguments, Object, PoolCommand, SessionCommand, TargetCommand, VolumeCommand,
-};
+use crate::arguments::{Arguments, Object, SessionCommand, TargetCommand, VolumeCommand};
 use crate::client::Client;
 use crate::tables::{
-    Table, pool_details, pools_table, sessions_table, target_details, volume_details, volumes_table,
+    Table, events_table, sessions_table, target_details, volume_details, volumes_table,
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -20,6 +16,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.object {
         Object::Pool(command) => session.pool(command),
         Object::Volume(command) => session.volume(command),
+        Object::Snapshot(command) => session.snapshot(command),
+        Object::Events => session
+            .show(&session.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),
         Object::Host(command) => session.host(command),
         Object::Group(command) => session.group(command),
         Object::Portal(command) => session.portal(command),
@@ -41,34 +40,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    fn pool(&self, command: &PoolCommand) -> Result<()> {
-        match command {
-            PoolCommand::Create { name, device, size } => {
-                let device = absolute_device(device)?;
-                let body = CreatePool { name: name.clone(), device, size_bytes: *size };
-                self.changed::<Pool>(Method::POST, "/v1/pools", &body, |pool| {
-                    format!("Created pool {}.", pool.name)
-                })
-            }
-            PoolCommand::List => {
-                self.show(&self.client.get::<Vec<Pool>>("/v1/pools")?, |pools| pools_table(pools))
-            }
-            PoolCommand::Show { name } => {
-                self.show(&self.client.get::<Pool>(&pool_route(name)?)?, pool_details)
-            }
-            PoolCommand::Extend { name, size } => {
-                let body = ResizePool { size_bytes: *size };
-                self.changed::<Pool>(Method::PATCH, &pool_route(name)?, &body, |pool| {
-                    format!("Extended pool {}.", pool.name)
-                })
-            }
-            PoolCommand::Delete { name } => self.delete(
-                &pool_route(name)?,
-                &format!("Deleted pool {name}. Its device was not touched."),
-            ),
-        }
-    }
-
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
         match command {
             VolumeCommand::Create { path, size, reserved } => {
@@ -89,6 +60,11 @@ impl Session {
                     format!("Resized volume {path}.")
                 })
             }
+            VolumeCommand::Clone { path, name, reserved } => {
+                self.clone_volume(path, name, *reserved)
+            }
+            VolumeCommand::Revert { path, to, force } => self.revert_volume(path, to, *force),
+            VolumeCommand::Set { path, thresholds } => self.set_volume_thresholds(path, thresholds),
             VolumeCommand::Delete { path } => {
                 self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))
             }
@@ -142,17 +118,7 @@ impl Session {
     }
 }
 
-/// A path is meant from where the administrator stands, not from where the daemon runs.
-fn absolute_device(device: &str) -> Result<String> {
-    match device.split_once(':') {
-        Some((kind @ ("file" | "block"), path)) if !path.is_empty() => {
-            Ok(format!("{kind}:{}", std::path::absolute(path)?.display()))
-        }
-        _ => Ok(device.to_owned()),
-    }
-}
-
-fn split(path: &str) -> Result<(String, String)> {
+pub(crate) fn split(path: &str) -> Result<(String, String)> {
     match path.split_once('/') {
         Some((pool, volume)) => {
             check_segment("pool", pool)?;
@@ -172,12 +138,7 @@ pub(crate) fn check_segment(kind: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-fn pool_route(name: &str) -> Result<String> {
-    check_segment("pool", name)?;
-    Ok(format!("/v1/pools/{name}"))
-}
-
-fn volume_route(path: &str) -> Result<String> {
+pub(crate) fn volume_route(path: &str) -> Result<String> {
     let (pool, volume) = split(path)?;
     Ok(format!("/v1/volumes/{pool}/{volume}"))
 }

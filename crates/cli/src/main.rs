@@ -1,4 +1,5 @@
-//! `gantry`: the administrator's command line. Speaks the management interface, nothing else.
+//! `gantry`: the administrator's command line. Speaks the management interface; only the check of
+//! a pool that no daemon uses reads devices itself.
 #![forbid(unsafe_code)]
 
 mod access;
@@ -6,15 +7,25 @@ mod arguments;
 mod chap;
 mod client;
 mod commands;
+mod pools;
 mod size;
+mod snapshots;
 mod tables;
+mod time;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::arguments::Object;
+use crate::pools::PoolCommand;
+
 fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
+    if let Object::Pool(PoolCommand::Verify { devices, quick }) = &arguments.object {
+        return verify::run(devices, *quick, arguments.global.json);
+    }
     match commands::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,12 +1,13 @@
 //! How answers look to people.
 
-use api::{Group, Host, Pool, Portal, Session, Target, Volume};
+use api::{Event, Fill, Group, Host, Portal, Session, Severity, Target, Thresholds, Volume};
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use crate::size::format_size;
+use crate::time::format_time;
 
-fn table(header: &[&str]) -> Table {
+pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(NOTHING);
     if !header.is_empty() {
@@ -15,57 +16,12 @@ fn table(header: &[&str]) -> Table {
     table
 }
 
-fn or_dash(text: String) -> String {
+pub(crate) fn or_dash(text: String) -> String {
     if text.is_empty() { "-".to_owned() } else { text }
 }
 
-fn optional<T: ToString>(value: Option<T>) -> String {
+pub(crate) fn optional<T: ToString>(value: Option<T>) -> String {
     or_dash(value.map(|value| value.to_string()).unwrap_or_default())
-}
-
-pub(crate) fn pools_table(pools: &[Pool]) -> Table {
-    let mut rows = table(&["NAME", "STATE", "SIZE", "USED", "FREE", "VOLUMES", "DEVICE"]);
-    for pool in pools {
-        let space =
-            |part: fn(&api::Space) -> u64| optional(pool.space.as_ref().map(part).map(format_size));
-        rows.add_row([
-            pool.name.clone(),
-            pool.state.clone(),
-            format_size(pool.size_bytes),
-            space(|space| space.used_bytes),
-            space(|space| space.free_bytes),
-            pool.volumes.to_string(),
-            pool.device.clone(),
-        ]);
-    }
-    rows
-}
-
-pub(crate) fn pool_details(pool: &Pool) -> Table {
-    let mut rows = table(&[]);
-    let mut row = |name: &str, value: String| {
-        rows.add_row([name.to_owned(), value]);
-    };
-    row("Name", pool.name.clone());
-    row("State", pool.state.clone());
-    if let Some(reason) = &pool.reason {
-        row("Reason", reason.clone());
-    }
-    row("Device", pool.device.clone());
-    row("UUID", pool.uuid.clone());
-    row("Size", format_size(pool.size_bytes));
-    if let Some(space) = &pool.space {
-        row("Used", format_size(space.used_bytes));
-        row("Pending", format_size(space.pending_bytes));
-        row("Reserve", format_size(space.reserve_bytes));
-        row("Free", format_size(space.free_bytes));
-        row("Provisioned", format_size(space.provisioned_bytes));
-    }
-    row("Volumes", pool.volumes.to_string());
-    row("Device written", format_size(pool.counters.device_bytes_written));
-    row("Device read", format_size(pool.counters.device_bytes_read));
-    row("Cloned by reference", format_size(pool.counters.bytes_cloned));
-    rows
 }
 
 pub(crate) fn volumes_table(volumes: &[Volume]) -> Table {
@@ -90,7 +46,13 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Volume", format!("{}/{}", volume.pool, volume.name)),
         ("NAA", volume.naa.clone()),
         ("Size", format_size(volume.size_bytes)),
+        ("Kind", if volume.snapshot { "snapshot" } else { "volume" }.to_owned()),
+        ("Created", format_time(volume.created)),
+        ("Origin", optional(volume.origin.clone())),
+        ("Snapshots", volume.snapshots.to_string()),
         ("Mapped", format_size(volume.mapped_bytes)),
+        ("Shared, at most", format_size(volume.shared_bytes)),
+        ("Thresholds", thresholds_text(volume.thresholds, volume.fill)),
         ("Reserved", yes_or_no(volume.reserved)),
         ("LUN", optional(volume.lun)),
         ("Hosts", or_dash(volume.hosts.join(", "))),
@@ -180,4 +142,32 @@ pub(crate) fn target_details(target: &Target) -> Table {
     rows.add_row(["Sent".to_owned(), format_size(target.bytes_sent)]);
     rows.add_row(["Commands".to_owned(), target.commands.to_string()]);
     rows
+}
+
+pub(crate) fn events_table(events: &[Event]) -> Table {
+    let mut rows = table(&["TIME", "SEVERITY", "OBJECT", "MESSAGE"]);
+    for event in events {
+        let severity = match event.severity {
+            Severity::Information => "information",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        rows.add_row([
+            format_time(event.time),
+            severity.to_owned(),
+            event.object.clone(),
+            event.message.clone(),
+        ]);
+    }
+    rows
+}
+
+/// Thresholds, and which of them is reached.
+pub(crate) fn thresholds_text(thresholds: Thresholds, fill: Fill) -> String {
+    let reached = match fill {
+        Fill::Normal => "",
+        Fill::Soft => " (soft reached)",
+        Fill::Hard => " (hard reached)",
+    };
+    format!("{} % and {} %{reached}", thresholds.soft_percent, thresholds.hard_percent)
 }

@@ -10,12 +10,14 @@ mod file;
 pub mod limits;
 mod memory;
 mod notify;
+mod reader;
 mod ring;
 mod threads;
 
 pub use device::{Completion, Counters, Device, DeviceSpec, Method};
 pub use error::OpenError;
 pub use file::block_device_size;
+pub use reader::Reader;
 
 #[cfg(test)]
 mod tests;

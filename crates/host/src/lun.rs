@@ -5,8 +5,11 @@ mod disk;
 mod identity;
 
 use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub(crate) use disk::disk_error;
 pub use identity::{Identity, decode_copy_limits};
 
 use crate::cdb::{self, Cdb};
@@ -82,6 +85,22 @@ struct Path {
     wire_seen: u64,
 }
 
+/// Where the counters can be seen while commands run.
+struct Live {
+    path: PathBuf,
+    published: Instant,
+}
+
+impl Drop for Live {
+    /// What nobody added to the sums is not shown any more. The file may be gone already.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Between two publications of the counters.
+const PUBLISH: Duration = Duration::from_millis(200);
+
 struct Flight {
     tag: u64,
     path: usize,
@@ -103,6 +122,7 @@ pub struct Lun {
     flights: HashMap<u64, Flight>,
     early: Vec<Done>,
     started: Instant,
+    live: Option<Live>,
     /// What it says of itself.
     pub identity: Identity,
     /// What the host believes of its offloads.
@@ -143,6 +163,7 @@ impl Lun {
         if others.clone().any(|session| session.naa != identity.naa) {
             return Err(SessionError::Unsupported("the paths lead to different LUNs"));
         }
+        let settings = settings.for_device(&identity.vendor, &identity.product);
         let current = paths.iter().position(|path| path.session.is_some()).unwrap_or(0);
         Ok(Self {
             paths,
@@ -154,10 +175,11 @@ impl Lun {
             flights: HashMap::new(),
             early: Vec::new(),
             started: Instant::now(),
+            live: None,
             identity,
             vaai: Vaai::default(),
             counters: Counters::default(),
-            settings: settings.clone(),
+            settings,
             trace: None,
         })
     }
@@ -234,6 +256,7 @@ impl Lun {
             for (at, events) in crate::raw::poll(&sockets) {
                 self.service(active[at], events, &mut done)?;
             }
+            done.append(&mut self.early);
             if !done.is_empty() {
                 return Ok(done);
             }
@@ -248,15 +271,14 @@ impl Lun {
     ) -> Result<(), SessionError> {
         let Some(session) = self.paths[path].session.as_mut() else { return Ok(()) };
         let Ok(finished) = session.service(events) else { return self.fail_over(path) };
-        let mut lost = false;
+        let mut lost = Vec::new();
         for finished in finished {
             let Some(flight) = self.flights.remove(&finished.tag) else { continue };
             let without_status = matches!(
                 finished.result, Err(SessionError::Command { status, .. }) if status >= NO_STATUS
             );
             if without_status {
-                lost = true;
-                self.again(flight, finished.data)?;
+                lost.push((flight, finished.data));
                 continue;
             }
             if self.is_to_be_repeated(&finished.result, &flight) {
@@ -266,7 +288,15 @@ impl Lun {
             self.note(&flight, &finished.result);
             done.push(Done { tag: flight.tag, result: finished.result, data: finished.data });
         }
-        if lost { self.fail_over(path) } else { Ok(()) }
+        if lost.is_empty() {
+            return Ok(());
+        }
+        self.fail_over(path)?;
+        for (flight, data) in lost {
+            self.counters.failovers += 1;
+            self.again(flight, data)?;
+        }
+        Ok(())
     }
 
     /// A unit attention is news and not a failure; a LUN that is busy, or reserved by another host,
@@ -286,7 +316,13 @@ impl Lun {
         (busy || *key == 6) && flight.attempts < ATTEMPTS_MAX
     }
 
+    /// Under a reservation nothing is repeated on another path: the reservation went with the path.
     fn again(&mut self, flight: Flight, data: Data) -> Result<(), SessionError> {
+        let lost = self.paths[flight.path].session.is_none();
+        if self.pinned && lost {
+            self.early.push(Done { tag: flight.tag, result: Err(SessionError::Lost), data });
+            return Ok(());
+        }
         self.fly(Flight { attempts: flight.attempts + 1, ..flight }, data)
     }
 
@@ -295,14 +331,14 @@ impl Lun {
         let Some(session) = self.paths[path].session.take() else { return Ok(()) };
         self.paths[path].wire_bytes += self.paths[path].wire_seen;
         self.paths[path].wire_seen = 0;
+        if self.paths.iter().all(|path| path.session.is_none()) {
+            return Err(SessionError::Lost);
+        }
         for finished in session.abandon() {
             if let Some(flight) = self.flights.remove(&finished.tag) {
                 self.counters.failovers += 1;
                 self.again(flight, finished.data)?;
             }
-        }
-        if self.paths.iter().all(|path| path.session.is_none()) {
-            return Err(SessionError::Lost);
         }
         Ok(())
     }
@@ -326,6 +362,34 @@ impl Lun {
         if self.trace.as_ref().is_some_and(Trace::is_due) {
             self.sample();
         }
+        if self.live.as_ref().is_some_and(|live| live.published.elapsed() > PUBLISH) {
+            self.publish();
+        }
+    }
+
+    /// Keeps a file with the counters up to date while commands run, from now on.
+    pub fn publish_to(&mut self, path: PathBuf) {
+        self.live = Some(Live { path, published: Instant::now() });
+        self.publish();
+    }
+
+    /// Writes the counters now. What is only to be looked at must not stop the work: a folder that
+    /// cannot be written shows when the host is saved.
+    pub fn publish(&mut self) {
+        self.measure_wire();
+        let Some(live) = &mut self.live else { return };
+        live.published = Instant::now();
+        let temporary = live.path.with_extension("new");
+        if let Ok(text) = serde_json::to_vec(&self.counters)
+            && fs::write(&temporary, text).is_ok()
+        {
+            let _ = fs::rename(temporary, &live.path);
+        }
+    }
+
+    /// Removes the file: the counters are elsewhere now.
+    pub fn stop_publishing(&mut self) {
+        self.live = None;
     }
 
     /// Adds the counters of this moment to the trace, if there is one.

@@ -1,5 +1,6 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
+mod announce;
 mod change;
 mod execute;
 mod inventory;
@@ -138,6 +139,17 @@ pub enum TaskManagementResponse {
     IncorrectLogicalUnitNumber,
     /// The function is not supported.
     FunctionRejected,
+}
+
+/// What becomes of a command that still collects data when another nexus resets its logical unit.
+#[derive(Clone, Debug)]
+pub enum Collecting {
+    /// Nothing.
+    GoesOn,
+    /// It ends with this completion.
+    Ends(Completion),
+    /// It is never answered: a unit attention condition tells its nexus.
+    IsForgotten,
 }
 
 /// The SCSI target device. See the crate's head for how it is driven.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{RequestId, Target, UnitSpace};
+use scsi::{NexusId, RequestId, Target, UnitSpace};
 use slab::Slab;
 use store::{Done, Outcome, Tag};
 
@@ -76,6 +76,12 @@ impl Core {
     /// The pool of that name, while it is open.
     pub(crate) fn pool_named(&self, name: &str) -> Option<(usize, &Pool)> {
         self.pools.iter().find(|(_, pool)| pool.name == name)
+    }
+
+    /// Where a command queues: the pool that it works on, if it works on one.
+    pub(crate) fn lane(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<usize> {
+        let volume = self.target.works_on(nexus, lun, cdb)?;
+        self.pool_of.get(&volume).copied()
     }
 
     /// Sends the requests for a volume to a pool from now on.

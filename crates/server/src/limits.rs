@@ -18,9 +18,30 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Time over which the rates of a session are measured.
 pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Events that are kept for whoever asks; the oldest one makes room.
+pub const EVENTS_MAX: usize = 1000;
+
+/// How often pools and volumes are compared with their thresholds.
+pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The least memory for the maps of all pools, in bytes.
+pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
+
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
 
 /// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
 /// another threshold.
 pub const SOFT_THRESHOLD_PERCENT: u64 = 20;
+
+/// Commands of one pool that are under way at once; further ones wait for their turn.
+pub const LANE_COMMANDS_MAX: usize = 1024;
+
+/// Commands that are started in one turn of the loop; further ones wait for the next.
+pub const STARTS_PER_TURN: usize = 1024;
+
+/// Bytes that one host moves in a lane before another has its turn.
+pub const SHARE_BYTES: i64 = 64 << 10;
+
+/// What a command counts for in its host's share besides its data, in bytes.
+pub const COMMAND_COST: i64 = 4 << 10;

@@ -2,10 +2,13 @@
 //! saved, and only then answered.
 
 mod describe;
+mod devices;
 mod hosts;
 mod pools;
 mod portals;
 mod problems;
+mod snapshots;
+mod thresholds;
 mod volumes;
 
 use std::collections::HashMap;
@@ -20,10 +23,12 @@ use tokio::sync::oneshot;
 
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
+use crate::events::Events;
 use crate::http::{Answer, Call};
-use crate::options::IoMethod;
+use crate::options::{IoMethod, Options};
 use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
+use thresholds::Told;
 
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
@@ -35,6 +40,10 @@ pub(crate) struct Management {
     directory: DataDirectory,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
+    /// Memory for the maps of all pools, in bytes.
+    memory_bytes: u64,
+    pub(crate) events: Events,
+    told: Told,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
     /// Pools that could not be opened, and why.
@@ -55,11 +64,14 @@ struct Work {
 enum Step {
     OpenPool { pool: usize },
     CreatePool { pool: usize, configuration: array::Pool },
-    ExtendPool { pool: usize, size_bytes: u64 },
+    ExtendPool { pool: usize, device: usize, size_bytes: u64 },
+    AddDevice { pool: usize },
     ClosePool { pool: usize },
     CreateVolume { pool: usize, id: block::VolumeId },
     ResizeVolume { pool: usize, id: block::VolumeId },
     DeleteVolume { pool: usize, id: block::VolumeId },
+    CreateSnapshots { pool: usize, ids: Vec<block::VolumeId> },
+    RevertVolume { pool: usize, id: block::VolumeId },
 }
 
 /// The beginning of an answer: there it is, or a pool must finish something first.
@@ -79,14 +91,17 @@ impl Management {
         configuration: Configuration,
         secrets: Secrets,
         directory: DataDirectory,
-        io: IoMethod,
+        options: &Options,
     ) -> Self {
         Self {
             configuration,
             secrets,
             directory,
             portals: Portals::default(),
-            io,
+            io: options.io,
+            memory_bytes: options.memory,
+            events: Events::default(),
+            told: Told::default(),
             under_way: HashMap::new(),
             unavailable: HashMap::new(),
             closing: false,
@@ -146,7 +161,6 @@ impl Management {
             Route::ShowPool => {
                 Ok(Progress::answer(&self.describe_pool(core, parameters.get("pool"))?))
             }
-            Route::ExtendPool => self.extend_pool(core, parameters.get("pool"), &read(body)?),
             Route::DeletePool => self.delete_pool(core, parameters.get("pool")),
             Route::ListVolumes => Ok(Progress::answer(&self.describe_volumes(core))),
             Route::CreateVolume => self.create_volume(core, &read(body)?),
@@ -160,7 +174,53 @@ impl Management {
             Route::UnmapVolume => self.unmap_volume(core, parameters),
             Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
             Route::ListSessions => Ok(Progress::answer(&sessions)),
+            Route::ListEvents => Ok(Progress::answer(&self.describe_events())),
+            Route::ExtendPool
+            | Route::AddDevice
+            | Route::SetPoolThresholds
+            | Route::SetVolumeThresholds => self.route_space(core, route, parameters, body),
+            Route::CloneVolume
+            | Route::RevertVolume
+            | Route::ListSnapshots
+            | Route::CreateSnapshots
+            | Route::ShowSnapshot
+            | Route::DeleteSnapshot => self.route_snapshots(core, route, parameters, body),
             _ => self.route_access(route, parameters, body),
+        }
+    }
+
+    /// Devices and thresholds.
+    fn route_space(
+        &mut self,
+        core: &mut Core,
+        route: Route,
+        parameters: &Parameters,
+        body: &Bytes,
+    ) -> Result<Progress, Problem> {
+        let pool = parameters.get("pool");
+        match route {
+            Route::ExtendPool => self.extend_pool(core, pool, &read(body)?),
+            Route::AddDevice => self.add_device(core, pool, &read(body)?),
+            Route::SetPoolThresholds => self.set_pool_thresholds(core, pool, read(body)?),
+            _ => self.set_volume_thresholds(core, parameters, read(body)?),
+        }
+    }
+
+    /// Snapshots, and what is made of them.
+    fn route_snapshots(
+        &mut self,
+        core: &mut Core,
+        route: Route,
+        parameters: &Parameters,
+        body: &Bytes,
+    ) -> Result<Progress, Problem> {
+        match route {
+            Route::CloneVolume => self.clone_volume(core, parameters, &read(body)?),
+            Route::RevertVolume => self.revert_volume(core, parameters, &read(body)?),
+            Route::ListSnapshots => Ok(Progress::answer(&self.describe_snapshots(core))),
+            Route::CreateSnapshots => self.create_snapshots(core, &read(body)?),
+            Route::ShowSnapshot => Ok(Progress::answer(&self.describe_snapshot(core, parameters)?)),
+            _ => self.delete_snapshot(core, parameters),
         }
     }
 
@@ -193,13 +253,16 @@ impl Management {
             Step::CreatePool { pool, configuration } => {
                 self.pool_created(core, pool, configuration, result)
             }
-            Step::ExtendPool { pool, size_bytes } => {
-                self.pool_extended(core, pool, size_bytes, result)
+            Step::ExtendPool { pool, device, size_bytes } => {
+                self.pool_extended(core, pool, device, size_bytes, result)
             }
+            Step::AddDevice { pool } => self.device_added(core, pool, result),
             Step::ClosePool { pool } => self.pool_closed(core, pool, result),
             Step::CreateVolume { pool, id } => self.volume_created(core, pool, id, result),
             Step::ResizeVolume { pool, id } => self.volume_resized(core, pool, id, result),
             Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
+            Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
+            Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
         }
     }
 
@@ -245,10 +308,19 @@ impl Parameters {
 }
 
 fn find_volume(core: &Core, parameters: &Parameters) -> Result<(usize, block::VolumeId), Problem> {
-    let (pool, name) = (parameters.get("pool"), parameters.get("volume"));
+    find(core, "volume", parameters.get("pool"), parameters.get("volume"))
+}
+
+/// A volume or snapshot of that name, of whichever kind it is; `kind` is what was asked for.
+fn find(
+    core: &Core,
+    kind: &'static str,
+    pool: &str,
+    name: &str,
+) -> Result<(usize, block::VolumeId), Problem> {
     let not_found = || {
         let name = format!("{pool}/{name}");
-        refused(&ArrayError::NotFound { kind: "volume", name })
+        refused(&ArrayError::NotFound { kind, name })
     };
     let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
     let is_meant = |volume: &&store::Volume| volume.name == name && !is_hidden(volume);

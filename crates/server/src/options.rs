@@ -7,7 +7,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
-pub use sessions::SessionOptions;
+use crate::limits::MEMORY_BYTES_MIN;
+pub(crate) use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -25,6 +26,10 @@ pub struct Options {
     /// Memory for data in flight, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub buffer_memory: usize,
+    /// Memory for the maps of all pools together, for example 2G; at least 256M. It is divided
+    /// among the pools that there are at the start.
+    #[arg(long, value_name = "SIZE", default_value = "2G", value_parser = parse_memory)]
+    pub memory: u64,
     /// How files and block devices are read and written.
     #[arg(long, value_enum, default_value_t = IoMethod::Auto)]
     pub io: IoMethod,
@@ -32,7 +37,7 @@ pub struct Options {
     #[arg(long)]
     pub long_cdbs: bool,
     #[command(flatten)]
-    pub sessions: SessionOptions,
+    pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,
@@ -47,4 +52,33 @@ pub enum IoMethod {
     IoUring,
     /// A pool of threads.
     Threads,
+}
+
+/// Reads a number of MiB, GiB or TiB: '256M', '2G'.
+fn parse_memory(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a size: write for example 512M or 2G");
+    let upper = text.to_ascii_uppercase();
+    let units = [("M", 20), ("G", 30), ("T", 40)];
+    let unit = units.iter().find_map(|(name, shift)| Some((upper.strip_suffix(name)?, *shift)));
+    let (digits, shift) = unit.ok_or_else(wrong)?;
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
+    if bytes < MEMORY_BYTES_MIN {
+        return Err("the maps of the pools need at least 256M: choose a larger size".to_owned());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_as_people_write_it_and_has_a_least_size() {
+        assert_eq!(parse_memory("2G"), Ok(2 << 30));
+        assert_eq!(parse_memory("256m"), Ok(256 << 20));
+        for text in ["", "G", "2", "255M", "-1G", "99999999999T", "1.5G"] {
+            assert!(parse_memory(text).is_err(), "{text}");
+        }
+    }
 }

@@ -1,18 +1,31 @@
-//! A pool that is being served: the engine and its device, wired together.
+//! A pool that is being served: the engine and its devices, wired together.
 
-use array::{DeviceName, Pool as PoolConfiguration};
-use device::{Device, DeviceSpec, Method};
+use array::{DeviceName, Pool as PoolConfiguration, PoolDevice};
+use device::{Counters, Device, DeviceSpec, Method, OpenError};
 use scsi::TokenSpace;
-use store::{IoId, PoolSpec, Store, Tag};
+use store::{Failure, IoId, PoolSpec, Store, Tag};
 
 use crate::core::Ticket;
 use crate::options::IoMethod;
 
-/// The engine and the device of one pool.
+/// How a pool is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolOptions {
+    pub(crate) io: IoMethod,
+    /// Memory for its maps, in bytes.
+    pub(crate) memory_bytes: u64,
+}
+
+/// The engine and the devices of one pool.
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) store: Store,
-    pub(crate) device: Device,
+    pub(crate) devices: Vec<Device>,
+    pub(crate) memory_bytes: u64,
+    /// Whether a device is joining.
+    pub(crate) joining: bool,
+    /// The first configured device that could not be opened, and why.
+    pub(crate) absent: Option<OpenError>,
     completions: Vec<(u64, block::DeviceResult)>,
     /// Where the data of ROD tokens rests.
     pub(crate) token_space: Option<TokenSpace>,
@@ -21,69 +34,145 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool on a new device. `tag` is done when it is ready.
+    /// A pool on new devices, one per name in the second list. `tag` is done when it is ready.
+    /// If one cannot be made, those that were are removed.
     pub(crate) fn create(
         name: &str,
         configuration: &PoolConfiguration,
-        method: IoMethod,
-        device_uuid: [u8; 16],
+        options: PoolOptions,
+        device_uuids: &[[u8; 16]],
         tag: Tag,
-    ) -> Result<Self, device::OpenError> {
-        let spec = device_spec(configuration);
-        let device = Device::create(&spec, configuration.size_bytes, backend(method))?;
-        let pool_spec = PoolSpec {
-            pool_uuid: configuration.uuid,
-            devices: vec![store::DeviceSpec {
-                uuid: device_uuid,
-                size_bytes: configuration.size_bytes,
-            }],
+    ) -> Result<Self, OpenError> {
+        let mut devices = Vec::new();
+        for (number, device) in configuration.devices.iter().enumerate() {
+            match create_device(device, options.io) {
+                Ok(device) => devices.push(device),
+                Err(error) => {
+                    configuration.devices[..number].iter().for_each(remove_device);
+                    return Err(error);
+                }
+            }
+        }
+        let specs = configuration.devices.iter().zip(device_uuids);
+        let spec = |(device, &uuid): (&PoolDevice, &[u8; 16])| store::DeviceSpec {
+            uuid,
+            size_bytes: device.size_bytes,
         };
-        let store = Store::format(&pool_spec, store::Options::default(), tag);
-        Ok(Self {
-            name: name.to_owned(),
-            store,
-            device,
-            completions: Vec::new(),
-            token_space: None,
-            coming_token_space: None,
-        })
+        let spec = PoolSpec { pool_uuid: configuration.uuid, devices: specs.map(spec).collect() };
+        let store = Store::format(&spec, store_options(options), tag);
+        Ok(Self::new(name, store, devices, options))
     }
 
-    /// A pool whose device is there. `tag` is done when it is ready or found unusable.
+    /// A pool whose devices are there. `tag` is done when it is ready or found unusable. Where a
+    /// device cannot be opened the engine says whether the pool needs it: one that had not joined
+    /// yet it does not need.
     pub(crate) fn open(
         name: &str,
         configuration: &PoolConfiguration,
-        method: IoMethod,
+        options: PoolOptions,
         tag: Tag,
-    ) -> Result<Self, device::OpenError> {
-        let device = Device::open(&device_spec(configuration), backend(method))?;
-        let options = store::Options::default();
-        let store = Store::open(&[device.size_bytes()], Some(configuration.uuid), options, tag);
-        Ok(Self {
+    ) -> Result<Self, OpenError> {
+        let mut devices = Vec::new();
+        let mut absent = None;
+        for device in &configuration.devices {
+            match Device::open(&device_spec(device), backend(options.io)) {
+                Ok(device) => devices.push(device),
+                Err(error) if devices.is_empty() => return Err(error),
+                Err(error) => {
+                    absent = Some(error);
+                    break;
+                }
+            }
+        }
+        let sizes: Vec<u64> = devices.iter().map(Device::size_bytes).collect();
+        let store = Store::open(&sizes, Some(configuration.uuid), store_options(options), tag);
+        Ok(Self { absent, ..Self::new(name, store, devices, options) })
+    }
+
+    fn new(name: &str, store: Store, devices: Vec<Device>, options: PoolOptions) -> Self {
+        Self {
             name: name.to_owned(),
             store,
-            device,
+            devices,
+            memory_bytes: options.memory_bytes,
+            joining: false,
+            absent: None,
             completions: Vec::new(),
             token_space: None,
             coming_token_space: None,
-        })
+        }
     }
 
-    /// Carries wishes to the device and completions back, until neither side has any. Returns
+    /// Carries wishes to the devices and completions back, until neither side has any. Returns
     /// whether anything moved.
     pub(crate) fn pump(&mut self) -> bool {
         let mut moved = false;
         while let Some(io) = self.store.next_io() {
-            self.device.submit(io.id.0, io.operation);
+            self.devices[usize::from(io.device)].submit(io.id.0, io.operation);
             moved = true;
         }
-        self.device.kick();
-        self.device.reap(&mut self.completions);
+        for device in &mut self.devices {
+            device.kick();
+            device.reap(&mut self.completions);
+        }
         for (token, result) in self.completions.drain(..) {
             self.store.completed(IoId(token), result);
             moved = true;
         }
         moved
+    }
+
+    /// What its devices did, added up.
+    pub(crate) fn device_counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for counters in self.devices.iter().map(Device::counters) {
+            sum.reads += counters.reads;
+            sum.writes += counters.writes;
+            sum.flushes += counters.flushes;
+            sum.bytes_read += counters.bytes_read;
+            sum.bytes_written += counters.bytes_written;
+        }
+        sum
+    }
+
+    /// Why it could not be opened, with the name of the device that is to blame.
+    pub(crate) fn explain(&self, failure: &Failure, configuration: &PoolConfiguration) -> String {
+        let name = |index: usize| configuration.devices.get(index).map(|device| &device.device);
+        match (failure, &self.absent) {
+            (Failure::Open(store::OpenError::Missing { index }), Some(absent))
+                if *index == self.devices.len() =>
+            {
+                format!("device {index} of the pool is missing: {absent}. Nothing was changed")
+            }
+            (Failure::Open(store::OpenError::WrongDevice { index }), _) => {
+                let name = name(*index).map_or_else(String::new, ToString::to_string);
+                format!("{name}: {failure}")
+            }
+            (Failure::Open(store::OpenError::Short { actual, .. }), _) => {
+                let short = self.devices.iter().position(|device| device.size_bytes() == *actual);
+                let name = short.and_then(name).map_or_else(String::new, ToString::to_string);
+                format!("{name}: {failure}")
+            }
+            _ => failure.to_string(),
+        }
+    }
+}
+
+fn store_options(options: PoolOptions) -> store::Options {
+    store::Options { memory_bytes: options.memory_bytes, ..store::Options::default() }
+}
+
+/// Makes a new device. Never overwrites a file.
+pub(crate) fn create_device(device: &PoolDevice, method: IoMethod) -> Result<Device, OpenError> {
+    Device::create(&device_spec(device), device.size_bytes, backend(method))
+}
+
+/// Removes the file of a device in which nothing was ever stored.
+pub(crate) fn remove_device(device: &PoolDevice) {
+    if let DeviceName::File(path) = &device.device
+        && let Err(error) = std::fs::remove_file(path)
+    {
+        tracing::warn!(path = %path.display(), %error, "an empty file could not be removed");
     }
 }
 
@@ -95,10 +184,10 @@ fn backend(method: IoMethod) -> Method {
     }
 }
 
-fn device_spec(configuration: &PoolConfiguration) -> DeviceSpec {
-    match &configuration.device {
+fn device_spec(device: &PoolDevice) -> DeviceSpec {
+    match &device.device {
         DeviceName::File(path) => DeviceSpec::File { path: path.clone() },
         DeviceName::Block(path) => DeviceSpec::Block { path: path.clone() },
-        DeviceName::Memory => DeviceSpec::Memory { bytes: configuration.size_bytes },
+        DeviceName::Memory => DeviceSpec::Memory { bytes: device.size_bytes },
     }
 }

@@ -27,9 +27,10 @@ use crate::connection::{Connection, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::http::{self, Mailbox, Message};
-use crate::limits::TICK;
+use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::Management;
 use crate::options::{Options, SessionOptions};
+use crate::scheduler::Scheduler;
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
 use listeners::Listener;
@@ -52,13 +53,17 @@ pub(crate) struct Reactor {
     /// Connections with something to read or send.
     ready: Vec<usize>,
     sessions: Sessions,
+    scheduler: Scheduler<commands::Whole>,
+    /// Commands that may still be started in this turn.
+    starts_left: usize,
     options: SessionOptions,
     core: Core,
     management: Management,
-    /// Pools whose devices the poll knows.
-    registered_devices: Vec<usize>,
+    /// Pools, and the devices of them that the poll knows.
+    registered_devices: Vec<(usize, usize)>,
     started: Instant,
     next_tick: Duration,
+    next_fill_check: Duration,
     /// How far a clean stop has come.
     stopping: Stopping,
 }
@@ -86,12 +91,15 @@ impl Reactor {
             last_serial: 0,
             ready: Vec::new(),
             sessions: Sessions::default(),
+            scheduler: Scheduler::default(),
+            starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states),
-            management: Management::new(configuration, secrets, directory, options.io),
+            management: Management::new(configuration, secrets, directory, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
+            next_fill_check: Duration::ZERO,
             stopping: Stopping::No,
         };
         reactor.listen_at_start(&options.iscsi)?;
@@ -121,7 +129,8 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+        let has_more = !self.ready.is_empty() || self.scheduler.can_start();
+        let timeout = if has_more { Duration::ZERO } else { TICK };
         match self.poll.poll(events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => result.context("waiting for events failed")?,
@@ -131,6 +140,7 @@ impl Reactor {
         }
         self.serve_ready_connections();
         self.tick();
+        self.starts_left = STARTS_PER_TURN;
         self.pump();
         self.send_ready_connections();
         Ok(())
@@ -220,6 +230,17 @@ impl Reactor {
             self.handle_events(slot);
         }
         self.ready.push(slot);
+        self.wake_siblings(slot);
+    }
+
+    /// What came on one connection may be what a request on another one waited for.
+    fn wake_siblings(&mut self, slot: usize) {
+        if !self.connections.get(slot).is_some_and(|connection| connection.shares_session) {
+            return;
+        }
+        if let Some(session) = self.sessions.of_connection(slot) {
+            self.ready.extend(session.connections.iter().filter(|&&other| other != slot));
+        }
     }
 
     fn tick(&mut self) {
@@ -230,6 +251,10 @@ impl Reactor {
         self.next_tick = now + TICK;
         self.go_on_stopping();
         self.core.tick(now);
+        if now >= self.next_fill_check {
+            self.next_fill_check = now + FILL_INTERVAL;
+            self.management.check_fill(&mut self.core);
+        }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);
         }
@@ -245,6 +270,7 @@ impl Reactor {
     /// Lets commands, pools and devices act on each other until nothing moves.
     fn pump(&mut self) {
         loop {
+            self.start_waiting_commands();
             self.core.pump();
             let mut moved = self.answer_commands();
             for (ticket, result) in self.core.take_finished() {
@@ -281,38 +307,61 @@ impl Reactor {
                 false
             }
             _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
-                self.close(slot, "logged out or failed");
+                match connection.leaves_alone {
+                    true => self.close_connection(slot, "logged out"),
+                    false => self.close(slot, "logged out or failed"),
+                }
                 false
             }
             _ => connection.may_receive(0),
         }
     }
 
+    /// Closes a connection, and with it all others of its session: below error recovery level 2 a
+    /// session does not outlive a connection that failed (RFC 7143 7.1.4).
     fn close(&mut self, slot: usize, reason: &str) {
+        let session = self.sessions.of_connection(slot);
+        let slots = session.map_or_else(|| vec![slot], |session| session.connections.clone());
+        for slot in slots {
+            self.close_connection(slot, reason);
+        }
+    }
+
+    /// Closes one connection; its session goes on with the others.
+    fn close_connection(&mut self, slot: usize, reason: &str) {
         let Some(mut connection) = self.connections.try_remove(slot) else { return };
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);
         self.core.traffic.received += connection.received;
         self.core.traffic.sent += connection.sent;
-        if let Some(session) = self.sessions.close(slot) {
+        if let Some(session) = self.sessions.leave(slot) {
+            self.scheduler.forget(session.nexus);
             self.core.target.close_nexus(session.nexus);
             tracing::info!(initiator = session.port.name, reason, "session ended");
+        } else {
+            connection.iscsi.close();
+            self.abort_tasks_of(&connection);
         }
     }
 
     /// Makes the poll wake up for the devices of new pools.
     fn register_devices(&mut self) {
         let pools = &self.core.pools;
-        self.registered_devices.retain(|&pool| pools.contains(pool));
-        for (slot, pool) in pools {
-            if self.registered_devices.contains(&slot) {
+        let is_there = |slot, device| pools.get(slot).is_some_and(|p| device < p.devices.len());
+        self.registered_devices.retain(|&(slot, device)| is_there(slot, device));
+        let devices = pools.iter().flat_map(|(slot, pool)| {
+            let devices = pool.devices.iter().enumerate();
+            devices.map(move |(number, device)| ((slot, number), device))
+        });
+        for (key, device) in devices {
+            if self.registered_devices.contains(&key) {
                 continue;
             }
-            let fd = pool.device.readiness().as_raw_fd();
-            let token = Token(FIRST_DEVICE + slot);
+            let fd = device.readiness().as_raw_fd();
+            let token = Token(FIRST_DEVICE);
             match self.poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE) {
-                Ok(()) => self.registered_devices.push(slot),
+                Ok(()) => self.registered_devices.push(key),
                 Err(error) => tracing::error!(%error, "a device cannot be waited for"),
             }
         }

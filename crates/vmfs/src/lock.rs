@@ -3,7 +3,7 @@
 
 use crate::bytes::{Sector, Uuid, get_u32, get_u64, put_u32, put_u64};
 use crate::disk::DiskError;
-use crate::limits::{HOLDERS_MAX, RESERVE_ATTEMPTS_MAX};
+use crate::limits::{HOLDERS_MAX, RESERVE_ATTEMPTS_MAX, SWAP_ATTEMPTS_MAX};
 use crate::{Disk, Result};
 
 /// What a lock's holder may do, and who may hold it beside.
@@ -186,16 +186,34 @@ impl Locking {
                     other => break other?,
                 }
             },
-            Self::Scsi => {
-                reserve(disk, contention)?;
-                let done = swap_reserved(disk, offset, expected, replacement);
-                disk.release()?;
-                done?
-            }
+            Self::Scsi => swap_by_reservation(disk, offset, [expected, replacement], contention)?,
         };
         contention.miscompares += u64::from(!swapped);
         Ok(swapped)
     }
+}
+
+/// A reservation ends with its path. Then what was written is not known: it is looked at again,
+/// under a new reservation.
+fn swap_by_reservation(
+    disk: &mut impl Disk,
+    offset: u64,
+    [expected, replacement]: [&Sector; 2],
+    contention: &mut Contention,
+) -> Result<bool> {
+    for _ in 1..SWAP_ATTEMPTS_MAX {
+        reserve(disk, contention)?;
+        let swapped = swap_reserved(disk, offset, expected, replacement);
+        let released = disk.release();
+        if let Ok(swapped) = swapped {
+            return Ok(swapped);
+        }
+        released?;
+    }
+    reserve(disk, contention)?;
+    let swapped = swap_reserved(disk, offset, expected, replacement);
+    disk.release()?;
+    swapped
 }
 
 fn swap_reserved(
@@ -207,7 +225,7 @@ fn swap_reserved(
     let mut found = [0; 512];
     disk.read(offset, &mut found)?;
     if found != *expected {
-        return Ok(false);
+        return Ok(found == *replacement);
     }
     disk.write(offset, replacement)?;
     Ok(true)

@@ -27,7 +27,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "gantry-store",
         ],
     ),
-    ("gantry-cli", &["gantry-api"]),
+    ("gantry-cli", &["gantry-api", "gantry-block", "gantry-device", "gantry-store"]),
     ("gantry-vmfs", &[]),
     ("gantry-host", &["gantry-vmfs"]),
     (

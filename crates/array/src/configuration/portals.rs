@@ -1,6 +1,6 @@
 //! Portals that are created while the array runs, and where each sends its initiators.
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 

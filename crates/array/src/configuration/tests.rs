@@ -65,17 +65,6 @@ fn wrong_hosts_and_luns_are_refused() {
 }
 
 #[test]
-fn two_pools_cannot_share_a_name_or_a_device() {
-    let mut array = array();
-    let device: DeviceName = "file:/tmp/a".parse().unwrap();
-    array.check_new_pool("a", &device).unwrap();
-    let pool = Pool { uuid: [0; 16], device: device.clone(), size_bytes: 1 << 30 };
-    array.pools.insert("a".to_owned(), pool);
-    assert!(array.check_new_pool("a", &DeviceName::Memory).is_err());
-    assert!(array.check_new_pool("b", &device).is_err());
-}
-
-#[test]
 fn a_saved_configuration_reads_back_equal() {
     let mut array = array();
     array.map_volume(VolumeId(u64::MAX), ANY_HOST, None, RW).unwrap();

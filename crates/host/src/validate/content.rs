@@ -10,12 +10,15 @@ use vmfs::vmdk::DiskFormat;
 use crate::cdb;
 use crate::counters::Kind;
 use crate::datastore::Datastore;
-use crate::lun::Job;
+use crate::lun::{Job, Lun};
 use crate::ranges::pattern;
 use crate::session::Data;
 
 /// Bytes of a READ or WRITE.
 const TRANSFER: u64 = 1 << 20;
+
+/// Sectors that are soiled at once.
+const SOIL_OUTSTANDING: u64 = 64;
 
 /// Bytes that are worked on at once.
 const WINDOW: u64 = 64 << 20;
@@ -211,8 +214,17 @@ fn compare_data(
 /// # Errors
 /// As the datastore.
 pub(super) fn soil(store: &mut Datastore, path: &str) -> Result<()> {
-    for place in places(store, path)? {
-        store.volume.disk().over(place, FILE_BLOCK, |at, _| Job {
+    let places = places(store, path)?;
+    let lun = store.volume.disk();
+    let outstanding = std::mem::replace(&mut lun.settings.outstanding, SOIL_OUTSTANDING);
+    let soiled = soil_places(lun, &places);
+    lun.settings.outstanding = outstanding;
+    soiled
+}
+
+fn soil_places(lun: &mut Lun, places: &[[u64; 2]]) -> Result<()> {
+    for place in places {
+        lun.over(*place, FILE_BLOCK, |at, _| Job {
             tag: 0,
             kind: Kind::Write,
             cdb: cdb::write(at / 512, 1),

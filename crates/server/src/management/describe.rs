@@ -1,12 +1,14 @@
 //! How objects look to the administrator.
 
-use api::{Host, Pool, Problem, Session, Space, Target, Volume};
+use api::{Device, Host, Pool, Problem, Session, Space, Target, Volume};
 use array::ArrayError;
 use block::VolumeId;
+use hashbrown::HashMap;
 use store::Health;
 
 use super::Management;
 use super::problems::refused;
+use super::thresholds::{describe_thresholds, used_percent};
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
 use crate::token_spaces::is_hidden;
@@ -48,23 +50,35 @@ impl Management {
         Pool {
             name: name.to_owned(),
             uuid: hexadecimal(&configuration.uuid),
-            device: configuration.device.to_string(),
+            devices: devices(served, configuration),
             state: state.to_owned(),
             reason,
-            size_bytes: configuration.size_bytes,
+            size_bytes: devices(served, configuration).iter().map(|d| d.size_bytes).sum(),
             space: served.map(space),
-            volumes: served.map_or(0, |pool| shown(pool).count()),
+            thresholds: describe_thresholds(configuration.thresholds),
+            fill: self.pool_fill(name),
+            volumes: served.map_or(0, |pool| volumes(pool).count()),
+            snapshots: served
+                .map_or(0, |pool| pool.store.volumes().filter(|volume| volume.snapshot).count()),
+            memory_bytes: served.map_or(0, |pool| pool.memory_bytes),
             counters: served.map(Self::counters).unwrap_or_default(),
         }
     }
 
     pub(super) fn describe_volumes(&self, core: &Core) -> Vec<Volume> {
-        let mut volumes: Vec<Volume> = Vec::new();
+        let mut described: Vec<Volume> = Vec::new();
         for (_, pool) in &core.pools {
-            volumes.extend(shown(pool).map(|volume| self.volume(&pool.name, volume)));
+            let mut snapshots: HashMap<VolumeId, usize> = HashMap::new();
+            let origins = pool.store.volumes().filter(|volume| volume.snapshot);
+            for origin in origins.filter_map(|snapshot| snapshot.origin) {
+                *snapshots.entry(origin).or_default() += 1;
+            }
+            described.extend(volumes(pool).map(|volume| {
+                self.volume(pool, volume, snapshots.get(&volume.id).copied().unwrap_or(0))
+            }));
         }
-        volumes.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
-        volumes
+        described.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
+        described
     }
 
     pub(super) fn describe_volume(
@@ -77,17 +91,27 @@ impl Management {
         let not_found =
             || refused(&ArrayError::NotFound { kind: "volume", name: pool.name.clone() });
         let volume = pool.store.volume(id).ok_or_else(not_found)?;
-        Ok(self.volume(&pool.name, volume))
+        let of_volume = |other: &&store::Volume| other.snapshot && other.origin == Some(volume.id);
+        let snapshots = pool.store.volumes().filter(of_volume).count();
+        Ok(self.volume(pool, volume, snapshots))
     }
 
-    fn volume(&self, pool: &str, volume: &store::Volume) -> Volume {
+    fn volume(&self, pool: &ServedPool, volume: &store::Volume, snapshots: usize) -> Volume {
+        let origin = volume.origin.and_then(|origin| pool.store.volume(origin));
         Volume {
-            pool: pool.to_owned(),
+            pool: pool.name.clone(),
             name: volume.name.clone(),
             naa: format!("naa.{}", hexadecimal(&volume.naa)),
             size_bytes: volume.size_bytes,
             reserved: volume.reserved,
             mapped_bytes: volume.mapped_bytes,
+            shared_bytes: volume.shared_bytes(),
+            created: volume.created,
+            snapshot: volume.snapshot,
+            origin: origin.map(|origin| format!("{}/{}", pool.name, origin.name)),
+            snapshots,
+            thresholds: describe_thresholds(self.configuration.volume_thresholds(volume.id)),
+            fill: self.volume_fill(volume.id),
             lun: self.configuration.lun_of(volume.id),
             hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
             read_only_hosts: self
@@ -115,23 +139,42 @@ impl Management {
     }
 }
 
+/// Volumes that the administrator made and hosts write to, without snapshots.
+fn volumes(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
+    pool.store.volumes().filter(|volume| !volume.snapshot && !is_hidden(volume))
+}
+
+/// The devices as they are, or as they are configured while the pool is not served.
+fn devices(served: Option<&ServedPool>, configuration: &array::Pool) -> Vec<Device> {
+    let actual: Vec<u64> = served
+        .map(|pool| pool.store.devices().map(|device| device.size_bytes).collect())
+        .unwrap_or_default();
+    let devices = configuration.devices.iter().enumerate();
+    let describe = |(index, device): (usize, &array::PoolDevice)| Device {
+        index,
+        device: device.device.to_string(),
+        size_bytes: actual.get(index).copied().unwrap_or(device.size_bytes),
+    };
+    devices.map(describe).collect()
+}
+
 fn space(pool: &ServedPool) -> Space {
     let space = pool.store.space();
     Space {
         total_bytes: space.total,
         used_bytes: space.used,
+        data_bytes: space.used - space.metadata,
+        metadata_bytes: space.metadata,
+        promised_bytes: space.promised,
+        shared_bytes: space.shared,
+        used_percent: used_percent(&space),
         pending_bytes: space.pending,
         reserve_bytes: space.reserve,
         free_bytes: space.free,
-        provisioned_bytes: shown(pool).map(|volume| volume.size_bytes).sum(),
+        provisioned_bytes: volumes(pool).map(|volume| volume.size_bytes).sum(),
     }
 }
 
-/// The volumes that the administrator made.
-fn shown(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
-    pool.store.volumes().filter(|volume| !is_hidden(volume))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

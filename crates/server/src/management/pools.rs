@@ -1,18 +1,17 @@
-//! Pools: create, open at start, extend, delete, close.
+//! Pools: create, open at start, delete, close.
 
-use api::{CreatePool, DeviceCounters, Problem, ResizePool};
-use array::limits::POOL_BYTES_MIN;
-use array::{ArrayError, DeviceName};
-use block::BLOCK;
+use api::{CreatePool, DeviceCounters, Problem};
+use array::{ArrayError, PoolDevice, Thresholds};
 use store::{Change, Failure, Health, Outcome};
 
+use super::devices::{new_device_size, parse_device};
 use super::problems::{bad_request, conflict, failed, internal, refused};
 use super::volumes::serve_volume;
 use super::{Management, Progress, Step, Work};
 use crate::core::Core;
 use crate::data_directory::random_uuid;
 use crate::http::Answer;
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolOptions, remove_device};
 use crate::token_spaces::is_hidden;
 
 /// A pool that is configured but cannot be served.
@@ -24,9 +23,10 @@ pub(crate) struct UnavailablePool {
 impl Management {
     /// Begins to open every configured pool.
     pub(crate) fn open_pools(&mut self, core: &mut Core) {
+        let options = self.pool_options(self.configuration.pools.len());
         for (name, configuration) in self.configuration.pools.clone() {
             let ticket = core.new_ticket();
-            match Pool::open(&name, &configuration, self.io, ticket.tag()) {
+            match Pool::open(&name, &configuration, options, ticket.tag()) {
                 Ok(pool) => {
                     let pool = core.pools.insert(pool);
                     let work = Work { step: Step::OpenPool { pool }, reply: None };
@@ -45,10 +45,13 @@ impl Management {
     ) -> Answer {
         if let Err(failure) = result {
             let pool = core.pools.remove(pool);
-            self.set_unavailable(&pool.name, failure.to_string());
+            let configuration = self.configuration.pools.get(&pool.name);
+            let reason = configuration.map(|configuration| pool.explain(&failure, configuration));
+            self.set_unavailable(&pool.name, reason.unwrap_or_default());
             return Err(failed(&failure));
         }
         core.delete_old_token_spaces(pool);
+        self.join_configured_device(core, pool);
         let volumes = core.pools[pool].store.volumes().filter(|volume| !is_hidden(volume));
         let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
         tracing::info!(pool = core.pools[pool].name, volumes = volumes.len(), "pool is open");
@@ -64,17 +67,27 @@ impl Management {
         core: &mut Core,
         request: &CreatePool,
     ) -> Result<Progress, Problem> {
-        let device: DeviceName = request.device.parse().map_err(|error| refused(&error))?;
-        self.configuration.check_new_pool(&request.name, &device).map_err(|e| refused(&e))?;
+        let names = request.devices.iter().map(|device| parse_device(device));
+        let names = names.collect::<Result<Vec<_>, _>>()?;
+        if names.is_empty() {
+            return Err(bad_request(&"a pool has at least one device: name it with --device"));
+        }
+        self.configuration.check_new_pool(&request.name, &names).map_err(|e| refused(&e))?;
         if core.pool_named(&request.name).is_some() {
             return Err(conflict(&"the pool is just being created: wait until it is ready"));
         }
-        let size_bytes = new_device_size(&device, request.size_bytes)?;
+        let devices = names.into_iter().map(|device| {
+            let size_bytes = new_device_size(&device, request.size_bytes)?;
+            Ok(PoolDevice { device, size_bytes })
+        });
+        let devices = devices.collect::<Result<Vec<_>, Problem>>()?;
+        let uuids = devices.iter().map(|_| random_uuid()).collect::<Result<Vec<_>, _>>();
+        let uuids = uuids.map_err(|error| internal(&error))?;
         let uuid = random_uuid().map_err(|error| internal(&error))?;
-        let device_uuid = random_uuid().map_err(|error| internal(&error))?;
-        let configuration = array::Pool { uuid, device, size_bytes };
+        let configuration = array::Pool { uuid, devices, thresholds: Thresholds::default() };
         let ticket = core.new_ticket();
-        let pool = Pool::create(&request.name, &configuration, self.io, device_uuid, ticket.tag())
+        let options = self.pool_options(self.configuration.pools.len() + 1);
+        let pool = Pool::create(&request.name, &configuration, options, &uuids, ticket.tag())
             .map_err(|error| conflict(&error))?;
         let pool = core.pools.insert(pool);
         Ok(Progress::Wait(ticket, Step::CreatePool { pool, configuration }))
@@ -97,52 +110,15 @@ impl Management {
         };
         if let Err(problem) = saved {
             core.pools.remove(pool);
-            if let DeviceName::File(path) = &configuration.device {
-                // Nothing was ever stored in it.
-                let _ = std::fs::remove_file(path);
-            }
+            configuration.devices.iter().for_each(remove_device);
             return Err(problem);
         }
         self.show_pool(core, &name)
     }
 
-    pub(super) fn extend_pool(
-        &mut self,
-        core: &mut Core,
-        name: &str,
-        request: &ResizePool,
-    ) -> Result<Progress, Problem> {
-        let pool = self.ready_pool(core, name)?;
-        let current = core.pools[pool].device.size_bytes();
-        let size_bytes = request.size_bytes;
-        if size_bytes <= current || !size_bytes.is_multiple_of(BLOCK) {
-            return Err(bad_request(&format!(
-                "a pool only grows: choose a multiple of 4096 above {current} bytes"
-            )));
-        }
-        core.pools[pool].device.resize(size_bytes).map_err(|error| conflict(&error))?;
-        let ticket = core.new_ticket();
-        let change = Change::ExtendDevice { device: 0, size_bytes };
-        core.pools[pool].store.change(ticket.tag(), change);
-        Ok(Progress::Wait(ticket, Step::ExtendPool { pool, size_bytes }))
-    }
-
-    pub(super) fn pool_extended(
-        &mut self,
-        core: &mut Core,
-        pool: usize,
-        size_bytes: u64,
-        result: Result<Outcome, Failure>,
-    ) -> Answer {
-        result.map_err(|failure| failed(&failure))?;
-        let name = core.pools[pool].name.clone();
-        self.change(|array| {
-            if let Some(pool) = array.pools.get_mut(&name) {
-                pool.size_bytes = size_bytes;
-            }
-            Ok(())
-        })?;
-        self.show_pool(core, &name)
+    /// How one of so many pools is run.
+    fn pool_options(&self, pools: usize) -> PoolOptions {
+        PoolOptions { io: self.io, memory_bytes: self.memory_bytes / pools.max(1) as u64 }
     }
 
     pub(super) fn delete_pool(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
@@ -206,7 +182,7 @@ impl Management {
     }
 
     pub(super) fn counters(pool: &Pool) -> DeviceCounters {
-        let device = pool.device.counters();
+        let device = pool.device_counters();
         let engine = pool.store.statistics();
         DeviceCounters {
             device_reads: device.reads,
@@ -230,27 +206,11 @@ impl Management {
     }
 
     fn set_unavailable(&mut self, name: &str, reason: String) {
-        tracing::error!(pool = name, reason, "pool is not available");
+        self.alarm(name, format!("is not available: {reason}"));
         self.unavailable.insert(name.to_owned(), UnavailablePool { reason });
     }
 
-    fn show_pool(&self, core: &Core, name: &str) -> Answer {
+    pub(super) fn show_pool(&self, core: &Core, name: &str) -> Answer {
         serde_json::to_value(self.describe_pool(core, name)?).map_err(|error| internal(&error))
     }
-}
-
-fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Result<u64, Problem> {
-    let size_bytes = match (device, wanted) {
-        (_, Some(size_bytes)) => size_bytes,
-        (DeviceName::Block(path), None) => {
-            device::block_device_size(path).map_err(|error| conflict(&error))?
-        }
-        _ => return Err(bad_request(&"say how large the pool is to be: --size 20G")),
-    };
-    if size_bytes < POOL_BYTES_MIN || !size_bytes.is_multiple_of(BLOCK) {
-        let sentence =
-            "a pool has at least 1 GiB and a multiple of 4096 bytes: choose another size";
-        return Err(refused(&ArrayError::InvalidSize(sentence.to_owned())));
-    }
-    Ok(size_bytes)
 }

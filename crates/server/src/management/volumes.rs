@@ -8,9 +8,10 @@ use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::problems::{conflict, failed, internal, refused};
-use super::{Management, Parameters, Progress, Step, find_volume};
+use super::{Management, Parameters, Progress, Step, find, find_volume};
 use crate::core::Core;
 use crate::data_directory::random_u64;
+use crate::events::now;
 use crate::http::Answer;
 
 impl Management {
@@ -94,6 +95,26 @@ impl Management {
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
+        if is_snapshot(core, pool, id) {
+            return Err(conflict(&"this is a snapshot: 'gantry snapshot delete' deletes it"));
+        }
+        self.delete(core, pool, id)
+    }
+
+    pub(super) fn delete_snapshot(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+    ) -> Result<Progress, Problem> {
+        let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
+        let (pool, id) = find(core, "snapshot", pool, name)?;
+        if !is_snapshot(core, pool, id) {
+            return Err(conflict(&"this is a volume: 'gantry volume delete' deletes it"));
+        }
+        self.delete(core, pool, id)
+    }
+
+    fn delete(&mut self, core: &mut Core, pool: usize, id: VolumeId) -> Result<Progress, Problem> {
         self.configuration.check_unmapped(id).map_err(|error| refused(&error))?;
         core.target.remove_unit(id);
         let ticket = core.new_ticket();
@@ -112,6 +133,10 @@ impl Management {
             Ok(_) => {
                 core.detach(id);
                 core.unit_states.forget(id);
+                self.change(|array| {
+                    array.forget_volume_thresholds(id);
+                    Ok(())
+                })?;
                 Ok(serde_json::Value::Null)
             }
             Err(failure) => {
@@ -159,20 +184,20 @@ impl Management {
     }
 }
 
-/// Seconds since 1970.
-fn now() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
+fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {
+    core.pools[pool].store.volume(id).is_some_and(|volume| volume.snapshot)
 }
 
 /// Lets hosts reach a volume that its pool holds.
 pub(super) fn serve_volume(core: &mut Core, pool: usize, id: VolumeId) {
     let Some(volume) = core.pools[pool].store.volume(id) else { return };
     let spec = unit_spec(volume);
+    let snapshot = volume.snapshot;
     match core.unit_states.load(id) {
         Ok(state) => {
             core.target.add_unit(id, spec);
             core.target.restore_unit(id, state.unwrap_or_default());
+            core.target.set_write_protected(id, snapshot);
             core.attach(id, pool);
         }
         Err(error) => {

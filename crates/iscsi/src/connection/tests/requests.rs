@@ -264,7 +264,7 @@ fn logout_is_answered_and_ends_the_connection() {
     assert!(initiator.event().is_none());
     assert_eq!(initiator.answer().bhs.0[2], 2, "no recovery");
     initiator.send(&Pdu::new(0x46, 0x80, 1).word(24, 101));
-    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut(_))));
     let answer = initiator.answer();
     assert_eq!((answer.opcode(), answer.bhs.0[2]), (0x26, 0));
     assert!(initiator.target.is_closed());
@@ -342,7 +342,7 @@ fn an_initiator_that_logs_out_when_asked_to_does_so_in_order() {
     initiator.target.request_logout(Duration::from_secs(3));
     initiator.answer();
     initiator.send(&Pdu::new(0x46, 0x80, 4).word(24, 100));
-    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut(_))));
     assert_eq!(initiator.answer().bhs.u32(24), 502);
 }
 
@@ -372,5 +372,24 @@ fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
         assert!(initiator.event().is_none());
         initiator.target.tick(Duration::from_secs(second));
     }
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
+}
+
+/// On a target that had run for longer than the timeout, a login was dropped when a tick came
+/// between an answer and its sending.
+#[test]
+fn an_answer_that_waits_at_the_first_tick_has_the_whole_timeout_left() {
+    let mut initiator = Initiator::logged_in("");
+    let (start, timeout) = (Duration::from_secs(1000), ConnectionConfig::default().send_timeout);
+    let ping = |initiator: &mut Initiator| {
+        initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+    };
+    ping(&mut initiator);
+    initiator.target.tick(start);
+    assert!(initiator.event().is_none());
+    initiator.target.tick(start + timeout / 2);
+    assert!(initiator.event().is_none());
+    ping(&mut initiator);
+    initiator.target.tick(start + timeout);
     assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
 }

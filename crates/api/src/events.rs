@@ -1,0 +1,30 @@
+//! What happened to the array.
+
+use serde::{Deserialize, Serialize};
+
+/// Something that an administrator should know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Counted since the daemon started, from 1. The daemon keeps the latest 1,000.
+    pub number: u64,
+    /// Seconds since 1970.
+    pub time: u64,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about: 'pool NAME' or 'volume POOL/NAME'.
+    pub object: String,
+    /// A sentence.
+    pub message: String,
+}
+
+/// How bad an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Good to know.
+    Information,
+    /// Something to do soon.
+    Warning,
+    /// Something to do now.
+    Error,
+}

@@ -1,0 +1,71 @@
+//! Snapshots and clones of volumes.
+
+use serde::{Deserialize, Serialize};
+
+/// New snapshots of volumes of one pool, all of the same moment.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreateSnapshots {
+    /// The pool's name.
+    pub pool: String,
+    /// One to 256 of them: a consistency group.
+    pub snapshots: Vec<NewSnapshot>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NewSnapshot {
+    /// The name of the volume (or clone) in the pool.
+    pub volume: String,
+    /// The name of its snapshot: 1 to 63 letters, digits, '-', '_', '.', unlike those of all
+    /// volumes and snapshots of the pool.
+    pub name: String,
+}
+
+/// A volume's content at one moment. It never changes; it can be mapped, for reading.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// The pool's name.
+    pub pool: String,
+    /// Its name in the pool.
+    pub name: String,
+    /// The volume that it is a snapshot of, by its name in the pool, while that exists.
+    pub volume: Option<String>,
+    /// When it was made, seconds since 1970.
+    pub created: u64,
+    /// NAA identifier: 'naa.' and 32 hexadecimal digits.
+    pub naa: String,
+    /// Size of the volume at that moment, bytes.
+    pub size_bytes: u64,
+    /// Bytes that hold data, most of them shared with the volume.
+    pub mapped_bytes: u64,
+    /// Those of them that are shared, at most.
+    pub shared_bytes: u64,
+    /// The LUN number, once it was mapped.
+    pub lun: Option<u16>,
+    /// Hosts that see it.
+    pub hosts: Vec<String>,
+}
+
+/// A new, writable volume with the content of a volume or snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloneVolume {
+    /// Its name in the same pool.
+    pub name: String,
+    /// Whether all of its space is set aside, so that it never runs out.
+    #[serde(default)]
+    pub reserved: bool,
+}
+
+/// A volume is to take back the content and the size that a snapshot of it kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevertVolume {
+    /// The snapshot's name in the pool.
+    pub snapshot: String,
+    /// Must be true while the volume is mapped: hosts that use it must not have it in use.
+    #[serde(default)]
+    pub force: bool,
+}

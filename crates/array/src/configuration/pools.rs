@@ -1,0 +1,207 @@
+//! Pools, their devices, and how full pools and volumes may become before someone is told.
+
+use std::collections::BTreeSet;
+
+use block::VolumeId;
+use serde::{Deserialize, Serialize};
+
+use super::Configuration;
+use crate::limits::{DEVICES_PER_POOL_MAX, FILL_HYSTERESIS_PERCENT, POOLS_MAX};
+use crate::{ArrayError, DeviceName, check_name};
+
+/// A pool that the array opens at start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "SavedPool")]
+pub struct Pool {
+    /// Identity, also in the label on each device.
+    pub uuid: [u8; 16],
+    /// Where its bytes rest, in the order in which they joined; at least one. The last ones may
+    /// not have joined yet, if the array stopped while they were added.
+    pub devices: Vec<PoolDevice>,
+    /// When someone is told how full it is.
+    #[serde(skip_serializing_if = "Thresholds::is_default")]
+    pub thresholds: Thresholds,
+}
+
+/// A device of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolDevice {
+    /// Where it is.
+    pub device: DeviceName,
+    /// Its size, in bytes.
+    pub size_bytes: u64,
+}
+
+/// Percentages of a pool or a volume at which hosts and administrators are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thresholds {
+    /// A warning, 1 to 100.
+    pub soft_percent: u8,
+    /// An alarm, above the warning or equal to it, at most 100.
+    pub hard_percent: u8,
+}
+
+/// How full something is, against its thresholds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fill {
+    /// Below both thresholds.
+    #[default]
+    Normal,
+    /// At or above the soft threshold.
+    Soft,
+    /// At or above the hard threshold.
+    Hard,
+}
+
+/// A pool as it is saved; the first form knew one device only.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SavedPool {
+    uuid: [u8; 16],
+    device: Option<DeviceName>,
+    size_bytes: Option<u64>,
+    devices: Option<Vec<PoolDevice>>,
+    #[serde(default)]
+    thresholds: Thresholds,
+}
+
+impl TryFrom<SavedPool> for Pool {
+    type Error = &'static str;
+
+    fn try_from(saved: SavedPool) -> Result<Self, Self::Error> {
+        let devices = match (saved.devices, saved.device, saved.size_bytes) {
+            (Some(devices), None, None) if !devices.is_empty() => devices,
+            (None, Some(device), Some(size_bytes)) => vec![PoolDevice { device, size_bytes }],
+            _ => return Err("a pool has a list of devices, or one device and its size"),
+        };
+        Ok(Self { uuid: saved.uuid, devices, thresholds: saved.thresholds })
+    }
+}
+
+impl Pool {
+    /// Sum of the sizes of its devices, in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.devices.iter().map(|device| device.size_bytes).sum()
+    }
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self { soft_percent: 75, hard_percent: 90 }
+    }
+}
+
+impl Thresholds {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Refuses percentages that could never be met or are in the wrong order.
+    pub fn check(&self) -> Result<(), ArrayError> {
+        let fits = (1..=100).contains(&self.soft_percent)
+            && (self.soft_percent..=100).contains(&self.hard_percent);
+        if fits { Ok(()) } else { Err(ArrayError::InvalidThresholds) }
+    }
+
+    /// How full something is of which `percent` are used. Around a threshold it stays as it was
+    /// `before`, so that nobody is told again and again.
+    pub fn fill(&self, percent: u8, before: Fill) -> Fill {
+        let reaches = |threshold: u8, fill: Fill| {
+            let slack = if before >= fill { FILL_HYSTERESIS_PERCENT } else { 0 };
+            percent.saturating_add(slack) >= threshold
+        };
+        if reaches(self.hard_percent, Fill::Hard) {
+            Fill::Hard
+        } else if reaches(self.soft_percent, Fill::Soft) {
+            Fill::Soft
+        } else {
+            Fill::Normal
+        }
+    }
+}
+
+impl Configuration {
+    /// The pool of that name.
+    pub fn pool(&self, name: &str) -> Result<&Pool, ArrayError> {
+        let not_found = || ArrayError::NotFound { kind: "pool", name: name.to_owned() };
+        self.pools.get(name).ok_or_else(not_found)
+    }
+
+    /// Whether a pool of that name on those devices could be added.
+    pub fn check_new_pool(&self, name: &str, devices: &[DeviceName]) -> Result<(), ArrayError> {
+        check_name(name)?;
+        if self.pools.contains_key(name) {
+            return Err(ArrayError::NameTaken { kind: "pool", name: name.to_owned() });
+        }
+        if self.pools.len() >= POOLS_MAX {
+            return Err(ArrayError::TooMany { kind: "pools", max: POOLS_MAX });
+        }
+        self.check_devices(name, 0, devices)
+    }
+
+    /// Whether a device could join a pool.
+    pub fn check_new_device(&self, name: &str, device: &DeviceName) -> Result<(), ArrayError> {
+        let pool = self.pool(name)?;
+        self.check_devices(name, pool.devices.len(), std::slice::from_ref(device))
+    }
+
+    fn check_devices(
+        &self,
+        pool: &str,
+        present: usize,
+        devices: &[DeviceName],
+    ) -> Result<(), ArrayError> {
+        if present + devices.len() > DEVICES_PER_POOL_MAX {
+            return Err(ArrayError::TooMany {
+                kind: "devices in a pool",
+                max: DEVICES_PER_POOL_MAX,
+            });
+        }
+        let mut listed = BTreeSet::new();
+        for device in devices.iter().filter(|device| **device != DeviceName::Memory) {
+            let owner = match listed.insert(device) {
+                true => self.owner_of(device),
+                false => Some(pool),
+            };
+            if let Some(owner) = owner {
+                let (device, pool) = (device.to_string(), owner.to_owned());
+                return Err(ArrayError::DeviceTaken { device, pool });
+            }
+        }
+        Ok(())
+    }
+
+    fn owner_of(&self, device: &DeviceName) -> Option<&str> {
+        let owns = |pool: &Pool| pool.devices.iter().any(|other| other.device == *device);
+        self.pools.iter().find(|(_, pool)| owns(pool)).map(|(name, _)| name.as_str())
+    }
+
+    /// When someone is told how full a volume is.
+    pub fn volume_thresholds(&self, volume: VolumeId) -> Thresholds {
+        self.volume_thresholds.get(&volume.0).copied().unwrap_or_default()
+    }
+
+    /// Changes when someone is told how full a volume is.
+    pub fn set_volume_thresholds(
+        &mut self,
+        volume: VolumeId,
+        thresholds: Thresholds,
+    ) -> Result<(), ArrayError> {
+        thresholds.check()?;
+        self.forget_volume_thresholds(volume);
+        if !thresholds.is_default() {
+            self.volume_thresholds.insert(volume.0, thresholds);
+        }
+        Ok(())
+    }
+
+    /// Forgets what was set for a volume that is gone.
+    pub fn forget_volume_thresholds(&mut self, volume: VolumeId) {
+        self.volume_thresholds.remove(&volume.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,220 @@
+//! Commands about pools, their devices and thresholds.
+
+use anyhow::Result;
+use api::{AddDevice, CreatePool, Pool, ResizePool, Space, Thresholds, Volume};
+use clap::{Args, Subcommand};
+use reqwest::Method;
+
+use crate::commands::{Session, check_segment, volume_route};
+use crate::size::{format_size, parse_size};
+use crate::tables::{Table, optional, table, thresholds_text};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PoolCommand {
+    /// Create a pool on new files, block devices, or memory.
+    Create {
+        name: String,
+        /// file:PATH, block:PATH or memory: ; may be repeated.
+        #[arg(long = "device", required = true)]
+        devices: Vec<String>,
+        /// Size of each device, for example 20G (powers of 1024).
+        #[arg(long, value_parser = parse_size)]
+        size: Option<u64>,
+    },
+    /// List all pools.
+    List,
+    /// Show one pool.
+    Show { name: String },
+    /// Let one more device join a pool, while it is in use.
+    AddDevice {
+        name: String,
+        /// file:PATH, block:PATH or memory:
+        device: String,
+        /// Its size, for example 20G.
+        #[arg(long, value_parser = parse_size)]
+        size: Option<u64>,
+    },
+    /// Make a device of a pool larger, while it is in use.
+    Extend {
+        name: String,
+        /// Which device, counted from 0; may be left out if there is only one.
+        #[arg(long)]
+        device: Option<usize>,
+        /// The new size of the device, for example 40G.
+        #[arg(long, value_parser = parse_size)]
+        size: u64,
+    },
+    /// Set how full the pool may become before someone is told.
+    Set {
+        name: String,
+        #[command(flatten)]
+        thresholds: ThresholdArguments,
+    },
+    /// Check a pool that no daemon uses, without changing it. Ends with 0 if it is sound, 1 if
+    /// faults were found, 2 if it could not be checked.
+    Verify {
+        /// Its files or block devices, in the order of the pool.
+        #[arg(required = true, value_name = "FILE|BLOCK")]
+        devices: Vec<String>,
+        /// Check the maps only, and do not read the data.
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Forget an empty pool. Its devices are not touched.
+    Delete { name: String },
+}
+
+/// When someone is told how full something is.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ThresholdArguments {
+    /// Percentage for a warning.
+    #[arg(long, default_value_t = 75)]
+    soft: u8,
+    /// Percentage for an alarm.
+    #[arg(long, default_value_t = 90)]
+    hard: u8,
+}
+
+impl ThresholdArguments {
+    fn body(self) -> Thresholds {
+        Thresholds { soft_percent: self.soft, hard_percent: self.hard }
+    }
+}
+
+impl Session {
+    pub(crate) fn pool(&self, command: &PoolCommand) -> Result<()> {
+        match command {
+            PoolCommand::Create { name, devices, size } => self.create_pool(name, devices, *size),
+            PoolCommand::List => {
+                self.show(&self.client.get::<Vec<Pool>>("/v1/pools")?, |pools| pools_table(pools))
+            }
+            PoolCommand::Show { name } => {
+                self.show(&self.client.get::<Pool>(&pool_route(name)?)?, pool_details)
+            }
+            PoolCommand::AddDevice { name, device, size } => {
+                let body = AddDevice { device: absolute_device(device)?, size_bytes: *size };
+                let route = format!("{}/devices", pool_route(name)?);
+                self.changed::<Pool>(Method::POST, &route, &body, |pool| {
+                    format!("Pool {} has {} devices.", pool.name, pool.devices.len())
+                })
+            }
+            PoolCommand::Extend { name, device, size } => {
+                let body = ResizePool { device: *device, size_bytes: *size };
+                self.changed::<Pool>(Method::PATCH, &pool_route(name)?, &body, |pool| {
+                    format!("Extended pool {}.", pool.name)
+                })
+            }
+            PoolCommand::Set { name, thresholds } => {
+                let route = format!("{}/thresholds", pool_route(name)?);
+                self.changed::<Pool>(Method::PUT, &route, &thresholds.body(), |pool| {
+                    format!("Changed pool {}.", pool.name)
+                })
+            }
+            PoolCommand::Verify { .. } => unreachable!("it needs no daemon and has run already"),
+            PoolCommand::Delete { name } => self.delete(
+                &pool_route(name)?,
+                &format!("Deleted pool {name}. Its devices were not touched."),
+            ),
+        }
+    }
+
+    fn create_pool(&self, name: &str, devices: &[String], size_bytes: Option<u64>) -> Result<()> {
+        let devices = devices.iter().map(|device| absolute_device(device));
+        let devices = devices.collect::<Result<Vec<_>>>()?;
+        let body = CreatePool { name: name.to_owned(), devices, size_bytes };
+        self.changed::<Pool>(Method::POST, "/v1/pools", &body, |pool| {
+            format!("Created pool {}.", pool.name)
+        })
+    }
+
+    pub(crate) fn set_volume_thresholds(
+        &self,
+        path: &str,
+        thresholds: &ThresholdArguments,
+    ) -> Result<()> {
+        let route = format!("{}/thresholds", volume_route(path)?);
+        self.changed::<Volume>(Method::PUT, &route, &thresholds.body(), |_| {
+            format!("Changed volume {path}.")
+        })
+    }
+}
+
+/// A path is meant from where the administrator stands, not from where the daemon runs.
+fn absolute_device(device: &str) -> Result<String> {
+    match device.split_once(':') {
+        Some((kind @ ("file" | "block"), path)) if !path.is_empty() => {
+            Ok(format!("{kind}:{}", std::path::absolute(path)?.display()))
+        }
+        _ => Ok(device.to_owned()),
+    }
+}
+
+fn pool_route(name: &str) -> Result<String> {
+    check_segment("pool", name)?;
+    Ok(format!("/v1/pools/{name}"))
+}
+
+fn pools_table(pools: &[Pool]) -> Table {
+    let mut rows =
+        table(&["NAME", "STATE", "SIZE", "USED", "FREE", "VOLUMES", "SNAPSHOTS", "DEVICES"]);
+    for pool in pools {
+        let space =
+            |part: fn(&Space) -> u64| optional(pool.space.as_ref().map(part).map(format_size));
+        let devices: Vec<&str> = pool.devices.iter().map(|device| &*device.device).collect();
+        rows.add_row([
+            pool.name.clone(),
+            pool.state.clone(),
+            format_size(pool.size_bytes),
+            space(|space| space.used_bytes),
+            space(|space| space.free_bytes),
+            pool.volumes.to_string(),
+            pool.snapshots.to_string(),
+            devices.join("\n"),
+        ]);
+    }
+    rows
+}
+
+fn pool_details(pool: &Pool) -> Table {
+    let mut rows = table(&[]);
+    let mut row = |name: &str, value: String| {
+        rows.add_row([name.to_owned(), value]);
+    };
+    row("Name", pool.name.clone());
+    row("State", pool.state.clone());
+    if let Some(reason) = &pool.reason {
+        row("Reason", reason.clone());
+    }
+    for device in &pool.devices {
+        let text = format!("{}, {}", device.device, format_size(device.size_bytes));
+        row(&format!("Device {}", device.index), text);
+    }
+    row("UUID", pool.uuid.clone());
+    row("Size", format_size(pool.size_bytes));
+    for (name, value) in pool.space.iter().flat_map(space_rows) {
+        row(name, value);
+    }
+    row("Thresholds", thresholds_text(pool.thresholds, pool.fill));
+    row("Volumes", pool.volumes.to_string());
+    row("Snapshots", pool.snapshots.to_string());
+    row("Memory for maps", format_size(pool.memory_bytes));
+    row("Device written", format_size(pool.counters.device_bytes_written));
+    row("Device read", format_size(pool.counters.device_bytes_read));
+    row("Cloned by reference", format_size(pool.counters.bytes_cloned));
+    rows
+}
+
+fn space_rows(space: &Space) -> [(&'static str, String); 10] {
+    [
+        ("Space", format_size(space.total_bytes)),
+        ("  Used", format!("{} ({} %)", format_size(space.used_bytes), space.used_percent)),
+        ("    Data", format_size(space.data_bytes)),
+        ("    Map", format_size(space.metadata_bytes)),
+        ("  Pending", format_size(space.pending_bytes)),
+        ("  Reserve", format_size(space.reserve_bytes)),
+        ("  Free", format_size(space.free_bytes)),
+        ("    Promised", format_size(space.promised_bytes)),
+        ("Saved by sharing", format_size(space.shared_bytes)),
+        ("Provisioned", format_size(space.provisioned_bytes)),
+    ]
+}

@@ -1,0 +1,160 @@
+//! Commands about snapshots and clones.
+
+use anyhow::{Result, bail};
+use api::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot, Volume};
+use clap::Subcommand;
+use reqwest::Method;
+
+use crate::commands::{Session, split, volume_route};
+use crate::size::format_size;
+use crate::tables::{Table, optional, or_dash, table};
+use crate::time::format_time;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotCommand {
+    /// Take a snapshot of a volume, or of several volumes at one moment.
+    #[command(override_usage = "gantry snapshot create POOL/VOLUME NAME\n       \
+                                gantry snapshot create --group NAME POOL/VOLUME...")]
+    Create {
+        /// Take snapshots of all named volumes at one moment; each is named VOLUME.NAME.
+        #[arg(long, value_name = "NAME")]
+        group: Option<String>,
+        /// A volume and the snapshot's name; with --group, volumes of one pool.
+        #[arg(required = true, value_name = "POOL/VOLUME NAME")]
+        words: Vec<String>,
+    },
+    /// List all snapshots.
+    List,
+    /// Show one snapshot.
+    Show {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+    },
+    /// Delete an unmapped snapshot.
+    Delete {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+    },
+}
+
+impl Session {
+    pub(crate) fn snapshot(&self, command: &SnapshotCommand) -> Result<()> {
+        match command {
+            SnapshotCommand::Create { group, words } => {
+                let body = new_snapshots(group.as_deref(), words)?;
+                self.changed::<Vec<Snapshot>>(Method::POST, "/v1/snapshots", &body, |made| {
+                    let names = made.iter().map(|made| format!("{}/{}", made.pool, made.name));
+                    format!("Created {}.", names.collect::<Vec<_>>().join(", "))
+                })
+            }
+            SnapshotCommand::List => {
+                let snapshots = self.client.get::<Vec<Snapshot>>("/v1/snapshots")?;
+                self.show(&snapshots, |list| snapshots_table(list))
+            }
+            SnapshotCommand::Show { path } => {
+                let snapshot = self.client.get::<Snapshot>(&snapshot_route(path)?)?;
+                self.show(&snapshot, |snapshot| snapshots_table(std::slice::from_ref(snapshot)))
+            }
+            SnapshotCommand::Delete { path } => {
+                self.delete(&snapshot_route(path)?, &format!("Deleted snapshot {path}."))
+            }
+        }
+    }
+
+    pub(crate) fn clone_volume(&self, path: &str, name: &str, reserved: bool) -> Result<()> {
+        let (pool, _) = split(path)?;
+        let name = name.strip_prefix(&format!("{pool}/")).unwrap_or(name).to_owned();
+        let route = format!("{}/clones", volume_route(path)?);
+        let body = CloneVolume { name, reserved };
+        self.changed::<Volume>(Method::POST, &route, &body, |volume| {
+            format!("Created volume {}/{} ({}).", volume.pool, volume.name, volume.naa)
+        })
+    }
+
+    pub(crate) fn revert_volume(&self, path: &str, to: &str, force: bool) -> Result<()> {
+        let (pool, _) = split(path)?;
+        let snapshot = to.strip_prefix(&format!("{pool}/")).unwrap_or(to).to_owned();
+        let route = format!("{}/revert", volume_route(path)?);
+        let body = RevertVolume { snapshot, force };
+        self.changed::<Volume>(Method::POST, &route, &body, |_| {
+            format!("Volume {path} is as it was when {to} was taken.")
+        })
+    }
+}
+
+/// What the words after 'snapshot create' ask for.
+fn new_snapshots(group: Option<&str>, words: &[String]) -> Result<CreateSnapshots> {
+    let (volumes, name) = match (group, words) {
+        (Some(_), volumes) => (volumes, None),
+        (None, [volume, name]) => (std::slice::from_ref(volume), Some(name)),
+        (None, _) => bail!(
+            "name one volume and its snapshot: 'gantry snapshot create POOL/VOLUME NAME'; \
+             for several volumes at one moment add --group NAME"
+        ),
+    };
+    let name_of = |volume: &str| match (name, group) {
+        (Some(name), _) => name.clone(),
+        (None, group) => format!("{volume}.{}", group.unwrap_or_default()),
+    };
+    let paths = volumes.iter().map(|path| split(path)).collect::<Result<Vec<_>>>()?;
+    let pool = paths[0].0.clone();
+    if paths.iter().any(|(other, _)| *other != pool) {
+        bail!("the volumes of a group are in one pool: take a group in each pool");
+    }
+    let snapshot = |(_, volume): (String, String)| NewSnapshot { name: name_of(&volume), volume };
+    Ok(CreateSnapshots { pool, snapshots: paths.into_iter().map(snapshot).collect() })
+}
+
+fn snapshot_route(path: &str) -> Result<String> {
+    let (pool, name) = split(path)?;
+    Ok(format!("/v1/snapshots/{pool}/{name}"))
+}
+
+fn snapshots_table(snapshots: &[Snapshot]) -> Table {
+    let mut rows =
+        table(&["SNAPSHOT", "VOLUME", "CREATED", "SIZE", "MAPPED", "SHARED", "LUN", "HOSTS"]);
+    for snapshot in snapshots {
+        rows.add_row([
+            format!("{}/{}", snapshot.pool, snapshot.name),
+            optional(snapshot.volume.clone()),
+            format_time(snapshot.created),
+            format_size(snapshot.size_bytes),
+            format_size(snapshot.mapped_bytes),
+            format_size(snapshot.shared_bytes),
+            optional(snapshot.lun),
+            or_dash(snapshot.hosts.join(", ")),
+        ]);
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|&word| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn one_snapshot_has_the_name_it_is_given_and_a_group_adds_it_to_each_volume() {
+        let one = new_snapshots(None, &words(&["p/a", "monday"])).unwrap();
+        assert_eq!((&*one.snapshots[0].volume, &*one.snapshots[0].name), ("a", "monday"));
+        let group = new_snapshots(Some("monday"), &words(&["p/a", "p/b"])).unwrap();
+        let names: Vec<&str> = group.snapshots.iter().map(|new| &*new.name).collect();
+        assert_eq!((&*group.pool, names), ("p", vec!["a.monday", "b.monday"]));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused() {
+        for (group, list) in [
+            (None, &["p/a"][..]),
+            (None, &["p/a", "b", "c"]),
+            (None, &["a", "b"]),
+            (Some("g"), &["p/a", "q/b"]),
+            (Some("g"), &["p/a", "b"]),
+        ] {
+            assert!(new_snapshots(group, &words(list)).is_err(), "{group:?} {list:?}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The check of a pool that no daemon uses. Reads only, under the lock that a daemon would hold.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use block::BLOCK;
+use device::Reader;
+use serde::Serialize;
+use store::{Depth, OpenError, Report, verify};
+
+use crate::size::format_size;
+
+/// The pool is damaged.
+const FAULTS_FOUND: u8 = 1;
+
+/// Nothing can be said of the pool.
+const NOT_CHECKED: u8 = 2;
+
+/// How often a terminal is told how far the check is.
+const TERMINAL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// How often a log is told.
+const LOG_INTERVAL: Duration = Duration::from_secs(30);
+
+/// What is printed as JSON.
+#[derive(Serialize)]
+struct Summary<'a> {
+    sound: bool,
+    faults: &'a [String],
+    fault_count: u64,
+    volumes: u64,
+    pages: u64,
+    blocks: u64,
+    replayed_units: u64,
+    bytes_read: u64,
+}
+
+/// Checks the pool on those devices, in that order, and prints what was found.
+pub(crate) fn run(devices: &[String], quick: bool, json: bool) -> ExitCode {
+    let readers = devices.iter().map(|name| Reader::open(path_of(name)));
+    let readers: Vec<Reader> = match readers.collect() {
+        Ok(readers) => readers,
+        Err(error) => return not_checked(&error),
+    };
+    let sizes: Vec<u64> = readers.iter().map(Reader::size_bytes).collect();
+    let depth = if quick { Depth::Map } else { Depth::Data };
+    let mut progress = Progress::new();
+    let checked = verify(&sizes, depth, |device, offset, buffer| {
+        progress.add(buffer.len() as u64);
+        readers[usize::from(device)].read(offset, buffer)
+    });
+    progress.end();
+    let report = match checked {
+        Ok(report) => report,
+        Err(error @ OpenError::Damaged(_)) => {
+            let faults = vec![error.to_string()];
+            Report { fault_count: 1, faults, ..Report::default() }
+        }
+        Err(error) => return not_checked(&error),
+    };
+    print(&report, progress.bytes_read, json);
+    if report.fault_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAULTS_FOUND) }
+}
+
+/// A device may be written as for the daemon, or as a path alone.
+fn path_of(name: &str) -> &Path {
+    let path = name.strip_prefix("file:").or_else(|| name.strip_prefix("block:"));
+    Path::new(path.unwrap_or(name))
+}
+
+fn not_checked(error: &impl std::fmt::Display) -> ExitCode {
+    eprintln!("gantry: {error}");
+    ExitCode::from(NOT_CHECKED)
+}
+
+fn print(report: &Report, bytes_read: u64, json: bool) {
+    let Report { faults, fault_count, volumes, pages, blocks, replayed_units } = report;
+    if json {
+        let (fault_count, volumes, pages) = (*fault_count, *volumes, *pages);
+        let (blocks, replayed_units, sound) = (*blocks, *replayed_units, fault_count == 0);
+        let summary = Summary {
+            sound,
+            faults,
+            fault_count,
+            volumes,
+            pages,
+            blocks,
+            replayed_units,
+            bytes_read,
+        };
+        return println!("{}", serde_json::json!(summary));
+    }
+    faults.iter().for_each(|fault| println!("{fault}"));
+    let named = faults.len() as u64;
+    if *fault_count > named {
+        println!("and {} more faults", fault_count - named);
+    }
+    let verdict = match fault_count {
+        0 => "The pool is sound".to_owned(),
+        count => format!("{count} fault(s) found"),
+    };
+    let data = format_size(blocks * BLOCK);
+    println!(
+        "{verdict}: {volumes} volumes and snapshots, {pages} pages of the map, {data} of data, \
+         {replayed_units} journal units since the last checkpoint."
+    );
+}
+
+/// Tells how far the check is, on standard error.
+struct Progress {
+    bytes_read: u64,
+    is_terminal: bool,
+    last: Instant,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Self { bytes_read: 0, is_terminal: stderr().is_terminal(), last: Instant::now() }
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.bytes_read += bytes;
+        let interval = if self.is_terminal { TERMINAL_INTERVAL } else { LOG_INTERVAL };
+        if self.last.elapsed() >= interval {
+            self.last = Instant::now();
+            self.tell(if self.is_terminal { "\r" } else { "\n" });
+        }
+    }
+
+    fn tell(&self, end: &str) {
+        // Who closed standard error does not want to know.
+        let _ = write!(stderr(), "checking: {} read{end}", format_size(self.bytes_read));
+    }
+
+    fn end(&self) {
+        self.tell("\n");
+    }
+}

@@ -1,0 +1,79 @@
+//! A device that is only read, by a program that has it to itself.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use block::DeviceError;
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::error::OpenError;
+
+/// A file or block device, open for reading. While it is there no daemon can open it, and it
+/// cannot be opened while a daemon has it.
+#[derive(Debug)]
+pub struct Reader {
+    file: File,
+    size_bytes: u64,
+}
+
+impl Reader {
+    /// Opens what is there, file or block device. Nothing is written, ever.
+    ///
+    /// # Errors
+    /// When there is nothing, another process has it, or the system refuses.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let os = |what| {
+            let path = path.to_owned();
+            move |source| OpenError::Os { path, what, source }
+        };
+        if !path.exists() {
+            return Err(OpenError::Missing(path.to_owned()));
+        }
+        let kind = std::fs::metadata(path).map_err(os("look at it"))?.file_type();
+        if !kind.is_file() && !kind.is_block_device() {
+            let (path, hint) = (path.to_owned(), "the path of a pool's file or block device");
+            return Err(OpenError::WrongKind { path, expected: "file or block device", hint });
+        }
+        // On a block device O_EXCL refuses one that is mounted or otherwise claimed.
+        let flags = if kind.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
+        let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
+        let file = file.map_err(|source| match source.raw_os_error() {
+            Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => {
+                OpenError::InUse(path.to_owned())
+            }
+            _ => os("open it for reading")(source),
+        })?;
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(OpenError::InUse(path.to_owned()));
+        }
+        let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
+            .map_err(|error| os("find out its size")(error.into()))?;
+        Ok(Self { file, size_bytes })
+    }
+
+    /// Its size.
+    pub fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// When the device cannot read them, or ends before.
+    pub fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), DeviceError> {
+        let end = offset.saturating_add(buffer.len() as u64);
+        if end > self.size_bytes {
+            return Err(DeviceError::BeyondEnd { end });
+        }
+        let result = self.file.read_exact_at(buffer, offset);
+        result.map_err(|error| match error.raw_os_error() {
+            Some(code) => DeviceError::Os(code),
+            // It has become shorter since it was opened.
+            None => DeviceError::BeyondEnd { end },
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

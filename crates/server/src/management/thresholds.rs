@@ -1,0 +1,201 @@
+//! How full pools and volumes are, and who is told.
+
+use api::{Event, Problem, Severity};
+use array::{Fill, Thresholds};
+use block::VolumeId;
+use hashbrown::HashMap;
+use store::{Health, Space};
+
+use super::problems::refused;
+use super::{Management, Parameters, Progress, find_volume};
+use crate::core::Core;
+
+/// What was told last.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    pools: HashMap<String, Fill>,
+    volumes: HashMap<VolumeId, Fill>,
+    /// Pools that were found read-only.
+    read_only: Vec<String>,
+}
+
+impl Management {
+    /// Compares every pool and volume with its thresholds, and tells hosts and administrators
+    /// where one was reached since the last call.
+    pub(crate) fn check_fill(&mut self, core: &mut Core) {
+        let pools: Vec<usize> = core.pools.iter().map(|(slot, _)| slot).collect();
+        for &slot in &pools {
+            self.check_health(core, slot);
+            self.check_pool_fill(core, slot);
+            self.check_volume_fill(core, slot);
+        }
+        let exists = |id: &VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(*id).is_some());
+        self.told.volumes.retain(|id, _| exists(id));
+        self.told.pools.retain(|name, _| self.configuration.pools.contains_key(name));
+    }
+
+    fn check_health(&mut self, core: &Core, slot: usize) {
+        let pool = &core.pools[slot];
+        if let Health::ReadOnly { reason } = pool.store.health()
+            && !self.told.read_only.contains(&pool.name)
+        {
+            self.told.read_only.push(pool.name.clone());
+            self.alarm(&pool.name, format!("is read-only: {reason}"));
+        }
+    }
+
+    fn check_pool_fill(&mut self, core: &mut Core, slot: usize) {
+        let pool = &core.pools[slot];
+        let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
+        let percent = used_percent(&pool.store.space());
+        let before = self.told.pools.get(&pool.name).copied().unwrap_or_default();
+        let thresholds = configuration.thresholds;
+        let fill = thresholds.fill(percent, before);
+        let name = pool.name.clone();
+        self.told.pools.insert(name.clone(), fill);
+        self.tell_fill(format!("pool {name}"), percent, thresholds, before, fill);
+        if fill > before {
+            let thin = core.pools[slot].store.volumes().filter(|v| !v.reserved && !v.snapshot);
+            let thin: Vec<VolumeId> = thin.map(|volume| volume.id).collect();
+            thin.into_iter().for_each(|id| core.target.announce_threshold(id));
+        }
+    }
+
+    fn check_volume_fill(&mut self, core: &mut Core, slot: usize) {
+        let pool = &core.pools[slot];
+        let mut reached = Vec::new();
+        for volume in pool.store.volumes().filter(|volume| !volume.snapshot) {
+            let percent = percent_of(volume.mapped_bytes, volume.size_bytes);
+            let before = self.told.volumes.get(&volume.id).copied().unwrap_or_default();
+            let thresholds = self.configuration.volume_thresholds(volume.id);
+            let fill = thresholds.fill(percent, before);
+            if fill != before {
+                let object = format!("volume {}/{}", pool.name, volume.name);
+                reached.push((volume.id, object, percent, thresholds, before, fill));
+            }
+        }
+        for (id, object, percent, thresholds, before, fill) in reached {
+            self.told.volumes.insert(id, fill);
+            self.tell_fill(object, percent, thresholds, before, fill);
+            if fill > before {
+                core.target.announce_threshold(id);
+            }
+        }
+    }
+
+    fn tell_fill(
+        &mut self,
+        object: String,
+        percent: u8,
+        thresholds: Thresholds,
+        before: Fill,
+        fill: Fill,
+    ) {
+        let Thresholds { soft_percent, hard_percent } = thresholds;
+        let (severity, message) = match fill {
+            _ if fill == before => return,
+            Fill::Hard => (
+                Severity::Error,
+                format!("is {percent} % full, the hard threshold is {hard_percent} %"),
+            ),
+            Fill::Soft if before == Fill::Normal => (
+                Severity::Warning,
+                format!("is {percent} % full, the soft threshold is {soft_percent} %"),
+            ),
+            Fill::Soft => (
+                Severity::Information,
+                format!("is {percent} % full, below the hard threshold of {hard_percent} % again"),
+            ),
+            Fill::Normal => (
+                Severity::Information,
+                format!("is {percent} % full, below the soft threshold of {soft_percent} % again"),
+            ),
+        };
+        self.events.note(severity, object, message);
+    }
+
+    pub(super) fn set_pool_thresholds(
+        &mut self,
+        core: &Core,
+        name: &str,
+        request: api::Thresholds,
+    ) -> Result<Progress, Problem> {
+        let thresholds = parse_thresholds(request);
+        self.configuration.pool(name).map_err(|error| refused(&error))?;
+        self.change(|array| {
+            thresholds.check()?;
+            let pool = array.pools.get_mut(name);
+            pool.into_iter().for_each(|pool| pool.thresholds = thresholds);
+            Ok(())
+        })?;
+        self.told.pools.remove(name);
+        Ok(Progress::answer(&self.describe_pool(core, name)?))
+    }
+
+    pub(super) fn set_volume_thresholds(
+        &mut self,
+        core: &Core,
+        parameters: &Parameters,
+        request: api::Thresholds,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        self.change(|array| array.set_volume_thresholds(id, parse_thresholds(request)))?;
+        self.told.volumes.remove(&id);
+        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+    }
+
+    pub(super) fn pool_fill(&self, name: &str) -> api::Fill {
+        describe_fill(self.told.pools.get(name).copied().unwrap_or_default())
+    }
+
+    pub(super) fn volume_fill(&self, id: VolumeId) -> api::Fill {
+        describe_fill(self.told.volumes.get(&id).copied().unwrap_or_default())
+    }
+
+    pub(super) fn describe_events(&self) -> Vec<Event> {
+        self.events.latest().cloned().collect()
+    }
+
+    /// Notes something about a pool that is good to know.
+    pub(super) fn inform(&mut self, pool: &str, message: String) {
+        self.events.note(Severity::Information, format!("pool {pool}"), message);
+    }
+
+    /// Notes something about a pool that an administrator should look into.
+    pub(super) fn warn(&mut self, pool: &str, message: String) {
+        self.events.note(Severity::Warning, format!("pool {pool}"), message);
+    }
+
+    /// Notes that a pool does not serve as it should.
+    pub(super) fn alarm(&mut self, pool: &str, message: String) {
+        self.events.note(Severity::Error, format!("pool {pool}"), message);
+    }
+}
+
+/// What is used or promised, in hundredths of what is not reserve, rounded down.
+pub(super) fn used_percent(space: &Space) -> u8 {
+    percent_of(space.used + space.promised, space.total - space.reserve)
+}
+
+fn percent_of(part: u64, whole: u64) -> u8 {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u8::try_from(percent.min(100)).expect("at most 100")
+}
+
+fn parse_thresholds(thresholds: api::Thresholds) -> Thresholds {
+    let api::Thresholds { soft_percent, hard_percent } = thresholds;
+    Thresholds { soft_percent, hard_percent }
+}
+
+pub(super) fn describe_thresholds(thresholds: Thresholds) -> api::Thresholds {
+    let Thresholds { soft_percent, hard_percent } = thresholds;
+    api::Thresholds { soft_percent, hard_percent }
+}
+
+fn describe_fill(fill: Fill) -> api::Fill {
+    match fill {
+        Fill::Normal => api::Fill::Normal,
+        Fill::Soft => api::Fill::Soft,
+        Fill::Hard => api::Fill::Hard,
+    }
+}
