@@ -10,6 +10,7 @@ mod process;
 mod setup;
 mod sim;
 mod test;
+mod validate;
 mod workspace;
 
 use std::process::ExitCode;
@@ -45,6 +46,8 @@ enum Task {
     Bench(bench::Options),
     /// Measure what statistics cost: daemons with and without them, in turn.
     BenchStatistics(bench::Options),
+    /// Run 'gantry-host validate' on our array and on tgt, and write docs/validation.
+    Validate(validate::Options),
     /// Write the generated pages of docs/reference.
     Docs,
 }
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Task::History(options) => history::run(&options),
         Task::Bench(options) => bench::run(&options),
         Task::BenchStatistics(options) => bench::run_statistics(&options),
+        Task::Validate(options) => validate::run(&options),
         Task::Docs => docs::write(),
     };
     match result {
