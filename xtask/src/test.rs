@@ -1,7 +1,7 @@
 //! Everything that must be fine before a change goes in.
 
 use std::ffi::OsStr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -43,8 +43,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ]);
     }
     let seconds = options.sim_seconds.to_string();
-    let seed = new_seed().to_string();
-    let simulate = || sim::run(&["run", "--seconds", &seconds, "--seed", &seed].map(str::to_owned));
+    let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);
     let outcomes = [
         measure("setup", setup::run),
@@ -56,12 +55,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         measure("black-box tests", black_box),
     ];
     summarize(&outcomes)
-}
-
-/// Where the simulator begins this time; it says which seed went wrong, and how to play it again.
-fn new_seed() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_secs() * 1000
 }
 
 fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
