@@ -92,6 +92,22 @@ impl Pdu {
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
     }
+
+    /// The same with both digests.
+    ///
+    /// # Panics
+    /// With more data than 24 bits can say.
+    pub fn bytes_with_digests(&self) -> Vec<u8> {
+        let bytes = self.bytes();
+        let (header, data) = bytes.split_at(HEADER_BYTES + self.additional.len());
+        let mut whole = header.to_vec();
+        whole.extend(crc32c::crc32c(header).to_le_bytes());
+        whole.extend(data);
+        if !data.is_empty() {
+            whole.extend(crc32c::crc32c(data).to_le_bytes());
+        }
+        whole
+    }
 }
 
 /// A TCP connection to a portal.

@@ -59,6 +59,27 @@ pub struct Done {
     pub data: Data,
 }
 
+/// Counters over time.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    since: Instant,
+    every: Duration,
+    /// Seconds, and the counters then; in order.
+    pub samples: Vec<(f64, Counters)>,
+}
+
+impl Trace {
+    /// Begins now; a sample is taken when a command ends, at most every so often.
+    pub fn new(since: Instant, every: Duration) -> Self {
+        Self { since, every, samples: Vec::new() }
+    }
+
+    fn is_due(&self) -> bool {
+        let last = self.samples.last().map_or(0.0, |(at, _)| *at);
+        self.since.elapsed().as_secs_f64() - last >= self.every.as_secs_f64()
+    }
+}
+
 struct Path {
     url: String,
     session: Option<Session>,
@@ -113,6 +134,8 @@ pub struct Lun {
     pub counters: Counters,
     /// The host's settings.
     pub settings: Settings,
+    /// Counters over time, when they are wanted.
+    pub trace: Option<Trace>,
 }
 
 impl Lun {
@@ -160,6 +183,7 @@ impl Lun {
             vaai: Vaai::default(),
             counters: Counters::default(),
             settings,
+            trace: None,
         })
     }
 
@@ -342,6 +366,9 @@ impl Lun {
         let microseconds = flight.submitted.elapsed().as_micros() as u64;
         self.counters.count(flight.kind, flight.bytes, result.is_ok(), microseconds);
         self.vaai.learn(flight.kind, result);
+        if self.trace.as_ref().is_some_and(Trace::is_due) {
+            self.sample();
+        }
         if self.live.as_ref().is_some_and(|live| live.published.elapsed() > PUBLISH) {
             self.publish();
         }
@@ -370,6 +397,14 @@ impl Lun {
     /// Removes the file: the counters are elsewhere now.
     pub fn stop_publishing(&mut self) {
         self.live = None;
+    }
+
+    /// Adds the counters of this moment to the trace, if there is one.
+    pub fn sample(&mut self) {
+        self.measure_wire();
+        if let Some(trace) = &mut self.trace {
+            trace.samples.push((trace.since.elapsed().as_secs_f64(), self.counters));
+        }
     }
 
     /// Carries out one command, and returns its data. Others may be under way: their ends wait for
