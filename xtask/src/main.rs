@@ -8,6 +8,7 @@ mod docs;
 mod process;
 mod setup;
 mod sim;
+mod soak;
 mod test;
 mod workspace;
 
@@ -40,6 +41,8 @@ enum Task {
     },
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
+    /// A day's work of hosts in little time: verified I/O, failures, recovery, live changes.
+    Soak(soak::Options),
     /// Write the generated pages of docs/reference.
     Docs,
 }
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Sim { arguments } => sim::run(&arguments),
         Task::Bench(options) => bench::run(&options),
+        Task::Soak(options) => soak::run(&options),
         Task::Docs => docs::write(),
     };
     match result {

@@ -248,14 +248,7 @@ impl Reactor {
                 self.ready.push(other);
             }
         }
-        for session in self.sessions.iter_mut() {
-            if !only_own || Some(session.nexus) == nexus {
-                session.orphans.retain(|_, orphan| {
-                    let is_meant = lun.is_none_or(|lun| orphan.iscsi.lun() == lun);
-                    orphan.collecting.is_none() || !is_meant
-                });
-            }
-        }
+        self.end_collecting_orphans(by, function);
     }
 
     /// Gives initiators the answers of the device server; returns whether there were any.
@@ -360,14 +353,14 @@ fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskMa
         TaskManagement::AbortTaskSet
         | TaskManagement::ClearTaskSet
         | TaskManagement::LogicalUnitReset => connection.iscsi.abort_collecting(Some(lun)),
-        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
-            connection.iscsi.abort_collecting(None);
-        }
+        TaskManagement::TargetWarmReset
+        | TaskManagement::TargetColdReset
+        | TaskManagement::ItNexusReset => connection.iscsi.abort_collecting(None),
         _ => {}
     }
 }
 
-fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+pub(super) fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
     iscsi::Completion {
         status: completion.status.code(),
         sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
