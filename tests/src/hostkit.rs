@@ -79,7 +79,8 @@ impl Host {
     pub fn vmkfstools(&self, words: &[&str]) -> Result<Value> {
         let finished = self.attempt(&[&["vmkfstools"], words].concat())?;
         ensure!(finished.status.success(), "{words:?}: {}{}", finished.stdout, finished.stderr);
-        serde_json::from_str(&finished.stderr).context("a report")
+        let report = finished.stderr.lines().last().context("a report")?;
+        serde_json::from_str(report).context("a report")
     }
 
     /// Starts a command beside the test.

@@ -18,6 +18,7 @@ pub mod random;
 pub mod recoverer;
 pub mod survivor;
 pub mod tgt;
+pub mod wire;
 
 pub use array::{Array, Traffic};
 pub use serde_json::Value;

@@ -24,9 +24,11 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use scsi::Target;
 use slab::Slab;
 
+use crate::accounts::Accounts;
 use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
+use crate::heartbeat::Heartbeat;
 use crate::http::{self, Mailbox, Message};
 use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::Management;
@@ -65,6 +67,9 @@ pub(crate) struct Reactor {
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
+    /// The time as the turn of the loop began, or went on to what came of it.
+    now: Duration,
+    heartbeat: Arc<Heartbeat>,
     /// How far a clean stop has come.
     stopping: Stopping,
 }
@@ -77,7 +82,9 @@ impl Reactor {
         let poll = Poll::new()?;
         let (sender, inbox) = channel();
         let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
-        http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        let heartbeat = Arc::new(Heartbeat::new());
+        let socket = directory.socket_path();
+        http::start(options.http, &socket, mailbox.clone(), Arc::clone(&heartbeat))?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
@@ -95,12 +102,14 @@ impl Reactor {
             scheduler: Scheduler::default(),
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
-            core: Core::new(target, unit_states),
+            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
             management: Management::new(configuration, secrets, directory, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
             next_fill_check: Duration::ZERO,
+            now: Duration::ZERO,
+            heartbeat,
             stopping: Stopping::No,
         };
         reactor.listen_at_start(&options.iscsi)?;
@@ -111,6 +120,7 @@ impl Reactor {
             portals = ?reactor.management.portals().keys().collect::<Vec<_>>(),
             "ready"
         );
+        reactor.heartbeat.serves();
         Ok(reactor)
     }
 
@@ -136,15 +146,23 @@ impl Reactor {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => result.context("waiting for events failed")?,
         }
+        self.tell_time();
         for event in events.iter() {
             self.apply(event);
         }
         self.serve_ready_connections();
         self.tick();
         self.starts_left = STARTS_PER_TURN;
+        self.tell_time();
         self.pump();
         self.send_ready_connections();
         Ok(())
+    }
+
+    /// Tells the time to the device server, which measures how long commands take.
+    fn tell_time(&mut self) {
+        self.now = self.started.elapsed();
+        self.core.target.set_now(self.now);
     }
 
     fn apply(&mut self, event: &Event) {
@@ -250,6 +268,7 @@ impl Reactor {
             return;
         }
         self.next_tick = now + TICK;
+        self.heartbeat.beat();
         self.go_on_stopping();
         self.end_old_orphans(now);
         self.core.tick(now);

@@ -9,16 +9,18 @@ use scsi::{NexusId, TaskId};
 
 use crate::scheduler::HostNumber;
 
-/// What makes an initiator port unique (RFC 7143 3.4.1): iSCSI name and ISID.
+/// What makes an I_T nexus unique (RFC 7143 4.4.1): the initiator port, which is iSCSI name and ISID,
+/// and the target portal group. Hosts use the same ISID through several groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct InitiatorPort {
+pub(crate) struct NexusPorts {
     pub(crate) name: String,
     pub(crate) isid: [u8; 6],
+    pub(crate) target_portal_group: u16,
 }
 
 /// A normal session in full-feature phase.
 pub(crate) struct Session {
-    pub(crate) port: InitiatorPort,
+    pub(crate) port: NexusPorts,
     pub(crate) nexus: NexusId,
     /// The host that the initiator belonged to at login, or its own name.
     host_name: String,
@@ -80,7 +82,7 @@ impl Sessions {
     /// are in use.
     pub(crate) fn open(
         &mut self,
-        port: InitiatorPort,
+        port: NexusPorts,
         host_name: &str,
         connection: usize,
     ) -> Option<(u16, &Session)> {
@@ -132,8 +134,8 @@ impl Sessions {
         self.by_tsih.get_mut(self.by_nexus.get(&NexusId(task.0 >> 32))?)
     }
 
-    /// The session with a handle, if it belongs to that initiator port.
-    pub(crate) fn of_handle(&self, tsih: u16, port: &InitiatorPort) -> Option<&Session> {
+    /// The session with a handle, if it is between those ports.
+    pub(crate) fn of_handle(&self, tsih: u16, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.get(&tsih).filter(|session| session.port == *port)
     }
 
@@ -145,8 +147,8 @@ impl Sessions {
         }
     }
 
-    /// The session that an initiator port has. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
-    pub(crate) fn of_port(&self, port: &InitiatorPort) -> Option<&Session> {
+    /// The session between two ports. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
+    pub(crate) fn of_port(&self, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.values().find(|session| session.port == *port)
     }
 
@@ -191,7 +193,7 @@ impl Sessions {
     }
 
     /// The session of an initiator port that has no connection; it is gone.
-    pub(crate) fn take_lost_of_port(&mut self, port: &InitiatorPort) -> Option<Session> {
+    pub(crate) fn take_lost_of_port(&mut self, port: &NexusPorts) -> Option<Session> {
         self.take_where(|session| session.lost.is_some() && session.port == *port).pop()
     }
 
@@ -241,8 +243,8 @@ impl Sessions {
 mod tests {
     use super::*;
 
-    fn port(name: &str) -> InitiatorPort {
-        InitiatorPort { name: name.to_owned(), isid: [0; 6] }
+    fn port(name: &str) -> NexusPorts {
+        NexusPorts { name: name.to_owned(), isid: [0; 6], target_portal_group: 1 }
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Workload {
         self.phase_left -= 1;
         self.next_number += 1;
         self.may_overreach = !changing;
-        let one_in = if changing { 1000 } else { 100 };
+        let one_in = profile.change_one_in * if changing { 10 } else { 1 };
         if oracle.volumes.is_empty() || self.random.one_in(one_in) {
             return Action::Change(self.change(oracle, profile, devices, changing));
         }

@@ -270,6 +270,7 @@ impl World {
             self.check_accounts()?;
             self.check_scrub()?;
             self.check_memory()?;
+            self.check_groups()?;
         }
         Ok(())
     }

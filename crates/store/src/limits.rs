@@ -66,5 +66,6 @@ pub const SCRUB_FAULTS_MAX: usize = 1000;
 /// How often a change reaches a checkpoint at the latest.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often a group is tried again for which the file system under the pool had no space.
+/// How often a group is tried again for which the file system under the pool had no space, and the
+/// reaper what it could not read.
 pub(crate) const UNAVAILABLE_RETRY: Duration = Duration::from_secs(5);

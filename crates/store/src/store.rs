@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use block::{BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
+use block::{Account, BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
 use hashbrown::HashMap;
 use slab::Slab;
 
@@ -21,6 +21,7 @@ use crate::locks::Locks;
 use crate::map::Map;
 use crate::operation::{Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
+use crate::reclaim::Reclaimed;
 use crate::recovery::Recovery;
 use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
@@ -87,6 +88,8 @@ pub struct Done {
     pub tag: Tag,
     /// What came of it.
     pub result: Result<Outcome, Failure>,
+    /// What it did to the bytes that it named.
+    pub account: Account,
 }
 
 /// One pool.
@@ -160,6 +163,8 @@ pub struct Store {
     /// When groups without space on the device were tried again.
     last_retry: Duration,
     pub(crate) statistics: Statistics,
+    /// What volumes gave up.
+    pub(crate) reclaimed: BTreeMap<VolumeId, Reclaimed>,
 }
 
 impl Store {
@@ -239,6 +244,7 @@ impl Store {
             last_checkpoint: Duration::ZERO,
             last_retry: Duration::ZERO,
             statistics: Statistics::default(),
+            reclaimed: BTreeMap::new(),
             options,
         }
     }
@@ -338,6 +344,7 @@ impl Store {
         if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
             self.last_retry = now;
             self.space.retry_unavailable();
+            self.map.retry_unreadable();
         }
         let due = now.saturating_sub(self.last_checkpoint) >= self.options.checkpoint_interval;
         if due && self.health == Health::Ready && self.has_changed() {
@@ -412,7 +419,7 @@ impl Store {
             groups_loaded: self.space.groups_loaded() as u64,
             groups_fenced,
             groups_unavailable,
-            reap_queue: self.map.reap.len() as u64,
+            reap_queue: self.map.dead_count() as u64,
             ..self.statistics
         }
     }
@@ -455,7 +462,7 @@ impl Store {
     }
 
     pub(crate) fn answer(&mut self, tag: Tag, result: Result<Outcome, Failure>) {
-        self.done.push_back(Done { tag, result });
+        self.done.push_back(Done { tag, result, account: Account::default() });
     }
 
     /// Blocks that only the way out of a full pool may use.

@@ -1,5 +1,7 @@
 //! Commands and task management, between the connections and the device server.
 
+use std::time::Duration;
+
 use api::Severity;
 use block::Buffer;
 use bytes::Bytes;
@@ -19,6 +21,8 @@ pub(super) struct Whole {
     nexus: NexusId,
     command: iscsi::Command,
     data_out: Bytes,
+    /// When it was whole.
+    came: Duration,
 }
 
 /// The device server's name for a command: the nexus, whose number has 32 bits, and the initiator
@@ -96,8 +100,8 @@ impl Reactor {
             connection.collecting.insert(task, command);
             connection.iscsi.accept_data(task, length);
         } else {
-            let host = connection.host;
-            self.enqueue(host, Whole { nexus, command, data_out: Bytes::new() });
+            let (host, came) = (connection.host, self.now);
+            self.enqueue(host, Whole { nexus, command, data_out: Bytes::new(), came });
         }
     }
 
@@ -105,14 +109,15 @@ impl Reactor {
         let connection = &mut self.connections[slot];
         let (host, nexus) = (connection.host, connection.nexus);
         let command = connection.collecting.remove(&task);
+        let came = self.now;
         if let (Some(command), Some(nexus)) = (command, nexus) {
-            self.enqueue(host, Whole { nexus, command, data_out: data.freeze() });
+            self.enqueue(host, Whole { nexus, command, data_out: data.freeze(), came });
         }
     }
 
     /// A whole command waits for its turn.
     fn enqueue(&mut self, host: HostNumber, whole: Whole) {
-        let Whole { nexus, command, data_out } = &whole;
+        let Whole { nexus, command, data_out, .. } = &whole;
         let moved = command.expected_data_transfer_length.min(TRANSFER_BYTES_MAX);
         let turn = Turn {
             lane: self.core.lane(*nexus, command.lun, &command.cdb),
@@ -145,7 +150,7 @@ impl Reactor {
     }
 
     fn execute(&mut self, whole: Whole) {
-        let Whole { nexus, command, data_out } = whole;
+        let Whole { nexus, command, data_out, came } = whole;
         let attribute = match command.attribute {
             iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
             iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
@@ -159,7 +164,7 @@ impl Reactor {
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let id = task_id(nexus, command.task);
         let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
-        self.core.target.execute_offered(id, command, u64::from(offered));
+        self.core.target.execute_since(id, command, u64::from(offered), came);
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
@@ -254,8 +259,9 @@ impl Reactor {
     /// Gives initiators the answers of the device server; returns whether there were any.
     pub(super) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
-        while let Some((task, completion)) = self.core.target.next_done() {
+        while let Some((task, completion, record)) = self.core.target.next_recorded() {
             moved = true;
+            self.core.accounts.ended(&completion, record);
             self.answer(task, completion);
         }
         while let Some(task) = self.core.target.next_aborted() {

@@ -9,7 +9,7 @@ use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, 
 use scsi::NexusSpec;
 
 use super::Reactor;
-use crate::sessions::{InitiatorPort, Session};
+use crate::sessions::{NexusPorts, Session};
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
 const DISCOVERY_TSIH: u16 = u16::MAX;
@@ -20,7 +20,7 @@ impl Reactor {
         let portal = self.management.portal(self.connections[slot].portal);
         let terms = self
             .check_target(request)
-            .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(request)?)));
+            .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(slot, request)?)));
         let connection = &mut self.connections[slot].iscsi;
         match (terms, portal.redirect) {
             (Err(status), _) => self.refuse(slot, request, status),
@@ -62,12 +62,13 @@ impl Reactor {
     /// of the connection with the same CID if there is one.
     fn session_to_join(
         &self,
+        slot: usize,
         request: &LoginRequest,
     ) -> Result<Option<SessionHandle>, LoginStatus> {
         if request.discovery || request.tsih == 0 {
             return Ok(None);
         }
-        let session = self.sessions.of_handle(request.tsih, &port(request));
+        let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
         let handle = self.session_handle(session).ok_or(LoginStatus::SessionDoesNotExist)?;
         let max = handle.parameters().max_connections as usize;
@@ -91,8 +92,8 @@ impl Reactor {
 
     /// Adds a connection to its session, which may have changed since the login began.
     fn join_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
-        self.session_to_join(request)?;
-        let session = self.sessions.of_handle(request.tsih, &port(request));
+        self.session_to_join(slot, request)?;
+        let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
         let (nexus, host) = (session.nexus, session.host);
         let replaced = self.with_cid(session, request.cid);
@@ -125,11 +126,11 @@ impl Reactor {
         if request.tsih != 0 {
             return self.join_session(slot, request);
         }
-        let port = port(request);
-        self.reinstate(&port);
-        let host = self.management.configuration.host_of(&port.name);
-        let host = host.map_or_else(|| port.name.clone(), str::to_owned);
-        let opened = self.sessions.open(port, &host, slot);
+        let ports = self.ports(slot, request);
+        self.reinstate(&ports);
+        let host = self.management.configuration.host_of(&ports.name);
+        let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
+        let opened = self.sessions.open(ports, &host, slot);
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
         let (nexus, host) = (session.nexus, session.host);
         self.open_nexus(nexus, slot, request);
@@ -138,15 +139,25 @@ impl Reactor {
         Ok(tsih)
     }
 
-    /// RFC 7143 6.3.5: a login of an initiator port that has a session replaces that session.
-    fn reinstate(&mut self, port: &InitiatorPort) {
+    /// RFC 7143 6.3.5: a login of an initiator port that has a session with the target portal group
+    /// replaces that session.
+    fn reinstate(&mut self, ports: &NexusPorts) {
         let reason = "replaced by a new session of the same initiator port";
-        if let Some(session) = self.sessions.take_lost_of_port(port) {
+        if let Some(session) = self.sessions.take_lost_of_port(ports) {
             self.end_session(&session, reason);
         }
-        let old = self.sessions.of_port(port).and_then(|session| session.connections.first());
+        let old = self.sessions.of_port(ports).and_then(|session| session.connections.first());
         if let Some(&old) = old {
             self.close(old, reason);
+        }
+    }
+
+    /// Both ends of the session that a login asks for.
+    fn ports(&self, slot: usize, request: &LoginRequest) -> NexusPorts {
+        NexusPorts {
+            name: request.initiator_name.clone(),
+            isid: request.isid,
+            target_portal_group: self.management.portal(self.connections[slot].portal).group,
         }
     }
 
@@ -162,6 +173,8 @@ impl Reactor {
             target_portal_group: group,
             luns: volumes(&luns),
         };
+        let host = self.management.configuration.host_of(&request.initiator_name);
+        self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
         self.core.target.open_nexus(nexus, spec);
         self.core.target.set_read_only(nexus, &read_only(&luns));
     }
@@ -200,10 +213,6 @@ impl Reactor {
             self.core.target.set_read_only(session.nexus, &read_only(&luns));
         }
     }
-}
-
-fn port(request: &LoginRequest) -> InitiatorPort {
-    InitiatorPort { name: request.initiator_name.clone(), isid: request.isid }
 }
 
 fn volumes(luns: &BTreeMap<u16, VisibleLun>) -> BTreeMap<u16, VolumeId> {
