@@ -132,7 +132,8 @@ fn luns_in_use_and_unknown_words_are_refused() -> Result<()> {
     ensure!(refused.stderr.contains("in use"), "{}", refused.stderr);
     refused.failure()?;
     attempt(&["check", &first, "--length", "1048576"])?.success()?;
-    for words in [&["--case", "Q9"][..], &["--rounds", "0"], &["--scale", "huge"], &["--grow", "x"]] {
+    for words in [&["--case", "Q9"][..], &["--rounds", "0"], &["--scale", "huge"], &["--grow", "x"]]
+    {
         attempt(&[&["validate", &second, "--out", out][..], words].concat())?.failure()?;
     }
     Ok(())

@@ -119,7 +119,10 @@ fn summary(report: &Report) -> String {
         text += &format!("{}{state}\n", case.id);
         for ratio in &case.ratios {
             let (off, on) = (ratio.off, ratio.on);
-            text += &format!("   {}: {off:.3} → {on:.3} {}, {:.1} ×\n", ratio.name, ratio.unit, ratio.factor);
+            text += &format!(
+                "   {}: {off:.3} → {on:.3} {}, {:.1} ×\n",
+                ratio.name, ratio.unit, ratio.factor
+            );
         }
     }
     let locks = report.locks.iter().flat_map(|locks| &locks.targets);

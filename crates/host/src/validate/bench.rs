@@ -171,9 +171,9 @@ impl Bench {
         }
         try_ats(&mut lun)?;
         if lun.vaai.ats != Status::Supported {
-            lun.reserve().and_then(|()| lun.release()).context(
-                "no datastore can be made: neither COMPARE AND WRITE nor RESERVE works",
-            )?;
+            lun.reserve()
+                .and_then(|()| lun.release())
+                .context("no datastore can be made: neither COMPARE AND WRITE nor RESERVE works")?;
         }
         let options = Options {
             label: LABEL.to_owned(),

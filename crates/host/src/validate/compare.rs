@@ -66,10 +66,16 @@ fn cases(left: &Report, right: &Report) -> Table {
         }
         if pairs.is_empty() {
             let cells = [Some(case), other].map(outcome);
-            rows.push([vec![case.id.clone(), short(&case.title), published], cells.to_vec()].concat());
+            rows.push(
+                [vec![case.id.clone(), short(&case.title), published], cells.to_vec()].concat(),
+            );
         }
     }
-    Table { caption: "Cases: off → on, how many times better; wire on/off", head: head(left, right, &["Case", "What", "Published"]), rows }
+    Table {
+        caption: "Cases: off → on, how many times better; wire on/off",
+        head: head(left, right, &["Case", "What", "Published"]),
+        rows,
+    }
 }
 
 fn short(title: &str) -> String {
@@ -95,7 +101,8 @@ fn cell(case: Option<&Case>, pair: &str) -> String {
     let Some(ratio) = case.ratios.iter().find(|ratio| ratio.name == pair) else {
         return outcome(Some(case));
     };
-    let wire = ratio.wire.map_or(String::new(), |wire| format!("; wire {} %", significant(wire * 100.0)));
+    let wire =
+        ratio.wire.map_or(String::new(), |wire| format!("; wire {} %", significant(wire * 100.0)));
     let wrong = if matches!(case.state, State::Failed(_)) { "; FAILED" } else { "" };
     format!(
         "{} → {} {}, {}{wire}{wrong}",
@@ -163,7 +170,14 @@ pub fn page(left: &Report, right: &Report, tables: &[Table]) -> String {
     let [a, b] = names(left, right);
     let size = |report: &Report| {
         let all: u64 = report.array.luns.iter().map(|lun| lun.size_bytes).sum();
-        format!("{}, sizes: {}, {} rounds, {}, LUNs of {}", report.started, report.scale, report.rounds, report.machine, bytes(all))
+        format!(
+            "{}, sizes: {}, {} rounds, {}, LUNs of {}",
+            report.started,
+            report.scale,
+            report.rounds,
+            report.machine,
+            bytes(all)
+        )
     };
     let body = html! {
         header {
@@ -186,7 +200,11 @@ pub fn text(tables: &[Table]) -> String {
         text += &format!("{}\n\n", table.caption);
         for row in &table.rows {
             for (head, cell) in table.head.iter().zip(row) {
-                text += &if head.is_empty() { format!("{cell}\n") } else { format!("   {head}: {cell}\n") };
+                text += &if head.is_empty() {
+                    format!("{cell}\n")
+                } else {
+                    format!("   {head}: {cell}\n")
+                };
             }
             text.push('\n');
         }

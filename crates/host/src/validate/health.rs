@@ -163,9 +163,8 @@ fn targets(health: &LockHealth) -> Vec<Target> {
     let (tail, max) = (worst(|storm| storm.p9999_us), worst(|storm| storm.max_us));
     let failed: u64 = health.storms.iter().map(|storm| storm.failed).sum();
     let wrong = health.aborts.as_ref().map(|aborts| aborts.wrong + aborts.retries_failed);
-    let sound = health.history.as_ref().map(|history| {
-        (history.impossible.len(), history.undecided.len())
-    });
+    let sound =
+        health.history.as_ref().map(|history| (history.impossible.len(), history.undecided.len()));
     vec![
         target(
             "COMPARE AND WRITE under storms, 9,999 of 10,000",
@@ -179,12 +178,7 @@ fn targets(health: &LockHealth) -> Vec<Target> {
             Some(format!("{:.2} ms", max as f64 / 1e3)),
             Some(max < 5_000_000),
         ),
-        target(
-            "own locks that failed or missed",
-            "0",
-            Some(failed.to_string()),
-            Some(failed == 0),
-        ),
+        target("own locks that failed or missed", "0", Some(failed.to_string()), Some(failed == 0)),
         target(
             "after ABORT TASK: blocks that changed later, or retries that failed",
             "0",

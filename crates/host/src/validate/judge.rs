@@ -54,9 +54,8 @@ pub(super) fn compare(variants: &[Variant], pair: &Pair) -> Option<Ratio> {
         By::More(_) => on / off,
     };
     let all = off.iter().flat_map(|off| on.iter().map(|on| better(*off, *on)));
-    let (low, high) = all.fold((f64::INFINITY, 0.0_f64), |(low, high), factor| {
-        (low.min(factor), high.max(factor))
-    });
+    let (low, high) = all
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), factor| (low.min(factor), high.max(factor)));
     let (off, on) = (median(off)?, median(on)?);
     Some(Ratio {
         name: pair.name.to_owned(),
@@ -93,7 +92,13 @@ pub(super) fn at_least(what: &str, factor: f64, found: Option<f64>) -> Target {
 }
 
 /// Bytes on the wire with the offloads on, as a fraction of those with them off.
-pub(super) fn wire_below(what: &str, limit: f64, variants: &[Variant], off: &str, on: &str) -> Target {
+pub(super) fn wire_below(
+    what: &str,
+    limit: f64,
+    variants: &[Variant],
+    off: &str,
+    on: &str,
+) -> Target {
     let found = wire_of(variants, off, on);
     target(
         &format!("{what}: bytes on the wire, on against off"),

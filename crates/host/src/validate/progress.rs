@@ -37,9 +37,8 @@ impl Progress {
 
     /// Seconds that are left, if the next steps are like those before.
     fn left(&self, kind: &str) -> Option<f64> {
-        let (seconds, steps) = self.spent.values().fold((0.0, 0), |sum, spent| {
-            (sum.0 + spent.0, sum.1 + spent.1)
-        });
+        let (seconds, steps) =
+            self.spent.values().fold((0.0, 0), |sum, spent| (sum.0 + spent.0, sum.1 + spent.1));
         if steps == 0 {
             return None;
         }

@@ -8,9 +8,7 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use vmfs::vmdk::DiskFormat;
 
-use super::{
-    OFF_ON, Scale, Spec, Way, no_targets, nothing_in_the_way, off, on, seconds, size,
-};
+use super::{OFF_ON, Scale, Spec, Way, no_targets, nothing_in_the_way, off, on, seconds, size};
 use crate::datastore::Datastore;
 use crate::mover::{self, Clone, Report};
 use crate::validate::Context;
@@ -222,12 +220,8 @@ fn m1() -> Spec {
             source: "Nimble CS300, 2 × 10 GbE",
             scenario: "A virtual machine with two disks moves; /DataMover/MaxHWTransferSize is 4 MB, then 16 MB.",
             published: "4 min 22 s faster; no traffic of the host",
-            ways: const {
-                &[off("off", "move"), on("on, 4 MB", "move"), on("on, 16 MB", "move 16 MB")]
-            },
-            pairs: const {
-                &[seconds("4 MB", "off", "on, 4 MB"), seconds("16 MB", "off", "on, 16 MB")]
-            },
+            ways: const { &[off("off", "move"), on("on, 4 MB", "move"), on("on, 16 MB", "move 16 MB")] },
+            pairs: const { &[seconds("4 MB", "off", "on, 4 MB"), seconds("16 MB", "off", "on, 16 MB")] },
             judge: |_, variants| {
                 vec![wire_below("Storage vMotion", 0.01, variants, "off", "on, 4 MB")]
             },

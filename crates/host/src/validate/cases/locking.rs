@@ -147,12 +147,7 @@ fn read(store: &mut Datastore, scale: Scale) -> Result<u64> {
 }
 
 /// Host B: locks at a pace, until it is told to stop.
-fn second_host(
-    context: &Context,
-    way: Way,
-    load: Load,
-    stop: &AtomicBool,
-) -> Result<Locking> {
+fn second_host(context: &Context, way: Way, load: Load, stop: &AtomicBool) -> Result<Locking> {
     if way.scenario == "alone" {
         return Ok(Locking { operations: 0, counters: Counters::default() });
     }

@@ -34,7 +34,11 @@ pub(super) fn cases() -> Vec<Spec> {
         published_ratio: None,
         sizes: |scale| {
             let layout = layout(scale);
-            format!("published: 100 GB thin, 50 GB used; here: {} thin, {} used", size(layout.size), size(layout.data))
+            format!(
+                "published: 100 GB thin, 50 GB used; here: {} thin, {} used",
+                size(layout.size),
+                size(layout.data)
+            )
         },
         ways: OFF_ON,
         pairs: &[],

@@ -201,7 +201,10 @@ fn read_first(context: &Context, unit: usize, count: u64) -> Result<()> {
     ensure!(head, "WRONG CONTENTS: what the guest never wrote is not zero");
     for number in 0..count {
         volume.read_at(&file, GUEST_OFFSET + (number << 20), &mut read)?;
-        ensure!(read == pattern(6, number << 20, 1 << 20), "WRONG CONTENTS: write {number} is lost");
+        ensure!(
+            read == pattern(6, number << 20, 1 << 20),
+            "WRONG CONTENTS: write {number} is lost"
+        );
     }
     let mut rest = vec![0xee; (file.length() - GUEST_OFFSET - (count << 20)) as usize];
     volume.read_at(&file, GUEST_OFFSET + (count << 20), &mut rest)?;
@@ -224,9 +227,8 @@ fn twentyfold(_: &Context, variants: &[Variant]) -> Vec<Target> {
 
 fn idle_interface(_: &Context, variants: &[Variant]) -> Vec<Target> {
     let run = variants.iter().find(|variant| variant.name == "on").and_then(|on| on.runs.first());
-    let share = run.map(|run| {
-        run.counters.wire_bytes as f64 / written(&run.counters).max(1) as f64
-    });
+    let share =
+        run.map(|run| run.counters.wire_bytes as f64 / written(&run.counters).max(1) as f64);
     vec![target(
         "interface idle while the volume is zeroed",
         "wire bytes < 1 % of the volume's",

@@ -35,7 +35,8 @@ pub(super) fn run(bench: &Bench, scale: Scale) -> Result<History> {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| scope.spawn(move || client(bench, number, each, first, started)))
             .collect();
-        let ends = clients.into_iter().map(|client| client.join().ok().context("a client panicked")?);
+        let ends =
+            clients.into_iter().map(|client| client.join().ok().context("a client panicked")?);
         ends.collect()
     });
     let recorded: Vec<Recorded> = recorded?.into_iter().flatten().collect();
@@ -79,7 +80,9 @@ fn client(
         let action = one(&mut lun, first + block, random >> 8, *seen, own)?;
         recorded.push((block, Operation { begin, end: now(), action }));
         *seen = match action {
-            Action::Read(content) | Action::Write(content) | Action::Swap(_, content, true) => content,
+            Action::Read(content) | Action::Write(content) | Action::Swap(_, content, true) => {
+                content
+            }
             Action::Swap(..) => *seen,
         };
     }

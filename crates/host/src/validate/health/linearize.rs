@@ -57,7 +57,8 @@ impl Action {
 
 impl State {
     fn has(&self, number: usize) -> bool {
-        number < self.first || (number - self.first < 64 && self.more >> (number - self.first) & 1 == 1)
+        number < self.first
+            || (number - self.first < 64 && self.more >> (number - self.first) & 1 == 1)
     }
 
     /// With one more operation ordered; none when it is too far ahead of the first that is not.
@@ -141,7 +142,10 @@ mod tests {
     fn at_the_same_time_either_order_will_do_but_only_one() {
         let both = [(0, 10, Write(1)), (0, 10, Write(2))];
         for last in [1, 2] {
-            assert_eq!(decide_on(&[&both[..], &[(11, 12, Read(last))]].concat()), Finding::Possible);
+            assert_eq!(
+                decide_on(&[&both[..], &[(11, 12, Read(last))]].concat()),
+                Finding::Possible
+            );
         }
         let contradiction = [&both[..], &[(11, 12, Read(1)), (13, 14, Read(2))]].concat();
         assert_eq!(decide_on(&contradiction), Finding::Impossible);
@@ -149,7 +153,8 @@ mod tests {
 
     #[test]
     fn two_winners_of_one_race_are_impossible() {
-        let race = |won: [bool; 2]| decide_on(&[(0, 10, Swap(0, 1, won[0])), (0, 10, Swap(0, 2, won[1]))]);
+        let race =
+            |won: [bool; 2]| decide_on(&[(0, 10, Swap(0, 1, won[0])), (0, 10, Swap(0, 2, won[1]))]);
         assert_eq!(race([true, true]), Finding::Impossible);
         assert_eq!(race([true, false]), Finding::Possible);
         assert_eq!(race([false, false]), Finding::Impossible);

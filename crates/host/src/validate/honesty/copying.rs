@@ -14,17 +14,17 @@ type Ended = Result<Vec<u8>, SessionError>;
 /// length alone.
 const SEGMENTS_TRIED: u64 = 1024;
 
-fn copy(
-    scratch: &mut Scratch<'_>,
-    [from, to]: [&[u8; 16]; 2],
-    segments: &[Segment],
-) -> Ended {
+fn copy(scratch: &mut Scratch<'_>, [from, to]: [&[u8; 16]; 2], segments: &[Segment]) -> Ended {
     let list = cdb::extended_copy_segments(from, to, segments);
     scratch.send(Kind::Clone, cdb::extended_copy(list.len() as u32), Data::Out(list))
 }
 
 /// Copies single blocks, as many segments as wanted, and counts those that arrived.
-fn copy_segments(scratch: &mut Scratch<'_>, naa: &[u8; 16], count: u64) -> Result<(Ended, u64), SessionError> {
+fn copy_segments(
+    scratch: &mut Scratch<'_>,
+    naa: &[u8; 16],
+    count: u64,
+) -> Result<(Ended, u64), SessionError> {
     let room = (count * 512).next_multiple_of(MIB);
     scratch.fill(0, room, 16)?;
     scratch.fill(16 * MIB, room, 17)?;

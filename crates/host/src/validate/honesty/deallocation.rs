@@ -68,7 +68,8 @@ pub(super) fn granularity(scratch: &mut Scratch<'_>) -> Probe {
 
 /// UNMAP GRANULARITY ALIGNMENT, if UGAVALID says that it counts.
 fn alignment(page: &[u8], blocks: u64) -> u64 {
-    let field = page.get(32..36).and_then(|field| field.try_into().ok()).map_or(0, u32::from_be_bytes);
+    let field =
+        page.get(32..36).and_then(|field| field.try_into().ok()).map_or(0, u32::from_be_bytes);
     if field >> 31 == 1 { u64::from(field & 0x7fff_ffff) % blocks } else { 0 }
 }
 
@@ -118,7 +119,8 @@ pub(super) fn limits(scratch: &mut Scratch<'_>) -> Probe {
             verdict = Verdict::Lie;
         }
     }
-    let found = if found.is_empty() { "too large to be tried".to_owned() } else { found.join("; ") };
+    let found =
+        if found.is_empty() { "too large to be tried".to_owned() } else { found.join("; ") };
     Ok(says(claim, found, verdict))
 }
 
@@ -199,6 +201,9 @@ mod tests {
         page[35] = 3;
         assert_eq!(alignment(&page, 8), 0);
         page[32] = 0x80;
-        assert_eq!((alignment(&page, 8), alignment(&page, 2), alignment(&page[..34], 8)), (3, 1, 0));
+        assert_eq!(
+            (alignment(&page, 8), alignment(&page, 2), alignment(&page[..34], 8)),
+            (3, 1, 0)
+        );
     }
 }

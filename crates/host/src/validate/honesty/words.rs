@@ -75,11 +75,13 @@ pub(super) fn listed(scratch: &mut Scratch<'_>) -> Probe {
         told += 1;
         let unknown = is_unknown(&harmless(scratch, opcode));
         if claimed == unknown {
-            let not = if claimed { "is listed and does not exist" } else { "exists and is not listed" };
+            let not =
+                if claimed { "is listed and does not exist" } else { "exists and is not listed" };
             wrong.push(format!("{name} {not}"));
         }
     }
-    let claim = format!("{} VPD pages; {told} of 4 offloads in the list of operation codes", pages.len());
+    let claim =
+        format!("{} VPD pages; {told} of 4 offloads in the list of operation codes", pages.len());
     let verdict = match (wrong.is_empty(), told) {
         (false, _) => Verdict::Lie,
         (true, 0) => Verdict::Unclear,

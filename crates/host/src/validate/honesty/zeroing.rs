@@ -30,7 +30,8 @@ pub(super) fn zero_length(scratch: &mut Scratch<'_>) -> Probe {
         (false, _, true) => Verdict::Honest,
         _ => Verdict::Lie,
     };
-    let claim = if not_zero { "WSNZ = 1: refused" } else { "WSNZ = 0: to the LUN's end, or refused" };
+    let claim =
+        if not_zero { "WSNZ = 1: refused" } else { "WSNZ = 0: to the LUN's end, or refused" };
     Ok(says(claim, format!("{}, {state}", ended(&done)), verdict))
 }
 

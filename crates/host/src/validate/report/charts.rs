@@ -96,7 +96,8 @@ pub(super) fn bars(
         "y_axis_configs": [y], "legend_show": series.len() > 1,
     });
     let chart = BarChart::from_json(&with(common(title, unit), more)).map_err(drawing)?;
-    let head = std::iter::once(String::new()).chain(series.iter().map(|bars| format!("{}, {unit}", bars.name)));
+    let head = std::iter::once(String::new())
+        .chain(series.iter().map(|bars| format!("{}, {unit}", bars.name)));
     let row = |number: usize| {
         let cell = |bars: &Bars| match bars.values.get(number).copied().flatten() {
             Some((value, [low, high])) if low < high => {
@@ -145,7 +146,8 @@ pub(super) fn lines(title: &str, unit: &str, lines: &[Line]) -> Result<Chart> {
     let list: Vec<Value> = lines.iter().map(series).collect();
     let colors: Vec<&str> = lines.iter().map(|line| line.color).collect();
     let moments = lines.iter().flat_map(|line| line.points.iter().map(|point| point.0));
-    let (first, last) = moments.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
+    let (first, last) =
+        moments.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
     let more = json!({
         "series_list": list, "series_colors": colors, "x_axis_type": "value",
         "x_axis_min": first.min(last), "x_axis_max": last, "x_axis_title": "seconds",

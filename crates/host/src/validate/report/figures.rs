@@ -29,12 +29,20 @@ pub(super) fn of(case: &Case) -> Result<Vec<Chart>> {
             modes(case, "Reservation conflicts", "per second", "conflicts/s")?,
         ]),
         "I3" => Ok(vec![
-            over_time(case, "Adapter bandwidth", "MB/s", &["adapter read, MB/s", "adapter write, MB/s"])?,
+            over_time(
+                case,
+                "Adapter bandwidth",
+                "MB/s",
+                &["adapter read, MB/s", "adapter write, MB/s"],
+            )?,
             durations(case, "Deploy from template")?,
         ]),
-        "I5" => Ok(vec![
-            over_time(case, "Interface against volume", "MB/s", &["interface, MB/s", "volume, MB/s"])?,
-        ]),
+        "I5" => Ok(vec![over_time(
+            case,
+            "Interface against volume",
+            "MB/s",
+            &["interface, MB/s", "volume, MB/s"],
+        )?]),
         "I6" => Ok(vec![workload(case)?]),
         "Q2" | "N1" | "M1" | "M2" => Ok(vec![durations(case, "Clone durations")?]),
         "I4" => Ok(vec![durations(case, "Storage vMotion")?]),
@@ -97,7 +105,9 @@ fn reclaimed(case: &Case) -> Result<Chart> {
             values: steps
                 .iter()
                 .map(|step| {
-                    summary(variant, |run| run.figures.get(&format!("{step}: came back, %")).copied())
+                    summary(variant, |run| {
+                        run.figures.get(&format!("{step}: came back, %")).copied()
+                    })
                 })
                 .collect(),
         })
@@ -132,7 +142,8 @@ fn over_time(case: &Case, title: &str, unit: &str, rates: &[&str]) -> Result<Cha
             for (number, rate) in rates.iter().enumerate() {
                 let points = points(run, rate, from);
                 let what = rate.split(',').next().unwrap_or(rate);
-                let name = if rates.len() > 1 { format!("{name}: {what}") } else { name.to_owned() };
+                let name =
+                    if rates.len() > 1 { format!("{name}: {what}") } else { name.to_owned() };
                 let color = match (color(&name[..name.find(':').unwrap_or(name.len())]), number) {
                     (color, 0) => color,
                     (OFF, _) => NEUTRAL,

@@ -28,7 +28,8 @@ pub(in crate::validate) fn document(title: &str, body: &Markup) -> String {
 /// A table; all cells but each row's first are aligned as numbers if they look like some.
 pub(in crate::validate) fn table(caption: &str, head: &[String], rows: &[Vec<String>]) -> Markup {
     let class = |cell: &str| {
-        let number = cell.chars().next().is_some_and(|first| first.is_ascii_digit() || first == '–');
+        let number =
+            cell.chars().next().is_some_and(|first| first.is_ascii_digit() || first == '–');
         if number && cell.len() < 40 { "number" } else { "" }
     };
     html! {

@@ -32,7 +32,8 @@ pub(in crate::validate) fn count(value: u64) -> String {
 
 /// Bytes in decimal units.
 pub(in crate::validate) fn bytes(value: u64) -> String {
-    let units = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
+    let units =
+        [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB")];
     match units.iter().find(|(unit, _)| value >= *unit) {
         Some((unit, name)) => format!("{} {name}", significant(value as f64 / *unit as f64)),
         None => format!("{value} B"),

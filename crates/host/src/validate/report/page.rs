@@ -7,7 +7,9 @@ use super::html::{badge, document, figure, table, targets};
 use super::numbers::{bytes, count, seconds, significant};
 use super::{charts::Chart, figures};
 use crate::validate::judge::median;
-use crate::validate::model::{Case, LockHealth, Probe, Report, Run, State, Target, Variant, Verdict};
+use crate::validate::model::{
+    Case, LockHealth, Probe, Report, Run, State, Target, Variant, Verdict,
+};
 
 /// The page.
 ///
@@ -54,7 +56,11 @@ fn head(report: &Report) -> Markup {
     let judged = all_targets(report).filter(|target| target.met.is_some()).count();
     let verdicts = |verdict| report.honesty.iter().filter(|probe| probe.verdict == verdict).count();
     let sound = report.locks.as_ref().and_then(|locks| locks.history.as_ref()).map(|history| {
-        if history.impossible.is_empty() && history.undecided.is_empty() { "sound" } else { "NOT sound" }
+        if history.impossible.is_empty() && history.undecided.is_empty() {
+            "sound"
+        } else {
+            "NOT sound"
+        }
     });
     html! {
         header {
@@ -82,7 +88,11 @@ fn state(case: &Case) -> Markup {
 }
 
 fn value(number: f64, unit: &str) -> String {
-    if unit == "s" { seconds(number) } else { format!("{} {}", significant(number), unit.replace("workload, ", "")) }
+    if unit == "s" {
+        seconds(number)
+    } else {
+        format!("{} {}", significant(number), unit.replace("workload, ", ""))
+    }
 }
 
 fn times(factor: f64) -> String {
@@ -129,7 +139,9 @@ fn short_title(case: &Case) -> &str {
 
 fn brief(case: &Case) -> Option<String> {
     match &case.state {
-        State::Done => case.targets.first().map(|target| format!("{}: {}", target.what, target.found)),
+        State::Done => {
+            case.targets.first().map(|target| format!("{}: {}", target.what, target.found))
+        }
         State::NotMeasured(reason) | State::Failed(reason) => Some(reason.clone()),
     }
 }
@@ -197,7 +209,16 @@ fn contents(variant: &Variant) -> &'static str {
 }
 
 fn costs(case: &Case) -> Markup {
-    let head = ["", "Time", "Host read", "Host wrote", "On the wire", "Commands", "Array space", "Contents"];
+    let head = [
+        "",
+        "Time",
+        "Host read",
+        "Host wrote",
+        "On the wire",
+        "Commands",
+        "Array space",
+        "Contents",
+    ];
     let row = |variant: &Variant| {
         let last = variant.runs.last();
         let of = |pick: fn(&Run) -> u64| last.map_or("–".to_owned(), |run| bytes(pick(run)));
@@ -331,7 +352,17 @@ fn lock_health(health: &LockHealth) -> Result<Markup> {
 }
 
 fn storm_table(health: &LockHealth) -> Markup {
-    let head = ["While there is", "Its commands/s", "COMPARE AND WRITEs", "Half", "99 %", "99.99 %", "Slowest", "≥ 8 s", "Failed"];
+    let head = [
+        "While there is",
+        "Its commands/s",
+        "COMPARE AND WRITEs",
+        "Half",
+        "99 %",
+        "99.99 %",
+        "Slowest",
+        "≥ 8 s",
+        "Failed",
+    ];
     let rows: Vec<Vec<String>> = health
         .storms
         .iter()
@@ -350,7 +381,11 @@ fn storm_table(health: &LockHealth) -> Markup {
             ]
         })
         .collect();
-    table("Latency of COMPARE AND WRITE, one at a time, on a sector of its own", &head.map(str::to_owned), &rows)
+    table(
+        "Latency of COMPARE AND WRITE, one at a time, on a sector of its own",
+        &head.map(str::to_owned),
+        &rows,
+    )
 }
 
 fn array(report: &Report) -> Markup {
