@@ -2,7 +2,7 @@
 //! overlapping ranges, abort commands, reset LUNs and drop connections: per block, all answers fit
 //! into one order.
 //!
-//! `GANTRY_HISTORY_ROUNDS` makes it longer: a round is 6,400 commands.
+//! `cargo xtask history --operations N` makes it longer; a round is 6,400 commands.
 
 use std::time::Instant;
 

@@ -1,7 +1,7 @@
 //! Everything that must be fine before a change goes in.
 
 use std::ffi::OsStr;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// else.
     #[arg(long)]
     kernel: bool,
+    /// With --kernel: only this scenario; may be repeated.
+    #[arg(long, requires = "kernel", value_name = "NAME")]
+    scenario: Vec<String>,
 }
 
 /// What became of a step.
@@ -36,12 +39,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return summarize(&[
             measure("setup", setup::run),
             measure("build", build),
-            measure("linux kernel", linux_kernel),
+            measure("linux kernel", || linux_kernel(&options.scenario)),
         ]);
     }
     let seconds = options.sim_seconds.to_string();
-    let seed = new_seed().to_string();
-    let simulate = || sim::run(&["run", "--seconds", &seconds, "--seed", &seed].map(str::to_owned));
+    let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);
     let outcomes = [
         measure("setup", setup::run),
@@ -53,12 +55,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         measure("black-box tests", black_box),
     ];
     summarize(&outcomes)
-}
-
-/// Where the simulator begins this time; it says which seed went wrong, and how to play it again.
-fn new_seed() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    now.as_secs() * 1000
 }
 
 fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
@@ -93,8 +89,15 @@ fn black_box() -> Result<()> {
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.
-fn linux_kernel() -> Result<()> {
-    black_box_of("gantry-guest", &["--test-threads=1", "--nocapture"])
+fn linux_kernel(scenarios: &[String]) -> Result<()> {
+    let folder = workspace::root().join("tests/guest/tests/kernel");
+    if let Some(name) = scenarios.iter().find(|name| !folder.join(format!("{name}.rs")).exists()) {
+        bail!("there is no scenario {name} in {}", folder.display());
+    }
+    let names: Vec<_> = scenarios.iter().map(|name| format!("{name}::")).collect();
+    let names = names.iter().map(String::as_str);
+    let options: Vec<_> = ["--test-threads=1", "--nocapture"].into_iter().chain(names).collect();
+    black_box_of("gantry-guest", &options)
 }
 
 fn black_box_of(package: &str, options: &[&str]) -> Result<()> {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod events;
+mod ledger;
 mod pools;
 mod presentation;
 mod routes;
@@ -13,6 +14,11 @@ mod snapshots;
 mod types;
 
 pub use events::{Event, Severity};
+pub use ledger::{
+    Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,
+    LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
+    Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
+};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };

@@ -166,6 +166,7 @@ impl Profile {
     /// The engine's options.
     pub fn options(&self) -> Options {
         Options {
+            sampling: true,
             journal_bytes: self.journal_bytes,
             memory_bytes: self.memory_bytes,
             checkpoint_interval: self.checkpoint_interval,

@@ -168,6 +168,7 @@ impl Store {
             }
         }
         self.map.reap = kept;
+        self.settle_reclaimed();
     }
 
     fn settle_map(&mut self, writes: &mut Vec<(u64, block::Buffer)>) {

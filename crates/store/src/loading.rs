@@ -220,6 +220,7 @@ impl Store {
                 return self.load_for_reaper(missing);
             }
             self.reap_allowance.spend(u64::from(!boosted));
+            self.settle_reclaimed();
         }
     }
 

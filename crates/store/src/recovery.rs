@@ -421,6 +421,8 @@ impl Store {
     pub(crate) fn recovered(&mut self) {
         let Some(recovery) = self.recovery.take() else { return };
         self.health = Health::Ready;
+        // What the journal repeated was counted in an earlier life.
+        self.reclaimed.clear();
         self.answer(recovery.tag, Ok(Outcome::Changed));
     }
 

@@ -125,7 +125,7 @@ const LOOKING: [Check; 15] = [
     Check {
         name: "sg_reset: the device, without the kernel trying more",
         need: NONE,
-        script: "sg_reset -v -N -d $D; sg_turs $D; holds $D 0 64 /tmp/z",
+        script: "sg_reset -v -N -d $D; sg_turs $D || sg_turs $D; put /tmp/z $D 0; holds $D 0 64 /tmp/z",
         wanted: &[],
     },
     Check {
@@ -137,7 +137,7 @@ const LOOKING: [Check; 15] = [
     },
 ];
 
-const CHANGING: [Check; 22] = [
+const CHANGING: [Check; 23] = [
     Check {
         name: "sg_dd: READ and WRITE of 6, 10, 12 and 16 bytes",
         need: NONE,
@@ -193,10 +193,11 @@ const CHANGING: [Check; 22] = [
         wanted: &[],
     },
     Check {
-        name: "sg_write_same: 32 bytes",
-        need: Action(0x7f, 0x0d),
-        script: "sg_write_same --32 -i /tmp/one -l 600 -n 50 $D; repeats $D 600 50 /tmp/one",
-        wanted: &[],
+        name: "sg_write_same and sg_get_lba_status, 32 bytes: not supported, and said so",
+        need: NONE,
+        script: "expect 9 sg_write_same --32 -i /tmp/one -l 600 -n 50 $D; \
+                 expect 9 sg_get_lba_status --32 -l 0 $D; sg_opcodes -o 0x7f $D",
+        wanted: &["Command is NOT supported"],
     },
     Check {
         name: "sg_unmap: one range, several, none",
@@ -206,12 +207,6 @@ const CHANGING: [Check; 22] = [
                  for lba in 2048 4096 8192; do holds $D $lba 64 /tmp/z; done; \
                  sg_unmap -f -l 0 -n 0 $D",
         wanted: &[],
-    },
-    Check {
-        name: "sg_get_lba_status: 32 bytes",
-        need: Action(0x7f, 0x12),
-        script: "sg_get_lba_status --32 -l 0 $D",
-        wanted: &["LBA:"],
     },
     Check {
         name: "sg_write_x: WRITE (16)",
@@ -279,31 +274,55 @@ const CHANGING: [Check; 22] = [
                  holds $E 20000 8192 /tmp/big",
         wanted: &["xcopy command done"],
     },
+    // Version 0.97 of ddpt puts its range descriptors one byte too early, so that each of its numbers
+    // stands for 256 blocks, and takes the transfer count for wrong: the medium tells what was done.
     Check {
         name: "ddpt: POPULATE TOKEN and WRITE USING TOKEN (ODX)",
         need: Action(0x83, 0x10),
-        script: "random 8192 /tmp/big; put /tmp/big $D 16384; \
-                 ddpt --odx if=$G of=$H bs=512 skip=16384,8192 seek=40000,8192; \
-                 holds $E 40000 8192 /tmp/big; zeroes 8192 /tmp/zz; put /tmp/zz $E 40000; \
-                 ddpt --odx if=$G of=$H bs=512 skip=16384,8192 seek=40000,8192 \
-                 iflag=immed oflag=immed; holds $E 40000 8192 /tmp/big",
-        wanted: &["8192+0 records out"],
+        script: "ddpt --version 2>&1 | grep 'version: 0.97'; zeroes 8192 /tmp/zz; \
+                 random 8192 /tmp/big; put /tmp/big $D 16384; \
+                 ddpt --odx if=$G of=$H bs=512 skip=64,32 seek=160,32; \
+                 holds $E 40960 8192 /tmp/big",
+        wanted: &[],
     },
     Check {
-        name: "ddpt: a token is a point in time, kept in a file",
+        name: "ddptctl: a token is a point in time, kept in a file and decoded",
         need: Action(0x83, 0x10),
-        script: "random 64 /tmp/r; put /tmp/r $D 16384; \
-                 ddpt if=$G bs=512 skip=16384,64 rtf=/tmp/token; put /tmp/z $D 16384; \
-                 ddpt rtf=/tmp/token bs=512 of=$H seek=50000,64; \
-                 holds $E 50000 64 /tmp/r",
-        wanted: &[],
+        script: "put /tmp/big $D 16384; put /tmp/zz $E 40960; \
+                 ddptctl --pt=64,32 --rtf=/tmp/token $G; put /tmp/zz $D 16384; \
+                 ddptctl --info --rtf=/tmp/token; ddptctl --all_toks $G; \
+                 ddptctl --wut=160,32 --rtf=/tmp/token $H; holds $E 40960 8192 /tmp/big",
+        wanted: &[
+            "PT completes with a transfer count of 8192",
+            "WUT completes with a transfer count of 8192",
+            "point in time copy - default",
+            "Number of bytes represented: 4194304",
+            "Number of managed ROD Token headers returned: 1",
+            "SCSI name string",
+        ],
+    },
+    Check {
+        name: "ddptctl: tokens in the background",
+        need: Action(0x83, 0x10),
+        script: "put /tmp/big $D 16384; put /tmp/zz $E 40960; \
+                 ddptctl --immed --pt=64,32 --list_id=300 $G; \
+                 ddptctl --poll --list_id=300 --rtf=/tmp/token $G; \
+                 ddptctl --immed --wut=160,32 --list_id=301 --rtf=/tmp/token $H; \
+                 ddptctl --poll --list_id=301 $H; holds $E 40960 8192 /tmp/big",
+        wanted: &["transfer count of 8192"],
+    },
+    Check {
+        name: "ddptctl: what the copy manager can",
+        need: Action(0x83, 0x10),
+        script: "ddptctl --info $G",
+        wanted: &["Maximum Range Descriptors: 64", "Write using token", "block device zero"],
     },
     Check {
         name: "ddpt: zeroes by the block device zero token",
         need: Action(0x83, 0x11),
-        script: "put /tmp/a $E 50000; \
-                 ddpt if=/dev/null rtype=zero bs=512 of=$H seek=50000,64; \
-                 holds $E 50000 64 /tmp/z",
+        script: "put /tmp/big $E 40960; \
+                 ddpt if=/dev/null rtype=zero bs=512 of=$H seek=160,32; \
+                 holds $E 40960 8192 /tmp/zz",
         wanted: &[],
     },
     Check {

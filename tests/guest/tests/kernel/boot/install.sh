@@ -14,7 +14,7 @@ LABEL linux
   APPEND console=ttyS0 panic=-1 loglevel=4 nokaslr mitigations=off no_timer_check
 END
 cp /bin/busybox bin/busybox
-cp /usr/bin/fio /usr/sbin/xfs_repair /usr/bin/sg_inq files
+cp /usr/bin/fio /usr/bin/sg_inq "$(command -v xfs_repair)" files
 md5sum files/* >sums
 cat >init <<'END'
 #!/bin/busybox sh

@@ -13,7 +13,7 @@ use harness::program::run;
 const INSTALL: &str = include_str!("boot/install.sh");
 
 /// How long a machine may take from power-on to power-off.
-const LIFE_TIMEOUT: Duration = Duration::from_secs(240);
+const LIFE_TIMEOUT: Duration = Duration::from_secs(480);
 
 #[test]
 fn a_machine_boots_from_a_lun() -> Result<()> {
