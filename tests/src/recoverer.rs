@@ -16,7 +16,7 @@ use crate::survivor::{cdb, simple, word};
 const PATIENCE: Duration = Duration::from_millis(300);
 
 /// Looks without success before the connection is given up.
-const LOOKS_MAX: usize = 10;
+const LOOKS_MAX: usize = 40;
 
 /// Connections that one operation may use up.
 const ATTEMPTS_MAX: usize = 30;

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::pdu::{HEADER_BYTES, Pdu};
 
-/// How long an answer may take before the connection is given up.
+/// How long an answer may take before the connection is given up, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Connections that one operation may use up.
@@ -39,6 +39,7 @@ pub struct Survivor {
     initiator: String,
     target: String,
     digests: bool,
+    patience: Duration,
     connection: Option<Connection>,
     logins: usize,
 }
@@ -51,9 +52,16 @@ impl Survivor {
             initiator: initiator.to_owned(),
             target: target.to_owned(),
             digests,
+            patience: PATIENCE,
             connection: None,
             logins: 0,
         }
+    }
+
+    /// The same, that waits so long for an answer.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// How often it has logged in.
@@ -117,9 +125,9 @@ impl Survivor {
 
 impl Connection {
     fn log_in(survivor: &Survivor) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&survivor.portal, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = TcpStream::connect_timeout(&survivor.portal, survivor.patience)?;
+        stream.set_read_timeout(Some(survivor.patience))?;
+        stream.set_write_timeout(Some(survivor.patience))?;
         stream.set_nodelay(true)?;
         let mut connection = Self {
             stream,

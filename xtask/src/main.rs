@@ -9,6 +9,7 @@ mod history;
 mod process;
 mod setup;
 mod sim;
+mod soak;
 mod test;
 mod validate;
 mod workspace;
@@ -44,6 +45,8 @@ enum Task {
     History(history::Options),
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
+    /// A day's work of hosts in little time: verified I/O, failures, recovery, live changes.
+    Soak(soak::Options),
     /// Measure what statistics cost: daemons with and without them, in turn.
     BenchStatistics(bench::Options),
     /// Run 'gantry-host validate' on our array and on tgt, and write docs/validation.
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Task::Sim { arguments } => sim::run(&arguments),
         Task::History(options) => history::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Soak(options) => soak::run(&options),
         Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Validate(options) => validate::run(&options),
         Task::Docs => docs::write(),

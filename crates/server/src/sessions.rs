@@ -59,6 +59,13 @@ pub(crate) struct Orphan {
     pub(crate) until: Duration,
 }
 
+impl Orphan {
+    /// It has its answer.
+    pub(crate) fn answered(self, completion: iscsi::Completion) -> Self {
+        Self { iscsi: self.iscsi.answered(completion), collecting: None, ..self }
+    }
+}
+
 /// All sessions, by target session identifying handle (TSIH).
 #[derive(Default)]
 pub(crate) struct Sessions {

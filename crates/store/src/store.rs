@@ -15,7 +15,7 @@ use crate::error::{ChangeError, Failure, OpenError};
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
 use crate::layout::Layout;
-use crate::limits::{REQUESTS_MAX, UNAVAILABLE_RETRY};
+use crate::limits::{FREED_DELAY, FREED_SHARE, REQUESTS_MAX, UNAVAILABLE_RETRY};
 use crate::loading::{GroupLoad, PageWaiter};
 use crate::locks::Locks;
 use crate::map::Map;
@@ -121,6 +121,9 @@ pub struct Store {
     pub(crate) records_applied: usize,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
+    /// Since when there was no commit, as far as it was looked at, and how many there were.
+    quiet_since: Duration,
+    commits_seen: u64,
     /// Operations that wait for the checkpoint of that generation.
     pub(crate) checkpoint_waiters: Vec<(u64, usize)>,
     /// Newest durable checkpoint.
@@ -217,6 +220,8 @@ impl Store {
             records_applied: 0,
             checkpoint: None,
             checkpoint_wanted: false,
+            quiet_since: Duration::ZERO,
+            commits_seen: 0,
             checkpoint_waiters: Vec::new(),
             generation: 0,
             device_uuids: Vec::new(),
@@ -346,10 +351,24 @@ impl Store {
             self.space.retry_unavailable();
             self.map.retry_unreadable();
         }
-        let due = now.saturating_sub(self.last_checkpoint) >= self.options.checkpoint_interval;
+        let since = now.saturating_sub(self.last_checkpoint);
+        let due = since >= self.options.checkpoint_interval
+            || since >= FREED_DELAY && self.freed_space_is_due(now);
         if due && self.health == Health::Ready && self.has_changed() {
             self.checkpoint_wanted = true;
         }
+    }
+
+    /// Whether what was freed is not to wait for the next regular checkpoint.
+    fn freed_space_is_due(&mut self, now: Duration) -> bool {
+        if self.commits_seen != self.statistics.commits {
+            self.commits_seen = self.statistics.commits;
+            self.quiet_since = now;
+        }
+        let freed = self.space.quarantined();
+        let is_quiet = now.saturating_sub(self.quiet_since) >= FREED_DELAY;
+        let is_much = freed * FREED_SHARE > self.space.total();
+        freed > 0 && self.map.reap.is_empty() && (is_quiet || is_much)
     }
 
     /// All volumes, by identifier.

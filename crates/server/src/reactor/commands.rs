@@ -256,24 +256,6 @@ impl Reactor {
         self.end_collecting_orphans(by, function);
     }
 
-    /// The same for commands whose connection has failed.
-    fn end_collecting_orphans(&mut self, by: (NexusId, u64), function: TaskManagement) {
-        for session in self.sessions.iter_mut() {
-            let owner = session.nexus;
-            session.orphans.retain(|_, orphan| {
-                let lun = orphan.iscsi.lun();
-                orphan.collecting.is_none()
-                    || match owner == by.0 {
-                        true => !ends_own(function, by.1, lun),
-                        false => matches!(
-                            self.core.target.collecting(by, function, (owner, lun)),
-                            scsi::Collecting::GoesOn
-                        ),
-                    }
-            });
-        }
-    }
-
     /// Gives initiators the answers of the device server; returns whether there were any.
     pub(super) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
@@ -371,31 +353,20 @@ fn reaches_others(function: TaskManagementFunction) -> bool {
     )
 }
 
-/// Whether a function that is sent for a LUN ends a command of the same session for another LUN.
-fn ends_own(function: TaskManagement, function_lun: u64, lun: u64) -> bool {
-    match function {
-        TaskManagement::AbortTaskSet
-        | TaskManagement::ClearTaskSet
-        | TaskManagement::LogicalUnitReset => lun == function_lun,
-        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => true,
-        _ => false,
-    }
-}
-
 /// What a function does to commands on another connection of the session that sent it.
 fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskManagement) {
     match function {
         TaskManagement::AbortTaskSet
         | TaskManagement::ClearTaskSet
         | TaskManagement::LogicalUnitReset => connection.iscsi.abort_collecting(Some(lun)),
-        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
-            connection.iscsi.abort_collecting(None);
-        }
+        TaskManagement::TargetWarmReset
+        | TaskManagement::TargetColdReset
+        | TaskManagement::ItNexusReset => connection.iscsi.abort_collecting(None),
         _ => {}
     }
 }
 
-fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+pub(super) fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
     iscsi::Completion {
         status: completion.status.code(),
         sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use iscsi::{LogoutScope, TaskManagementResponse, TaskReassign};
-use scsi::TaskId;
+use scsi::{NexusId, TaskId};
 
 use super::Reactor;
-use super::commands::{function_id, parts, task_id};
+use super::commands::{function_id, parts, task_id, to_iscsi};
 use crate::connection::Connection;
 use crate::sessions::{Lost, Orphan, Session};
 
@@ -106,8 +106,31 @@ impl Reactor {
         let tag = parts(task).1;
         let Some(session) = self.sessions.of_task_mut(task) else { return };
         if let Some(orphan) = session.orphans.remove(&tag) {
-            let iscsi = orphan.iscsi.answered(completion);
-            session.orphans.insert(tag, Orphan { iscsi, ..orphan });
+            session.orphans.insert(tag, orphan.answered(completion));
+        }
+    }
+
+    /// A task management function reaches commands that have neither connection nor all their data.
+    pub(super) fn end_collecting_orphans(
+        &mut self,
+        by: (NexusId, u64),
+        function: scsi::TaskManagement,
+    ) {
+        let target = &mut self.core.target;
+        for session in self.sessions.iter_mut() {
+            let owner = session.nexus;
+            let is_collecting = |_: &u32, orphan: &mut Orphan| orphan.collecting.is_some();
+            let collecting = session.orphans.extract_if(.., is_collecting).collect::<Vec<_>>();
+            for (tag, orphan) in collecting {
+                let kept = match target.collecting(by, function, (owner, orphan.iscsi.lun())) {
+                    scsi::Collecting::GoesOn => Some(orphan),
+                    scsi::Collecting::Ends(completion) => {
+                        Some(orphan.answered(to_iscsi(completion)))
+                    }
+                    scsi::Collecting::IsForgotten => None,
+                };
+                session.orphans.extend(kept.map(|orphan| (tag, orphan)));
+            }
         }
     }
 

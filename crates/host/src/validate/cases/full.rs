@@ -14,7 +14,7 @@ use crate::cdb;
 use crate::counters::Kind;
 use crate::datastore::Datastore;
 use crate::ranges::pattern;
-use crate::session::Data;
+use crate::session::{Data, SessionError};
 use crate::validate::Context;
 use crate::validate::NotHere;
 use crate::validate::bench::{Bench, Vaai, seconds_since};
@@ -27,6 +27,8 @@ use crate::validate::model::{Run, Target, Variant};
 const STEADY: &str = "steady.vmdk";
 /// The disk of the machine that needs new blocks.
 const GROWING: &str = "growing.vmdk";
+/// The disk that fills the pool, many megabytes at a time.
+const FILLER: &str = "filler.vmdk";
 /// A disk that is deleted to make space, when the pool cannot be grown.
 const BALLAST: &str = "ballast.vmdk";
 
@@ -36,6 +38,12 @@ const SEED: u64 = 33;
 
 /// What is written in search of the pool's end.
 const SEARCH_MAX: u64 = 16 << 30;
+
+/// Bytes that fill the pool at once.
+const STEP: u64 = 64 << 20;
+
+/// Bytes of the disk of the machine that needs new blocks.
+const GROWING_SIZE: u64 = 512 << 20;
 
 /// How long a paused machine waits for space.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -83,22 +91,22 @@ fn run(context: &Context, _: Way) -> Result<Run> {
     content::create(&mut stores[0], BALLAST, &BALLAST_LAYOUT, DiskFormat::Thin)?;
     let file = stores[0].volume.create("touched")?;
     stores[0].volume.close(file)?;
-    let free = stores[0].volume.space()?.free_bytes;
-    let size = (free - (free / 16)).min(SEARCH_MAX) >> 20 << 20;
-    let mut file = stores[0].volume.create_disk(GROWING, size, DiskFormat::Thin)?;
-    let ((written, waited, troubles), mut run) = Meter::measure(&mut stores, |stores| {
+    let mut file = stores[0].volume.create_disk(GROWING, GROWING_SIZE, DiskFormat::Thin)?;
+    let ((filled, written, waited, troubles), mut run) = Meter::measure(&mut stores, |stores| {
         let store = &mut stores[0];
-        let written = fill(store, &mut file, size)?;
+        let filled = fill(store)?;
+        let written = write_until_full(store, &mut file)?;
         let troubles = others_go_on(store, &mut file, written)?;
         make_space(context, store)?;
         let waited = resume(store, &mut file, written)?;
-        Ok((written, waited, troubles))
+        Ok((filled, written, waited, troubles))
     })?;
     stores[0].volume.close(file)?;
     context.unmount(stores)?;
     run.space = [before, bench.space(0)];
-    let lost = lost_writes(bench, written + AFTER)?;
-    run.figures.insert("MiB until it was full".to_owned(), written as f64);
+    let lost = lost_writes(bench, &filled, written + AFTER)?;
+    let until_full = (filled.size >> 20) + written;
+    run.figures.insert("MiB until it was full".to_owned(), until_full as f64);
     run.figures.insert("errors of others while full".to_owned(), troubles.len() as f64);
     run.figures.insert("resumed after, s".to_owned(), waited);
     run.figures.insert("lost writes".to_owned(), lost as f64);
@@ -113,19 +121,49 @@ fn write(store: &mut Datastore, file: &mut File, number: u64) -> vmfs::Result<()
     store.volume.write_at(file, number * MIB, &pattern(SEED, number * MIB, MIB))
 }
 
-/// Writes until the pool is full; returns how many megabytes were acknowledged.
-fn fill(store: &mut Datastore, file: &mut File, size: u64) -> Result<u64> {
-    for number in 0..size / MIB {
+/// Whether the array has no space for a write.
+fn is_full(error: &anyhow::Error) -> bool {
+    let by_disk = error.downcast_ref::<Error>();
+    let by_lun = error.downcast_ref::<SessionError>();
+    matches!(by_disk, Some(Error::Disk(DiskError::OutOfSpace)))
+        || matches!(by_lun, Some(SessionError::Command { key: 7, ascq: 0x2707, .. }))
+}
+
+/// Fills the pool; returns the disk as far as it was acknowledged.
+fn fill(store: &mut Datastore) -> Result<Layout> {
+    let free = store.volume.space()?.free_bytes;
+    let size = (free - GROWING_SIZE.min(free)).min(SEARCH_MAX) / STEP * STEP;
+    let whole = Layout { size, data: size, seed: 34 };
+    let mut file = store.volume.create_disk(FILLER, size, DiskFormat::Thin)?;
+    let mut end = Err(NotHere(format!(
+        "{} MiB were written and the pool is not full: give a LUN of a smaller pool by --small",
+        size >> 20
+    ))
+    .into());
+    for at in (0..size).step_by(STEP as usize) {
+        match content::write(store, &mut file, &whole, [at, STEP]) {
+            Err(error) if is_full(&error) => {
+                end = Ok(Layout { size: at, data: at, ..whole });
+                break;
+            }
+            other => other?,
+        }
+        store.volume.pulse_if_due()?;
+    }
+    store.volume.close(file)?;
+    end
+}
+
+/// The machine that needs new blocks writes until it has to pause; returns how many megabytes were
+/// acknowledged.
+fn write_until_full(store: &mut Datastore, file: &mut File) -> Result<u64> {
+    for number in 0..GROWING_SIZE / MIB - AFTER {
         match write(store, file, number) {
             Err(Error::Disk(DiskError::OutOfSpace)) => return Ok(number),
             other => other?,
         }
     }
-    let room = size / MIB;
-    Err(NotHere(format!(
-        "{room} MiB were written and the pool is not full: give a LUN of a smaller pool by --small"
-    ))
-    .into())
+    Err(NotHere("the pool was full, and has space again".to_owned()).into())
 }
 
 /// What the other machines do while the pool is full; returns what failed.
@@ -188,7 +226,7 @@ fn resume(store: &mut Datastore, file: &mut File, written: u64) -> Result<f64> {
 }
 
 /// Acknowledged writes that are not there any more.
-fn lost_writes(bench: &Bench, written: u64) -> Result<u64> {
+fn lost_writes(bench: &Bench, filled: &Layout, written: u64) -> Result<u64> {
     let mut stores = vec![bench.mount(0, "esx2", &Vaai::On.settings())?];
     content::check(&mut stores[0], STEADY, &STEADY_LAYOUT)?;
     let file = stores[0].volume.open_disk(GROWING, LockMode::ReadOnly)?;
@@ -197,6 +235,12 @@ fn lost_writes(bench: &Bench, written: u64) -> Result<u64> {
     for number in 0..written {
         stores[0].volume.read_at(&file, number * MIB, &mut read)?;
         lost += u64::from(read != pattern(SEED, number * MIB, MIB));
+    }
+    stores[0].volume.close(file)?;
+    let file = stores[0].volume.open_disk(FILLER, LockMode::ReadOnly)?;
+    for at in (0..filled.size).step_by(MIB as usize) {
+        stores[0].volume.read_at(&file, at, &mut read)?;
+        lost += u64::from(read != pattern(filled.seed, at, MIB));
     }
     stores[0].volume.close(file)?;
     for store in stores {
