@@ -40,17 +40,20 @@ fn with_unmap(mut cdb: Cdb) -> Cdb {
     cdb
 }
 
-/// WRITE SAME of a pattern over a megabyte that held another one; whether it lies there then.
-fn patterned(
-    scratch: &mut Scratch<'_>,
-    cdb: Cdb,
-) -> Result<(Result<Vec<u8>, SessionError>, bool, bool), SessionError> {
+/// How a WRITE SAME of a pattern ended, over a megabyte that held another one.
+struct Patterned {
+    done: Result<Vec<u8>, SessionError>,
+    written: bool,
+    kept: bool,
+}
+
+fn patterned(scratch: &mut Scratch<'_>, cdb: Cdb) -> Result<Patterned, SessionError> {
     scratch.fill(0, MIB, 5)?;
     let block = pattern(6, 0, 512);
     let done = scratch.send(Kind::Zero, cdb, Data::Out(block.clone()));
     let read = scratch.lun.read_bytes(scratch.at, MIB)?;
     let written = read.chunks(512).all(|here| here == block);
-    Ok((done, written, read == pattern(5, 0, MIB)))
+    Ok(Patterned { done, written, kept: read == pattern(5, 0, MIB) })
 }
 
 pub(super) fn other_pattern(scratch: &mut Scratch<'_>) -> Probe {
@@ -58,7 +61,7 @@ pub(super) fn other_pattern(scratch: &mut Scratch<'_>) -> Probe {
     let mut found = Vec::new();
     let mut verdicts = Vec::new();
     for (name, cdb) in [("plain", plain), ("with UNMAP = 1", with_unmap(plain))] {
-        let (done, written, kept) = patterned(scratch, cdb)?;
+        let Patterned { done, written, kept } = patterned(scratch, cdb)?;
         let state = match (written, kept) {
             (true, _) => "the pattern is there",
             (_, true) => "nothing was written",
