@@ -31,7 +31,7 @@ impl Bench {
         let lun = u8::try_from(array.create_lun("p/v", "64M")?)?;
         let name = "iqn.2026-01.org.example:reclaim";
         let session = RawSession::log_in(array.portal(), name, &array.target_name()?)?;
-        let used_at_first = used(&array)?;
+        let used_at_first = used_after_a_checkpoint(&array, lun)?;
         Ok(Self { array, session, lun, used_at_first })
     }
 
@@ -75,6 +75,24 @@ impl Bench {
         let url = self.array.lun_url(self.lun.into())?;
         initiator::qemu_io(&["-f", "raw", &url], &["read -P 0 0 64M"])?;
         Ok(())
+    }
+}
+
+/// The first checkpoint writes the pool's volume table, which is in use from then on; it comes when
+/// something was given back.
+fn used_after_a_checkpoint(array: &Array, lun: u8) -> Result<u64> {
+    let url = array.lun_url(lun.into())?;
+    initiator::qemu_io(&["-f", "raw", &url], &["write -P 1 0 1M", "discard 0 1M"])?;
+    let begun = Instant::now();
+    loop {
+        let pool = array.gantry_json(&["pool", "show", "p"])?;
+        let (used, pending) =
+            (number(&pool, "/space/used_bytes")?, number(&pool, "/space/pending_bytes")?);
+        if (1..512 << 10).contains(&used) && pending == 0 {
+            return Ok(used);
+        }
+        ensure!(begun.elapsed() < PATIENCE, "no checkpoint: {used} in use, {pending} pending");
+        thread::sleep(Duration::from_millis(50));
     }
 }
 

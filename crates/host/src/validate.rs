@@ -267,7 +267,6 @@ fn result(context: &Context, spec: &Spec, state: State, runs: Vec<(&str, Run)>) 
         source: spec.source.to_owned(),
         scenario: spec.scenario.to_owned(),
         published: spec.published.to_owned(),
-        published_ratio: spec.published_ratio,
         sizes: (spec.sizes)(context.scale),
         ratios: pairs.collect(),
         targets: (spec.judge)(context, &variants),

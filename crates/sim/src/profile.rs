@@ -40,6 +40,8 @@ pub struct Profile {
     pub hot_percent: u64,
     /// Whether the volumes are larger than the pool and are filled.
     pub fills: bool,
+    /// If they are: phases in a hundred that fill them.
+    pub filling_percent: u64,
     /// Phases in a hundred with commands that change the map alone.
     pub mapping_percent: u64,
     /// One command in so many changes volumes or devices.
@@ -83,6 +85,7 @@ impl Profile {
             },
             hot_percent: random.pick(&[0, 50, 80]),
             fills,
+            filling_percent: 12,
             mapping_percent: 10,
             change_one_in: 100,
             probe_one_in: 18,
@@ -138,7 +141,8 @@ impl Profile {
                 self.volumes_max = 6;
                 self.volume_bytes_max = 32 * MEBIBYTE;
                 self.checkpoint_interval = Duration::from_secs(30);
-                self.crash_interval = 5000;
+                self.crash_interval = 20_000;
+                self.filling_percent = 60;
             }
             PlantedBug::ReaperForgets => self.reap_rate = 100,
             PlantedBug::FlushFirstDeviceOnly => {

@@ -105,7 +105,7 @@ impl Workload {
         self.hot = self.random.below(1_000_000);
         self.phase = match self.random.below(100) {
             _ if self.random.percent(profile.mapping_percent) => Phase::Mapping,
-            _ if profile.fills && self.random.percent(12) => Phase::Filling,
+            _ if profile.fills && self.random.percent(profile.filling_percent) => Phase::Filling,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
             70..85 => Phase::Locking,

@@ -374,6 +374,7 @@ impl World {
             closing: self.closing,
             changing: self.is_changing(&action),
             extending: self.extending,
+            unhoused: self.store.statistics().groups_unavailable > 0,
         };
         self.oracle.finished(&action, result, excuses)?;
         match result {

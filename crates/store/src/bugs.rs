@@ -36,7 +36,7 @@ pub enum PlantedBug {
     GroupTornApart,
     /// A snapshot does not count its reference to the root of the map.
     SnapshotUncounted,
-    /// Overwrites in a full pool are lent all there is, also what checkpoints need.
+    /// Whatever is written to a full pool is lent what is kept back.
     LendEverything,
     /// What the reaper has still to do is not in the checkpoint.
     ReaperForgets,

@@ -53,10 +53,17 @@ pub struct Pair {
     pub on: &'static str,
     /// By what.
     pub by: By,
+    /// How many times better it was published to be.
+    pub published: Option<f64>,
 }
 
-const fn seconds(name: &'static str, off: &'static str, on: &'static str) -> Pair {
-    Pair { name, off, on, by: By::Seconds }
+const fn seconds(
+    name: &'static str,
+    off: &'static str,
+    on: &'static str,
+    published: Option<f64>,
+) -> Pair {
+    Pair { name, off, on, by: By::Seconds, published }
 }
 
 /// Sizes: tiny for tests, scaled for minutes, full as published.
@@ -123,8 +130,6 @@ pub struct Spec {
     pub scenario: &'static str,
     /// What it published.
     pub published: &'static str,
-    /// As a ratio, where that makes sense.
-    pub published_ratio: Option<f64>,
     /// The sizes, as published and here.
     pub sizes: fn(Scale) -> String,
     /// The ways to run it.

@@ -58,8 +58,8 @@ fn cases(left: &Report, right: &Report) -> Table {
     for case in &left.cases {
         let other = right.cases.iter().find(|other| other.id == case.id);
         let pairs: Vec<&str> = pair_names(case, other);
-        let published = case.published_ratio.map_or("–".to_owned(), times);
         for name in &pairs {
+            let published = published([Some(case), other], name);
             let what = format!("{name}: {}", short(&case.title));
             let cells = [Some(case), other].map(|case| cell(case, name));
             rows.push([vec![case.id.clone(), what, published.clone()], cells.to_vec()].concat());
@@ -67,7 +67,8 @@ fn cases(left: &Report, right: &Report) -> Table {
         if pairs.is_empty() {
             let cells = [Some(case), other].map(outcome);
             rows.push(
-                [vec![case.id.clone(), short(&case.title), published], cells.to_vec()].concat(),
+                [vec![case.id.clone(), short(&case.title), "–".to_owned()], cells.to_vec()]
+                    .concat(),
             );
         }
     }
@@ -76,6 +77,12 @@ fn cases(left: &Report, right: &Report) -> Table {
         head: head(left, right, &["Case", "What", "Published"]),
         rows,
     }
+}
+
+fn published(cases: [Option<&Case>; 2], pair: &str) -> String {
+    let ratios = cases.into_iter().flatten().flat_map(|case| &case.ratios);
+    let found = ratios.filter(|ratio| ratio.name == pair).find_map(|ratio| ratio.published);
+    found.map_or("–".to_owned(), times)
 }
 
 fn short(title: &str) -> String {

@@ -67,7 +67,9 @@ pub(super) fn compare(variants: &[Variant], pair: &Pair) -> Option<Ratio> {
         },
         factor: better(off, on),
         range: [low, high],
-        wire: wire_of(variants, pair.off, pair.on),
+        published: pair.published,
+        // Rates are measured over a time: more work means more bytes.
+        wire: wire_of(variants, pair.off, pair.on).filter(|_| pair.by == By::Seconds),
     })
 }
 
@@ -132,7 +134,7 @@ mod tests {
     #[test]
     fn more_than_one_is_better_whether_by_seconds_or_by_rates() {
         let variants = [variant("off", &[4.0, 8.0, 6.0]), variant("on", &[1.0, 2.0, 3.0])];
-        let by = |by| Pair { name: "p", off: "off", on: "on", by };
+        let by = |by| Pair { name: "p", off: "off", on: "on", by, published: None };
         let seconds = compare(&variants, &by(By::Seconds)).expect("both ran");
         assert_eq!((seconds.factor, seconds.range), (3.0, [4.0 / 3.0, 8.0]));
         let rates = compare(&variants, &by(By::More("IOPS"))).expect("both ran");

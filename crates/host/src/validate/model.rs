@@ -83,8 +83,6 @@ pub struct Case {
     pub scenario: String,
     /// What was published, in words.
     pub published: String,
-    /// Published off/on (or on/off for rates), where it can be compared.
-    pub published_ratio: Option<f64>,
     /// Sizes of the publication and of this run.
     pub sizes: String,
     /// What became of it.
@@ -160,6 +158,8 @@ pub struct Ratio {
     pub factor: f64,
     /// The worst and the best pair of runs.
     pub range: [f64; 2],
+    /// How many times better it was published to be.
+    pub published: Option<f64>,
     /// Bytes on the wire with the offloads on, as a fraction of those with them off.
     pub wire: Option<f64>,
 }

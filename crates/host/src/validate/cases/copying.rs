@@ -99,7 +99,6 @@ fn blank() -> Spec {
         source: "",
         scenario: "",
         published: "",
-        published_ratio: None,
         sizes: |_| String::new(),
         ways: OFF_ON,
         pairs: &[],
@@ -121,7 +120,6 @@ fn q2() -> Spec {
             source: "QSAN XS5216D, 2021",
             scenario: "A virtual machine moves to another LUN of the same array, and is then cloned.",
             published: "Storage vMotion 1616 s off, 365 s on; clone 1550 s off, 359 s on",
-            published_ratio: Some(1550.0 / 359.0),
             ways: const {
                 &[
                     off("Storage vMotion, off", "move"),
@@ -132,8 +130,13 @@ fn q2() -> Spec {
             },
             pairs: const {
                 &[
-                    seconds("Storage vMotion", "Storage vMotion, off", "Storage vMotion, on"),
-                    seconds("clone", "clone, off", "clone, on"),
+                    seconds(
+                        "Storage vMotion",
+                        "Storage vMotion, off",
+                        "Storage vMotion, on",
+                        Some(1616.0 / 365.0),
+                    ),
+                    seconds("clone", "clone, off", "clone, on", Some(1550.0 / 359.0)),
                 ]
             },
             judge: judge_q2,
@@ -151,9 +154,8 @@ fn n1() -> Spec {
             source: "NexentaStor 3.1.1",
             scenario: "A thin template is deployed, with a swap file; two iSCSI sessions, round robin, a new path every 10 commands.",
             published: "488 s off (best of three), 248 s on (worst of three)",
-            published_ratio: Some(488.0 / 248.0),
             ways: const { &[off("off", "deploy"), on("on", "deploy")] },
-            pairs: const { &[seconds("deploy", "off", "on")] },
+            pairs: const { &[seconds("deploy", "off", "on", Some(488.0 / 248.0))] },
             judge: |_, variants| vec![at_least("deploy", 20.0, ratio_of(variants, "off", "on"))],
             notes: &[
                 READ_BACK,
@@ -173,9 +175,8 @@ fn i3() -> Spec {
             source: "IBM Storwize V7000, 8 Gb FC",
             scenario: "A template with an eager zeroed disk is deployed to a disk of the same format; the adapter's read and write rates are drawn over time.",
             published: "14 % faster; adapter from about 245 MB/s each way to nothing",
-            published_ratio: Some(1.0 / 0.86),
             ways: const { &[off("off", "clone"), on("on", "clone")] },
-            pairs: const { &[seconds("deploy", "off", "on")] },
+            pairs: const { &[seconds("deploy", "off", "on", Some(1.0 / 0.86))] },
             judge: |_, variants| vec![wire_below("deploy", 0.01, variants, "off", "on")],
             ..blank()
         }
@@ -191,7 +192,6 @@ fn i4() -> Spec {
             source: "IBM Storwize V7000",
             scenario: "Storage vMotion, alone and while other virtual machines read 1 MiB at a time, four at once, through the same adapter.",
             published: "13 % faster without load, 44 % faster with load",
-            published_ratio: Some(1.0 / 0.56),
             ways: const {
                 &[
                     off("alone, off", "move"),
@@ -202,8 +202,8 @@ fn i4() -> Spec {
             },
             pairs: const {
                 &[
-                    seconds("alone", "alone, off", "alone, on"),
-                    seconds("under load", "under load, off", "under load, on"),
+                    seconds("alone", "alone, off", "alone, on", Some(1.0 / 0.87)),
+                    seconds("under load", "under load, off", "under load, on", Some(1.0 / 0.56)),
                 ]
             },
             ..blank()
@@ -221,7 +221,12 @@ fn m1() -> Spec {
             scenario: "A virtual machine with two disks moves; /DataMover/MaxHWTransferSize is 4 MB, then 16 MB.",
             published: "4 min 22 s faster; no traffic of the host",
             ways: const { &[off("off", "move"), on("on, 4 MB", "move"), on("on, 16 MB", "move 16 MB")] },
-            pairs: const { &[seconds("4 MB", "off", "on, 4 MB"), seconds("16 MB", "off", "on, 16 MB")] },
+            pairs: const {
+                &[
+                    seconds("4 MB", "off", "on, 4 MB", None),
+                    seconds("16 MB", "off", "on, 16 MB", None),
+                ]
+            },
             judge: |_, variants| {
                 vec![wire_below("Storage vMotion", 0.01, variants, "off", "on, 4 MB")]
             },
@@ -246,7 +251,7 @@ fn m2() -> Spec {
                     on("powered on and quiesced, on", "quiesced"),
                 ]
             },
-            pairs: const { &[seconds("clone", "powered off, off", "powered off, on")] },
+            pairs: const { &[seconds("clone", "powered off, off", "powered off, on", None)] },
             judge: judge_m2,
             ..blank()
         }

@@ -60,7 +60,6 @@ pub(super) fn cases() -> Vec<Spec> {
         source: "QSAN XS5216D, 2021",
         scenario: "A thin pool fills. The machine that needs new blocks pauses; others go on reading and overwriting, ATS and UNMAP work. Space is added, and the paused machine goes on.",
         published: "only machines that need new blocks pause; after another RAID set is added they resume",
-        published_ratio: None,
         sizes: |_| "until the pool of the LUN given by --small is full".to_owned(),
         ways: const { &[on("the pool fills", "")] },
         pairs: &[],

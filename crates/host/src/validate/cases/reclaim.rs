@@ -31,7 +31,6 @@ pub(super) fn cases() -> Vec<Spec> {
         source: "QSAN XS5216D, 2021",
         scenario: "A thin disk, half full, moves to another datastore; another one is deleted; a snapshot's delta is deleted. Off: the host sends no UNMAP. On: it unmaps at once, as VMFS-6 does.",
         published: "the source datastore falls to 0, the array still shows the 50 GB: 0 % come back without handwork",
-        published_ratio: None,
         sizes: |scale| {
             let layout = layout(scale);
             format!(

@@ -9,6 +9,7 @@ fn report(product: &str, factor: Option<f64>) -> Report {
         unit: "s".to_owned(),
         factor,
         range: [factor; 2],
+        published: Some(4.3),
         wire: Some(0.005),
     };
     let state = match factor {
@@ -21,7 +22,6 @@ fn report(product: &str, factor: Option<f64>) -> Report {
         source: String::new(),
         scenario: String::new(),
         published: String::new(),
-        published_ratio: Some(4.3),
         sizes: String::new(),
         state,
         variants: Vec::new(),

@@ -28,6 +28,8 @@ pub(super) struct Chart {
 pub(super) struct Bars {
     pub(super) name: String,
     pub(super) color: &'static str,
+    /// A colour for each bar, where they differ.
+    pub(super) colors: Option<Vec<&'static str>>,
     /// Height, and the lowest and highest of the runs, per category.
     pub(super) values: Vec<Option<(f64, [f64; 2])>>,
 }
@@ -123,8 +125,11 @@ fn one_series(bars: &Bars, axis: Axis) -> Value {
     };
     let spread = bars.values.iter().flatten().any(|(_, [low, high])| low < high);
     let mut series = json!({
-        "name": bars.name, "data": of(|value| value.0), "label_show": true,
+        "name": bars.name, "data": of(|value| value.0), "label_show": !spread,
     });
+    if let Some(colors) = &bars.colors {
+        series["colors"] = json!(colors);
+    }
     if spread {
         series["error_bar"] = json!({
             "lower": of(|value| value.1[0]), "upper": of(|value| value.1[1]), "stroke_width": 1.2,
@@ -150,7 +155,7 @@ pub(super) fn lines(title: &str, unit: &str, lines: &[Line]) -> Result<Chart> {
         moments.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
     let more = json!({
         "series_list": list, "series_colors": colors, "x_axis_type": "value",
-        "x_axis_min": first.min(last), "x_axis_max": last, "x_axis_title": "seconds",
+        "x_axis_min": first.min(last), "x_axis_max": last * 1.04, "x_axis_title": "seconds",
         "series_fill_opacity": 0.12, "x_axis_height": 30,
         "y_axis_configs": [{"axis_font_size": 11, "axis_title": unit, "axis_split_number": 5, "axis_min": 0}],
     });
@@ -186,6 +191,7 @@ mod tests {
         let series = [Bars {
             name: "off".to_owned(),
             color: OFF,
+            colors: None,
             values: vec![Some((2.0, [1.0, 3.0])), None],
         }];
         let categories = ["a".to_owned(), "b".to_owned()];

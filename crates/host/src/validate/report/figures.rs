@@ -3,6 +3,7 @@
 use anyhow::Result;
 
 use super::charts::{Axis, Bars, Chart, FOURTH, Line, NEUTRAL, OFF, ON, bars, lines};
+use super::numbers::significant;
 use crate::validate::judge::median;
 use crate::validate::model::{Case, LockHealth, Run, Variant};
 
@@ -74,23 +75,22 @@ fn modes(case: &Case, title: &str, unit: &str, figure: &str) -> Result<Chart> {
     each(case, title, unit, |run| run.figures.get(figure).copied())
 }
 
-/// Each variant is a category; off and on are series, so that both have their colour.
+/// Each variant is a bar with its colour; its value stands below it.
 fn each(case: &Case, title: &str, unit: &str, of: impl Fn(&Run) -> Option<f64>) -> Result<Chart> {
     let ran: Vec<&Variant> = case.variants.iter().filter(|one| !one.runs.is_empty()).collect();
-    let categories: Vec<String> = ran.iter().map(|variant| variant.name.clone()).collect();
-    let heights: Vec<_> = ran.iter().map(|variant| summary(variant, &of)).collect();
-    let series = [("off", OFF), ("on", ON), ("neither", NEUTRAL)].map(|(name, own)| Bars {
-        name: name.to_owned(),
-        color: own,
-        values: ran
-            .iter()
-            .zip(&heights)
-            .map(|(variant, height)| height.filter(|_| color(&variant.name) == own))
-            .collect(),
-    });
-    let used: Vec<Bars> =
-        series.into_iter().filter(|bars| bars.values.iter().any(Option::is_some)).collect();
-    bars(title, unit, &categories, &used, Axis::Linear)
+    let values: Vec<_> = ran.iter().map(|variant| summary(variant, &of)).collect();
+    let label = |(variant, value): (&&Variant, &Option<(f64, [f64; 2])>)| match value {
+        Some((value, _)) => format!("{}: {}", variant.name, significant(*value)),
+        None => variant.name.clone(),
+    };
+    let categories: Vec<String> = ran.iter().zip(&values).map(label).collect();
+    let series = Bars {
+        name: unit.to_owned(),
+        color: NEUTRAL,
+        colors: Some(ran.iter().map(|variant| color(&variant.name)).collect()),
+        values,
+    };
+    bars(title, unit, &categories, &[series], Axis::Linear)
 }
 
 fn reclaimed(case: &Case) -> Result<Chart> {
@@ -102,6 +102,7 @@ fn reclaimed(case: &Case) -> Result<Chart> {
         .map(|variant| Bars {
             name: variant.name.clone(),
             color: color(&variant.name),
+            colors: None,
             values: steps
                 .iter()
                 .map(|step| {
@@ -122,6 +123,7 @@ fn workload(case: &Case) -> Result<Chart> {
     let of = |figure: &'static str, color| Bars {
         name: figure.trim_end_matches(", MB/s").to_owned(),
         color,
+        colors: None,
         values: case
             .variants
             .iter()
@@ -184,6 +186,7 @@ pub(super) fn storms(health: &LockHealth) -> Result<Chart> {
     let series = series.map(|(name, color, of)| Bars {
         name: name.to_owned(),
         color,
+        colors: None,
         values: health
             .storms
             .iter()

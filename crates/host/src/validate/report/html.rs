@@ -30,7 +30,7 @@ pub(in crate::validate) fn table(caption: &str, head: &[String], rows: &[Vec<Str
     let class = |cell: &str| {
         let number =
             cell.chars().next().is_some_and(|first| first.is_ascii_digit() || first == '–');
-        if number && cell.len() < 40 { "number" } else { "" }
+        if number && cell.len() < 20 { "number" } else { "" }
     };
     html! {
         div.scroll { table {

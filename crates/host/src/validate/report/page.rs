@@ -115,7 +115,7 @@ fn glance(cases: &[Case]) -> Markup {
                             td.number { (value(ratio.off, &ratio.unit)) }
                             td.number { (value(ratio.on, &ratio.unit)) }
                             td.number { strong { (times(ratio.factor)) } }
-                            td.number { (case.published_ratio.map_or("–".to_owned(), times)) }
+                            td.number { (ratio.published.map_or("–".to_owned(), times)) }
                             td.number { (ratio.wire.map_or("–".to_owned(), |wire| format!("{} %", significant(wire * 100.0)))) }
                             td { @if number == 0 { (state(case)) } }
                         }
@@ -164,7 +164,7 @@ fn one_case(case: &Case, charts: &[Chart]) -> Markup {
                     dd {
                         (ratio.name) ": " (value(ratio.off, &ratio.unit)) " off, " (value(ratio.on, &ratio.unit)) " on: "
                         strong { (times(ratio.factor)) } " (pairs of runs: " (times(ratio.range[0])) " to " (times(ratio.range[1])) ")"
-                        @if let Some(published) = case.published_ratio { "; published: " (times(published)) }
+                        @if let Some(published) = ratio.published { "; published: " (times(published)) }
                     }
                 }
             }
