@@ -381,8 +381,11 @@ impl Store {
         self.volumes.get(&id)
     }
 
-    /// Where the space went.
+    /// Where the space went; nothing is known of it while the pool is being opened.
     pub fn space(&self) -> SpaceStatus {
+        if self.health == Health::Opening {
+            return SpaceStatus::default();
+        }
         let bytes = Space::bytes;
         let reserve = self.reserve_blocks().min(self.space.free());
         let total = self.space.total();
