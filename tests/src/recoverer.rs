@@ -423,13 +423,17 @@ impl Connection {
     fn take(&mut self, command: &mut Command, received: &Received) -> Result<()> {
         let pdu = &received.pdu;
         let opcode = pdu.header[0] & 0x3f;
-        if opcode == 0x25 {
+        let is_own = word(pdu, 16) == command.task;
+        if opcode == 0x25 && is_own {
             return self.take_data_in(command, received);
         }
-        self.take_status(pdu)?;
+        // What was asked for twice comes twice, perhaps when its command has ended.
+        if opcode != 0x25 || pdu.header[1] & 1 == 1 {
+            self.take_status(pdu)?;
+        }
         match opcode {
-            0x31 => self.take_r2t(command, pdu),
-            0x21 if word(pdu, 16) == command.task => {
+            0x31 if is_own => self.take_r2t(command, pdu),
+            0x21 if is_own => {
                 let is_read = command.direction == 0x40;
                 let data_in_pdus = if is_read { word(pdu, 36) } else { 0 };
                 command.ended = Some((pdu.header[3], data_in_pdus));
@@ -440,7 +444,7 @@ impl Connection {
                 Ok(())
             }
             // Pings, rejects and repeated answers.
-            0x20..=0x22 | 0x3f => Ok(()),
+            0x20..=0x22 | 0x25 | 0x31 | 0x3f => Ok(()),
             _ => bail!("unexpected opcode {opcode:#04x}"),
         }
     }
