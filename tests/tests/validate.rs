@@ -50,8 +50,8 @@ fn measured<'a>(result: &'a Value, id: &str, name: &str) -> Result<&'a Value> {
 
 fn two_luns() -> Result<(Array, [String; 3])> {
     let array = array(&[("a", "2G"), ("b", "2G")])?;
-    array.gantry(&["pool", "create", "s", "--device", "memory:", "--size", "512M"])?;
-    let small = array.create_lun("s/small", "2G")?;
+    array.gantry(&["pool", "create", "s", "--device", "memory:", "--size", "1G"])?;
+    let small = array.create_lun("s/small", "3G")?;
     let urls = [array.lun_url(0)?, array.lun_url(1)?, array.lun_url(small)?];
     Ok((array, urls))
 }
