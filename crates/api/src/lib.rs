@@ -9,6 +9,7 @@ mod ledger;
 mod pools;
 mod presentation;
 mod routes;
+mod schedules;
 mod scrub;
 mod snapshots;
 mod types;
@@ -24,6 +25,7 @@ pub use pools::{
 };
 pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
 pub use routes::{Method, ROUTES, Route};
+pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
 pub use types::{

@@ -66,6 +66,8 @@ pub enum Route {
     ShowSnapshot,
     /// Delete an unmapped snapshot.
     DeleteSnapshot,
+    /// Keep a snapshot until a moment, from [`crate::LockSnapshot`].
+    LockSnapshot,
     /// Let a host see a volume, from [`crate::MapVolume`].
     MapVolume,
     /// Take a volume away from a host.
@@ -100,6 +102,14 @@ pub enum Route {
     ListSessions,
     /// What happened, oldest first.
     ListEvents,
+    /// All schedules of snapshots.
+    ListSchedules,
+    /// One schedule.
+    ShowSchedule,
+    /// A schedule is made or changed, from [`crate::SetSchedule`].
+    SetSchedule,
+    /// Delete a schedule; its snapshots stay.
+    DeleteSchedule,
     /// The offload ledger.
     ShowOffload,
     /// What was not offloaded, and why, newest first.
@@ -132,7 +142,7 @@ impl Route {
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 52] = [
+pub const ROUTES: [(Method, &str, Route); 57] = [
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -174,6 +184,11 @@ pub const ROUTES: [(Method, &str, Route); 52] = [
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),
     (Method::Get, "/v1/events", Route::ListEvents),
+    (Method::Put, "/v1/pools/{pool}/snapshots/{snapshot}/lock", Route::LockSnapshot),
+    (Method::Get, "/v1/schedules", Route::ListSchedules),
+    (Method::Get, "/v1/schedules/{schedule}", Route::ShowSchedule),
+    (Method::Put, "/v1/schedules/{schedule}", Route::SetSchedule),
+    (Method::Delete, "/v1/schedules/{schedule}", Route::DeleteSchedule),
     (Method::Get, "/v1/offload", Route::ShowOffload),
     (Method::Get, "/v1/offload/explain", Route::ExplainOffload),
     (Method::Get, "/v1/statistics/live", Route::ShowLive),

@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
@@ -48,6 +49,9 @@ pub(crate) enum Object {
     /// Snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Schedules: snapshots that are taken, and deleted, by themselves.
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Scrubs: comparing all that a pool holds with its checksums.
     #[command(subcommand)]
     Scrub(ScrubCommand),

@@ -9,6 +9,7 @@ mod client;
 mod commands;
 mod offload;
 mod pools;
+mod schedules;
 mod scrubs;
 mod size;
 mod snapshots;

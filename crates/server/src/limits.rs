@@ -21,7 +21,7 @@ pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Events that are kept for whoever asks; the oldest one makes room.
 pub const EVENTS_MAX: usize = 1000;
 
-/// How often pools and volumes are compared with their thresholds.
+/// How often pools and volumes are compared with their thresholds, and schedules with the clock.
 pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The least memory for the maps of all pools, in bytes.
@@ -56,3 +56,6 @@ pub const CONTENDED_SHOWN_MAX: usize = 32;
 
 /// How long the reactor may take to say whether it serves.
 pub const READINESS_MAX: Duration = Duration::from_secs(5);
+
+/// Snapshots of one schedule that are deleted after one of its runs; further ones after the next.
+pub const EXPIRED_PER_RUN_MAX: usize = 512;

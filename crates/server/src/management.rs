@@ -6,9 +6,11 @@ mod devices;
 mod hosts;
 mod metrics;
 mod offload;
+mod operations;
 mod pools;
 mod portals;
 mod problems;
+mod schedules;
 mod scrubs;
 mod snapshots;
 mod statistics;
@@ -50,6 +52,8 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     told: Told,
+    /// What went wrong with the last run of each schedule, where something did.
+    schedule_problems: HashMap<String, String>,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
     /// Pools that could not be opened, and why.
@@ -78,6 +82,7 @@ enum Step {
     DeleteVolume { pool: usize, id: block::VolumeId },
     CreateSnapshots { pool: usize, ids: Vec<block::VolumeId> },
     RevertVolume { pool: usize, id: block::VolumeId },
+    RunSchedule { pool: usize, name: String, ids: Vec<block::VolumeId> },
 }
 
 /// The beginning of an answer: there it is, or a pool must finish something first.
@@ -109,6 +114,7 @@ impl Management {
             sampling: !options.no_statistics,
             events: Events::default(),
             told: Told::default(),
+            schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
             unavailable: HashMap::new(),
             closing: false,
@@ -146,6 +152,12 @@ impl Management {
     /// Whether LUN maps or volumes changed since the last call.
     pub(crate) fn take_luns_changed(&mut self) -> bool {
         std::mem::take(&mut self.luns_changed)
+    }
+
+    /// Looks after what happens by itself: thresholds, the end of scrubs, schedules.
+    pub(crate) fn look_around(&mut self, core: &mut Core) {
+        self.check_fill(core);
+        self.check_schedules(core);
     }
 
     /// Whether a pool still works on something that someone waits for.
@@ -208,6 +220,7 @@ impl Management {
             | Route::ShowMetrics
             | Route::ShowHealth
             | Route::ShowReadiness => self.route_statistics(core, &sessions, route, parameters),
+            _ if operations::has(route) => self.route_operations(core, route, parameters, body),
             _ => self.route_access(route, parameters, body),
         }
     }
@@ -289,6 +302,9 @@ impl Management {
             Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
             Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
             Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
+            Step::RunSchedule { pool, name, ids } => {
+                self.schedule_ran(core, pool, &name, &ids, result)
+            }
         }
     }
 

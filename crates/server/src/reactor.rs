@@ -274,7 +274,7 @@ impl Reactor {
         self.core.tick(now);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
-            self.management.check_fill(&mut self.core);
+            self.management.look_around(&mut self.core);
         }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);

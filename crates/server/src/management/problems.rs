@@ -48,6 +48,9 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidChapName
         | ArrayError::SecretLength(_)
         | ArrayError::SecretShared
+        | ArrayError::LockInThePast
+        | ArrayError::LockTooLong
+        | ArrayError::InvalidSchedule(_)
         | ArrayError::LunTooLarge(_) => bad_request(error),
         _ => conflict(error),
     }

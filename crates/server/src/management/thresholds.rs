@@ -26,7 +26,7 @@ pub(crate) struct Told {
 impl Management {
     /// Compares every pool and volume with its thresholds, and tells hosts and administrators
     /// where one was reached since the last call.
-    pub(crate) fn check_fill(&mut self, core: &mut Core) {
+    pub(super) fn check_fill(&mut self, core: &mut Core) {
         let pools: Vec<usize> = core.pools.iter().map(|(slot, _)| slot).collect();
         for &slot in &pools {
             self.check_health(core, slot);

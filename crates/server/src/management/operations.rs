@@ -1,0 +1,39 @@
+//! Which function answers what is about running the array day by day.
+
+use api::{Problem, Route};
+use axum::body::Bytes;
+
+use super::{Management, Parameters, Progress, read};
+use crate::core::Core;
+
+/// Whether a route is one of these.
+pub(super) fn has(route: Route) -> bool {
+    matches!(
+        route,
+        Route::LockSnapshot
+            | Route::ListSchedules
+            | Route::ShowSchedule
+            | Route::SetSchedule
+            | Route::DeleteSchedule
+    )
+}
+
+impl Management {
+    pub(super) fn route_operations(
+        &mut self,
+        core: &mut Core,
+        route: Route,
+        parameters: &Parameters,
+        body: &Bytes,
+    ) -> Result<Progress, Problem> {
+        let schedule = parameters.get("schedule");
+        match route {
+            Route::LockSnapshot => self.lock_snapshot(core, parameters, read(body)?),
+            Route::ListSchedules => Ok(Progress::answer(&self.describe_schedules())),
+            Route::ShowSchedule => Ok(Progress::answer(&self.describe_schedule(schedule)?)),
+            Route::SetSchedule => self.set_schedule(core, schedule, &read(body)?),
+            Route::DeleteSchedule => self.delete_schedule(schedule),
+            _ => unreachable!("every other route is in the tables above"),
+        }
+    }
+}
