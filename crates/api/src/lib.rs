@@ -4,6 +4,7 @@
 //! lose precision beyond 2^53. Errors are [`Problem`]s (RFC 9457).
 #![forbid(unsafe_code)]
 
+mod alerts;
 mod events;
 mod ledger;
 mod pools;
@@ -12,8 +13,10 @@ mod routes;
 mod schedules;
 mod scrub;
 mod snapshots;
+mod tasks;
 mod types;
 
+pub use alerts::{AlertMessage, Alerts, Delivery, Mail, MailTls, Webhook};
 pub use events::{Event, Severity};
 pub use ledger::{
     Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,
@@ -28,6 +31,7 @@ pub use routes::{Method, ROUTES, Route};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
+pub use tasks::{Task, TaskKind, TaskState, TaskUnit};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,
     MapVolume, Portal, Problem, Rates, ResizeVolume, Secret, Session, SetGroup, Target, Volume,

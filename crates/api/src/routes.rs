@@ -110,6 +110,20 @@ pub enum Route {
     SetSchedule,
     /// Delete a schedule; its snapshots stay.
     DeleteSchedule,
+    /// Long work, newest first.
+    ListTasks,
+    /// One task.
+    ShowTask,
+    /// End a task before its time.
+    CancelTask,
+    /// Who is told of events; secrets are not shown.
+    ShowAlerts,
+    /// Other receivers, from [`crate::Alerts`].
+    SetAlerts,
+    /// Tell every receiver something, now, and say whether it worked.
+    TestAlerts,
+    /// The latest attempts to tell somebody, newest first.
+    ListDeliveries,
     /// The offload ledger.
     ShowOffload,
     /// What was not offloaded, and why, newest first.
@@ -142,7 +156,7 @@ impl Route {
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 57] = [
+pub const ROUTES: [(Method, &str, Route); 64] = [
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -189,6 +203,13 @@ pub const ROUTES: [(Method, &str, Route); 57] = [
     (Method::Get, "/v1/schedules/{schedule}", Route::ShowSchedule),
     (Method::Put, "/v1/schedules/{schedule}", Route::SetSchedule),
     (Method::Delete, "/v1/schedules/{schedule}", Route::DeleteSchedule),
+    (Method::Get, "/v1/tasks", Route::ListTasks),
+    (Method::Get, "/v1/tasks/{task}", Route::ShowTask),
+    (Method::Post, "/v1/tasks/{task}/cancel", Route::CancelTask),
+    (Method::Get, "/v1/alerts", Route::ShowAlerts),
+    (Method::Put, "/v1/alerts", Route::SetAlerts),
+    (Method::Post, "/v1/alerts/test", Route::TestAlerts),
+    (Method::Get, "/v1/alerts/deliveries", Route::ListDeliveries),
     (Method::Get, "/v1/offload", Route::ShowOffload),
     (Method::Get, "/v1/offload/explain", Route::ExplainOffload),
     (Method::Get, "/v1/statistics/live", Route::ShowLive),

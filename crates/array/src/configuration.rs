@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::LUN_NUMBERS;
 use crate::{ANY_HOST, ArrayError};
+use alerts::Alerts;
 use hosts::Host;
 use locks::SnapshotLock;
 use pools::{Pool, Thresholds};
@@ -15,6 +16,7 @@ use portals::Portal;
 use presentation::{PathState, Presentation};
 use schedules::ScheduleRecord;
 
+pub(crate) mod alerts;
 pub(crate) mod hosts;
 pub(crate) mod locks;
 pub(crate) mod pools;
@@ -63,6 +65,9 @@ pub struct Configuration {
     /// Schedules by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub schedules: BTreeMap<String, ScheduleRecord>,
+    /// Who is told of events.
+    #[serde(default, skip_serializing_if = "Alerts::is_default")]
+    pub alerts: Alerts,
 }
 
 /// The volume that owns a LUN number, and the hosts and groups that see it.
@@ -111,6 +116,7 @@ impl Configuration {
             volume_thresholds: BTreeMap::new(),
             snapshot_locks: BTreeMap::new(),
             schedules: BTreeMap::new(),
+            alerts: Alerts::default(),
         }
     }
 

@@ -119,7 +119,9 @@ pub enum ArrayError {
     #[error("{0}")]
     InvalidSize(String),
     /// A snapshot that must not be deleted yet.
-    #[error("the snapshot is locked until {until} (seconds since 1970) and cannot be deleted before")]
+    #[error(
+        "the snapshot is locked until {until} (seconds since 1970) and cannot be deleted before"
+    )]
     Locked {
         /// Seconds since 1970.
         until: u64,
@@ -141,6 +143,9 @@ pub enum ArrayError {
     /// A schedule with something out of range.
     #[error("the schedule is not possible: {0}")]
     InvalidSchedule(&'static str),
+    /// Somebody who cannot be told of events so.
+    #[error("{0}")]
+    InvalidAlert(&'static str),
     /// Percentages that could never be met.
     #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
     InvalidThresholds,

@@ -60,3 +60,12 @@ pub const SCHEDULE_SECONDS_MAX: u64 = 3653 * 86_400;
 /// The longest time for which a snapshot is locked, in seconds: 100 years. More is refused, because
 /// it is most likely a number of milliseconds.
 pub const LOCK_SECONDS_MAX: u64 = 36_525 * 86_400;
+
+/// Webhooks that are told of events. More are refused.
+pub const WEBHOOKS_MAX: usize = 16;
+
+/// Receivers of e-mail about events. More are refused.
+pub const MAIL_RECEIVERS_MAX: usize = 32;
+
+/// The longest URL of a webhook, in bytes. A longer one is refused.
+pub const URL_BYTES_MAX: usize = 2048;

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use api::{BlockSize, PathState};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::alerts::AlertCommand;
 use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
+use crate::tasks::TaskCommand;
 use crate::top::TopArguments;
 
 /// Administers a Gantry array.
@@ -75,6 +77,12 @@ pub(crate) enum Object {
     Target(TargetCommand),
     /// What happened lately.
     Events,
+    /// Tasks: long work, and how far it is.
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// Alerts: who is told of events.
+    #[command(subcommand)]
+    Alert(AlertCommand),
     /// What hosts had the array do, and what they did themselves and why.
     #[command(subcommand)]
     Offload(OffloadCommand),

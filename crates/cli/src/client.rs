@@ -1,12 +1,15 @@
 //! Talks to the daemon over its socket or its HTTP address.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::Problem;
 use reqwest::Method;
 use reqwest::blocking::{Client as Http, ClientBuilder};
+use rustls::pki_types::CertificateDer;
+use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -41,14 +44,19 @@ impl Client {
 
     fn over_http(url: &str) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
-        Ok(Self { http: builder().build()?, place: base.clone(), base })
+        let authorities = match base.starts_with("https:") {
+            true => rustls_native_certs::load_native_certs().certs,
+            false => Vec::new(),
+        };
+        let http = builder(authorities)?.build()?;
+        Ok(Self { http, place: base.clone(), base })
     }
 
     fn over_socket(data: &Path) -> Result<Self> {
         let socket = data.join(SOCKET_NAME);
         Ok(Self {
             place: socket.display().to_string(),
-            http: builder().unix_socket(socket).build()?,
+            http: builder(Vec::new())?.unix_socket(socket).build()?,
             base: "http://localhost".to_owned(),
         })
     }
@@ -106,6 +114,14 @@ impl Client {
     }
 }
 
-fn builder() -> ClientBuilder {
-    ClientBuilder::new().timeout(TIMEOUT).no_proxy()
+/// By TLS, only who has a certificate of these authorities is trusted.
+fn builder(authorities: Vec<CertificateDer<'_>>) -> Result<ClientBuilder> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(authorities);
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(ClientBuilder::new().timeout(TIMEOUT).no_proxy().tls_backend_preconfigured(tls))
 }

@@ -19,6 +19,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Pool(command) => session.pool(command),
         Object::Volume(command) => session.volume(command),
         Object::Snapshot(command) => session.snapshot(command),
+        Object::Task(command) => session.task(command),
+        Object::Alert(command) => session.alert(command),
         Object::Schedule(command) => session.schedule(command),
         Object::Scrub(command) => session.scrub(command),
         Object::Events => session

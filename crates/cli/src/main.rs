@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
 mod arguments;
 mod chap;
 mod client;
@@ -14,6 +15,7 @@ mod scrubs;
 mod size;
 mod snapshots;
 mod tables;
+mod tasks;
 mod time;
 mod top;
 mod verify;

@@ -114,11 +114,9 @@ impl Session {
     }
 
     fn set_schedule(&self, name: &str, body: &SetSchedule) -> Result<()> {
-        self.changed::<Schedule>(Method::PUT, &route(name)?, body, |schedule| {
-            match schedule.next {
-                Some(next) => format!("Schedule {name} runs next at {}.", format_time(next)),
-                None => format!("Schedule {name} is off."),
-            }
+        self.changed::<Schedule>(Method::PUT, &route(name)?, body, |schedule| match schedule.next {
+            Some(next) => format!("Schedule {name} runs next at {}.", format_time(next)),
+            None => format!("Schedule {name} is off."),
         })
     }
 }

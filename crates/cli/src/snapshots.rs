@@ -1,7 +1,9 @@
 //! Commands about snapshots and clones.
 
 use anyhow::{Result, bail};
-use api::{CloneVolume, CreateSnapshots, LockSnapshot, NewSnapshot, RevertVolume, Snapshot, Volume};
+use api::{
+    CloneVolume, CreateSnapshots, LockSnapshot, NewSnapshot, RevertVolume, Snapshot, Volume,
+};
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
@@ -150,7 +152,15 @@ fn snapshot_route(path: &str) -> Result<String> {
 
 fn snapshots_table(snapshots: &[Snapshot]) -> Table {
     let mut rows = table(&[
-        "SNAPSHOT", "VOLUME", "CREATED", "SIZE", "MAPPED", "SHARED", "LUN", "HOSTS", "LOCKED UNTIL",
+        "SNAPSHOT",
+        "VOLUME",
+        "CREATED",
+        "SIZE",
+        "MAPPED",
+        "SHARED",
+        "LUN",
+        "HOSTS",
+        "LOCKED UNTIL",
     ]);
     for snapshot in snapshots {
         rows.add_row([

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod alerts;
 mod connection;
 mod core;
 mod data_directory;
@@ -20,6 +21,7 @@ mod reactor;
 mod scheduler;
 mod sessions;
 mod token_spaces;
+mod trust;
 mod unit_states;
 
 use anyhow::{Context, Result};

@@ -59,3 +59,28 @@ pub const READINESS_MAX: Duration = Duration::from_secs(5);
 
 /// Snapshots of one schedule that are deleted after one of its runs; further ones after the next.
 pub const EXPIRED_PER_RUN_MAX: usize = 512;
+
+/// Tasks that have ended and are kept for whoever asks; the oldest one makes room.
+pub const TASKS_MAX: usize = 256;
+
+/// Events that wait for one receiver of alerts; further ones are not told, and noted as not
+/// delivered.
+pub const ALERT_QUEUE_MAX: usize = 100;
+
+/// Attempts to tell one receiver of one event; then it is given up.
+pub const ALERT_ATTEMPTS_MAX: u32 = 8;
+
+/// Time from the first attempt to the second; it doubles with each further one.
+pub const ALERT_BACKOFF_MIN: Duration = Duration::from_secs(1);
+
+/// The longest time between two attempts.
+pub const ALERT_BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// How long a receiver may take to accept an alert.
+pub const ALERT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Attempts to tell somebody that are kept for whoever asks; the oldest one makes room.
+pub const DELIVERIES_MAX: usize = 100;
+
+/// Characters of what a receiver says that are kept.
+pub const DELIVERY_DETAIL_MAX: usize = 200;

@@ -1,6 +1,7 @@
 //! What the administrator asks for: checked against the configuration, carried out by the pools,
 //! saved, and only then answered.
 
+mod alerts;
 mod describe;
 mod devices;
 mod hosts;
@@ -14,6 +15,7 @@ mod schedules;
 mod scrubs;
 mod snapshots;
 mod statistics;
+mod tasks;
 mod thresholds;
 mod volumes;
 
@@ -27,6 +29,7 @@ use serde::de::DeserializeOwned;
 use store::{Failure, Outcome};
 use tokio::sync::oneshot;
 
+use crate::alerts::Alerts;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
@@ -34,6 +37,7 @@ use crate::http::{Answer, Call};
 use crate::options::{IoMethod, Options};
 use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
+use tasks::Tasks;
 use thresholds::Told;
 
 pub(crate) use pools::UnavailablePool;
@@ -52,6 +56,7 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     told: Told,
+    tasks: Tasks,
     /// What went wrong with the last run of each schedule, where something did.
     schedule_problems: HashMap<String, String>,
     /// Work that a pool has not finished yet.
@@ -102,9 +107,10 @@ impl Management {
         configuration: Configuration,
         secrets: Secrets,
         directory: DataDirectory,
+        alerts: Alerts,
         options: &Options,
     ) -> Self {
-        Self {
+        let mut management = Self {
             configuration,
             secrets,
             directory,
@@ -112,22 +118,29 @@ impl Management {
             io: options.io,
             memory_bytes: options.memory,
             sampling: !options.no_statistics,
-            events: Events::default(),
+            events: Events::new(alerts),
             told: Told::default(),
+            tasks: Tasks::default(),
             schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
             unavailable: HashMap::new(),
             closing: false,
             luns_changed: false,
-        }
+        };
+        management.tell_receivers();
+        management
     }
 
     /// Begins to carry out a request.
     pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
         let Call { route, parameters, body, reply } = call;
+        if route == Route::TestAlerts {
+            return self.events.alerts.test(reply);
+        }
         let parameters = Parameters(parameters);
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {
+                self.tasks.waits(core, ticket, &step);
                 self.under_way.insert(ticket, Work { step, reply: Some(reply) });
             }
             Ok(Progress::Answer(answer)) => deliver(reply, answer),
@@ -144,6 +157,7 @@ impl Management {
     ) {
         let Some(Work { step, reply }) = self.under_way.remove(&ticket) else { return };
         let answer = self.finish(core, step, result);
+        self.tasks.answered(ticket, &answer);
         if let Some(reply) = reply {
             deliver(reply, answer);
         }
@@ -154,10 +168,11 @@ impl Management {
         std::mem::take(&mut self.luns_changed)
     }
 
-    /// Looks after what happens by itself: thresholds, the end of scrubs, schedules.
+    /// Looks after what happens by itself: thresholds, schedules, tasks.
     pub(crate) fn look_around(&mut self, core: &mut Core) {
         self.check_fill(core);
         self.check_schedules(core);
+        self.check_tasks(core);
     }
 
     /// Whether a pool still works on something that someone waits for.

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Configuration;
 use crate::limits::{
-    LOCK_SECONDS_MAX, NAME_BYTES_MAX, SCHEDULE_KEEP_MAX, SCHEDULE_SECONDS_MAX, SCHEDULE_VOLUMES_MAX,
-    SCHEDULES_MAX,
+    LOCK_SECONDS_MAX, NAME_BYTES_MAX, SCHEDULE_KEEP_MAX, SCHEDULE_SECONDS_MAX,
+    SCHEDULE_VOLUMES_MAX, SCHEDULES_MAX,
 };
 use crate::{ArrayError, check_name};
 

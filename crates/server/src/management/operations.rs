@@ -3,7 +3,7 @@
 use api::{Problem, Route};
 use axum::body::Bytes;
 
-use super::{Management, Parameters, Progress, read};
+use super::{Management, Parameters, Progress, read, read_secret};
 use crate::core::Core;
 
 /// Whether a route is one of these.
@@ -15,6 +15,12 @@ pub(super) fn has(route: Route) -> bool {
             | Route::ShowSchedule
             | Route::SetSchedule
             | Route::DeleteSchedule
+            | Route::ListTasks
+            | Route::ShowTask
+            | Route::CancelTask
+            | Route::ShowAlerts
+            | Route::SetAlerts
+            | Route::ListDeliveries
     )
 }
 
@@ -33,6 +39,12 @@ impl Management {
             Route::ShowSchedule => Ok(Progress::answer(&self.describe_schedule(schedule)?)),
             Route::SetSchedule => self.set_schedule(core, schedule, &read(body)?),
             Route::DeleteSchedule => self.delete_schedule(schedule),
+            Route::ListTasks => Ok(self.list_tasks(core)),
+            Route::ShowTask => self.show_task(core, parameters.get("task")),
+            Route::CancelTask => self.cancel_task(core, parameters.get("task")),
+            Route::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
+            Route::SetAlerts => self.set_alerts(read_secret(body)?),
+            Route::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
             _ => unreachable!("every other route is in the tables above"),
         }
     }

@@ -51,6 +51,7 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::LockInThePast
         | ArrayError::LockTooLong
         | ArrayError::InvalidSchedule(_)
+        | ArrayError::InvalidAlert(_)
         | ArrayError::LunTooLarge(_) => bad_request(error),
         _ => conflict(error),
     }

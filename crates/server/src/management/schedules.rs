@@ -32,9 +32,8 @@ impl Management {
         if !is_snapshot(core, slot, id) {
             return Err(conflict(&"this is a volume: only snapshots can be locked"));
         }
-        let is_going = |work: &Work| {
-            matches!(work.step, Step::DeleteVolume { id: going, .. } if going == id)
-        };
+        let is_going =
+            |work: &Work| matches!(work.step, Step::DeleteVolume { id: going, .. } if going == id);
         if self.under_way.values().any(is_going) {
             return Err(conflict(&"the snapshot is just being deleted"));
         }
@@ -103,7 +102,8 @@ impl Management {
         }
         let now = now();
         let all = self.configuration.schedules.iter();
-        let all: Vec<(String, Due)> = all.map(|(name, record)| (name.clone(), record.due(now))).collect();
+        let all: Vec<(String, Due)> =
+            all.map(|(name, record)| (name.clone(), record.due(now))).collect();
         for (name, due) in all {
             match due {
                 Due::NotYet => {}

@@ -151,6 +151,7 @@ impl Management {
             Ok(_) => {
                 core.detach(id);
                 core.unit_states.forget(id);
+                self.tasks.look_at_reaper(&core.pools[pool]);
                 self.change(|array| {
                     array.forget_volume_thresholds(id);
                     array.forget_lock(id);

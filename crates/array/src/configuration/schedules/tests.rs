@@ -75,9 +75,8 @@ fn only_what_the_schedule_made_is_surplus() {
     for run in 1..=4 {
         array.begin_run("hourly", NOON + run, &[VolumeId(run)]).unwrap();
     }
-    let surplus = |array: &Configuration| {
-        array.schedule("hourly").unwrap().surplus().collect::<Vec<_>>()
-    };
+    let surplus =
+        |array: &Configuration| array.schedule("hourly").unwrap().surplus().collect::<Vec<_>>();
     assert_eq!(surplus(&array), [VolumeId(1), VolumeId(2)]);
     // Somebody else deleted the first one and the last one.
     array.prune_runs("hourly", |id| id == VolumeId(2) || id == VolumeId(3));
