@@ -4,12 +4,16 @@
 //! lose precision beyond 2^53. Errors are [`Problem`]s (RFC 9457).
 #![forbid(unsafe_code)]
 
+mod access;
 mod events;
 mod pools;
 mod routes;
 mod snapshots;
 mod types;
 
+pub use access::{
+    AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role, Token, User,
+};
 pub use events::{Event, Severity};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
