@@ -26,6 +26,8 @@ pub fn answer_at_once(connection: &mut Connection, event: Event) {
             connection.respond(command.task, Completion { data_in, ..Completion::default() });
         }
         Event::DataOut { task, .. } => connection.respond(task, Completion::default()),
-        Event::LoggedIn(_) | Event::Aborted { .. } | Event::LoggedOut | Event::Closed(_) => {}
+        Event::LoggedIn(_) | Event::Aborted { .. } | Event::LoggedOut(_)
+        | Event::LogoutConnection { .. }
+        | Event::Closed(_) => {}
     }
 }

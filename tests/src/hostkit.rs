@@ -105,7 +105,7 @@ impl Host {
     /// # Errors
     /// When there is no such column.
     pub fn counter(&self, device: &str, column: &str) -> Result<f64> {
-        let printed = self.run(&["esxtop", "-b"])?;
+        let printed = self.run(&["esxtop", "-b", "-n", "1"])?;
         let mut lines = printed.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let heads = lines.next().context("a head")?;
         let at = heads.iter().position(|head| *head == column).context("a column")?;
@@ -151,27 +151,35 @@ pub fn fsck(image: &Path) -> Result<[u64; 5]> {
     ])
 }
 
-/// A volume mounted by vmfs-fuse, until this value goes.
+/// A volume that vmfs-tools read, until this value goes: mounted by vmfs-fuse, or, in a container
+/// without /dev/fuse, file by file through debugvmfs, which is the same library.
 #[derive(Debug)]
 pub struct Fuse {
-    folder: TempDir,
+    image: PathBuf,
+    folder: Option<TempDir>,
 }
 
 impl Fuse {
     /// Mounts an image.
     ///
     /// # Errors
-    /// When vmfs-fuse or /dev/fuse is missing, or it refuses the volume.
+    /// When vmfs-tools are missing, or refuse the volume.
     pub fn mount(image: &Path) -> Result<Self> {
-        let fuse = Self { folder: tempfile::tempdir()? };
+        let mut fuse = Self { image: image.to_owned(), folder: None };
+        if !Path::new("/dev/fuse").exists() {
+            println!("there is no /dev/fuse: debugvmfs reads {}", image.display());
+            return Ok(fuse);
+        }
+        let folder = tempfile::tempdir()?;
         let output = Command::new("vmfs-fuse")
             .arg(image)
-            .arg(fuse.folder.path())
+            .arg(folder.path())
             .output()
             .context("vmfs-fuse is missing ('cargo xtask setup')")?;
         if !output.status.success() {
             bail!("vmfs-fuse: {}", String::from_utf8_lossy(&output.stderr));
         }
+        fuse.folder = Some(folder);
         Ok(fuse)
     }
 
@@ -180,13 +188,31 @@ impl Fuse {
     /// # Errors
     /// When it cannot be read.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
-        fs::read(self.folder.path().join(path)).with_context(|| path.to_owned())
+        if let Some(folder) = &self.folder {
+            return fs::read(folder.path().join(path)).with_context(|| path.to_owned());
+        }
+        let output = Command::new("debugvmfs").arg(&self.image).args(["cat", path]).output()?;
+        ensure!(output.status.success(), "debugvmfs cat {path}: {output:?}");
+        Ok(output.stdout)
+    }
+
+    /// Copies files of one directory to a local one.
+    ///
+    /// # Errors
+    /// When one cannot be read or written.
+    pub fn copy(&self, directory: &str, names: &[&str], local: &Path) -> Result<()> {
+        for name in names {
+            fs::write(local.join(name), self.read(&format!("{directory}/{name}"))?)?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        // What is not mounted needs no unmounting.
-        let _ = Command::new("fusermount").arg("-u").arg(self.folder.path()).status();
+        if let Some(folder) = &self.folder {
+            // What is not mounted needs no unmounting.
+            let _ = Command::new("fusermount").arg("-u").arg(folder.path()).status();
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -48,46 +49,62 @@ fn local_files(count: u32, seed: u64) -> Result<(tempfile::TempDir, BTreeMap<Str
     Ok((folder, files))
 }
 
-fn two_hosts_write_at_once(ats: bool) -> Result<()> {
-    let (array, hosts, device) = bench("3G", 2, &[], ats)?;
-    let mut written = Vec::new();
-    let mut running = Vec::new();
-    for (number, host) in hosts.iter().enumerate() {
-        let (folder, files) = local_files(100, number as u64 + 1)?;
-        host.run(&["file", "mkdir", &format!("ds/h{number}")])?;
-        let local = folder.path().to_str().context("a path")?.to_owned();
-        running.push(host.start(&["file", "put-tree", &local, &format!("ds/h{number}")])?);
-        written.push((folder, files));
+/// What `vm run --pattern sequential-write1m` leaves of a disk of `count` MiB after as many writes:
+/// each begins with its number.
+fn written_disk(count: usize) -> Vec<u8> {
+    let mut bytes = vec![0x5a; count * MIB];
+    for number in 1..=count {
+        let at = number % count * MIB;
+        bytes[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
     }
-    let (mut disks, mut to_be_zeroed) = (Vec::new(), 0);
-    for (number, host) in hosts.iter().enumerate() {
-        for format in ["thin", "zeroedthick", "eagerzeroedthick"] {
-            for copy in 0..if number == 0 { 2 } else { 1 } {
-                let path = format!("ds/h{number}/{format}{copy}.vmdk");
-                host.vmkfstools(&["-c", "40m", "-d", format, &path])?;
-                let run = ["vm", "run", &path, "--pattern", "random-mix4k", "--seconds", "0"];
-                host.run(&run)?;
-                disks.push(path.trim_start_matches("ds/").replace(".vmdk", "-flat.vmdk"));
-                to_be_zeroed += if format == "zeroedthick" { 40 } else { 0 };
-            }
+    bytes
+}
+
+const FORMATS: [&str; 3] = ["thin", "zeroedthick", "eagerzeroedthick"];
+const DISK_MIB: usize = 12;
+
+/// One host's part: disks of each format, all written, while it also writes files.
+fn disks_and_files(host: &Host, number: usize, local: &str) -> Result<()> {
+    let folder = format!("ds/h{number}");
+    host.run(&["file", "mkdir", &folder])?;
+    let files = host.start(&["file", "put-tree", local, &folder])?;
+    for format in FORMATS {
+        for copy in 0..2 - number {
+            let path = format!("{folder}/{format}{copy}.vmdk");
+            host.vmkfstools(&["-c", &format!("{DISK_MIB}m"), "-d", format, &path])?;
+            let run = ["vm", "run", &path, "--pattern", "sequential-write1m", "--seconds", "100"];
+            host.run(&[&run[..], &["--operations", &DISK_MIB.to_string()]].concat())?;
         }
     }
-    for process in running {
-        process.wait(Duration::from_secs(100))?.success()?;
-    }
+    files.wait(Duration::from_secs(100))?.success().map(|_| ())
+}
+
+fn two_hosts_write_at_once(ats: bool) -> Result<()> {
+    let (array, hosts, device) = bench("2G", 2, &[], ats)?;
+    let written = [local_files(100, 1)?, local_files(100, 2)?];
+    thread::scope(|scope| {
+        let work = |number: usize| {
+            let (host, local) = (&hosts[number], &written[number].0);
+            let local = local.path().to_str().context("a path")?;
+            disks_and_files(host, number, local)
+        };
+        let other = scope.spawn(move || work(1));
+        work(0).and(other.join().expect("no panic"))
+    })?;
     let folder = tempfile::tempdir()?;
     let image = image_of(&array, 0, folder.path())?;
-    // fsck.vmfs looks for a block by its address with the flag 'to be zeroed' in it, and so calls
-    // those lost; no other may be.
-    assert_eq!(fsck(&image)?, [0, to_be_zeroed, 0, 0, 0]);
-    let fuse = Fuse::mount(&image)?;
+    assert_eq!(fsck(&image)?, [0; 5]);
+    let volume = Fuse::mount(&image)?;
     for (number, (_, files)) in written.iter().enumerate() {
         for (name, bytes) in files {
-            ensure!(fuse.read(&format!("h{number}/{name}"))? == *bytes, "h{number}/{name} differs");
+            ensure!(volume.read(&format!("h{number}/{name}"))? == *bytes, "h{number}/{name}");
         }
-    }
-    for disk in disks {
-        ensure!(fuse.read(&disk)? == vec![0; 40 * MIB], "{disk} differs");
+        for format in FORMATS {
+            for copy in 0..2 - number {
+                let name = format!("h{number}/{format}{copy}-flat.vmdk");
+                ensure!(volume.read(&name)? == written_disk(DISK_MIB), "{name} differs");
+            }
+        }
     }
     let (ats_done, reserved) =
         (hosts[0].counter(&device, "ATS")?, hosts[0].counter(&device, "CONS/s")?);
@@ -119,6 +136,44 @@ fn the_lock_of_a_killed_host_is_taken_over_after_its_lease_and_not_before() -> R
     hosts[1].run(&["file", "rm", "ds/f"])?;
     let folder = tempfile::tempdir()?;
     assert_eq!(fsck(&image_of(&array, 0, folder.path())?)?, [0; 5]);
+    Ok(())
+}
+
+/// Killed in the middle of hundreds of changes to directories, files and free space, under both
+/// ways to lock.
+#[test]
+fn what_a_host_killed_while_it_writes_leaves_is_put_in_order_by_another() -> Result<()> {
+    for ats in [true, false] {
+        let (array, hosts, _) = bench("1G", 2, &["--lease-ms", "1500"], ats)?;
+        let local = tempfile::tempdir()?;
+        for number in 0..1500_usize {
+            let bytes = vec![number as u8; 2000 + number];
+            fs::write(local.path().join(format!("file{number}")), bytes)?;
+        }
+        let words = ["file", "put-tree", local.path().to_str().context("a path")?, "ds/"];
+        let mut writer = hosts[0].start(&words)?;
+        let listed = || -> Result<Vec<String>> {
+            let printed = hosts[1].run(&["file", "ls", "ds/"])?;
+            let names = printed.lines().filter_map(|line| line.split_whitespace().last());
+            Ok(names.filter(|name| name.starts_with("file")).map(str::to_owned).collect())
+        };
+        while listed()?.len() < 20 {
+            ensure!(writer.is_running()?, "it ended before it was killed");
+        }
+        drop(writer);
+        assert_eq!(hosts[1].run(&["file", "recover", "ds"])?, "1\n");
+        let folder = tempfile::tempdir()?;
+        let image = image_of(&array, 0, folder.path())?;
+        assert_eq!(fsck(&image)?, [0; 5]);
+        let names = listed()?;
+        let volume = Fuse::mount(&image)?;
+        // The last one may be cut short.
+        let whole = |name: &&String| -> bool {
+            volume.read(name).ok() == fs::read(local.path().join(name)).ok()
+        };
+        assert!(names.iter().filter(whole).count() + 1 >= names.len(), "{names:?}");
+        hosts[1].run(&["file", "rm", &format!("ds/{}", names[names.len() - 1])])?;
+    }
     Ok(())
 }
 

@@ -144,9 +144,130 @@ fn the_doctor_finds_every_offload_of_ours_and_leaves_the_lun_as_it_was() -> Resu
 fn the_doctor_says_of_tgt_that_it_does_not_copy() -> Result<()> {
     let tgt = Tgt::start(64 << 20)?;
     let found = diagnosis(&tgt.url(""), &["--scratch"])?;
-    assert_eq!(works(&found, "Clone"), "unsupported", "{found}");
-    assert_eq!(works(&found, "Reserve"), "supported", "{found}");
-    println!("{found:#}");
+    let expected = [
+        ("ATS", "unsupported"),
+        ("Clone", "unsupported"),
+        ("Zero", "supported"),
+        ("Delete", "unsupported"),
+        ("Reserve", "supported"),
+    ];
+    for (primitive, status) in expected {
+        assert_eq!(works(&found, primitive), status, "{primitive}: {found}");
+    }
+    let host = Host::new("esx1", &[])?;
+    let said = host.run(&["doctor", &tgt.url("")])?;
+    for line in [
+        "   so: locks by RESERVE and RELEASE: hosts wait for each other, the whole LUN at once",
+        "   so: clones and migrations go through the host: every byte crosses the wire twice",
+        "- no XCOPY: clones are read and written by the host",
+    ] {
+        assert!(said.lines().any(|found| found == line), "{line:?} in {said}");
+    }
+    Ok(())
+}
+
+#[test]
+fn claim_rules_are_added_listed_loaded_and_removed_with_esxis_words() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let rule = |words: &[&str]| {
+        let esxcli = ["esxcli", "storage", "core", "claimrule"];
+        host.attempt(&[&esxcli[..], words].concat())
+    };
+    let matches = ["-t", "vendor", "-V", "GANTRY", "-M", "*", "-P", "VMW_VAAIP_T10"];
+    let add = |more: &[&str]| rule(&[&["add", "-c", "VAAI"], &matches[..], more].concat());
+    add(&["-r", "914", "-a", "-s", "-m", "200"])?.success()?;
+    let list = || rule(&["list", "--claimrule-class=VAAI"])?.success();
+    let line = |class: &str| {
+        let of = "vendor  VMW_VAAIP_T10  vendor=GANTRY model=*";
+        format!("VAAI         914  {class}  {of}  {:>31}  {:>27}  {:>23}\n", "true", "true", "200")
+    };
+    let heads = "Rule Class  Rule  Class    Type    Plugin         Matches                XCOPY Use Array Reported Values  XCOPY Use Multiple Segments  XCOPY Max Transfer Size\n----------  ----  -------  ------  -------------  ---------------------  -------------------------------  ---------------------------  -----------------------\n";
+    let of_file = heads.replace("  Class  ", "  Class").replace("  -------  ", "  -----  ");
+    assert_eq!(list()?, format!("{of_file}{}", line("file ")));
+    rule(&["load", "--claimrule-class=VAAI"])?.success()?;
+    assert_eq!(list()?, format!("{heads}{}{}", line("runtime"), line("file   ")));
+    let status = ["esxcli", "storage", "core", "device", "vaai", "status", "get"];
+    assert!(host.run(&status)?.contains("   VAAI Plugin Name: VMW_VAAIP_T10\n"));
+    for wrong in [
+        &["-r", "914", "-a"][..],
+        &["-r", "915", "-s"],
+        &["-r", "915", "-m", "16"],
+        &["-r", "915", "-a", "-m", "16", "-k", "4096"],
+        &["-r", "915", "-a", "-m", "many"],
+        &["-a"],
+    ] {
+        add(wrong)?.failure()?;
+    }
+    rule(&["add", "-r", "1", "-t", "vendor", "-P", "X", "-c", "VAAI"])?.failure()?;
+    rule(&["list"])?.failure()?;
+    rule(&["remove", "-c", "VAAI", "-r", "914"])?.success()?;
+    rule(&["remove", "-c", "VAAI", "-r", "914"])?.failure()?;
+    assert_eq!(list()?.lines().count(), 3, "it is loaded until the next load");
+    Ok(())
+}
+
+#[test]
+fn tables_are_as_esxcli_prints_them() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let device = host.devices()?.remove(0);
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    let modes = host.run(&["esxcli", "storage", "vmfs", "lockmode", "list"])?;
+    let uuid = modes.lines().nth(2).and_then(|line| line.split_whitespace().nth(1));
+    let uuid = uuid.context("a line")?.to_owned();
+    assert_eq!(
+        modes,
+        format!(
+            "Volume Name  UUID                                 Type    Locking Mode  ATS Compatible  ATS Upgrade Modes  ATS Incompatibility Reason\n\
+             -----------  -----------------------------------  ------  ------------  --------------  -----------------  --------------------------\n\
+             ds           {uuid}  VMFS-5  ATS                     true  None\n"
+        )
+    );
+    let capacity = host.run(&["esxcli", "storage", "core", "device", "capacity", "list"])?;
+    let row = |physical: &str, kind: &str| {
+        let (logical, count) = ("512", "2097152");
+        format!("{device}  {physical:>18}  {logical:>17}  {count:>19}  1024 MiB  {kind}")
+    };
+    let found = capacity.lines().nth(2).context("a row")?;
+    assert!(found == row("512", "512n") || found == row("4096", "512e"), "{capacity}");
+    let unmap = ["esxcli", "storage", "vmfs", "unmap", "-u", &uuid, "--reclaim-unit=100"];
+    assert_eq!(host.run(&unmap)?, "");
+    for wrong in [&["-n", "0", "-l", "ds"][..], &["-n", "200"], &["-l", "other"], &["-l"]] {
+        let unmap = ["esxcli", "storage", "vmfs", "unmap"];
+        host.attempt(&[&unmap[..], wrong].concat())?.failure()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn counters_are_seen_live_and_as_a_series_and_add_up() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let device = host.devices()?.remove(0);
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    host.vmkfstools(&["-c", "64m", "-d", "eagerzeroedthick", "ds/e.vmdk"])?;
+    let run = ["vm", "run", "ds/e.vmdk", "--pattern", "random-mix4k", "--outstanding", "8"];
+    let before = array.traffic()?;
+    let machine = host.start(&[&run[..], &["--seconds", "3"]].concat())?;
+    let series = host.run(&["--json", "esxtop", "-d", "0.4", "-n", "12"])?;
+    let outcome: Value = serde_json::from_str(&machine.wait(Duration::from_secs(60))?.success()?)?;
+    let samples: Vec<Value> = series.lines().map(serde_json::from_str).collect::<Result<_, _>>()?;
+    let sum = |name: &str, field: &str| -> Result<u64> {
+        let of = samples.iter().filter(|sample| sample["device"] == name);
+        of.map(|sample| number(sample, &format!("/change/{field}"))).sum()
+    };
+    assert!(samples.iter().filter(|s| s["change"]["writes"].as_u64() > Some(0)).count() > 2);
+    let (read, written) = (sum(&device, "reads")?, sum(&device, "writes")?);
+    let operations = number(&outcome, "/operations")?;
+    // Beside the machine's there are reads and writes of metadata.
+    assert!(read + written >= operations * 9 / 10, "{read} + {written} of {operations}");
+    assert_eq!(sum("vmhba64", "writes")?, written);
+    let wire = host.counter(&device, "READS/s")?;
+    assert!(wire.abs() < 1.0, "a single look has no rates");
+    let seen = array.traffic()?.since(before).bytes();
+    let counted = sum(&device, "wire_bytes")?;
+    assert!(counted <= seen + seen / 10 && counted > number(&outcome, "/bytes")? / 2);
     Ok(())
 }
 

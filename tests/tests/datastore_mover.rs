@@ -119,8 +119,11 @@ fn an_offloaded_clone_moves_next_to_nothing_over_the_wire() -> Result<()> {
         (16..=20).contains(&commands),
         "{commands}: a few more where a disk is not in one piece"
     );
-    let rule = ["claimrule", "add", "-a", "-s", "-m", "128"];
-    bench.host.run(&[&["esxcli", "storage", "core"], &rule[..]].concat())?;
+    let rule = "add -c VAAI -r 914 -t vendor -V GANTRY -P VMW_VAAIP_T10 -a -s -m 128";
+    for words in [rule, "load -c VAAI"] {
+        let words: Vec<&str> = words.split(' ').collect();
+        bench.host.run(&[&["esxcli", "storage", "core", "claimrule"], &words[..]].concat())?;
+    }
     let commands = number(&cost("1", "ds1/c.vmdk")?.0, "/offloaded_commands")?;
     assert!((4..=6).contains(&commands), "{commands}: windows of 64 MiB");
     let (report, bytes) = cost("0", "ds1/d.vmdk")?;
@@ -206,10 +209,213 @@ fn a_cancelled_clone_leaves_nothing_behind() -> Result<()> {
     thread::sleep(Duration::from_millis(400));
     let pid = clone.process_id().to_string();
     harness::program::run(Path::new("kill"), &["-INT", &pid], Duration::from_secs(5))?.success()?;
-    let said = clone.wait(Duration::from_secs(60))?.failure()?;
+    let ended = clone.wait(Duration::from_secs(60))?;
+    assert!(
+        ended.stdout.contains("% done.\r") && !ended.stdout.contains("100%"),
+        "{}",
+        ended.stdout
+    );
+    let said = ended.failure()?;
     assert!(said.contains("Cancelled"), "{said}");
     assert!(!bench.host.run(&["file", "ls", "ds1"])?.contains("c.vmdk"));
     assert_eq!(fsck(&bench.image(1)?)?, [0; 5]);
+    Ok(())
+}
+
+/// What a host does to its disks, each word of `vmkfstools` once; returns every file's content.
+fn a_days_work(offloads: &str) -> Result<Vec<(String, Vec<u8>)>> {
+    let bench = bench()?;
+    for path in [
+        "/DataMover/HardwareAcceleratedMove",
+        "/DataMover/HardwareAcceleratedInit",
+        "/VMFS3/UseATSForHBOnVMFS5",
+    ] {
+        bench.set(path, offloads)?;
+    }
+    let offloaded = || -> Result<f64> {
+        let count = |column| bench.host.counter(&bench.devices[0], column);
+        Ok(count("ZERO")? + count("CLONE_RD")?)
+    };
+    let before = offloaded()?;
+    bench.source()?;
+    let words = [
+        "-c 16m -d zeroedthick ds0/z.vmdk",
+        "-c 16m -d eagerzeroedthick ds0/e.vmdk",
+        "-i ds0/s.vmdk -d thin ds1/a.vmdk",
+        "-i ds1/a.vmdk -d eagerzeroedthick ds1/b.vmdk",
+        "-i ds0/s.vmdk -d zeroedthick ds0/c.vmdk",
+        "-j ds1/a.vmdk",
+        "-k ds0/z.vmdk",
+        "-K ds0/s.vmdk",
+        "-X 20m ds0/e.vmdk",
+        "-k ds0/e.vmdk",
+        "-w ds0/c.vmdk",
+    ];
+    for (number, line) in words.iter().enumerate() {
+        bench.host.vmkfstools(&line.split(' ').collect::<Vec<_>>())?;
+        if number == 0 {
+            let run = ["vm", "run", "ds0/z.vmdk", "--pattern", "random-write4k"];
+            bench.host.run(&[&run[..], &["--operations", "100", "--seconds", "60"]].concat())?;
+        }
+    }
+    bench.host.run(&["vm", "migrate", "ds0/z.vmdk", "ds1/z.vmdk", "--writes", "8"])?;
+    bench.host.vmkfstools(&["-y", "20", "ds0"])?;
+    let mut found = Vec::new();
+    for (lun, names) in [(0, &["s", "e", "c"][..]), (1, &["a", "b", "z"])] {
+        let image = bench.image(lun)?;
+        assert_eq!(fsck(&image)?, [0; 5]);
+        let volume = Fuse::mount(&image)?;
+        for name in names {
+            found.push(((*name).to_owned(), volume.read(&format!("{name}-flat.vmdk"))?));
+        }
+    }
+    assert_eq!(offloaded()? > before, offloads == "1");
+    Ok(found)
+}
+
+#[test]
+fn all_offloads_and_none_leave_the_same_bytes() -> Result<()> {
+    for ((name, with), (_, without)) in a_days_work("1")?.into_iter().zip(a_days_work("0")?) {
+        ensure!(with == without, "{name} differs");
+        ensure!(
+            name == "c" || with.iter().any(|byte| *byte != 0) || name == "e",
+            "{name} is empty"
+        );
+    }
+    Ok(())
+}
+
+/// A file of a datastore, read by the host itself.
+fn content(host: &Host, path: &str) -> Result<Vec<u8>> {
+    let local = tempfile::tempdir()?;
+    let to = local.path().join("file");
+    host.run(&["file", "get", path, to.to_str().context("a path")?])?;
+    Ok(fs::read(to)?)
+}
+
+/// Two hosts' arrays of the same product: EXTENDED COPY is tried, fails, and the host copies.
+#[test]
+fn a_clone_that_the_array_cannot_do_is_done_by_the_host_and_counted_as_failed() -> Result<()> {
+    let (one, two) = (array(&[("a", "1G")])?, array(&[("a", "1G")])?);
+    let host = Host::new("esx1", &[&one.lun_url(0)?, &two.lun_url(0)?])?;
+    let devices = host.devices()?;
+    for (number, device) in devices.iter().enumerate() {
+        let label = format!("ds{number}");
+        host.vmkfstools(&["-C", "vmfs5", "-S", &label, &format!("{device}:1")])?;
+    }
+    host.vmkfstools(&["-c", "24m", "ds0/s.vmdk"])?;
+    let run = ["vm", "run", "ds0/s.vmdk", "--pattern", "sequential-write1m"];
+    host.run(&[&run[..], &["--operations", "20", "--seconds", "60"]].concat())?;
+    let report = host.vmkfstools(&["-i", "ds0/s.vmdk", "ds1/c.vmdk"])?;
+    assert_eq!(reason(&report), "the array failed EXTENDED COPY", "{report}");
+    assert!(number(&report, "/failed_commands")? > 0);
+    assert!(host.counter(&devices[1], "CLONE_F")? > 0.0);
+    assert!(content(&host, "ds1/c-flat.vmdk")? == content(&host, "ds0/s-flat.vmdk")?);
+    // Inside one array the offload is as good as ever.
+    let report = host.vmkfstools(&["-i", "ds1/c.vmdk", "ds1/d.vmdk"])?;
+    assert_eq!(number(&report, "/host_bytes")?, 0);
+    Ok(())
+}
+
+/// Another vendor's LUN, and one whose physical blocks are larger than the disk's last piece.
+#[test]
+fn clones_to_other_arrays_and_unaligned_ones_are_not_offloaded() -> Result<()> {
+    let (ours, tgt) = (array(&[("a", "1G")])?, Tgt::start(1 << 30)?);
+    let update = ["--op", "update", "--mode", "logicalunit", "--tid", "1", "--lun", "1"];
+    tgt.control(&[&update[..], &["--params", "lbppbe=3"]].concat())?;
+    let host = Host::new("esx1", &[&ours.lun_url(0)?, &tgt.url("")])?;
+    for device in host.devices()? {
+        let listed = host.run(&["esxcli", "storage", "core", "device", "list", "-d", &device])?;
+        let label = if listed.contains("Vendor: IET") { "tgt" } else { "ours" };
+        host.vmkfstools(&["-C", "vmfs5", "-S", label, &format!("{device}:1")])?;
+        // 10 MiB, and a sector more.
+        for (size, name) in [("10485760", "e"), ("10486272", "u")] {
+            let path = format!("{label}/{name}.vmdk");
+            host.vmkfstools(&["-c", size, "-d", "eagerzeroedthick", &path])?;
+        }
+    }
+    let reasons = |from: &str, to: &str| -> Result<String> {
+        let report = host.vmkfstools(&["-i", from, to])?;
+        assert_eq!(number(&report, "/offloaded_commands")?, 0);
+        assert!(content(&host, &to.replace(".", "-flat."))?.iter().all(|byte| *byte == 0));
+        Ok(reason(&report))
+    };
+    let other = "source and destination are on different arrays";
+    assert_eq!(reasons("ours/e.vmdk", "tgt/x.vmdk")?, other);
+    assert_eq!(reasons("tgt/e.vmdk", "ours/x.vmdk")?, other);
+    let said = reasons("tgt/u.vmdk", "tgt/y.vmdk")?;
+    assert!(said.contains("not aligned to the minimum alignment"), "{said}");
+    Ok(())
+}
+
+/// Redo logs in the files of a virtual machine, as QEMU reads them, in a clone and after removal.
+#[test]
+fn snapshots_of_a_machine_are_redo_logs_that_qemu_reads_and_clones_do_not_offload() -> Result<()> {
+    let bench = bench()?;
+    let vm = |words: &str| {
+        bench.host.run(&[&["vm"], &words.split(' ').collect::<Vec<_>>()[..]].concat())
+    };
+    let run = "--pattern random-mix4k --seconds 60 --operations 300";
+    vm("create ds0/m --disk 24m:thin --disk 8m:eagerzeroedthick")?;
+    vm(&format!("run ds0/m {run}"))?;
+    for label in ["one", "two"] {
+        vm(&format!("snapshot ds0/m {label}"))?;
+        vm("run ds0/m --pattern sequential-write1m --seconds 60 --operations 9")?;
+        vm(&format!("run ds0/m {run}"))?;
+    }
+    assert_eq!(vm("snapshots ds0/m")?, "one\ntwo\n");
+    let machine = |lun: u16, name: &str, layers: &[&str]| -> Result<Vec<u8>> {
+        let local = tempfile::tempdir()?;
+        let raw = local.path().join("raw");
+        let [from, to] = [&local.path().join(layers.last().context("a layer")?), &raw];
+        let [from, to] = [from, to].map(|path| path.to_str().unwrap_or_default());
+        Fuse::mount(&bench.image(lun)?)?.copy(name, layers, local.path())?;
+        harness::initiator::qemu_img(&["convert", "-f", "vmdk", "-O", "raw", from, to])?;
+        Ok(fs::read(&raw)?)
+    };
+    const ALL: [&str; 6] = [
+        "m-flat.vmdk",
+        "m-000001-delta.vmdk",
+        "m-000002-delta.vmdk",
+        "m.vmdk",
+        "m-000001.vmdk",
+        "m-000002.vmdk",
+    ];
+    const BASE: [&str; 2] = ["m-flat.vmdk", "m.vmdk"];
+    let newest = machine(0, "m", &ALL)?;
+    assert_eq!(newest.len(), 24 << 20);
+    assert!(machine(0, "m", &BASE)? != newest);
+    let report = bench.host.vmkfstools(&["-i", "ds0/m/m-000002.vmdk", "ds1/one.vmdk"])?;
+    assert!(reason(&report).contains("sparse or hosted"), "{report}");
+    assert!(bench.data(1, "one-flat.vmdk")? == newest);
+    let report: Value =
+        serde_json::from_str(vm("deploy ds0/m ds1/copy")?.lines().last().context("a report")?)?;
+    let why = reason(&report["report"]);
+    assert_eq!(why, "the source virtual machine has a snapshot", "{report}");
+    assert!(machine(1, "copy", &["copy-flat.vmdk", "copy.vmdk"])? == newest);
+    bench.host.attempt(&["vm", "unsnapshot", "ds0/m", "three"])?.failure()?;
+    vm("unsnapshot ds0/m one")?;
+    let left = ["m-flat.vmdk", "m-000002-delta.vmdk", "m.vmdk", "m-000002.vmdk"];
+    assert!(machine(0, "m", &left)? == newest);
+    vm("unsnapshot ds0/m")?;
+    assert!(machine(0, "m", &BASE)? == newest);
+    let files = bench.host.run(&["file", "ls", "ds0/m"])?;
+    assert!(!files.contains("-0000"), "{files}");
+    let moved = vm("relocate ds0/m ds1/moved --writes 5")?;
+    let moved: Value = serde_json::from_str(moved.lines().last().context("a report")?)?;
+    assert_eq!(number(&moved, "/report/host_bytes")?, 0, "{moved}");
+    assert!(
+        bench
+            .host
+            .attempt(&["vm", "run", "ds0/m", "--pattern", "random-read4k"])?
+            .failure()
+            .is_ok()
+    );
+    vm("run ds1/moved --pattern random-read4k --seconds 60 --operations 10")?;
+    for machine in ["ds1/moved", "ds1/copy"] {
+        vm(&format!("destroy {machine}"))?;
+    }
+    assert_eq!((fsck(&bench.image(0)?)?, fsck(&bench.image(1)?)?), ([0; 5], [0; 5]));
     Ok(())
 }
 

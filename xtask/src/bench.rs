@@ -1,6 +1,8 @@
 //! Measures the data path: one run, interleaved rounds, server on one core and client on another.
 
 mod client;
+mod engine;
+mod host_kit;
 mod report;
 mod subjects;
 
@@ -8,23 +10,38 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::{setup, test, workspace};
 use client::{Client, Load, Measured};
 use subjects::Subjects;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// Rounds over everything; the median of them counts.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Seconds of one measurement.
     #[arg(long, default_value_t = 3)]
     seconds: u32,
+    /// Measure gantry-host against libiscsi's iscsi-perf instead.
+    #[arg(long)]
+    host_kit: bool,
+    /// Measure the release binaries that are there.
+    #[arg(long, requires = "host_kit")]
+    no_build: bool,
     /// Measure and print, but leave docs/benchmarks.md and .json alone.
     #[arg(long)]
     dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Measure the pool engine alone, against the raw file, and write docs/benchmarks-engine.md.
+    Engine(engine::Options),
 }
 
 /// Where a load runs.
@@ -58,7 +75,13 @@ pub(crate) type Results = BTreeMap<(Load, Subject), Vec<Measured>>;
 
 /// Measures, prints, and writes the page.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if let Some(Part::Engine(options)) = &options.part {
+        return engine::run(options);
+    }
     ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");
+    if options.host_kit {
+        return host_kit::measure(options);
+    }
     setup::run()?;
     test::build()?;
     let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir()?;

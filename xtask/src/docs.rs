@@ -9,28 +9,65 @@ use crate::workspace;
 
 const SCSI_REFERENCE: &str = "docs/reference/scsi.md";
 
+/// A page, and the program that prints it: package, binary, argument.
+struct Page {
+    path: &'static str,
+    program: [&'static str; 3],
+}
+
+const PAGES: [Page; 2] = [
+    Page { path: SCSI_REFERENCE, program: ["gantry-server", "gantryd", "--print-scsi-reference"] },
+    Page {
+        path: "docs/reference/gantry-host.md",
+        program: ["gantry-host", "gantry-host", "print-reference"],
+    },
+];
+
 /// Writes every generated page.
 pub(crate) fn write() -> Result<()> {
-    let path = workspace::root().join(SCSI_REFERENCE);
-    let folder = path.parent().expect("a page lies in a folder");
-    fs::create_dir_all(folder)?;
-    fs::write(&path, scsi_reference()?).with_context(|| format!("writing {SCSI_REFERENCE}"))?;
-    println!("docs: wrote {SCSI_REFERENCE}");
+    for page in &PAGES {
+        let path = workspace::root().join(page.path);
+        let folder = path.parent().expect("a page lies in a folder");
+        fs::create_dir_all(folder)?;
+        fs::write(&path, page.print()?).with_context(|| format!("writing {}", page.path))?;
+        println!("docs: wrote {}", page.path);
+    }
     Ok(())
 }
 
 /// Fails when a page differs from what the code says now.
 pub(crate) fn compare() -> Result<()> {
-    let committed = fs::read_to_string(workspace::root().join(SCSI_REFERENCE)).unwrap_or_default();
-    if committed != scsi_reference()? {
-        bail!("{SCSI_REFERENCE} is not current: run 'cargo xtask docs' and commit it");
+    for page in &PAGES {
+        let committed = fs::read_to_string(workspace::root().join(page.path)).unwrap_or_default();
+        if committed != page.print()? {
+            bail!("{} is not current: run 'cargo xtask docs' and commit it", page.path);
+        }
+        check_tests(page.path, &committed)?;
     }
     Ok(())
 }
 
-/// The release build is the one that the black-box tests need anyway.
-fn scsi_reference() -> Result<String> {
-    let arguments =
-        ["run", "--quiet", "--release", "--package", "gantry-server", "--bin", "gantryd", "--"];
-    process::output(&process::cargo(), &[&arguments[..], &["--print-scsi-reference"]].concat())
+/// Fails when a page names a test that does not exist: `FILE: TEST`.
+fn check_tests(name: &str, page: &str) -> Result<()> {
+    let named = page.split('`').filter_map(|text| text.split_once(": "));
+    for (file, test) in named.filter(|(file, _)| !file.contains([' ', '|'])) {
+        let path = match file.strip_prefix("scsi/") {
+            Some(file) => format!("crates/scsi/src/tests/{file}.rs"),
+            None => format!("tests/tests/{file}.rs"),
+        };
+        let source = fs::read_to_string(workspace::root().join(&path)).unwrap_or_default();
+        if !source.contains(&format!("fn {test}(")) {
+            bail!("{name} names a test that is not in {path}: {test}");
+        }
+    }
+    Ok(())
+}
+
+impl Page {
+    /// The release build is the one that the black-box tests need anyway.
+    fn print(&self) -> Result<String> {
+        let [package, binary, argument] = self.program;
+        let words = ["run", "--quiet", "--release", "--package", package, "--bin", binary, "--"];
+        process::output(&process::cargo(), &[&words[..], &[argument]].concat())
+    }
 }

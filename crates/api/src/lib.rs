@@ -7,7 +7,9 @@
 mod access;
 mod events;
 mod pools;
+mod presentation;
 mod routes;
+mod scrub;
 mod snapshots;
 mod types;
 
@@ -18,7 +20,9 @@ pub use events::{Event, Severity};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };
+pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
 pub use routes::{Method, ROUTES, Route};
+pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,

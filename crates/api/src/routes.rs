@@ -32,6 +32,12 @@ pub enum Route {
     AddDevice,
     /// When someone is told how full a pool is, from [`crate::Thresholds`].
     SetPoolThresholds,
+    /// How a pool's scrub is doing.
+    ShowScrub,
+    /// A scrub, or another rate for it, from [`crate::StartScrub`].
+    StartScrub,
+    /// End a scrub that is under way.
+    StopScrub,
     /// Forget an empty pool.
     DeletePool,
     /// All volumes of all pools.
@@ -50,6 +56,8 @@ pub enum Route {
     RevertVolume,
     /// When someone is told how full a volume is, from [`crate::Thresholds`].
     SetVolumeThresholds,
+    /// Whether hosts may reserve a volume, from [`crate::SetReservations`].
+    SetReservations,
     /// All snapshots of all pools.
     ListSnapshots,
     /// New snapshots of one moment, from [`crate::CreateSnapshots`].
@@ -80,6 +88,8 @@ pub enum Route {
     ListPortals,
     /// A new portal from [`crate::CreatePortal`].
     CreatePortal,
+    /// Another state for a target portal group, from [`crate::SetPathState`].
+    SetPathState,
     /// Delete a portal; its sessions are asked to log out.
     DeletePortal,
     /// The CHAP account of discovery sessions, from [`crate::Chap`].
@@ -93,7 +103,7 @@ pub enum Route {
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 36] = [
+pub const ROUTES: [(Method, &str, Route); 41] = [
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -102,6 +112,9 @@ pub const ROUTES: [(Method, &str, Route); 36] = [
     (Method::Delete, "/v1/pools/{pool}", Route::DeletePool),
     (Method::Post, "/v1/pools/{pool}/devices", Route::AddDevice),
     (Method::Put, "/v1/pools/{pool}/thresholds", Route::SetPoolThresholds),
+    (Method::Get, "/v1/pools/{pool}/scrub", Route::ShowScrub),
+    (Method::Put, "/v1/pools/{pool}/scrub", Route::StartScrub),
+    (Method::Delete, "/v1/pools/{pool}/scrub", Route::StopScrub),
     (Method::Get, "/v1/volumes", Route::ListVolumes),
     (Method::Post, "/v1/volumes", Route::CreateVolume),
     (Method::Get, "/v1/volumes/{pool}/{volume}", Route::ShowVolume),
@@ -110,6 +123,7 @@ pub const ROUTES: [(Method, &str, Route); 36] = [
     (Method::Post, "/v1/volumes/{pool}/{volume}/clones", Route::CloneVolume),
     (Method::Post, "/v1/volumes/{pool}/{volume}/revert", Route::RevertVolume),
     (Method::Put, "/v1/volumes/{pool}/{volume}/thresholds", Route::SetVolumeThresholds),
+    (Method::Put, "/v1/volumes/{pool}/{volume}/reservations", Route::SetReservations),
     (Method::Get, "/v1/snapshots", Route::ListSnapshots),
     (Method::Post, "/v1/snapshots", Route::CreateSnapshots),
     (Method::Get, "/v1/snapshots/{pool}/{snapshot}", Route::ShowSnapshot),
@@ -125,6 +139,7 @@ pub const ROUTES: [(Method, &str, Route); 36] = [
     (Method::Delete, "/v1/groups/{group}", Route::DeleteGroup),
     (Method::Get, "/v1/portals", Route::ListPortals),
     (Method::Post, "/v1/portals", Route::CreatePortal),
+    (Method::Put, "/v1/portal-groups/{group}/state", Route::SetPathState),
     (Method::Delete, "/v1/portals/{portal}", Route::DeletePortal),
     (Method::Put, "/v1/discovery/chap", Route::SetDiscoveryChap),
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::pools::{Fill, Thresholds};
+use crate::presentation::{BlockSize, PathState};
 
 /// Why a request was refused (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +33,12 @@ pub struct Target {
     pub bytes_sent: u64,
     /// SCSI commands completed since the daemon started.
     pub commands: u64,
+    /// Those among them, COMPARE AND WRITE (ATS), that found another content than they expected.
+    #[serde(default)]
+    pub compare_and_write_miscompares: u64,
+    /// Those of them that found what they would have written: retries of their own.
+    #[serde(default)]
+    pub compare_and_write_retries: u64,
 }
 
 /// An address that the target listens on.
@@ -41,6 +48,9 @@ pub struct Portal {
     pub address: String,
     /// The target portal group (RFC 7143 4.1.1).
     pub target_portal_group_tag: u16,
+    /// How well the group's paths work.
+    #[serde(default)]
+    pub state: PathState,
     /// Where initiators are sent instead of being let in.
     #[serde(default)]
     pub redirect: Option<String>,
@@ -123,6 +133,9 @@ pub struct CreateVolume {
     /// Whether all of its space is set aside, so that it never runs out.
     #[serde(default)]
     pub reserved: bool,
+    /// The blocks that hosts see.
+    #[serde(default)]
+    pub block_size: BlockSize,
 }
 
 /// Another size for a volume.
@@ -149,6 +162,12 @@ pub struct Volume {
     pub size_bytes: u64,
     /// Whether all of its space is set aside.
     pub reserved: bool,
+    /// The blocks that hosts see.
+    #[serde(default)]
+    pub block_size: BlockSize,
+    /// Whether hosts find no way to reserve it.
+    #[serde(default)]
+    pub reservations_hidden: bool,
     /// Bytes that hold data, some perhaps shared with other volumes.
     pub mapped_bytes: u64,
     /// Those of them that other volumes, snapshots or clones may hold too, at most; overwriting

@@ -11,10 +11,12 @@ use crate::{ANY_HOST, ArrayError};
 use hosts::Host;
 use pools::{Pool, Thresholds};
 use portals::Portal;
+use presentation::{PathState, Presentation};
 
 pub(crate) mod hosts;
 pub(crate) mod pools;
 pub(crate) mod portals;
+pub(crate) mod presentation;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +41,12 @@ pub struct Configuration {
     /// Portals that were created while the array ran, by address and port.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub portals: BTreeMap<SocketAddr, Portal>,
+    /// Volumes that show something unusual, by identifier.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    presentations: BTreeMap<u64, Presentation>,
+    /// States of target portal groups.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    path_states: BTreeMap<u16, PathState>,
     /// LUN maps by LUN number. An entry stays when its volume is unmapped or deleted, so that its
     /// number is never given to another volume.
     luns: BTreeMap<u16, LunMap>,
@@ -87,6 +95,8 @@ impl Configuration {
             host_groups: BTreeMap::new(),
             discovery_chap_name: None,
             portals: BTreeMap::new(),
+            presentations: BTreeMap::new(),
+            path_states: BTreeMap::new(),
             luns: BTreeMap::new(),
             volume_thresholds: BTreeMap::new(),
         }

@@ -15,6 +15,7 @@ mod secrets;
 pub use configuration::hosts::Host;
 pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
+pub use configuration::presentation::{BlockForm, PathState, Presentation};
 pub use configuration::{Access, Configuration, LunMap, VisibleLun};
 pub use error::ArrayError;
 pub use identity::{naa_identifier, volume_id};

@@ -1,13 +1,15 @@
 //! Commands about who may come in, and where: hosts, groups, portals, discovery.
 
 use anyhow::Result;
-use api::{ChangeHost, CreateHost, CreatePortal, Discovery, Group, Host, Portal, SetGroup};
+use api::{
+    ChangeHost, CreateHost, CreatePortal, Discovery, Group, Host, Portal, SetGroup, SetPathState,
+};
 use reqwest::Method;
 
 use crate::arguments::{DiscoveryCommand, GroupCommand, HostCommand, PortalCommand};
 use crate::chap::read_chap;
 use crate::commands::{Session, check_segment};
-use crate::tables::{groups_table, hosts_table, portals_table};
+use crate::tables::{groups_table, hosts_table, path_state, portals_table};
 
 impl Session {
     pub(crate) fn host(&self, command: &HostCommand) -> Result<()> {
@@ -73,6 +75,13 @@ impl Session {
             PortalCommand::List => {
                 let portals = self.client.get::<Vec<Portal>>("/v1/portals")?;
                 self.show(&portals, |portals| portals_table(portals))
+            }
+            PortalCommand::State { group, state } => {
+                let route = format!("/v1/portal-groups/{group}/state");
+                let body = SetPathState { state: (*state).into() };
+                self.changed::<SetPathState>(Method::PUT, &route, &body, |set| {
+                    format!("Group {group} is {}.", path_state(set.state))
+                })
             }
             PortalCommand::Delete { address } => {
                 // Brackets have another meaning in a URL.

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use api::{BlockSize, PathState};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
 
@@ -44,6 +46,9 @@ pub(crate) enum Object {
     /// Snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Scrubs: comparing all that a pool holds with its checksums.
+    #[command(subcommand)]
+    Scrub(ScrubCommand),
     /// Hosts: groups of initiators that see the same LUNs.
     #[command(subcommand)]
     Host(HostCommand),
@@ -78,6 +83,9 @@ pub(crate) enum VolumeCommand {
         /// Set all of its space aside, so that it never runs out.
         #[arg(long)]
         reserved: bool,
+        /// The blocks that hosts see, for the life of the volume. ESXi needs 512 or 512e.
+        #[arg(long, value_enum, default_value = "512")]
+        block_size: BlockSizeArgument,
     },
     /// List all volumes.
     List,
@@ -126,6 +134,14 @@ pub(crate) enum VolumeCommand {
         #[command(flatten)]
         thresholds: ThresholdArguments,
     },
+    /// Say whether hosts may reserve the volume; hidden, RESERVE and PERSISTENT RESERVE are
+    /// answered as not supported.
+    Reservations {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[arg(value_enum)]
+        visibility: VisibilityArgument,
+    },
     /// Delete an unmapped volume and all its data. Its snapshots stay.
     Delete {
         #[arg(value_name = "POOL/NAME")]
@@ -153,6 +169,36 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         host: String,
     },
+}
+
+/// The blocks that hosts see of a volume.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum BlockSizeArgument {
+    /// Blocks of 512 bytes.
+    #[value(name = "512")]
+    B512,
+    /// Blocks of 512 bytes; hosts are told that 4096 at once are better.
+    #[value(name = "512e")]
+    B512e,
+    /// Blocks of 4096 bytes.
+    #[value(name = "4096")]
+    B4096,
+}
+
+/// Whether hosts find a way to reserve a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VisibilityArgument {
+    Shown,
+    Hidden,
+}
+
+/// How well the paths of a target portal group work.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PathStateArgument {
+    ActiveOptimized,
+    ActiveNonOptimized,
+    Standby,
+    Unavailable,
 }
 
 #[derive(Debug, Subcommand)]
@@ -238,6 +284,14 @@ pub(crate) enum PortalCommand {
     },
     /// List all portals.
     List,
+    /// Say how well the paths of a target portal group work; hosts are told at once (ALUA).
+    State {
+        /// Target portal group, 1 to 65535.
+        #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+        group: u16,
+        #[arg(value_enum)]
+        state: PathStateArgument,
+    },
     /// Stop listening; sessions that came through the portal are asked to log out.
     Delete {
         #[arg(value_name = "IP:PORT")]
@@ -260,4 +314,25 @@ pub(crate) enum DiscoveryCommand {
 pub(crate) enum SessionCommand {
     /// List all sessions, with what was negotiated and how fast they go.
     List,
+}
+
+impl From<BlockSizeArgument> for BlockSize {
+    fn from(argument: BlockSizeArgument) -> Self {
+        match argument {
+            BlockSizeArgument::B512 => Self::B512,
+            BlockSizeArgument::B512e => Self::B512e,
+            BlockSizeArgument::B4096 => Self::B4096,
+        }
+    }
+}
+
+impl From<PathStateArgument> for PathState {
+    fn from(argument: PathStateArgument) -> Self {
+        match argument {
+            PathStateArgument::ActiveOptimized => Self::ActiveOptimized,
+            PathStateArgument::ActiveNonOptimized => Self::ActiveNonOptimized,
+            PathStateArgument::Standby => Self::Standby,
+            PathStateArgument::Unavailable => Self::Unavailable,
+        }
+    }
 }

@@ -1,11 +1,13 @@
 //! One function per subcommand: a request, and how its answer is shown.
 
 use anyhow::{Result, bail};
-use api::{CreateVolume, Event, LunMap, MapVolume, ResizeVolume, Target, Volume};
+use api::{CreateVolume, Event, LunMap, MapVolume, ResizeVolume, SetReservations, Target, Volume};
 use reqwest::Method;
 use serde::Serialize;
 
-use crate::arguments::{Arguments, Object, SessionCommand, TargetCommand, VolumeCommand};
+use crate::arguments::{
+    Arguments, Object, SessionCommand, TargetCommand, VisibilityArgument, VolumeCommand,
+};
 use crate::client::Client;
 use crate::tables::{
     Table, events_table, sessions_table, target_details, volume_details, volumes_table,
@@ -17,6 +19,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Pool(command) => session.pool(command),
         Object::Volume(command) => session.volume(command),
         Object::Snapshot(command) => session.snapshot(command),
+        Object::Scrub(command) => session.scrub(command),
         Object::Events => session
             .show(&session.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),
         Object::Host(command) => session.host(command),
@@ -42,9 +45,15 @@ pub(crate) struct Session {
 impl Session {
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
         match command {
-            VolumeCommand::Create { path, size, reserved } => {
+            VolumeCommand::Create { path, size, reserved, block_size } => {
                 let (pool, name) = split(path)?;
-                let body = CreateVolume { pool, name, size_bytes: *size, reserved: *reserved };
+                let body = CreateVolume {
+                    pool,
+                    name,
+                    size_bytes: *size,
+                    reserved: *reserved,
+                    block_size: (*block_size).into(),
+                };
                 self.changed::<Volume>(Method::POST, "/v1/volumes", &body, |volume| {
                     format!("Created volume {path} ({}).", volume.naa)
                 })
@@ -65,6 +74,15 @@ impl Session {
             }
             VolumeCommand::Revert { path, to, force } => self.revert_volume(path, to, *force),
             VolumeCommand::Set { path, thresholds } => self.set_volume_thresholds(path, thresholds),
+            VolumeCommand::Reservations { path, visibility } => {
+                let hidden = *visibility == VisibilityArgument::Hidden;
+                let route = format!("{}/reservations", volume_route(path)?);
+                let body = SetReservations { hidden };
+                self.changed::<Volume>(Method::PUT, &route, &body, |volume| {
+                    let how = if volume.reservations_hidden { "cannot" } else { "can" };
+                    format!("Hosts {how} reserve {path}.")
+                })
+            }
             VolumeCommand::Delete { path } => {
                 self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))
             }

@@ -8,6 +8,7 @@ mod chap;
 mod client;
 mod commands;
 mod pools;
+mod scrubs;
 mod size;
 mod snapshots;
 mod tables;

@@ -149,7 +149,7 @@ fn absolute_device(device: &str) -> Result<String> {
     }
 }
 
-fn pool_route(name: &str) -> Result<String> {
+pub(crate) fn pool_route(name: &str) -> Result<String> {
     check_segment("pool", name)?;
     Ok(format!("/v1/pools/{name}"))
 }

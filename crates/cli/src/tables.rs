@@ -1,6 +1,9 @@
 //! How answers look to people.
 
-use api::{Event, Fill, Group, Host, Portal, Session, Severity, Target, Thresholds, Volume};
+use api::{
+    BlockSize, Event, Fill, Group, Host, PathState, Portal, Session, Severity, Target, Thresholds,
+    Volume,
+};
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
@@ -54,6 +57,8 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Shared, at most", format_size(volume.shared_bytes)),
         ("Thresholds", thresholds_text(volume.thresholds, volume.fill)),
         ("Reserved", yes_or_no(volume.reserved)),
+        ("Block size", block_size(volume.block_size).to_owned()),
+        ("Reservations hidden", yes_or_no(volume.reservations_hidden)),
         ("LUN", optional(volume.lun)),
         ("Hosts", or_dash(volume.hosts.join(", "))),
         ("Read only", or_dash(volume.read_only_hosts.join(", "))),
@@ -61,6 +66,23 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         rows.add_row([name.to_owned(), value]);
     }
     rows
+}
+
+fn block_size(size: BlockSize) -> &'static str {
+    match size {
+        BlockSize::B512 => "512",
+        BlockSize::B512e => "512e",
+        BlockSize::B4096 => "4096",
+    }
+}
+
+pub(crate) fn path_state(state: PathState) -> &'static str {
+    match state {
+        PathState::ActiveOptimized => "active-optimized",
+        PathState::ActiveNonOptimized => "active-non-optimized",
+        PathState::Standby => "standby",
+        PathState::Unavailable => "unavailable",
+    }
 }
 
 fn yes_or_no(value: bool) -> String {
@@ -89,11 +111,12 @@ pub(crate) fn groups_table(groups: &[Group]) -> Table {
 }
 
 pub(crate) fn portals_table(portals: &[Portal]) -> Table {
-    let mut rows = table(&["PORTAL", "GROUP", "SENDS TO"]);
+    let mut rows = table(&["PORTAL", "GROUP", "STATE", "SENDS TO"]);
     for portal in portals {
         rows.add_row([
             portal.address.clone(),
             portal.target_portal_group_tag.to_string(),
+            path_state(portal.state).to_owned(),
             optional(portal.redirect.clone()),
         ]);
     }

@@ -65,12 +65,18 @@ pub struct Counters {
     pub resv: u64,
     /// CONS: RESERVATION CONFLICTs.
     pub cons: u64,
-    /// Microseconds that successful clones, ATS and zeros took together.
+    /// Microseconds that successful clones took together.
     pub clone_us: u64,
     /// The same of ATS.
     pub ats_us: u64,
     /// The same of zeros.
     pub zero_us: u64,
+    /// Microseconds that failed clones took together.
+    pub clone_f_us: u64,
+    /// The same of ATS.
+    pub atsf_us: u64,
+    /// The same of zeros.
+    pub zero_f_us: u64,
     /// Bytes on the sockets, both ways, as the kernel counts them.
     pub wire_bytes: u64,
     /// Commands repeated on another path.
@@ -94,21 +100,24 @@ impl Counters {
             Kind::Reserve => (&mut self.resv, None, None),
             Kind::Other => return,
         };
-        if !good {
+        if good {
+            *done += 1;
+            sum.into_iter().for_each(|sum| *sum += bytes);
+        } else {
             failed.into_iter().for_each(|failed| *failed += 1);
-            return;
         }
-        *done += 1;
-        sum.into_iter().for_each(|sum| *sum += bytes);
-        match kind {
-            Kind::Clone => self.clone_us += microseconds,
-            Kind::Ats => self.ats_us += microseconds,
-            Kind::Zero => self.zero_us += microseconds,
+        match (kind, good) {
+            (Kind::Clone, true) => self.clone_us += microseconds,
+            (Kind::Ats, true) => self.ats_us += microseconds,
+            (Kind::Zero, true) => self.zero_us += microseconds,
+            (Kind::Clone, false) => self.clone_f_us += microseconds,
+            (Kind::Ats, false) => self.atsf_us += microseconds,
+            (Kind::Zero, false) => self.zero_f_us += microseconds,
             _ => {}
         }
     }
 
-    fn fields(&mut self) -> [&mut u64; 24] {
+    fn fields(&mut self) -> [&mut u64; 27] {
         [
             &mut self.reads,
             &mut self.read_bytes,
@@ -132,6 +141,9 @@ impl Counters {
             &mut self.clone_us,
             &mut self.ats_us,
             &mut self.zero_us,
+            &mut self.clone_f_us,
+            &mut self.atsf_us,
+            &mut self.zero_f_us,
             &mut self.wire_bytes,
             &mut self.failovers,
         ]

@@ -99,6 +99,35 @@ pub fn mount(host: &Host, name: &str) -> Result<Datastore> {
     bail!("{name}: no such datastore; 'gantry-host rescan' finds new ones")
 }
 
+/// Mounts datastores, in the order of their names; one that is named twice in a row only once.
+///
+/// # Errors
+/// When one cannot be mounted; the others are unmounted then.
+pub fn mount_all(host: &mut Host, names: &[&str]) -> Result<Vec<Datastore>> {
+    let mut names = names.to_vec();
+    names.dedup();
+    let mut stores = Vec::new();
+    for name in names {
+        match mount(host, name) {
+            Ok(store) => stores.push(store),
+            Err(error) => {
+                finish_all(stores, host)?;
+                return Err(error);
+            }
+        }
+    }
+    Ok(stores)
+}
+
+/// Unmounts all of them.
+///
+/// # Errors
+/// The first failure.
+pub fn finish_all(stores: Vec<Datastore>, host: &mut Host) -> Result<()> {
+    let finish = |done: Result<()>, store: Datastore| done.and(store.finish(host));
+    stores.into_iter().fold(Ok(()), finish)
+}
+
 fn mount_lun(host: &Host, device: &str, mut lun: Lun) -> Result<Datastore> {
     try_ats(&mut lun)?;
     let mount = Mount {

@@ -278,10 +278,17 @@ fn advice(identity: &Identity, findings: &[Finding]) -> Vec<String> {
         advice.push("neither ATS nor reservations: ESXi cannot make a datastore here".into());
     }
     match identity.copy.filter(|_| works("Clone")) {
-        Some((segments, bytes)) if segments > 1 && bytes >= 4 << 20 => advice.push(format!(
-            "claim rule for larger copies: esxcli storage core claimrule add -c VAAI -a -s -m {}",
-            ((u64::from(segments) * u64::from(bytes)) >> 20).min(240)
-        )),
+        Some((segments, bytes)) if segments > 1 && bytes >= 4 << 20 => {
+            let whole = (u64::from(segments) * u64::from(bytes)) >> 20;
+            advice.push(format!(
+                "claim rule for larger copies: esxcli storage core claimrule add -c VAAI -r 914 \
+                 -t vendor -V {} -M \"{}\" -P VMW_VAAIP_T10 -a -s -m {}; esxcli storage core \
+                 claimrule load -c VAAI",
+                identity.vendor,
+                identity.product,
+                whole.min(240)
+            ));
+        }
         Some(_) => advice.push("leave /DataMover/MaxHWTransferSize at 4096, or try 16384".into()),
         None => advice.push("no XCOPY: clones are read and written by the host".into()),
     }

@@ -1,5 +1,7 @@
 //! The words of `esxcli` and `esxcfg-advcfg`, with ESXi's output.
 
+mod claimrule;
+
 use std::fmt::Write;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -10,6 +12,41 @@ use crate::mover;
 use crate::settings::{ADVANCED, Advanced, Settings};
 use crate::state::{Device, Host};
 use crate::vaai::Status;
+
+/// The words that are understood, and what they do.
+pub const WORDS: [(&str, &str); 16] = [
+    ("system settings advanced list [-o PATH] [-d]", "the settings; with -d only changed ones"),
+    (
+        "system settings advanced set -o PATH -i N",
+        "changes one; with -d instead of -i to its default",
+    ),
+    (
+        "storage core adapter rescan",
+        "looks for devices; what is believed of their offloads is forgotten",
+    ),
+    ("storage core device list [-d DEVICE]", "the devices"),
+    ("storage core device capacity list [-d DEVICE]", "their sizes and formats"),
+    ("storage core device vaai status get [-d DEVICE]", "what is believed of their offloads"),
+    ("storage core path list [-d DEVICE]", "the paths, active or dead"),
+    ("storage core claimrule list -c VAAI", "claim rules, loaded (runtime) and saved (file)"),
+    (
+        "storage core claimrule add -c VAAI -r N -t vendor -V VENDOR -M MODEL -P PLUGIN [-a] [-s] [-m MIB] [-k KIB]",
+        "saves a rule: how XCOPY is cut for an array",
+    ),
+    ("storage core claimrule remove -c VAAI -r N", "forgets one"),
+    ("storage core claimrule load -c VAAI", "makes the saved rules count"),
+    (
+        "storage nmp psp roundrobin deviceconfig set -t iops -I N -d DEVICE",
+        "commands on a path before the next one; for all devices of the host",
+    ),
+    ("storage vmfs lockmode list", "how datastores lock"),
+    ("storage vmfs extent list", "which device a datastore is on"),
+    (
+        "storage vmfs unmap -l LABEL [-n BLOCKS]",
+        "gives free blocks back to the array, so many at a time",
+    ),
+    ("storage vmfs unmap -u UUID [-n BLOCKS]", "likewise"),
+];
 
 /// Options after the words: `-o X`, `--option X`, `--option=X`.
 struct Options<'a>(Vec<(&'a str, Option<&'a str>)>);
@@ -69,8 +106,10 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<String> {
         "storage core device capacity list" => capacity_list(host, rest),
         "storage core device vaai status get" => for_devices(host, rest, vaai_status),
         "storage core path list" => for_devices(host, rest, path_list),
-        "storage core claimrule list" => claimrule_list(host, rest),
-        "storage core claimrule add" => claimrule_add(host, rest),
+        "storage core claimrule list" => claimrule::list(host, rest),
+        "storage core claimrule add" => claimrule::add(host, rest),
+        "storage core claimrule remove" => claimrule::remove(host, rest),
+        "storage core claimrule load" => claimrule::load(host, rest),
         "storage nmp psp roundrobin deviceconfig set" => round_robin(host, rest),
         "storage vmfs lockmode list" => lockmode_list(host),
         "storage vmfs extent list" => extent_list(host),
@@ -188,10 +227,12 @@ fn for_devices(
     Ok(texts.join("\n"))
 }
 
-fn vaai_status(name: &str, device: &Device, _: &Lun) -> String {
+fn vaai_status(name: &str, device: &Device, lun: &Lun) -> String {
     let vaai = &device.vaai;
+    let rule = lun.settings.claim_rule(&lun.identity.vendor, &lun.identity.product);
+    let plugin = rule.map_or("", |rule| rule.plugin.as_str());
     format!(
-        "{name}\n   VAAI Plugin Name: \n   ATS Status: {}\n   Clone Status: {}\n   \
+        "{name}\n   VAAI Plugin Name: {plugin}\n   ATS Status: {}\n   Clone Status: {}\n   \
          Zero Status: {}\n   Delete Status: {}\n",
         vaai.ats, vaai.clone, vaai.zero, vaai.delete
     )
@@ -267,22 +308,33 @@ fn path_list(name: &str, _: &Device, lun: &Lun) -> String {
     lun.paths().map(path).collect::<Vec<_>>().join("\n")
 }
 
+/// Whether esxcli puts a cell at the right of its column: numbers, sizes, truth.
+fn is_at_right(cell: &str) -> bool {
+    let number = cell.strip_suffix(" MiB").unwrap_or(cell);
+    matches!(cell, "true" | "false") || number.parse::<u64>().is_ok()
+}
+
 /// A table as esxcli prints it: columns as wide as their widest entry, dashes below the heads.
 fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].len());
         cells.chain([heads[column].len()]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    let line = |cells: Vec<&str>| {
-        let cells: Vec<String> =
-            cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+    let at_right =
+        |column: usize| !rows.is_empty() && rows.iter().all(|row| is_at_right(&row[column]));
+    let columns: Vec<(usize, bool)> = (0..heads.len()).map(|n| (width(n), at_right(n))).collect();
+    let cell = |(cell, (width, right)): (&str, &(usize, bool))| match right {
+        true => format!("{cell:>width$}"),
+        false => format!("{cell:width$}"),
+    };
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let cells: Vec<String> = cells.zip(&columns).map(cell).collect();
         format!("{}\n", cells.join("  ").trim_end())
     };
-    let dashes: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
-    let mut text = line(heads.to_vec());
-    text += &line(dashes.iter().map(String::as_str).collect());
-    rows.iter().for_each(|row| text += &line(row.iter().map(String::as_str).collect()));
+    let dashes: Vec<String> = columns.iter().map(|(width, _)| "-".repeat(*width)).collect();
+    let mut text = line(&mut heads.iter().copied());
+    text += &line(&mut dashes.iter().map(String::as_str));
+    rows.iter().for_each(|row| text += &line(&mut row.iter().map(String::as_str)));
     text
 }
 
@@ -313,56 +365,6 @@ fn capacity_list(host: &Host, rest: &[String]) -> Result<String> {
         "Format Type",
     ];
     Ok(table(&heads, &rows))
-}
-
-fn claimrule_list(host: &Host, rest: &[String]) -> Result<String> {
-    let options = Options::parse(rest, &[])?;
-    options.only(&["-c", "--claimrule-class"])?;
-    let class = options.get(["-c", "--claimrule-class"]);
-    ensure!(class == Some("VAAI"), "only --claimrule-class=VAAI is listed");
-    let settings = &host.record.settings;
-    let row = |class: &str| {
-        vec![
-            "VAAI".to_owned(),
-            "65429".into(),
-            class.to_owned(),
-            "vendor".into(),
-            "VMW_VAAIP_T10".into(),
-            "vendor=* model=*".into(),
-            settings.use_array_values.to_string(),
-            settings.use_multiple_segments.to_string(),
-            settings.claim_max_transfer_mib.to_string(),
-        ]
-    };
-    let heads = [
-        "Rule Class",
-        "Rule",
-        "Class",
-        "Type",
-        "Plugin",
-        "Matches",
-        "XCOPY Use Array Reported Values",
-        "XCOPY Use Multiple Segments",
-        "XCOPY Max Transfer Size",
-    ];
-    Ok(table(&heads, &[row("runtime"), row("file")]))
-}
-
-fn claimrule_add(host: &mut Host, rest: &[String]) -> Result<String> {
-    const SWITCHES: [&str; 4] = ["-a", "--xcopy-use-array-values", "-s", "--xcopy-use-multi-segs"];
-    let options = Options::parse(rest, &SWITCHES)?;
-    let array = options.has(["-a", "--xcopy-use-array-values"]);
-    let segments = options.has(["-s", "--xcopy-use-multi-segs"]);
-    let size = options.get(["-m", "--xcopy-max-transfer-size"]);
-    ensure!(array || (!segments && size.is_none()), "-s and -m need -a");
-    let mib = size.map_or(Ok(0), |size| number(Some(size), "-m"))?;
-    host.change(|record| {
-        record.settings.use_array_values = array;
-        record.settings.use_multiple_segments = segments;
-        record.settings.claim_max_transfer_mib = mib;
-        Ok(())
-    })?;
-    Ok(String::new())
 }
 
 fn round_robin(host: &mut Host, rest: &[String]) -> Result<String> {
@@ -432,4 +434,24 @@ fn unmap(host: &mut Host, rest: &[String]) -> Result<String> {
         mover::reclaim(&mut store, [free, unit], &mut |_, _| std::ops::ControlFlow::Continue(()));
     store.finish(host)?;
     done.map(|_| String::new())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_truth_stand_at_the_right_as_esxcli_puts_them() {
+        let row = |name: &str, size: &str, flag: &str| {
+            vec![name.to_owned(), size.to_owned(), flag.to_owned(), "512n".to_owned()]
+        };
+        let rows = [row("naa.1", "1024 MiB", "true"), row("naa.22", "7 MiB", "false")];
+        let expected = "\
+Device      Size  Compatible  Format Type
+------  --------  ----------  -----------
+naa.1   1024 MiB        true  512n
+naa.22     7 MiB       false  512n
+";
+        assert_eq!(table(&["Device", "Size", "Compatible", "Format Type"], &rows), expected);
+    }
 }

@@ -150,7 +150,7 @@ pub fn run(load: &Load) -> Result<Outcome> {
     while sessions.iter().any(|session| session.in_flight() > 0) {
         for (number, events) in ready(&sessions) {
             for finished in sessions[number].service(events)? {
-                operations += 1;
+                operations += u64::from(!finished.is_news());
                 let data = note(finished, &mut histogram)?;
                 if Instant::now() < deadline {
                     maker.submit(&mut sessions[number], data)?;
@@ -190,8 +190,10 @@ fn maker(load: &Load, target: &Session) -> Result<Maker> {
 }
 
 fn note(finished: Finished, histogram: &mut Histogram) -> Result<Option<Data>> {
-    finished.result?;
-    histogram.record(finished.submitted.elapsed().as_micros() as u64);
+    if !finished.is_news() {
+        finished.result?;
+        histogram.record(finished.submitted.elapsed().as_micros() as u64);
+    }
     Ok(match finished.data {
         Data::In(bytes) => Some(Data::In(bytes)),
         Data::Out(bytes) if bytes.len() >= 4096 => Some(Data::Out(bytes)),

@@ -5,8 +5,11 @@ mod disk;
 mod identity;
 
 use std::collections::HashMap;
+use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+pub(crate) use disk::disk_error;
 pub use identity::{Identity, decode_copy_limits};
 
 use crate::cdb::{self, Cdb};
@@ -61,6 +64,22 @@ struct Path {
     wire_seen: u64,
 }
 
+/// Where the counters can be seen while commands run.
+struct Live {
+    path: PathBuf,
+    published: Instant,
+}
+
+impl Drop for Live {
+    /// What nobody added to the sums is not shown any more. The file may be gone already.
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Between two publications of the counters.
+const PUBLISH: Duration = Duration::from_millis(200);
+
 struct Flight {
     tag: u64,
     path: usize,
@@ -82,6 +101,7 @@ pub struct Lun {
     flights: HashMap<u64, Flight>,
     early: Vec<Done>,
     started: Instant,
+    live: Option<Live>,
     /// What it says of itself.
     pub identity: Identity,
     /// What the host believes of its offloads.
@@ -120,6 +140,7 @@ impl Lun {
         if others.clone().any(|session| session.naa != identity.naa) {
             return Err(SessionError::Unsupported("the paths lead to different LUNs"));
         }
+        let settings = settings.for_device(&identity.vendor, &identity.product);
         let current = paths.iter().position(|path| path.session.is_some()).unwrap_or(0);
         Ok(Self {
             paths,
@@ -131,10 +152,11 @@ impl Lun {
             flights: HashMap::new(),
             early: Vec::new(),
             started: Instant::now(),
+            live: None,
             identity,
             vaai: Vaai::default(),
             counters: Counters::default(),
-            settings: settings.clone(),
+            settings,
         })
     }
 
@@ -313,6 +335,34 @@ impl Lun {
         let microseconds = flight.submitted.elapsed().as_micros() as u64;
         self.counters.count(flight.kind, flight.bytes, result.is_ok(), microseconds);
         self.vaai.learn(flight.kind, result);
+        if self.live.as_ref().is_some_and(|live| live.published.elapsed() > PUBLISH) {
+            self.publish();
+        }
+    }
+
+    /// Keeps a file with the counters up to date while commands run, from now on.
+    pub fn publish_to(&mut self, path: PathBuf) {
+        self.live = Some(Live { path, published: Instant::now() });
+        self.publish();
+    }
+
+    /// Writes the counters now. What is only to be looked at must not stop the work: a folder that
+    /// cannot be written shows when the host is saved.
+    pub fn publish(&mut self) {
+        self.measure_wire();
+        let Some(live) = &mut self.live else { return };
+        live.published = Instant::now();
+        let temporary = live.path.with_extension("new");
+        if let Ok(text) = serde_json::to_vec(&self.counters)
+            && fs::write(&temporary, text).is_ok()
+        {
+            let _ = fs::rename(temporary, &live.path);
+        }
+    }
+
+    /// Removes the file: the counters are elsewhere now.
+    pub fn stop_publishing(&mut self) {
+        self.live = None;
     }
 
     /// Carries out one command, and returns its data. Others may be under way: their ends wait for

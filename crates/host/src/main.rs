@@ -1,6 +1,7 @@
 //! `gantry-host`: does to an array what a host does, and measures it.
 #![forbid(unsafe_code)]
 
+mod reference;
 mod words;
 
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use gantry_host::load::{self, Kind, Load};
 use gantry_host::ranges::{self, Expected, Range, Summary};
 use gantry_host::session::{HeaderDigest, Session};
@@ -123,6 +124,9 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         seconds: u64,
     },
+    /// Print the reference page.
+    #[command(hide = true)]
+    PrintReference,
     /// A file written in place, or read; with --length, prepared first.
     Raw {
         path: PathBuf,
@@ -176,6 +180,10 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&error),
         };
+    }
+    if let Command::PrintReference = &arguments.command {
+        print!("{}", reference::page(&Arguments::command()));
+        return ExitCode::SUCCESS;
     }
     match run(&arguments.command) {
         Ok(outcome) if arguments.json => {
@@ -238,7 +246,7 @@ fn measured(
 
 fn run(command: &Command) -> Result<Value> {
     match command {
-        Command::Host(_) => Ok(Value::Null),
+        Command::Host(_) | Command::PrintReference => Ok(Value::Null),
         Command::Fill { url, range, seed } => {
             measured(&mut connect(url)?, range, |session, range| {
                 ranges::fill(session, range, *seed)

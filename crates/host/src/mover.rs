@@ -1,6 +1,7 @@
 //! The data mover: clones, moves, zeroes and reclaims virtual disks, by offload or by reading and
 //! writing.
 
+mod chain;
 mod copy;
 mod decide;
 mod disks;
@@ -8,18 +9,18 @@ mod disks;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use copy::Piece;
 pub use decide::{CloneFacts, Fallback, decide};
 pub use disks::{Clone, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim};
-pub use disks::{LiveWriter, storage_vmotion};
+pub use disks::{LiveWriter, mirror_copy, storage_vmotion};
 
 /// Bytes that are worked on between two looks at progress, cancellation and heartbeats.
 pub(crate) const WINDOW: u64 = 64 << 20;
 
 /// What was moved and how.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Bytes that the array copied.
     pub offloaded_bytes: u64,
@@ -37,6 +38,22 @@ pub struct Report {
     pub failed_commands: u64,
     /// Why the host read and wrote: reason and bytes.
     pub fallbacks: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Adds what was done for another disk.
+    pub fn add(&mut self, other: &Self) {
+        self.offloaded_bytes += other.offloaded_bytes;
+        self.offloaded_commands += other.offloaded_commands;
+        self.host_bytes += other.host_bytes;
+        self.skipped_bytes += other.skipped_bytes;
+        self.zeroed_bytes += other.zeroed_bytes;
+        self.unmapped_bytes += other.unmapped_bytes;
+        self.failed_commands += other.failed_commands;
+        for (reason, bytes) in &other.fallbacks {
+            *self.fallbacks.entry(reason.clone()).or_default() += bytes;
+        }
+    }
 }
 
 /// Hears how far the work is; can stop it.

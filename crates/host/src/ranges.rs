@@ -54,7 +54,7 @@ fn pattern(seed: u64, from: u64, length: u64) -> Vec<u8> {
 }
 
 /// Runs one command per step of a range, several at once. `submit` begins the one at an offset
-/// from the range's start; `done` looks at its end.
+/// from the range's start, under that as its tag; `done` looks at its end.
 fn steps(
     session: &mut Session,
     range: Range,
@@ -82,7 +82,13 @@ fn steps(
             summary.bytes += length;
         }
         for finished in session.wait()? {
-            done(finished)?;
+            if finished.is_news() {
+                let length = step.min(range.length - finished.tag);
+                submit(session, finished.tag, length)?;
+                summary.commands += 1;
+            } else {
+                done(finished)?;
+            }
         }
     }
     Ok(summary)
@@ -197,16 +203,19 @@ pub fn copy_by_host(
             Ok(())
         };
         summary.commands += steps(source, part, TRANSFER, submit, done)?.commands;
-        for (from, data) in read {
-            if let Data::In(bytes) = data {
-                let to = lba(range, at + from);
-                let cdb = cdb::write(to, blocks(bytes.len() as u64));
+        while !read.is_empty() || destination.in_flight() > 0 {
+            for (from, data) in read.drain(..) {
+                let (Data::In(bytes) | Data::Out(bytes)) = data else { continue };
+                let cdb = cdb::write(lba(range, at + from), blocks(bytes.len() as u64));
                 destination.submit(from, cdb, Data::Out(bytes))?;
                 summary.commands += 1;
             }
-        }
-        while destination.in_flight() > 0 {
-            destination.wait()?.into_iter().try_for_each(good)?;
+            for finished in destination.wait()? {
+                match finished.is_news() {
+                    true => read.push((finished.tag, finished.data)),
+                    false => finished.result?,
+                }
+            }
         }
         at += window;
         summary.bytes += window;

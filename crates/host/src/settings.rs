@@ -30,6 +30,40 @@ pub struct Settings {
     pub use_multiple_segments: bool,
     /// Claim rule -m: bytes of one command, in MiB; 0: the array's.
     pub claim_max_transfer_mib: u64,
+    /// Claim rule -k: the same in KiB, instead of -m.
+    pub claim_max_transfer_kib: u64,
+    /// VAAI claim rules as they are saved, in the order of their numbers.
+    pub claim_rules: Vec<ClaimRule>,
+    /// Those that are loaded: the others count from the next load on.
+    pub loaded_claim_rules: Vec<ClaimRule>,
+}
+
+/// A VAAI claim rule: how devices of some arrays are copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClaimRule {
+    /// Its number: of the rules that match a device, that with the smallest counts.
+    pub number: u64,
+    /// VENDOR IDENTIFICATION, or `*`.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION, or `*`.
+    pub model: String,
+    /// VMW_VAAIP_T10, or another plug-in's name.
+    pub plugin: String,
+    /// -a.
+    pub use_array_values: bool,
+    /// -s.
+    pub use_multiple_segments: bool,
+    /// -m, in MiB.
+    pub max_transfer_mib: u64,
+    /// -k, in KiB.
+    pub max_transfer_kib: u64,
+}
+
+impl ClaimRule {
+    fn matches(&self, vendor: &str, model: &str) -> bool {
+        (self.vendor == "*" || self.vendor == vendor) && (self.model == "*" || self.model == model)
+    }
 }
 
 impl Default for Settings {
@@ -47,6 +81,9 @@ impl Default for Settings {
             use_array_values: false,
             use_multiple_segments: false,
             claim_max_transfer_mib: 0,
+            claim_max_transfer_kib: 0,
+            claim_rules: Vec::new(),
+            loaded_claim_rules: Vec::new(),
         }
     }
 }
@@ -178,6 +215,24 @@ pub struct CopyShape {
 const SEGMENT_BYTES_MAX: u64 = 65_535 * 512;
 
 impl Settings {
+    /// The settings for a device of a vendor and model: with the loaded claim rule for it.
+    #[must_use]
+    pub fn for_device(&self, vendor: &str, model: &str) -> Self {
+        let mut settings = self.clone();
+        if let Some(rule) = self.claim_rule(vendor, model) {
+            settings.use_array_values = rule.use_array_values;
+            settings.use_multiple_segments = rule.use_multiple_segments;
+            settings.claim_max_transfer_mib = rule.max_transfer_mib;
+            settings.claim_max_transfer_kib = rule.max_transfer_kib;
+        }
+        settings
+    }
+
+    /// The loaded claim rule for devices of a vendor and model.
+    pub fn claim_rule(&self, vendor: &str, model: &str) -> Option<&ClaimRule> {
+        self.loaded_claim_rules.iter().find(|rule| rule.matches(vendor, model))
+    }
+
     /// The shape for a LUN that reports these limits (segments, bytes of a segment).
     pub fn copy_shape(&self, reported: Option<(u16, u32)>) -> CopyShape {
         let plain = self.max_hw_transfer_size * 1024;
@@ -189,10 +244,59 @@ impl Settings {
         let segment_bytes = length.clamp(512, SEGMENT_BYTES_MAX);
         let segments = if self.use_multiple_segments { u64::from(segments) } else { 1 };
         let whole = segment_bytes * segments;
-        let command_bytes = match self.claim_max_transfer_mib {
-            0 => whole,
-            mib => whole.min(mib << 20),
+        let command_bytes = match (self.claim_max_transfer_mib, self.claim_max_transfer_kib) {
+            (0, 0) => whole,
+            (0, kib) => whole.min(kib << 10),
+            (mib, _) => whole.min(mib << 20),
         };
         CopyShape { segment_bytes: segment_bytes.min(command_bytes), segments, command_bytes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(number: u64, vendor: &str, model: &str) -> ClaimRule {
+        let (vendor, model) = (vendor.to_owned(), model.to_owned());
+        ClaimRule {
+            number,
+            vendor,
+            model,
+            use_array_values: true,
+            max_transfer_mib: number,
+            ..ClaimRule::default()
+        }
+    }
+
+    #[test]
+    fn the_first_loaded_rule_that_matches_counts() {
+        let rules = vec![rule(1, "ONE", "A"), rule(2, "ONE", "*"), rule(3, "*", "C")];
+        let settings = Settings { loaded_claim_rules: rules, ..Settings::default() };
+        for (vendor, model, size) in
+            [("ONE", "A", 1), ("ONE", "B", 2), ("TWO", "C", 3), ("TWO", "A", 0)]
+        {
+            let found = settings.for_device(vendor, model);
+            assert_eq!(found.claim_max_transfer_mib, size, "{vendor} {model}");
+            assert_eq!(found.use_array_values, size != 0);
+        }
+    }
+
+    #[test]
+    fn without_a_rule_copies_have_one_segment_of_the_setting_and_with_one_the_arrays() {
+        let limits = Some((64, 65_535 * 512));
+        let mut settings = Settings::default();
+        let plain = CopyShape { segment_bytes: 4 << 20, segments: 1, command_bytes: 4 << 20 };
+        assert_eq!(settings.copy_shape(limits), plain);
+        settings.use_array_values = true;
+        assert_eq!(settings.copy_shape(limits).command_bytes, 65_535 * 512);
+        settings.use_multiple_segments = true;
+        settings.claim_max_transfer_mib = 240;
+        assert_eq!(settings.copy_shape(limits).command_bytes, 240 << 20);
+        settings.claim_max_transfer_mib = 0;
+        settings.claim_max_transfer_kib = 256;
+        assert_eq!(settings.copy_shape(limits).segment_bytes, 256 << 10);
+        // What the array does not report is not used.
+        assert_eq!(settings.copy_shape(None), plain);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -172,23 +173,24 @@ impl Host {
         };
         let mut lun = Lun::connect(&device.paths, &self.record.iqn, &self.record.settings)?;
         lun.vaai = device.vaai;
+        lun.publish_to(self.live_file(name));
         Ok(lun)
     }
 
+    /// A file for the counters of one connection to a device, which `esxtop` looks at.
     fn live_file(&self, name: &str) -> PathBuf {
-        self.folder.join("live").join(format!("{}-{name}.json", std::process::id()))
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.folder.join("live").join(format!("{}.{number}-{name}.json", std::process::id()))
     }
 
-    /// Shows the counters of a device to `esxtop` while this process runs.
+    /// Shows the counters of a device to `esxtop` now.
     ///
     /// # Errors
-    /// When the folder cannot be written.
+    /// Never; what is wrong with the folder shows in [`Host::finish`].
     pub fn publish(&self, lun: &mut Lun) -> Result<()> {
-        lun.measure_wire();
-        let path = self.live_file(&lun.identity.name());
-        let temporary = path.with_extension("new");
-        fs::write(&temporary, serde_json::to_vec(&lun.counters)?)?;
-        Ok(fs::rename(temporary, path)?)
+        lun.publish();
+        Ok(())
     }
 
     /// Adds what this process did to the sums, and keeps what it learned of the offloads.
@@ -199,7 +201,6 @@ impl Host {
         lun.measure_wire();
         let name = lun.identity.name();
         let folder = self.folder.clone();
-        let live = self.live_file(&name);
         self.change(|record| {
             if let Some(device) = record.devices.get_mut(&name) {
                 device.vaai = lun.vaai;
@@ -207,9 +208,7 @@ impl Host {
             let mut sums = read_sums(&folder)?;
             sums.entry(name).or_default().add(&lun.counters);
             fs::write(folder.join("counters.json"), serde_json::to_vec(&sums)?)?;
-            if live.exists() {
-                fs::remove_file(live)?;
-            }
+            lun.stop_publishing();
             Ok(())
         })
     }
@@ -228,7 +227,12 @@ impl Host {
             if path.extension().is_some_and(|kind| kind == "json")
                 && let Some((_, device)) = name.split_once('-')
             {
-                let counters: Counters = serde_json::from_slice(&fs::read(&path)?)?;
+                let bytes = match fs::read(&path) {
+                    // A connection that ended meanwhile.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    other => other?,
+                };
+                let counters: Counters = serde_json::from_slice(&bytes)?;
                 sums.entry(device.to_owned()).or_default().add(&counters);
             }
         }

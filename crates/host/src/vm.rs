@@ -1,16 +1,24 @@
-//! Virtual machines as workloads: patterns of access to a virtual disk. One that meets a full
-//! array pauses, and goes on when there is space again.
+//! Virtual machines as workloads: their files on a datastore, snapshots, and patterns of access to
+//! their disks. One that meets a full array pauses, and goes on when there is space again.
 
-use std::time::{Duration, Instant};
+mod config;
+mod machine;
+mod workload;
+
+use std::time::Duration;
 
 use anyhow::Result;
-use serde::Serialize;
-use vmfs::file::File;
-use vmfs::{DiskError, Error, LockMode};
+use serde::{Deserialize, Serialize};
+use vmfs::LockMode;
 
 use crate::datastore::Datastore;
-use crate::histogram::Histogram;
 use crate::state::Host;
+
+pub use config::Config;
+pub use machine::{
+    Machine, Spec, create, deploy, destroy, open, relocate, remove_snapshot, snapshots,
+    take_snapshot,
+};
 
 /// How a virtual machine uses its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -18,15 +26,51 @@ pub enum Pattern {
     /// 4 KiB, one after the other.
     SequentialRead4k,
     /// 1 MiB, one after the other.
+    SequentialRead1m,
+    /// 1 MiB, one after the other.
     SequentialWrite1m,
+    /// 4 KiB at random.
+    RandomRead4k,
+    /// 4 KiB at random.
+    RandomWrite4k,
     /// 4 KiB at random, two reads to a write.
     RandomMix4k,
+    /// 64 KiB at random, two reads to a write.
+    RandomMix64k,
+}
+
+/// What a pattern is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Bytes of a read or write.
+    pub bytes: u64,
+    /// Each so-many-th access writes; 0: none does.
+    pub write_every: u64,
+    /// In any order.
+    pub random: bool,
+}
+
+impl Pattern {
+    /// What it is made of.
+    pub fn access(self) -> Access {
+        let (bytes, write_every, random) = match self {
+            Self::SequentialRead4k => (4096, 0, false),
+            Self::SequentialRead1m => (1 << 20, 0, false),
+            Self::SequentialWrite1m => (1 << 20, 1, false),
+            Self::RandomRead4k => (4096, 0, true),
+            Self::RandomWrite4k => (4096, 1, true),
+            Self::RandomMix4k => (4096, 3, true),
+            Self::RandomMix64k => (65_536, 3, true),
+        };
+        Access { bytes, write_every, random }
+    }
 }
 
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Run {
-    /// The disk's path on the datastore.
+    /// A disk's path on the datastore, or a virtual machine's: then it is its first disk, with all
+    /// snapshots, and the machine counts as powered on meanwhile.
     pub path: String,
     /// How it is used.
     pub pattern: Pattern,
@@ -36,10 +80,28 @@ pub struct Run {
     pub operations_max: u64,
     /// How long to wait for space before giving up.
     pub patience: Duration,
+    /// Reads and writes outstanding at once; more than one only where blocks are allocated and
+    /// there is no snapshot.
+    pub outstanding: u32,
+}
+
+impl Run {
+    /// One that uses the disk for some time, with one read or write at once, and waits ten minutes
+    /// for space.
+    pub fn new(path: &str, pattern: Pattern, duration: Duration) -> Self {
+        Self {
+            path: path.to_owned(),
+            pattern,
+            duration,
+            operations_max: u64::MAX,
+            patience: Duration::from_secs(600),
+            outstanding: 1,
+        }
+    }
 }
 
 /// What came of it.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Reads and writes.
     pub operations: u64,
@@ -57,103 +119,52 @@ pub struct Outcome {
     pub paused_seconds: f64,
 }
 
-/// Between two looks at whether a full array has space again.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// Between two publications of counters.
-const PUBLISH: Duration = Duration::from_millis(250);
-
-struct Machine {
-    file: File,
-    pattern: Pattern,
-    next: u64,
-    random: u64,
-    buffer: Vec<u8>,
-}
-
-impl Machine {
-    fn place(&mut self, size: u64) -> u64 {
-        let places = (self.file.length() / size).max(1);
-        self.next += 1;
-        if self.pattern != Pattern::RandomMix4k {
-            return self.next % places * size;
-        }
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random % places * size
-    }
-
-    fn writes(&self) -> bool {
-        match self.pattern {
-            Pattern::SequentialRead4k => false,
-            Pattern::SequentialWrite1m => true,
-            Pattern::RandomMix4k => self.next.is_multiple_of(3),
-        }
-    }
-
-    fn step(&mut self, store: &mut Datastore, offset: u64) -> vmfs::Result<()> {
-        if self.writes() {
-            self.buffer[..8].copy_from_slice(&self.next.to_le_bytes());
-            return store.volume.write_at(&mut self.file, offset, &self.buffer);
-        }
-        store.volume.read_at(&self.file, offset, &mut self.buffer).map(|_| ())
-    }
-}
-
 /// Runs a virtual machine on a mounted datastore.
 ///
 /// # Errors
 /// When the disk is in use, or fails otherwise than by a full array.
 pub fn run(host: &Host, store: &mut Datastore, order: &Run) -> Result<Outcome> {
-    let file = store.volume.open_disk(&order.path, LockMode::Exclusive)?;
-    let size = if order.pattern == Pattern::SequentialWrite1m { 1 << 20 } else { 4096 };
-    let mut machine = Machine {
-        file,
-        pattern: order.pattern,
-        next: 0,
-        random: 0x2545_f491_4f6c_dd1d,
-        buffer: vec![0x5a; size],
+    run_until(host, store, order, &mut || false)
+}
+
+/// As [`run`], but ends also when `stop` says so; it is asked before each access.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_until(
+    host: &Host,
+    store: &mut Datastore,
+    order: &Run,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Outcome> {
+    let machine = match order.path.ends_with(".vmdk") {
+        true => None,
+        false => Some(open(store, &order.path)?),
     };
-    let outcome = work(host, store, order, &mut machine);
-    store.volume.close(machine.file)?;
-    outcome
-}
-
-fn work(host: &Host, store: &mut Datastore, order: &Run, machine: &mut Machine) -> Result<Outcome> {
-    let (started, mut published) = (Instant::now(), Instant::now());
-    let (mut outcome, mut histogram) = (Outcome::default(), Histogram::default());
-    let size = machine.buffer.len() as u64;
-    while started.elapsed() < order.duration && outcome.operations < order.operations_max {
-        let offset = machine.place(size);
-        let begun = Instant::now();
-        while let Err(error) = machine.step(store, offset) {
-            if !is_full(&error) || begun.elapsed() > order.patience {
-                return Err(error.into());
-            }
-            if begun.elapsed() < PAUSE {
-                outcome.pauses += 1;
-                eprintln!("paused: {error}");
-            }
-            std::thread::sleep(PAUSE);
-            store.volume.pulse_if_due()?;
-            outcome.paused_seconds += PAUSE.as_secs_f64();
-        }
-        histogram.record(begun.elapsed().as_micros() as u64);
-        outcome.operations += 1;
-        outcome.bytes += size;
-        if published.elapsed() > PUBLISH {
-            store.volume.pulse_if_due()?;
-            host.publish(store.volume.disk())?;
-            published = Instant::now();
-        }
+    let disk = match &machine {
+        Some(machine) => machine.disk(0)?,
+        None => order.path.clone(),
+    };
+    let power = match &machine {
+        Some(machine) => Some(store.volume.open(&machine.config_path(), LockMode::Exclusive)?),
+        None => None,
+    };
+    let done = run_disk(store, &disk, order, stop);
+    if let Some(power) = power {
+        store.volume.close(power)?;
     }
-    outcome.seconds = started.elapsed().as_secs_f64() - outcome.paused_seconds;
-    outcome.per_second = outcome.operations as f64 / outcome.seconds;
-    outcome.p99_us = histogram.quantile(0.99);
-    Ok(outcome)
+    host.publish(store.volume.disk())?;
+    done
 }
 
-fn is_full(error: &Error) -> bool {
-    matches!(error, Error::Disk(DiskError::OutOfSpace))
+fn run_disk(
+    store: &mut Datastore,
+    disk: &str,
+    order: &Run,
+    stop: &mut dyn FnMut() -> bool,
+) -> Result<Outcome> {
+    let mut chain = store.volume.open_chain(disk, LockMode::Exclusive)?;
+    let outcome = workload::work(store, &mut chain, order, stop);
+    store.volume.close_chain(chain)?;
+    outcome
 }

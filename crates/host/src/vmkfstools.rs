@@ -13,6 +13,30 @@ use crate::datastore::{self, Datastore, split_path};
 use crate::mover::{self, Clone, Report};
 use crate::state::Host;
 
+/// The options that are understood, and what they do.
+pub const OPTIONS: [(&str, &str); 14] = [
+    (
+        "-c SIZE [-d FORMAT] DISK",
+        "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
+    ),
+    ("-i SOURCE [-d FORMAT] DISK", "clones one"),
+    ("-w DISK", "overwrites it with zeros"),
+    ("-j DISK", "inflates a thin one to eagerzeroedthick, keeping data"),
+    ("-k DISK", "makes a zeroedthick one eagerzeroedthick, keeping data"),
+    ("-K DISK", "gives back blocks that hold only zeros"),
+    ("-X SIZE DISK", "grows it"),
+    ("-U DISK", "deletes it"),
+    ("-E SOURCE DISK", "renames a file"),
+    ("-D FILE", "shows its lock"),
+    ("-y PERCENT DATASTORE", "gives so much of the free space back to the array"),
+    ("-C vmfs5 -S LABEL DEVICE:1", "makes a datastore"),
+    (
+        "-C vmfs5 -S LABEL --lease-ms N DEVICE:1",
+        "likewise, with another time after which a silent host is taken over; not a word of ESXi's",
+    ),
+    ("-P DATASTORE", "shows a datastore"),
+];
+
 /// What `vmkfstools` is asked for.
 #[derive(Debug, PartialEq, Eq)]
 enum Order {
@@ -141,14 +165,18 @@ impl Parsed {
 }
 
 /// Prints progress as ESXi does, on one line; hears Ctrl-C.
-struct Teller<'a> {
+pub struct Teller<'a> {
     host: &'a Host,
     what: &'static str,
     stop: Arc<AtomicBool>,
 }
 
 impl<'a> Teller<'a> {
-    fn new(host: &'a Host, what: &'static str) -> Result<Self> {
+    /// For work of a name; from now on Ctrl-C is heard.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub fn new(host: &'a Host, what: &'static str) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -156,7 +184,8 @@ impl<'a> Teller<'a> {
         Ok(Self { host, what, stop })
     }
 
-    fn tell(&self, done: u64, all: u64) -> ControlFlow<()> {
+    /// Says how far the work is, and whether it shall go on.
+    pub fn tell(&self, done: u64, all: u64) -> ControlFlow<()> {
         print!(
             "{}: {}% done.{}",
             self.what,
@@ -259,18 +288,7 @@ fn create(host: &mut Host, path: &str, size: u64, format: DiskFormat) -> Result<
 
 fn clone(host: &mut Host, source: &str, path: &str, format: DiskFormat) -> Result<Report> {
     let ((from, source), (to, path)) = (split_path(source)?, split_path(path)?);
-    let mut stores = vec![datastore::mount(host, from)?];
-    if from != to {
-        match datastore::mount(host, to) {
-            Ok(store) => stores.push(store),
-            Err(error) => {
-                for store in stores {
-                    store.finish(host)?;
-                }
-                return Err(error);
-            }
-        }
-    }
+    let mut stores = datastore::mount_all(host, &[from, to])?;
     let order = Clone {
         source: (0, source),
         destination: (stores.len() - 1, path),
@@ -281,9 +299,7 @@ fn clone(host: &mut Host, source: &str, path: &str, format: DiskFormat) -> Resul
     println!("Cloning disk '{source}'...");
     let teller = Teller::new(host, "Clone")?;
     let report = mover::clone(&mut stores, order, &mut |done, all| teller.tell(done, all));
-    for store in stores {
-        store.finish(host)?;
-    }
+    datastore::finish_all(stores, host)?;
     report
 }
 
@@ -299,6 +315,7 @@ fn reclaim(host: &mut Host, store: &str, percent: u64) -> Result<Report> {
 fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
     let descriptor = store.volume.disk_descriptor(path)?;
     ensure!(size > descriptor.size, "a disk can only grow");
+    ensure!(descriptor.parent.is_none(), "a disk with snapshots cannot grow");
     let mut flat = store.volume.open_disk(path, LockMode::Exclusive)?;
     let mut grown = store.volume.set_length(&mut flat, size);
     if grown.is_ok() && !descriptor.thin {
@@ -307,14 +324,8 @@ fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
     }
     store.volume.close(flat)?;
     grown?;
-    let mut text = store.volume.open(path, LockMode::Exclusive)?;
-    let new = vmfs::vmdk::DiskDescriptor { size, ..descriptor }.emit();
-    let written = store
-        .volume
-        .set_length(&mut text, 0)
-        .and_then(|()| store.volume.write_at(&mut text, 0, new.as_bytes()));
-    store.volume.close(text)?;
-    Ok(written?)
+    let new = vmfs::vmdk::DiskDescriptor { size, ..descriptor };
+    Ok(store.volume.replace_descriptor(path, &new)?)
 }
 
 fn query(store: &mut Datastore) -> Result<()> {

@@ -1,19 +1,20 @@
 //! The words of `gantry-host` that need a simulated host.
 
+mod machines;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Subcommand;
-use serde_json::json;
 use vmfs::{LockMode, Locking};
 
 use gantry_host::datastore::{self, Datastore, split_path};
 use gantry_host::doctor::{self, Depth};
-use gantry_host::mover::{self, Clone};
+use gantry_host::esxtop::{self, Shape};
 use gantry_host::state::Host;
-use gantry_host::{esxcli, esxtop, touch, vm, vmkfstools};
+use gantry_host::{esxcli, touch, vmkfstools};
 
 /// What a simulated host can be asked for.
 #[derive(Debug, Subcommand)]
@@ -47,14 +48,14 @@ pub(crate) enum Words {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
-    /// Counters of the devices, with rates.
+    /// Counters of the devices, and of all together, with rates; until it is stopped.
     Esxtop {
         /// Seconds between two screens.
         #[arg(short, long, default_value_t = 2.0)]
         delay: f64,
-        /// Screens.
-        #[arg(short = 'n', long, default_value_t = 1)]
-        count: u32,
+        /// Screens after which it ends.
+        #[arg(short = 'n', long)]
+        count: Option<u32>,
         /// Comma-separated values.
         #[arg(short, long)]
         batch: bool,
@@ -82,7 +83,7 @@ pub(crate) enum Words {
     File(FileWords),
     /// Virtual machines as workloads.
     #[command(subcommand)]
-    Vm(VmWords),
+    Vm(machines::VmWords),
 }
 
 /// What can be done with files.
@@ -102,41 +103,13 @@ pub(crate) enum FileWords {
     Touch { path: String },
     /// Delete a file or an empty directory.
     Rm { path: String },
+    /// Take over the locks and finish the work of hosts that died.
+    Recover { datastore: String },
     /// Keep a file open and locked for some seconds.
     Hold {
         path: String,
         #[arg(long, default_value_t = 60)]
         seconds: u64,
-    },
-}
-
-/// What can be done with virtual machines.
-#[derive(Debug, Subcommand)]
-pub(crate) enum VmWords {
-    /// Let one use its disk.
-    Run {
-        disk: String,
-        #[arg(long, value_enum)]
-        pattern: vm::Pattern,
-        #[arg(long, default_value_t = 5)]
-        seconds: u64,
-        /// Reads and writes after which it ends before its time.
-        #[arg(long, default_value_t = u64::MAX)]
-        operations: u64,
-        /// Seconds to wait while the array is full.
-        #[arg(long, default_value_t = 600)]
-        patience: u64,
-    },
-    /// Move a disk to another datastore while a virtual machine writes to it.
-    Migrate {
-        source: String,
-        destination: String,
-        /// thin, zeroedthick or eagerzeroedthick.
-        #[arg(long, default_value = "zeroedthick")]
-        format: String,
-        /// Writes of 64 KiB during each 64 MiB that move.
-        #[arg(long, default_value_t = 4)]
-        writes: u64,
     },
 }
 
@@ -168,11 +141,11 @@ pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
             println!("{}", serde_json::to_string(&outcome)?);
             Ok(())
         }
-        other => on_host(other, &mut Host::open(state)?),
+        other => on_host(other, &mut Host::open(state)?, as_json),
     }
 }
 
-fn on_host(words: &Words, host: &mut Host) -> Result<()> {
+fn on_host(words: &Words, host: &mut Host, as_json: bool) -> Result<()> {
     match words {
         Words::AdapterAdd { urls } => {
             host.change(|record| {
@@ -196,10 +169,15 @@ fn on_host(words: &Words, host: &mut Host) -> Result<()> {
             Ok(())
         }
         Words::Esxtop { delay, count, batch } => {
-            esxtop::run(host, Duration::try_from_secs_f64(*delay)?, *count, *batch)
+            let shape = match (as_json, batch) {
+                (true, _) => Shape::Json,
+                (false, true) => Shape::Batch,
+                (false, false) => Shape::Screen,
+            };
+            esxtop::run(host, Duration::try_from_secs_f64(*delay)?, *count, shape)
         }
         Words::File(words) => file(host, words),
-        Words::Vm(words) => virtual_machine(host, words),
+        Words::Vm(words) => machines::run(host, words),
         Words::HostCreate { .. } | Words::Doctor { .. } | Words::TouchLoop { .. } => {
             unreachable!("carried out without a host")
         }
@@ -250,6 +228,10 @@ fn file(host: &mut Host, words: &FileWords) -> Result<()> {
         FileWords::Get { path, local } => {
             on_store(host, path, |_, store, inside| Ok(fs::write(local, get(store, inside)?)?))
         }
+        FileWords::Recover { datastore } => on_store(host, datastore, |_, store, _| {
+            println!("{}", store.volume.take_over_dead()?);
+            Ok(())
+        }),
         FileWords::Hold { path, seconds } => {
             on_store(host, path, |_, store, inside| hold(store, inside, *seconds))
         }
@@ -298,72 +280,4 @@ fn hold(store: &mut Datastore, inside: &str, seconds: u64) -> Result<()> {
         store.volume.pulse_if_due()?;
     }
     Ok(store.volume.close(file)?)
-}
-
-fn virtual_machine(host: &mut Host, words: &VmWords) -> Result<()> {
-    match words {
-        VmWords::Run { disk, pattern, seconds, operations, patience } => {
-            on_store(host, disk, |host, store, inside| {
-                let order = vm::Run {
-                    path: inside.to_owned(),
-                    pattern: *pattern,
-                    duration: Duration::from_secs(*seconds),
-                    operations_max: *operations,
-                    patience: Duration::from_secs(*patience),
-                };
-                let outcome = vm::run(host, store, &order)?;
-                println!("{}", serde_json::to_string(&outcome)?);
-                Ok(())
-            })
-        }
-        VmWords::Migrate { source, destination, format, writes } => {
-            migrate(host, [source, destination], format, *writes)
-        }
-    }
-}
-
-fn migrate(
-    host: &mut Host,
-    [source, destination]: [&str; 2],
-    format: &str,
-    writes: u64,
-) -> Result<()> {
-    let format = vmfs::vmdk::DiskFormat::parse(format)
-        .with_context(|| format!("{format}: unknown format"))?;
-    let ((from, source), (to, path)) = (split_path(source)?, split_path(destination)?);
-    let mut stores = vec![datastore::mount(host, from)?];
-    if from != to {
-        stores.push(datastore::mount(host, to)?);
-    }
-    let size = stores[0].volume.disk_descriptor(source)?.size;
-    let order = Clone {
-        source: (0, source),
-        destination: (stores.len() - 1, path),
-        format,
-        has_snapshot: false,
-    };
-    let mut made = Vec::new();
-    let mut left = (0, 0);
-    let mut writer = |copied: u64| {
-        if left.0 != copied {
-            left = (copied, writes);
-        }
-        left.1 = u64::checked_sub(left.1, 1)?;
-        // Before, in and behind what is copied.
-        let number = made.len() as u64;
-        let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (size / 65_536) * 65_536;
-        made.push(at);
-        Some((at, vec![number as u8 | 1; 65_536]))
-    };
-    let moved = mover::storage_vmotion(
-        &mut stores,
-        order,
-        &mut |_, _| std::ops::ControlFlow::Continue(()),
-        &mut writer,
-    );
-    for store in stores {
-        store.finish(host)?;
-    }
-    println!("{}", json!({ "report": moved?, "writes": made }));
-    Ok(())
 }

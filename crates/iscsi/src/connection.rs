@@ -3,16 +3,18 @@
 mod commands;
 mod full_feature;
 mod login_phase;
+mod recovery;
 mod text_exchange;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::IoSlice;
 use std::time::Duration;
 
 use crate::event::{
-    ClosedReason, Completion, Event, LoginStatus, LoginTerms, TargetRecord, TaskManagement,
-    TaskManagementResponse,
+    ClosedReason, Completion, Event, LoginStatus, LoginTerms, SessionHandle, TargetRecord,
+    TaskManagement, TaskManagementResponse,
 };
+use crate::history::History;
 use crate::limits::{LOGIN_SEGMENT_MAX, Limits};
 use crate::login::Login;
 use crate::parameters::SessionParameters;
@@ -21,6 +23,7 @@ use crate::receive::{Destination, Found, Header, Receiver};
 use crate::send::SendQueue;
 use crate::sequence::Numbers;
 use crate::task::Tasks;
+use recovery::{Early, EarlyData};
 use text_exchange::TextExchange;
 
 /// What the owner decides about a connection beforehand.
@@ -85,8 +88,8 @@ struct Liveness {
     logout: Option<(Duration, Option<Duration>)>,
     /// Whether the initiator took anything of what was sent since the last tick.
     took: bool,
-    /// When it last did, or had nothing to take.
-    last_took: Duration,
+    /// Since when it takes nothing of what waits for it.
+    takes_nothing_since: Option<Duration>,
 }
 
 /// The target side of one iSCSI connection.
@@ -100,6 +103,14 @@ pub struct Connection {
     parameters: SessionParameters,
     numbers: Numbers,
     tasks: Tasks,
+    /// Requests that wait for those before them, by CmdSN.
+    early: BTreeMap<u32, Early>,
+    /// Data that they hold, or that is on its way to them, in bytes.
+    early_bytes: usize,
+    /// Immediate data of the early command that is being decided.
+    early_immediate: Option<EarlyData>,
+    history: History,
+    abandoned: Vec<(u32, u64)>,
     /// Memory held by all tasks, in bytes.
     task_bytes: usize,
     arrivals: u64,
@@ -132,6 +143,11 @@ impl Connection {
             parameters: SessionParameters::default(),
             numbers: Numbers::default(),
             tasks: Tasks::default(),
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            early_immediate: None,
+            history: History::default(),
+            abandoned: Vec::new(),
             task_bytes: 0,
             arrivals: 0,
             last_transfer_tag: 0,
@@ -167,6 +183,12 @@ impl Connection {
 
     /// Lets the initiator of `Event::Login` try on these terms. Does nothing if no login is open.
     pub fn login_admit(&mut self, terms: LoginTerms) {
+        if self.question != Question::Login {
+            return;
+        }
+        if let Some(session) = &terms.session {
+            self.numbers.join(session.numbers.clone());
+        }
         self.decide_login(|login| login.admit(terms));
     }
 
@@ -225,6 +247,13 @@ impl Connection {
     /// Answers `Event::SendTargets`. Does nothing if none is open.
     pub fn send_targets_response(&mut self, targets: &[TargetRecord]) {
         self.answer_send_targets(targets);
+    }
+
+    /// Answers `Event::LogoutConnection`: whether there was such a connection, which is closed now.
+    pub fn logout_response(&mut self, initiator_task_tag: u32, was_there: bool) {
+        if matches!(self.state, State::FullFeature) {
+            self.send_logout_response(initiator_task_tag, u8::from(!was_there));
+        }
     }
 
     /// Appends up to `pieces_max` pieces of what is to be sent next.
@@ -294,6 +323,27 @@ impl Connection {
         }
     }
 
+    /// What another connection joins the session with.
+    pub fn session(&self) -> SessionHandle {
+        SessionHandle { numbers: self.numbers.session(), parameters: self.parameters().clone() }
+    }
+
+    /// Whether a command was not answered yet.
+    pub fn has_task(&self, task: u32) -> bool {
+        self.tasks.contains_key(&task)
+    }
+
+    /// The commands that were not answered when the connection ended, and their logical units, if
+    /// its session may go on without it.
+    pub fn abandoned(&self) -> &[(u32, u64)] {
+        &self.abandoned
+    }
+
+    /// Memory that is held for sending again, in bytes.
+    pub fn history_bytes(&self) -> usize {
+        self.history.bytes()
+    }
+
     /// Changes how much memory its commands may hold, in bytes; what they hold already stays.
     pub fn set_memory_max(&mut self, memory_max: usize) {
         self.config.limits.memory_max = memory_max;
@@ -301,7 +351,7 @@ impl Connection {
 
     /// Memory that its commands hold and that waits to be sent, in bytes.
     pub fn memory(&self) -> usize {
-        self.task_bytes + self.send.bytes()
+        self.task_bytes + self.early_bytes + self.send.bytes()
     }
 
     /// Commands that were not answered yet.
@@ -314,6 +364,9 @@ impl Connection {
         if self.is_closed() {
             return false;
         }
+        if self.take_early() {
+            return true;
+        }
         match self.receiver.next() {
             Found::Nothing => return false,
             found => self.take_found(found),
@@ -325,14 +378,14 @@ impl Connection {
     fn take_found(&mut self, found: Found) {
         match found {
             Found::Nothing => {}
-            Found::Header(header) => self.take_header(&header),
+            Found::Header(header) => self.take_header(header),
             Found::Segment(finished) if self.is_login() => self.take_login_segment(finished),
             Found::Segment(finished) => self.take_segment(finished),
             Found::BadHeaderDigest => self.end(ClosedReason::HeaderDigest),
         }
     }
 
-    fn take_header(&mut self, header: &Header) {
+    fn take_header(&mut self, header: Header) {
         let length_max = match self.state {
             State::Login(_) => LOGIN_SEGMENT_MAX,
             _ => self.config.limits.max_recv_data_segment_length as usize,
@@ -371,7 +424,15 @@ impl Connection {
         }
         self.state = State::Closed;
         self.question = Question::None;
+        if self.parameters.max_connections > 1 {
+            self.abandoned = self.tasks.iter().map(|(&tag, task)| (tag, task.lun)).collect();
+        }
         self.tasks.clear();
+        self.early.clear();
+        self.early_bytes = 0;
+        self.early_immediate = None;
+        self.history = History::default();
+        self.numbers.leave();
         self.task_bytes = 0;
         self.management.clear();
     }

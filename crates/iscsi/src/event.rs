@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::authentication::Requirement;
 use crate::parameters::SessionParameters;
+use crate::sequence::SessionNumbers;
 
 /// Something that happened on the connection.
 #[derive(Debug)]
@@ -41,10 +42,28 @@ pub enum Event {
     TaskManagement(TaskManagement),
     /// Text request SendTargets; answered by `send_targets_response`.
     SendTargets(TargetSelection),
-    /// The initiator logged out; the connection is to be closed when everything is sent.
-    LoggedOut,
+    /// The initiator logged out; the connection, or every connection of the session, is to be
+    /// closed when everything is sent.
+    LoggedOut(LogoutScope),
+    /// The initiator wants another connection of its session closed; answered by
+    /// `logout_response`.
+    LogoutConnection {
+        /// Names the request.
+        initiator_task_tag: u32,
+        /// Connection identifier.
+        cid: u16,
+    },
     /// The connection is of no more use; it is to be closed when everything is sent.
     Closed(ClosedReason),
+}
+
+/// What ends by a logout (RFC 7143 11.14.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogoutScope {
+    /// All connections of the session.
+    Session,
+    /// The connection itself.
+    Connection,
 }
 
 /// The first login request, as far as it concerns admission (RFC 7143 11.12).
@@ -65,18 +84,34 @@ pub struct LoginRequest {
 }
 
 /// On what terms an initiator may log in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct LoginTerms {
     /// Target portal group of the portal that it came to.
     pub target_portal_group_tag: u16,
     /// What it must prove.
     pub authentication: Requirement,
+    /// The session that the connection is to join.
+    pub session: Option<SessionHandle>,
+}
+
+/// A session, as far as its connections share it.
+#[derive(Clone, Debug)]
+pub struct SessionHandle {
+    pub(crate) numbers: SessionNumbers,
+    pub(crate) parameters: SessionParameters,
+}
+
+impl SessionHandle {
+    /// What holds for the whole session.
+    pub fn parameters(&self) -> &SessionParameters {
+        &self.parameters
+    }
 }
 
 impl LoginTerms {
     /// Without proof of who it is.
     pub fn open(target_portal_group_tag: u16) -> Self {
-        Self { target_portal_group_tag, authentication: Requirement::none() }
+        Self { target_portal_group_tag, authentication: Requirement::none(), session: None }
     }
 }
 

@@ -11,6 +11,7 @@ mod chap;
 mod connection;
 mod digest;
 mod event;
+mod history;
 mod limits;
 mod login;
 mod negotiation;
@@ -27,8 +28,8 @@ pub use chap::{ChapAccount, ChapAlgorithm, ChapCredential, ChapSecret, ChapTerms
 pub use connection::{Connection, ConnectionConfig};
 pub use event::{
     Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, LoginTerms,
-    TargetRecord, TargetSelection, TaskAttribute, TaskManagement, TaskManagementFunction,
-    TaskManagementResponse,
+    LogoutScope, SessionHandle, TargetRecord, TargetSelection, TaskAttribute, TaskManagement,
+    TaskManagementFunction, TaskManagementResponse,
 };
 pub use limits::Limits;
 pub use parameters::SessionParameters;

@@ -22,6 +22,10 @@ pub struct Limits {
     pub first_burst_length: u32,
     /// MaxOutstandingR2T offered, 1 to 65,535.
     pub max_outstanding_r2t: u32,
+    /// MaxConnections offered, 1 to 65,535.
+    pub max_connections: u32,
+    /// ErrorRecoveryLevel offered, 0 or 1.
+    pub error_recovery_level: u32,
 }
 
 impl Default for Limits {
@@ -34,6 +38,8 @@ impl Default for Limits {
             max_burst_length: 1 << 20,
             first_burst_length: 256 << 10,
             max_outstanding_r2t: 4,
+            max_connections: 1,
+            error_recovery_level: 0,
         }
     }
 }
@@ -41,6 +47,13 @@ impl Default for Limits {
 /// Immediate commands at once beyond [`Limits::tasks_max`]. One more is answered with Reject,
 /// reason "too many immediate commands".
 pub(crate) const IMMEDIATE_TASKS_MAX: usize = 16;
+
+/// PDUs of one connection that are held for sending again. The oldest are forgotten beyond it.
+pub(crate) const HISTORY_PDUS_MAX: usize = 16 << 10;
+
+/// Times that lost data of one command is asked for again; then the command ends with ABORTED
+/// COMMAND.
+pub(crate) const RECOVERIES_MAX: u32 = 16;
 
 /// Login requests in one login. One more is answered with a login reject, "initiator error".
 pub(crate) const LOGIN_REQUESTS_MAX: u32 = 64;

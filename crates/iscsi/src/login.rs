@@ -126,6 +126,9 @@ impl Login {
         self.verdict = Verdict::Admitted;
         self.authentication = Authentication::new(terms.authentication);
         self.target_portal_group_tag = terms.target_portal_group_tag;
+        if let Some(session) = terms.session {
+            self.parameters.join(session.parameters);
+        }
         let text = std::mem::take(&mut self.first_text);
         self.negotiate(&text).unwrap_or_else(|status| self.refuse(status))
     }

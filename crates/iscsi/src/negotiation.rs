@@ -53,6 +53,14 @@ struct Row {
     rule: Rule,
 }
 
+impl Row {
+    /// Whether only the first connection of a session settles the key (RFC 7143 13: use LO).
+    fn is_of_session(&self) -> bool {
+        let more = ["DefaultTime2Wait", "DefaultTime2Retain", "ErrorRecoveryLevel"];
+        self.sessions == Sessions::Normal || more.contains(&self.key)
+    }
+}
+
 const fn row(key: &'static str, sessions: Sessions, rule: Rule) -> Row {
     Row { key, sessions, rule }
 }
@@ -68,7 +76,7 @@ static KEYS: &[Row] = &[
         Rule::Smaller(Number {
             min: 1,
             max: 65_535,
-            ours: |_| 1,
+            ours: |limits| limits.max_connections,
             field: |p| &mut p.max_connections,
         }),
     ),
@@ -142,7 +150,7 @@ static KEYS: &[Row] = &[
         Rule::Smaller(Number {
             min: 0,
             max: 2,
-            ours: |_| 0,
+            ours: |limits| limits.error_recovery_level,
             field: |p| &mut p.error_recovery_level,
         }),
     ),
@@ -211,6 +219,8 @@ impl Negotiation {
         self.settled |= 1 << index;
         if row.sessions == Sessions::Normal && parameters.discovery {
             emit(reply, key, "Irrelevant");
+        } else if parameters.joined && row.is_of_session() {
+            emit(reply, key, "Reject");
         } else if let Some(answer) = row.rule.answer(value, limits, parameters) {
             emit(reply, key, &answer);
         }

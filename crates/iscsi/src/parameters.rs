@@ -21,6 +21,8 @@ pub struct SessionParameters {
     pub tsih: u16,
     /// Connection identifier.
     pub cid: u16,
+    /// Whether the connection joined a session that others had begun.
+    pub joined: bool,
     /// HeaderDigest=CRC32C.
     pub header_digest: bool,
     /// DataDigest=CRC32C.
@@ -55,6 +57,24 @@ pub struct SessionParameters {
     pub protocol_level: u32,
 }
 
+impl SessionParameters {
+    /// Takes over what holds for the whole session that a connection joins.
+    pub(crate) fn join(&mut self, session: Self) {
+        *self = Self {
+            joined: true,
+            isid: self.isid,
+            tsih: self.tsih,
+            cid: self.cid,
+            authentication: self.authentication,
+            header_digest: self.header_digest,
+            data_digest: self.data_digest,
+            initiator_max_recv_data_segment_length: self.initiator_max_recv_data_segment_length,
+            target_max_recv_data_segment_length: self.target_max_recv_data_segment_length,
+            ..session
+        };
+    }
+}
+
 impl Default for SessionParameters {
     /// The values that hold when a key is not negotiated.
     fn default() -> Self {
@@ -67,6 +87,7 @@ impl Default for SessionParameters {
             isid: [0; 6],
             tsih: 0,
             cid: 0,
+            joined: false,
             header_digest: false,
             data_digest: false,
             max_connections: 1,

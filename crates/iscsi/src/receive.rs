@@ -24,6 +24,8 @@ pub(crate) enum Destination {
     Discard,
     /// Text and pings.
     Text(Vec<u8>),
+    /// Aside, with the additional header segments, until earlier requests are there.
+    Early(Box<(SmallVec<[u8; 4]>, Vec<u8>)>),
     /// The first `take` bytes go to `buffer` from `offset`, the others nowhere.
     Buffer { buffer: Buffer, offset: usize, take: usize },
 }
@@ -207,6 +209,7 @@ impl Segment {
         match &mut self.destination {
             Destination::Skip | Destination::Discard => {}
             Destination::Text(text) => text.extend_from_slice(data),
+            Destination::Early(early) => early.1.extend_from_slice(data),
             Destination::Buffer { buffer, offset, take } => {
                 let count = data.len().min(take.saturating_sub(self.consumed));
                 let from = *offset + self.consumed;

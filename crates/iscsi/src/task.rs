@@ -7,6 +7,7 @@ use block::Buffer;
 use smallvec::SmallVec;
 
 use crate::event::Completion;
+use crate::limits::RECOVERIES_MAX;
 use crate::parameters::SessionParameters;
 use crate::pdu::{Bhs, NO_TAG};
 use crate::receive::Destination;
@@ -119,6 +120,11 @@ pub(crate) struct DataOut {
     next_r2t_sn: u32,
     /// Up to here data was asked for or came unasked.
     requested: u32,
+    /// Data was lost: what comes until the sequences that are open end is dropped, then the data is
+    /// asked for from `received` on.
+    recovering: bool,
+    /// Times that data was asked for again.
+    recoveries: u32,
     /// The answer, which waits for the last sequence (RFC 7143 11.4.2).
     held: Option<Box<Completion>>,
 }
@@ -135,6 +141,8 @@ impl DataOut {
             outstanding: SmallVec::new(),
             next_r2t_sn: 0,
             requested: 0,
+            recovering: false,
+            recoveries: 0,
             held: None,
         }
     }
@@ -174,6 +182,25 @@ impl DataOut {
         if self.is_open() { None } else { self.held.take().map(|completion| *completion) }
     }
 
+    /// Whether lost data may be asked for again: it is still wanted, and not for ever.
+    pub(crate) fn may_recover(&self) -> bool {
+        self.phase == Phase::Collecting && self.recoveries < RECOVERIES_MAX
+    }
+
+    /// Data was lost or damaged.
+    pub(crate) fn begin_recovery(&mut self) {
+        self.recoveries += u32::from(!self.recovering);
+        self.recovering = true;
+    }
+
+    /// Asks again once nothing of what was lost can come any more.
+    fn end_recovery(&mut self) {
+        if self.recovering && !self.is_open() {
+            self.recovering = false;
+            self.requested = self.received;
+        }
+    }
+
     /// Where the immediate data of the command goes.
     pub(crate) fn place_immediate(&mut self, length: u32) -> Destination {
         self.place_at(0, length)
@@ -186,7 +213,7 @@ impl DataOut {
         expected: u32,
         parameters: &SessionParameters,
     ) -> Result<Destination, DataError> {
-        if self.phase != Phase::Collecting {
+        if self.phase != Phase::Collecting || self.recovering {
             return Ok(Destination::Discard);
         }
         let (offset, length) = (bhs.u32(40), bhs.data_segment_length() as u32);
@@ -251,12 +278,14 @@ impl DataOut {
                 self.outstanding.remove(index);
             }
         }
-        if self.phase == Phase::Collecting {
+        if self.phase == Phase::Collecting && !self.recovering {
             self.received = end;
         }
+        self.end_recovery();
     }
 
-    fn restore(&mut self, destination: Destination) {
+    /// Takes the buffer back.
+    pub(crate) fn restore(&mut self, destination: Destination) {
         if let Destination::Buffer { buffer, .. } = destination
             && self.phase == Phase::Collecting
         {
@@ -268,6 +297,7 @@ impl DataOut {
     pub(crate) fn take_complete(&mut self) -> Option<Buffer> {
         let is_complete = self.phase == Phase::Collecting
             && self.received >= self.length
+            && !self.recovering
             && self.outstanding.is_empty();
         if !is_complete {
             return None;
@@ -287,9 +317,11 @@ impl DataOut {
         target_transfer_tag: u32,
         parameters: &SessionParameters,
     ) -> Option<ReadyToTransfer> {
+        self.end_recovery();
         let offset = self.requested.max(self.received);
         let is_due = self.phase == Phase::Collecting
             && !self.unsolicited_open
+            && !self.recovering
             && offset < self.length
             && self.outstanding.len() < parameters.max_outstanding_r2t as usize;
         if !is_due {

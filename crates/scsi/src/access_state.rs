@@ -73,9 +73,21 @@ impl PortGroups {
         self.ports.insert(port, group);
     }
 
+    /// Replaces all ports, by port with its group; returns whether any is another.
+    pub(crate) fn set(&mut self, ports: BTreeMap<u16, u16>) -> bool {
+        let is_new = self.ports != ports;
+        self.ports = ports;
+        is_new
+    }
+
     /// All relative target port identifiers.
     pub(crate) fn ports(&self) -> impl Iterator<Item = u16> {
         self.ports.keys().copied()
+    }
+
+    /// The same, each with its target port group.
+    pub(crate) fn ports_and_groups(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.ports.iter().map(|(port, group)| (*port, *group))
     }
 
     pub(crate) fn has_port(&self, port: u16) -> bool {

@@ -50,8 +50,8 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
-    Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement,
-    TaskManagementResponse,
+    Collecting, Command, Counters, NexusId, Notice, RequestId, Target, TaskAttribute, TaskId,
+    TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;

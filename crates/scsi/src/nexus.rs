@@ -6,7 +6,7 @@ use block::VolumeId;
 
 use crate::attention::Attentions;
 use crate::reservations::Registrant;
-use crate::sense::SenseCode;
+use crate::sense::{self, SenseCode};
 
 /// What the owner says of a nexus.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub(crate) struct Nexus {
     pub(crate) spec: NexusSpec,
     registrant: Registrant,
     pub(crate) mappings: BTreeMap<u16, Mapping>,
+    /// The volume that each number stood for last, also where there is none now: at most one for
+    /// each number that exists.
+    met: BTreeMap<u16, VolumeId>,
 }
 
 impl Nexus {
@@ -46,7 +49,7 @@ impl Nexus {
             isid: spec.isid,
             relative_target_port: spec.relative_target_port,
         };
-        let mut nexus = Self { spec, registrant, mappings: BTreeMap::new() };
+        let mut nexus = Self { spec, registrant, mappings: BTreeMap::new(), met: BTreeMap::new() };
         for (lun, volume) in luns {
             nexus.map(lun, volume);
         }
@@ -65,9 +68,14 @@ impl Nexus {
         }
     }
 
+    /// SPC-4 6.6.1: where the INQUIRY data of a known number is another one now, the nexus is told
+    /// (3Fh/03h), so that no host takes the new volume for the old one.
     fn map(&mut self, lun: u16, volume: VolumeId) {
-        self.mappings
-            .insert(lun, Mapping { volume, attentions: Attentions::power_on(), read_only: false });
+        let mut attentions = Attentions::power_on();
+        if self.met.insert(lun, volume).is_some_and(|before| before != volume) {
+            attentions.establish(sense::INQUIRY_DATA_HAS_CHANGED);
+        }
+        self.mappings.insert(lun, Mapping { volume, attentions, read_only: false });
     }
 
     /// Changes the inventory; returns whether it differs from the one before.

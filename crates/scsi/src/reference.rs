@@ -1,5 +1,7 @@
 //! The reference page of the commands, made from the table.
 
+mod notes;
+
 use std::fmt::Write;
 
 use crate::cdb::VARIABLE_LENGTH;
@@ -11,10 +13,12 @@ const HEAD: &str = "\
 
 Generated from the command table of the device server; do not edit. A CDB bit that is not in the
 usage mask must be zero, otherwise the command ends with CHECK CONDITION, 05h/24h/00h and a field
-pointer.
+pointer. What exceeds a limit is refused and changes nothing. Tests named 'scsi/FILE' are unit tests
+in `crates/scsi/src/tests`, the others are in `tests/tests`; besides, libiscsi's own tests of each
+command run in `witness_libiscsi`.
 
-| Code | Command | CDB usage | Changes the medium | Reserved by another nexus | Order |
-|---|---|---|---|---|---|
+| Code | Command | CDB usage | Changes the medium | Reserved by another nexus | Order | Limit | Test |
+|---|---|---|---|---|---|---|---|
 ";
 
 /// A Markdown page with one line per command.
@@ -22,9 +26,10 @@ pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     for row in table::ROWS {
         let usage: Vec<String> = row.usage.iter().map(|byte| format!("{byte:02X}")).collect();
+        let (limit, tests) = notes::of(row);
         writeln!(
             page,
-            "| {} | {} | `{}` | {} | {} | {} |",
+            "| {} | {} | `{}` | {} | {} | {} | {limit} | {tests} |",
             code(row),
             row.name,
             usage.join(" "),

@@ -17,6 +17,12 @@ pub(crate) struct Statistics {
     pub(crate) reading: Duration,
     /// Time that WRITE commands took.
     pub(crate) writing: Duration,
+    /// When the counting began.
+    since: Duration,
+    /// Time with at least one task in the task set, up to [`Self::busy_since`].
+    busy: Duration,
+    /// Since when there is one, if there is.
+    busy_since: Option<Duration>,
 }
 
 /// What a command counts as.
@@ -38,6 +44,33 @@ impl Transfer {
 }
 
 impl Statistics {
+    /// Nothing counted yet, no task in the task set.
+    pub(crate) fn starting(now: Duration) -> Self {
+        Self { since: now, ..Self::default() }
+    }
+
+    /// Nothing counted yet, while the same tasks go on.
+    pub(crate) fn restarted(&self, now: Duration) -> Self {
+        Self { busy_since: self.busy_since.map(|_| now), ..Self::starting(now) }
+    }
+
+    /// A task came into the task set.
+    pub(crate) fn work_goes_on(&mut self, now: Duration) {
+        self.busy_since.get_or_insert(now);
+    }
+
+    /// The last task left it.
+    pub(crate) fn work_ends(&mut self, now: Duration) {
+        let since = self.busy_since.take().unwrap_or(now);
+        self.busy += now.saturating_sub(since);
+    }
+
+    /// Time without a task.
+    pub(crate) fn idle(&self, now: Duration) -> Duration {
+        let under_way = now.saturating_sub(self.busy_since.unwrap_or(now));
+        now.saturating_sub(self.since).saturating_sub(self.busy).saturating_sub(under_way)
+    }
+
     /// Counts a command that was GOOD.
     pub(crate) fn count(&mut self, transfer: Transfer, blocks: u64, took: Duration) {
         match transfer {

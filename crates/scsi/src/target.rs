@@ -141,6 +141,17 @@ pub enum TaskManagementResponse {
     FunctionRejected,
 }
 
+/// What becomes of a command that still collects data when its logical unit is reset.
+#[derive(Clone, Debug)]
+pub enum Collecting {
+    /// Nothing.
+    GoesOn,
+    /// It ends with this completion.
+    Ends(Completion),
+    /// It is never answered: a unit attention condition tells its nexus.
+    IsForgotten,
+}
+
 /// The SCSI target device. See the crate's head for how it is driven.
 pub struct Target {
     identity: Identity,

@@ -205,6 +205,11 @@ impl World {
         self.sense(ALICE, lun, cdb, data)
     }
 
+    /// Sets all space of a volume aside.
+    pub(crate) fn reserve(&mut self, volume: VolumeId) {
+        self.target.add_unit(volume, LogicalUnitSpec { thin: false, ..spec(volume) });
+    }
+
     /// Lets time pass until nothing moves any more.
     pub(crate) fn settle(&mut self) {
         for _ in 0..100 {

@@ -1,5 +1,7 @@
 //! A logical unit: one volume as hosts see it.
 
+use std::time::Duration;
+
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 
 use crate::change::Change;
@@ -13,7 +15,7 @@ use crate::sense::{self, Sense, SenseCode};
 use crate::space::{Reached, UnitSpace, threshold_sets};
 use crate::statistics::Statistics;
 use crate::target::NexusId;
-use crate::task_set::TaskSet;
+use crate::task_set::{Class, Slot, TaskSet};
 
 /// What the owner says of a logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +74,7 @@ pub(crate) enum Sanitize {
 }
 
 impl LogicalUnit {
-    pub(crate) fn new(spec: LogicalUnitSpec, epoch: u64) -> Self {
+    pub(crate) fn new(spec: LogicalUnitSpec, epoch: u64, now: Duration) -> Self {
         Self {
             spec,
             epoch,
@@ -85,7 +87,7 @@ impl LogicalUnit {
             saved_modes: None,
             space: None,
             reached: Reached::default(),
-            statistics: Statistics::default(),
+            statistics: Statistics::starting(now),
             clock: None,
             durable: Some(DurableState::default()),
             sanitize: Sanitize::None,
@@ -96,6 +98,11 @@ impl LogicalUnit {
     /// Length of a logical block in bytes.
     pub(crate) const fn block_bytes(&self) -> u64 {
         self.spec.block_length.bytes()
+    }
+
+    /// ANC_SUP: all its space is reserved, so that whatever is unmapped is anchored (SBC-4 4.7.4.3).
+    pub(crate) const fn anchors(&self) -> bool {
+        !self.spec.thin
     }
 
     /// Number of logical blocks.
@@ -118,7 +125,6 @@ impl LogicalUnit {
         }
     }
 
-    /// Whether the SCSI-2 reservation keeps `nexus` out.
     /// Ends what needs the medium while a SANITIZE runs or has failed.
     ///
     /// # Errors
@@ -145,7 +151,7 @@ impl LogicalUnit {
         Designator::all(identity, &self.spec.naa).into_iter().any(is_same)
     }
 
-    /// Whether a reservation keeps `nexus` out.
+    /// Whether the SCSI-2 reservation keeps `nexus` out.
     pub(crate) fn is_reserved_against(&self, nexus: NexusId) -> bool {
         self.reservation.is_some_and(|holder| holder != nexus)
     }
@@ -186,6 +192,23 @@ impl LogicalUnit {
         let reservations = change.reservations.as_ref().unwrap_or(&self.persistent).durable();
         let modes = change.saved_modes.as_ref().or(self.saved_modes.as_ref()).cloned();
         DurableState { reservations, modes }
+    }
+
+    /// Takes a task out of the task set, whether it ran or waited.
+    pub(crate) fn remove_task(&mut self, slot: Slot, class: Class, now: Duration) {
+        if !self.tasks.withdraw(slot) {
+            self.leave(class, now);
+        } else if self.tasks.len() == 0 {
+            self.statistics.work_ends(now);
+        }
+    }
+
+    /// Takes a task that ran out of the task set.
+    pub(crate) fn leave(&mut self, class: Class, now: Duration) {
+        self.tasks.leave(class);
+        if self.tasks.len() == 0 {
+            self.statistics.work_ends(now);
+        }
     }
 
     /// Makes a change that is stored as far as it must be.

@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use scsi::NexusId;
 
 use crate::limits::{RATE_INTERVAL, RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
+use crate::scheduler::HostNumber;
 
 /// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
 const SEND_PIECES_MAX: usize = 256;
@@ -24,6 +25,8 @@ pub(crate) struct Connection {
     pub(crate) iscsi: iscsi::Connection,
     /// Set from login to full-feature phase on.
     pub(crate) nexus: Option<NexusId>,
+    /// Whose share of the pools its commands are taken from.
+    pub(crate) host: HostNumber,
     /// Write commands whose data is still arriving, by initiator task tag.
     pub(crate) collecting: HashMap<u32, iscsi::Command>,
     pub(crate) received: u64,
@@ -34,6 +37,10 @@ pub(crate) struct Connection {
     pub(crate) rates: api::Rates,
     /// When that began, and the counters at that time: commands, received, sent.
     measured: (Duration, [u64; 3]),
+    /// Whether its session has, or had, other connections.
+    pub(crate) shares_session: bool,
+    /// Whether it was logged out while its session goes on.
+    pub(crate) leaves_alone: bool,
     /// The socket may hold bytes that were not read.
     pub(crate) readable: bool,
     /// The socket took all bytes that it was given.
@@ -63,12 +70,15 @@ impl Connection {
             serial,
             iscsi,
             nexus: None,
+            host: HostNumber(0),
             collecting: HashMap::new(),
             received: 0,
             sent: 0,
             commands: 0,
             rates: api::Rates::default(),
             measured: (Duration::ZERO, [0; 3]),
+            shares_session: false,
+            leaves_alone: false,
             readable: true,
             writable: true,
         }

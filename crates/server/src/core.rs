@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{RequestId, Target, UnitSpace};
+use scsi::{NexusId, RequestId, Target, UnitSpace};
 use slab::Slab;
 use store::{Done, Outcome, Tag};
 
-use crate::limits::SOFT_THRESHOLD_PERCENT;
 use crate::pool::Pool;
 use crate::unit_states::UnitStates;
 
@@ -78,6 +77,12 @@ impl Core {
         self.pools.iter().find(|(_, pool)| pool.name == name)
     }
 
+    /// Where a command queues: the pool that it works on, if it works on one.
+    pub(crate) fn lane(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<usize> {
+        let volume = self.target.works_on(nexus, lun, cdb)?;
+        self.pool_of.get(&volume).copied()
+    }
+
     /// Sends the requests for a volume to a pool from now on.
     pub(crate) fn attach(&mut self, volume: VolumeId, pool: usize) {
         self.route(volume, pool);
@@ -87,6 +92,16 @@ impl Core {
     /// Says in which pool a volume is that no host needs to see.
     pub(crate) fn route(&mut self, volume: VolumeId, pool: usize) {
         self.pool_of.insert(volume, pool);
+    }
+
+    /// 'volume POOL/NAME', as events name it.
+    pub(crate) fn name_of(&self, volume: VolumeId) -> String {
+        let pool = self.pool_of.get(&volume).and_then(|pool| self.pools.get(*pool));
+        let found = pool.and_then(|pool| Some((&pool.name, &pool.store.volume(volume)?.name)));
+        found.map_or_else(
+            || format!("volume {:016x}", volume.0),
+            |(pool, name)| format!("volume {pool}/{name}"),
+        )
     }
 
     /// Volumes that are served from a pool.
@@ -122,19 +137,21 @@ impl Core {
         self.tell_space();
     }
 
-    /// Tells the device server where every volume's space stands.
+    /// Tells the device server where every volume's space stands. What is freed counts as
+    /// available before the next checkpoint, so that hosts are not told again with each of them.
     pub(crate) fn tell_space(&mut self) {
         for (_, pool) in &self.pools {
             let space = pool.store.space();
-            let threshold = space.total / 100 * SOFT_THRESHOLD_PERCENT;
+            let threshold = left_at(pool.soft_percent, space.total - space.reserve);
             for volume in pool.store.volumes() {
                 let promised = if volume.reserved { 0 } else { space.promised };
-                let space = UnitSpace {
-                    available_bytes: space.free.saturating_sub(promised),
+                let unit_space = UnitSpace {
+                    available_bytes: (space.free + space.pending).saturating_sub(promised),
                     used_bytes: volume.mapped_bytes,
                 };
-                self.target.set_default_threshold(volume.id, Some(threshold));
-                self.target.set_space(volume.id, space);
+                let can_run_out = !volume.reserved && !volume.snapshot;
+                self.target.set_default_threshold(volume.id, can_run_out.then_some(threshold));
+                self.target.set_space(volume.id, unit_space);
             }
         }
     }
@@ -180,6 +197,13 @@ impl Core {
         }
         moved
     }
+}
+
+/// What is left of so many bytes when so many percent of them are used, rounded so that it agrees
+/// with what the administrator is told.
+fn left_at(used_percent: u8, bytes: u64) -> u64 {
+    let used = (u128::from(bytes) * u128::from(used_percent)).div_ceil(100);
+    bytes - u64::try_from(used).expect("at most 100 percent")
 }
 
 fn block_result(result: Result<Outcome, store::Failure>) -> Result<block::Response, BlockError> {

@@ -15,6 +15,7 @@ mod management;
 mod options;
 mod pool;
 mod reactor;
+mod scheduler;
 mod sessions;
 mod token_spaces;
 mod unit_states;
@@ -34,6 +35,17 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;
+    raise_open_files_limit();
     block::install_arena(options.buffer_memory << 20);
     reactor::Reactor::start(options, directory)?.run()
+}
+
+/// Every connection is an open file; the limit that a shell gives is often 1,024.
+fn raise_open_files_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::warn!(%error, "the limit of open files could not be raised");
+    }
 }

@@ -27,9 +27,23 @@ pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
 /// The least memory for the maps of all pools, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
 
+/// Bytes per second that a scrub reads at most, unless the administrator says otherwise.
+pub const SCRUB_RATE_DEFAULT: u64 = 200 << 20;
+
+/// The least that can be said; slower, it would never end.
+pub const SCRUB_RATE_MIN: u64 = 1 << 20;
+
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
 
-/// Free space of a pool, in percent of it, at which hosts are warned (38h/07h) unless they asked for
-/// another threshold.
-pub const SOFT_THRESHOLD_PERCENT: u64 = 20;
+/// Commands of one pool that are under way at once; further ones wait for their turn.
+pub const LANE_COMMANDS_MAX: usize = 1024;
+
+/// Commands that are started in one turn of the loop; further ones wait for the next.
+pub const STARTS_PER_TURN: usize = 1024;
+
+/// Bytes that one host moves in a lane before another has its turn.
+pub const SHARE_BYTES: i64 = 64 << 10;
+
+/// What a command counts for in its host's share besides its data, in bytes.
+pub const COMMAND_COST: i64 = 4 << 10;

@@ -7,6 +7,7 @@ mod hosts;
 mod pools;
 mod portals;
 mod problems;
+mod scrubs;
 mod snapshots;
 mod thresholds;
 mod volumes;
@@ -172,13 +173,18 @@ impl Management {
             Route::DeleteVolume => self.delete_volume(core, parameters),
             Route::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
             Route::UnmapVolume => self.unmap_volume(core, parameters),
+            Route::SetReservations => self.set_reservations(core, parameters, read(body)?),
+            Route::SetPathState => self.set_path_state(core, parameters.get("group"), read(body)?),
             Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
             Route::ListSessions => Ok(Progress::answer(&sessions)),
             Route::ListEvents => Ok(Progress::answer(&self.describe_events())),
             Route::ExtendPool
             | Route::AddDevice
             | Route::SetPoolThresholds
-            | Route::SetVolumeThresholds => self.route_space(core, route, parameters, body),
+            | Route::SetVolumeThresholds
+            | Route::ShowScrub
+            | Route::StartScrub
+            | Route::StopScrub => self.route_space(core, route, parameters, body),
             Route::CloneVolume
             | Route::RevertVolume
             | Route::ListSnapshots
@@ -189,7 +195,7 @@ impl Management {
         }
     }
 
-    /// Devices and thresholds.
+    /// Devices, thresholds and scrubs.
     fn route_space(
         &mut self,
         core: &mut Core,
@@ -202,6 +208,9 @@ impl Management {
             Route::ExtendPool => self.extend_pool(core, pool, &read(body)?),
             Route::AddDevice => self.add_device(core, pool, &read(body)?),
             Route::SetPoolThresholds => self.set_pool_thresholds(core, pool, read(body)?),
+            Route::ShowScrub => self.show_scrub(core, pool),
+            Route::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
+            Route::StopScrub => self.stop_scrub(core, pool),
             _ => self.set_volume_thresholds(core, parameters, read(body)?),
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct Pool {
     pub(crate) store: Store,
     pub(crate) devices: Vec<Device>,
     pub(crate) memory_bytes: u64,
+    /// Percentage of its space at which hosts are warned.
+    pub(crate) soft_percent: u8,
     /// Whether a device is joining.
     pub(crate) joining: bool,
     /// The first configured device that could not be opened, and why.
@@ -60,7 +62,7 @@ impl Pool {
         };
         let spec = PoolSpec { pool_uuid: configuration.uuid, devices: specs.map(spec).collect() };
         let store = Store::format(&spec, store_options(options), tag);
-        Ok(Self::new(name, store, devices, options))
+        Ok(Self::new(name, store, devices, options, configuration))
     }
 
     /// A pool whose devices are there. `tag` is done when it is ready or found unusable. Where a
@@ -86,15 +88,22 @@ impl Pool {
         }
         let sizes: Vec<u64> = devices.iter().map(Device::size_bytes).collect();
         let store = Store::open(&sizes, Some(configuration.uuid), store_options(options), tag);
-        Ok(Self { absent, ..Self::new(name, store, devices, options) })
+        Ok(Self { absent, ..Self::new(name, store, devices, options, configuration) })
     }
 
-    fn new(name: &str, store: Store, devices: Vec<Device>, options: PoolOptions) -> Self {
+    fn new(
+        name: &str,
+        store: Store,
+        devices: Vec<Device>,
+        options: PoolOptions,
+        configuration: &PoolConfiguration,
+    ) -> Self {
         Self {
             name: name.to_owned(),
             store,
             devices,
             memory_bytes: options.memory_bytes,
+            soft_percent: configuration.thresholds.soft_percent,
             joining: false,
             absent: None,
             completions: Vec::new(),

@@ -27,9 +27,10 @@ use crate::connection::{Connection, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::http::{self, Mailbox, Message};
-use crate::limits::{FILL_INTERVAL, TICK};
+use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::Management;
 use crate::options::{Options, SessionOptions};
+use crate::scheduler::Scheduler;
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
 use listeners::Listener;
@@ -52,6 +53,9 @@ pub(crate) struct Reactor {
     /// Connections with something to read or send.
     ready: Vec<usize>,
     sessions: Sessions,
+    scheduler: Scheduler<commands::Whole>,
+    /// Commands that may still be started in this turn.
+    starts_left: usize,
     options: SessionOptions,
     core: Core,
     management: Management,
@@ -87,6 +91,8 @@ impl Reactor {
             last_serial: 0,
             ready: Vec::new(),
             sessions: Sessions::default(),
+            scheduler: Scheduler::default(),
+            starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states),
             management: Management::new(configuration, secrets, directory, options),
@@ -123,7 +129,8 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        let timeout = if self.ready.is_empty() { TICK } else { Duration::ZERO };
+        let has_more = !self.ready.is_empty() || self.scheduler.can_start();
+        let timeout = if has_more { Duration::ZERO } else { TICK };
         match self.poll.poll(events, Some(timeout)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => result.context("waiting for events failed")?,
@@ -133,6 +140,7 @@ impl Reactor {
         }
         self.serve_ready_connections();
         self.tick();
+        self.starts_left = STARTS_PER_TURN;
         self.pump();
         self.send_ready_connections();
         Ok(())
@@ -222,6 +230,17 @@ impl Reactor {
             self.handle_events(slot);
         }
         self.ready.push(slot);
+        self.wake_siblings(slot);
+    }
+
+    /// What came on one connection may be what a request on another one waited for.
+    fn wake_siblings(&mut self, slot: usize) {
+        if !self.connections.get(slot).is_some_and(|connection| connection.shares_session) {
+            return;
+        }
+        if let Some(session) = self.sessions.of_connection(slot) {
+            self.ready.extend(session.connections.iter().filter(|&&other| other != slot));
+        }
     }
 
     fn tick(&mut self) {
@@ -251,6 +270,7 @@ impl Reactor {
     /// Lets commands, pools and devices act on each other until nothing moves.
     fn pump(&mut self) {
         loop {
+            self.start_waiting_commands();
             self.core.pump();
             let mut moved = self.answer_commands();
             for (ticket, result) in self.core.take_finished() {
@@ -287,23 +307,41 @@ impl Reactor {
                 false
             }
             _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
-                self.close(slot, "logged out or failed");
+                match connection.leaves_alone {
+                    true => self.close_connection(slot, "logged out"),
+                    false => self.close(slot, "logged out or failed"),
+                }
                 false
             }
             _ => connection.may_receive(0),
         }
     }
 
+    /// Closes a connection, and with it all others of its session: below error recovery level 2 a
+    /// session does not outlive a connection that failed (RFC 7143 7.1.4).
     fn close(&mut self, slot: usize, reason: &str) {
+        let session = self.sessions.of_connection(slot);
+        let slots = session.map_or_else(|| vec![slot], |session| session.connections.clone());
+        for slot in slots {
+            self.close_connection(slot, reason);
+        }
+    }
+
+    /// Closes one connection; its session goes on with the others.
+    fn close_connection(&mut self, slot: usize, reason: &str) {
         let Some(mut connection) = self.connections.try_remove(slot) else { return };
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);
         self.core.traffic.received += connection.received;
         self.core.traffic.sent += connection.sent;
-        if let Some(session) = self.sessions.close(slot) {
+        if let Some(session) = self.sessions.leave(slot) {
+            self.scheduler.forget(session.nexus);
             self.core.target.close_nexus(session.nexus);
             tracing::info!(initiator = session.port.name, reason, "session ended");
+        } else {
+            connection.iscsi.close();
+            self.abort_tasks_of(&connection);
         }
     }
 

@@ -124,15 +124,16 @@ impl Audit {
                 && block >= SUPERBLOCKS[0])
     }
 
-    /// Devices of the pool.
-    pub fn devices(&self) -> usize {
-        self.superblock.devices.len()
+    /// Sizes of the pool's devices, bytes.
+    pub fn device_sizes(&self) -> Vec<u64> {
+        self.superblock.devices.iter().map(|device| device.blocks * BLOCK).collect()
     }
 
     /// One of two copies of something, in words, with its device and block.
     pub(crate) fn pick_of_two_copies(&self, random: &mut Random) -> (&'static str, usize, u64) {
         let second = random.below(2);
-        let label = ("a label", random.below(self.devices() as u64) as usize, 1 + second);
+        let label =
+            ("a label", random.below(self.superblock.devices.len() as u64) as usize, 1 + second);
         let (what, place) = match random.below(8) {
             0 => return label,
             1 => {

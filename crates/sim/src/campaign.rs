@@ -28,7 +28,7 @@ pub const PLANTED: [PlantedBug; 11] = [
 const REPEAT_ONE_IN: u64 = 32;
 
 /// Memory for buffers of all runs at once; beyond it the heap serves.
-const ARENA_BYTES: usize = 128 << 20;
+const ARENA_BYTES: usize = 512 << 20;
 
 thread_local! {
     static PANIC_PLACE: RefCell<String> = const { RefCell::new(String::new()) };

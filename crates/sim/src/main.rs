@@ -169,7 +169,9 @@ fn replay(run: Run, planted: Option<&str>) -> ExitCode {
         println!("there is no such mistake: {PLANTED:?}");
         return ExitCode::FAILURE;
     }
-    let outcome = World::run(&Run { planted: bug.flatten(), ..run });
+    let run = Run { planted: bug.flatten(), ..run };
+    println!("{:#?}", run.profile());
+    let outcome = World::run(&run);
     tell(&outcome, run.operations);
     println!("sum {:016x}", outcome.sum);
     if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }

@@ -103,6 +103,19 @@ impl Run {
     pub fn new(seed: u64, operations: u64) -> Self {
         Self { seed, operations, planted: None, events: crate::limits::TRACE_EVENTS }
     }
+
+    /// The conditions that it makes.
+    pub fn profile(&self) -> Profile {
+        self.draw_profile(&mut Random::new(self.seed))
+    }
+
+    fn draw_profile(&self, random: &mut Random) -> Profile {
+        let mut profile = Profile::new(random, self.operations);
+        if let Some(bug) = self.planted {
+            profile.plant(bug);
+        }
+        profile
+    }
 }
 
 /// How a run ended.
@@ -184,10 +197,7 @@ impl World {
 
     fn new(run: &Run) -> Self {
         let mut random = Random::new(run.seed);
-        let mut profile = Profile::new(&mut random, run.operations);
-        if let Some(bug) = run.planted {
-            profile.plant(bug);
-        }
+        let profile = run.draw_profile(&mut random);
         let disks = profile.devices.iter().map(|&size_bytes| {
             let mut disk = SimDisk::new(size_bytes, random.fork());
             disk.set_stalls(profile.stall_one_in);
@@ -259,6 +269,7 @@ impl World {
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
             self.check_scrub()?;
+            self.check_memory()?;
         }
         Ok(())
     }

@@ -265,7 +265,7 @@ impl Store {
         self.statistics.checkpoints += 1;
         self.space.checkpoint_durable();
         self.journal.forget_before(checkpoint.superblock.journal_sequence);
-        self.map.evict();
+        self.map.checkpoint_durable();
         self.ready.extend(self.stalled.drain(..));
         if self.recovery.is_some() {
             return self.recovered();

@@ -1,4 +1,9 @@
 //! Group commit: data and records of several operations become durable with one flush.
+//!
+//! There are two lanes. COMPARE AND WRITE (VMware: ATS), which hosts use as their heartbeat and
+//! give up after seconds, has one of its own: it is not behind the data of others in a group, and a
+//! part of the journal is kept for it while others wait for a checkpoint. Operations under way
+//! together do not touch the same blocks, so their order in the journal is free.
 
 use block::{BLOCK, DeviceError, Rope};
 use bytes::Bytes;
@@ -6,9 +11,9 @@ use bytes::Bytes;
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::io::Waiter;
-use crate::journal::{JOURNAL_UNIT_ROOM, Position};
+use crate::journal::{JOURNAL_LANE_ROOM, JOURNAL_UNIT_ROOM, Position};
 use crate::layout::{JOURNAL_START, device_of};
-use crate::limits::{COMMIT_BYTES_MAX, GROUP_DATA_BYTES_MAX};
+use crate::limits::{COMMIT_BYTES_MAX, GROUP_DATA_BYTES_MAX, REAP_QUEUE_MAX};
 use crate::record::Record;
 use crate::status::Health;
 use crate::store::Store;
@@ -21,6 +26,32 @@ const COALESCED_BLOCKS_MAX: u64 = 256;
 
 /// Pieces that are written with one I/O at most.
 const COALESCED_PIECES_MAX: usize = 128;
+
+/// Data of the ordinary group, bytes, up to which it goes with the fast lane in one commit.
+const JOINT_BYTES_MAX: u64 = 1 << 20;
+
+/// Dirty pages beyond [`Store::dirty_max`] that only the fast lane may use.
+const FAST_PAGES: usize = 64;
+
+/// Which commit an operation goes with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// COMPARE AND WRITE.
+    Fast,
+    /// Everything else.
+    Ordinary,
+}
+
+/// The groups that fill up, and who waits for room in them.
+#[derive(Default)]
+pub(crate) struct Groups {
+    fast: Group,
+    ordinary: Group,
+    /// Whether the last commit was of the fast lane alone: then it is the other's turn.
+    fast_was_last: bool,
+    /// Operations that wait until a full group is on its way.
+    waiting: Vec<usize>,
+}
 
 /// What the next commit will hold.
 #[derive(Default)]
@@ -46,9 +77,55 @@ pub(crate) struct Commit {
     flushed: bool,
 }
 
+impl Groups {
+    pub(crate) fn of(&mut self, lane: Lane) -> &mut Group {
+        match lane {
+            Lane::Fast => &mut self.fast,
+            Lane::Ordinary => &mut self.ordinary,
+        }
+    }
+
+    /// An operation goes on when there is room in its group.
+    pub(crate) fn wait(&mut self, operation: usize) {
+        self.waiting.push(operation);
+    }
+
+    fn is_empty(&self) -> bool {
+        self.fast.members.is_empty() && self.ordinary.members.is_empty()
+    }
+
+    /// What goes into the next commit: both lanes if that is not much, else one, by turns.
+    fn take_next(&mut self) -> Group {
+        let (fast, ordinary) = (&self.fast, &self.ordinary);
+        let is_little = ordinary.data_bytes <= JOINT_BYTES_MAX
+            && ordinary.record_bytes + fast.record_bytes <= COMMIT_BYTES_MAX;
+        let takes_fast = !fast.members.is_empty()
+            && (is_little || ordinary.members.is_empty() || !self.fast_was_last);
+        let mut group = match takes_fast {
+            true => std::mem::take(&mut self.fast),
+            false => std::mem::take(&mut self.ordinary),
+        };
+        if takes_fast && is_little {
+            group.append(std::mem::take(&mut self.ordinary));
+        }
+        self.fast_was_last = takes_fast && !is_little;
+        group
+    }
+}
+
 impl Group {
+    /// Whether nothing more may join: a unit of the journal holds what closes a group and what one
+    /// operation adds to that.
     pub(crate) fn is_full(&self) -> bool {
         self.record_bytes >= COMMIT_BYTES_MAX || self.data_bytes >= GROUP_DATA_BYTES_MAX
+    }
+
+    fn append(&mut self, other: Self) {
+        self.records.extend(other.records);
+        self.writes.extend(other.writes);
+        self.members.extend(other.members);
+        self.record_bytes += other.record_bytes;
+        self.data_bytes += other.data_bytes;
     }
 
     /// Adds a write of data.
@@ -79,14 +156,15 @@ impl Store {
     /// Sends the group on its way, unless enough commits are.
     pub(crate) fn close_group(&mut self) {
         let flushing = self.in_flight.iter().all(|commit| commit.writes_pending == 0);
-        if self.group.members.is_empty()
+        if self.groups.is_empty()
             || self.in_flight.len() >= IN_FLIGHT_MAX
             || !flushing
             || self.health != Health::Ready
         {
             return;
         }
-        let group = std::mem::take(&mut self.group);
+        let group = self.groups.take_next();
+        self.ready.extend(self.groups.waiting.drain(..));
         let sequence = self.journal.next.sequence;
         let (at, unit) = self.journal.append(&group.records);
         self.statistics.commits += 1;
@@ -111,8 +189,25 @@ impl Store {
     }
 
     /// Whether another operation's records fit in the journal before the next checkpoint.
-    pub(crate) fn journal_has_room(&self) -> bool {
-        self.journal.has_room(JOURNAL_UNIT_ROOM)
+    pub(crate) fn journal_has_room(&self, lane: Lane) -> bool {
+        self.journal.has_room(match lane {
+            Lane::Fast => JOURNAL_UNIT_ROOM,
+            Lane::Ordinary => JOURNAL_UNIT_ROOM + JOURNAL_LANE_ROOM,
+        })
+    }
+
+    /// Whether nothing of a lane may join a group until a checkpoint has made room.
+    pub(crate) fn must_wait_for_checkpoint(&self, lane: Lane) -> bool {
+        let pages = self.map.dirty.len();
+        let (pages_max, drops_many) = match lane {
+            Lane::Fast => (self.dirty_max() + FAST_PAGES, false),
+            Lane::Ordinary => (self.dirty_max(), self.map.reap.len() >= REAP_QUEUE_MAX),
+        };
+        !self.journal_has_room(lane)
+            || pages >= pages_max
+            || drops_many
+            || self.space.has_too_many_deltas()
+            || self.space.free() < 2 * pages as u64 + 64
     }
 
     pub(crate) fn commit_written(&mut self, sequence: u64, result: Result<(), DeviceError>) {

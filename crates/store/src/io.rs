@@ -4,7 +4,8 @@ use block::{BLOCK, Buffer, DeviceOperation, Rope};
 
 use crate::layout::{block_of, device_of};
 use crate::map::Missing;
-use crate::space::GroupId;
+use crate::recovery::Wanted;
+use crate::space::{GroupId, GroupPage};
 use crate::store::Store;
 
 /// The engine's name for an I/O.
@@ -30,7 +31,7 @@ pub(crate) enum Waiter {
     /// A page of the map, or its copy.
     Page { missing: Missing, attempt: u8 },
     /// A page of a group's space maps.
-    GroupPage { group: GroupId, page: usize },
+    GroupPage { group: GroupId, page: GroupPage, attempt: u8 },
     /// Space for a group on its device.
     GroupSpace { group: GroupId },
     /// A write of a commit group.
@@ -45,8 +46,10 @@ pub(crate) enum Waiter {
     Scrub { read: u64 },
     /// A page that is written again where a copy of it was bad; nobody relies on it yet.
     Repair,
-    /// Anything of opening or making the pool.
-    Recovery { token: u64 },
+    /// A read of opening the pool.
+    Recovery { wanted: Wanted },
+    /// A write of making the pool.
+    Format,
 }
 
 impl Store {

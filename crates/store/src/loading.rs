@@ -1,19 +1,17 @@
 //! Pages of the map and space maps that come into memory when they are needed, and the reaper,
 //! which needs many of them.
 
-use std::time::Duration;
-
 use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 
 use crate::entry::Page;
 use crate::io::Waiter;
 use crate::map::Missing;
-use crate::space::GroupId;
+use crate::space::{GroupId, GroupPage};
 use crate::status::Health;
 use crate::store::Store;
 
 /// How often a page is read before it is given up.
-const READ_ATTEMPTS: u8 = 4;
+pub(crate) const READ_ATTEMPTS: u8 = 4;
 
 /// Pages that the reaper asks for at once.
 const REAP_READS: usize = 32;
@@ -102,8 +100,9 @@ impl Store {
                 self.fail("a page of the map could not be read".to_owned());
             }
         }
-        if !found {
-            self.map.give_up(block);
+        match found {
+            true => self.map.page_arrived(!self.pages_loading.is_empty()),
+            false => self.map.give_up(block),
         }
     }
 
@@ -131,7 +130,7 @@ impl Store {
         };
         self.groups_loading.insert(group, load);
         for page in pages {
-            self.submit_read(Waiter::GroupPage { group, page: page.page }, page.address, 1);
+            self.submit_read(Waiter::GroupPage { group, page, attempt: 0 }, page.address, 1);
         }
         for (address, blocks) in reservations {
             self.submit_reserve(Waiter::GroupSpace { group }, address, blocks);
@@ -141,9 +140,23 @@ impl Store {
         }
     }
 
-    pub(crate) fn group_page_read(&mut self, group: GroupId, page: usize, result: DeviceResult) {
+    /// A page that has no copy is read again before its group is given up: the device may only
+    /// have stumbled.
+    pub(crate) fn group_page_read(
+        &mut self,
+        group: GroupId,
+        page: GroupPage,
+        attempt: u8,
+        result: DeviceResult,
+    ) {
+        let intact = |bytes: &Buffer| crate::checksum::crc32c(bytes) == page.crc;
+        let bytes = result.ok().flatten().filter(intact);
+        if bytes.is_none() && attempt + 1 < READ_ATTEMPTS {
+            let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
+            return self.submit_read(waiter, page.address, 1);
+        }
         let Some(load) = self.groups_loading.get_mut(&group) else { return };
-        load.pages.extend(result.ok().flatten().map(|bytes| (page, bytes)));
+        load.pages.extend(bytes.map(|bytes| (page.page, bytes)));
         self.group_part_done(group);
     }
 
@@ -174,23 +187,19 @@ impl Store {
         let writes = self.space.insert_group(group, &load.pages, in_place);
         self.scrub_took_group(group);
         self.checkpoint_took_group(writes);
+        if self.checkpoint.is_none() && self.health == Health::Ready {
+            self.space.group_arrived();
+        }
     }
 
-    /// Lets the reaper go on with time. While space is short it is not held back.
-    pub(crate) fn refill_reaper(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.now).as_millis() as u64;
-        let rate = self.options.reap_rate;
-        self.reap_credit = (self.reap_credit + rate * passed / 1000).min(rate.max(1));
-    }
-
-    /// Takes subtrees apart that nobody refers to.
+    /// Takes subtrees apart that nobody refers to. While space is short it is not held back.
     pub(crate) fn reap(&mut self) {
         if self.reaper_waits > 0 || self.health != Health::Ready {
             return;
         }
         let boosted = !self.stalled.is_empty() || self.is_short_of_space() || self.closing;
         for _ in 0..crate::limits::REAP_BATCH {
-            if !boosted && self.reap_credit == 0 {
+            if !boosted && self.reap_allowance.is_used_up() {
                 return;
             }
             let Some(dead) = self.map.reap.pop() else { return };
@@ -198,7 +207,7 @@ impl Store {
                 self.map.reap.push(dead);
                 return self.load_for_reaper(missing);
             }
-            self.reap_credit = self.reap_credit.saturating_sub(1);
+            self.reap_allowance.spend(u64::from(!boosted));
         }
     }
 

@@ -6,13 +6,21 @@
 //! changed only when it is dirty and has one parent; otherwise it is copied first, and with a
 //! shared page every child gains a reference.
 
+use std::collections::VecDeque;
+
 use block::{BLOCK, Buffer};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use slab::Slab;
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
 use crate::space::{GroupId, STUCK, Space};
+
+/// Pages that an arriving page makes the clock hand look at, at most.
+const EVICTION_VISITS: usize = 64;
+
+/// Places in the clock that may be out of date, besides as many as there are clean pages.
+const CLOCK_SLACK: usize = 1024;
 
 /// The root of a volume's map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +69,10 @@ pub(crate) struct DirtyPage {
 /// Pages in memory.
 pub(crate) struct Map {
     clean: HashMap<u64, CleanPage>,
-    /// Clean pages in the order the clock hand visits them.
-    clock: std::collections::VecDeque<u64>,
+    /// Clean pages in the order the clock hand visits them, and some that are not clean any more.
+    clock: VecDeque<u64>,
+    /// Clean pages that are only on their way to the disk.
+    unwritten: HashSet<u64>,
     pub(crate) dirty: Slab<DirtyPage>,
     clean_max: usize,
     /// Subtrees that lost their last parent and wait to be taken apart.
@@ -81,7 +91,8 @@ impl Map {
     pub(crate) fn new(clean_max: usize) -> Self {
         Self {
             clean: HashMap::new(),
-            clock: std::collections::VecDeque::new(),
+            clock: VecDeque::new(),
+            unwritten: HashSet::new(),
             dirty: Slab::new(),
             clean_max: clean_max.max(64),
             reap: Vec::new(),
@@ -95,20 +106,34 @@ impl Map {
         }
     }
 
-    /// Forgets clean pages that were not used for a while, down to the budget. Must not be called
-    /// while a checkpoint writes, as its pages are not on disk yet.
-    pub(crate) fn evict(&mut self) {
-        while self.clean.len() > self.clean_max {
+    /// The pages of a checkpoint are on disk now.
+    pub(crate) fn checkpoint_durable(&mut self) {
+        self.unwritten.clear();
+        if self.clock.len() > 2 * self.clean.len() + CLOCK_SLACK {
+            let mut seen = HashSet::new();
+            self.clock.retain(|block| self.clean.contains_key(block) && seen.insert(*block));
+        }
+        self.evict(self.clean_max, 2 * self.clock.len());
+    }
+
+    /// A page came into memory. While others are awaited more may stay than the budget says, so
+    /// that those who need several at once get them; twice as many at most.
+    pub(crate) fn page_arrived(&mut self, others_awaited: bool) {
+        let most = if others_awaited { 2 * self.clean_max } else { self.clean_max };
+        self.evict(most, EVICTION_VISITS);
+    }
+
+    /// Forgets pages that were not used for a while, down to so many; looks at `visits` at most.
+    fn evict(&mut self, most: usize, mut visits: usize) {
+        while self.clean.len() > most && visits > 0 {
+            visits -= 1;
             let Some(block) = self.clock.pop_front() else { return };
-            match self.clean.get_mut(&block) {
-                Some(page) if page.recent => {
-                    page.recent = false;
-                    self.clock.push_back(block);
-                }
-                Some(_) => {
-                    self.clean.remove(&block);
-                }
-                None => {}
+            let Some(page) = self.clean.get_mut(&block) else { continue };
+            if page.recent || self.unwritten.contains(&block) {
+                page.recent = false;
+                self.clock.push_back(block);
+            } else {
+                self.clean.remove(&block);
             }
         }
     }
@@ -619,6 +644,7 @@ impl Map {
             space.add_references(on_disk.number(), references - 1);
         }
         self.insert_clean(on_disk.number(), page);
+        self.unwritten.insert(on_disk.number());
         settled.insert(entry.number(), on_disk);
         on_disk.with_mapped(entry.mapped)
     }
@@ -654,3 +680,6 @@ fn children(level: u8, base: u64, first: u64, end: u64) -> impl Iterator<Item = 
     let high = (end - base).div_ceil(span).min(FANOUT);
     (low..high).map(move |place| (place as usize, base + place * span))
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,7 +8,7 @@ use block::{BLOCK, BlockError, ByteRange, Pattern, Request, Response, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::commit::checksums;
+use crate::commit::{Lane, checksums};
 use crate::error::Failure;
 use crate::limits::{REQUEST_BYTES_MAX, UNMAP_RANGES_MAX};
 use crate::loading::PageWaiter;
@@ -96,6 +96,14 @@ impl Operation {
     pub(crate) fn is_change(&self, kind: &Change) -> bool {
         let same = |change| std::mem::discriminant(change) == std::mem::discriminant(kind);
         matches!(&self.work, Work::Change(change) if same(change))
+    }
+
+    /// Which commit it goes with.
+    fn lane(&self) -> Lane {
+        match self.work {
+            Work::Request(Request::CompareAndWrite { .. }) => Lane::Fast,
+            _ => Lane::Ordinary,
+        }
     }
 
     /// Whether the operation changes the pool.
@@ -318,7 +326,15 @@ impl Store {
         if self.operations[key].pieces.is_empty() {
             return self.joined(key);
         }
-        if self.must_wait_for_checkpoint() {
+        let lane = self.operations[key].lane();
+        if self.groups.of(lane).is_full() {
+            self.close_group();
+        }
+        if self.groups.of(lane).is_full() {
+            self.groups.wait(key);
+            return Ok(());
+        }
+        if self.must_wait_for_checkpoint(lane) {
             if self.starved {
                 return Err(self.out_of_space().into());
             }
@@ -337,24 +353,14 @@ impl Store {
         let mut runs = std::mem::take(&mut self.operations[key].runs).into_iter();
         let mut run = Run { start: 0, blocks: 0 };
         for piece in pieces {
-            self.record_piece(volume, piece, &mut run, &mut runs);
+            self.record_piece(volume, piece, lane, &mut run, &mut runs);
         }
-        self.group.member(key);
+        self.groups.of(lane).member(key);
         self.operations[key].stage = Stage::Committing;
-        if self.group.is_full() {
+        if self.groups.of(lane).is_full() {
             self.close_group();
         }
         Ok(())
-    }
-
-    /// Whether nothing may join a group until a checkpoint has made room.
-    pub(crate) fn must_wait_for_checkpoint(&self) -> bool {
-        let pages = self.map.dirty.len();
-        !self.journal_has_room()
-            || pages >= self.dirty_max()
-            || self.map.reap.len() >= crate::limits::REAP_QUEUE_MAX
-            || self.space.has_too_many_deltas()
-            || self.space.free() < 2 * pages as u64 + 64
     }
 
     /// Nothing is to be written: done, unless a physical copy goes on.
@@ -371,23 +377,25 @@ impl Store {
         &mut self,
         volume: VolumeId,
         piece: Piece,
+        lane: Lane,
         run: &mut Run,
         runs: &mut impl Iterator<Item = Run>,
     ) {
+        let group = self.groups.of(lane);
         match piece {
             Piece::Zero { first, count } => {
                 self.statistics.zeroed_bytes += count * BLOCK;
-                self.group.record(Record::Zero { volume, first, count });
+                group.record(Record::Zero { volume, first, count });
             }
             Piece::Clone { source, source_first, first, count } => {
                 self.statistics.cloned_bytes += count * BLOCK;
-                self.group.record(Record::Clone { source, source_first, volume, first, count });
+                group.record(Record::Clone { source, source_first, volume, first, count });
             }
             Piece::Fill { first, count, content } => {
                 let block = take_blocks(run, runs, 1).start;
                 let crc = checksums(&content)[0];
                 let record = Record::Fill { volume, first, count, block, crc };
-                self.group.write(record, block, content);
+                group.write(record, block, content);
             }
             Piece::Data { mut first, mut data } => {
                 while !data.is_empty() {
@@ -395,7 +403,7 @@ impl Store {
                     let bytes = data.split_to((part.blocks * BLOCK) as usize);
                     let crcs = checksums(&bytes);
                     let record = Record::Write { volume, first, start: part.start, crcs };
-                    self.group.write(record, part.start, bytes);
+                    group.write(record, part.start, bytes);
                     first += part.blocks;
                 }
             }

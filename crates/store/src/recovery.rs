@@ -9,7 +9,7 @@ mod load;
 
 use std::collections::VecDeque;
 
-use block::{BLOCK, DeviceResult, Rope};
+use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
 
 use crate::bugs::planted;
 use crate::error::{Failure, OpenError};
@@ -17,6 +17,7 @@ use crate::io::Waiter;
 use crate::journal::{Journal, Position, Unit};
 use crate::layout::{LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS, address};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
+use crate::loading::READ_ATTEMPTS;
 use crate::map::Map;
 use crate::space::{Preparation, Space};
 use crate::status::Health;
@@ -29,12 +30,23 @@ const SUPERBLOCK_TOKEN: u64 = 1 << 16;
 /// Bytes of a device that labels and superblocks need.
 const HEADS_BYTES: u64 = (SUPERBLOCK_COPIES[1] + 1) * BLOCK;
 
-/// A block that is to be read.
+/// Blocks that are to be read.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+pub(crate) struct Wanted {
     token: u64,
     block: u64,
     blocks: u64,
+    /// How often they were read already.
+    attempt: u8,
+}
+
+/// What became of blocks that were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Taken {
+    Whole,
+    /// They are not what they should be. The device may only have stumbled; if not, the last
+    /// attempt's bytes count.
+    Again,
 }
 
 /// A device's two labels, as far as they were read.
@@ -79,7 +91,23 @@ impl Recovery {
     }
 
     fn want(&mut self, token: u64, block: u64, blocks: u64) {
-        self.wanted.push_back(Wanted { token, block, blocks });
+        self.wanted.push_back(Wanted { token, block, blocks, attempt: 0 });
+    }
+
+    /// Takes a label or superblock.
+    fn take_head(&mut self, token: u64, bytes: &[u8]) -> Taken {
+        if token < SUPERBLOCK_TOKEN {
+            let label = Label::parse(bytes);
+            let is_whole = label.is_ok();
+            self.labels[token as usize / 2][token as usize % 2] = Some(label);
+            return if is_whole { Taken::Whole } else { Taken::Again };
+        }
+        let superblock = Superblock::parse(bytes);
+        let is_whole = superblock.is_some();
+        if let Step::Heads { superblocks } = &mut self.step {
+            superblocks.extend(superblock);
+        }
+        if is_whole { Taken::Whole } else { Taken::Again }
     }
 
     /// The label of a device that the pool needs.
@@ -133,7 +161,7 @@ impl Store {
         recovery.outstanding = writes.len();
         self.recovery = Some(Box::new(recovery));
         for (block, data) in writes {
-            self.submit_write(Waiter::Recovery { token: 0 }, block, data);
+            self.submit_write(Waiter::Format, block, data);
         }
     }
 
@@ -176,41 +204,55 @@ impl Store {
             recovery.outstanding += 1;
             wanted.push(read);
         }
-        for Wanted { token, block, blocks } in wanted {
-            self.submit_read(Waiter::Recovery { token }, block, blocks);
+        for wanted in wanted {
+            self.submit_read(Waiter::Recovery { wanted }, wanted.block, wanted.blocks);
         }
     }
 
-    pub(crate) fn recovery_io_done(&mut self, token: u64, result: DeviceResult) {
+    /// A block of a new pool is written.
+    pub(crate) fn first_write_done(&mut self, result: Result<(), DeviceError>) {
         let Some(recovery) = &mut self.recovery else { return };
         recovery.outstanding -= 1;
-        let outcome = match result {
-            Err(error) => Err(OpenError::Device(error)),
-            Ok(buffer) => self.recovery_took(token, buffer.as_deref().unwrap_or_default()),
-        };
-        match outcome {
-            Err(error) => self.recovery_failed(error),
-            Ok(()) => self.read_wanted(),
+        if let Err(error) = result {
+            self.recovery_failed(OpenError::Device(error));
         }
     }
 
-    fn recovery_took(&mut self, token: u64, bytes: &[u8]) -> Result<(), OpenError> {
-        let Some(mut recovery) = self.recovery.take() else { return Ok(()) };
+    pub(crate) fn recovery_read(&mut self, wanted: Wanted, result: DeviceResult) {
+        let Some(recovery) = &mut self.recovery else { return };
+        recovery.outstanding -= 1;
+        let last = wanted.attempt + 1 == READ_ATTEMPTS;
+        let outcome = match result {
+            Err(error) if last => Err(OpenError::Device(error)),
+            Err(_) => Ok(Taken::Again),
+            Ok(buffer) => self.recovery_took(wanted, buffer.unwrap_or_else(|| Buffer::zeroed(0))),
+        };
+        match outcome {
+            Err(error) => return self.recovery_failed(error),
+            Ok(Taken::Again) if !last => self.want_again(wanted),
+            Ok(_) => {}
+        }
+        self.read_wanted();
+    }
+
+    fn want_again(&mut self, wanted: Wanted) {
+        let Some(recovery) = &mut self.recovery else { return };
+        let attempt = wanted.attempt + 1;
+        let block = match &recovery.step {
+            Step::Loading(loading) => loading.address(wanted.token, attempt),
+            _ => wanted.block,
+        };
+        recovery.wanted.push_back(Wanted { block, attempt, ..wanted });
+    }
+
+    fn recovery_took(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
+        let Some(mut recovery) = self.recovery.take() else { return Ok(Taken::Whole) };
         let outcome = match &mut recovery.step {
-            Step::Heads { superblocks } => {
-                match token {
-                    SUPERBLOCK_TOKEN.. => superblocks.extend(Superblock::parse(bytes)),
-                    _ => {
-                        let label = Some(Label::parse(bytes));
-                        recovery.labels[token as usize / 2][token as usize % 2] = label;
-                    }
-                }
-                Ok(())
-            }
-            Step::Loading(_) => self.take_page(&mut recovery, token, bytes),
-            Step::Journal(scan) => scan.take(token, bytes),
+            Step::Heads { .. } => Ok(recovery.take_head(wanted.token, &bytes)),
+            Step::Loading(_) => self.take_page(&mut recovery, wanted, &bytes),
+            Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
             Step::Replaying { .. } | Step::Formatting | Step::Preparing | Step::Checkpoint => {
-                Ok(())
+                Ok(Taken::Whole)
             }
         };
         self.recovery = Some(recovery);
@@ -410,7 +452,7 @@ impl Recovery {
 /// The labels of all devices, and zeros where an earlier pool may have left superblocks. Its
 /// journal is told apart by the unit checksums, which begin anew with the pool's identity.
 fn first_writes(spec: &crate::PoolSpec) -> Vec<(u64, Rope)> {
-    let zeros = || Rope::from(block::Buffer::zeroed(BLOCK as usize).freeze());
+    let zeros = || Rope::from(Buffer::zeroed(BLOCK as usize).freeze());
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
     let mut writes: Vec<_> = superblocks.map(|block| (block, zeros())).collect();
     for (index, device) in spec.devices.iter().enumerate() {

@@ -7,11 +7,11 @@
 //! it needs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
 
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
+use crate::allowance::Allowance;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
 use crate::io::Waiter;
@@ -146,6 +146,17 @@ impl Store {
         self.scrub = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
     }
 
+    /// Bytes per second that scrubs read at most.
+    pub fn scrub_rate(&self) -> u64 {
+        self.options.scrub_rate
+    }
+
+    /// Changes how many bytes per second scrubs read at most, also for one under way.
+    pub fn set_scrub_rate(&mut self, rate: u64) {
+        self.options.scrub_rate = rate;
+        self.scrub_allowance = Allowance::new(rate);
+    }
+
     /// Ends a scrub that is under way.
     pub fn stop_scrub(&mut self) {
         if let Some(scrub) = self.scrub.take_if(|scrub| scrub.purpose != Purpose::Count) {
@@ -167,13 +178,6 @@ impl Store {
         self.count_wanted |= self.volumes.values().any(|volume| shares(&volume));
     }
 
-    /// Lets the scrub go on with time.
-    pub(crate) fn refill_scrub(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.now).as_millis() as u64;
-        let rate = self.options.scrub_rate;
-        self.scrub_credit = (self.scrub_credit + rate * passed / 1000).min(rate);
-    }
-
     /// Takes the scrub as far as it may go.
     pub(crate) fn advance_scrub(&mut self) {
         if self.health != Health::Ready {
@@ -187,7 +191,7 @@ impl Store {
         }
         for _ in 0..STEPS {
             let Some(mut scrub) = self.scrub.take() else { return };
-            let held_back = scrub.purpose == Purpose::Compare && self.scrub_credit == 0;
+            let held_back = scrub.purpose == Purpose::Compare && self.scrub_allowance.is_used_up();
             let loading = scrub.waits_for_page || scrub.waits_for.is_some();
             if loading || !scrub.reads.is_empty() || held_back {
                 self.scrub = Some(scrub);
@@ -305,7 +309,7 @@ impl Store {
         what: What,
     ) {
         let blocks = expected.len() as u64;
-        self.scrub_credit = self.scrub_credit.saturating_sub(blocks * BLOCK);
+        self.scrub_allowance.spend(blocks * BLOCK);
         scrub.status.scanned_bytes += blocks * BLOCK;
         self.submit_scrub_read(scrub, Read { address, blocks, expected, what, retried: false });
     }

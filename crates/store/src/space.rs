@@ -27,6 +27,10 @@ use group::{Body, Delta, Group, clear, find_run, get, set};
 pub(crate) use codec::Reference;
 pub(crate) use codec::{SpaceRoot, SpaceWrites, parse_descriptors, parse_references};
 pub(crate) use group::STUCK;
+pub(crate) use loading::GroupPage;
+
+/// Groups that an arriving one makes the clock hand look at, at most.
+const EVICTION_VISITS: usize = 16;
 
 /// Copies of a page lie at least so far apart, if there is room.
 const TWIN_DISTANCE: u64 = 256;
@@ -514,7 +518,7 @@ impl Space {
         for block in std::mem::take(&mut self.releasing) {
             self.release(block);
         }
-        self.evict();
+        self.evict(self.loaded_max, 2 * self.loaded.len());
     }
 
     /// Releases what is quarantined although no checkpoint is durable.

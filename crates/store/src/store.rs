@@ -7,9 +7,10 @@ use block::{BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
 use hashbrown::HashMap;
 use slab::Slab;
 
+use crate::allowance::Allowance;
 use crate::bugs::Bugs;
 use crate::checkpoint::Checkpoint;
-use crate::commit::{Commit, Group};
+use crate::commit::{Commit, Groups};
 use crate::error::{ChangeError, Failure, OpenError};
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
@@ -110,7 +111,7 @@ pub struct Store {
     pub(crate) stalled: VecDeque<usize>,
     /// Blocks handed out to operations whose records are not applied yet.
     pub(crate) handed_out: u64,
-    pub(crate) group: Group,
+    pub(crate) groups: Groups,
     pub(crate) in_flight: VecDeque<Commit>,
     /// Durable commits whose records are being applied, and how many of the first one's are.
     pub(crate) durable: VecDeque<Commit>,
@@ -132,16 +133,16 @@ pub struct Store {
     pub(crate) applier_waits: bool,
     /// Pages that the reaper waits for.
     pub(crate) reaper_waits: usize,
-    /// Subtrees that the reaper may still take apart in this second.
-    pub(crate) reap_credit: u64,
+    /// Subtrees that the reaper may take apart.
+    pub(crate) reap_allowance: Allowance,
     pub(crate) scrub: Option<Box<Scrub>>,
     /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
     pub(crate) repairs: usize,
     pub(crate) last_scrub: ScrubStatus,
     /// Reads that scrubs began.
     pub(crate) scrub_reads: u64,
-    /// Bytes that the scrub may still read in this second.
-    pub(crate) scrub_credit: u64,
+    /// Bytes that the scrub may read.
+    pub(crate) scrub_allowance: Allowance,
     /// What reserved volumes share is to be counted.
     pub(crate) count_wanted: bool,
     /// Features of the pool that forbid this program to change it.
@@ -205,7 +206,7 @@ impl Store {
             ready: VecDeque::new(),
             stalled: VecDeque::new(),
             handed_out: 0,
-            group: Group::default(),
+            groups: Groups::default(),
             in_flight: VecDeque::new(),
             durable: VecDeque::new(),
             records_applied: 0,
@@ -220,12 +221,12 @@ impl Store {
             groups_loading: BTreeMap::new(),
             applier_waits: false,
             reaper_waits: 0,
-            reap_credit: options.reap_rate,
+            reap_allowance: Allowance::new(options.reap_rate),
             scrub: None,
             repairs: 0,
             last_scrub: ScrubStatus::default(),
             scrub_reads: 0,
-            scrub_credit: options.scrub_rate,
+            scrub_allowance: Allowance::new(options.scrub_rate),
             count_wanted: false,
             read_only_features: 0,
             starved: false,
@@ -296,7 +297,9 @@ impl Store {
                 self.extent_read(operation, read, extent, result);
             }
             Waiter::Page { missing, attempt } => self.page_read(missing, attempt, result),
-            Waiter::GroupPage { group, page } => self.group_page_read(group, page, result),
+            Waiter::GroupPage { group, page, attempt } => {
+                self.group_page_read(group, page, attempt, result);
+            }
             Waiter::GroupSpace { group } => self.group_space_reserved(group, result.map(drop)),
             Waiter::Label { operation } => self.label_written(operation, result.map(drop)),
             Waiter::Commit { sequence } => self.commit_written(sequence, result.map(drop)),
@@ -305,7 +308,8 @@ impl Store {
             Waiter::Scrub { read } => self.scrub_took(read, result),
             // If it did not help, the next scrub repairs it again.
             Waiter::Repair => self.repairs -= 1,
-            Waiter::Recovery { token } => self.recovery_io_done(token, result),
+            Waiter::Recovery { wanted } => self.recovery_read(wanted, result),
+            Waiter::Format => self.first_write_done(result.map(drop)),
         }
     }
 
@@ -327,8 +331,9 @@ impl Store {
 
     /// Tells the time since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
-        self.refill_reaper(now);
-        self.refill_scrub(now);
+        let passed = now.saturating_sub(self.now);
+        self.reap_allowance.pass(passed);
+        self.scrub_allowance.pass(passed);
         self.now = now;
         if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
             self.last_retry = now;
@@ -506,7 +511,7 @@ impl Store {
         self.health = Health::ReadOnly { reason };
         self.in_flight.clear();
         self.durable.clear();
-        self.group = Group::default();
+        self.groups = Groups::default();
         self.checkpoint = None;
         self.stalled.clear();
         self.checkpoint_waiters.clear();

@@ -14,6 +14,7 @@ use crate::{
 mod damage;
 mod devices;
 mod golden;
+mod groups;
 mod paging;
 mod snapshots;
 

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod bytes;
+pub mod chain;
 mod descriptor;
 mod directory;
 pub mod disk;
@@ -22,6 +23,7 @@ pub mod limits;
 mod lock;
 mod lvm;
 pub mod partition;
+mod redo;
 mod resource;
 mod space;
 mod transaction;

@@ -44,3 +44,9 @@ pub const HOLDERS_MAX: usize = 8;
 /// A heartbeat that does not change for so long is a dead host's: the default of a new volume, in
 /// milliseconds.
 pub const LEASE_MS: u32 = 16_000;
+
+/// Layers of a virtual disk: the base and 32 snapshots. A further snapshot is refused.
+pub const CHAIN_MAX: usize = 33;
+
+/// Tables of a redo log that are kept in memory, 16 KiB each. Others are read again.
+pub const REDO_TABLES_MAX: usize = 1024;

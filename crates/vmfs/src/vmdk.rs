@@ -127,16 +127,42 @@ impl<D: Disk> Volume<D> {
         let thin = format == DiskFormat::Thin;
         let descriptor =
             DiskDescriptor { size, extent: extent.clone(), thin, cid: 0xffff_fffe, parent: None };
-        let mut text = self.create(path)?;
-        let written = self.write_at(&mut text, 0, descriptor.emit().as_bytes());
-        self.close(text)?;
-        written?;
+        self.create_descriptor(path, &descriptor)?;
         let flat = beside(path, &extent);
         let created = self.create_extent(&flat, size, format);
         if created.is_err() {
             self.remove_path(path)?;
         }
         created
+    }
+
+    /// Writes a descriptor into a new file.
+    pub(crate) fn create_descriptor(
+        &mut self,
+        path: &str,
+        descriptor: &DiskDescriptor,
+    ) -> Result<()> {
+        let mut text = self.create(path)?;
+        let written = self.write_at(&mut text, 0, descriptor.emit().as_bytes());
+        self.close(text)?;
+        if written.is_err() {
+            self.remove_path(path)?;
+        }
+        written
+    }
+
+    /// Writes a descriptor over another one.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] when another host uses it.
+    pub fn replace_descriptor(&mut self, path: &str, descriptor: &DiskDescriptor) -> Result<()> {
+        let mut text = self.open(path, LockMode::Exclusive)?;
+        let mut bytes = descriptor.emit().into_bytes();
+        // One write, never shorter than what it replaces: there is no moment without a descriptor.
+        bytes.resize(bytes.len().max(text.length() as usize), b'\n');
+        let written = self.write_at(&mut text, 0, &bytes);
+        self.close(text)?;
+        written
     }
 
     fn create_extent(&mut self, flat: &str, size: u64, format: DiskFormat) -> Result<File> {

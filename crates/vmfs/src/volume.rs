@@ -421,6 +421,41 @@ impl<D: Disk> Volume<D> {
         self.take_over(&image, &slot)
     }
 
+    /// Waits for a lease at most, and takes over every host that shows no life in it. Returns how
+    /// many.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn take_over_dead(&mut self) -> Result<u64> {
+        let before = self.stats.takeovers;
+        let mut silent: Vec<u64> = (0..HOSTS_MAX).map(heartbeat::address).collect();
+        while !silent.is_empty() {
+            let mut left = Vec::new();
+            for slot in silent {
+                if self.is_silent(slot)? {
+                    left.push(slot);
+                }
+            }
+            silent = left;
+            self.pulse_if_due()?;
+            if !silent.is_empty() {
+                self.disk.pause_us(self.lease_us() / 16);
+            }
+        }
+        Ok(self.stats.takeovers - before)
+    }
+
+    /// Whether a slot's host is neither known to live nor known to be dead.
+    fn is_silent(&mut self, address: u64) -> Result<bool> {
+        let (_, slot) = self.read_slot(address)?;
+        let holder = Holder { slot: address, generation: slot.generation, host: slot.host };
+        if !slot.in_use || holder == self.holder() || self.is_dead(&holder)? {
+            return Ok(false);
+        }
+        let watched = self.watched.get(&(address, slot.generation));
+        Ok(watched.is_none_or(|watched| !watched.changed))
+    }
+
     /// Whether a watched holder showed life since it was first seen.
     pub(crate) fn showed_life(&mut self, holder: &Holder, since_us: u64) -> bool {
         let watched = self.watched.get(&(holder.slot, holder.generation));

@@ -73,7 +73,8 @@ impl Bench {
         }
         let target = array.target_name()?;
         let machine = Machine::boot(&root)?;
-        let operations = if lun_count > 0 { operations(&array, &target)? } else { Vec::new() };
+        let operations = if lun_count > 0 { operations(&array, &target) } else { Ok(Vec::new()) };
+        let operations = operations.with_context(|| format!("log:\n{}", array.log()))?;
         let mut bench = Self { array, machine, portals, operations, target, _scratch: scratch };
         bench.prepare()?;
         Ok(bench)

@@ -10,7 +10,7 @@ use harness::program::run;
 use rustix::fs::{FlockOperation, flock};
 
 /// What the guest needs; apt adds what these depend on.
-const PACKAGES: [&str; 10] = [
+const PACKAGES: [&str; 12] = [
     "linux-image-amd64",
     "dash",
     "busybox-static",
@@ -20,6 +20,8 @@ const PACKAGES: [&str; 10] = [
     "fio",
     "sg3-utils",
     "ddpt",
+    "lsscsi",
+    "extlinux",
     "util-linux",
 ];
 
@@ -116,26 +118,36 @@ fn build(cache: &Path, folder: &Path) -> Result<()> {
 }
 
 /// Lets apt choose for an empty system, so that all dependencies come along, whatever this machine
-/// has; it needs no right but to write into our folder.
+/// has; it needs no right but to write into our folder, and no lists but its own.
 fn fetch(cache: &Path, archives: &Path) -> Result<()> {
-    fs::create_dir_all(archives.join("partial"))?;
+    let lists = cache.join("lists");
+    for folder in [archives, &lists] {
+        fs::create_dir_all(folder.join("partial"))?;
+    }
     let status = cache.join("status");
     fs::write(&status, "")?;
     let options = [
         format!("Dir::State::status={}", status.display()),
+        format!("Dir::State::lists={}", lists.display()),
+        format!("Dir::Cache={}", cache.display()),
         format!("Dir::Cache::archives={}", archives.display()),
         format!("Dir::Log={}", cache.display()),
+        "Acquire::Retries=3".to_owned(),
         "Debug::NoLocking=1".to_owned(),
         "APT::Install-Recommends=0".to_owned(),
         "APT::Sandbox::User=".to_owned(),
     ];
-    let mut arguments = vec!["-qq", "-y", "--download-only"];
+    apt_get(&options, &["update"])?;
+    let install = [&["-y", "--download-only", "install"][..], &PACKAGES].concat();
+    apt_get(&options, &install)
+        .context("the packages are Debian's; another distribution may lack some of them")
+}
+
+fn apt_get(options: &[String], words: &[&str]) -> Result<()> {
+    let mut arguments = vec!["-qq"];
     arguments.extend(options.iter().flat_map(|option| ["-o", option]));
-    arguments.push("install");
-    arguments.extend(PACKAGES);
-    run(Path::new("apt-get"), &arguments, STEP_TIMEOUT)?
-        .success()
-        .context("if a package is not found, the lists are old: 'sudo apt-get update'")?;
+    arguments.extend(words);
+    run(Path::new("apt-get"), &arguments, STEP_TIMEOUT)?.success()?;
     Ok(())
 }
 

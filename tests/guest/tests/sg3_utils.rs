@@ -5,7 +5,8 @@ use Need::{Action, Operation};
 use anyhow::{Result, ensure};
 use guest::{Bench, Need, Report};
 
-/// One tool and what it must do. `$D` and `$E` are the disks of two LUNs. The files /tmp/a and
+/// One tool and what it must do. `$D` and `$E` are the disks of two LUNs, `$G` and `$H` take
+/// commands for them and nothing else. The files /tmp/a and
 /// /tmp/b hold 64 random blocks each, /tmp/one the first of /tmp/a, /tmp/z 64 blocks of zeroes.
 struct Check {
     name: &'static str,
@@ -75,7 +76,7 @@ const LOOKING: [Check; 15] = [
         name: "sg_logs: all pages",
         need: Operation(0x4d),
         script: "sg_logs -a $D",
-        wanted: &["Supported log pages", "Logical block provisioning"],
+        wanted: &["Supported log pages", "Logical block provisioning", "number of read commands"],
     },
     Check {
         name: "sg_luns: decoded",
@@ -122,10 +123,10 @@ const LOOKING: [Check; 15] = [
         wanted: &[],
     },
     Check {
-        name: "sg_reset: the device; the session is told once",
+        name: "sg_reset: the device, without the kernel trying more",
         need: NONE,
-        script: "sg_reset -N -d $D; expect 6 sg_turs $D; sg_turs $D",
-        wanted: &["reset"],
+        script: "sg_reset -v -N -d $D; sg_turs $D; holds $D 0 64 /tmp/z",
+        wanted: &[],
     },
     Check {
         name: "sg_get_lba_status: mapped and unmapped",
@@ -282,16 +283,18 @@ const CHANGING: [Check; 22] = [
         name: "ddpt: POPULATE TOKEN and WRITE USING TOKEN (ODX)",
         need: Action(0x83, 0x10),
         script: "random 8192 /tmp/big; put /tmp/big $D 16384; \
-                 ddpt --odx if=$D of=$E bs=512 skip=16384 seek=40000 count=8192; \
-                 holds $E 40000 8192 /tmp/big",
-        wanted: &[],
+                 ddpt --odx if=$G of=$H bs=512 skip=16384,8192 seek=40000,8192; \
+                 holds $E 40000 8192 /tmp/big; zeroes 8192 /tmp/zz; put /tmp/zz $E 40000; \
+                 ddpt --odx if=$G of=$H bs=512 skip=16384,8192 seek=40000,8192 \
+                 iflag=immed oflag=immed; holds $E 40000 8192 /tmp/big",
+        wanted: &["8192+0 records out"],
     },
     Check {
         name: "ddpt: a token is a point in time, kept in a file",
         need: Action(0x83, 0x10),
         script: "random 64 /tmp/r; put /tmp/r $D 16384; \
-                 ddpt if=$D bs=512 skip=16384 count=64 rtf=/tmp/token iflag=odx; put /tmp/z $D 16384; \
-                 ddpt of=$E bs=512 seek=50000 count=64 rtf=/tmp/token oflag=odx; \
+                 ddpt if=$G bs=512 skip=16384,64 rtf=/tmp/token; put /tmp/z $D 16384; \
+                 ddpt rtf=/tmp/token bs=512 of=$H seek=50000,64; \
                  holds $E 50000 64 /tmp/r",
         wanted: &[],
     },
@@ -299,7 +302,7 @@ const CHANGING: [Check; 22] = [
         name: "ddpt: zeroes by the block device zero token",
         need: Action(0x83, 0x11),
         script: "put /tmp/a $E 50000; \
-                 ddpt of=$E bs=512 seek=50000 count=64 rtype=zero oflag=odx; \
+                 ddpt if=/dev/null rtype=zero bs=512 of=$H seek=50000,64; \
                  holds $E 50000 64 /tmp/z",
         wanted: &[],
     },
@@ -319,6 +322,10 @@ fn sg3_utils_decode_and_do_everything() -> Result<()> {
     bench.log_in(bench.portals[0], &[])?;
     bench.machine.set("D", &bench.disk(bench.portals[0], 0))?;
     bench.machine.set("E", &bench.disk(bench.portals[0], 1))?;
+    for (disk, generic) in [("$D", "G"), ("$E", "H")] {
+        let path = bench.sh(&format!("generic {disk}"))?;
+        bench.machine.set(generic, path.trim())?;
+    }
     bench.sh("random 64 /tmp/a; random 64 /tmp/b; zeroes 64 /tmp/z; \
          dd if=/tmp/a of=/tmp/one bs=512 count=1 status=none")?;
     let mut report = Report::new("sg3_utils");

@@ -115,7 +115,7 @@ fn subject_words(subject: Subject) -> &'static str {
     }
 }
 
-fn machine() -> String {
+pub(super) fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = text.lines().find_map(|line| line.strip_prefix("model name"));
     let model = model.and_then(|line| line.split_once(": ")).map_or("unknown", |(_, name)| name);

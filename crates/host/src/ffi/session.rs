@@ -82,6 +82,13 @@ pub struct Finished {
     pub submitted: Instant,
 }
 
+impl Finished {
+    /// A unit attention: the LUN had something to tell and did nothing. To be submitted again.
+    pub fn is_news(&self) -> bool {
+        matches!(self.result, Err(SessionError::Command { key: 6, .. }))
+    }
+}
+
 /// What libiscsi is lent until it calls back.
 struct Lent {
     tag: u64,

@@ -17,7 +17,7 @@ const TRANSFER: u64 = 1 << 20;
 const WRITE_SAME: u64 = 1 << 20;
 
 /// How a command's failure looks to the file system.
-pub(super) fn disk_error(error: SessionError) -> DiskError {
+pub(crate) fn disk_error(error: SessionError) -> DiskError {
     match error {
         SessionError::Command { status: RESERVATION_CONFLICT, .. } => DiskError::Reserved,
         SessionError::Command { key: 7, ascq: 0x2707, .. } => DiskError::OutOfSpace,

@@ -44,6 +44,8 @@ pub struct Identity {
     pub pages: Vec<u8>,
     /// Limits of EXTENDED COPY: segments, bytes of a segment.
     pub copy: Option<(u16, u32)>,
+    /// Bytes of which addresses and lengths of EXTENDED COPY are multiples, as an exponent.
+    pub copy_granularity_exponent: u8,
 }
 
 fn vpd(page: u8) -> Cdb {
@@ -133,6 +135,8 @@ impl Identity {
             write_same_blocks_max: be(&limits, 36..44),
             pages,
             copy: decode_copy_limits(&copy),
+            // SPC-4 6.18.4: DATA SEGMENT GRANULARITY.
+            copy_granularity_exponent: copy.get(37).copied().unwrap_or(0),
             ..Self::default()
         };
         (identity.naa, identity.size_bytes) = (session.naa, session.size_bytes);
@@ -147,6 +151,14 @@ impl Identity {
             }
             None => format!("t10.{}{}", self.vendor, self.serial.replace(' ', "_")),
         }
+    }
+
+    /// Bytes of which addresses and lengths of a copy must be multiples: of the physical block,
+    /// and of what the copy manager says.
+    pub fn copy_alignment(&self) -> u64 {
+        let physical = 512 << self.physical_exponent;
+        let granularity = 1_u64.checked_shl(u32::from(self.copy_granularity_exponent));
+        granularity.unwrap_or(512).max(physical)
     }
 
     /// Whether ESXi takes two LUNs to be of one array.

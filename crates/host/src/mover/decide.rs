@@ -61,6 +61,24 @@ pub enum Fallback {
     Failed,
 }
 
+impl Fallback {
+    /// All reasons, in the order in which they are looked for; the last is found while copying.
+    pub const ALL: [Self; 12] = [
+        Self::Disabled,
+        Self::Unsupported,
+        Self::BlockSizes,
+        Self::Rdm,
+        Self::EagerToThin,
+        Self::Sparse,
+        Self::Snapshot,
+        Self::Alignment,
+        Self::Extents,
+        Self::NotIdentified,
+        Self::OtherArray,
+        Self::Failed,
+    ];
+}
+
 impl fmt::Display for Fallback {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {

@@ -4,11 +4,11 @@ use anyhow::{Context, Result, ensure};
 use vmfs::LockMode;
 use vmfs::file::{File, FileContent, FileExtent, Fill};
 use vmfs::limits::FILE_BLOCK;
-use vmfs::vmdk::DiskFormat;
+use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
 use super::copy::{Between, Piece};
 use super::decide::{CloneFacts, Fallback, decide};
-use super::{Progress, Report, WINDOW, tell};
+use super::{Progress, Report, WINDOW, chain, tell};
 use crate::datastore::Datastore;
 
 /// A clone to make: numbers of datastores and paths in them.
@@ -44,11 +44,12 @@ pub fn clone(
     order: Clone<'_>,
     progress: &mut Progress<'_>,
 ) -> Result<Report> {
-    let mut report = Report::default();
-    let mut open = begin(stores, order)?;
-    let copied = copy_windows(stores, order, &mut open, &mut report, progress, &mut |_| None);
-    finish(stores, order, open, copied)?;
-    Ok(report)
+    let (store, path) = order.source;
+    if stores[store].volume.disk_descriptor(path)?.parent.is_some() {
+        return chain::clone(stores, order, progress);
+    }
+    let open = begin(stores, order, LockMode::ReadOnly)?;
+    copy(stores, order, open, progress, &mut |_| None)
 }
 
 /// Moves a virtual disk to another place while a virtual machine writes to it: what it writes goes
@@ -62,36 +63,74 @@ pub fn storage_vmotion(
     progress: &mut Progress<'_>,
     writer: &mut LiveWriter<'_>,
 ) -> Result<Report> {
-    let mut report = Report::default();
-    let mut open = begin(stores, order)?;
-    let copied = copy_windows(stores, order, &mut open, &mut report, progress, writer);
-    finish(stores, order, open, copied)?;
+    let report = mirror_copy(stores, order, progress, writer)?;
     let (store, path) = order.source;
     stores[store].volume.remove_disk(path)?;
     Ok(report)
 }
 
-fn begin(stores: &mut [Datastore], order: Clone<'_>) -> Result<Open> {
-    let (from, path) = order.source;
-    let descriptor = stores[from].volume.disk_descriptor(path)?;
-    let source = stores[from].volume.open_disk(path, LockMode::Exclusive)?;
-    let eager = source.allocated() >= descriptor.size && source.to_be_zeroed() == 0;
-    let (source_lun, size) = (stores[from].volume.disk().identity.clone(), descriptor.size);
+/// As [`storage_vmotion`], but the source stays.
+///
+/// # Errors
+/// As [`clone`]; a disk with snapshots is refused.
+pub fn mirror_copy(
+    stores: &mut [Datastore],
+    order: Clone<'_>,
+    progress: &mut Progress<'_>,
+    writer: &mut LiveWriter<'_>,
+) -> Result<Report> {
+    let (store, path) = order.source;
+    let parent = stores[store].volume.disk_descriptor(path)?.parent;
+    ensure!(parent.is_none(), "{path} is a snapshot's redo log: remove the snapshots first");
+    let open = begin(stores, order, LockMode::Exclusive)?;
+    copy(stores, order, open, progress, writer)
+}
+
+fn copy(
+    stores: &mut [Datastore],
+    order: Clone<'_>,
+    mut open: Open,
+    progress: &mut Progress<'_>,
+    writer: &mut LiveWriter<'_>,
+) -> Result<Report> {
+    let mut report = Report::default();
+    let copied = copy_windows(stores, order, &mut open, &mut report, progress, writer);
+    finish(stores, order, open, copied)?;
+    Ok(report)
+}
+
+/// What the decision depends on, for two disks on datastores.
+pub(super) fn facts(
+    stores: &mut [Datastore],
+    order: Clone<'_>,
+    descriptor: &DiskDescriptor,
+    is_eager: bool,
+) -> CloneFacts {
+    let source = stores[order.source.0].volume.disk().identity.clone();
     let lun = stores[order.destination.0].volume.disk();
-    let reason = decide(&CloneFacts {
+    let alignment = source.copy_alignment().max(lun.identity.copy_alignment());
+    CloneFacts {
         enabled: lun.settings.hardware_accelerated_move,
         clone_status: lun.vaai.clone,
-        identified: source_lun.naa.is_some() && lun.identity.naa.is_some(),
-        same_array: lun.identity.same_array(&source_lun),
+        identified: source.naa.is_some() && lun.identity.naa.is_some(),
+        same_array: lun.identity.same_array(&source),
         block_sizes: [FILE_BLOCK; 2],
         only_source_is_rdm: false,
-        eager_to_thin: eager && !descriptor.thin && order.format == DiskFormat::Thin,
-        sparse: descriptor.parent.is_some(),
+        eager_to_thin: is_eager && !descriptor.thin && order.format == DiskFormat::Thin,
         has_snapshot: order.has_snapshot,
-        aligned: size.is_multiple_of(512),
+        sparse: descriptor.parent.is_some() && !order.has_snapshot,
+        aligned: descriptor.size.is_multiple_of(alignment),
         extents_on_other_arrays: false,
-    });
-    let (to, path) = order.destination;
+    }
+}
+
+fn begin(stores: &mut [Datastore], order: Clone<'_>, mode: LockMode) -> Result<Open> {
+    let (from, path) = order.source;
+    let descriptor = stores[from].volume.disk_descriptor(path)?;
+    let source = stores[from].volume.open_disk(path, mode)?;
+    let is_eager = source.allocated() >= descriptor.size && source.to_be_zeroed() == 0;
+    let reason = decide(&facts(stores, order, &descriptor, is_eager));
+    let ((to, path), size) = (order.destination, descriptor.size);
     match stores[to].volume.create_disk(path, size, order.format) {
         Ok(destination) => Ok(Open { source, destination, size, reason }),
         Err(error) => {
@@ -229,7 +268,7 @@ fn pair(source_at: u64, offset: u64, places: &[FileExtent]) -> Result<Vec<Piece>
 }
 
 /// Zeroes the blocks of a range that are to be, and says of them that they are.
-fn zero_to_be_zeroed(
+pub(super) fn zero_to_be_zeroed(
     store: &mut Datastore,
     file: &mut File,
     [offset, length]: [u64; 2],

@@ -4,6 +4,7 @@ use block::{Buffer, Rope};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::recovery::EarlyData;
 use super::{Connection, Question};
 use crate::event::{Cdb, Command, Completion, Event, TaskAttribute};
 use crate::limits::IMMEDIATE_TASKS_MAX;
@@ -30,8 +31,13 @@ const STATUS: u8 = 0x01;
 
 impl Connection {
     pub(super) fn take_command(&mut self, header: &Header) {
+        self.skip_segment(&header.bhs);
+        self.take_command_header(header);
+    }
+
+    /// A command whose immediate data is about to be met, or was put aside.
+    pub(super) fn take_command_header(&mut self, header: &Header) {
         let bhs = &header.bhs;
-        self.skip_segment(bhs);
         if !self.admit(bhs) {
             return;
         }
@@ -102,6 +108,8 @@ impl Connection {
         };
         self.arrivals += 1;
         self.tasks.insert(tag, task);
+        // The session counts it from now on; the window does not close by that.
+        self.open_window();
         if write {
             self.question = Question::Command(tag);
         }
@@ -127,6 +135,8 @@ impl Connection {
     }
 
     pub(super) fn decide_data(&mut self, tag: u32, transfer_length: u32) {
+        let is_open = self.question == Question::Command(tag);
+        let early = self.early_immediate.take_if(|_| is_open);
         self.answer_question(tag);
         let length_max = self.config.limits.data_out_length_max;
         let expected = self.tasks.get(&tag).map_or(0, |task| task.expected_write);
@@ -151,14 +161,31 @@ impl Connection {
             task.transfer_length = transfer_length;
             task.memory += length as usize;
             self.task_bytes += length as usize;
-            self.collect_immediate_data(tag);
+            match early {
+                Some(early) => self.copy_immediate_data(tag, &early),
+                None => self.collect_immediate_data(tag),
+            }
         }
+    }
+
+    /// The immediate data of a command that was put aside is there already.
+    fn copy_immediate_data(&mut self, tag: u32, early: &EarlyData) {
+        let Some(data_out) = self.tasks.get_mut(&tag).and_then(|task| task.data_out.as_mut())
+        else {
+            return;
+        };
+        let mut destination = data_out.place_immediate(early.data.len() as u32);
+        if let Destination::Buffer { buffer, offset, take } = &mut destination {
+            buffer[*offset..*offset + *take].copy_from_slice(&early.data[..*take]);
+        }
+        self.finish_immediate_data(&early.bhs, destination, early.intact);
     }
 
     /// The owner has said what is to become of a write command; parsing goes on.
     fn answer_question(&mut self, tag: u32) {
         if self.question == Question::Command(tag) {
             self.question = Question::None;
+            self.early_immediate = None;
         }
     }
 
@@ -185,10 +212,12 @@ impl Connection {
         else {
             return;
         };
-        data_out.finish_immediate(destination, bhs.data_segment_length() as u32);
-        if !intact {
+        if intact {
+            data_out.finish_immediate(destination, bhs.data_segment_length() as u32);
+        } else {
+            data_out.restore(destination);
             self.reject(bhs, RejectReason::DataDigestError);
-            self.fail_collecting(tag, DataError::ProtocolServiceCrc);
+            self.recover_data(tag, DataError::ProtocolServiceCrc);
         }
         self.advance_data_out(tag);
     }
@@ -207,7 +236,7 @@ impl Connection {
         };
         let placed = data_out.place(bhs, task.expected_write, &self.parameters);
         let destination = placed.unwrap_or_else(|error| {
-            self.fail_collecting(tag, error);
+            self.recover_data(tag, error);
             Destination::Discard
         });
         if bhs.data_segment_length() > 0 {
@@ -221,7 +250,7 @@ impl Connection {
         let tag = bhs.initiator_task_tag();
         if !intact {
             self.reject(bhs, RejectReason::DataDigestError);
-            self.fail_collecting(tag, DataError::ProtocolServiceCrc);
+            self.recover_data(tag, DataError::ProtocolServiceCrc);
         }
         if let Some(data_out) = self.tasks.get_mut(&tag).and_then(|task| task.data_out.as_mut()) {
             data_out.finish(bhs, destination);
@@ -259,7 +288,20 @@ impl Connection {
             bhs.set_u32(44, r2t.end - r2t.offset);
             self.open_window();
             self.numbers.stamp(&mut bhs);
+            self.remember(&bhs, &Rope::new(), None);
             self.send.push(bhs, Rope::new());
+        }
+    }
+
+    /// RFC 7143 7.8: at error recovery level 1 data that was lost or damaged is asked for again; at
+    /// level 0, or when the initiator sent what it should not, the command ends.
+    fn recover_data(&mut self, tag: u32, error: DataError) {
+        let is_lost = error == DataError::ProtocolServiceCrc;
+        let recovers = is_lost && self.parameters.error_recovery_level > 0;
+        let data_out = self.tasks.get_mut(&tag).and_then(|task| task.data_out.as_mut());
+        match data_out {
+            Some(data_out) if recovers && data_out.may_recover() => data_out.begin_recovery(),
+            _ => self.fail_collecting(tag, error),
         }
     }
 
@@ -290,6 +332,9 @@ impl Connection {
     pub(super) fn remove_task(&mut self, tag: u32) -> Option<Task> {
         self.answer_question(tag);
         let task = self.tasks.remove(&tag)?;
+        if self.parameters.error_recovery_level > 0 {
+            self.history.forget_task(tag);
+        }
         self.task_bytes -= task.memory;
         Some(task)
     }
@@ -342,10 +387,11 @@ impl Connection {
             bhs.set_u32(20, NO_TAG);
             bhs.set_u32(36, data_sn);
             bhs.set_u32(40, offset as u32);
+            let mut stat_sn = None;
             if end == length && collapse {
                 bhs.0[1] |= STATUS | outcome.residual.flag;
                 bhs.set_u32(44, outcome.residual.count);
-                self.numbers.stamp_status(&mut bhs);
+                stat_sn = Some(self.numbers.stamp_status(&mut bhs));
             } else {
                 self.numbers.stamp_window(&mut bhs);
             }
@@ -354,6 +400,7 @@ impl Connection {
             } else {
                 data.slice(offset, end - offset)
             };
+            self.remember(&bhs, &part, stat_sn);
             self.send.push(bhs, part);
             offset = end;
             data_sn += 1;
@@ -374,8 +421,7 @@ impl Connection {
         bhs.set_u32(36, exp_data_sn);
         bhs.set_u32(40, outcome.read_residual.count);
         bhs.set_u32(44, outcome.residual.count);
-        self.numbers.stamp_status(&mut bhs);
-        self.send.push(bhs, sense_segment(&completion.sense));
+        self.send_status(bhs, sense_segment(&completion.sense));
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 use block::Rope;
 use bytes::Bytes;
 
-use super::{Connection, PendingManagement};
+use super::recovery::EarlyData;
+use super::{Connection, PendingManagement, Question};
 use crate::event::{
-    ClosedReason, Event, TaskManagement, TaskManagementFunction, TaskManagementResponse,
+    ClosedReason, Event, LogoutScope, TaskManagement, TaskManagementFunction,
+    TaskManagementResponse,
 };
 use crate::limits::TASK_MANAGEMENT_MAX;
 use crate::pdu::{Bhs, NO_TAG, RejectReason, request, response};
@@ -15,15 +17,24 @@ use crate::receive::{Destination, Finished, Header};
 use crate::sequence::Admission;
 use crate::task::Task;
 
+/// Responses to a logout (RFC 7143 11.15.1).
+const CID_NOT_FOUND: u8 = 1;
+const RECOVERY_NOT_SUPPORTED: u8 = 2;
+
 /// An asynchronous event (RFC 7143 11.9.1).
 const REQUEST_LOGOUT: u8 = 1;
 
 impl Connection {
     /// A header arrived. PDUs whose data digest decides over them wait for their data.
-    pub(super) fn take_request(&mut self, header: &Header) {
+    pub(super) fn take_request(&mut self, header: Header) {
+        self.take_acknowledgement(&header.bhs);
+        if is_numbered(&header.bhs) && self.numbers.is_early(&header.bhs) {
+            self.set_aside(header);
+            return;
+        }
         let bhs = &header.bhs;
         match bhs.opcode() {
-            request::SCSI_COMMAND => self.take_command(header),
+            request::SCSI_COMMAND => self.take_command(&header),
             request::DATA_OUT => self.take_data_out(bhs),
             request::LOGIN => self.end(ClosedReason::Protocol("login in full-feature phase")),
             request::NOP_OUT | request::TEXT if bhs.data_segment_length() > 0 => {
@@ -41,6 +52,7 @@ impl Connection {
         let bhs = finished.bhs;
         match (bhs.opcode(), finished.destination) {
             (_, Destination::Skip) => {}
+            (_, Destination::Early(early)) => self.finish_early(bhs, *early, finished.intact),
             (request::SCSI_COMMAND, destination) => {
                 self.finish_immediate_data(&bhs, destination, finished.intact);
             }
@@ -56,10 +68,26 @@ impl Connection {
         }
     }
 
+    /// A request that was put aside with its data.
+    pub(super) fn take_whole(&mut self, header: Header, data: Vec<u8>, intact: bool) {
+        if header.bhs.opcode() == request::SCSI_COMMAND {
+            let bhs = header.bhs;
+            let has_data = !data.is_empty();
+            self.early_immediate = has_data.then_some(EarlyData { bhs, data, intact });
+            self.take_command_header(&header);
+            if self.question != Question::Command(bhs.initiator_task_tag()) {
+                self.early_immediate = None;
+            }
+        } else if intact {
+            self.take_simple_request(&header.bhs, data);
+        } else {
+            self.reject(&header.bhs, RejectReason::DataDigestError);
+        }
+    }
+
     fn take_simple_request(&mut self, bhs: &Bhs, data: Vec<u8>) {
         if bhs.opcode() == request::SNACK {
-            // RFC 7143 11.16: there is no SNACK at error recovery level 0.
-            self.reject(bhs, RejectReason::SnackReject);
+            self.take_snack(bhs);
             return;
         }
         if !self.admit(bhs) {
@@ -78,11 +106,8 @@ impl Connection {
     pub(super) fn admit(&mut self, bhs: &Bhs) -> bool {
         match self.numbers.admit(bhs) {
             Admission::Accept => true,
-            Admission::Ignore => false,
-            Admission::Gap => {
-                self.end(ClosedReason::Protocol("a command number is missing"));
-                false
-            }
+            // One that is early was put aside before.
+            Admission::Ignore | Admission::Gap => false,
         }
     }
 
@@ -124,8 +149,11 @@ impl Connection {
     pub(super) fn watch_sending(&mut self, now: Duration) {
         let liveness = &mut self.liveness;
         if std::mem::take(&mut liveness.took) || self.send.bytes() == 0 {
-            liveness.last_took = now;
-        } else if now.saturating_sub(liveness.last_took) >= self.config.send_timeout {
+            liveness.takes_nothing_since = None;
+            return;
+        }
+        let since = *liveness.takes_nothing_since.get_or_insert(now);
+        if now.saturating_sub(since) >= self.config.send_timeout {
             self.end(ClosedReason::PeerDead);
         }
     }
@@ -157,24 +185,34 @@ impl Connection {
         self.send.push(bhs, Rope::new());
     }
 
+    /// RFC 7143 11.14.1: 0 closes the session, 1 a connection, 2 a connection whose tasks are to be
+    /// taken over, for which there is no support.
     fn take_logout(&mut self, request: &Bhs) {
-        let reason = request.flags() & 0x7f;
-        let mut bhs = Bhs::response(response::LOGOUT, request.initiator_task_tag());
-        // RFC 7143 11.15.1: 0 done, 1 no such connection, 2 recovery not supported.
-        bhs.0[2] = match reason {
-            0 => 0,
-            1 if request.u16(20) == self.parameters.cid => 0,
-            1 => 1,
-            _ => 2,
-        };
+        let (tag, cid) = (request.initiator_task_tag(), request.u16(20));
+        match request.flags() & 0x7f {
+            0 => self.log_out(tag, LogoutScope::Session),
+            1 if cid == self.parameters.cid => self.log_out(tag, LogoutScope::Connection),
+            1 if self.parameters.max_connections > 1 => {
+                let event = Event::LogoutConnection { initiator_task_tag: tag, cid };
+                self.events.push_back(event);
+            }
+            1 => self.send_logout_response(tag, CID_NOT_FOUND),
+            _ => self.send_logout_response(tag, RECOVERY_NOT_SUPPORTED),
+        }
+    }
+
+    fn log_out(&mut self, tag: u32, scope: LogoutScope) {
+        self.send_logout_response(tag, 0);
+        self.shut();
+        self.events.push_back(Event::LoggedOut(scope));
+    }
+
+    pub(super) fn send_logout_response(&mut self, tag: u32, response: u8) {
+        let mut bhs = Bhs::response(response::LOGOUT, tag);
+        bhs.0[2] = response;
         bhs.0[40..42].copy_from_slice(&(self.parameters.default_time2wait as u16).to_be_bytes());
         bhs.0[42..44].copy_from_slice(&(self.parameters.default_time2retain as u16).to_be_bytes());
-        let is_done = bhs.0[2] == 0;
         self.send_status(bhs, Rope::new());
-        if is_done {
-            self.shut();
-            self.events.push_back(Event::LoggedOut);
-        }
     }
 
     fn take_task_management(&mut self, bhs: &Bhs) {
@@ -206,7 +244,10 @@ impl Connection {
     /// known has finished: the function is complete then too, because ESXi takes any other answer
     /// for a target gone mad and resets it.
     fn abort_here(&mut self, referenced_task: u32) -> bool {
-        let Some(task) = self.tasks.get(&referenced_task) else { return true };
+        let Some(task) = self.tasks.get(&referenced_task) else {
+            // It may be a command of another connection, of which the owner knows.
+            return self.parameters.max_connections == 1;
+        };
         if task.is_collecting() {
             self.remove_task(referenced_task);
             self.events.push_back(Event::Aborted { task: referenced_task });
@@ -272,13 +313,13 @@ impl Connection {
     /// Numbers and queues a response that carries status.
     pub(super) fn send_status(&mut self, mut bhs: Bhs, data: Rope) {
         self.open_window();
-        self.numbers.stamp_status(&mut bhs);
+        let stat_sn = self.numbers.stamp_status(&mut bhs);
+        self.remember(&bhs, &data, Some(stat_sn));
         self.send.push(bhs, data);
     }
 
     pub(super) fn open_window(&mut self) {
-        let free = self.config.limits.tasks_max.saturating_sub(self.tasks.len() as u32);
-        self.numbers.open_window(free);
+        self.numbers.open_window(self.tasks.len() as u32, self.config.limits.tasks_max);
     }
 
     /// A tag that names one R2T or ping.
@@ -289,6 +330,11 @@ impl Connection {
         }
         self.last_transfer_tag
     }
+}
+
+/// Whether a request has a place in the order of CmdSN: all but Data-Out and SNACK.
+fn is_numbered(bhs: &Bhs) -> bool {
+    !bhs.immediate() && !matches!(bhs.opcode(), request::DATA_OUT | request::SNACK)
 }
 
 /// RFC 7143 11.5.1; RFC 7144 6.1 adds what needs protocol level 2.

@@ -67,7 +67,7 @@ impl Connection {
     }
 
     fn send_login_response(&mut self, mut bhs: Bhs, text: Vec<u8>) {
-        self.numbers.open_window(self.config.limits.tasks_max);
+        self.numbers.open_window(0, self.config.limits.tasks_max);
         self.numbers.stamp_status(&mut bhs);
         self.send.push(bhs, Rope::from(Bytes::from(text)));
     }

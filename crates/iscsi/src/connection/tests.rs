@@ -1,5 +1,7 @@
 mod commands;
 mod initiator;
 mod login;
+mod recovery;
 mod requests;
+mod several;
 mod splits;

@@ -50,6 +50,7 @@ fn get_lba_status(
         range: ByteRange::new(offset, (size - offset).min(scan_bytes)),
         extents_max: room.clamp(1, LBA_STATUS_DESCRIPTORS_MAX),
         allocation_length,
+        anchors: unit.anchors(),
     })))
 }
 
@@ -59,6 +60,8 @@ struct GetLbaStatus {
     range: ByteRange,
     extents_max: usize,
     allocation_length: usize,
+    /// Whether what is not mapped is anchored.
+    anchors: bool,
 }
 
 impl GetLbaStatus {
@@ -82,8 +85,8 @@ impl GetLbaStatus {
         descriptor[8..12].copy_from_slice(&count.to_be_bytes());
         descriptor[12] = match extent.state {
             MapState::Mapped => 0,
-            MapState::Deallocated => 1,
-            MapState::Anchored => 2,
+            MapState::Deallocated if !self.anchors => 1,
+            MapState::Deallocated | MapState::Anchored => 2,
         };
         descriptor
     }

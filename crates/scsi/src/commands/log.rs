@@ -7,7 +7,6 @@ use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::sense::{self, Sense};
 use crate::space::threshold_sets;
-use crate::statistics::Statistics;
 use crate::unit::LogicalUnit;
 
 /// Operation code: before a LOG SENSE the owner may want to bring [`crate::UnitSpace`] up to date.
@@ -37,7 +36,8 @@ struct Parameter {
     value: Vec<u8>,
 }
 
-type Page = fn(&LogicalUnit) -> Vec<Parameter>;
+/// What a page says of a unit now.
+type Page = fn(&LogicalUnit, Duration) -> Vec<Parameter>;
 
 /// Every page but 00h, by ascending page code.
 const PAGES: [(u8, Page); 3] =
@@ -53,7 +53,7 @@ pub(super) fn log_sense(execution: &mut Execution<'_>) -> Result<Action, Complet
     let (mut page, content) = match (code, execution.cdb.u8(3)) {
         (0, 0) => (vec![DS, 0], supported_pages()),
         (0, ALL_SUBPAGES) => (vec![DS | SPF, ALL_SUBPAGES], supported_subpages()),
-        (_, 0) => (vec![DS | code, 0], parameters(execution.unit()?, code, control, pointer)?),
+        (_, 0) => (vec![DS | code, 0], parameters(execution, code, control, pointer)?),
         _ => return Err(Sense::invalid_cdb_field(3).into()),
     };
     if code == 0 && pointer != 0 {
@@ -79,9 +79,11 @@ pub(super) fn log_select(execution: &mut Execution<'_>) -> Result<Action, Comple
     if !is_known || (subpage != 0 && (code, subpage) != (0, ALL_SUBPAGES)) {
         return Err(Sense::invalid_cdb_field(if is_known { 3 } else { 2 }).into());
     }
+    let now = execution.now;
+    let restarted = execution.unit()?.statistics.restarted(now);
     let resets = cdb.bit(1, PCR) && (code == 0 || code == STATISTICS);
     Ok(Action::Change(Box::new(Change {
-        statistics: resets.then(Statistics::default),
+        statistics: resets.then_some(restarted),
         told_to_others: resets.then_some(sense::LOG_PARAMETERS_CHANGED),
         ..Change::default()
     })))
@@ -98,7 +100,7 @@ fn supported_subpages() -> Vec<u8> {
 
 /// The parameters of a page from one code on.
 fn parameters(
-    unit: &LogicalUnit,
+    execution: &mut Execution<'_>,
     code: u8,
     control: u8,
     pointer: u16,
@@ -109,7 +111,9 @@ fn parameters(
     if code == STATISTICS && control != CUMULATIVE {
         return Err(Sense::invalid_cdb_bit(2, 7).into());
     }
-    let wanted: Vec<_> = page(unit).into_iter().filter(|p| p.code >= pointer).collect();
+    let now = execution.now;
+    let wanted: Vec<_> =
+        page(execution.unit()?, now).into_iter().filter(|p| p.code >= pointer).collect();
     if wanted.is_empty() && pointer != 0 {
         return Err(Sense::invalid_cdb_field(5).into());
     }
@@ -127,7 +131,7 @@ impl Parameter {
 
 /// SBC-4 6.4.4: in threshold sets. What is available is the whole pool's, what is used is this
 /// unit's.
-fn provisioning(unit: &LogicalUnit) -> Vec<Parameter> {
+fn provisioning(unit: &LogicalUnit, _: Duration) -> Vec<Parameter> {
     const DEDICATED: u8 = 1;
     const SHARED: u8 = 2;
     let Some(space) = unit.space else { return Vec::new() };
@@ -143,7 +147,7 @@ fn provisioning(unit: &LogicalUnit) -> Vec<Parameter> {
 }
 
 /// SPC-4 7.3.10: commands and blocks, and times in milliseconds.
-fn statistics(unit: &LogicalUnit) -> Vec<Parameter> {
+fn statistics(unit: &LogicalUnit, now: Duration) -> Vec<Parameter> {
     let counters = &unit.statistics;
     let intervals = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let values = [
@@ -157,16 +161,18 @@ fn statistics(unit: &LogicalUnit) -> Vec<Parameter> {
         intervals(counters.reading + counters.writing),
     ];
     let value = values.into_iter().flat_map(u64::to_be_bytes).collect();
+    let idle = intervals(counters.idle(now)).to_be_bytes().to_vec();
     // TIME INTERVAL: EXPONENT -3, INTEGER 1.
     let interval = [(-3i32).to_be_bytes(), 1u32.to_be_bytes()].concat();
     vec![
         Parameter { code: 0x0001, control: COUNTER, value },
+        Parameter { code: 0x0002, control: COUNTER, value: idle },
         Parameter { code: 0x0003, control: LIST, value: interval },
     ]
 }
 
 /// SPC-4 7.3.11: nothing to report, and no temperature.
-fn informational_exceptions(_: &LogicalUnit) -> Vec<Parameter> {
+fn informational_exceptions(_: &LogicalUnit, _: Duration) -> Vec<Parameter> {
     const NO_TEMPERATURE: u8 = 0xff;
     vec![Parameter { code: 0x0000, control: LIST, value: vec![0, 0, NO_TEMPERATURE, 0] }]
 }

@@ -10,8 +10,14 @@ use crate::sense::{self, Sense};
 const HEADER_BYTES: usize = 8;
 const DESCRIPTOR_BYTES: usize = 16;
 
+const ANCHOR: u8 = 0;
+
 /// UNMAP.
 pub(super) fn unmap(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    // SBC-4 5.31: ANCHOR needs ANC_SUP of VPD page B2h.
+    if execution.cdb.bit(1, ANCHOR) && !execution.unit()?.anchors() {
+        return Err(Sense::invalid_cdb_bit(1, ANCHOR).into());
+    }
     let length = usize::from(execution.cdb.u16(7));
     // SBC-4 5.31.1: no parameter list is not an error.
     if length == 0 {

@@ -3,6 +3,7 @@
 use block::BLOCK;
 
 use super::inquiry::BLOCK_DEVICE;
+use super::mode_pages::{ALL_PAGES, ALL_SUBPAGES};
 use super::{copy_results, table, token};
 use crate::command::{Execution, Row};
 use crate::completion::Completion;
@@ -23,6 +24,8 @@ const PAGES: &[(u8, Page)] = &[
     (0x80, unit_serial_number),
     (0x83, device_identification),
     (0x86, extended_inquiry_data),
+    (0x87, mode_page_policy),
+    (0x88, scsi_ports),
     (0x8f, third_party_copy),
     (0xb0, block_limits),
     (0xb1, block_device_characteristics),
@@ -64,16 +67,42 @@ fn device_identification(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u
     let port = nexus.relative_target_port.to_be_bytes();
     let group = nexus.target_portal_group.to_be_bytes();
     let target_name = &execution.identity.target_name;
-    let port_name = format!("{target_name},t,0x{:04x}", nexus.target_portal_group);
     let mut data = Vec::new();
     for name in Designator::told(execution.identity, &unit.spec.naa) {
         data.extend(designator(name.code_set, name.kind, &name.value));
     }
     data.extend(designator(ISCSI << 4 | 0x01, 0x94, &[0, 0, port[0], port[1]]));
     data.extend(designator(ISCSI << 4 | 0x01, 0x95, &[0, 0, group[0], group[1]]));
-    data.extend(designator(ISCSI << 4 | 0x03, 0x98, &name_string(&port_name)));
+    data.extend(port_name(target_name, nexus.target_portal_group));
     data.extend(designator(ISCSI << 4 | 0x03, 0xa8, &name_string(target_name)));
     data
+}
+
+/// SPC-4 7.6.4: the SCSI name of a target port, as a designation descriptor.
+fn port_name(target_name: &str, group: u16) -> Vec<u8> {
+    let name = format!("{target_name},t,0x{group:04x}");
+    designator(ISCSI << 4 | 0x03, 0x98, &name_string(&name))
+}
+
+/// SPC-4 7.8.13: every target port, on whatever path it is asked.
+fn scsi_ports(execution: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
+    let mut data = Vec::new();
+    for (port, group) in execution.port_groups.ports_and_groups() {
+        let name = port_name(&execution.identity.target_name, group);
+        data.extend([0, 0]);
+        data.extend(port.to_be_bytes());
+        // No initiator port has this identifier.
+        data.extend([0; 6]);
+        data.extend((name.len() as u16).to_be_bytes());
+        data.extend(name);
+    }
+    data
+}
+
+/// SPC-4 7.8.9: all mode pages and subpages are shared by all nexuses, and each unit has its own.
+fn mode_page_policy(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
+    const SHARED: u8 = 0x00;
+    vec![ALL_PAGES, ALL_SUBPAGES, SHARED, 0]
 }
 
 /// One designation descriptor; `kind` holds PIV, ASSOCIATION and DESIGNATOR TYPE.
@@ -168,7 +197,10 @@ fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
 /// SBC-4 6.6.5.
 fn logical_block_provisioning(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     const LBPU_LBPWS_LBPWS10_LBPRZ: u8 = 0xe4;
-    let provisioning_type = if unit.spec.thin { 2 } else { 1 };
+    const ANC_SUP: u8 = 0x02;
     let exponent = threshold_exponent(unit.spec.block_length);
-    vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, provisioning_type, 0]
+    match unit.anchors() {
+        false => vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, 2, 0],
+        true => vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ | ANC_SUP, 1, 0],
+    }
 }

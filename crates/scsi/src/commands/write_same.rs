@@ -3,7 +3,7 @@
 use block::{ByteRange, Pattern, Request};
 
 use super::transfer::sequence;
-use crate::cdb::Cdb;
+use crate::cdb::{Cdb, VARIABLE_LENGTH};
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::limits::{SLICE_BYTES, WRITE_SAME_BYTES_MAX, ZERO_SLICE_BYTES};
@@ -14,22 +14,29 @@ const ANCHOR: u8 = 4;
 const UNMAP: u8 = 3;
 const NDOB: u8 = 0;
 
-/// One block, unless the 16-byte CDB says that there is none (NDOB).
+/// One block, unless a CDB of 16 or 32 bytes says that there is none (NDOB).
 pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
     if has_no_data(cdb) { 0 } else { block_bytes }
 }
 
 fn has_no_data(cdb: &Cdb) -> bool {
-    cdb.opcode() == 0x93 && cdb.bit(1, NDOB)
+    cdb.opcode() != 0x41 && cdb.bit(flags_at(cdb), NDOB)
 }
 
-/// WRITE SAME (10), (16).
+/// Byte of the CDB that has WRPROTECT, ANCHOR, UNMAP and NDOB.
+fn flags_at(cdb: &Cdb) -> usize {
+    if cdb.opcode() == VARIABLE_LENGTH { 10 } else { 1 }
+}
+
+/// WRITE SAME (10), (16), (32). The tags of the last have no effect, since there is no protection
+/// information.
 pub(super) fn write_same(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let range = checked_range(execution)?;
-    let unmap = execution.cdb.bit(1, UNMAP);
-    // SBC-4 5.48: ANCHOR needs ANC_SUP, which VPD page B2h does not set.
-    if execution.cdb.bit(1, ANCHOR) {
-        return Err(Sense::invalid_cdb_bit(1, ANCHOR).into());
+    let flags_at = flags_at(&execution.cdb);
+    let unmap = execution.cdb.bit(flags_at, UNMAP);
+    // SBC-4 5.48: ANCHOR goes with UNMAP, and needs ANC_SUP of VPD page B2h.
+    if execution.cdb.bit(flags_at, ANCHOR) && !(unmap && execution.unit()?.anchors()) {
+        return Err(Sense::invalid_cdb_bit(flags_at, ANCHOR).into());
     }
     let pattern = pattern(execution)?;
     let requests: Vec<Request> = match pattern {
@@ -56,7 +63,11 @@ fn checked_range(execution: &Execution<'_>) -> Result<ByteRange, Completion> {
     let range = execution.range()?;
     // VPD page B0h: WSNZ is set, and MAXIMUM WRITE SAME LENGTH is finite.
     if range.is_empty() || range.length > WRITE_SAME_BYTES_MAX {
-        let field = if execution.cdb.opcode() == 0x93 { 10 } else { 7 };
+        let field = match execution.cdb.opcode() {
+            0x41 => 7,
+            VARIABLE_LENGTH => 28,
+            _ => 10,
+        };
         return Err(Sense::invalid_cdb_field(field).into());
     }
     Ok(range)

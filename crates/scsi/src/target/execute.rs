@@ -42,6 +42,14 @@ impl Target {
         }
     }
 
+    /// The volume whose task set a command enters; `None` for one that runs at once, wherever it
+    /// comes, or is answered without a logical unit.
+    pub fn works_on(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<VolumeId> {
+        let row = table::find(&Cdb::new(cdb), &self.identity).ok()?;
+        let volume = self.volume_at(nexus, lun)?;
+        (row.ordering != Ordering::Immediate).then_some(volume)
+    }
+
     /// Takes a command whose initiator was ready to send as much as it sent. It ends in
     /// [`Self::next_done`] or [`Self::next_aborted`].
     pub fn execute(&mut self, id: TaskId, command: Command<'_>) {
@@ -150,6 +158,7 @@ impl Target {
             copy: None,
             awaited_by: SmallVec::new(),
         });
+        unit.statistics.work_goes_on(self.now);
         if unit.tasks.enter(slot, class) {
             self.start(slot);
             self.start_waiting(volume);
@@ -260,7 +269,7 @@ impl Target {
         if let Some(unit) = self.units.get_mut(&volume)
             && unit.epoch == epoch
         {
-            unit.tasks.leave(class);
+            unit.leave(class, self.now);
         }
     }
 
@@ -428,9 +437,8 @@ impl Target {
         if !task.detached
             && let Some(unit) = self.units.get_mut(&task.volume)
             && unit.epoch == task.epoch
-            && !unit.tasks.withdraw(slot)
         {
-            unit.tasks.leave(task.class);
+            unit.remove_task(slot, task.class, self.now);
         }
         task
     }

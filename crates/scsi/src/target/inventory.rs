@@ -21,7 +21,7 @@ impl Target {
             return;
         }
         self.last_epoch += 1;
-        self.units.insert(id, LogicalUnit::new(spec, self.last_epoch));
+        self.units.insert(id, LogicalUnit::new(spec, self.last_epoch, self.now));
     }
 
     /// Changes the size; every nexus is told (2Ah/09h). Does nothing if there is no such unit or
@@ -111,15 +111,27 @@ impl Target {
         self.port_groups.add(relative_target_port, target_port_group);
     }
 
+    /// Says which target ports there are, each with its target port group. If others than before,
+    /// every nexus is told (3Fh/03h: VPD page 88h lists them).
+    pub fn set_ports(&mut self, ports: BTreeMap<u16, u16>) {
+        if self.port_groups.set(ports) {
+            self.establish_everywhere(sense::INQUIRY_DATA_HAS_CHANGED);
+        }
+    }
+
     /// Changes the asymmetric access state of a target port group; if it differs from before, every
     /// nexus is told (2Ah/06h).
     pub fn set_access_state(&mut self, target_port_group: u16, state: AccessState) {
-        if !self.port_groups.set_state(target_port_group, state) {
-            return;
+        if self.port_groups.set_state(target_port_group, state) {
+            self.establish_everywhere(sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
         }
+    }
+
+    /// Adds a unit attention condition for every nexus on every unit that it sees.
+    fn establish_everywhere(&mut self, condition: SenseCode) {
         for nexus in self.nexuses.values_mut() {
             for mapping in nexus.mappings.values_mut() {
-                mapping.attentions.establish(sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+                mapping.attentions.establish(condition);
             }
         }
     }

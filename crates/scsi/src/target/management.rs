@@ -3,9 +3,10 @@
 use block::{Rope, VolumeId};
 
 use super::{
-    Delivery, NexusId, Target, Task, TaskId, TaskManagement, TaskManagementResponse, TaskState,
+    Collecting, Delivery, NexusId, Target, Task, TaskId, TaskManagement, TaskManagementResponse,
+    TaskState,
 };
-use crate::completion::Completion;
+use crate::completion::{Completion, Status};
 use crate::copy_operations::CopyKey;
 use crate::lun::parse_lun;
 use crate::sense;
@@ -168,20 +169,56 @@ impl Target {
         self.task_ended(function);
     }
 
-    /// SAM-5 5.3.1: what the owner of a task hears when it is ended: TASK ABORTED if another did it
-    /// and TAS is set, a unit attention condition if TAS is clear.
     fn delivery(&mut self, slot: Slot, ender: Ender) -> Delivery {
-        let task = &self.tasks[slot];
-        let tas = self.units.get(&task.volume).is_none_or(|unit| unit.modes.task_aborted_status);
+        let (volume, owner) = (self.tasks[slot].volume, self.tasks[slot].order.nexus);
         match ender {
-            Ender::Nexus(nexus) if nexus == task.order.nexus => Delivery::Silent,
-            Ender::Nexus(_) if !tas => {
-                if let Some(owner) = self.nexuses.get_mut(&task.order.nexus) {
-                    owner.establish(task.volume, sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
-                }
-                Delivery::Silent
+            Ender::Nexus(nexus) if nexus == owner => Delivery::Silent,
+            Ender::Nexus(_) => self.delivery_to(owner, volume),
+            Ender::CopyAbort => Delivery::TaskAborted,
+        }
+    }
+
+    /// SAM-5 5.3.1: what the owner of a task hears when another ends it: TASK ABORTED if TAS is set,
+    /// a unit attention condition if it is clear.
+    fn delivery_to(&mut self, owner: NexusId, volume: VolumeId) -> Delivery {
+        let tas = self.units.get(&volume).is_none_or(|unit| unit.modes.task_aborted_status);
+        if tas {
+            return Delivery::TaskAborted;
+        }
+        if let Some(owner) = self.nexuses.get_mut(&owner) {
+            owner.establish(volume, sense::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+        }
+        Delivery::Silent
+    }
+
+    /// What a task management function, which `by` sends for a LUN of its own, does to a command
+    /// that has not sent all its data yet and so is in no task set: to be asked of each such command
+    /// before [`Self::manage`] is told of the function.
+    pub fn collecting(
+        &mut self,
+        (by, lun): (NexusId, u64),
+        function: TaskManagement,
+        (owner, owner_lun): (NexusId, u64),
+    ) -> Collecting {
+        let Some(volume) = self.volume_at(owner, owner_lun) else { return Collecting::GoesOn };
+        let is_meant = match function {
+            TaskManagement::ClearTaskSet | TaskManagement::LogicalUnitReset => {
+                self.volume_at(by, lun) == Some(volume)
             }
-            Ender::Nexus(_) | Ender::CopyAbort => Delivery::TaskAborted,
+            TaskManagement::AbortTaskSet => by == owner && self.volume_at(by, lun) == Some(volume),
+            TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
+                self.volumes_of(by).contains(&volume)
+            }
+            TaskManagement::ItNexusReset => by == owner,
+            _ => false,
+        };
+        match is_meant {
+            false => Collecting::GoesOn,
+            true if by == owner => Collecting::IsForgotten,
+            true => match self.delivery_to(owner, volume) {
+                Delivery::TaskAborted => Collecting::Ends(Status::TaskAborted.into()),
+                Delivery::Silent | Delivery::Nobody => Collecting::IsForgotten,
+            },
         }
     }
 

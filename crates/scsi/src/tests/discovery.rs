@@ -37,7 +37,7 @@ fn inquiry_ignores_the_reserved_bits_where_scsi_2_had_the_lun() {
 fn page_00_lists_exactly_the_pages_that_exist() {
     let mut world = World::new();
     let pages = vpd(&mut world, 0, 0)[4..].to_vec();
-    assert_eq!(pages, [0x00, 0x80, 0x83, 0x86, 0x8f, 0xb0, 0xb1, 0xb2]);
+    assert_eq!(pages, [0x00, 0x80, 0x83, 0x86, 0x87, 0x88, 0x8f, 0xb0, 0xb1, 0xb2]);
     for page in 0..=255 {
         let completion = world.run(ALICE, 0, &inquiry(Some(page), 255), &[]);
         assert_eq!(completion.status == Status::Good, pages.contains(&page), "{page:#x}");
@@ -61,6 +61,26 @@ fn page_83_names_the_unit_by_naa_first_and_the_port_after() {
 }
 
 #[test]
+fn pages_87_and_88_say_who_shares_mode_pages_and_what_ports_there_are() {
+    let mut world = World::new();
+    assert_eq!(vpd(&mut world, 0, 0x87)[4..], [0x3f, 0xff, 0, 0]);
+    world.target.set_ports(BTreeMap::from([(1, 1), (7, 2)]));
+    assert_eq!(world.fails(0, &[0; 6], &[]), (6, 0x3f, 3));
+    world.good(0, &[0; 6], &[]);
+    let page = vpd(&mut world, 0, 0x88);
+    let length = u16::from_be_bytes([page[14], page[15]]);
+    let (first, second) = page[4..].split_at(12 + usize::from(length));
+    for (descriptor, port, name) in [(first, 1, ",t,0x0001"), (second, 7, ",t,0x0002")] {
+        assert_eq!(descriptor[..10], [0, 0, 0, port, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(descriptor[12..14], [0x53, 0x98]);
+        assert!(String::from_utf8_lossy(&descriptor[16..]).contains(name));
+    }
+    // The same ports again are nothing new.
+    world.target.set_ports(BTreeMap::from([(1, 1), (7, 2)]));
+    world.good(0, &[0; 6], &[]);
+}
+
+#[test]
 fn the_limits_that_are_told_are_those_that_are_kept() {
     let mut world = World::new();
     let page = vpd(&mut world, 0, 0xb0);
@@ -71,6 +91,8 @@ fn the_limits_that_are_told_are_those_that_are_kept() {
     assert_eq!((word(20), word(24), word(28), word(32)), (0x10000, 256, 8, 0x8000_0000));
     assert_eq!((word(36), word(40)), (0, 65_535));
     assert_eq!(vpd(&mut world, 0, 0xb2)[4..], [3, 0xe4, 2, 0]);
+    world.reserve(TWO);
+    assert_eq!(vpd(&mut world, 1, 0xb2)[4..], [3, 0xe6, 1, 0]);
     assert_eq!(vpd(&mut world, 0, 0xb1)[4..6], [0, 1]);
     assert_eq!(vpd(&mut world, 0, 0x80)[4..].len(), 32);
 }

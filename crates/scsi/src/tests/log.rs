@@ -100,6 +100,35 @@ fn commands_blocks_and_times_are_counted_until_they_are_reset() {
     }
 }
 
+fn idle_ms(world: &mut World) -> u64 {
+    let page = world.good(0, &log_sense(0x19, 0, 2), &[]);
+    let (code, _, value) = parameters(&page).remove(0);
+    assert_eq!(code, 2);
+    u64::from_be_bytes(value.try_into().unwrap())
+}
+
+/// sg_logs takes the page for damaged without this parameter.
+#[test]
+fn the_time_without_a_task_is_told() {
+    let mut world = World::new();
+    let tick = |world: &mut World, ms| world.target.tick(Duration::from_millis(ms));
+    tick(&mut world, 10);
+    assert_eq!(idle_ms(&mut world), 10);
+    world.begin(ALICE, 0, &cdb10(0x28, 0, 0, 3), &[]);
+    tick(&mut world, 20);
+    world.begin(ALICE, 0, &cdb10(0x28, 0, 0, 3), &[]);
+    tick(&mut world, 50);
+    assert_eq!(idle_ms(&mut world), 10);
+    while world.step() {}
+    while world.target.next_done().is_some() {}
+    tick(&mut world, 55);
+    assert_eq!(idle_ms(&mut world), 15);
+    world.good(0, &log_select(2, 0x19, 0, 0), &[]);
+    assert_eq!(idle_ms(&mut world), 0);
+    tick(&mut world, 58);
+    assert_eq!(idle_ms(&mut world), 3);
+}
+
 #[test]
 fn what_cannot_be_told_or_set_is_refused() {
     let mut world = World::new();

@@ -302,3 +302,38 @@ fn without_tas_a_unit_attention_says_what_became_of_the_tasks() {
         assert_eq!(world.run(BOB, 0, &[0; 6], &[]).status, Status::Good);
     }
 }
+
+#[test]
+fn a_command_that_still_collects_data_ends_as_others_do() {
+    let mut world = World::new();
+    let (one, two) = (emit_lun(0), emit_lun(1));
+    let mut fate = |function, lun, owner, owner_lun| match world.target.collecting(
+        (ALICE, lun),
+        function,
+        (owner, owner_lun),
+    ) {
+        Collecting::GoesOn => "goes on",
+        Collecting::Ends(completion) => {
+            assert_eq!(completion.status, Status::TaskAborted);
+            "ends"
+        }
+        Collecting::IsForgotten => "is forgotten",
+    };
+    for function in [TaskManagement::ClearTaskSet, TaskManagement::LogicalUnitReset] {
+        assert_eq!(fate(function, one, BOB, one), "ends");
+        assert_eq!(fate(function, one, BOB, two), "goes on");
+        // On another connection of the same session.
+        assert_eq!(fate(function, one, ALICE, one), "is forgotten");
+        assert_eq!(fate(function, one, ALICE, two), "goes on");
+        assert_eq!(fate(function, emit_lun(9), BOB, one), "goes on");
+    }
+    assert_eq!(fate(TaskManagement::TargetWarmReset, one, BOB, two), "ends");
+    assert_eq!(fate(TaskManagement::AbortTaskSet, one, BOB, one), "goes on");
+    assert_eq!(fate(TaskManagement::AbortTaskSet, one, ALICE, one), "is forgotten");
+    assert_eq!(fate(TaskManagement::ItNexusReset, one, ALICE, two), "is forgotten");
+    assert_eq!(fate(TaskManagement::ItNexusReset, one, BOB, two), "goes on");
+    let only_two = BTreeMap::from([(1, TWO)]);
+    world.target.set_luns(ALICE, only_two);
+    let told = world.target.collecting((ALICE, two), TaskManagement::TargetWarmReset, (BOB, one));
+    assert!(matches!(told, Collecting::GoesOn), "a unit that ALICE does not see");
+}

@@ -60,6 +60,23 @@ fn a_change_of_the_inventory_is_told_on_every_unit_until_report_luns() {
     assert_eq!(world.run(BOB, 0, &TEST_UNIT_READY, &[]).status, Status::Good);
 }
 
+/// A host that takes the new volume for the old one would destroy it.
+#[test]
+fn another_volume_under_a_known_number_is_told_also_after_a_while_without_one() {
+    let mut world = World::new();
+    let without = BTreeMap::from([(0, ONE)]);
+    for (volume, told) in [(TWO, false), (HIDDEN, true), (HIDDEN, false), (TWO, true)] {
+        world.target.set_luns(ALICE, without.clone());
+        world.target.set_luns(ALICE, BTreeMap::from([(0, ONE), (1, volume)]));
+        assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x29, 0));
+        if told {
+            assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x3f, 3));
+        }
+        assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x3f, 0x0e));
+        world.good(1, &TEST_UNIT_READY, &[]);
+    }
+}
+
 #[test]
 fn conditions_that_pile_up_stay_bounded() {
     let mut world = World::new();

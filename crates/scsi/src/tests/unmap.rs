@@ -88,11 +88,17 @@ fn a_parameter_list_that_is_cut_short_is_refused() {
 }
 
 #[test]
-fn anchoring_is_refused() {
+fn anchoring_is_refused_where_space_is_not_reserved() {
     let mut world = World::new();
     let mut cdb = cdb(24);
     cdb[1] = 1;
     assert_eq!(world.fails(0, &cdb, &list(&[(0, 1)])), INVALID_CDB);
+    assert_eq!(world.requests, []);
+    world.reserve(ONE);
+    world.number(ONE, 0, 2);
+    world.good(0, &cdb, &list(&[(0, 1)]));
+    assert!(world.bytes(ONE, 0, 1).iter().all(|&byte| byte == 0));
+    assert_eq!(world.good(0, &cdb16(0x9e, 0x12, 0, 24), &[])[20], 2, "anchored");
 }
 
 #[test]

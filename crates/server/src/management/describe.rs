@@ -9,6 +9,7 @@ use store::Health;
 use super::Management;
 use super::problems::refused;
 use super::thresholds::{describe_thresholds, used_percent};
+use super::volumes::describe_blocks;
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
 use crate::token_spaces::is_hidden;
@@ -17,6 +18,7 @@ impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
         let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
         let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
+        let counters = core.target.counters();
         Target {
             name: self.configuration.target_name.clone(),
             portals: self.describe_portals(),
@@ -24,6 +26,8 @@ impl Management {
             bytes_received: core.traffic.received + received,
             bytes_sent: core.traffic.sent + sent,
             commands: core.traffic.commands,
+            compare_and_write_miscompares: counters.compare_and_write_miscompares,
+            compare_and_write_retries: counters.compare_and_write_own_found,
         }
     }
 
@@ -98,12 +102,15 @@ impl Management {
 
     fn volume(&self, pool: &ServedPool, volume: &store::Volume, snapshots: usize) -> Volume {
         let origin = volume.origin.and_then(|origin| pool.store.volume(origin));
+        let presentation = self.configuration.presentation(volume.id);
         Volume {
             pool: pool.name.clone(),
             name: volume.name.clone(),
             naa: format!("naa.{}", hexadecimal(&volume.naa)),
             size_bytes: volume.size_bytes,
             reserved: volume.reserved,
+            block_size: describe_blocks(presentation.blocks),
+            reservations_hidden: presentation.reservations_hidden,
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
             created: volume.created,

@@ -6,7 +6,6 @@ use store::{Change, Failure, Health, Outcome};
 
 use super::devices::{new_device_size, parse_device};
 use super::problems::{bad_request, conflict, failed, internal, refused};
-use super::volumes::serve_volume;
 use super::{Management, Progress, Step, Work};
 use crate::core::Core;
 use crate::data_directory::random_uuid;
@@ -56,7 +55,7 @@ impl Management {
         let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
         tracing::info!(pool = core.pools[pool].name, volumes = volumes.len(), "pool is open");
         for id in volumes {
-            serve_volume(core, pool, id);
+            self.serve_volume(core, pool, id);
         }
         self.luns_changed = true;
         Ok(serde_json::Value::Null)

@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use api::{CreatePortal, Problem};
-use array::{ArrayError, Portal};
+use api::{CreatePortal, Problem, SetPathState};
+use array::{ArrayError, PathState, Portal};
 use mio::net::TcpListener;
+use scsi::AccessState;
 
 use super::problems::{bad_request, conflict, refused};
 use super::{Management, Progress};
 use crate::TARGET_PORTAL_GROUP_TAG;
+use crate::core::Core;
 
 /// A portal that is to be opened or closed; the reactor, which owns the sockets, does it.
 #[derive(Debug)]
@@ -53,6 +55,7 @@ impl Management {
         let describe = |(address, portal): (SocketAddr, Portal)| api::Portal {
             address: address.to_string(),
             target_portal_group_tag: portal.group,
+            state: describe_state(self.configuration.path_state(portal.group)),
             redirect: portal.redirect.map(|address| address.to_string()),
             fixed: self.portals.fixed.contains(&address),
         };
@@ -78,6 +81,32 @@ impl Management {
         Ok(Progress::answer(&created))
     }
 
+    /// Hosts are told at once; sessions stay.
+    pub(super) fn set_path_state(
+        &mut self,
+        core: &mut Core,
+        group: &str,
+        request: SetPathState,
+    ) -> Result<Progress, Problem> {
+        let group = group.parse().ok().filter(|&group: &u16| group > 0).ok_or_else(|| {
+            bad_request(&"a target portal group is a number from 1 to 65535: write one of them")
+        })?;
+        let state = parse_state(request.state);
+        self.change(|configuration| {
+            configuration.set_path_state(group, state);
+            Ok(())
+        })?;
+        core.target.set_access_state(group, to_scsi(state));
+        Ok(Progress::answer(&request))
+    }
+
+    /// Tells the device server the states that were set in an earlier life.
+    pub(crate) fn tell_path_states(&self, target: &mut scsi::Target) {
+        for (group, state) in self.configuration.path_states() {
+            target.set_access_state(group, to_scsi(state));
+        }
+    }
+
     pub(super) fn delete_portal(&mut self, address: &str) -> Result<Progress, Problem> {
         let address = parse(address)?;
         if self.portals.fixed.contains(&address) {
@@ -88,6 +117,33 @@ impl Management {
         self.change(|configuration| configuration.delete_portal(address))?;
         self.portals.changes.push(PortalChange::Close(address));
         Ok(Progress::answer(&()))
+    }
+}
+
+fn to_scsi(state: PathState) -> AccessState {
+    match state {
+        PathState::ActiveOptimized => AccessState::ActiveOptimized,
+        PathState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
+        PathState::Standby => AccessState::Standby,
+        PathState::Unavailable => AccessState::Unavailable,
+    }
+}
+
+fn parse_state(state: api::PathState) -> PathState {
+    match state {
+        api::PathState::ActiveOptimized => PathState::ActiveOptimized,
+        api::PathState::ActiveNonOptimized => PathState::ActiveNonOptimized,
+        api::PathState::Standby => PathState::Standby,
+        api::PathState::Unavailable => PathState::Unavailable,
+    }
+}
+
+fn describe_state(state: PathState) -> api::PathState {
+    match state {
+        PathState::ActiveOptimized => api::PathState::ActiveOptimized,
+        PathState::ActiveNonOptimized => api::PathState::ActiveNonOptimized,
+        PathState::Standby => api::PathState::Standby,
+        PathState::Unavailable => api::PathState::Unavailable,
     }
 }
 

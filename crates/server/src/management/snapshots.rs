@@ -7,7 +7,6 @@ use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::describe::hexadecimal;
 use super::problems::{conflict, failed, internal, refused};
-use super::volumes::serve_volume;
 use super::{Management, Parameters, Progress, Step, find, find_volume};
 use crate::core::Core;
 use crate::data_directory::random_u64;
@@ -28,6 +27,9 @@ impl Management {
             Ok((source, copy_spec(&new.name, true, false)?))
         });
         let members = members.collect::<Result<Vec<_>, Problem>>()?;
+        for (source, spec) in &members {
+            self.present_as(spec.id, *source)?;
+        }
         let ids = members.iter().map(|(_, spec)| spec.id).collect();
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CloneVolumes(members));
@@ -42,7 +44,7 @@ impl Management {
         result: Result<Outcome, Failure>,
     ) -> Answer {
         result.map_err(|failure| failed(&failure))?;
-        ids.iter().for_each(|&id| serve_volume(core, pool, id));
+        ids.iter().for_each(|&id| self.serve_volume(core, pool, id));
         let pool = &core.pools[pool];
         let made = ids.iter().filter_map(|&id| pool.store.volume(id));
         let made: Vec<Snapshot> = made.map(|volume| self.snapshot(pool, volume)).collect();
@@ -59,6 +61,7 @@ impl Management {
         let pool = self.ready_pool(core, parameters.get("pool"))?;
         let spec = copy_spec(&request.name, false, request.reserved)?;
         let id = spec.id;
+        self.present_as(id, source)?;
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CloneVolumes(vec![(source, spec)]));
         Ok(Progress::Wait(ticket, Step::CreateVolume { pool, id }))

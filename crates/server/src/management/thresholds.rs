@@ -3,12 +3,14 @@
 use api::{Event, Problem, Severity};
 use array::{Fill, Thresholds};
 use block::VolumeId;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use store::{Health, Space};
 
 use super::problems::refused;
 use super::{Management, Parameters, Progress, find_volume};
 use crate::core::Core;
+use crate::pool::Pool;
+use crate::token_spaces::is_hidden;
 
 /// What was told last.
 #[derive(Debug, Default)]
@@ -17,6 +19,8 @@ pub(crate) struct Told {
     volumes: HashMap<VolumeId, Fill>,
     /// Pools that were found read-only.
     read_only: Vec<String>,
+    /// Pools whose scrub has not ended yet.
+    pub(super) scrubbing: HashSet<String>,
 }
 
 impl Management {
@@ -28,6 +32,7 @@ impl Management {
             self.check_health(core, slot);
             self.check_pool_fill(core, slot);
             self.check_volume_fill(core, slot);
+            self.check_scrub(core, slot);
         }
         let exists = |id: &VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(*id).is_some());
         self.told.volumes.retain(|id, _| exists(id));
@@ -45,18 +50,19 @@ impl Management {
     }
 
     fn check_pool_fill(&mut self, core: &mut Core, slot: usize) {
-        let pool = &core.pools[slot];
+        let pool = &mut core.pools[slot];
         let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
         let percent = used_percent(&pool.store.space());
         let before = self.told.pools.get(&pool.name).copied().unwrap_or_default();
         let thresholds = configuration.thresholds;
+        pool.soft_percent = thresholds.soft_percent;
         let fill = thresholds.fill(percent, before);
         let name = pool.name.clone();
         self.told.pools.insert(name.clone(), fill);
         self.tell_fill(format!("pool {name}"), percent, thresholds, before, fill);
-        if fill > before {
-            let thin = core.pools[slot].store.volumes().filter(|v| !v.reserved && !v.snapshot);
-            let thin: Vec<VolumeId> = thin.map(|volume| volume.id).collect();
+        // Of the soft threshold the device server tells by itself: it is in the mode page.
+        if fill > before && fill == Fill::Hard {
+            let thin: Vec<VolumeId> = thin(&core.pools[slot]).map(|volume| volume.id).collect();
             thin.into_iter().for_each(|id| core.target.announce_threshold(id));
         }
     }
@@ -64,7 +70,7 @@ impl Management {
     fn check_volume_fill(&mut self, core: &mut Core, slot: usize) {
         let pool = &core.pools[slot];
         let mut reached = Vec::new();
-        for volume in pool.store.volumes().filter(|volume| !volume.snapshot) {
+        for volume in thin(pool) {
             let percent = percent_of(volume.mapped_bytes, volume.size_bytes);
             let before = self.told.volumes.get(&volume.id).copied().unwrap_or_default();
             let thresholds = self.configuration.volume_thresholds(volume.id);
@@ -170,6 +176,11 @@ impl Management {
     pub(super) fn alarm(&mut self, pool: &str, message: String) {
         self.events.note(Severity::Error, format!("pool {pool}"), message);
     }
+}
+
+/// Volumes that may run out of space while a host writes to them.
+fn thin(pool: &Pool) -> impl Iterator<Item = &store::Volume> {
+    pool.store.volumes().filter(|v| !v.reserved && !v.snapshot && !is_hidden(v))
 }
 
 /// What is used or promised, in hundredths of what is not reserve, rounded down.

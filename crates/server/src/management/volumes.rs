@@ -1,9 +1,9 @@
 //! Volumes: create, resize, delete, map.
 
-use api::{CreateVolume, LunMap, MapVolume, Problem, ResizeVolume};
+use api::{BlockSize, CreateVolume, LunMap, MapVolume, Problem, ResizeVolume, SetReservations};
 use array::limits::VOLUME_BYTES_MAX;
-use array::{Access, ArrayError, check_name, naa_identifier};
-use block::{BLOCK, LogicalBlockLength, VolumeId};
+use array::{Access, ArrayError, BlockForm, Presentation, check_name, naa_identifier};
+use block::{BLOCK, VolumeId};
 use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
@@ -33,6 +33,9 @@ impl Management {
             snapshot: false,
             created: now(),
         };
+        let presentation =
+            Presentation { blocks: parse_blocks(request.block_size), ..Presentation::default() };
+        self.present(id, presentation)?;
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
         Ok(Progress::Wait(ticket, Step::CreateVolume { pool, id }))
@@ -45,8 +48,11 @@ impl Management {
         id: VolumeId,
         result: Result<Outcome, Failure>,
     ) -> Answer {
-        result.map_err(|failure| failed(&failure))?;
-        serve_volume(core, pool, id);
+        if let Err(failure) = result {
+            self.present(id, Presentation::default())?;
+            return Err(failed(&failure));
+        }
+        self.serve_volume(core, pool, id);
         self.show_volume(core, pool, id)
     }
 
@@ -135,12 +141,13 @@ impl Management {
                 core.unit_states.forget(id);
                 self.change(|array| {
                     array.forget_volume_thresholds(id);
+                    array.set_presentation(id, Presentation::default());
                     Ok(())
                 })?;
                 Ok(serde_json::Value::Null)
             }
             Err(failure) => {
-                serve_volume(core, pool, id);
+                self.serve_volume(core, pool, id);
                 self.luns_changed = true;
                 Err(failed(&failure))
             }
@@ -178,6 +185,57 @@ impl Management {
         Ok(Progress::answer(&()))
     }
 
+    pub(super) fn set_reservations(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        request: SetReservations,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        let presentation = Presentation {
+            reservations_hidden: request.hidden,
+            ..self.configuration.presentation(id)
+        };
+        self.present(id, presentation)?;
+        core.target.set_reservations_hidden(id, request.hidden);
+        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+    }
+
+    /// A copy shows the same blocks as its source.
+    pub(super) fn present_as(&mut self, copy: VolumeId, source: VolumeId) -> Result<(), Problem> {
+        let blocks = self.configuration.presentation(source).blocks;
+        self.present(copy, Presentation { blocks, ..Presentation::default() })
+    }
+
+    /// Saved before a volume is made, so that hosts never see it in another form.
+    fn present(&mut self, id: VolumeId, presentation: Presentation) -> Result<(), Problem> {
+        self.change(|array| {
+            array.set_presentation(id, presentation);
+            Ok(())
+        })
+    }
+
+    /// Lets hosts reach a volume that its pool holds.
+    pub(super) fn serve_volume(&self, core: &mut Core, pool: usize, id: VolumeId) {
+        let Some(volume) = core.pools[pool].store.volume(id) else { return };
+        let presentation = self.configuration.presentation(id);
+        let spec = unit_spec(volume, presentation.blocks);
+        let snapshot = volume.snapshot;
+        match core.unit_states.load(id) {
+            Ok(state) => {
+                core.target.add_unit(id, spec);
+                core.target.restore_unit(id, state.unwrap_or_default());
+                core.target.set_write_protected(id, snapshot);
+                core.target.set_reservations_hidden(id, presentation.reservations_hidden);
+                core.attach(id, pool);
+            }
+            Err(error) => {
+                let volume = &volume.name;
+                tracing::error!(volume, error = format!("{error:#}"), "a volume is not served");
+            }
+        }
+    }
+
     fn show_volume(&self, core: &Core, pool: usize, id: VolumeId) -> Answer {
         let volume = self.describe_volume(core, pool, id)?;
         serde_json::to_value(volume).map_err(|error| internal(&error))
@@ -188,32 +246,29 @@ fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {
     core.pools[pool].store.volume(id).is_some_and(|volume| volume.snapshot)
 }
 
-/// Lets hosts reach a volume that its pool holds.
-pub(super) fn serve_volume(core: &mut Core, pool: usize, id: VolumeId) {
-    let Some(volume) = core.pools[pool].store.volume(id) else { return };
-    let spec = unit_spec(volume);
-    let snapshot = volume.snapshot;
-    match core.unit_states.load(id) {
-        Ok(state) => {
-            core.target.add_unit(id, spec);
-            core.target.restore_unit(id, state.unwrap_or_default());
-            core.target.set_write_protected(id, snapshot);
-            core.attach(id, pool);
-        }
-        Err(error) => {
-            let volume = &volume.name;
-            tracing::error!(volume, error = format!("{error:#}"), "a volume is not served");
-        }
-    }
-}
-
-fn unit_spec(volume: &Volume) -> LogicalUnitSpec {
+fn unit_spec(volume: &Volume, blocks: BlockForm) -> LogicalUnitSpec {
     LogicalUnitSpec {
         naa: volume.naa,
         size_bytes: volume.size_bytes,
-        block_length: LogicalBlockLength::B512,
-        physical_block_exponent: 0,
+        block_length: blocks.logical_block_length(),
+        physical_block_exponent: blocks.physical_block_exponent(),
         thin: !volume.reserved,
+    }
+}
+
+fn parse_blocks(size: BlockSize) -> BlockForm {
+    match size {
+        BlockSize::B512 => BlockForm::B512n,
+        BlockSize::B512e => BlockForm::B512e,
+        BlockSize::B4096 => BlockForm::B4096,
+    }
+}
+
+pub(super) fn describe_blocks(form: BlockForm) -> BlockSize {
+    match form {
+        BlockForm::B512n => BlockSize::B512,
+        BlockForm::B512e => BlockSize::B512e,
+        BlockForm::B4096 => BlockSize::B4096,
     }
 }
 

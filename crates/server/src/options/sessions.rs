@@ -11,40 +11,46 @@ use iscsi::{ConnectionConfig, Limits};
 pub(crate) struct SessionOptions {
     /// TCP connections at once; one more is closed.
     #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = in_range(1, 1 << 20))]
-    pub connections_max: u64,
+    pub(crate) connections_max: u64,
     /// Commands at once in one session: the CmdSN window.
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = in_range(1, 4096))]
-    pub session_commands: u64,
+    pub(crate) session_commands: u64,
     /// MiB that the commands of one session may hold; beyond, they end with TASK SET FULL.
     #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = in_range(1, 65_536))]
-    pub session_memory: u64,
+    pub(crate) session_memory: u64,
     /// MiB that the commands of all sessions may hold: each gets its share, at least 4 MiB.
     #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = in_range(4, 1 << 24))]
-    pub sessions_memory: u64,
+    pub(crate) sessions_memory: u64,
     /// MaxRecvDataSegmentLength, bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 10, value_parser = length())]
-    pub max_recv_data_segment_length: u64,
+    pub(crate) max_recv_data_segment_length: u64,
     /// MaxBurstLength, bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = length())]
-    pub max_burst_length: u64,
+    pub(crate) max_burst_length: u64,
     /// FirstBurstLength, bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 10, value_parser = length())]
-    pub first_burst_length: u64,
+    pub(crate) first_burst_length: u64,
     /// MaxOutstandingR2T.
     #[arg(long, value_name = "COUNT", default_value_t = 4, value_parser = in_range(1, 65_535))]
-    pub max_outstanding_r2t: u64,
+    pub(crate) max_outstanding_r2t: u64,
+    /// MaxConnections: TCP connections of one session.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = in_range(1, 64))]
+    pub(crate) max_connections: u64,
+    /// ErrorRecoveryLevel, 0 or 1.
+    #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = in_range(0, 1))]
+    pub(crate) error_recovery_level: u64,
     /// Seconds that a login may take.
     #[arg(long, value_name = "S", default_value_t = 15, value_parser = in_range(1, 3600))]
-    pub login_timeout: u64,
+    pub(crate) login_timeout: u64,
     /// Seconds of silence after which an initiator is asked for a sign of life.
     #[arg(long, value_name = "S", default_value_t = 15, value_parser = in_range(1, 3600))]
-    pub ping_interval: u64,
+    pub(crate) ping_interval: u64,
     /// Seconds that it has to answer.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = in_range(1, 3600))]
-    pub ping_timeout: u64,
+    pub(crate) ping_timeout: u64,
     /// Seconds that an initiator may leave what was sent to it unread.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = in_range(1, 3600))]
-    pub send_timeout: u64,
+    pub(crate) send_timeout: u64,
 }
 
 fn in_range(min: u64, max: u64) -> clap::builder::RangedU64ValueParser {
@@ -71,6 +77,8 @@ impl SessionOptions {
                 max_burst_length: narrow(self.max_burst_length),
                 first_burst_length: narrow(self.first_burst_length),
                 max_outstanding_r2t: narrow(self.max_outstanding_r2t),
+                max_connections: narrow(self.max_connections),
+                error_recovery_level: narrow(self.error_recovery_level),
                 ..Limits::default()
             },
             login_timeout: Duration::from_secs(self.login_timeout),

@@ -1,21 +1,41 @@
 //! Commands and task management, between the connections and the device server.
 
+use api::Severity;
 use block::Buffer;
 use bytes::Bytes;
-use iscsi::{Event, TaskManagementFunction};
+use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::Reactor;
+use crate::connection::Connection;
+use crate::scheduler::{HostNumber, Turn};
 
-/// The device server's name for a command: the connection's serial number and the initiator task
-/// tag.
-fn task_id(serial: u32, initiator_task_tag: u32) -> TaskId {
+/// The longest transfer that a command can ask for (VPD page B0h); a longer expectation of the
+/// initiator does not count.
+const TRANSFER_BYTES_MAX: u32 = 32 << 20;
+
+/// A command with all its data.
+pub(super) struct Whole {
+    nexus: NexusId,
+    command: iscsi::Command,
+    data_out: Bytes,
+}
+
+/// The device server's name for a command: the nexus, whose number has 32 bits, and the initiator
+/// task tag (RFC 7143 11.2.1.8: it is unique in its session).
+fn task_id(nexus: NexusId, initiator_task_tag: u32) -> TaskId {
+    TaskId(nexus.0 << 32 | u64::from(initiator_task_tag))
+}
+
+/// The device server's name for a task management function: the connection's serial number and the
+/// initiator task tag.
+fn function_id(serial: u32, initiator_task_tag: u32) -> TaskId {
     TaskId(u64::from(serial) << 32 | u64::from(initiator_task_tag))
 }
 
-/// The connection's serial number and the initiator task tag.
-fn parts(task: TaskId) -> (u32, u32) {
-    ((task.0 >> 32) as u32, task.0 as u32)
+/// The number of nexus or connection, and the initiator task tag.
+fn parts(id: TaskId) -> (u32, u32) {
+    ((id.0 >> 32) as u32, id.0 as u32)
 }
 
 impl Reactor {
@@ -45,7 +65,12 @@ impl Reactor {
             Event::LoggedIn(_) => {}
             Event::SendTargets(selection) => self.send_targets(slot, &selection),
             // The connection says itself when it is to be closed.
-            Event::LoggedOut => {}
+            Event::LoggedOut(scope) => {
+                self.connections[slot].leaves_alone = scope == LogoutScope::Connection;
+            }
+            Event::LogoutConnection { initiator_task_tag, cid } => {
+                self.log_out_other(slot, initiator_task_tag, cid);
+            }
             Event::Closed(reason) => {
                 let address = self.connections[slot].address;
                 tracing::info!(%address, %reason, "connection fails");
@@ -66,21 +91,56 @@ impl Reactor {
             connection.collecting.insert(task, command);
             connection.iscsi.accept_data(task, length);
         } else {
-            let serial = connection.serial;
-            self.execute(nexus, serial, &command, Bytes::new());
+            let host = connection.host;
+            self.enqueue(host, Whole { nexus, command, data_out: Bytes::new() });
         }
     }
 
     fn take_data(&mut self, slot: usize, task: u32, data: Buffer) {
         let connection = &mut self.connections[slot];
-        let (serial, nexus) = (connection.serial, connection.nexus);
+        let (host, nexus) = (connection.host, connection.nexus);
         let command = connection.collecting.remove(&task);
         if let (Some(command), Some(nexus)) = (command, nexus) {
-            self.execute(nexus, serial, &command, data.freeze());
+            self.enqueue(host, Whole { nexus, command, data_out: data.freeze() });
         }
     }
 
-    fn execute(&mut self, nexus: NexusId, serial: u32, command: &iscsi::Command, data_out: Bytes) {
+    /// A whole command waits for its turn.
+    fn enqueue(&mut self, host: HostNumber, whole: Whole) {
+        let Whole { nexus, command, data_out } = &whole;
+        let moved = command.expected_data_transfer_length.min(TRANSFER_BYTES_MAX);
+        let turn = Turn {
+            lane: self.core.lane(*nexus, command.lun, &command.cdb),
+            host,
+            nexus: *nexus,
+            task: task_id(*nexus, command.task),
+            bytes: if command.write { data_out.len() as u32 } else { moved },
+        };
+        match command.attribute {
+            iscsi::TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, whole),
+            _ => self.scheduler.push(turn, whole),
+        }
+    }
+
+    /// Starts commands in the order of their turns, as many as this turn of the loop may.
+    pub(super) fn start_waiting_commands(&mut self) {
+        while self.starts_left > 0
+            && let Some(whole) = self.scheduler.start_next()
+        {
+            self.starts_left -= 1;
+            self.execute(whole);
+        }
+    }
+
+    /// Starts commands out of turn: those of one session, or all.
+    fn start_all_of(&mut self, only: Option<NexusId>) {
+        for whole in self.scheduler.start_all_of(only) {
+            self.execute(whole);
+        }
+    }
+
+    fn execute(&mut self, whole: Whole) {
+        let Whole { nexus, command, data_out } = whole;
         let attribute = match command.attribute {
             iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
             iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
@@ -92,7 +152,7 @@ impl Reactor {
             self.core.tell_space();
         }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
-        let id = task_id(serial, command.task);
+        let id = task_id(nexus, command.task);
         let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
         self.core.target.execute_offered(id, command, u64::from(offered));
     }
@@ -102,10 +162,11 @@ impl Reactor {
         let (serial, Some(nexus)) = (connection.serial, connection.nexus) else { return };
         let function = match request.function {
             TaskManagementFunction::AbortTask => {
-                TaskManagement::AbortTask(task_id(serial, request.referenced_task))
+                self.end_collecting_of(slot, request.referenced_task);
+                TaskManagement::AbortTask(task_id(nexus, request.referenced_task))
             }
             TaskManagementFunction::QueryTask => {
-                TaskManagement::QueryTask(task_id(serial, request.referenced_task))
+                TaskManagement::QueryTask(task_id(nexus, request.referenced_task))
             }
             TaskManagementFunction::QueryTaskSet => TaskManagement::QueryTaskSet,
             TaskManagementFunction::ItNexusReset => TaskManagement::ItNexusReset,
@@ -119,25 +180,62 @@ impl Reactor {
             TaskManagementFunction::TargetWarmReset => TaskManagement::TargetWarmReset,
             TaskManagementFunction::TargetColdReset => TaskManagement::TargetColdReset,
         };
-        self.end_collecting_elsewhere(slot, request);
-        let id = task_id(serial, request.initiator_task_tag);
+        self.end_collecting_elsewhere(slot, (nexus, request.lun), function);
+        let only = if reaches_others(request.function) { None } else { Some(nexus) };
+        self.start_all_of(only);
+        let id = function_id(serial, request.initiator_task_tag);
         self.core.target.manage(id, nexus, request.lun, function);
     }
 
-    /// Commands of other sessions that still collect data do not know of a reset yet.
-    fn end_collecting_elsewhere(&mut self, slot: usize, request: iscsi::TaskManagement) {
-        let lun = match request.function {
-            TaskManagementFunction::ClearTaskSet | TaskManagementFunction::LogicalUnitReset => {
-                Some(request.lun)
+    /// A command that is to be aborted may have come on another connection of the session (RFC 7143
+    /// 11.5.1). One that still collects data there ends here.
+    fn end_collecting_of(&mut self, slot: usize, tag: u32) {
+        let session = self.sessions.of_connection(slot);
+        let connections = session.map_or(&[][..], |session| &session.connections);
+        for &slot in connections {
+            let connection = &mut self.connections[slot];
+            if connection.collecting.remove(&tag).is_some() {
+                connection.iscsi.forget(tag);
             }
-            TaskManagementFunction::TargetWarmReset | TaskManagementFunction::TargetColdReset => {
-                None
+        }
+    }
+
+    /// A connection has ended and its session has not: nobody waits for its commands.
+    pub(super) fn abort_tasks_of(&mut self, connection: &Connection) {
+        let Some(nexus) = connection.nexus else { return };
+        self.start_all_of(Some(nexus));
+        let function = function_id(connection.serial, u32::MAX);
+        for &(tag, lun) in connection.iscsi.abandoned() {
+            let abort = TaskManagement::AbortTask(task_id(nexus, tag));
+            self.core.target.manage(function, nexus, lun, abort);
+        }
+    }
+
+    /// Commands on other connections that still collect data are not known to the device server yet.
+    fn end_collecting_elsewhere(
+        &mut self,
+        slot: usize,
+        by: (NexusId, u64),
+        function: TaskManagement,
+    ) {
+        for (other, connection) in self.connections.iter_mut().filter(|(other, _)| *other != slot) {
+            let Some(owner) = connection.nexus else { continue };
+            if owner == by.0 {
+                end_collecting_of_own(connection, by.1, function);
+                self.ready.push(other);
+                continue;
             }
-            _ => return,
-        };
-        for (other, connection) in &mut self.connections {
-            if other != slot {
-                connection.iscsi.abort_collecting(lun);
+            let commands: Vec<_> =
+                connection.collecting.iter().map(|(&task, command)| (task, command.lun)).collect();
+            for (task, lun) in commands {
+                match self.core.target.collecting(by, function, (owner, lun)) {
+                    scsi::Collecting::GoesOn => continue,
+                    scsi::Collecting::Ends(completion) => {
+                        connection.iscsi.respond(task, to_iscsi(completion));
+                    }
+                    scsi::Collecting::IsForgotten => connection.iscsi.forget(task),
+                }
+                connection.collecting.remove(&task);
                 self.ready.push(other);
             }
         }
@@ -152,10 +250,14 @@ impl Reactor {
         }
         while let Some(task) = self.core.target.next_aborted() {
             moved = true;
-            self.with_connection(task, |connection, tag| connection.forget(tag));
+            self.scheduler.finished(task);
+            if let Some(slot) = self.slot_of_task(task) {
+                self.connections[slot].iscsi.forget(parts(task).1);
+                self.ready.push(slot);
+            }
         }
         while let Some(notice) = self.core.target.next_notice() {
-            report(&notice);
+            self.report(notice);
         }
         while let Some((function, response)) = self.core.target.next_management_done() {
             moved = true;
@@ -173,50 +275,79 @@ impl Reactor {
                     iscsi::TaskManagementResponse::FunctionNotSupported
                 }
             };
-            self.with_connection(function, |connection, tag| {
-                connection.respond_task_management(tag, response);
-            });
+            let (serial, tag) = parts(function);
+            if let Some(&slot) = self.slots.get(&serial) {
+                self.connections[slot].iscsi.respond_task_management(tag, response);
+                self.ready.push(slot);
+            }
         }
         moved
     }
 
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.core.traffic.commands += 1;
-        let answer = iscsi::Completion {
-            status: completion.status.code(),
-            sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
-            data_in: completion.data_in,
-        };
-        let (serial, tag) = parts(task);
-        if let Some(&slot) = self.slots.get(&serial) {
+        self.scheduler.finished(task);
+        let answer = to_iscsi(completion);
+        if let Some(slot) = self.slot_of_task(task) {
             let connection = &mut self.connections[slot];
             connection.commands += 1;
-            connection.iscsi.respond(tag, answer);
+            connection.iscsi.respond(parts(task).1, answer);
             self.ready.push(slot);
         }
     }
 
-    /// Acts on the connection of a command, if it is still there.
-    fn with_connection(&mut self, task: TaskId, act: impl FnOnce(&mut iscsi::Connection, u32)) {
-        let (serial, tag) = parts(task);
-        if let Some(&slot) = self.slots.get(&serial) {
-            act(&mut self.connections[slot].iscsi, tag);
-            self.ready.push(slot);
+    /// Tells the operator what a command found.
+    fn report(&mut self, notice: scsi::Notice) {
+        let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } = notice;
+        let object = self.core.name_of(volume);
+        let message = format!(
+            "a COMPARE AND WRITE (ATS) of {initiator_name}, {blocks} blocks at {lba}, failed and \
+             found what it would have written: a retry of its own after a lost answer"
+        );
+        self.management.events.note(Severity::Warning, object, message);
+    }
+
+    /// The connection that waits for a command, if there is one.
+    fn slot_of_task(&self, task: TaskId) -> Option<usize> {
+        let (nexus, tag) = parts(task);
+        let connections = &self.sessions.of_nexus(NexusId(nexus.into()))?.connections;
+        match connections[..] {
+            [slot] => Some(slot),
+            _ => {
+                connections.iter().copied().find(|&slot| self.connections[slot].iscsi.has_task(tag))
+            }
         }
     }
 }
 
-/// Tells the operator what a command found.
-fn report(notice: &scsi::Notice) {
-    match notice {
-        scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } => {
-            tracing::warn!(
-                initiator = %initiator_name,
-                volume = format!("{:016x}", volume.0),
-                lba,
-                blocks,
-                "COMPARE AND WRITE found what it would have written: a retry after a lost answer"
-            );
+/// Whether a function may end commands of other sessions.
+fn reaches_others(function: TaskManagementFunction) -> bool {
+    matches!(
+        function,
+        TaskManagementFunction::ClearTaskSet
+            | TaskManagementFunction::LogicalUnitReset
+            | TaskManagementFunction::TargetWarmReset
+            | TaskManagementFunction::TargetColdReset
+    )
+}
+
+/// What a function does to commands on another connection of the session that sent it.
+fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskManagement) {
+    match function {
+        TaskManagement::AbortTaskSet
+        | TaskManagement::ClearTaskSet
+        | TaskManagement::LogicalUnitReset => connection.iscsi.abort_collecting(Some(lun)),
+        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
+            connection.iscsi.abort_collecting(None);
         }
+        _ => {}
+    }
+}
+
+fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+    iscsi::Completion {
+        status: completion.status.code(),
+        sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
+        data_in: completion.data_in,
     }
 }

@@ -6,6 +6,7 @@ use array::Access;
 use iscsi::{AuthenticationMethod, SessionParameters};
 
 use super::Reactor;
+use crate::connection::Connection;
 use crate::sessions::Session;
 
 impl Reactor {
@@ -21,7 +22,10 @@ impl Reactor {
     }
 
     fn describe_session(&self, tsih: u16, session: &Session) -> api::Session {
-        let connection = &self.connections[session.connection];
+        let connections: Vec<&Connection> =
+            session.connections.iter().map(|&slot| &self.connections[slot]).collect();
+        let connection = connections[0];
+        let sum = |part: fn(&Connection) -> u64| connections.iter().map(|&c| part(c)).sum::<u64>();
         let parameters = connection.iscsi.parameters();
         let configuration = &self.management.configuration;
         let luns = configuration.visible_luns(&session.port.name);
@@ -38,15 +42,19 @@ impl Reactor {
                 AuthenticationMethod::Chap => "CHAP",
             }
             .to_owned(),
-            connections: 1,
+            connections: connections.len(),
             keys: keys(parameters),
             read_only_luns: read_only.map(|(&lun, _)| lun).collect(),
             luns: luns.into_keys().collect(),
-            commands_under_way: connection.iscsi.tasks(),
-            commands: connection.commands,
-            bytes_received: connection.received,
-            bytes_sent: connection.sent,
-            rates: connection.rates,
+            commands_under_way: connections.iter().map(|c| c.iscsi.tasks()).sum(),
+            commands: sum(|c| c.commands),
+            bytes_received: sum(|c| c.received),
+            bytes_sent: sum(|c| c.sent),
+            rates: api::Rates {
+                commands: sum(|c| c.rates.commands),
+                bytes_received: sum(|c| c.rates.bytes_received),
+                bytes_sent: sum(|c| c.rates.bytes_sent),
+            },
         }
     }
 }

@@ -36,7 +36,17 @@ impl Reactor {
                 tracing::error!(%address, %error, "a portal could not be opened");
             }
         }
+        self.tell_ports();
+        self.management.tell_path_states(&mut self.core.target);
         Ok(())
+    }
+
+    /// Tells the device server every target port, whether anybody came through it or not: hosts ask
+    /// for all of them on each path (REPORT TARGET PORT GROUPS).
+    fn tell_ports(&mut self) {
+        let portals = self.management.portals().into_values();
+        let open = portals.filter(|portal| portal.redirect.is_none());
+        self.core.target.set_ports(open.map(|portal| (portal.group, portal.group)).collect());
     }
 
     fn listen(&mut self, address: SocketAddr, mut socket: TcpListener) -> Result<()> {
@@ -49,7 +59,12 @@ impl Reactor {
 
     /// Opens and closes portals as the administrator wishes.
     pub(super) fn change_portals(&mut self) {
-        for change in self.management.take_portal_changes() {
+        let changes = self.management.take_portal_changes();
+        if changes.is_empty() {
+            return;
+        }
+        self.tell_ports();
+        for change in changes {
             match change {
                 PortalChange::Open(address, socket) => match self.listen(address, socket) {
                     Ok(()) => tracing::info!(%address, "portal opened"),

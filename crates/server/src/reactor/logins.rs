@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use array::{Access, VisibleLun};
 use block::VolumeId;
-use iscsi::{LoginRequest, LoginStatus, LoginTerms, TargetRecord, TargetSelection};
+use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, TargetSelection};
 use scsi::NexusSpec;
 
 use super::Reactor;
-use crate::sessions::InitiatorPort;
+use crate::sessions::{InitiatorPort, Session};
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
 const DISCOVERY_TSIH: u16 = u16::MAX;
@@ -18,15 +18,20 @@ impl Reactor {
     /// Tells an initiator what it must prove to be let in, or why it cannot.
     pub(super) fn admit(&mut self, slot: usize, request: &LoginRequest) {
         let portal = self.management.portal(self.connections[slot].portal);
-        let terms = self.check_target(request).and_then(|()| self.requirement(request));
+        let terms = self
+            .check_target(request)
+            .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(request)?)));
         let connection = &mut self.connections[slot].iscsi;
         match (terms, portal.redirect) {
             (Err(status), _) => self.refuse(slot, request, status),
             (Ok(_), Some(elsewhere)) if !request.discovery => {
                 connection.login_redirect(&elsewhere.to_string());
             }
-            (Ok(authentication), _) => connection
-                .login_admit(LoginTerms { target_portal_group_tag: portal.group, authentication }),
+            (Ok((authentication, session)), _) => connection.login_admit(LoginTerms {
+                target_portal_group_tag: portal.group,
+                authentication,
+                session,
+            }),
         }
     }
 
@@ -50,29 +55,85 @@ impl Reactor {
         if !request.discovery && request.target_name.as_ref() != Some(target) {
             return Err(LoginStatus::NotFound);
         }
-        if !request.discovery && request.tsih != 0 {
-            // Sessions have one connection each, so none can be joined.
-            return Err(LoginStatus::SessionDoesNotExist);
-        }
         Ok(())
+    }
+
+    /// RFC 7143 6.3.1: with a TSIH the connection joins the session of its initiator port, in place
+    /// of the connection with the same CID if there is one.
+    fn session_to_join(
+        &self,
+        request: &LoginRequest,
+    ) -> Result<Option<SessionHandle>, LoginStatus> {
+        if request.discovery || request.tsih == 0 {
+            return Ok(None);
+        }
+        let session = self.sessions.of_handle(request.tsih, &port(request));
+        let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
+        let handle = self.connections[session.connections[0]].iscsi.session();
+        let max = handle.parameters().max_connections as usize;
+        if session.connections.len() >= max && self.with_cid(session, request.cid).is_none() {
+            return Err(LoginStatus::TooManyConnections);
+        }
+        Ok(Some(handle))
+    }
+
+    fn with_cid(&self, session: &Session, cid: u16) -> Option<usize> {
+        let has_cid = |slot: &usize| self.connections[*slot].iscsi.parameters().cid == cid;
+        session.connections.iter().copied().find(has_cid)
+    }
+
+    /// Adds a connection to its session, which may have changed since the login began.
+    fn join_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
+        self.session_to_join(request)?;
+        let session = self.sessions.of_handle(request.tsih, &port(request));
+        let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
+        let (nexus, host) = (session.nexus, session.host);
+        let replaced = self.with_cid(session, request.cid);
+        for &other in session.connections.iter().chain(&[slot]) {
+            self.connections[other].shares_session = true;
+        }
+        self.sessions.join(request.tsih, slot);
+        self.connections[slot].nexus = Some(nexus);
+        self.connections[slot].host = host;
+        if let Some(replaced) = replaced {
+            self.close_connection(replaced, "replaced by a new connection of the same CID");
+        }
+        Ok(request.tsih)
+    }
+
+    /// Closes another connection of the session for an initiator.
+    pub(super) fn log_out_other(&mut self, slot: usize, initiator_task_tag: u32, cid: u16) {
+        let session = self.sessions.of_connection(slot);
+        let other = session.and_then(|session| self.with_cid(session, cid));
+        if let Some(other) = other {
+            self.close_connection(other, "logged out on another connection");
+        }
+        self.connections[slot].iscsi.logout_response(initiator_task_tag, other.is_some());
     }
 
     fn make_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
         if request.discovery {
             return Ok(DISCOVERY_TSIH);
         }
-        let port = InitiatorPort { name: request.initiator_name.clone(), isid: request.isid };
+        if request.tsih != 0 {
+            return self.join_session(slot, request);
+        }
+        let port = port(request);
         self.reinstate(&port);
-        let opened = self.sessions.open(port, slot);
-        let (tsih, nexus) = opened.ok_or(LoginStatus::OutOfResources)?;
+        let host = self.management.configuration.host_of(&port.name);
+        let host = host.map_or_else(|| port.name.clone(), str::to_owned);
+        let opened = self.sessions.open(port, &host, slot);
+        let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
+        let (nexus, host) = (session.nexus, session.host);
         self.open_nexus(nexus, slot, request);
         self.connections[slot].nexus = Some(nexus);
+        self.connections[slot].host = host;
         Ok(tsih)
     }
 
     /// RFC 7143 6.3.5: a login of an initiator port that has a session replaces that session.
     fn reinstate(&mut self, port: &InitiatorPort) {
-        if let Some(old) = self.sessions.of_port(port).map(|session| session.connection) {
+        if let Some(old) = self.sessions.of_port(port).map(|session| session.connections[0]) {
             self.close(old, "replaced by a new session of the same initiator port");
         }
     }
@@ -127,6 +188,10 @@ impl Reactor {
             self.core.target.set_read_only(session.nexus, &read_only(&luns));
         }
     }
+}
+
+fn port(request: &LoginRequest) -> InitiatorPort {
+    InitiatorPort { name: request.initiator_name.clone(), isid: request.isid }
 }
 
 fn volumes(luns: &BTreeMap<u16, VisibleLun>) -> BTreeMap<u16, VolumeId> {

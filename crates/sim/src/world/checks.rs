@@ -1,6 +1,8 @@
 //! What is compared, and when.
 
-use block::{ByteRange, Request, Response, SECTOR, VolumeId};
+use std::time::Duration;
+
+use block::{BLOCK, ByteRange, Request, Response, SECTOR, VolumeId};
 use store::{Change, Depth, Outcome, Tag};
 
 use super::{Answer, OWN_TAG, World};
@@ -14,8 +16,18 @@ use crate::oracle::{Oracle, Violation, violation};
 /// later one, or for the end of the run.
 const COMPARED_SECTORS: u64 = 4096;
 
-/// Checkpoints after which a pool without volumes must be empty.
-const CHECKPOINTS_UNTIL_EMPTY: u64 = 20;
+/// Bytes that a page of the map takes in memory.
+const PAGE_MEMORY: u64 = BLOCK + 96;
+
+/// Pages that a checkpoint may be writing, and that must stay in memory meanwhile.
+const PAGES_OF_A_CHECKPOINT: u64 = 600;
+
+/// Checkpoints after which a pool without volumes must be empty, a virtual second apart: the
+/// slowest reaper takes 100 subtrees apart in a second.
+const CHECKPOINTS_UNTIL_EMPTY: u64 = 200;
+
+/// Virtual time between looks at the reaper, in nanoseconds.
+const REAP_STEP: u64 = 10_000_000;
 
 impl World {
     /// I10: the accounts add up.
@@ -28,6 +40,16 @@ impl World {
             return violation(format!("more is promised than free: {space:?}"));
         }
         Ok(())
+    }
+
+    /// I16: pages of the map in memory keep to their budget.
+    pub(super) fn check_memory(&self) -> Result<(), Violation> {
+        let pages = self.store.statistics().pages_clean;
+        let budget = (self.profile.memory_bytes / 2 / PAGE_MEMORY).max(64);
+        match pages <= 2 * budget + PAGES_OF_A_CHECKPOINT {
+            true => Ok(()),
+            false => violation(format!("{pages} pages are in memory, the budget is {budget}")),
+        }
     }
 
     /// A scrub finds nothing bad on a sound medium.
@@ -203,8 +225,19 @@ impl World {
             if self.store.space().used == 0 {
                 return Ok(());
             }
+            self.let_reap()?;
         }
         violation(format!("without volumes the pool holds {:?}", self.store.space()))
+    }
+
+    /// A second in which the reaper goes on.
+    fn let_reap(&mut self) -> Result<(), Violation> {
+        for _ in 0..1_000_000_000 / REAP_STEP {
+            self.now += REAP_STEP;
+            self.store.tick(Duration::from_nanos(self.now));
+            self.quiesce()?;
+        }
+        Ok(())
     }
 
     fn change(&mut self, change: Change) -> Result<(), Violation> {

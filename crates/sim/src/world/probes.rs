@@ -107,9 +107,11 @@ impl World {
     /// A device that is missing, too short, or at another's place is told; nothing is opened.
     fn open_with_wrong_devices(&mut self) -> Result<(), Violation> {
         let mut copy = self.copy_of_disks();
-        let devices = self.audit.as_ref().map_or(1, Audit::devices);
-        copy.truncate(devices);
-        let (one, other) = (self.random.below(devices as u64), self.random.below(devices as u64));
+        let Some(audit) = &self.audit else { return Ok(()) };
+        let sizes = audit.device_sizes();
+        let devices = sizes.len() as u64;
+        copy.truncate(sizes.len());
+        let (one, other) = (self.random.below(devices), self.random.below(devices));
         let refused: fn(&OpenError) -> bool = match self.random.below(3) {
             0 if devices > 1 => {
                 copy.pop();
@@ -117,10 +119,11 @@ impl World {
             }
             1 if one != other => {
                 copy.swap(one as usize, other as usize);
-                |error| matches!(error, OpenError::WrongDevice { .. })
+                // The other one may be too short as well.
+                |error| matches!(error, OpenError::WrongDevice { .. } | OpenError::Short { .. })
             }
             _ => {
-                let shorter = copy[one as usize].size() - self.random.between(1, 1000) * BLOCK;
+                let shorter = sizes[one as usize] - self.random.between(1, 1000) * BLOCK;
                 copy[one as usize].shrink(shorter);
                 |error| matches!(error, OpenError::Short { .. })
             }

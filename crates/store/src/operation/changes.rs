@@ -4,6 +4,7 @@ use block::{BLOCK, DeviceError, VolumeId};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Stage, Work};
+use crate::commit::Lane;
 use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
 use crate::layout::{LABELS, Layout, address};
@@ -62,7 +63,7 @@ impl Store {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
         }
-        if self.must_wait_for_checkpoint() && !self.starved {
+        if self.must_wait_for_checkpoint(Lane::Ordinary) && !self.starved {
             self.stall(key);
             return Ok(());
         }
@@ -71,8 +72,9 @@ impl Store {
     }
 
     fn commit_change(&mut self, key: usize, records: Vec<Record>) {
-        records.into_iter().for_each(|record| self.group.record(record));
-        self.group.member(key);
+        let group = self.groups.of(Lane::Ordinary);
+        records.into_iter().for_each(|record| group.record(record));
+        group.member(key);
         self.operations[key].stage = Stage::Committing;
     }
 
@@ -168,7 +170,7 @@ impl Store {
         };
         let device_blocks = spec.size_bytes / BLOCK;
         let record = Record::AddDevice { uuid: spec.uuid, device_blocks };
-        if !self.journal_has_room() {
+        if !self.journal_has_room(Lane::Ordinary) {
             self.stall(key);
             return Ok(());
         }

@@ -5,17 +5,21 @@
 //! a later one is not, something that was acknowledged is lost, and the pool is not opened. Units
 //! after it may have been cut short by a crash: the first whose checksum or whose data's checksums
 //! are wrong ends the journal, with everything after it.
+//!
+//! What ends the journal is read again before it is believed: a read that went wrong once must not
+//! cost what was acknowledged.
 
 use std::collections::{HashMap, VecDeque};
 
-use block::BLOCK;
+use block::{BLOCK, Buffer};
 
-use super::{Recovery, Step};
+use super::{Recovery, Step, Taken, Wanted};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::error::OpenError;
 use crate::journal::{Header, Journal, Position, UNIT_BLOCKS_MAX, Unit};
 use crate::layout::JOURNAL_START;
+use crate::loading::READ_ATTEMPTS;
 use crate::record::Record;
 use crate::store::Store;
 
@@ -38,8 +42,12 @@ pub(super) struct Scan {
     ring_blocks: u64,
     epoch: u64,
     head: Position,
+    /// Where the chain of units ends, as far as it was followed.
+    end: Position,
+    /// How often what lies there was read.
+    attempts: u8,
     /// Blocks that may begin a unit, with the units' bytes as far as they are needed.
-    ring: HashMap<u64, Vec<u8>>,
+    ring: HashMap<u64, Buffer>,
     units: Vec<Unit>,
     /// For each read of data: the unit it belongs to, and the checksums it must have.
     checks: Vec<(usize, Vec<u32>)>,
@@ -54,6 +62,8 @@ impl Scan {
             ring_blocks: journal.blocks,
             epoch: journal.epoch,
             head: journal.next,
+            end: journal.next,
+            attempts: 0,
             ring: HashMap::new(),
             units: Vec::new(),
             checks: Vec::new(),
@@ -61,21 +71,25 @@ impl Scan {
         }
     }
 
-    pub(super) fn take(&mut self, token: u64, bytes: &[u8]) -> Result<(), OpenError> {
+    pub(super) fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Taken {
         match self.stage {
+            Stage::Reading if self.attempts > 0 => self.replace(wanted.token, &bytes),
             Stage::Reading => {
-                self.ring.insert(token, bytes.to_vec());
+                self.ring.insert(wanted.token, bytes);
             }
             Stage::Loading => {}
             Stage::Verifying => {
-                let (unit, crcs) = &self.checks[token as usize];
+                let (unit, crcs) = &self.checks[wanted.token as usize];
                 let whole = bytes.chunks(BLOCK as usize).map(crc32c).eq(crcs.iter().copied());
+                if !whole && wanted.attempt + 1 < READ_ATTEMPTS {
+                    return Taken::Again;
+                }
                 if !whole {
                     self.broken = self.broken.min(*unit);
                 }
             }
         }
-        Ok(())
+        Taken::Whole
     }
 
     fn block(&self, block: u64) -> Option<&[u8]> {
@@ -97,28 +111,61 @@ impl Scan {
         Unit::parse(&bytes)
     }
 
-    /// Follows the chain of units from the head; returns where it ends.
-    fn follow(&mut self) -> Position {
-        let mut position = self.head;
+    /// Follows the chain of units to its end.
+    fn follow(&mut self) {
         loop {
+            let position = self.end;
             let near_end = position.block + UNIT_BLOCKS_MAX > self.ring_blocks;
             let at_end = self.unit_at(position.block, &position).map(|unit| (position.block, unit));
             let wrapped = || near_end.then(|| self.unit_at(0, &position)).flatten();
             let Some((at, unit)) = at_end.or_else(|| wrapped().map(|unit| (0, unit))) else {
-                return position;
+                return;
             };
-            position = Position {
+            self.end = Position {
                 block: (at + unit.blocks) % self.ring_blocks,
                 sequence: unit.sequence + 1,
                 previous_crc: unit.crc,
             };
             self.units.push(unit);
+            self.attempts = 0;
         }
+    }
+
+    /// Blocks that were read again.
+    fn replace(&mut self, first: u64, bytes: &[u8]) {
+        for (block, bytes) in (first..).zip(bytes.chunks(BLOCK as usize)) {
+            let window = self.ring.get_mut(&(block / WINDOW_BLOCKS * WINDOW_BLOCKS));
+            let at = (block % WINDOW_BLOCKS * BLOCK) as usize;
+            if let Some(place) = window.and_then(|window| window.get_mut(at..at + bytes.len())) {
+                place.copy_from_slice(bytes);
+            }
+        }
+    }
+
+    /// Blocks to read again before the end of the chain is believed, each with their number; none
+    /// if that was done often enough.
+    fn unconfirmed(&mut self) -> Vec<(u64, u64)> {
+        self.attempts += 1;
+        if self.attempts >= READ_ATTEMPTS {
+            return Vec::new();
+        }
+        let wraps = self.end.block + UNIT_BLOCKS_MAX > self.ring_blocks;
+        let mut places = vec![self.end.block];
+        places.extend((wraps && self.end.block > 0).then_some(0));
+        places.into_iter().map(|at| (at, self.blocks_at(at))).collect()
+    }
+
+    /// Blocks of the unit that begins at a place, if it is the next one; 1 if not.
+    fn blocks_at(&self, at: u64) -> u64 {
+        let header = self.block(at).and_then(Header::parse);
+        let next = header.filter(|header| header.follows(&self.end, self.epoch));
+        next.map_or(1, |header| header.blocks).min(self.ring_blocks - at)
     }
 
     /// Whether a unit is there that could only be written after the one that is missing was
     /// flushed.
-    fn has_lost(&self, end: &Position) -> bool {
+    fn has_lost(&self) -> bool {
+        let end = &self.end;
         (0..self.ring_blocks).any(|block| {
             let header = self.block(block).and_then(Header::parse);
             header.is_some_and(|header| {
@@ -136,17 +183,21 @@ impl Store {
         let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
         match scan.stage {
             Stage::Reading if scan.ring.is_empty() => {
-                let windows = (0..scan.ring_blocks).step_by(WINDOW_BLOCKS as usize);
-                let reads: Vec<_> =
-                    windows.map(|at| (at, WINDOW_BLOCKS.min(scan.ring_blocks - at))).collect();
-                for (at, blocks) in reads {
-                    recovery.want(at, JOURNAL_START + at, blocks);
+                let ring_blocks = scan.ring_blocks;
+                for at in (0..ring_blocks).step_by(WINDOW_BLOCKS as usize) {
+                    recovery.want(at, JOURNAL_START + at, WINDOW_BLOCKS.min(ring_blocks - at));
                 }
                 Ok(())
             }
             Stage::Reading => {
-                let end = scan.follow();
-                if scan.has_lost(&end) {
+                scan.follow();
+                let again = scan.unconfirmed();
+                if !again.is_empty() {
+                    let want = |(at, blocks)| recovery.want(at, JOURNAL_START + at, blocks);
+                    again.into_iter().for_each(want);
+                    return Ok(());
+                }
+                if scan.has_lost() {
                     return Err(OpenError::Damaged("a part of the journal is lost"));
                 }
                 scan.ring = HashMap::new();

@@ -1,11 +1,12 @@
 //! Loading the space maps and the volume table of a checkpoint. A damaged page is read from its
-//! copy; only if both are damaged the pool cannot be opened.
+//! copy, and both once more; only if both stay damaged the pool cannot be opened.
 
-use super::{Recovery, Step};
+use super::{Recovery, Step, Taken, Wanted};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
 use crate::error::OpenError;
 use crate::layout::UPPER_COPY;
+use crate::loading::READ_ATTEMPTS;
 use crate::space::parse_descriptors;
 use crate::store::Store;
 use crate::superblock::Superblock;
@@ -32,7 +33,7 @@ struct Expected {
     device: usize,
     index: usize,
     block: u64,
-    /// How far behind it its copy lies, unless that was read already.
+    /// How far behind it its copy lies; 0 if it has none.
     copy: u64,
     entry: Entry,
 }
@@ -58,6 +59,12 @@ impl Loading {
             others: Vec::new(),
             reap: Vec::new(),
         }
+    }
+
+    /// Where a page is read at an attempt; every other one goes to its copy.
+    pub(super) fn address(&self, token: u64, attempt: u8) -> u64 {
+        let Expected { block, copy, .. } = self.expected[token as usize];
+        block + copy * u64::from(attempt % 2)
     }
 
     fn expect(&mut self, expected: Expected) {
@@ -96,14 +103,19 @@ impl Store {
     pub(super) fn take_page(
         &mut self,
         recovery: &mut Recovery,
-        token: u64,
+        wanted: Wanted,
         bytes: &[u8],
-    ) -> Result<(), OpenError> {
-        let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
-        let expected = loading.expected[token as usize];
+    ) -> Result<Taken, OpenError> {
+        let Step::Loading(loading) = &mut recovery.step else { return Ok(Taken::Whole) };
+        let expected = loading.expected[wanted.token as usize];
         if crc32c(bytes) != expected.crc {
-            return self.read_copy(recovery, token);
+            return match (loading.stage, wanted.attempt + 1 < READ_ATTEMPTS) {
+                (_, true) => Ok(Taken::Again),
+                (Stage::Table { .. }, false) => Err(VOLUME_TABLE),
+                (_, false) => Err(SPACE_MAPS),
+            };
         }
+        self.statistics.pages_from_copies += u64::from(wanted.block != expected.block);
         match loading.stage {
             Stage::FirstLevel => {
                 let sound = self.space.load_first_level(expected.device, expected.index, bytes);
@@ -115,30 +127,11 @@ impl Store {
             }
             Stage::Table { level } => {
                 let root = recovery.superblock.as_ref().expect("chosen before").table;
-                return take_table_page(loading, root, level, expected, bytes);
+                take_table_page(loading, root, level, expected, bytes)?;
             }
             Stage::Start | Stage::Groups | Stage::Done => {}
         }
-        Ok(())
-    }
-
-    /// A page is damaged: its copy is read instead, once.
-    fn read_copy(&mut self, recovery: &mut Recovery, token: u64) -> Result<(), OpenError> {
-        let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
-        let stage = loading.stage;
-        let expected = &mut loading.expected[token as usize];
-        let copy = std::mem::take(&mut expected.copy);
-        if copy == 0 {
-            return Err(if matches!(stage, Stage::Table { .. }) {
-                VOLUME_TABLE
-            } else {
-                SPACE_MAPS
-            });
-        }
-        let block = expected.block + copy;
-        recovery.want(token, block, 1);
-        self.statistics.pages_from_copies += 1;
-        Ok(())
+        Ok(Taken::Whole)
     }
 
     /// Asks for the next kind of pages.

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 use crate::tests::{A, B, Pool, SIZE, pattern, volume};
 use crate::{Change, Options, VolumeSpec};

@@ -4,7 +4,7 @@ use block::{BLOCK, Buffer};
 
 use super::codec::SpaceWrites;
 use super::group::{Body, Delta, PAGES};
-use super::{GroupId, Space};
+use super::{EVICTION_VISITS, GroupId, Space};
 use crate::checksum::crc32c;
 use crate::layout::{
     DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, address,
@@ -15,6 +15,7 @@ use crate::layout::{
 pub(crate) struct GroupPage {
     pub(crate) page: usize,
     pub(crate) address: u64,
+    pub(crate) crc: u32,
 }
 
 impl Space {
@@ -40,7 +41,8 @@ impl Space {
             .map(|page| {
                 let slot = (group.slots >> page & 1) as u8;
                 let block = layout.space_page(id.group as usize, page, slot);
-                GroupPage { page, address: address(id.device.into(), block) }
+                let address = address(id.device.into(), block);
+                GroupPage { page, address, crc: group.crcs[page] }
             })
             .collect()
     }
@@ -190,11 +192,16 @@ impl Space {
         self.owing.iter().copied().collect()
     }
 
-    /// Forgets maps that were not needed for a while, down to the budget. Must not be called while
-    /// a checkpoint writes, as its pages are not on disk yet.
-    pub(super) fn evict(&mut self) {
-        let mut visits = 2 * self.loaded.len();
-        while self.loaded.len() > self.loaded_max && visits > 0 {
+    /// Maps came into memory while no checkpoint writes. More of them may stay than the budget
+    /// says, for those who need several at once; twice as many at most.
+    pub(crate) fn group_arrived(&mut self) {
+        self.evict(2 * self.loaded_max, EVICTION_VISITS.min(self.loaded.len()));
+    }
+
+    /// Forgets maps that were not needed for a while, down to so many; looks at `visits` at most.
+    /// Must not be called while a checkpoint writes, as its pages are not on disk yet.
+    pub(super) fn evict(&mut self, most: usize, mut visits: usize) {
+        while self.loaded.len() > most && visits > 0 {
             visits -= 1;
             let Some(id) = self.loaded.pop_front() else { return };
             let group = self.group_mut(id);

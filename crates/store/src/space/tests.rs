@@ -91,7 +91,7 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     space.drop_reference(run.start + 2);
     assert_eq!(space.owing(), [id]);
     let wanted = space.group_pages(id);
-    let page = |page: loading::GroupPage| {
+    let page = |page: GroupPage| {
         let found = writes.iter().find(|(address, _)| *address == page.address);
         (page.page, block::Buffer::copy_of(&found.unwrap().1))
     };
@@ -136,4 +136,16 @@ fn a_run_stops_at_the_first_busy_block() {
     assert_eq!(find_run(&busy, 71, 100_000), Some((71, GROUP_BLOCKS - 71)));
     assert_eq!(find_run(&[u64::MAX; WORDS], 0, 1), None);
     assert_eq!(find_run(&[0; WORDS], 0, 64), Some((0, 64)));
+}
+
+/// Only a checkpoint made room: what only looked at groups filled the memory.
+#[test]
+fn maps_that_nobody_changes_do_not_pile_up() {
+    let mut space = Space::new(&[Layout::new(8 << 30, 0)], 4);
+    for id in space.ids().collect::<Vec<_>>() {
+        space.insert_group(id, &[], false);
+        space.group_arrived();
+        assert!(space.is_loaded(id), "what was asked for is there");
+        assert!(space.groups_loaded() <= 9);
+    }
 }

@@ -68,6 +68,30 @@ fn a_damaged_leaf_is_a_medium_error_for_its_mebibyte_alone() {
     assert!(pool.read(A, 2 << 20, 2 << 20) == pattern(1, 4 << 20)[2 << 20..]);
 }
 
+/// One read error while a group's maps came into memory gave up the group's 128 MiB for good.
+#[test]
+fn a_group_whose_maps_cannot_be_read_at_first_is_not_fenced() {
+    let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
+    pool.write(A, 0, &pattern(1, 8 << 20));
+    pool.settle();
+    pool.store = Store::open(&pool.sizes(), None, Options::default(), Tag(9));
+    let bitmap = groups_start() as u64 * BLOCK..(groups_start() as u64 + 2) * BLOCK;
+    let mut failed = 0;
+    while let Some(io) = pool.store.next_io() {
+        let result = match io.operation {
+            DeviceOperation::Read { offset, .. } if bitmap.contains(&offset) && failed < 2 => {
+                failed += 1;
+                Err(DeviceError::Os(5))
+            }
+            operation => pool.serve(usize::from(io.device), operation),
+        };
+        pool.store.completed(io.id, result);
+    }
+    assert_eq!(failed, 2);
+    assert_eq!(pool.store.statistics().groups_fenced, 0);
+    assert_eq!(pool.faults(), Vec::<String>::new());
+}
+
 #[test]
 fn a_group_with_damaged_space_maps_is_fenced_and_the_rest_works() {
     let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
@@ -88,4 +112,88 @@ fn a_group_with_damaged_space_maps_is_fenced_and_the_rest_works() {
     pool.settle();
     let mut pool = pool.reopen_damaged().unwrap();
     assert!(pool.read(A, 0, 1 << 20) == pattern(99, 1 << 20));
+}
+
+/// Opens the pool again, with the first reads that `hits` picks, so many of each block, gone wrong;
+/// says how many there were.
+fn reopen_stumbling(
+    pool: &mut Pool,
+    times: usize,
+    mut wrong: impl FnMut(&mut [u8]) -> DeviceResult,
+    hits: impl Fn(u64) -> bool,
+) -> usize {
+    let mut seen = std::collections::HashMap::new();
+    pool.store = Store::open(&pool.sizes(), None, Options::default(), Tag(0));
+    while let Some(io) = pool.store.next_io() {
+        let (offset, length) = match &io.operation {
+            DeviceOperation::Read { offset, buffer } => (*offset, buffer.len()),
+            _ => (0, 0),
+        };
+        let result = pool.serve(usize::from(io.device), io.operation);
+        let count = seen.entry(offset).or_insert(0);
+        let result = match length > 0 && hits(offset / BLOCK) && *count < times {
+            true => {
+                *count += 1;
+                wrong(&mut vec![0x3c; length])
+            }
+            false => result,
+        };
+        pool.store.completed(io.id, result);
+    }
+    seen.into_values().sum()
+}
+
+fn misread(bytes: &mut [u8]) -> DeviceResult {
+    Ok(Some(block::Buffer::copy_of(bytes)))
+}
+
+fn unread(_: &mut [u8]) -> DeviceResult {
+    Err(DeviceError::Os(5))
+}
+
+/// One read of the journal, or of the data that its last units name, that brought something else
+/// ended the journal there: what was acknowledged was gone without a word.
+#[test]
+fn a_journal_that_is_misread_at_first_loses_nothing() {
+    let mut pool = Pool::new();
+    pool.settle();
+    for number in 0..20 {
+        pool.write(A, number << 20, &pattern(number, 1 << 20));
+    }
+    let devices = pool.devices.clone();
+    for wrong in [misread, unread] {
+        pool.devices = devices.clone();
+        let journal = |block: u64| block >= crate::layout::JOURNAL_START;
+        assert!(reopen_stumbling(&mut pool, 1, wrong, journal) >= 3);
+        pool.wait(0).unwrap();
+        for number in 0..20 {
+            assert!(pool.read(A, number << 20, 1 << 20) == pattern(number, 1 << 20));
+        }
+    }
+}
+
+/// A superblock that was misread made the older one look like the newest.
+#[test]
+fn labels_and_superblocks_that_are_misread_at_first_are_read_again() {
+    let mut pool = Pool::new();
+    for number in 0..3 {
+        pool.write(A, 0, &pattern(number, 8192));
+        pool.settle();
+    }
+    for wrong in [misread, unread] {
+        let heads = |block: u64| block < crate::layout::JOURNAL_START;
+        assert!(reopen_stumbling(&mut pool, 3, wrong, heads) >= 6);
+        pool.wait(0).unwrap();
+        assert_eq!(pool.read(A, 0, 8192), pattern(2, 8192));
+    }
+}
+
+#[test]
+fn a_device_that_cannot_be_read_is_told_and_nothing_is_written() {
+    let mut pool = Pool::new();
+    let before = pool.devices.clone();
+    reopen_stumbling(&mut pool, usize::MAX, unread, |_| true);
+    let error = pool.wait(0).unwrap_err();
+    assert!(matches!(error, Failure::Open(OpenError::Device(DeviceError::Os(5)))), "{error:?}");
+    assert!(pool.devices == before);
 }

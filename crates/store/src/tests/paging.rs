@@ -65,3 +65,18 @@ fn space_that_is_freed_in_groups_out_of_memory_is_used_again() {
         pool = pool.reopen();
     }
 }
+
+#[test]
+fn reading_alone_keeps_to_the_budget_of_memory() {
+    let mut pool = Pool::with(&[512 << 20], little_memory());
+    pool.change(Change::ResizeVolume { id: A, size_bytes: 1 << 30 }).unwrap();
+    for part in 0..1024 {
+        pool.write(A, part << 20, &pattern(part, 4096));
+    }
+    let mut pool = pool.reopen();
+    for part in 0..1024 {
+        assert!(pool.read(A, part << 20, 4096) == pattern(part, 4096));
+    }
+    let statistics = pool.store.statistics();
+    assert!(statistics.pages_clean < 300, "{statistics:?}");
+}

@@ -314,7 +314,7 @@ fn chap_terms(none_allowed: bool) -> LoginTerms {
         accounts: vec![account],
     };
     let authentication = Requirement { none_allowed, chap: Some(chap) };
-    LoginTerms { target_portal_group_tag: 1, authentication }
+    LoginTerms { target_portal_group_tag: 1, authentication, session: None }
 }
 
 /// An initiator that was told the terms after its first request.
@@ -355,13 +355,13 @@ fn mutual_chap_comes_before_the_session() {
     assert_eq!(parameters.authentication, AuthenticationMethod::Chap);
 }
 
-/// Flags and keys of the first request, and of those after it.
-type Requests<'a> = (u8, &'a str, &'a [(u8, &'a str)]);
+/// Flags and keys of a login request.
+type Step = (u8, &'static str);
 
 #[test]
 fn without_proof_there_is_no_session() {
     let wrong = "CHAP_N=host\0CHAP_R=0x00\0";
-    let table: [Requests; 7] = [
+    let table: [(u8, &str, &[Step]); 7] = [
         (0x00, "AuthMethod=None\0", &[]),
         (0x87, "", &[]),
         (0x04, "HeaderDigest=None\0", &[]),

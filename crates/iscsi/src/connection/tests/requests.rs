@@ -264,7 +264,7 @@ fn logout_is_answered_and_ends_the_connection() {
     assert!(initiator.event().is_none());
     assert_eq!(initiator.answer().bhs.0[2], 2, "no recovery");
     initiator.send(&Pdu::new(0x46, 0x80, 1).word(24, 101));
-    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut(_))));
     let answer = initiator.answer();
     assert_eq!((answer.opcode(), answer.bhs.0[2]), (0x26, 0));
     assert!(initiator.target.is_closed());
@@ -342,7 +342,7 @@ fn an_initiator_that_logs_out_when_asked_to_does_so_in_order() {
     initiator.target.request_logout(Duration::from_secs(3));
     initiator.answer();
     initiator.send(&Pdu::new(0x46, 0x80, 4).word(24, 100));
-    assert!(matches!(initiator.event(), Some(Event::LoggedOut)));
+    assert!(matches!(initiator.event(), Some(Event::LoggedOut(_))));
     assert_eq!(initiator.answer().bhs.u32(24), 502);
 }
 
@@ -360,6 +360,17 @@ fn a_peer_that_trickles_is_dropped() {
         }
     }
     panic!("the peer was not dropped");
+}
+
+// A daemon that had run for longer than the time to send dropped initiators at their login, when a
+// tick fell between its answer and the socket: the time counted from the daemon's start.
+#[test]
+fn an_initiator_that_comes_late_has_as_much_time_as_any_other() {
+    let mut initiator = Initiator::logged_in("");
+    initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+    initiator.target.tick(Duration::from_secs(1000));
+    assert!(initiator.event().is_none());
+    initiator.answer();
 }
 
 #[test]

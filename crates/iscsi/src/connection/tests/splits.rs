@@ -58,7 +58,11 @@ fn answer(initiator: &mut Initiator, event: Event) {
             target.respond(command.task, Completion { data_in, ..Completion::default() });
         }
         Event::DataOut { task, .. } => target.respond(task, Completion::default()),
-        Event::LoggedIn(_) | Event::Aborted { .. } | Event::LoggedOut | Event::Closed(_) => {}
+        Event::LoggedIn(_)
+        | Event::Aborted { .. }
+        | Event::LoggedOut(_)
+        | Event::LogoutConnection { .. }
+        | Event::Closed(_) => {}
     }
 }
 

@@ -1,0 +1,49 @@
+//! How volumes and paths look to hosts.
+
+use serde::{Deserialize, Serialize};
+
+/// The blocks that hosts see of a volume, for its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockSize {
+    /// Blocks of 512 bytes.
+    #[default]
+    #[serde(rename = "512")]
+    B512,
+    /// Blocks of 512 bytes, and hosts are told that 4,096 at once are better.
+    #[serde(rename = "512e")]
+    B512e,
+    /// Blocks of 4,096 bytes.
+    #[serde(rename = "4096")]
+    B4096,
+}
+
+/// Whether hosts may reserve a volume.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetReservations {
+    /// True if RESERVE, RELEASE and PERSISTENT RESERVE are to be answered as not supported.
+    pub hidden: bool,
+}
+
+/// How well the paths of a target portal group work, as hosts are told (ALUA).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathState {
+    /// As well as can be.
+    #[default]
+    ActiveOptimized,
+    /// Hosts should prefer other paths.
+    ActiveNonOptimized,
+    /// No data; hosts use it when no other path is left and the state changes.
+    Standby,
+    /// No data.
+    Unavailable,
+}
+
+/// Another state for a target portal group.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetPathState {
+    /// The new state.
+    pub state: PathState,
+}

@@ -1,0 +1,96 @@
+//! How volumes and paths look to hosts.
+
+use block::{LogicalBlockLength, VolumeId};
+use serde::{Deserialize, Serialize};
+
+use super::Configuration;
+
+/// The blocks that hosts see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BlockForm {
+    /// Logical and physical blocks of 512 bytes.
+    #[default]
+    #[serde(rename = "512")]
+    B512n,
+    /// Logical blocks of 512 bytes, physical ones of 4,096.
+    #[serde(rename = "512e")]
+    B512e,
+    /// Logical and physical blocks of 4,096 bytes.
+    #[serde(rename = "4096")]
+    B4096,
+}
+
+/// What a volume shows, where it is not the usual.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Presentation {
+    /// For the life of the volume.
+    #[serde(default)]
+    pub blocks: BlockForm,
+    /// Whether RESERVE, RELEASE and PERSISTENT RESERVE are not supported.
+    #[serde(default)]
+    pub reservations_hidden: bool,
+}
+
+/// SPC-4 5.15: how well the paths of a target portal group work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathState {
+    /// As well as can be.
+    #[default]
+    ActiveOptimized,
+    /// Hosts should prefer other paths.
+    ActiveNonOptimized,
+    /// Only what does not need the medium.
+    Standby,
+    /// The same.
+    Unavailable,
+}
+
+impl BlockForm {
+    /// Length of a logical block.
+    pub const fn logical_block_length(self) -> LogicalBlockLength {
+        match self {
+            Self::B512n | Self::B512e => LogicalBlockLength::B512,
+            Self::B4096 => LogicalBlockLength::B4096,
+        }
+    }
+
+    /// log2 of the logical blocks in a physical block.
+    pub const fn physical_block_exponent(self) -> u8 {
+        match self {
+            Self::B512n | Self::B4096 => 0,
+            Self::B512e => 3,
+        }
+    }
+}
+
+impl Configuration {
+    /// How a volume looks.
+    pub fn presentation(&self, volume: VolumeId) -> Presentation {
+        self.presentations.get(&volume.0).copied().unwrap_or_default()
+    }
+
+    /// Sets how a volume looks; of a volume that hosts may know, the blocks stay as they are.
+    pub fn set_presentation(&mut self, volume: VolumeId, presentation: Presentation) {
+        match presentation == Presentation::default() {
+            true => self.presentations.remove(&volume.0),
+            false => self.presentations.insert(volume.0, presentation),
+        };
+    }
+
+    /// A target portal group's state, for those that have ever been given one.
+    pub fn path_states(&self) -> impl Iterator<Item = (u16, PathState)> {
+        self.path_states.iter().map(|(group, state)| (*group, *state))
+    }
+
+    /// Sets the state of a target portal group, whether it has portals yet or not.
+    pub fn set_path_state(&mut self, group: u16, state: PathState) {
+        self.path_states.insert(group, state);
+    }
+
+    /// The state of a target portal group.
+    pub fn path_state(&self, group: u16) -> PathState {
+        self.path_states.get(&group).copied().unwrap_or_default()
+    }
+}

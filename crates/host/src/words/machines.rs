@@ -1,0 +1,234 @@
+//! Words about virtual machines.
+
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use clap::Subcommand;
+use gantry_host::datastore::{self, Datastore, split_path};
+use gantry_host::mover::{self, Clone};
+use gantry_host::state::Host;
+use gantry_host::vm::{self, Spec};
+use gantry_host::vmkfstools::{Teller, parse_size};
+use serde_json::json;
+use vmfs::vmdk::DiskFormat;
+
+use super::on_store;
+
+/// What can be done with virtual machines; MACHINE is /vmfs/volumes/DATASTORE/NAME.
+#[derive(Debug, Subcommand)]
+pub(crate) enum VmWords {
+    /// Make one with empty disks.
+    Create {
+        machine: String,
+        /// Size and format of a disk, for example 10g:thin; once for each.
+        #[arg(long = "disk", value_parser = parse_disk)]
+        disks: Vec<(u64, DiskFormat)>,
+    },
+    /// Delete one, with its disks and snapshots.
+    Destroy { machine: String },
+    /// Make one as another is, for example from a template.
+    Deploy {
+        source: String,
+        machine: String,
+        /// thin, zeroedthick or eagerzeroedthick; as the source's when left out.
+        #[arg(long, value_parser = parse_format)]
+        format: Option<DiskFormat>,
+    },
+    /// Move one, while it writes to its first disk.
+    Relocate {
+        source: String,
+        machine: String,
+        /// Writes of 64 KiB during each 64 MiB that move.
+        #[arg(long, default_value_t = 0)]
+        writes: u64,
+    },
+    /// Take a snapshot.
+    Snapshot { machine: String, label: String },
+    /// The snapshots, oldest first.
+    Snapshots { machine: String },
+    /// Remove a snapshot, or all: what was written since is kept.
+    Unsnapshot { machine: String, label: Option<String> },
+    /// Let one use its first disk.
+    Run {
+        /// A machine, or the descriptor of a disk.
+        machine: String,
+        #[arg(long, value_enum)]
+        pattern: vm::Pattern,
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+        /// Reads and writes after which it ends before its time.
+        #[arg(long, default_value_t = u64::MAX)]
+        operations: u64,
+        /// Seconds to wait while the array is full.
+        #[arg(long, default_value_t = 600)]
+        patience: u64,
+        /// Reads and writes outstanding at once.
+        #[arg(long, default_value_t = 1)]
+        outstanding: u32,
+    },
+    /// Move one disk while it is written to.
+    Migrate {
+        source: String,
+        destination: String,
+        /// thin, zeroedthick or eagerzeroedthick.
+        #[arg(long, default_value = "zeroedthick", value_parser = parse_format)]
+        format: DiskFormat,
+        /// Writes of 64 KiB during each 64 MiB that move.
+        #[arg(long, default_value_t = 4)]
+        writes: u64,
+    },
+}
+
+fn parse_format(text: &str) -> Result<DiskFormat> {
+    DiskFormat::parse(text)
+        .with_context(|| format!("{text}: the formats are thin, zeroedthick and eagerzeroedthick"))
+}
+
+fn parse_disk(text: &str) -> Result<(u64, DiskFormat)> {
+    let (size, format) = text.split_once(':').unwrap_or((text, "zeroedthick"));
+    Ok((parse_size(size)?, parse_format(format)?))
+}
+
+/// Carries out what was asked; prints what there is to say.
+///
+/// # Errors
+/// Whatever goes wrong.
+pub(super) fn run(host: &mut Host, words: &VmWords) -> Result<()> {
+    match words {
+        VmWords::Create { machine, disks } => on_store(host, machine, |host, store, name| {
+            let teller = Teller::new(host, "Create")?;
+            let spec = Spec { name: name.to_owned(), disks: disks.clone() };
+            vm::create(store, &spec, &mut |done, all| teller.tell(done, all)).map(|_| ())
+        }),
+        VmWords::Destroy { machine } => {
+            on_store(host, machine, |_, store, name| vm::destroy(store, name))
+        }
+        VmWords::Snapshot { machine, label } => {
+            on_store(host, machine, |_, store, name| vm::take_snapshot(store, name, label))
+        }
+        VmWords::Snapshots { machine } => on_store(host, machine, |_, store, name| {
+            vm::snapshots(store, name)?.iter().for_each(|label| println!("{label}"));
+            Ok(())
+        }),
+        VmWords::Unsnapshot { machine, label } => on_store(host, machine, |host, store, name| {
+            let teller = Teller::new(host, "Remove snapshot")?;
+            let mut progress = |done, all| teller.tell(done, all);
+            vm::remove_snapshot(store, name, label.as_deref(), &mut progress)
+        }),
+        VmWords::Run { .. } => use_disk(host, words),
+        VmWords::Deploy { source, machine, format } => deploy(host, [source, machine], *format),
+        VmWords::Relocate { source, machine, writes } => relocate(host, [source, machine], *writes),
+        VmWords::Migrate { source, destination, format, writes } => {
+            migrate(host, [source, destination], *format, *writes)
+        }
+    }
+}
+
+fn use_disk(host: &mut Host, words: &VmWords) -> Result<()> {
+    let VmWords::Run { machine, pattern, seconds, operations, patience, outstanding } = words
+    else {
+        unreachable!("the caller looked")
+    };
+    on_store(host, machine, |host, store, inside| {
+        let order = vm::Run {
+            operations_max: *operations,
+            patience: Duration::from_secs(*patience),
+            outstanding: *outstanding,
+            ..vm::Run::new(inside, *pattern, Duration::from_secs(*seconds))
+        };
+        let outcome = vm::run(host, store, &order)?;
+        println!("{}", serde_json::to_string(&outcome)?);
+        Ok(())
+    })
+}
+
+/// Mounts the datastores of two paths, works, and unmounts in any case.
+fn between<T>(
+    host: &mut Host,
+    [source, destination]: [&str; 2],
+    work: impl FnOnce(&Host, &mut [Datastore], [(usize, &str); 2]) -> Result<T>,
+) -> Result<T> {
+    let ((from, source), (to, path)) = (split_path(source)?, split_path(destination)?);
+    let mut stores = datastore::mount_all(host, &[from, to])?;
+    let last = stores.len() - 1;
+    let done = work(host, &mut stores, [(0, source), (last, path)]);
+    datastore::finish_all(stores, host)?;
+    done
+}
+
+fn deploy(host: &mut Host, paths: [&str; 2], format: Option<DiskFormat>) -> Result<()> {
+    let report = between(host, paths, |host, stores, [from, to]| {
+        let teller = Teller::new(host, "Clone")?;
+        vm::deploy(stores, from, to, format, &mut |done, all| teller.tell(done, all))
+    })?;
+    println!("{}", json!({ "report": report }));
+    Ok(())
+}
+
+/// A machine that writes 64 KiB at a time while its disk moves, before, in and behind what is
+/// copied.
+struct Writer {
+    size: u64,
+    each: u64,
+    copied: u64,
+    left: u64,
+    made: Vec<u64>,
+}
+
+impl Writer {
+    const BYTES: u64 = 65_536;
+
+    fn new(size: u64, each: u64) -> Result<Self> {
+        ensure!(size >= Self::BYTES, "the disk is too small to be written to while it moves");
+        Ok(Self { size, each, copied: 0, left: 0, made: Vec::new() })
+    }
+
+    fn next(&mut self, copied: u64) -> Option<(u64, Vec<u8>)> {
+        if self.copied != copied {
+            (self.copied, self.left) = (copied, self.each);
+        }
+        self.left = self.left.checked_sub(1)?;
+        let number = self.made.len() as u64;
+        let places = self.size / Self::BYTES;
+        let at = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % places * Self::BYTES;
+        self.made.push(at);
+        Some((at, vec![number as u8 | 1; Self::BYTES as usize]))
+    }
+}
+
+fn relocate(host: &mut Host, paths: [&str; 2], writes: u64) -> Result<()> {
+    let outcome = between(host, paths, |host, stores, [from, to]| {
+        let disk = vm::open(&mut stores[from.0], from.1)?.disk(0)?;
+        let size = stores[from.0].volume.disk_descriptor(&disk)?.size;
+        let mut writer = Writer::new(size, writes)?;
+        let teller = Teller::new(host, "Relocate")?;
+        let report = vm::relocate(
+            stores,
+            from,
+            to,
+            &mut |done, all| teller.tell(done, all),
+            &mut |copied| writer.next(copied),
+        )?;
+        Ok(json!({ "report": report, "writes": writer.made }))
+    })?;
+    println!("{outcome}");
+    Ok(())
+}
+
+fn migrate(host: &mut Host, paths: [&str; 2], format: DiskFormat, writes: u64) -> Result<()> {
+    let outcome = between(host, paths, |_, stores, [source, destination]| {
+        let size = stores[source.0].volume.disk_descriptor(source.1)?.size;
+        let mut writer = Writer::new(size, writes)?;
+        let order = Clone { source, destination, format, has_snapshot: false };
+        let report = mover::storage_vmotion(
+            stores,
+            order,
+            &mut |_, _| ControlFlow::Continue(()),
+            &mut |copied| writer.next(copied),
+        )?;
+        Ok(json!({ "report": report, "writes": writer.made }))
+    })?;
+    println!("{outcome}");
+    Ok(())
+}

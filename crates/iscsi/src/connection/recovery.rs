@@ -1,0 +1,125 @@
+//! Error recovery within a connection (RFC 7143 7.1.3): requests that came too early wait, and what
+//! the initiator did not receive is sent again.
+
+use block::Rope;
+use smallvec::SmallVec;
+
+use super::Connection;
+use crate::event::ClosedReason;
+use crate::history::Run;
+use crate::pdu::{Bhs, RejectReason, response};
+use crate::receive::{Destination, Header};
+
+/// A numbered request, with its data, that waits for those before it.
+pub(super) struct Early {
+    header: Header,
+    data: Vec<u8>,
+    intact: bool,
+}
+
+/// The immediate data of a command that was put aside.
+pub(super) struct EarlyData {
+    pub(super) bhs: Bhs,
+    pub(super) data: Vec<u8>,
+    pub(super) intact: bool,
+}
+
+/// Types of a SNACK (RFC 7143 11.16.1).
+mod snack {
+    pub(super) const DATA_OR_R2T: u8 = 0;
+    pub(super) const STATUS: u8 = 1;
+    pub(super) const DATA_ACK: u8 = 2;
+}
+
+impl Connection {
+    /// Whether a request may come before another with a lower number: on another connection, or
+    /// because that one was damaged.
+    fn may_wait(&self) -> bool {
+        self.parameters.max_connections > 1 || self.parameters.error_recovery_level > 0
+    }
+
+    /// Puts a request that came too early aside, once its data is there.
+    pub(super) fn set_aside(&mut self, header: Header) {
+        let length = header.bhs.data_segment_length();
+        if !self.may_wait() || self.early_bytes + length > self.config.limits.memory_max {
+            self.end(ClosedReason::Protocol("a command number is missing"));
+        } else if length == 0 {
+            self.keep(header, Vec::new(), true);
+        } else {
+            let bhs = header.bhs;
+            self.early_bytes += length;
+            let early = Box::new((header.ahs, Vec::with_capacity(length)));
+            self.receiver.begin_segment(bhs, Destination::Early(early));
+        }
+    }
+
+    /// The data of an early request is there.
+    pub(super) fn finish_early(
+        &mut self,
+        bhs: Bhs,
+        early: (SmallVec<[u8; 4]>, Vec<u8>),
+        intact: bool,
+    ) {
+        let (ahs, data) = early;
+        self.early_bytes -= data.len();
+        self.keep(Header { bhs, ahs }, data, intact);
+    }
+
+    fn keep(&mut self, header: Header, data: Vec<u8>, intact: bool) {
+        let cmd_sn = header.bhs.cmd_sn();
+        self.early_bytes += data.len();
+        let before = self.early.insert(cmd_sn, Early { header, data, intact });
+        self.early_bytes -= before.map_or(0, |early| early.data.len());
+    }
+
+    /// Carries out an early request whose turn has come; false if there is none.
+    pub(super) fn take_early(&mut self) -> bool {
+        if self.early.is_empty() {
+            return false;
+        }
+        let Some(early) = self.early.remove(&self.numbers.exp_cmd_sn()) else { return false };
+        self.early_bytes -= early.data.len();
+        self.take_whole(early.header, early.data, early.intact);
+        true
+    }
+
+    /// Remembers a PDU that the initiator may ask for again.
+    pub(super) fn remember(&mut self, bhs: &Bhs, data: &Rope, stat_sn: Option<u32>) {
+        if self.parameters.error_recovery_level > 0 {
+            let bytes_max = self.config.limits.memory_max;
+            self.history.remember(*bhs, data, stat_sn, bytes_max);
+        }
+    }
+
+    /// Every request acknowledges responses (RFC 7143 4.2.2.2).
+    pub(super) fn take_acknowledgement(&mut self, bhs: &Bhs) {
+        if self.parameters.error_recovery_level > 0 {
+            self.history.acknowledge(bhs.u32(28));
+        }
+    }
+
+    pub(super) fn take_snack(&mut self, bhs: &Bhs) {
+        let run = Run { begin: bhs.u32(40), length: bhs.u32(44) };
+        let wanted = match bhs.flags() & 0x0f {
+            _ if self.parameters.error_recovery_level == 0 => Vec::new(),
+            snack::DATA_OR_R2T => self.history.of_task(bhs.initiator_task_tag(), run),
+            snack::STATUS => self.history.with_status(run),
+            // Acknowledgements of data are never asked for.
+            snack::DATA_ACK => return,
+            _ => Vec::new(),
+        };
+        if wanted.is_empty() {
+            // RFC 7143 11.16: there is nothing of that kind, or none any more.
+            self.reject(bhs, RejectReason::SnackReject);
+            return;
+        }
+        for (mut bhs, data) in wanted {
+            if bhs.0[0] & 0x3f == response::R2T {
+                self.numbers.stamp(&mut bhs);
+            } else {
+                self.numbers.stamp_window(&mut bhs);
+            }
+            self.send.push(bhs, data);
+        }
+    }
+}

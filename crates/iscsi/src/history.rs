@@ -1,0 +1,116 @@
+//! What was sent and may have to be sent again (RFC 7143 7.1, error recovery level 1): responses
+//! until the initiator acknowledges their StatSN, and with each the data and R2Ts of its task.
+
+use std::collections::VecDeque;
+
+use block::Rope;
+
+use crate::limits::HISTORY_PDUS_MAX;
+use crate::pdu::{Bhs, response};
+use crate::sequence::is_after;
+
+/// A PDU that was sent.
+struct Sent {
+    bhs: Bhs,
+    data: Rope,
+    /// Set if it carries status.
+    stat_sn: Option<u32>,
+}
+
+impl Sent {
+    fn is_of_task(&self, tag: u32) -> bool {
+        self.bhs.initiator_task_tag() == tag && self.is_numbered_by_task()
+    }
+
+    /// Data-In and R2T are numbered per task, by DataSN and R2TSN.
+    fn is_numbered_by_task(&self) -> bool {
+        matches!(self.bhs.0[0] & 0x3f, response::DATA_IN | response::R2T)
+    }
+}
+
+/// A run of numbers that a SNACK asks for (RFC 7143 11.16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) begin: u32,
+    /// 0 for all from `begin` on.
+    pub(crate) length: u32,
+}
+
+impl Run {
+    fn contains(self, number: u32) -> bool {
+        let distance = number.wrapping_sub(self.begin);
+        !is_after(self.begin, number) && (self.length == 0 || distance < self.length)
+    }
+}
+
+/// The PDUs of one connection that may be asked for again, oldest first.
+#[derive(Default)]
+pub(crate) struct History {
+    sent: VecDeque<Sent>,
+    bytes: usize,
+}
+
+impl History {
+    /// Forgets the data and R2Ts of a task that is about to be answered or has ended without an
+    /// answer: they belong to the past, and the tag may be in use again.
+    pub(crate) fn forget_task(&mut self, tag: u32) {
+        self.sent.retain(|sent| sent.stat_sn.is_some() || !sent.is_of_task(tag));
+        self.bytes = self.sent.iter().map(|sent| sent.data.len()).sum();
+    }
+
+    /// Remembers a PDU. Beyond `bytes_max` the oldest are forgotten: a SNACK for them is rejected.
+    pub(crate) fn remember(
+        &mut self,
+        bhs: Bhs,
+        data: &Rope,
+        stat_sn: Option<u32>,
+        bytes_max: usize,
+    ) {
+        self.bytes += data.len();
+        self.sent.push_back(Sent { bhs, data: data.clone(), stat_sn });
+        while self.bytes > bytes_max || self.sent.len() > HISTORY_PDUS_MAX {
+            let Some(oldest) = self.sent.pop_front() else { return };
+            self.bytes -= oldest.data.len();
+        }
+    }
+
+    /// Forgets what the initiator has received: responses before `exp_stat_sn`, and what was sent
+    /// for their tasks.
+    pub(crate) fn acknowledge(&mut self, exp_stat_sn: u32) {
+        let is_received = |sent: &Sent| sent.stat_sn.is_some_and(|sn| is_after(exp_stat_sn, sn));
+        let Some(last) = self.sent.iter().rposition(is_received) else { return };
+        let done: Vec<u32> = self
+            .sent
+            .iter()
+            .take(last + 1)
+            .filter(|sent| is_received(sent))
+            .map(|sent| sent.bhs.initiator_task_tag())
+            .collect();
+        let mut index = 0;
+        self.sent.retain(|sent| {
+            let is_old = index <= last;
+            index += 1;
+            let of_done_task =
+                sent.stat_sn.is_none() && done.contains(&sent.bhs.initiator_task_tag());
+            !(is_old && (is_received(sent) || of_done_task))
+        });
+        self.bytes = self.sent.iter().map(|sent| sent.data.len()).sum();
+    }
+
+    /// Data-In or R2T PDUs of a task, by DataSN or R2TSN.
+    pub(crate) fn of_task(&self, tag: u32, run: Run) -> Vec<(Bhs, Rope)> {
+        let wanted = |sent: &&Sent| sent.is_of_task(tag) && run.contains(sent.bhs.u32(36));
+        self.sent.iter().filter(wanted).map(|sent| (sent.bhs, sent.data.clone())).collect()
+    }
+
+    /// Responses by StatSN.
+    pub(crate) fn with_status(&self, run: Run) -> Vec<(Bhs, Rope)> {
+        let wanted = |sent: &&Sent| sent.stat_sn.is_some_and(|number| run.contains(number));
+        self.sent.iter().filter(wanted).map(|sent| (sent.bhs, sent.data.clone())).collect()
+    }
+
+    /// Memory that is held, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

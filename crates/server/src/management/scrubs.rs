@@ -1,0 +1,95 @@
+//! Scrubs: begun, slowed down, stopped, and told of when they end.
+
+use api::{BadRange, Problem, Scrub, Severity, StartScrub};
+use block::SECTOR;
+
+use super::problems::{bad_request, conflict, refused};
+use super::{Management, Progress};
+use crate::core::Core;
+use crate::limits::{SCRUB_RATE_DEFAULT, SCRUB_RATE_MIN};
+use crate::pool::Pool;
+
+impl Management {
+    /// Begins a scrub; one that is under way goes on at the new rate.
+    pub(super) fn start_scrub(
+        &mut self,
+        core: &mut Core,
+        name: &str,
+        request: &StartScrub,
+    ) -> Result<Progress, Problem> {
+        let slot = self.ready_pool(core, name)?;
+        let rate = request.rate_bytes.unwrap_or(SCRUB_RATE_DEFAULT);
+        if rate < SCRUB_RATE_MIN {
+            return Err(bad_request(&"a scrub reads at least 1 MiB per second: choose more"));
+        }
+        let store = &mut core.pools[slot].store;
+        store.set_scrub_rate(rate);
+        if !store.scrub_status().running {
+            store.start_scrub();
+            self.told.scrubbing.insert(name.to_owned());
+            self.inform(name, "is being scrubbed".to_owned());
+        }
+        Ok(Progress::answer(&describe_scrub(&core.pools[slot])))
+    }
+
+    pub(super) fn stop_scrub(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
+        let slot = self.ready_pool(core, name)?;
+        core.pools[slot].store.stop_scrub();
+        self.check_scrub(core, slot);
+        Ok(Progress::answer(&describe_scrub(&core.pools[slot])))
+    }
+
+    pub(super) fn show_scrub(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
+        self.configuration.pool(name).map_err(|error| refused(&error))?;
+        let pool = core.pool_named(name).map(|(_, pool)| pool);
+        let pool = pool.ok_or_else(|| conflict(&format!("pool '{name}' is not served")))?;
+        Ok(Progress::answer(&describe_scrub(pool)))
+    }
+
+    /// Tells of a scrub that has ended since the last call.
+    pub(super) fn check_scrub(&mut self, core: &Core, slot: usize) {
+        let pool = &core.pools[slot];
+        let status = pool.store.scrub_status();
+        if status.running || !self.told.scrubbing.remove(&pool.name) {
+            return;
+        }
+        let (blocks, pages) = (status.bad_blocks, status.bad_pages);
+        let end = if status.complete { "was scrubbed" } else { "was scrubbed in part" };
+        let found = match (blocks, pages, status.repaired_pages) {
+            (0, 0, 0) => "nothing is bad".to_owned(),
+            (0, 0, repaired) => format!("{repaired} page(s) of the map were repaired"),
+            _ => format!(
+                "{blocks} block(s) of data and {pages} page(s) of the map are bad: \
+                 'gantry scrub show {}' tells where",
+                pool.name
+            ),
+        };
+        let severity = match (blocks + pages, status.repaired_pages) {
+            (0, 0) => Severity::Information,
+            (0, _) => Severity::Warning,
+            _ => Severity::Error,
+        };
+        self.events.note(severity, format!("pool {}", pool.name), format!("{end}: {found}"));
+    }
+}
+
+fn describe_scrub(pool: &Pool) -> Scrub {
+    let status = pool.store.scrub_status();
+    let bad = status.bad.iter().map(|bad| BadRange {
+        volume: pool.store.volume(bad.volume).map_or_else(String::new, |v| v.name.clone()),
+        lba: bad.range.offset / SECTOR,
+        blocks: bad.range.length / SECTOR,
+    });
+    Scrub {
+        pool: pool.name.clone(),
+        running: status.running,
+        complete: status.complete,
+        rate_bytes: pool.store.scrub_rate(),
+        scanned_bytes: status.scanned_bytes,
+        total_bytes: status.total_bytes,
+        bad_blocks: status.bad_blocks,
+        bad_pages: status.bad_pages,
+        repaired_pages: status.repaired_pages,
+        bad: bad.collect(),
+    }
+}

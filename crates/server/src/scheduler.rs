@@ -1,0 +1,245 @@
+//! Whose command is next. Commands wait in lanes, one for each pool; in a lane hosts share equally
+//! what the pool can do, however many sessions and commands each has there, and the sessions of one
+//! host take turns. What a lane has under way is bounded, so that a host that asks for little does
+//! not wait behind all that another has asked for, and so that a pool that stalls holds up nobody
+//! who asks for another.
+//!
+//! Shares are counted in bytes moved, each command with [`COMMAND_COST`] besides. Commands of one
+//! session for one pool stay in their order.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hashbrown::HashMap;
+use scsi::{NexusId, TaskId};
+
+use crate::limits::{COMMAND_COST, LANE_COMMANDS_MAX, SHARE_BYTES};
+
+/// Where commands queue: the pool, or `None` for what needs none and ends at once.
+pub(crate) type Lane = Option<usize>;
+
+/// Number of a host: all its sessions have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct HostNumber(pub(crate) u64);
+
+/// What decides over the turn of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) lane: Lane,
+    pub(crate) host: HostNumber,
+    pub(crate) nexus: NexusId,
+    pub(crate) task: TaskId,
+    /// Data that it moves, in bytes.
+    pub(crate) bytes: u32,
+}
+
+/// The commands that wait for their turn, and where those are that had it.
+pub(crate) struct Scheduler<C> {
+    lanes: BTreeMap<Lane, Queue<C>>,
+    /// The lane that had the last turn.
+    last_lane: Lane,
+    /// Commands under way.
+    under_way: HashMap<TaskId, (Lane, NexusId)>,
+}
+
+impl<C> Default for Scheduler<C> {
+    fn default() -> Self {
+        Self { lanes: BTreeMap::new(), last_lane: None, under_way: HashMap::new() }
+    }
+}
+
+impl<C> Scheduler<C> {
+    /// A command waits from now on.
+    pub(crate) fn push(&mut self, turn: Turn, command: C) {
+        let cost = i64::from(turn.bytes) + COMMAND_COST;
+        let entry = Entry { task: turn.task, cost, command };
+        self.sessions(turn).commands.push_back(entry);
+    }
+
+    /// A command waits before all others of its session in its lane (HEAD OF QUEUE).
+    pub(crate) fn push_first(&mut self, turn: Turn, command: C) {
+        let cost = i64::from(turn.bytes) + COMMAND_COST;
+        let entry = Entry { task: turn.task, cost, command };
+        self.sessions(turn).commands.push_front(entry);
+    }
+
+    fn sessions(&mut self, turn: Turn) -> &mut Session<C> {
+        let queue = self.lanes.entry(turn.lane).or_default();
+        queue.session(turn.host, turn.nexus)
+    }
+
+    /// Whether [`Self::start_next`] has a command to give.
+    pub(crate) fn can_start(&self) -> bool {
+        self.lanes.iter().any(|(&lane, queue)| queue.can_start(lane))
+    }
+
+    /// The command whose turn it is; it is under way until [`Self::finished`].
+    pub(crate) fn start_next(&mut self) -> Option<C> {
+        let can_start = |(lane, queue): &(&Lane, &Queue<C>)| queue.can_start(**lane);
+        let after = (std::ops::Bound::Excluded(self.last_lane), std::ops::Bound::Unbounded);
+        let next = self.lanes.range(after).find(can_start);
+        let lane = *next.or_else(|| self.lanes.iter().find(can_start))?.0;
+        self.last_lane = lane;
+        let (nexus, entry) = self.lanes.get_mut(&lane)?.take_next()?;
+        Some(self.begin(lane, nexus, entry))
+    }
+
+    /// All commands of a session, or of everybody, in order: they are under way from now on,
+    /// whatever the bounds are. Task management must find them where it looks.
+    pub(crate) fn start_all_of(&mut self, only: Option<NexusId>) -> Vec<C> {
+        let mut started = Vec::new();
+        let lanes: Vec<Lane> = self.lanes.keys().copied().collect();
+        for lane in lanes {
+            let taken = self.lanes.get_mut(&lane).map(|queue| queue.take_all_of(only));
+            for (nexus, entry) in taken.into_iter().flatten() {
+                started.push(self.begin(lane, nexus, entry));
+            }
+        }
+        started
+    }
+
+    fn begin(&mut self, lane: Lane, nexus: NexusId, entry: Entry<C>) -> C {
+        // An initiator that gives two commands one name has one of them counted.
+        self.finished(entry.task);
+        self.under_way.insert(entry.task, (lane, nexus));
+        self.lanes.entry(lane).or_default().under_way += 1;
+        entry.command
+    }
+
+    /// A command has ended; does nothing if it is not under way.
+    pub(crate) fn finished(&mut self, task: TaskId) {
+        let Some((lane, _)) = self.under_way.remove(&task) else { return };
+        if let Some(queue) = self.lanes.get_mut(&lane) {
+            queue.under_way -= 1;
+            if queue.is_idle() {
+                self.lanes.remove(&lane);
+            }
+        }
+    }
+
+    /// A session has ended: nobody waits for its commands.
+    pub(crate) fn forget(&mut self, nexus: NexusId) {
+        for queue in self.lanes.values_mut() {
+            queue.take_all_of(Some(nexus));
+        }
+        let of_nexus = self.under_way.iter().filter(|(_, (_, other))| *other == nexus);
+        let tasks: Vec<TaskId> = of_nexus.map(|(&task, _)| task).collect();
+        tasks.into_iter().for_each(|task| self.finished(task));
+        self.lanes.retain(|_, queue| !queue.is_idle());
+    }
+}
+
+/// A command and what its turn costs.
+struct Entry<C> {
+    task: TaskId,
+    cost: i64,
+    command: C,
+}
+
+/// What waits for one pool.
+struct Queue<C> {
+    under_way: usize,
+    /// Hosts in the order of their turns.
+    hosts: VecDeque<Host<C>>,
+}
+
+impl<C> Default for Queue<C> {
+    fn default() -> Self {
+        Self { under_way: 0, hosts: VecDeque::new() }
+    }
+}
+
+/// A host with commands that wait.
+struct Host<C> {
+    number: HostNumber,
+    /// What it may still spend in this round; less than nothing if its last command cost more.
+    credit: i64,
+    /// Its sessions in the order of their turns.
+    sessions: VecDeque<Session<C>>,
+}
+
+/// A session with commands that wait.
+struct Session<C> {
+    nexus: NexusId,
+    commands: VecDeque<Entry<C>>,
+}
+
+impl<C> Queue<C> {
+    fn is_idle(&self) -> bool {
+        self.under_way == 0 && self.hosts.is_empty()
+    }
+
+    fn can_start(&self, lane: Lane) -> bool {
+        !self.hosts.is_empty() && (lane.is_none() || self.under_way < LANE_COMMANDS_MAX)
+    }
+
+    fn session(&mut self, number: HostNumber, nexus: NexusId) -> &mut Session<C> {
+        let at = self.hosts.iter().position(|host| host.number == number).unwrap_or_else(|| {
+            self.hosts.push_back(Host { number, credit: 0, sessions: VecDeque::new() });
+            self.hosts.len() - 1
+        });
+        let sessions = &mut self.hosts[at].sessions;
+        let at = sessions.iter().position(|session| session.nexus == nexus).unwrap_or_else(|| {
+            sessions.push_back(Session { nexus, commands: VecDeque::new() });
+            sessions.len() - 1
+        });
+        &mut sessions[at]
+    }
+
+    /// Deficit round robin: a host has its turn until its share of the round is spent.
+    fn take_next(&mut self) -> Option<(NexusId, Entry<C>)> {
+        let mut host = self.hosts.pop_front()?;
+        while !host.begins_turn() {
+            self.hosts.push_back(host);
+            host = self.hosts.pop_front()?;
+        }
+        let taken = host.take_next();
+        if let Some((_, entry)) = &taken {
+            host.credit -= entry.cost;
+        }
+        match host.sessions.is_empty() {
+            true => {}
+            false if host.credit > 0 => self.hosts.push_front(host),
+            false => self.hosts.push_back(host),
+        }
+        taken
+    }
+
+    fn take_all_of(&mut self, only: Option<NexusId>) -> Vec<(NexusId, Entry<C>)> {
+        let mut taken = Vec::new();
+        for host in &mut self.hosts {
+            for session in &mut host.sessions {
+                if only.is_none_or(|only| session.nexus == only) {
+                    let nexus = session.nexus;
+                    taken.extend(session.commands.drain(..).map(|entry| (nexus, entry)));
+                }
+            }
+            host.sessions.retain(|session| !session.commands.is_empty());
+        }
+        self.hosts.retain(|host| !host.sessions.is_empty());
+        taken
+    }
+}
+
+impl<C> Host<C> {
+    /// Whether it has its turn, with what is left of its share or with the share of a new round. A
+    /// command that cost more than a share is paid for in rounds to come.
+    fn begins_turn(&mut self) -> bool {
+        if self.credit <= 0 {
+            self.credit += SHARE_BYTES;
+        }
+        self.credit > 0
+    }
+
+    fn take_next(&mut self) -> Option<(NexusId, Entry<C>)> {
+        let mut session = self.sessions.pop_front()?;
+        let entry = session.commands.pop_front()?;
+        let nexus = session.nexus;
+        if !session.commands.is_empty() {
+            self.sessions.push_back(session);
+        }
+        Some((nexus, entry))
+    }
+}
+
+#[cfg(test)]
+mod tests;

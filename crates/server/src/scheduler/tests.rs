@@ -1,0 +1,190 @@
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// A command of a test: host, session, number.
+type Command = (u64, u64, u64);
+
+/// Keeps every session's queue full and counts what each host gets.
+struct World {
+    scheduler: Scheduler<Command>,
+    next: u64,
+    served: BTreeMap<u64, u64>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self { scheduler: Scheduler::default(), next: 0, served: BTreeMap::new() }
+    }
+
+    fn push(&mut self, host: u64, nexus: u64, lane: Lane, bytes: u32) -> TaskId {
+        self.next += 1;
+        let task = TaskId(self.next);
+        let (host_number, nexus_id) = (HostNumber(host), NexusId(nexus));
+        let turn = Turn { lane, host: host_number, nexus: nexus_id, task, bytes };
+        self.scheduler.push(turn, (host, nexus, self.next));
+        task
+    }
+
+    fn fill(&mut self, count: usize, host: u64, nexus: u64, lane: Lane, bytes: u32) {
+        for _ in 0..count {
+            self.push(host, nexus, lane, bytes);
+        }
+    }
+
+    /// The next command, which ends at once.
+    fn serve(&mut self) -> Option<Command> {
+        let (host, nexus, number) = self.scheduler.start_next()?;
+        *self.served.entry(host).or_default() += 1;
+        self.scheduler.finished(TaskId(number));
+        Some((host, nexus, number))
+    }
+}
+
+/// Jain's index: 1 if all have the same.
+fn jain(shares: impl Iterator<Item = u64> + Clone) -> f64 {
+    let sum: f64 = shares.clone().map(|share| share as f64).sum();
+    let squares: f64 = shares.clone().map(|share| (share as f64).powi(2)).sum();
+    sum * sum / (shares.count() as f64 * squares)
+}
+
+#[test]
+fn sixty_four_hosts_with_deep_queues_get_equal_shares_in_every_round() {
+    let mut world = World::new();
+    for host in 0..64 {
+        world.fill(128, host, host, Some(0), 4096);
+    }
+    for _ in 0..10_000 {
+        let (host, nexus, _) = world.serve().unwrap();
+        world.push(host, nexus, Some(0), 4096);
+    }
+    assert!(jain(world.served.values().copied()) > 0.999, "{:?}", world.served);
+}
+
+#[test]
+fn a_host_with_eight_sessions_gets_no_more_than_one_with_one() {
+    let mut world = World::new();
+    for nexus in 0..8 {
+        world.fill(256, 1, nexus, Some(0), 4096);
+    }
+    world.fill(256, 2, 100, Some(0), 4096);
+    let mut sessions: BTreeMap<u64, u64> = BTreeMap::new();
+    for _ in 0..400 {
+        let (_, nexus, _) = world.serve().unwrap();
+        *sessions.entry(nexus).or_default() += 1;
+    }
+    assert_eq!(world.served, BTreeMap::from([(1, 200), (2, 200)]));
+    assert!((0..8).all(|nexus| sessions[&nexus] == 25), "{sessions:?}");
+}
+
+#[test]
+fn shares_are_of_bytes_and_not_of_commands() {
+    let mut world = World::new();
+    for _ in 0..1000 {
+        world.push(1, 1, Some(0), 1 << 20);
+        world.push(2, 2, Some(0), 4096);
+    }
+    let mut cost = BTreeMap::from([(1, 0), (2, 0)]);
+    while world.served.get(&2).is_none_or(|&served| served < 1000) {
+        let (host, _, _) = world.serve().unwrap();
+        *cost.get_mut(&host).unwrap() += COMMAND_COST + if host == 1 { 1 << 20 } else { 4096 };
+    }
+    // What one command costs, and one share, is all that they differ by.
+    let difference: i64 = cost[&1] - cost[&2];
+    assert!(difference.abs() <= (1 << 20) + COMMAND_COST + SHARE_BYTES, "{cost:?}");
+}
+
+#[test]
+fn who_asks_for_little_waits_for_one_round_only() {
+    let mut world = World::new();
+    for host in 0..10 {
+        world.fill(256, host, host, Some(0), 4096);
+    }
+    assert!((0..500).all(|_| world.serve().is_some()));
+    world.push(99, 99, Some(0), 4096);
+    let round = 10 * (SHARE_BYTES / (COMMAND_COST + 4096) + 1);
+    let waits = (0..).take_while(|_| world.serve().unwrap().0 != 99).count();
+    assert!((waits as i64) <= 2 * round, "{waits} of others went first");
+}
+
+#[test]
+fn a_pool_that_stalls_holds_up_no_other() {
+    let mut world = World::new();
+    world.fill(2 * LANE_COMMANDS_MAX, 1, 1, Some(0), 0);
+    let mut started = Vec::new();
+    while let Some(command) = world.scheduler.start_next() {
+        started.push(command);
+    }
+    assert_eq!(started.len(), LANE_COMMANDS_MAX);
+    assert!(!world.scheduler.can_start());
+    world.push(1, 1, Some(1), 0);
+    world.push(1, 1, None, 0);
+    assert!(world.scheduler.can_start());
+    assert!(world.serve().is_some() && world.serve().is_some() && world.serve().is_none());
+    world.scheduler.finished(TaskId(started[0].2));
+    assert_eq!(world.serve(), Some((1, 1, LANE_COMMANDS_MAX as u64 + 1)));
+}
+
+#[test]
+fn what_needs_no_pool_is_never_held_back() {
+    let mut world = World::new();
+    world.fill(2 * LANE_COMMANDS_MAX, 1, 1, None, 0);
+    let started = std::iter::from_fn(|| world.scheduler.start_next()).count();
+    assert_eq!(started, 2 * LANE_COMMANDS_MAX);
+}
+
+#[test]
+fn commands_of_a_session_stay_in_order_but_for_the_head_of_queue() {
+    let mut world = World::new();
+    for nexus in [1, 2, 1, 2, 1] {
+        world.push(1, nexus, Some(0), 4096);
+    }
+    let turn =
+        Turn { lane: Some(0), host: HostNumber(1), nexus: NexusId(1), task: TaskId(9), bytes: 0 };
+    world.scheduler.push_first(turn, (1, 1, 9));
+    let of_first: Vec<u64> =
+        std::iter::from_fn(|| world.serve()).filter(|c| c.1 == 1).map(|c| c.2).collect();
+    assert_eq!(of_first, [9, 1, 3, 5]);
+}
+
+#[test]
+fn task_management_finds_what_it_looks_for() {
+    let mut world = World::new();
+    let own = world.push(1, 1, Some(0), 0);
+    world.push(2, 2, Some(0), 0);
+    assert_eq!(world.scheduler.start_all_of(Some(NexusId(1))), [(1, 1, 1)]);
+    assert_eq!(world.scheduler.start_all_of(None), [(2, 2, 2)]);
+    world.scheduler.finished(own);
+    world.scheduler.finished(TaskId(2));
+    assert!(world.scheduler.lanes.is_empty());
+}
+
+#[test]
+fn a_session_that_ends_leaves_nothing_behind() {
+    let mut world = World::new();
+    world.fill(5, 1, 1, Some(0), 0);
+    world.scheduler.start_next();
+    world.push(2, 2, Some(1), 0);
+    world.scheduler.forget(NexusId(1));
+    assert_eq!(world.serve(), Some((2, 2, 6)));
+    assert!(world.scheduler.lanes.is_empty() && world.scheduler.under_way.is_empty());
+    world.scheduler.finished(TaskId(1));
+}
+
+#[test]
+fn a_name_that_is_used_twice_is_counted_once() {
+    let mut world = World::new();
+    for _ in 0..2 {
+        let turn = Turn {
+            lane: Some(0),
+            host: HostNumber(1),
+            nexus: NexusId(1),
+            task: TaskId(7),
+            bytes: 0,
+        };
+        world.scheduler.push(turn, (1, 1, 7));
+        world.scheduler.start_next();
+    }
+    world.scheduler.finished(TaskId(7));
+    assert!(world.scheduler.lanes.is_empty());
+}

@@ -1,0 +1,43 @@
+//! How much background work time pays for.
+
+use std::time::Duration;
+
+/// What may be saved up, in nanoseconds.
+const SAVED_MAX: i64 = 1_000_000_000;
+
+/// Work of a kind that is done at a limited rate. Time is saved up, one second at most, and spent
+/// on work; what costs more than is there is owed, so that small steps of time count for as much
+/// as large ones.
+pub(crate) struct Allowance {
+    /// Pieces of work per second; 0 for none.
+    rate: u64,
+    saved_nanoseconds: i64,
+}
+
+impl Allowance {
+    /// A second's worth of work at that rate.
+    pub(crate) fn new(rate: u64) -> Self {
+        Self { rate, saved_nanoseconds: SAVED_MAX }
+    }
+
+    /// Time has passed.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        self.saved_nanoseconds = self.saved_nanoseconds.saturating_add(nanoseconds).min(SAVED_MAX);
+    }
+
+    /// Whether nothing may be done now.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.rate == 0 || self.saved_nanoseconds <= 0
+    }
+
+    /// So many pieces of work were done.
+    pub(crate) fn spend(&mut self, pieces: u64) {
+        let nanoseconds = u128::from(pieces) * 1_000_000_000 / u128::from(self.rate.max(1));
+        let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);
+        self.saved_nanoseconds = self.saved_nanoseconds.saturating_sub(nanoseconds);
+    }
+}
+
+#[cfg(test)]
+mod tests;

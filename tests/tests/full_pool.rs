@@ -1,0 +1,301 @@
+//! A pool that is full while snapshots hold a part of it: what still works, what is refused, and
+//! that all of the space comes back.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use harness::load::{Place, Worker};
+use harness::pdu::{Answer, RawSession};
+use harness::random::Random;
+use harness::{Array, Value, initiator, number};
+
+const MIB: u64 = 1 << 20;
+const NAME: &str = "iqn.2026-01.org.example:full";
+const OUT_OF_SPACE: Option<(u8, u8, u8)> = Some((7, 0x27, 7));
+
+/// Of the thin volume: what was written before the snapshot and after it; the rest came later.
+const OVERWRITTEN: u64 = 16 * MIB;
+const SHARED_END: u64 = 64 * MIB;
+
+/// How long space may take to come back on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Bench {
+    array: Array,
+    session: RawSession,
+    thin: u8,
+    reserved: u8,
+    kept: u8,
+    place: Place,
+    workers: Vec<JoinHandle<Result<Worker>>>,
+    /// Where in the thin volume nothing was written yet.
+    end: u64,
+    /// Bytes in use before there was any volume.
+    used_at_first: u64,
+    random: Random,
+}
+
+fn map(array: &Array, path: &str) -> Result<u8> {
+    let map = array.gantry_json(&["volume", "map", path, "--host", "any"])?;
+    Ok(u8::try_from(number(&map, "/lun")?)?)
+}
+
+fn pool(array: &Array) -> Result<Value> {
+    array.gantry_json(&["pool", "show", "p"])
+}
+
+fn space(array: &Array, part: &str) -> Result<u64> {
+    number(&pool(array)?, &format!("/space/{part}_bytes"))
+}
+
+/// The numbers of `pool show` add up, always.
+fn assert_adds_up(array: &Array) -> Result<()> {
+    let pool = pool(array)?;
+    let part = |name: &str| number(&pool, &format!("/space/{name}_bytes"));
+    let sum = part("used")? + part("pending")? + part("reserve")? + part("free")?;
+    assert_eq!(sum, part("total")?, "{pool}");
+    assert_eq!(part("data")? + part("metadata")?, part("used")?, "{pool}");
+    assert!(part("promised")? <= part("free")?, "{pool}");
+    Ok(())
+}
+
+fn io(array: &Array, lun: u8, commands: &[&str]) -> Result<String> {
+    initiator::qemu_io(&["-f", "raw", &array.lun_url(lun.into())?], commands)
+}
+
+/// WRITE (16), WRITE SAME (16), COMPARE AND WRITE: operation code, flags, place and length.
+fn cdb_16(operation: u8, flags: u8, at: u64, bytes: u64) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    cdb[..2].copy_from_slice(&[operation, flags]);
+    cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
+    cdb[10..14].copy_from_slice(&u32::try_from(bytes / 512).expect("short").to_be_bytes());
+    cdb
+}
+
+impl Bench {
+    /// A pool of 2 GiB with a thin volume of twice its size, a reserved one, a verified load on
+    /// another reserved one, and snapshots of the thin volume and of the load.
+    fn start() -> Result<Self> {
+        let array = Array::start()?;
+        array.create_pool("p", "2G")?;
+        let used_at_first = space(&array, "used")?;
+        let thin = u8::try_from(array.create_lun("p/thin", "4G")?)?;
+        for (path, size) in [("p/reserved", "256M"), ("p/load", "64M")] {
+            array.gantry(&["volume", "create", path, "--size", size, "--reserved"])?;
+        }
+        let (reserved, load) = (map(&array, "p/reserved")?, map(&array, "p/load")?);
+        io(&array, thin, &["write -P 1 0 64M"])?;
+        let place = Place { portal: array.portal(), target: array.target_name()?, lun: load };
+        let workers = (0..2).map(|number| Worker::new(number).start(place.clone())).collect();
+        array.gantry(&["snapshot", "create", "--group", "s", "p/thin", "p/load"])?;
+        io(&array, thin, &["write -P 2 0 16M"])?;
+        let kept = map(&array, "p/thin.s")?;
+        let session = RawSession::log_in(array.portal(), NAME, &array.target_name()?)?;
+        let (end, random) = (SHARED_END, Random::new(3));
+        Ok(Self {
+            array,
+            session,
+            thin,
+            reserved,
+            kept,
+            place,
+            workers,
+            end,
+            used_at_first,
+            random,
+        })
+    }
+
+    /// Writes one block's worth or more of content that was never there before.
+    fn write(&mut self, lun: u8, at: u64, bytes: u64) -> Result<Answer> {
+        let data = self.random.bytes(usize::try_from(bytes)?);
+        self.session.write(lun, &cdb_16(0x8a, 0, at, bytes), &data)
+    }
+
+    /// Fills the pool through the thin volume until not even one block is taken any more.
+    fn fill(&mut self) -> Result<()> {
+        let free = space(&self.array, "free")? - space(&self.array, "promised")?;
+        let mut left = free.saturating_sub(48 * MIB) / MIB;
+        while left > 0 {
+            let length = left.min(128);
+            let command = format!("write -P 3 {}M {length}M", self.end / MIB);
+            io(&self.array, self.thin, &[&command])?;
+            self.end += length * MIB;
+            left -= length;
+        }
+        self.fill_by(64 << 10)?;
+        self.fill_by(4 << 10)?;
+        // What comes next begins at a megabyte again.
+        self.end = self.end.next_multiple_of(MIB);
+        Ok(())
+    }
+
+    fn fill_by(&mut self, bytes: u64) -> Result<()> {
+        let most = self.end + 256 * MIB;
+        while self.end < most {
+            let answer = self.write(self.thin, self.end, bytes)?;
+            if answer.code() == OUT_OF_SPACE {
+                return Ok(());
+            }
+            answer.good()?;
+            self.end += bytes;
+        }
+        anyhow::bail!("a full pool takes more and more")
+    }
+
+    fn assert_full(&mut self) -> Result<()> {
+        for at in [self.end + MIB, self.end + 512 * MIB] {
+            assert_eq!(self.write(self.thin, at, 64 << 10)?.code(), OUT_OF_SPACE);
+        }
+        assert_adds_up(&self.array)
+    }
+
+    fn reads_are_right(&self) -> Result<()> {
+        io(&self.array, self.thin, &["read -P 2 0 16M", "read -P 1 16M 48M", "read -P 3 80M 64M"])?;
+        let kept = self.array.lun_url(self.kept.into())?;
+        initiator::qemu_io(&["-r", "-f", "raw", &kept], &["read -P 1 0 64M"])?;
+        Ok(())
+    }
+
+    /// Data that no snapshot shares is overwritten as if there was space, however often.
+    fn own_data_is_overwritten(&mut self) -> Result<()> {
+        for number in 0..400 {
+            let start = if number % 4 == 0 { 0 } else { 144 * MIB };
+            let at = start + self.random.below(OVERWRITTEN / 4096) * 4096;
+            self.write(self.thin, at, 4096)?.good()?;
+        }
+        for megabyte in 0..16 {
+            self.write(self.thin, 144 * MIB + megabyte * MIB, MIB)?.good()?;
+        }
+        io(&self.array, self.thin, &["write -P 2 0 16M"])?;
+        Ok(())
+    }
+
+    /// The old data stays for the snapshot, so that the new data would need space.
+    fn shared_data_is_not_overwritten(&mut self) -> Result<()> {
+        let last = SHARED_END - 4 * MIB;
+        for number in 0..256 {
+            let answer = self.write(self.thin, last + number * 4096, 4096)?;
+            if answer.code() == OUT_OF_SPACE {
+                return Ok(());
+            }
+            answer.good()?;
+        }
+        anyhow::bail!("256 blocks that a snapshot shares were overwritten in a full pool")
+    }
+
+    fn locks_work(&mut self) -> Result<()> {
+        let lock = 80 * MIB;
+        for (compare, write) in [(3, 4), (4, 5), (5, 3)] {
+            let mut cdb = cdb_16(0x89, 0, lock, 0);
+            cdb[13] = 1;
+            let data = [[compare; 512], [write; 512]].concat();
+            self.session.write(self.thin, &cdb, &data)?.good()?;
+            let again = self.session.write(self.thin, &cdb, &data)?;
+            assert_eq!(again.code(), Some((0xe, 0x1d, 0)), "a miscompare");
+        }
+        for (action, kind, key, new) in [(0, 0, 0, 7), (1, 5, 7, 0), (2, 5, 7, 0), (0, 0, 7, 0)] {
+            let list = [u64::to_be_bytes(key), u64::to_be_bytes(new), [0; 8]].concat();
+            let cdb = [0x5f, action, kind, 0, 0, 0, 0, 0, 24, 0];
+            self.session.write(self.thin, &cdb, &list)?.good()?;
+        }
+        Ok(())
+    }
+
+    /// Commands that tell something or make durable what is there.
+    fn questions_are_answered(&mut self) -> Result<()> {
+        let questions: [(&[u8], u32); 12] = [
+            (&[0; 6], 0),
+            (&[0x12, 0, 0, 0, 255, 0], 255),
+            (&[0x12, 1, 0xb2, 0, 255, 0], 255),
+            (&[0x1a, 8, 0x3f, 0, 255, 0], 255),
+            (&[0x4d, 0, 0x4c, 0, 0, 0, 0, 0, 255, 0], 255),
+            (&[0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], 256),
+            (&[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32, 0, 0], 32),
+            (&[0x9e, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 0], 64),
+            (&[0x35, 0, 0, 0, 0, 0, 0, 0, 0, 0], 0),
+            (&[0x2f, 0, 0, 0, 0, 0, 0, 0, 8, 0], 0),
+            (&[0x5e, 0, 0, 0, 0, 0, 0, 0, 255, 0], 255),
+            (&[0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 0, 255, 0, 0], 255),
+        ];
+        for (cdb, length) in questions {
+            let answer = self.session.read(self.thin, cdb, length)?;
+            ensure!(answer.status == 0, "{cdb:02x?}: {:02x?}", answer.sense);
+        }
+        Ok(())
+    }
+
+    /// UNMAP and WRITE SAME give space back, and it is used again at once.
+    fn given_back_space_is_used_again(&mut self) -> Result<()> {
+        let start = 96 * MIB;
+        let mut list = vec![0, 22, 0, 16, 0, 0, 0, 0];
+        list.extend((start / 512).to_be_bytes());
+        list.extend(u32::try_from(4 * MIB / 512)?.to_be_bytes());
+        list.extend([0; 4]);
+        self.session.write(self.thin, &[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list)?.good()?;
+        let same = cdb_16(0x93, 0x08, start + 4 * MIB, 4 * MIB);
+        self.session.write(self.thin, &same, &[0; 512])?.good()?;
+        io(&self.array, self.thin, &["read -P 0 96M 8M", "write -P 3 96M 4M"])?;
+        self.fill()?;
+        io(&self.array, self.thin, &["read -P 3 96M 4M"])?;
+        Ok(())
+    }
+
+    /// Waits until nothing but what was there at first is in use, and everything else is free.
+    fn wait_for_space(&self) -> Result<Duration> {
+        let begun = Instant::now();
+        loop {
+            assert_adds_up(&self.array)?;
+            let left = space(&self.array, "used")? - self.used_at_first;
+            let pending = space(&self.array, "pending")?;
+            if (left, pending) == (0, 0) {
+                return Ok(begun.elapsed());
+            }
+            ensure!(begun.elapsed() < PATIENCE, "{left} bytes in use, {pending} pending");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn a_full_pool_serves_all_but_new_data_and_gives_all_space_back() -> Result<()> {
+    let mut bench = Bench::start()?;
+    bench.fill()?;
+    bench.assert_full()?;
+    bench.reads_are_right()?;
+    bench.own_data_is_overwritten()?;
+    bench.shared_data_is_not_overwritten()?;
+    bench.locks_work()?;
+    bench.questions_are_answered()?;
+    io(&bench.array, bench.reserved, &["write -P 6 0 256M", "write -P 7 64M 64M"])?;
+    bench.given_back_space_is_used_again()?;
+    bench.assert_full()?;
+    io(&bench.array, bench.reserved, &["read -P 6 0 64M", "read -P 7 64M 64M"])?;
+
+    bench.array.gantry(&["volume", "unmap", "p/thin.s", "--host", "any"])?;
+    bench.array.gantry(&["snapshot", "delete", "p/thin.s"])?;
+    io(&bench.array, bench.thin, &["write -P 8 0 64M"])?;
+    bench.fill()?;
+    bench.array.gantry(&["pool", "extend", "p", "--size", "3G"])?;
+    let at = bench.end;
+    bench.write(bench.thin, at, 64 << 10)?.good()?;
+    io(&bench.array, bench.thin, &["read -P 8 0 64M"])?;
+
+    // The load never stopped, and nothing of it is lost.
+    bench.array.kill()?;
+    let workers = std::mem::take(&mut bench.workers).into_iter();
+    let workers = workers.map(|worker| worker.join().expect("a worker returns its errors"));
+    let mut workers = workers.collect::<Result<Vec<_>>>()?;
+    bench.array.restart()?;
+    workers.iter_mut().try_for_each(|worker| worker.verify(&bench.place))?;
+    assert!(workers.iter().map(Worker::writes).sum::<u64>() > 100);
+
+    for path in ["p/thin", "p/reserved", "p/load"] {
+        bench.array.gantry(&["volume", "unmap", path, "--host", "any"])?;
+        bench.array.gantry(&["volume", "delete", path])?;
+    }
+    bench.array.gantry(&["snapshot", "delete", "p/load.s"])?;
+    println!("all space was back {:?} after the last deletion", bench.wait_for_space()?);
+    Ok(())
+}

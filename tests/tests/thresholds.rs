@@ -1,0 +1,166 @@
+//! Hosts and administrators are told how full a pool or a volume becomes: once, and again when it
+//! was not so full in between.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use harness::pdu::RawSession;
+use harness::{Array, Value, initiator, text};
+
+const TOLD: Option<(u8, u8, u8)> = Some((6, 0x38, 7));
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longer than the array takes to look again.
+const A_WHILE: Duration = Duration::from_millis(2500);
+
+struct Bench {
+    array: Array,
+    sessions: Vec<RawSession>,
+}
+
+impl Bench {
+    /// Two hosts that see LUN 0, a thin volume larger than the pool, LUN 1, a small one, and LUN
+    /// 2, a reserved one, and were told of everything that comes with a login.
+    fn start() -> Result<Self> {
+        let array = Array::start()?;
+        array.create_pool("p", "1G")?;
+        array.gantry(&["pool", "set", "p", "--soft", "20", "--hard", "50"])?;
+        array.create_lun("p/large", "4G")?;
+        array.create_lun("p/small", "64M")?;
+        array.gantry(&["volume", "create", "p/reserved", "--size", "16M", "--reserved"])?;
+        array.gantry(&["volume", "map", "p/reserved", "--host", "any"])?;
+        let target = array.target_name()?;
+        let log_in = |name| RawSession::log_in(array.portal(), name, &target);
+        let sessions =
+            vec![log_in("iqn.2026-01.org.example:a")?, log_in("iqn.2026-01.org.example:b")?];
+        let mut bench = Self { array, sessions };
+        for session in 0..2 {
+            for lun in 0..3 {
+                bench.sessions[session].read(lun, &[0; 6], 0)?.good()?;
+            }
+        }
+        Ok(bench)
+    }
+
+    fn io(&self, lun: u16, command: &str) -> Result<()> {
+        initiator::qemu_io(&["-f", "raw", &self.array.lun_url(lun)?], &[command]).map(drop)
+    }
+
+    fn ask(&mut self, session: usize, lun: u8) -> Result<Option<(u8, u8, u8)>> {
+        Ok(self.sessions[session].read_once(lun, &[0; 6], 0)?.code())
+    }
+
+    /// Both hosts are told of those LUNs, once each, and of the others nothing.
+    fn assert_told_once(&mut self, luns: &[u8]) -> Result<()> {
+        for (session, &lun) in (0..2).flat_map(|session| luns.iter().map(move |l| (session, l))) {
+            let begun = Instant::now();
+            loop {
+                match self.ask(session, lun)? {
+                    TOLD => break,
+                    None => thread::sleep(Duration::from_millis(50)),
+                    other => panic!("host {session}, LUN {lun}: {other:02x?}"),
+                }
+                ensure!(begun.elapsed() < PATIENCE, "host {session} is not told of LUN {lun}");
+            }
+        }
+        self.assert_silence()
+    }
+
+    fn assert_silence(&mut self) -> Result<()> {
+        thread::sleep(A_WHILE);
+        for session in 0..2 {
+            for lun in 0..3 {
+                assert_eq!(self.ask(session, lun)?, None, "host {session}, LUN {lun}");
+            }
+        }
+        Ok(())
+    }
+
+    /// The latest event, once it is about that object and says so.
+    fn assert_event(&self, object: &str, severity: &str, words: &str) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let events = self.array.gantry_json(&["events"])?;
+            let is_meant = |event: &&Value| event["object"] == object;
+            let last = events.as_array().and_then(|list| list.iter().rfind(is_meant).cloned());
+            if let Some(last) = last
+                && text(&last, "/message")?.contains(words)
+            {
+                assert_eq!(text(&last, "/severity")?, severity, "{last}");
+                return Ok(());
+            }
+            ensure!(begun.elapsed() < PATIENCE, "no '{words}' of {object} in {events}");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[test]
+fn hosts_are_told_once_of_each_threshold_of_a_pool_and_again_after_it_was_left() -> Result<()> {
+    let mut bench = Bench::start()?;
+    bench.assert_silence()?;
+    bench.io(0, "write -P 1 0 260M")?;
+    bench.assert_event("pool p", "warning", "the soft threshold is 20 %")?;
+    bench.assert_told_once(&[0, 1])?;
+    bench.io(0, "write -P 1 260M 300M")?;
+    bench.assert_event("pool p", "error", "the hard threshold is 50 %")?;
+    bench.assert_told_once(&[0, 1])?;
+    assert_eq!(text(&bench.array.gantry_json(&["pool", "show", "p"])?, "/fill")?, "hard");
+    bench.io(0, "discard 0 560M")?;
+    bench.assert_event("pool p", "information", "below the soft threshold of 20 % again")?;
+    bench.assert_silence()?;
+    bench.io(0, "write -P 2 0 260M")?;
+    bench.assert_told_once(&[0, 1])
+}
+
+#[test]
+fn hosts_are_told_of_the_volume_that_fills_and_of_no_other() -> Result<()> {
+    let mut bench = Bench::start()?;
+    bench.array.gantry(&["volume", "set", "p/small", "--soft", "40", "--hard", "80"])?;
+    bench.io(2, "write -P 1 0 16M")?;
+    bench.io(1, "write -P 1 0 32M")?;
+    bench.assert_event("volume p/small", "warning", "is 50 % full")?;
+    bench.assert_told_once(&[1])?;
+    bench.io(1, "write -P 1 32M 32M")?;
+    bench.assert_event("volume p/small", "error", "is 100 % full")?;
+    bench.assert_told_once(&[1])?;
+    let volume = bench.array.gantry_json(&["volume", "show", "p/small"])?;
+    assert_eq!(text(&volume, "/fill")?, "hard");
+    bench.io(1, "discard 0 64M")?;
+    bench.assert_event("volume p/small", "information", "below the soft threshold")?;
+    bench.assert_silence()?;
+    bench.io(1, "write -P 1 0 32M")?;
+    bench.assert_told_once(&[1])
+}
+
+/// A host that logs in while the pool is full beyond its threshold learns of it too.
+#[test]
+fn a_host_that_comes_later_is_told_too() -> Result<()> {
+    let bench = Bench::start()?;
+    bench.io(0, "write -P 1 0 260M")?;
+    bench.assert_event("pool p", "warning", "the soft threshold is 20 %")?;
+    let (name, target) = ("iqn.2026-01.org.example:c", bench.array.target_name()?);
+    let mut session = RawSession::log_in(bench.array.portal(), name, &target)?;
+    let mut told = Vec::new();
+    while let Some(code) = session.read_once(0, &[0; 6], 0)?.code() {
+        told.push(code);
+    }
+    assert!(told.contains(&(6, 0x38, 7)), "{told:02x?}");
+    Ok(())
+}
+
+#[test]
+fn thresholds_that_make_no_sense_are_refused() -> Result<()> {
+    let bench = Bench::start()?;
+    for (soft, hard) in [("0", "50"), ("60", "50"), ("50", "101"), ("101", "101")] {
+        for object in [["pool", "set", "p"], ["volume", "set", "p/small"]] {
+            let words = [&object[..], &["--soft", soft, "--hard", hard]].concat();
+            let refusal = bench.array.try_gantry(&words)?.failure()?;
+            assert!(refusal.contains("threshold"), "{words:?}: {refusal}");
+        }
+    }
+    let pool = bench.array.gantry_json(&["pool", "show", "p"])?;
+    assert_eq!(pool["thresholds"], serde_json::json!({"soft_percent": 20, "hard_percent": 50}));
+    Ok(())
+}
