@@ -1,20 +1,27 @@
-//! A session with two connections at error recovery level 1: commands in any order and on either
-//! connection, damaged data, SNACKs, acknowledgements, aborts.
+//! A session with two connections at error recovery level 2: commands in any order and on either
+//! connection, SNACKs, acknowledgements, aborts, connections that end and commands that are taken
+//! over.
 #![no_main]
 
 mod initiator;
+
+use std::collections::BTreeMap;
 
 use arbitrary::Arbitrary;
 use block::Rope;
 use bytes::Bytes;
 use initiator::{NAMES, feed, login, pdu, send_all, take_events};
 use iscsi::{
-    Completion, Connection, ConnectionConfig, Event, Limits, LoginTerms, TaskManagementResponse,
+    Completion, Connection, ConnectionConfig, Event, Limits, LoginTerms, Orphan, SessionHandle,
+    TaskManagementResponse,
 };
 use libfuzzer_sys::fuzz_target;
 
 const MEMORY_MAX: usize = 100_000;
 const TASKS_MAX: u32 = 8;
+
+/// Commands without a connection that the owner keeps.
+const ORPHANS_MAX: usize = 24;
 
 #[derive(Debug, Arbitrary)]
 enum Action {
@@ -28,14 +35,23 @@ enum Action {
     Logout { reason: u8, cid: u8 },
     Answer { task: u8, length: u16 },
     Send,
+    /// The connection ends and another takes its place.
+    Lose { segment_length: u16 },
+    Reassign { task: u8, exp_data_sn: u8 },
 }
 
 struct World {
     connections: [Connection; 2],
     next_cmd_sn: u32,
     acknowledged: [u32; 2],
+    owner: Owner,
+}
+
+#[derive(Default)]
+struct Owner {
     /// The last command that was delivered: they are named by their numbers.
     delivered: Option<u32>,
+    orphans: BTreeMap<u32, Orphan>,
 }
 
 fn config() -> ConnectionConfig {
@@ -44,7 +60,7 @@ fn config() -> ConnectionConfig {
         memory_max: MEMORY_MAX,
         max_recv_data_segment_length: 8192,
         max_connections: 2,
-        error_recovery_level: 1,
+        error_recovery_level: 2,
         ..Limits::default()
     };
     ConnectionConfig { limits, ..ConnectionConfig::default() }
@@ -52,7 +68,7 @@ fn config() -> ConnectionConfig {
 
 impl World {
     fn new() -> Self {
-        let keys = "MaxConnections=2\0ErrorRecoveryLevel=1\0InitialR2T=No\0MaxBurstLength=4096\0";
+        let keys = "MaxConnections=2\0ErrorRecoveryLevel=2\0InitialR2T=No\0MaxBurstLength=4096\0";
         let mut first = Connection::new(config());
         let text = format!("{NAMES}{keys}");
         feed(&mut first, &login(0x87, text.as_bytes()), 5000, &mut |connection, event| {
@@ -62,35 +78,36 @@ impl World {
                 _ => {}
             }
         });
-        let session = first.session();
-        let mut second = Connection::new(config());
-        feed(&mut second, &login(0x87, NAMES.as_bytes()), 5000, &mut |connection, event| {
-            let session = Some(session.clone());
-            match event {
-                Event::Login(_) => {
-                    connection.login_admit(LoginTerms { session, ..LoginTerms::open(1) });
-                }
-                Event::Authenticated(_) => connection.login_accept(1),
-                _ => {}
-            }
-        });
+        let second = joining(&first.session(), 8192);
         Self {
             connections: [first, second],
             next_cmd_sn: 0,
             acknowledged: [0; 2],
-            delivered: None,
+            owner: Owner::default(),
         }
+    }
+
+    fn lose(&mut self, which: usize, segment_length: u16) {
+        let session = self.connections[which].session();
+        let mut connection = std::mem::replace(
+            &mut self.connections[which],
+            joining(&session, segment_length.max(512)),
+        );
+        connection.close();
+        let room = ORPHANS_MAX - self.owner.orphans.len();
+        self.owner.orphans.extend(connection.take_orphans().into_iter().take(room));
+        self.acknowledged[which] = 0;
     }
 
     fn feed(&mut self, which: usize, mut header: [u8; 48], data: &[u8]) {
         header[28..32].copy_from_slice(&self.acknowledged[which].to_be_bytes());
-        let delivered = &mut self.delivered;
+        let owner = &mut self.owner;
         feed(&mut self.connections[which], &pdu(header, data), 5000, &mut |connection, event| {
-            answer(delivered, connection, event);
+            owner.answer(connection, event);
         });
         // What came here may be what the other connection waited for.
         for connection in &mut self.connections {
-            take_events(connection, &mut |connection, event| answer(delivered, connection, event));
+            take_events(connection, &mut |connection, event| owner.answer(connection, event));
         }
     }
 
@@ -148,7 +165,19 @@ impl World {
             Action::Answer { task, length } => {
                 let data_in = Rope::from(Bytes::from(vec![4; length.into()]));
                 let completion = Completion { data_in, ..Completion::default() };
-                self.connections[which].respond(task.into(), completion);
+                match self.owner.orphans.remove(&task.into()) {
+                    Some(orphan) => {
+                        self.owner.orphans.insert(task.into(), orphan.answered(completion));
+                    }
+                    None => self.connections[which].respond(task.into(), completion),
+                }
+            }
+            Action::Lose { segment_length } => self.lose(which, segment_length),
+            Action::Reassign { task, exp_data_sn } => {
+                let mut header = header(0x42, 0x88, 1 << 28);
+                header[23] = task;
+                header[39] = exp_data_sn;
+                self.feed(which, header, &[]);
             }
             Action::Send => send_all(&mut self.connections[which], 3000),
         }
@@ -156,31 +185,56 @@ impl World {
 
     fn check(&self) {
         for connection in &self.connections {
-            assert!(connection.tasks() <= TASKS_MAX as usize + 16);
+            assert!(connection.tasks() <= TASKS_MAX as usize + 16 + ORPHANS_MAX);
             assert!(connection.history_bytes() <= MEMORY_MAX);
         }
     }
 }
 
-/// Commands are delivered once each and in order, whichever connection they came on.
-fn answer(delivered: &mut Option<u32>, connection: &mut Connection, event: Event) {
-    match event {
-        Event::Command(command) => {
-            assert!(delivered.is_none_or(|last| last < command.task), "{command:?} {delivered:?}");
-            *delivered = Some(command.task);
-            if command.write {
-                connection.accept_data(command.task, command.expected_data_transfer_length);
+/// A connection that joins a session.
+fn joining(session: &SessionHandle, segment_length: u16) -> Connection {
+    let mut connection = Connection::new(config());
+    let text = format!("{NAMES}MaxRecvDataSegmentLength={segment_length}\0");
+    feed(&mut connection, &login(0x87, text.as_bytes()), 5000, &mut |connection, event| {
+        let session = Some(session.clone());
+        match event {
+            Event::Login(_) => {
+                connection.login_admit(LoginTerms { session, ..LoginTerms::open(1) });
             }
+            Event::Authenticated(_) => connection.login_accept(1),
+            _ => {}
         }
-        Event::DataOut { task, .. } => connection.respond(task, Completion::default()),
-        Event::TaskManagement(request) => connection.respond_task_management(
-            request.initiator_task_tag,
-            TaskManagementResponse::FunctionComplete,
-        ),
-        Event::LogoutConnection { initiator_task_tag, .. } => {
-            connection.logout_response(initiator_task_tag, false);
+    });
+    connection
+}
+
+impl Owner {
+    /// Commands are delivered once each and in order, whichever connection they came on.
+    fn answer(&mut self, connection: &mut Connection, event: Event) {
+        match event {
+            Event::Command(command) => {
+                let is_next = self.delivered.is_none_or(|last| last < command.task);
+                assert!(is_next, "{command:?} {:?}", self.delivered);
+                self.delivered = Some(command.task);
+                if command.write {
+                    connection.accept_data(command.task, command.expected_data_transfer_length);
+                }
+            }
+            Event::DataOut { task, .. } => connection.respond(task, Completion::default()),
+            Event::TaskManagement(request) => connection.respond_task_management(
+                request.initiator_task_tag,
+                TaskManagementResponse::FunctionComplete,
+            ),
+            Event::LogoutConnection { initiator_task_tag, .. } => {
+                connection.logout_response(initiator_task_tag, false);
+            }
+            Event::TaskReassign(request) => {
+                let orphan = self.orphans.remove(&request.referenced_task);
+                let none = TaskManagementResponse::TaskDoesNotExist;
+                connection.reassign(request, orphan.ok_or(none));
+            }
+            _ => {}
         }
-        _ => {}
     }
 }
 

@@ -28,6 +28,7 @@ pub fn answer_at_once(connection: &mut Connection, event: Event) {
         Event::DataOut { task, .. } => connection.respond(task, Completion::default()),
         Event::LoggedIn(_) | Event::Aborted { .. } | Event::LoggedOut(_)
         | Event::LogoutConnection { .. }
+        | Event::TaskReassign(_)
         | Event::Closed(_) => {}
     }
 }

@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use block::{
@@ -12,7 +13,7 @@ use block::{
 use libfuzzer_sys::fuzz_target;
 use scsi::{
     Command, Identity, LogicalUnitSpec, NexusId, NexusSpec, Target, TaskAttribute, TaskId,
-    TaskManagement,
+    TaskManagement, TokenSpace,
 };
 
 const SIZE: u64 = 1 << 30;
@@ -22,7 +23,7 @@ struct Step {
     nexus: bool,
     lun: u8,
     attribute: u8,
-    cdb: [u8; 16],
+    cdb: [u8; 32],
     data_out: Vec<u8>,
     /// How the volume answers.
     answer: u8,
@@ -43,8 +44,14 @@ fn unit(id: u64) -> LogicalUnitSpec {
 }
 
 fn target() -> Target {
-    let mut target = Target::new(Identity::gantry("iqn.2026-11.io.gantry:fuzz"));
-    (1..=3).for_each(|id| target.add_unit(VolumeId(id), unit(id)));
+    let identity = Identity::gantry("iqn.2026-11.io.gantry:fuzz");
+    let mut target = Target::new(Identity { long_cdbs: true, ..identity });
+    target.set_token_key([7; 32]);
+    for id in 1..=3 {
+        target.add_unit(VolumeId(id), unit(id));
+        let space = TokenSpace { volume: VolumeId(9), size_bytes: SIZE };
+        target.set_token_space(VolumeId(id), space);
+    }
     for nexus in 0..2 {
         let luns = BTreeMap::from([(0, VolumeId(1)), (1, VolumeId(2)), (2, VolumeId(3))]);
         let spec = NexusSpec {
@@ -102,6 +109,34 @@ fn answer(request: &Request, how: u8) -> Result<Response, BlockError> {
     })
 }
 
+fn function(code: u8, task: TaskId) -> Option<TaskManagement> {
+    Some(match code % 16 {
+        0 => TaskManagement::LogicalUnitReset,
+        1 => TaskManagement::AbortTask(task),
+        2 => TaskManagement::AbortTaskSet,
+        3 => TaskManagement::ClearTaskSet,
+        4 => TaskManagement::ItNexusReset,
+        5 => TaskManagement::TargetWarmReset,
+        6 => TaskManagement::QueryTask(task),
+        _ => return None,
+    })
+}
+
+/// Carries out requests until there is none.
+fn settle(target: &mut Target, how: u8) {
+    let mut requests = 0;
+    loop {
+        if let Some((id, ..)) = target.next_save() {
+            target.saved(id, how % 4 != 0);
+            continue;
+        }
+        let Some((id, _, request)) = target.next_request() else { return };
+        target.completed(id, answer(&request, how));
+        requests += 1;
+        assert!(requests < 100_000, "a command never ends");
+    }
+}
+
 fuzz_target!(|steps: Vec<Step>| {
     let mut target = target();
     for (number, step) in steps.iter().take(32).enumerate() {
@@ -119,19 +154,17 @@ fuzz_target!(|steps: Vec<Step>| {
         data.resize(wanted.min(1 << 20), 0);
         let command = Command { nexus, lun, attribute, cdb: &step.cdb, data_out: data.into() };
         target.execute(task, command);
-        if step.manage % 8 == 1 {
-            target.manage(TaskId(1000), nexus, lun, TaskManagement::LogicalUnitReset);
+        if let Some(function) = function(step.manage, task) {
+            target.manage(TaskId(1000), nexus, lun, function);
         }
-        let mut requests = 0;
-        loop {
-            if let Some((id, ..)) = target.next_save() {
-                target.saved(id, step.answer % 4 != 0);
-                continue;
+        settle(&mut target, step.answer);
+        // A SANITIZE goes on at its pace, whoever waits for it.
+        for tick in 1..=100 {
+            if target.tasks_under_way() == 0 {
+                break;
             }
-            let Some((id, _, request)) = target.next_request() else { break };
-            target.completed(id, answer(&request, step.answer));
-            requests += 1;
-            assert!(requests < 100_000, "a command never ends");
+            target.tick(Duration::from_secs(number as u64 * 1000 + tick * 10));
+            settle(&mut target, step.answer);
         }
         while target.next_done().is_some() || target.next_aborted().is_some() {}
         while target.next_management_done().is_some() {}

@@ -7,6 +7,8 @@ use anyhow::{Context, Result};
 
 use crate::program::run;
 
+const LIST_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// What became of one test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -18,13 +20,27 @@ pub struct Case {
     pub failures: Vec<String>,
 }
 
+/// The names of all families, as the program lists them.
+///
+/// # Errors
+/// When the program does not run or lists none.
+pub fn families() -> Result<Vec<String>> {
+    let list = run(Path::new("iscsi-test-cu"), &["--list"], LIST_TIMEOUT)?.stdout;
+    let families = list.lines().filter_map(|line| line.trim().strip_prefix("ALL."));
+    let families: Vec<_> =
+        families.filter(|family| !family.contains('.')).map(str::to_owned).collect();
+    anyhow::ensure!(!families.is_empty(), "no families in:\n{list}");
+    Ok(families)
+}
+
 /// Runs a family of tests against a LUN, which may lose all its data.
 ///
 /// # Errors
 /// When the program does not end in time, or its report breaks off.
 pub fn run_family(family: &str, urls: &[&str], timeout: Duration) -> Result<Vec<Case>> {
     let family = format!("ALL.{family}");
-    let arguments = [&["--dataloss", "--ignore", "--test", &family][..], urls].concat();
+    let arguments =
+        [&["--dataloss", "--allow-sanitize", "--ignore", "--test", &family][..], urls].concat();
     let finished = run(Path::new("iscsi-test-cu"), &arguments, timeout)?;
     let report = finished.stdout;
     parse(&report).with_context(|| format!("family {family} reported:\n{report}"))

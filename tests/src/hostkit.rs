@@ -15,7 +15,7 @@ use crate::initiator::qemu_img;
 use crate::program::{Finished, Running, run};
 
 /// How long one command of a host may take.
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// First byte of the partition that ESXi makes.
 const PARTITION: u64 = 1 << 20;
@@ -79,7 +79,8 @@ impl Host {
     pub fn vmkfstools(&self, words: &[&str]) -> Result<Value> {
         let finished = self.attempt(&[&["vmkfstools"], words].concat())?;
         ensure!(finished.status.success(), "{words:?}: {}{}", finished.stdout, finished.stderr);
-        serde_json::from_str(&finished.stderr).context("a report")
+        let report = finished.stderr.lines().last().context("a report")?;
+        serde_json::from_str(report).context("a report")
     }
 
     /// Starts a command beside the test.
@@ -210,9 +211,14 @@ impl Fuse {
 
 impl Drop for Fuse {
     fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            // What is not mounted needs no unmounting.
-            let _ = Command::new("fusermount").arg("-u").arg(folder.path()).status();
+        let Some(folder) = &self.folder else { return };
+        let unmount = |program: &str, option: &str| {
+            let done = Command::new(program).arg(option).arg(folder.path()).output();
+            done.is_ok_and(|output| output.status.success())
+        };
+        // Debian's vmfs-tools bring no fusermount; without it one has to be root.
+        if !(unmount("umount", "-l") || unmount("fusermount", "-u")) {
+            eprintln!("{} stays mounted", folder.path().display());
         }
     }
 }

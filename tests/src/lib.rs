@@ -15,8 +15,10 @@ pub mod pdu;
 pub mod program;
 pub mod proxy;
 pub mod random;
+pub mod recoverer;
 pub mod survivor;
 pub mod tgt;
+pub mod wire;
 
 pub use array::{Array, Traffic};
 pub use serde_json::Value;

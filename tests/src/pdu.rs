@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 pub const HEADER_BYTES: usize = 48;
 
 /// How long a raw connection waits for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most data that is sent in one PDU: what a target takes that has declared nothing (RFC 7143
 /// 13.12).
@@ -91,6 +91,22 @@ impl Pdu {
         bytes.extend(&self.data);
         bytes.resize(bytes.len().next_multiple_of(4), 0);
         bytes
+    }
+
+    /// The same with both digests.
+    ///
+    /// # Panics
+    /// With more data than 24 bits can say.
+    pub fn bytes_with_digests(&self) -> Vec<u8> {
+        let bytes = self.bytes();
+        let (header, data) = bytes.split_at(HEADER_BYTES + self.additional.len());
+        let mut whole = header.to_vec();
+        whole.extend(crc32c::crc32c(header).to_le_bytes());
+        whole.extend(data);
+        if !data.is_empty() {
+            whole.extend(crc32c::crc32c(data).to_le_bytes());
+        }
+        whole
     }
 }
 

@@ -32,6 +32,19 @@ pub enum Fault {
     /// The connection ends in the first PDU with this opcode, after so many bytes of it. For
     /// connections without digests.
     CutInPdu(u8, usize),
+    /// Something happens to the first PDU with this opcode. For connections with both digests.
+    InPdu(u8, PduFault),
+}
+
+/// What happens to one PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PduFault {
+    /// It does not come.
+    Lost,
+    /// It comes twice.
+    Repeated,
+    /// A byte of its data is another.
+    Damaged,
 }
 
 /// Which way the bytes go.
@@ -104,7 +117,8 @@ fn connect(client: TcpStream, portal: SocketAddr, plan: &Mutex<(Direction, Fault
         let fault = if way == direction { fault } else { Fault::None };
         let (from, to) = (from.try_clone()?, to.try_clone()?);
         to.set_nodelay(true)?;
-        thread::spawn(move || Pipe { from, to, fault, passed: 0, pdus: Pdus::default() }.run());
+        let (pdus, whole) = (Pdus::default(), WholePdus::default());
+        thread::spawn(move || Pipe { from, to, fault, passed: 0, pdus, whole }.run());
     }
     Ok(())
 }
@@ -116,6 +130,7 @@ struct Pipe {
     fault: Fault,
     passed: u64,
     pdus: Pdus,
+    whole: WholePdus,
 }
 
 impl Pipe {
@@ -180,6 +195,33 @@ impl Pipe {
                 }
                 self.to.write_all(bytes)
             }
+            Fault::InPdu(opcode, fault) => {
+                self.whole.bytes.extend(bytes);
+                while let Some(pdu) = self.whole.next() {
+                    if pdu[0] & 0x3f == opcode {
+                        self.fault = Fault::None;
+                        self.pass_faulty(pdu, fault)?;
+                        let rest = std::mem::take(&mut self.whole.bytes);
+                        return self.to.write_all(&rest);
+                    }
+                    self.to.write_all(&pdu)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn pass_faulty(&mut self, mut pdu: Vec<u8>, fault: PduFault) -> std::io::Result<()> {
+        match fault {
+            PduFault::Lost => Ok(()),
+            PduFault::Repeated => self.to.write_all(&[&pdu[..], &pdu].concat()),
+            PduFault::Damaged => {
+                // Behind the header and its digest, if there is data.
+                if let Some(byte) = pdu.get_mut(HEADER_BYTES + 4) {
+                    *byte ^= 0x20;
+                }
+                self.to.write_all(&pdu)
+            }
         }
     }
 
@@ -191,6 +233,29 @@ impl Pipe {
             }
             None => self.to.write_all(bytes),
         }
+    }
+}
+
+/// The PDUs of a stream that has digests but in login.
+#[derive(Debug, Default)]
+struct WholePdus {
+    bytes: Vec<u8>,
+}
+
+impl WholePdus {
+    /// The next PDU, once it is whole.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let header = self.bytes.get(..HEADER_BYTES)?;
+        let length = u32::from_be_bytes([0, header[5], header[6], header[7]]) as usize;
+        let is_login = matches!(header[0] & 0x3f, 0x03 | 0x23);
+        let digests = match (is_login, length) {
+            (true, _) => 0,
+            (false, 0) => 4,
+            (false, _) => 8,
+        };
+        let whole =
+            HEADER_BYTES + usize::from(header[4]) * 4 + length.next_multiple_of(4) + digests;
+        (self.bytes.len() >= whole).then(|| self.bytes.drain(..whole).collect())
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::pdu::{HEADER_BYTES, Pdu};
 
-/// How long an answer may take before the connection is given up.
+/// How long an answer may take before the connection is given up, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Connections that one operation may use up.
@@ -39,6 +39,7 @@ pub struct Survivor {
     initiator: String,
     target: String,
     digests: bool,
+    patience: Duration,
     connection: Option<Connection>,
     logins: usize,
 }
@@ -51,9 +52,16 @@ impl Survivor {
             initiator: initiator.to_owned(),
             target: target.to_owned(),
             digests,
+            patience: PATIENCE,
             connection: None,
             logins: 0,
         }
+    }
+
+    /// The same, that waits so long for an answer.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     /// How often it has logged in.
@@ -117,9 +125,9 @@ impl Survivor {
 
 impl Connection {
     fn log_in(survivor: &Survivor) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&survivor.portal, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = TcpStream::connect_timeout(&survivor.portal, survivor.patience)?;
+        stream.set_read_timeout(Some(survivor.patience))?;
+        stream.set_write_timeout(Some(survivor.patience))?;
         stream.set_nodelay(true)?;
         let mut connection = Self {
             stream,
@@ -225,18 +233,8 @@ impl Connection {
     fn send(&mut self, pdu: &Pdu) -> Result<()> {
         let mut pdu = pdu.clone();
         pdu.header[28..32].copy_from_slice(&self.expected_status_sequence_number.to_be_bytes());
-        let bytes = pdu.bytes();
-        if !self.digests {
-            return Ok(self.stream.write_all(&bytes)?);
-        }
-        let (header, data) = bytes.split_at(HEADER_BYTES);
-        let mut whole = header.to_vec();
-        whole.extend(crc32c::crc32c(header).to_le_bytes());
-        whole.extend(data);
-        if !data.is_empty() {
-            whole.extend(crc32c::crc32c(data).to_le_bytes());
-        }
-        Ok(self.stream.write_all(&whole)?)
+        let bytes = if self.digests { pdu.bytes_with_digests() } else { pdu.bytes() };
+        Ok(self.stream.write_all(&bytes)?)
     }
 
     fn receive(&mut self) -> Result<Pdu> {
@@ -265,18 +263,18 @@ impl Connection {
     }
 }
 
-fn word(pdu: &Pdu, at: usize) -> u32 {
+pub(crate) fn word(pdu: &Pdu, at: usize) -> u32 {
     let bytes = &pdu.header[at..at + 4];
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-fn simple(opcode: u8, flags: u8) -> Pdu {
+pub(crate) fn simple(opcode: u8, flags: u8) -> Pdu {
     let mut header = [0; HEADER_BYTES];
     header[..2].copy_from_slice(&[opcode, flags]);
     Pdu { header, additional: Vec::new(), data: Vec::new() }
 }
 
-fn cdb(opcode: u8, lba: u32, length: usize) -> [u8; 10] {
+pub(crate) fn cdb(opcode: u8, lba: u32, length: usize) -> [u8; 10] {
     let mut cdb = [0; 10];
     cdb[0] = opcode;
     cdb[2..6].copy_from_slice(&lba.to_be_bytes());

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Tgt {
     _daemon: Running,
-    _folder: TempDir,
+    folder: TempDir,
     control: String,
     portal: String,
 }
@@ -38,13 +38,29 @@ impl Tgt {
         let address = format!("portal={portal}");
         let words = ["-f", "-C", &control, "--iscsi", &address];
         let daemon = Running::start(Path::new("tgtd"), &words)?;
-        let tgt = Self { _daemon: daemon, _folder: folder, control, portal };
+        let tgt = Self { _daemon: daemon, folder, control, portal };
         let image = image.to_str().context("a printable path")?;
         tgt.control(&["--op", "new", "--mode", "target", "--tid", "1", "-T", NAME])?;
         let unit = ["--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", image];
         tgt.control(&[&["--op", "new"], &unit[..]].concat())?;
         tgt.control(&["--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL"])?;
         Ok(tgt)
+    }
+
+    /// Adds a thin LUN; returns its address.
+    ///
+    /// # Errors
+    /// When tgt refuses it.
+    pub fn add_thin_lun(&self, number: u16, size: u64) -> Result<String> {
+        let image = self.folder.path().join(format!("lun{number}.img"));
+        File::create(&image)?.set_len(size)?;
+        let image = image.to_str().context("a printable path")?;
+        let text = number.to_string();
+        let unit = ["--mode", "logicalunit", "--tid", "1", "--lun", &text];
+        self.control(&[&["--op", "new"], &unit[..], &["-b", image]].concat())?;
+        let thin = ["--params", "thin_provisioning=1"];
+        self.control(&[&["--op", "update"], &unit[..], &thin].concat())?;
+        Ok(format!("iscsi://{}/{NAME}/{number}", self.portal))
     }
 
     /// Repeats a command until the daemon takes it.

@@ -298,5 +298,8 @@ fn a_machine_pauses_while_the_array_is_full_and_goes_on_when_it_is_not() -> Resu
     let outcome: Value = serde_json::from_str(&machine.wait(Duration::from_secs(100))?.success()?)?;
     assert!(number(&outcome, "/pauses")? > 0, "{outcome}");
     assert_eq!(number(&outcome, "/operations")?, 400);
+    let counters = host.run(&["--json", "esxtop", "-n", "1"])?;
+    let counters: Value = serde_json::from_str(counters.lines().last().context("a line")?)?;
+    assert!(number(&counters, "/sums/space_warnings")? > 0, "it was told before: {counters}");
     Ok(())
 }

@@ -73,7 +73,10 @@ fn clones_with_and_without_offload_are_the_source_and_say_how_they_were_made() -
         for format in ["thin", "zeroedthick", "eagerzeroedthick"] {
             let name = format!("{format}{offload}");
             let path = format!("ds1/{name}.vmdk");
-            let report = bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "-d", format, &path])?;
+            let words = ["-i", "ds0/s.vmdk", "--verify", "-d", format, &path];
+            let report = bench.host.vmkfstools(&words)?;
+            let sum = bench.host.run(&["file", "hash", &path])?;
+            assert_eq!(report["verified"].as_str(), Some(sum.trim()));
             let (by_array, by_host) =
                 (number(&report, "/offloaded_bytes")?, number(&report, "/host_bytes")?);
             ensure!(if offload == "1" { by_host == 0 } else { by_array == 0 }, "{report}");
@@ -196,6 +199,36 @@ fn reclaim_gives_the_space_of_deleted_disks_back_to_the_pool() -> Result<()> {
     bench.host.run(&["esxcli", "storage", "vmfs", "unmap", "-l", "ds0", "-n", "200"])?;
     assert!(mapped()? + MIB < with_disk);
     assert!(bench.host.counter(&bench.devices[0], "DELETE")? > 0.0);
+    assert_eq!(fsck(&bench.image(0)?)?, [0; 5]);
+    Ok(())
+}
+
+#[test]
+fn a_guests_unmap_reaches_the_array_only_with_enable_block_delete() -> Result<()> {
+    let bench = bench()?;
+    bench.source()?;
+    let expected = bench.data(0, "s-flat.vmdk")?;
+    let trim = |offset: u64, length: u64| -> Result<u64> {
+        let range = ["--offset", &offset.to_string(), "--length", &length.to_string()];
+        let words = [&["vm", "trim", "ds0/s.vmdk"], &range[..]].concat();
+        let report: Value = serde_json::from_str(&bench.host.run(&words)?)?;
+        number(&report, "/report/unmapped_bytes")
+    };
+    // Two whole blocks are in it: first without, then two others with the setting.
+    assert_eq!(trim(MIB + 512, 3 * MIB)?, 0);
+    bench.set("/VMFS3/EnableBlockDelete", "1")?;
+    assert_eq!(trim(5 * MIB, 2 * MIB)?, 2 * MIB);
+    assert_eq!(trim(5 * MIB, 2 * MIB)?, 0, "it was given back already");
+    assert!(trim(99 * MIB, 2 * MIB).is_err());
+    let found = bench.data(0, "s-flat.vmdk")?;
+    for (block, (is, was)) in
+        found.chunks(MIB as usize).zip(expected.chunks(MIB as usize)).enumerate()
+    {
+        match block {
+            2 | 3 | 5 | 6 => ensure!(is.iter().all(|byte| *byte == 0), "block {block}"),
+            _ => ensure!(is == was, "block {block}"),
+        }
+    }
     assert_eq!(fsck(&bench.image(0)?)?, [0; 5]);
     Ok(())
 }

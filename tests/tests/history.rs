@@ -2,7 +2,7 @@
 //! overlapping ranges, abort commands, reset LUNs and drop connections: per block, all answers fit
 //! into one order.
 //!
-//! `GANTRY_HISTORY_ROUNDS` makes it longer: a round is 6,400 commands.
+//! `cargo xtask history --operations N` makes it longer; a round is 6,400 commands.
 
 use std::time::Instant;
 
@@ -53,26 +53,34 @@ fn the_answers_to_64_clients_fit_into_one_order() -> Result<()> {
     }
     let (before, events) = report.first;
     for (name, plant) in PLANTS {
-        let mut planted = events.clone();
-        plant(&mut planted);
-        assert!(!check(&before, &planted).is_empty(), "not found: {name}");
+        let is_found = |attempt| {
+            let mut planted = events.clone();
+            plant(&mut planted, attempt);
+            !check(&before, &planted).is_empty()
+        };
+        assert!((0..ATTEMPTS).any(is_found), "not found: {name}");
     }
     Ok(())
 }
 
-type Plant = fn(&mut Vec<Event>);
+/// A copy whose fate nobody knows may bring back what was overwritten: then a stale read is right,
+/// and another one is tried.
+const ATTEMPTS: usize = 16;
+
+type Plant = fn(&mut Vec<Event>, usize);
 
 /// Ways in which an array could have been wrong, put into what a right one has answered.
 const PLANTS: [(&str, Plant); 4] = [
-    ("a read of what was never written", |events| *last_read(events) = u64::MAX),
-    ("a read of what was overwritten long before", |events| {
-        let stale = events.iter().find_map(|event| match &event.action {
+    ("a read of what was never written", |events, _| *last_read(events) = u64::MAX),
+    ("a read of what was overwritten long before", |events, attempt| {
+        let mut stale = events.iter().filter_map(|event| match &event.action {
             Action::Write { value, .. } if event.certain && *value > 0 => Some(*value),
             _ => None,
         });
+        let stale = stale.nth(attempt);
         *last_read(events) = stale.expect("something was written");
     }),
-    ("a write that is lost", |events| {
+    ("a write that is lost", |events, _| {
         let last = *last_read(events);
         for event in events.iter_mut() {
             match &mut event.action {
@@ -83,9 +91,9 @@ const PLANTS: [(&str, Plant); 4] = [
             }
         }
     }),
-    ("a compare that found what was not there", |events| {
+    ("a compare that found what was not there", |events, _| {
         let swap = events.iter_mut().rev().find_map(|event| match &mut event.action {
-            Action::Swap { expected, .. } => Some(&mut expected[0]),
+            Action::Swap { expected, .. } if event.certain => Some(&mut expected[0]),
             _ => None,
         });
         *swap.expect("something was swapped") = u64::MAX;

@@ -192,6 +192,30 @@ fn a2_and_a7_after_an_abort_the_block_does_not_change_and_is_not_locked() -> Res
 }
 
 #[test]
+fn a7_a_retry_of_an_own_compare_and_write_is_counted_and_named() -> Result<()> {
+    let mut bench = Bench::start()?;
+    let lun = bench.luns[0];
+    let counted = |bench: &Bench| -> Result<[u64; 2]> {
+        let target = bench.array.gantry_json(&["target", "show"])?;
+        let names = ["/compare_and_write_miscompares", "/compare_and_write_retries"];
+        Ok([number(&target, names[0])?, number(&target, names[1])?])
+    };
+    swap(&mut bench.session, lun, 77, 0, 1)?.good()?;
+    assert_eq!(counted(&bench)?, [0, 0]);
+    // The answer was lost: the host repeats it.
+    assert_eq!(swap(&mut bench.session, lun, 77, 0, 1)?.code(), Some((14, 0x1d, 0)));
+    // A lost race is none.
+    assert_eq!(swap(&mut bench.session, lun, 77, 0, 2)?.code(), Some((14, 0x1d, 0)));
+    assert_eq!(counted(&bench)?, [2, 1]);
+    let events = bench.array.gantry_json(&["events"])?;
+    let events = events.as_array().context("a list of events")?;
+    let event = events.iter().find(|event| event["object"] == "volume p/a");
+    let message = event.and_then(|event| event["message"].as_str()).context("an event")?;
+    assert!(message.contains(NAME) && message.contains("at 77"), "{message}");
+    Ok(())
+}
+
+#[test]
 fn a8_a_reset_disturbs_one_lun_and_all_recover() -> Result<()> {
     let mut bench = Bench::start()?;
     let [a, b] = bench.luns;

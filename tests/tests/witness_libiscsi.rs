@@ -4,56 +4,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use harness::Array;
-use harness::cunit::{Case, run_family};
+use harness::cunit::{Case, families, run_family};
 use harness::pdu::RawSession;
 
-const FAMILIES: [&str; 43] = [
-    "TestUnitReady",
-    "Inquiry",
-    "Mandatory",
-    "ReadCapacity10",
-    "ReadCapacity16",
-    "Read6",
-    "Read10",
-    "Read12",
-    "Read16",
-    "Write10",
-    "Write12",
-    "Write16",
-    "Verify10",
-    "Verify12",
-    "Verify16",
-    "WriteVerify10",
-    "WriteVerify12",
-    "WriteVerify16",
-    "CompareAndWrite",
-    "ExtendedCopy",
-    "ReceiveCopyResults",
-    "WriteSame10",
-    "WriteSame16",
-    "Unmap",
-    "GetLBAStatus",
-    "ReportSupportedOpcodes",
-    "iSCSIcmdsn",
-    "iSCSIdatasn",
-    "ModeSense6",
-    "OrWrite",
-    "Prefetch10",
-    "Prefetch16",
-    "PrinReadKeys",
-    "PrinReportCapabilities",
-    "PrinServiceactionRange",
-    "ProutClear",
-    "ProutPreempt",
-    "ProutRegister",
-    "ProutReserve",
-    "ReadDefectData10",
-    "ReadDefectData12",
-    "Reserve6",
-    "iSCSITMF",
-];
+/// Families that have tests of their own below, since they need a LUN of their own.
+const SPECIAL: [&str; 3] = ["MultipathIO", "ReadOnly", "Sanitize"];
 
-const FAMILY_TIMEOUT: Duration = Duration::from_secs(120);
+const FAMILY_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A part that the witness may skip.
 struct Skip {
@@ -69,16 +26,38 @@ const WSNZ: &str =
     "WSNZ is set: a WRITE SAME of 0 blocks would mean the whole rest of the LUN, and is refused";
 
 const LBPPB: &str = "there is nothing unaligned to try: each logical block is a physical block. \
-    Data of the wrong size is tried in bad_input";
+    On a 512e LUN the test runs, below";
 
-const SKIPS: [Skip; 7] = [
-    Skip { case: "WriteSame10.ZeroBlocks", remark: "does not support 0-blocks", reason: WSNZ },
-    Skip { case: "WriteSame16.ZeroBlocks", remark: "does not support 0-blocks", reason: WSNZ },
-    Skip { case: "CompareAndWrite.InvalidDataOutSize", remark: "LBPPB < 2", reason: LBPPB },
-    Skip { case: "WriteSame10.UnmapUnaligned", remark: "LBPPB < 2", reason: LBPPB },
-    Skip { case: "WriteSame10.InvalidDataOutSize", remark: "LBPPB < 2", reason: LBPPB },
-    Skip { case: "WriteSame16.UnmapUnaligned", remark: "LBPPB < 2", reason: LBPPB },
-    Skip { case: "WriteSame16.InvalidDataOutSize", remark: "LBPPB < 2", reason: LBPPB },
+const FIXED: &str = "the medium is never removable: there is nothing to eject or to lock in";
+
+const CRYPTO: &str = "SANITIZE, CRYPTOGRAPHIC ERASE: data is not encrypted, so there is no key to \
+    destroy. The rest of the test runs";
+
+const fn skip(case: &'static str, remark: &'static str, reason: &'static str) -> Skip {
+    Skip { case, remark, reason }
+}
+
+const SKIPS: [Skip; 20] = [
+    skip("WriteSame10.ZeroBlocks", "does not support 0-blocks", WSNZ),
+    skip("WriteSame16.ZeroBlocks", "does not support 0-blocks", WSNZ),
+    skip("CompareAndWrite.InvalidDataOutSize", "LBPPB < 2", LBPPB),
+    skip("WriteSame10.UnmapUnaligned", "LBPPB < 2", LBPPB),
+    skip("WriteSame10.InvalidDataOutSize", "LBPPB < 2", LBPPB),
+    skip("WriteSame16.UnmapUnaligned", "LBPPB < 2", LBPPB),
+    skip("WriteSame16.InvalidDataOutSize", "LBPPB < 2", LBPPB),
+    skip("PreventAllow.Simple", "not removable", FIXED),
+    skip("PreventAllow.Eject", "not removable", FIXED),
+    skip("PreventAllow.ITNexusLoss", "not removable", FIXED),
+    skip("PreventAllow.Logout", "not removable", FIXED),
+    skip("PreventAllow.WarmReset", "not removable", FIXED),
+    skip("PreventAllow.ColdReset", "not removable", FIXED),
+    skip("PreventAllow.LUNReset", "not removable", FIXED),
+    skip("PreventAllow.2ITNexuses", "not removable", FIXED),
+    skip("StartStopUnit.Simple", "not removable", FIXED),
+    skip("Sanitize.CryptoErase", "CRYPTO_ERASE is not implemented", CRYPTO),
+    skip("Sanitize.CryptoEraseReserved", "CRYPTO_ERASE is not implemented", CRYPTO),
+    skip("Sanitize.Readonly", "CRYPTO_ERASE is not implemented", CRYPTO),
+    skip("Sanitize.Reservations", "CRYPTO_ERASE is not implemented", CRYPTO),
 ];
 
 /// An array with a LUN that has some data, so that reads do not all meet holes.
@@ -101,11 +80,10 @@ fn objections(case: &Case) -> Vec<String> {
     failures.chain(skips).collect()
 }
 
-fn check_families(families: &[&str]) -> Result<()> {
-    let (_array, url) = array_with_lun()?;
+fn check_families(families: &[&str], url: &str) -> Result<()> {
     let mut objected = Vec::new();
     for family in families {
-        let cases = run_family(family, &[&url], FAMILY_TIMEOUT)?;
+        let cases = run_family(family, &[url], FAMILY_TIMEOUT)?;
         objected.extend(cases.iter().flat_map(objections));
     }
     assert!(objected.is_empty(), "{}", objected.join("\n"));
@@ -114,12 +92,52 @@ fn check_families(families: &[&str]) -> Result<()> {
 
 #[test]
 fn every_family_passes() -> Result<()> {
-    check_families(&FAMILIES)
+    let (_array, url) = array_with_lun()?;
+    let families = families()?;
+    let families: Vec<_> =
+        families.iter().map(String::as_str).filter(|family| !SPECIAL.contains(family)).collect();
+    assert!(families.len() > 40, "{families:?}");
+    check_families(&families, &url)
 }
 
 #[test]
-fn residuals_are_exact() -> Result<()> {
-    check_families(&["iSCSIResiduals"])
+fn on_a_lun_with_larger_physical_blocks_nothing_is_skipped_for_their_sake() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let words = ["volume", "create", "p/v", "--size", "256M", "--block-size", "512e"];
+    array.gantry(&words)?;
+    array.gantry(&["volume", "map", "p/v", "--host", "any", "--lun", "0"])?;
+    let url = array.lun_url(0)?;
+    for family in ["CompareAndWrite", "WriteSame10", "WriteSame16"] {
+        for case in run_family(family, &[&url], FAMILY_TIMEOUT)? {
+            assert!(case.failures.is_empty(), "{}: {:?}", case.name, case.failures);
+            let skipped = case.skips.iter().any(|remark| remark.contains("LBPPB"));
+            assert!(!skipped, "{}: {:?}", case.name, case.skips);
+        }
+    }
+    Ok(())
+}
+
+/// All of the family but Sanitize.Overwrite, which fails, and Sanitize.Reset, which has not passed
+/// yet: docs/testing.md says so.
+#[test]
+fn sanitize_passes_too() -> Result<()> {
+    const TESTS: [&str; 9] = [
+        "BlockErase",
+        "BlockEraseReserved",
+        "CryptoErase",
+        "CryptoEraseReserved",
+        "ExitFailureMode",
+        "InvalidServiceAction",
+        "OverwriteReserved",
+        "Readonly",
+        "Reservations",
+    ];
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let small = array.lun_url(array.create_lun("p/small", "64M")?)?;
+    let families = TESTS.map(|test| format!("Sanitize.{test}"));
+    check_families(&families.each_ref().map(String::as_str), &small)
 }
 
 /// MultipathIO.CompareAndWrite zeroes 256 blocks and expects 257 zeroed ones, so the LUN is empty.

@@ -4,6 +4,7 @@ mod client;
 mod engine;
 mod host_kit;
 mod report;
+mod statistics;
 mod subjects;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use clap::{Args, Subcommand};
 
 use crate::{setup, test, workspace};
 use client::{Client, Load, Measured};
+pub(crate) use statistics::run as run_statistics;
 use subjects::Subjects;
 
 #[derive(Debug, Args)]

@@ -5,10 +5,13 @@ mod bench;
 mod check;
 mod demo;
 mod docs;
+mod history;
 mod process;
 mod setup;
 mod sim;
+mod soak;
 mod test;
+mod validate;
 mod workspace;
 
 use std::process::ExitCode;
@@ -38,8 +41,16 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Record what 64 clients do to the same blocks, and check that one order explains it.
+    History(history::Options),
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
+    /// A day's work of hosts in little time: verified I/O, failures, recovery, live changes.
+    Soak(soak::Options),
+    /// Measure what statistics cost: daemons with and without them, in turn.
+    BenchStatistics(bench::Options),
+    /// Run 'gantry-host validate' on our array and on tgt, and write docs/validation.
+    Validate(validate::Options),
     /// Write the generated pages of docs/reference.
     Docs,
 }
@@ -51,7 +62,11 @@ fn main() -> ExitCode {
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
         Task::Sim { arguments } => sim::run(&arguments),
+        Task::History(options) => history::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Soak(options) => soak::run(&options),
+        Task::BenchStatistics(options) => bench::run_statistics(&options),
+        Task::Validate(options) => validate::run(&options),
         Task::Docs => docs::write(),
     };
     match result {

@@ -21,6 +21,9 @@ pub(crate) struct Options {
     /// else.
     #[arg(long)]
     kernel: bool,
+    /// With --kernel: only this scenario; may be repeated.
+    #[arg(long, requires = "kernel", value_name = "NAME")]
+    scenario: Vec<String>,
 }
 
 /// What became of a step.
@@ -36,7 +39,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return summarize(&[
             measure("setup", setup::run),
             measure("build", build),
-            measure("linux kernel", linux_kernel),
+            measure("linux kernel", || linux_kernel(&options.scenario)),
         ]);
     }
     let seconds = options.sim_seconds.to_string();
@@ -86,8 +89,15 @@ fn black_box() -> Result<()> {
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.
-fn linux_kernel() -> Result<()> {
-    black_box_of("gantry-guest", &["--test-threads=1", "--nocapture"])
+fn linux_kernel(scenarios: &[String]) -> Result<()> {
+    let folder = workspace::root().join("tests/guest/tests/kernel");
+    if let Some(name) = scenarios.iter().find(|name| !folder.join(format!("{name}.rs")).exists()) {
+        bail!("there is no scenario {name} in {}", folder.display());
+    }
+    let names: Vec<_> = scenarios.iter().map(|name| format!("{name}::")).collect();
+    let names = names.iter().map(String::as_str);
+    let options: Vec<_> = ["--test-threads=1", "--nocapture"].into_iter().chain(names).collect();
+    black_box_of("gantry-guest", &options)
 }
 
 fn black_box_of(package: &str, options: &[&str]) -> Result<()> {

@@ -6,6 +6,7 @@
 
 mod access;
 mod events;
+mod ledger;
 mod pools;
 mod presentation;
 mod routes;
@@ -17,6 +18,11 @@ pub use access::{
     AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role, Token, User,
 };
 pub use events::{Event, Severity};
+pub use ledger::{
+    Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,
+    LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
+    Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
+};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };

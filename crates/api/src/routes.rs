@@ -100,10 +100,39 @@ pub enum Route {
     ListSessions,
     /// What happened, oldest first.
     ListEvents,
+    /// The offload ledger.
+    ShowOffload,
+    /// What was not offloaded, and why, newest first.
+    ExplainOffload,
+    /// Rates of the last second.
+    ShowLive,
+    /// The names of all series.
+    ListSeries,
+    /// A part of the series `series`: the last `seconds`, 300 if left out, up to a week.
+    ShowHistory,
+    /// Who contends for which blocks, by volume.
+    ListLocks,
+    /// What became of space that volumes gave up.
+    ListReclaim,
+    /// When pools will be full.
+    ListForecasts,
+    /// Metrics in the text format of Prometheus.
+    ShowMetrics,
+    /// Whether the daemon runs.
+    ShowHealth,
+    /// Whether the daemon serves.
+    ShowReadiness,
+}
+
+impl Route {
+    /// Whether the answer is plain text instead of JSON.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::ShowMetrics | Self::ShowHealth | Self::ShowReadiness)
+    }
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 41] = [
+pub const ROUTES: [(Method, &str, Route); 52] = [
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -145,4 +174,15 @@ pub const ROUTES: [(Method, &str, Route); 41] = [
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),
     (Method::Get, "/v1/events", Route::ListEvents),
+    (Method::Get, "/v1/offload", Route::ShowOffload),
+    (Method::Get, "/v1/offload/explain", Route::ExplainOffload),
+    (Method::Get, "/v1/statistics/live", Route::ShowLive),
+    (Method::Get, "/v1/statistics/series", Route::ListSeries),
+    (Method::Get, "/v1/statistics/history", Route::ShowHistory),
+    (Method::Get, "/v1/locks", Route::ListLocks),
+    (Method::Get, "/v1/reclaim", Route::ListReclaim),
+    (Method::Get, "/v1/forecast", Route::ListForecasts),
+    (Method::Get, "/metrics", Route::ShowMetrics),
+    (Method::Get, "/healthz", Route::ShowHealth),
+    (Method::Get, "/readyz", Route::ShowReadiness),
 ];

@@ -40,7 +40,7 @@ pub struct Scrub {
 pub struct BadRange {
     /// Its name.
     pub volume: String,
-    /// The first one, counted in logical blocks of 512 bytes, as hosts do.
+    /// The first one, counted as hosts do.
     pub lba: u64,
     /// How many.
     pub blocks: u64,

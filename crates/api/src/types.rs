@@ -79,7 +79,8 @@ pub struct Session {
     pub initiator: String,
     /// The host that it belongs to.
     pub host: Option<String>,
-    /// Its IP address and TCP port; of several connections the first one's.
+    /// Its IP address and TCP port; of several connections the first one's, "none" while it may
+    /// come back.
     pub address: String,
     /// The portal that it came through.
     pub portal: String,

@@ -8,6 +8,7 @@
 //! VMware's names for the offloads: ATS = [`Request::CompareAndWrite`], XCOPY = [`Request::Copy`],
 //! Zero = [`Request::WriteSame`], Delete = [`Request::Unmap`].
 
+mod account;
 mod address;
 mod buffer;
 mod device;
@@ -15,6 +16,7 @@ mod error;
 mod request;
 mod rope;
 
+pub use account::{Account, Sample};
 pub use address::{BLOCK, BlockCount, ByteRange, Lba, LogicalBlockLength, SECTOR, VolumeId};
 pub use buffer::{Arena, Buffer, install_arena, installed_arena};
 pub use device::{DeviceError, DeviceOperation, DeviceResult};

@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use api::{BlockSize, PathState};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
+use crate::top::TopArguments;
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -69,6 +71,17 @@ pub(crate) enum Object {
     Target(TargetCommand),
     /// What happened lately.
     Events,
+    /// What hosts had the array do, and what they did themselves and why.
+    #[command(subcommand)]
+    Offload(OffloadCommand),
+    /// What goes on now, by volume, host or primitive.
+    Top(TopArguments),
+    /// Who contends for which blocks by COMPARE AND WRITE (ATS).
+    Locks,
+    /// What became of the space that volumes gave up.
+    Reclaim,
+    /// When pools will be full.
+    Forecast,
 }
 
 #[derive(Debug, Subcommand)]

@@ -22,6 +22,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Scrub(command) => session.scrub(command),
         Object::Events => session
             .show(&session.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),
+        Object::Offload(command) => session.offload(command),
+        Object::Top(arguments) => session.top(arguments),
+        Object::Locks => session.locks(),
+        Object::Reclaim => session.reclaim(),
+        Object::Forecast => session.forecast(),
         Object::Host(command) => session.host(command),
         Object::Group(command) => session.group(command),
         Object::Portal(command) => session.portal(command),
@@ -43,6 +48,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Whether answers are printed as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
         match command {
             VolumeCommand::Create { path, size, reserved, block_size } => {

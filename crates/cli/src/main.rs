@@ -7,12 +7,14 @@ mod arguments;
 mod chap;
 mod client;
 mod commands;
+mod offload;
 mod pools;
 mod scrubs;
 mod size;
 mod snapshots;
 mod tables;
 mod time;
+mod top;
 mod verify;
 
 use std::process::ExitCode;

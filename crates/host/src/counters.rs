@@ -81,6 +81,8 @@ pub struct Counters {
     pub wire_bytes: u64,
     /// Commands repeated on another path.
     pub failovers: u64,
+    /// UNIT ATTENTIONs that say that the array's space runs low: ESXi's alarm of a datastore.
+    pub space_warnings: u64,
 }
 
 impl Counters {
@@ -117,7 +119,7 @@ impl Counters {
         }
     }
 
-    fn fields(&mut self) -> [&mut u64; 27] {
+    fn fields(&mut self) -> [&mut u64; 28] {
         [
             &mut self.reads,
             &mut self.read_bytes,
@@ -146,6 +148,7 @@ impl Counters {
             &mut self.zero_f_us,
             &mut self.wire_bytes,
             &mut self.failovers,
+            &mut self.space_warnings,
         ]
     }
 

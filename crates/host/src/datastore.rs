@@ -43,7 +43,8 @@ pub fn try_ats(lun: &mut Lun) -> Result<()> {
     }
 }
 
-fn locking(lun: &Lun) -> Locking {
+/// How a host locks on a LUN: as its settings say and the LUN can.
+pub fn locking(lun: &Lun) -> Locking {
     let ats = lun.settings.hardware_accelerated_locking && lun.vaai.ats == Status::Supported;
     if ats { Locking::Ats } else { Locking::Scsi }
 }

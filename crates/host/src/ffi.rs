@@ -55,8 +55,17 @@ pub(crate) struct Task {
     _residual_status: c_int,
     _residual: usize,
     pub(crate) sense: Sense,
+    _datain_size: c_int,
+    _datain: *mut c_void,
+    _memory: *mut c_void,
+    _pointer: *mut c_void,
+    pub(crate) initiator_task_tag: u32,
+    pub(crate) command_sequence_number: u32,
     _rest: [u8; 0],
 }
+
+/// ABORT TASK, of `enum iscsi_task_mgmt_funcs`.
+pub(crate) const ABORT_TASK: c_int = 1;
 
 /// `struct scsi_iovec`.
 #[repr(C)]
@@ -114,4 +123,14 @@ unsafe extern "C" {
         data: *mut c_void,
         private_data: *mut c_void,
     ) -> c_int;
+    pub(crate) fn iscsi_task_mgmt_async(
+        iscsi: *mut Context,
+        lun: c_int,
+        function: c_int,
+        referenced_task_tag: u32,
+        referenced_command_sequence_number: u32,
+        callback: Callback,
+        private_data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn iscsi_scsi_cancel_task(iscsi: *mut Context, task: *mut Task) -> c_int;
 }

@@ -51,6 +51,17 @@ impl Histogram {
         self.max
     }
 
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The classes that are not empty: their largest value, and how many are in them.
+    pub fn classes(&self) -> Vec<(u64, u64)> {
+        let all = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        all.map(|(number, count)| (upper(number), *count)).collect()
+    }
+
     /// The largest.
     pub fn max(&self) -> u64 {
         self.max

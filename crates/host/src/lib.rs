@@ -23,6 +23,7 @@ pub mod settings;
 pub mod state;
 pub mod touch;
 pub mod vaai;
+pub mod validate;
 pub mod vm;
 pub mod vmkfstools;
 pub mod wire;

@@ -29,6 +29,9 @@ const CONFLICT_ATTEMPTS_MAX: u32 = 2000;
 const BUSY: i32 = 0x08;
 const RESERVATION_CONFLICT: i32 = 0x18;
 const TASK_SET_FULL: i32 = 0x28;
+/// THIN PROVISIONING SOFT THRESHOLD REACHED (SPC-4).
+const SPACE_RUNS_LOW: i32 = 0x3807;
+
 /// libiscsi's codes for a command that has no status begin here.
 const NO_STATUS: i32 = 0x0f00_0000;
 
@@ -54,6 +57,27 @@ pub struct Done {
     pub result: Result<(), SessionError>,
     /// Its data.
     pub data: Data,
+}
+
+/// Counters over time.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    since: Instant,
+    every: Duration,
+    /// Seconds, and the counters then; in order.
+    pub samples: Vec<(f64, Counters)>,
+}
+
+impl Trace {
+    /// Begins now; a sample is taken when a command ends, at most every so often.
+    pub fn new(since: Instant, every: Duration) -> Self {
+        Self { since, every, samples: Vec::new() }
+    }
+
+    fn is_due(&self) -> bool {
+        let last = self.samples.last().map_or(0.0, |(at, _)| *at);
+        self.since.elapsed().as_secs_f64() - last >= self.every.as_secs_f64()
+    }
 }
 
 struct Path {
@@ -110,6 +134,8 @@ pub struct Lun {
     pub counters: Counters,
     /// The host's settings.
     pub settings: Settings,
+    /// Counters over time, when they are wanted.
+    pub trace: Option<Trace>,
 }
 
 impl Lun {
@@ -157,6 +183,7 @@ impl Lun {
             vaai: Vaai::default(),
             counters: Counters::default(),
             settings,
+            trace: None,
         })
     }
 
@@ -278,7 +305,11 @@ impl Lun {
     /// A unit attention is news and not a failure; a LUN that is busy, or reserved by another host,
     /// is asked again.
     fn is_to_be_repeated(&mut self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
-        let Err(SessionError::Command { status, key, .. }) = result else { return false };
+        let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
+        if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
+            self.counters.space_warnings += 1;
+            eprintln!("{}: the array's space runs low (06h/38h/07h)", self.identity.name());
+        }
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
         if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {
             self.counters.cons += 1;
@@ -335,6 +366,9 @@ impl Lun {
         let microseconds = flight.submitted.elapsed().as_micros() as u64;
         self.counters.count(flight.kind, flight.bytes, result.is_ok(), microseconds);
         self.vaai.learn(flight.kind, result);
+        if self.trace.as_ref().is_some_and(Trace::is_due) {
+            self.sample();
+        }
         if self.live.as_ref().is_some_and(|live| live.published.elapsed() > PUBLISH) {
             self.publish();
         }
@@ -363,6 +397,14 @@ impl Lun {
     /// Removes the file: the counters are elsewhere now.
     pub fn stop_publishing(&mut self) {
         self.live = None;
+    }
+
+    /// Adds the counters of this moment to the trace, if there is one.
+    pub fn sample(&mut self) {
+        self.measure_wire();
+        if let Some(trace) = &mut self.trace {
+            trace.samples.push((trace.since.elapsed().as_secs_f64(), self.counters));
+        }
     }
 
     /// Carries out one command, and returns its data. Others may be under way: their ends wait for

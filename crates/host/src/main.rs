@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod reference;
+mod validation;
 mod words;
 
 use std::net::SocketAddr;
@@ -16,6 +17,7 @@ use gantry_host::ranges::{self, Expected, Range, Summary};
 use gantry_host::session::{HeaderDigest, Session};
 use gantry_host::{lean, raw, wire};
 use serde_json::{Value, json};
+use validation::Validation;
 use words::Words;
 
 #[derive(Debug, Parser)]
@@ -45,6 +47,8 @@ struct RangeArguments {
 enum Command {
     #[command(flatten)]
     Host(Words),
+    #[command(flatten)]
+    Validation(Validation),
     /// Write a pattern that 'check' knows.
     Fill {
         url: String,
@@ -175,18 +179,27 @@ enum Pattern {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Command::Host(words) = &arguments.command {
-        return match words::run(words, &arguments.state, arguments.json) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => failed(&error),
-        };
+    match &arguments.command {
+        Command::Host(words) => ended(words::run(words, &arguments.state, arguments.json)),
+        Command::Validation(order) => ended(validation::run(order, arguments.json)),
+        Command::PrintReference => {
+            print!("{}", reference::page(&Arguments::command()));
+            ExitCode::SUCCESS
+        }
+        command => measure(command, arguments.json),
     }
-    if let Command::PrintReference = &arguments.command {
-        print!("{}", reference::page(&Arguments::command()));
-        return ExitCode::SUCCESS;
+}
+
+fn ended(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failed(&error),
     }
-    match run(&arguments.command) {
-        Ok(outcome) if arguments.json => {
+}
+
+fn measure(command: &Command, as_json: bool) -> ExitCode {
+    match run(command) {
+        Ok(outcome) if as_json => {
             println!("{outcome}");
             ExitCode::SUCCESS
         }
@@ -246,7 +259,7 @@ fn measured(
 
 fn run(command: &Command) -> Result<Value> {
     match command {
-        Command::Host(_) | Command::PrintReference => Ok(Value::Null),
+        Command::Host(_) | Command::Validation(_) | Command::PrintReference => Ok(Value::Null),
         Command::Fill { url, range, seed } => {
             measured(&mut connect(url)?, range, |session, range| {
                 ranges::fill(session, range, *seed)

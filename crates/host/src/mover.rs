@@ -2,6 +2,7 @@
 //! writing.
 
 mod chain;
+mod checksum;
 mod copy;
 mod decide;
 mod disks;
@@ -11,10 +12,11 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
+pub use checksum::checksum;
 pub use copy::Piece;
 pub use decide::{CloneFacts, Fallback, decide};
 pub use disks::{Clone, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim};
-pub use disks::{LiveWriter, mirror_copy, storage_vmotion};
+pub use disks::{LiveWriter, guest_unmap, mirror_copy, storage_vmotion};
 
 /// Bytes that are worked on between two looks at progress, cancellation and heartbeats.
 pub(crate) const WINDOW: u64 = 64 << 20;
@@ -38,6 +40,8 @@ pub struct Report {
     pub failed_commands: u64,
     /// Why the host read and wrote: reason and bytes.
     pub fallbacks: BTreeMap<String, u64>,
+    /// SHA-256 of source and copy, which are equal, if they were compared.
+    pub verified: Option<String>,
 }
 
 impl Report {

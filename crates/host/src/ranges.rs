@@ -45,7 +45,9 @@ fn pattern_block(seed: u64, number: u64, block: &mut [u8]) {
     }
 }
 
-fn pattern(seed: u64, from: u64, length: u64) -> Vec<u8> {
+/// The bytes that [`fill`] writes `from` bytes behind the start of its range; both are multiples of
+/// 512.
+pub fn pattern(seed: u64, from: u64, length: u64) -> Vec<u8> {
     let mut bytes = vec![0; length as usize];
     for (number, block) in (from / BLOCK_BYTES..).zip(bytes.chunks_mut(BLOCK_BYTES as usize)) {
         pattern_block(seed, number, block);

@@ -24,6 +24,9 @@ fn argument(argument: &Arg) -> String {
 
 fn describe(argument: &Arg) -> String {
     let mut text = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    if !text.is_empty() && !text.ends_with('.') {
+        text.push('.');
+    }
     let possible = argument.get_possible_values();
     if argument.get_action().takes_values() && !possible.is_empty() {
         let names: Vec<&str> = possible.iter().map(|value| value.get_name()).collect();
@@ -43,7 +46,7 @@ fn command(out: &mut String, path: &str, command: &Command) {
     }
     let path = format!("{path} {}", command.get_name());
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let _ = writeln!(out, "### `{path}`\n\n{about}\n");
+    let _ = writeln!(out, "### `{path}`\n\n{about}.\n");
     let own = |argument: &&Arg| !argument.is_global_set() && argument.get_id() != "help";
     let arguments: Vec<&Arg> = command.get_arguments().filter(own).collect();
     if !arguments.is_empty() {

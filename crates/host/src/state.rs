@@ -103,7 +103,7 @@ impl Host {
     pub fn open(folder: &Path) -> Result<Self> {
         let path = folder.join("host.json");
         let text = fs::read_to_string(&path).with_context(|| {
-            format!("{} has no host: make one with 'gantry-host host create'", folder.display())
+            format!("{} has no host: make one with 'gantry-host host-create'", folder.display())
         })?;
         let record = serde_json::from_str(&text).with_context(|| format!("{path:?}"))?;
         Ok(Self { folder: folder.to_owned(), record })

@@ -14,12 +14,16 @@ use crate::mover::{self, Clone, Report};
 use crate::state::Host;
 
 /// The options that are understood, and what they do.
-pub const OPTIONS: [(&str, &str); 14] = [
+pub const OPTIONS: [(&str, &str); 15] = [
     (
         "-c SIZE [-d FORMAT] DISK",
         "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
     ),
     ("-i SOURCE [-d FORMAT] DISK", "clones one"),
+    (
+        "-i SOURCE --verify DISK",
+        "likewise, then reads both and compares their SHA-256; not a word of ESXi's",
+    ),
     ("-w DISK", "overwrites it with zeros"),
     ("-j DISK", "inflates a thin one to eagerzeroedthick, keeping data"),
     ("-k DISK", "makes a zeroedthick one eagerzeroedthick, keeping data"),
@@ -41,7 +45,7 @@ pub const OPTIONS: [(&str, &str); 14] = [
 #[derive(Debug, PartialEq, Eq)]
 enum Order {
     Create { size: u64, format: DiskFormat, path: String },
-    Clone { source: String, format: DiskFormat, path: String },
+    Clone { source: String, format: DiskFormat, path: String, verify: bool },
     Zero(String),
     Inflate(String),
     EagerZero(String),
@@ -93,6 +97,7 @@ struct Parsed {
     action: Option<(char, String)>,
     label: Option<String>,
     lease_ms: Option<u32>,
+    verify: bool,
     paths: Vec<String>,
 }
 
@@ -113,6 +118,7 @@ fn parse(words: Vec<String>) -> Result<Order> {
             "-i" | "--clonevirtualdisk" => parsed.source = Some(value()?),
             "-S" | "--setfsname" => parsed.label = Some(value()?),
             "--lease-ms" => parsed.lease_ms = Some(value()?.parse().context("--lease-ms")?),
+            "--verify" => parsed.verify = true,
             "-h" => {}
             "-C" | "-y" | "-X" | "-E" => parsed.action = Some((letter(&word), value()?)),
             "-w" | "-j" | "-k" | "-K" | "-P" | "-U" | "-D" => {
@@ -138,7 +144,9 @@ impl Parsed {
             let format = self.format.unwrap_or(DiskFormat::ZeroedThick);
             return match (self.size, self.source) {
                 (Some(size), None) => Ok(Order::Create { size, format, path }),
-                (None, Some(source)) => Ok(Order::Clone { source, format, path }),
+                (None, Some(source)) => {
+                    Ok(Order::Clone { source, format, path, verify: self.verify })
+                }
                 _ => bail!("nothing to do, or more than one thing"),
             };
         };
@@ -209,7 +217,13 @@ impl<'a> Teller<'a> {
 pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
     match parse(words.to_vec())? {
         Order::Create { size, format, path } => create(host, &path, size, format),
-        Order::Clone { source, format, path } => clone(host, &source, &path, format),
+        Order::Clone { source, format, path, verify } => {
+            let mut report = clone(host, &source, &path, format)?;
+            if verify {
+                report.verified = Some(compare(host, [&source, &path])?);
+            }
+            Ok(report)
+        }
         Order::Zero(path) => on_disk(host, &path, "Zero", mover::overwrite_with_zeros),
         Order::Inflate(path) => on_disk(host, &path, "Inflate", mover::inflate),
         Order::EagerZero(path) => on_disk(host, &path, "Eager zero", mover::eager_zero),
@@ -286,8 +300,8 @@ fn create(host: &mut Host, path: &str, size: u64, format: DiskFormat) -> Result<
     })
 }
 
-fn clone(host: &mut Host, source: &str, path: &str, format: DiskFormat) -> Result<Report> {
-    let ((from, source), (to, path)) = (split_path(source)?, split_path(path)?);
+fn clone(host: &mut Host, named: &str, path: &str, format: DiskFormat) -> Result<Report> {
+    let ((from, source), (to, path)) = (split_path(named)?, split_path(path)?);
     let mut stores = datastore::mount_all(host, &[from, to])?;
     let order = Clone {
         source: (0, source),
@@ -295,12 +309,25 @@ fn clone(host: &mut Host, source: &str, path: &str, format: DiskFormat) -> Resul
         format,
         has_snapshot: false,
     };
-    println!("Destination disk format: VMFS {}", format.name());
-    println!("Cloning disk '{source}'...");
+    let name = if format == DiskFormat::Thin { "thin-provisioned" } else { format.name() };
+    println!("Destination disk format: VMFS {name}\nCloning disk '{named}'...");
     let teller = Teller::new(host, "Clone")?;
     let report = mover::clone(&mut stores, order, &mut |done, all| teller.tell(done, all));
     datastore::finish_all(stores, host)?;
     report
+}
+
+/// Reads both disks again; returns their SHA-256.
+fn compare(host: &mut Host, paths: [&str; 2]) -> Result<String> {
+    let mut sums = Vec::new();
+    for path in paths {
+        sums.push(with_store(host, path, |store, inside, host| {
+            let teller = Teller::new(host, "Verify")?;
+            mover::checksum(store, inside, &mut |done, all| teller.tell(done, all))
+        })?);
+    }
+    ensure!(sums[0] == sums[1], "{} is NOT what {} is: {sums:?}", paths[1], paths[0]);
+    Ok(sums.remove(0))
 }
 
 fn reclaim(host: &mut Host, store: &str, percent: u64) -> Result<Report> {
@@ -361,7 +388,9 @@ mod tests {
         assert_eq!(order("-c 10g d/a.vmdk")?, Order::Create { size, format, path: path.clone() });
         let format = DiskFormat::Thin;
         let source = "d/b.vmdk".to_owned();
-        assert_eq!(order("-i d/b.vmdk -d thin d/a.vmdk")?, Order::Clone { source, format, path });
+        let verify = true;
+        let expected = Order::Clone { source, format, path, verify };
+        assert_eq!(order("-i d/b.vmdk -d thin --verify d/a.vmdk")?, expected);
         let device = "naa.6001".to_owned();
         let order = order("-C vmfs5 -S one /vmfs/devices/disks/naa.6001:1")?;
         assert_eq!(order, Order::Format { label: "one".into(), device, lease_ms: None });

@@ -3,6 +3,7 @@
 mod machines;
 
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use gantry_host::datastore::{self, Datastore, split_path};
 use gantry_host::doctor::{self, Depth};
 use gantry_host::esxtop::{self, Shape};
 use gantry_host::state::Host;
-use gantry_host::{esxcli, touch, vmkfstools};
+use gantry_host::{esxcli, mover, touch, vmkfstools};
 
 /// What a simulated host can be asked for.
 #[derive(Debug, Subcommand)]
@@ -99,6 +100,8 @@ pub(crate) enum FileWords {
     PutTree { local: PathBuf, path: String },
     /// Copy a file of a datastore.
     Get { path: String, local: PathBuf },
+    /// SHA-256 of what a virtual disk shows; PATH is its descriptor.
+    Hash { path: String },
     /// Set a file's time.
     Touch { path: String },
     /// Delete a file or an empty directory.
@@ -228,6 +231,11 @@ fn file(host: &mut Host, words: &FileWords) -> Result<()> {
         FileWords::Get { path, local } => {
             on_store(host, path, |_, store, inside| Ok(fs::write(local, get(store, inside)?)?))
         }
+        FileWords::Hash { path } => on_store(host, path, |_, store, inside| {
+            let sum = mover::checksum(store, inside, &mut |_, _| ControlFlow::Continue(()))?;
+            println!("{sum}");
+            Ok(())
+        }),
         FileWords::Recover { datastore } => on_store(host, datastore, |_, store, _| {
             println!("{}", store.volume.take_over_dead()?);
             Ok(())

@@ -3,6 +3,7 @@
 mod commands;
 mod full_feature;
 mod login_phase;
+mod reassign;
 mod recovery;
 mod text_exchange;
 
@@ -17,6 +18,7 @@ use crate::event::{
 use crate::history::History;
 use crate::limits::{LOGIN_SEGMENT_MAX, Limits};
 use crate::login::Login;
+use crate::orphan::Orphan;
 use crate::parameters::SessionParameters;
 use crate::pdu::Bhs;
 use crate::receive::{Destination, Found, Header, Receiver};
@@ -110,7 +112,7 @@ pub struct Connection {
     /// Immediate data of the early command that is being decided.
     early_immediate: Option<EarlyData>,
     history: History,
-    abandoned: Vec<(u32, u64)>,
+    orphans: Vec<(u32, Orphan)>,
     /// Memory held by all tasks, in bytes.
     task_bytes: usize,
     arrivals: u64,
@@ -147,7 +149,7 @@ impl Connection {
             early_bytes: 0,
             early_immediate: None,
             history: History::default(),
-            abandoned: Vec::new(),
+            orphans: Vec::new(),
             task_bytes: 0,
             arrivals: 0,
             last_transfer_tag: 0,
@@ -333,12 +335,6 @@ impl Connection {
         self.tasks.contains_key(&task)
     }
 
-    /// The commands that were not answered when the connection ended, and their logical units, if
-    /// its session may go on without it.
-    pub fn abandoned(&self) -> &[(u32, u64)] {
-        &self.abandoned
-    }
-
     /// Memory that is held for sending again, in bytes.
     pub fn history_bytes(&self) -> usize {
         self.history.bytes()
@@ -419,14 +415,13 @@ impl Connection {
 
     /// Nothing is parsed or answered any more.
     fn shut(&mut self) {
-        if let State::Login(login) = &self.state {
-            self.parameters = login.parameters().clone();
+        match &self.state {
+            State::Login(login) => self.parameters = login.parameters().clone(),
+            State::FullFeature => self.leave_orphans(),
+            State::Closed => {}
         }
         self.state = State::Closed;
         self.question = Question::None;
-        if self.parameters.max_connections > 1 {
-            self.abandoned = self.tasks.iter().map(|(&tag, task)| (tag, task.lun)).collect();
-        }
         self.tasks.clear();
         self.early.clear();
         self.early_bytes = 0;

@@ -52,7 +52,11 @@ pub enum Event {
         initiator_task_tag: u32,
         /// Connection identifier.
         cid: u16,
+        /// [`LogoutScope::Connection`] or [`LogoutScope::Recovery`].
+        scope: LogoutScope,
     },
+    /// A command without a connection is to go on here; answered by `reassign`.
+    TaskReassign(TaskReassign),
     /// The connection is of no more use; it is to be closed when everything is sent.
     Closed(ClosedReason),
 }
@@ -62,8 +66,21 @@ pub enum Event {
 pub enum LogoutScope {
     /// All connections of the session.
     Session,
-    /// The connection itself.
+    /// A connection, with its commands.
     Connection,
+    /// A connection, whose commands wait for another one (error recovery level 2).
+    Recovery,
+}
+
+/// TASK REASSIGN (RFC 7143 11.5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskReassign {
+    /// Initiator task tag of the request itself.
+    pub initiator_task_tag: u32,
+    /// Initiator task tag of the command.
+    pub referenced_task: u32,
+    /// DataSN of the first Data-In PDU that the initiator has not received; 0 for all.
+    pub exp_data_sn: u32,
 }
 
 /// The first login request, as far as it concerns admission (RFC 7143 11.12).
@@ -247,7 +264,7 @@ pub struct TaskManagement {
     pub referenced_task: u32,
 }
 
-/// RFC 7143 11.5.1. TASK REASSIGN needs error recovery level 2 and is answered here.
+/// RFC 7143 11.5.1, but for TASK REASSIGN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskManagementFunction {
     /// Ends one command.

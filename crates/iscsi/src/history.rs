@@ -1,7 +1,7 @@
 //! What was sent and may have to be sent again (RFC 7143 7.1, error recovery level 1): responses
 //! until the initiator acknowledges their StatSN, and with each the data and R2Ts of its task.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use block::Rope;
 
@@ -10,16 +10,20 @@ use crate::pdu::{Bhs, response};
 use crate::sequence::is_after;
 
 /// A PDU that was sent.
-struct Sent {
-    bhs: Bhs,
-    data: Rope,
+pub(crate) struct Sent {
+    pub(crate) bhs: Bhs,
+    pub(crate) data: Rope,
     /// Set if it carries status.
-    stat_sn: Option<u32>,
+    pub(crate) stat_sn: Option<u32>,
 }
 
 impl Sent {
     fn is_of_task(&self, tag: u32) -> bool {
         self.bhs.initiator_task_tag() == tag && self.is_numbered_by_task()
+    }
+
+    fn is_of_command(&self) -> bool {
+        matches!(self.bhs.opcode(), response::DATA_IN | response::SCSI_RESPONSE)
     }
 
     /// Data-In and R2T are numbered per task, by DataSN and R2TSN.
@@ -48,12 +52,15 @@ impl Run {
 pub(crate) struct History {
     sent: VecDeque<Sent>,
     bytes: usize,
+    /// DataSN from which on a command was answered again; others were from 0 on.
+    resumed: BTreeMap<u32, u32>,
 }
 
 impl History {
     /// Forgets the data and R2Ts of a task that is about to be answered or has ended without an
     /// answer: they belong to the past, and the tag may be in use again.
     pub(crate) fn forget_task(&mut self, tag: u32) {
+        self.resumed.remove(&tag);
         self.sent.retain(|sent| sent.stat_sn.is_some() || !sent.is_of_task(tag));
         self.bytes = self.sent.iter().map(|sent| sent.data.len()).sum();
     }
@@ -86,6 +93,7 @@ impl History {
             .filter(|sent| is_received(sent))
             .map(|sent| sent.bhs.initiator_task_tag())
             .collect();
+        self.resumed.retain(|tag, _| !done.contains(tag));
         let mut index = 0;
         self.sent.retain(|sent| {
             let is_old = index <= last;
@@ -107,6 +115,27 @@ impl History {
     pub(crate) fn with_status(&self, run: Run) -> Vec<(Bhs, Rope)> {
         let wanted = |sent: &&Sent| sent.stat_sn.is_some_and(|number| run.contains(number));
         self.sent.iter().filter(wanted).map(|sent| (sent.bhs, sent.data.clone())).collect()
+    }
+
+    /// A command is about to be answered again, from a DataSN on.
+    pub(crate) fn resume(&mut self, tag: u32, data_sn: u32) {
+        self.resumed.insert(tag, data_sn);
+    }
+
+    /// The DataSN from which on a command was answered.
+    pub(crate) fn first_data_sn(&self, tag: u32) -> u32 {
+        self.resumed.get(&tag).copied().unwrap_or(0)
+    }
+
+    /// The PDUs of each command that was answered, by its tag, oldest first. None of them is kept.
+    pub(crate) fn take_answers(&mut self) -> BTreeMap<u32, Vec<Sent>> {
+        self.bytes = 0;
+        let mut answers: BTreeMap<u32, Vec<Sent>> = BTreeMap::new();
+        for sent in self.sent.drain(..).filter(Sent::is_of_command) {
+            answers.entry(sent.bhs.initiator_task_tag()).or_default().push(sent);
+        }
+        answers.retain(|_, sent| sent.last().is_some_and(|last| last.stat_sn.is_some()));
+        answers
     }
 
     /// Memory that is held, in bytes.

@@ -15,6 +15,7 @@ mod history;
 mod limits;
 mod login;
 mod negotiation;
+mod orphan;
 mod parameters;
 mod pdu;
 mod receive;
@@ -29,7 +30,8 @@ pub use connection::{Connection, ConnectionConfig};
 pub use event::{
     Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, LoginTerms,
     LogoutScope, SessionHandle, TargetRecord, TargetSelection, TaskAttribute, TaskManagement,
-    TaskManagementFunction, TaskManagementResponse,
+    TaskManagementFunction, TaskManagementResponse, TaskReassign,
 };
 pub use limits::Limits;
+pub use orphan::Orphan;
 pub use parameters::SessionParameters;

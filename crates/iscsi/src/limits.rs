@@ -24,8 +24,10 @@ pub struct Limits {
     pub max_outstanding_r2t: u32,
     /// MaxConnections offered, 1 to 65,535.
     pub max_connections: u32,
-    /// ErrorRecoveryLevel offered, 0 or 1.
+    /// ErrorRecoveryLevel offered, 0 to 2.
     pub error_recovery_level: u32,
+    /// DefaultTime2Retain offered if `error_recovery_level` is 2, else 0, in seconds, at most 3,600.
+    pub default_time2retain: u32,
 }
 
 impl Default for Limits {
@@ -40,6 +42,7 @@ impl Default for Limits {
             max_outstanding_r2t: 4,
             max_connections: 1,
             error_recovery_level: 0,
+            default_time2retain: 20,
         }
     }
 }

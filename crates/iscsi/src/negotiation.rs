@@ -128,7 +128,11 @@ static KEYS: &[Row] = &[
         Rule::Smaller(Number {
             min: 0,
             max: 3600,
-            ours: |_| 0,
+            // Nothing is retained that could not be taken over.
+            ours: |limits| match limits.error_recovery_level {
+                2 => limits.default_time2retain,
+                _ => 0,
+            },
             field: |p| &mut p.default_time2retain,
         }),
     ),

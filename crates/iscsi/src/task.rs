@@ -201,6 +201,19 @@ impl DataOut {
         }
     }
 
+    /// The connection has ended: nothing more comes that was sent or asked for there. A segment
+    /// that was under way is lost with all before it.
+    pub(crate) fn lose_connection(&mut self) {
+        self.unsolicited_open = false;
+        self.outstanding.clear();
+        self.recovering = false;
+        if self.phase == Phase::Collecting && self.buffer.is_none() {
+            self.buffer = Some(Buffer::for_overwrite(self.length as usize));
+            self.received = 0;
+        }
+        self.requested = self.received;
+    }
+
     /// Where the immediate data of the command goes.
     pub(crate) fn place_immediate(&mut self, length: u32) -> Destination {
         self.place_at(0, length)

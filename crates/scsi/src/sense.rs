@@ -45,6 +45,16 @@ macro_rules! sense_table {
     ($($name:ident = $key:ident $asc:literal $ascq:literal;)*) => {
         $(pub(crate) const $name: SenseCode =
             SenseCode { key: SenseKey::$key, asc: $asc, ascq: $ascq };)*
+
+        impl SenseCode {
+            /// Its name in T10's words, capitals with underscores.
+            pub fn name(self) -> &'static str {
+                match (self.key, self.asc, self.ascq) {
+                    $((SenseKey::$key, $asc, $ascq) => stringify!($name),)*
+                    _ => "UNKNOWN",
+                }
+            }
+        }
     };
 }
 

@@ -6,8 +6,10 @@ mod execute;
 mod inventory;
 mod management;
 mod notice;
+mod record;
 
 pub use notice::{Counters, Notice};
+pub use record::{CommandRecord, Issuer};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -165,7 +167,7 @@ pub struct Target {
     copies: CopyOperations,
     tokens: Tokens,
     requests: VecDeque<(RequestId, VolumeId, Request)>,
-    done: VecDeque<(TaskId, Completion)>,
+    done: VecDeque<(TaskId, Completion, Option<CommandRecord>)>,
     aborted: VecDeque<TaskId>,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
@@ -191,6 +193,8 @@ struct Order {
     row: &'static Row,
     cdb: Cdb,
     data_out_offered: u64,
+    /// When it came.
+    since: Duration,
 }
 
 /// A command that is in a task set.
@@ -298,6 +302,12 @@ impl Target {
 
     /// The next command that ended, with its completion.
     pub fn next_done(&mut self) -> Option<(TaskId, Completion)> {
+        self.next_recorded().map(|(id, completion, _)| (id, completion))
+    }
+
+    /// As [`Self::next_done`], with what the command was; `None` for one that a task management
+    /// function ended.
+    pub fn next_recorded(&mut self) -> Option<(TaskId, Completion, Option<CommandRecord>)> {
         self.done.pop_front()
     }
 

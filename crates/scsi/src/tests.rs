@@ -10,6 +10,7 @@ mod log;
 mod management;
 mod mode;
 mod persistent;
+mod records;
 mod reservations;
 mod sanitize;
 mod space;

@@ -82,6 +82,8 @@ pub(crate) struct TokenSpec {
     pub(crate) naa: [u8; 16],
     pub(crate) block_bytes: u32,
     pub(crate) timeout: Duration,
+    /// Designation descriptor of the target device, up to 352 bytes.
+    pub(crate) target_device: Vec<u8>,
 }
 
 /// Where the data of tokens of some volumes rests.

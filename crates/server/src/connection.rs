@@ -39,12 +39,23 @@ pub(crate) struct Connection {
     measured: (Duration, [u64; 3]),
     /// Whether its session has, or had, other connections.
     pub(crate) shares_session: bool,
-    /// Whether it was logged out while its session goes on.
-    pub(crate) leaves_alone: bool,
+    /// What ends when it has closed.
+    pub(crate) ending: Ending,
     /// The socket may hold bytes that were not read.
     pub(crate) readable: bool,
     /// The socket took all bytes that it was given.
     writable: bool,
+}
+
+/// What ends with a connection that closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// What the error recovery level says.
+    Failure,
+    /// Nothing else: it was logged out.
+    Connection,
+    /// Its session was logged out.
+    Session,
 }
 
 /// Why reading or writing came to an end for now.
@@ -78,7 +89,7 @@ impl Connection {
             rates: api::Rates::default(),
             measured: (Duration::ZERO, [0; 3]),
             shares_session: false,
-            leaves_alone: false,
+            ending: Ending::Failure,
             readable: true,
             writable: true,
         }

@@ -9,6 +9,7 @@ use scsi::{NexusId, RequestId, Target, UnitSpace};
 use slab::Slab;
 use store::{Done, Outcome, Tag};
 
+use crate::accounts::Accounts;
 use crate::pool::Pool;
 use crate::unit_states::UnitStates;
 
@@ -24,6 +25,7 @@ pub(crate) struct Core {
     pool_of: HashMap<VolumeId, usize>,
     next_ticket: u64,
     pub(crate) traffic: Traffic,
+    pub(crate) accounts: Accounts,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
 }
 
@@ -49,7 +51,7 @@ impl Ticket {
 }
 
 impl Core {
-    pub(crate) fn new(target: Target, unit_states: UnitStates) -> Self {
+    pub(crate) fn new(target: Target, unit_states: UnitStates, accounts: Accounts) -> Self {
         Self {
             target,
             unit_states,
@@ -57,6 +59,7 @@ impl Core {
             pool_of: HashMap::new(),
             next_ticket: 0,
             traffic: Traffic::default(),
+            accounts,
             finished: Vec::new(),
         }
     }
@@ -104,6 +107,11 @@ impl Core {
         )
     }
 
+    /// The pool of a volume that is served.
+    pub(crate) fn pool_of(&self, volume: VolumeId) -> Option<usize> {
+        self.pool_of.get(&volume).copied()
+    }
+
     /// Volumes that are served from a pool.
     pub(crate) fn volumes_of(&self, pool: usize) -> impl Iterator<Item = VolumeId> {
         let of_pool = self.pool_of.iter().filter(move |(_, other)| **other == pool);
@@ -134,6 +142,7 @@ impl Core {
         for (_, pool) in &mut self.pools {
             pool.store.tick(now);
         }
+        self.accounts.tick(now, self.pools.iter().map(|(_, pool)| pool));
         self.tell_space();
     }
 
@@ -165,7 +174,10 @@ impl Core {
         while let Some((id, volume, request)) = self.target.next_request() {
             moved = true;
             match self.pool_for(volume, &request) {
-                Ok(pool) => self.pools[pool].store.submit(Tag(id.0), volume, request),
+                Ok(pool) => {
+                    self.accounts.submitted(id, volume, &request);
+                    self.pools[pool].store.submit(Tag(id.0), volume, request);
+                }
                 Err(error) => self.target.completed(id, Err(error)),
             }
         }
@@ -186,12 +198,15 @@ impl Core {
     fn take_done(&mut self) -> bool {
         let mut moved = false;
         for (_, pool) in &mut self.pools {
-            while let Some(Done { tag, result }) = pool.store.next_done() {
+            while let Some(Done { tag, result, account }) = pool.store.next_done() {
                 moved = true;
                 if tag.0 & MANAGEMENT != 0 {
                     self.finished.push((Ticket(tag.0 & !MANAGEMENT), result));
                 } else {
-                    self.target.completed(RequestId(tag.0), block_result(result));
+                    let id = RequestId(tag.0);
+                    let issuer = self.target.issuer(id);
+                    self.accounts.answered(id, issuer, result.is_ok(), &account);
+                    self.target.completed(id, block_result(result));
                 }
             }
         }

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use api::{Method, Problem, ROUTES, Route};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{DefaultBodyLimit, Path as Parameters, Request};
+use axum::extract::{DefaultBodyLimit, Path as Parameters, Query, Request};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -21,13 +21,16 @@ use mio::Waker;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
+use crate::heartbeat::Heartbeat;
+use crate::limits::READINESS_MAX;
+
 /// The largest request body, in bytes; a larger one is answered 413.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// A request on its way to the reactor.
 pub(crate) struct Call {
     pub(crate) route: Route,
-    /// Names from the path.
+    /// Names from the path, and from the query if the path does not have them.
     pub(crate) parameters: HashMap<String, String>,
     pub(crate) body: Bytes,
     pub(crate) reply: oneshot::Sender<Answer>,
@@ -65,7 +68,12 @@ impl Mailbox {
 }
 
 /// Starts listening and answering. Returns when both listeners are open.
-pub(crate) fn start(address: SocketAddr, socket: &Path, mailbox: Mailbox) -> Result<()> {
+pub(crate) fn start(
+    address: SocketAddr,
+    socket: &Path,
+    mailbox: Mailbox,
+    heartbeat: Arc<Heartbeat>,
+) -> Result<()> {
     if !address.ip().is_loopback() {
         bail!("--http {address} is not a loopback address: use 127.0.0.1 or [::1]");
     }
@@ -73,7 +81,7 @@ pub(crate) fn start(address: SocketAddr, socket: &Path, mailbox: Mailbox) -> Res
         .with_context(|| format!("cannot listen on --http {address}"))?;
     tcp.set_nonblocking(true)?;
     let unix = listen_unix(socket)?;
-    let router = router(mailbox);
+    let router = router(&mailbox, &heartbeat);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("http".to_owned()).spawn(move || {
         runtime.block_on(async move {
@@ -106,27 +114,31 @@ fn listen_unix(path: &Path) -> Result<std::os::unix::net::UnixListener> {
     Ok(listener)
 }
 
-fn router(mailbox: Mailbox) -> Router {
+fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>) -> Router {
     let mut router = Router::new();
     for (method, path, route) in ROUTES {
-        router = router.route(path, method_router(method, route, mailbox.clone()));
+        let handlers = match route {
+            Route::ShowHealth => health(Arc::clone(heartbeat)),
+            Route::ShowReadiness => readiness(mailbox.clone(), Arc::clone(heartbeat)),
+            _ => method_router(method, route, mailbox.clone()),
+        };
+        router = router.route(path, handlers);
     }
     router.fallback(no_such_route).layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
 
 fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter {
-    let handler = move |Parameters(parameters): Parameters<HashMap<String, String>>,
+    let handler = move |Parameters(mut parameters): Parameters<HashMap<String, String>>,
+                        Query(query): Query<HashMap<String, String>>,
                         headers: HeaderMap,
                         body: Bytes| async move {
         if !body.is_empty() && !is_json(&headers) {
             return refuse(415, "Unsupported media type", "send a body as application/json");
         }
-        let (reply, answer) = oneshot::channel();
-        mailbox.post(Message::Call(Call { route, parameters, body, reply }));
-        match answer.await {
-            Ok(answer) => respond(answer),
-            Err(_) => refuse(503, "Stopping", "the daemon is stopping: try again when it is back"),
-        }
+        query.into_iter().for_each(|(name, value)| {
+            parameters.entry(name).or_insert(value);
+        });
+        respond(ask(&mailbox, route, parameters, body).await)
     };
     match method {
         Method::Get => get(handler),
@@ -135,6 +147,48 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
         Method::Patch => patch(handler),
         Method::Delete => delete(handler),
     }
+}
+
+/// Asks the reactor.
+async fn ask(
+    mailbox: &Mailbox,
+    route: Route,
+    parameters: HashMap<String, String>,
+    body: Bytes,
+) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    mailbox.post(Message::Call(Call { route, parameters, body, reply }));
+    let stopping = || unavailable("Stopping", "the daemon is stopping: try again when it is back");
+    answer.await.unwrap_or_else(|_| Err(stopping()))
+}
+
+/// Whether the reactor goes on, whatever it is busy with.
+fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
+    get(move || async move {
+        respond(match heartbeat.silence() {
+            None => Ok("ok".into()),
+            Some(silence) => {
+                let detail = format!("the reactor is silent since {} s", silence.as_secs());
+                Err(unavailable("Not healthy", &detail))
+            }
+        })
+    })
+}
+
+/// Whether hosts are let in and every pool serves.
+fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
+    get(move || async move {
+        if !heartbeat.is_serving() {
+            return respond(Err(unavailable("Not ready", "the daemon is starting or stopping")));
+        }
+        let asked = ask(&mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new());
+        let late = || Err(unavailable("Not ready", "the reactor does not answer"));
+        respond(tokio::time::timeout(READINESS_MAX, asked).await.unwrap_or_else(|_| late()))
+    })
+}
+
+fn unavailable(title: &str, detail: &str) -> Problem {
+    Problem { status: 503, title: title.to_owned(), detail: detail.to_owned() }
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -167,6 +221,7 @@ fn refuse(status: u16, title: &str, detail: &str) -> Response {
 
 fn respond(answer: Answer) -> Response {
     match answer {
+        Ok(serde_json::Value::String(text)) => (StatusCode::OK, text).into_response(),
         Ok(value) => (StatusCode::OK, axum::Json(value)).into_response(),
         Err(problem) => {
             let status =

@@ -5,10 +5,12 @@
 //! goes from socket to disk without changing threads; HTTP runs beside it and sends messages.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod connection;
 mod core;
 mod data_directory;
 mod events;
+mod heartbeat;
 mod http;
 pub mod limits;
 mod management;
@@ -22,7 +24,7 @@ mod unit_states;
 
 use anyhow::{Context, Result};
 
-pub use options::{IoMethod, Options};
+pub use options::{IoMethod, LogFormat, Options};
 
 /// All portals belong to one target portal group.
 pub(crate) const TARGET_PORTAL_GROUP_TAG: u16 = 1;

@@ -47,3 +47,12 @@ pub const SHARE_BYTES: i64 = 64 << 10;
 
 /// What a command counts for in its host's share besides its data, in bytes.
 pub const COMMAND_COST: i64 = 4 << 10;
+
+/// How long the reactor may be silent before the daemon is not healthy.
+pub const HEARTBEAT_MAX: Duration = Duration::from_secs(10);
+
+/// Ranges per volume that are shown of those that hosts contend for.
+pub const CONTENDED_SHOWN_MAX: usize = 32;
+
+/// How long the reactor may take to say whether it serves.
+pub const READINESS_MAX: Duration = Duration::from_secs(5);

@@ -4,11 +4,14 @@
 mod describe;
 mod devices;
 mod hosts;
+mod metrics;
+mod offload;
 mod pools;
 mod portals;
 mod problems;
 mod scrubs;
 mod snapshots;
+mod statistics;
 mod thresholds;
 mod volumes;
 
@@ -43,6 +46,8 @@ pub(crate) struct Management {
     pub(crate) io: IoMethod,
     /// Memory for the maps of all pools, in bytes.
     memory_bytes: u64,
+    /// Whether some of the data is watched for copies that hosts make themselves.
+    sampling: bool,
     pub(crate) events: Events,
     told: Told,
     /// Work that a pool has not finished yet.
@@ -101,6 +106,7 @@ impl Management {
             portals: Portals::default(),
             io: options.io,
             memory_bytes: options.memory,
+            sampling: !options.no_statistics,
             events: Events::default(),
             told: Told::default(),
             under_way: HashMap::new(),
@@ -191,6 +197,17 @@ impl Management {
             | Route::CreateSnapshots
             | Route::ShowSnapshot
             | Route::DeleteSnapshot => self.route_snapshots(core, route, parameters, body),
+            Route::ShowOffload
+            | Route::ExplainOffload
+            | Route::ShowLive
+            | Route::ListSeries
+            | Route::ShowHistory
+            | Route::ListLocks
+            | Route::ListReclaim
+            | Route::ListForecasts
+            | Route::ShowMetrics
+            | Route::ShowHealth
+            | Route::ShowReadiness => self.route_statistics(core, &sessions, route, parameters),
             _ => self.route_access(route, parameters, body),
         }
     }

@@ -36,11 +36,27 @@ pub struct Options {
     /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
     #[arg(long)]
     pub long_cdbs: bool,
+    /// Do not count what hosts do: no offload ledger, rates, latencies or history.
+    #[arg(long)]
+    pub no_statistics: bool,
+    /// How the log is written, to standard error. What is written is chosen by GANTRY_LOG, for
+    /// example 'info' or 'debug'.
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log: LogFormat,
     #[command(flatten)]
     pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,
+}
+
+/// How the log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people.
+    Text,
+    /// One JSON object per line.
+    Json,
 }
 
 /// How files and block devices are read and written.

@@ -14,6 +14,8 @@ pub(crate) struct PoolOptions {
     pub(crate) io: IoMethod,
     /// Memory for its maps, in bytes.
     pub(crate) memory_bytes: u64,
+    /// Whether some of the data is watched for copies that hosts make themselves.
+    pub(crate) sampling: bool,
 }
 
 /// The engine and the devices of one pool.
@@ -168,7 +170,8 @@ impl Pool {
 }
 
 fn store_options(options: PoolOptions) -> store::Options {
-    store::Options { memory_bytes: options.memory_bytes, ..store::Options::default() }
+    let (memory_bytes, sampling) = (options.memory_bytes, options.sampling);
+    store::Options { memory_bytes, sampling, ..store::Options::default() }
 }
 
 /// Makes a new device. Never overwrites a file.

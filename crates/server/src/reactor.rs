@@ -5,6 +5,7 @@ mod commands;
 mod describe;
 mod listeners;
 mod logins;
+mod recovery;
 mod stopping;
 
 use std::io;
@@ -23,9 +24,11 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use scsi::Target;
 use slab::Slab;
 
-use crate::connection::{Connection, Pause};
+use crate::accounts::Accounts;
+use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
+use crate::heartbeat::Heartbeat;
 use crate::http::{self, Mailbox, Message};
 use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::Management;
@@ -64,6 +67,9 @@ pub(crate) struct Reactor {
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
+    /// The time as the turn of the loop began, or went on to what came of it.
+    now: Duration,
+    heartbeat: Arc<Heartbeat>,
     /// How far a clean stop has come.
     stopping: Stopping,
 }
@@ -76,7 +82,9 @@ impl Reactor {
         let poll = Poll::new()?;
         let (sender, inbox) = channel();
         let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
-        http::start(options.http, &directory.socket_path(), mailbox.clone())?;
+        let heartbeat = Arc::new(Heartbeat::new());
+        let socket = directory.socket_path();
+        http::start(options.http, &socket, mailbox.clone(), Arc::clone(&heartbeat))?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
@@ -94,12 +102,14 @@ impl Reactor {
             scheduler: Scheduler::default(),
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
-            core: Core::new(target, unit_states),
+            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
             management: Management::new(configuration, secrets, directory, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
             next_fill_check: Duration::ZERO,
+            now: Duration::ZERO,
+            heartbeat,
             stopping: Stopping::No,
         };
         reactor.listen_at_start(&options.iscsi)?;
@@ -110,6 +120,7 @@ impl Reactor {
             portals = ?reactor.management.portals().keys().collect::<Vec<_>>(),
             "ready"
         );
+        reactor.heartbeat.serves();
         Ok(reactor)
     }
 
@@ -135,15 +146,23 @@ impl Reactor {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => result.context("waiting for events failed")?,
         }
+        self.tell_time();
         for event in events.iter() {
             self.apply(event);
         }
         self.serve_ready_connections();
         self.tick();
         self.starts_left = STARTS_PER_TURN;
+        self.tell_time();
         self.pump();
         self.send_ready_connections();
         Ok(())
+    }
+
+    /// Tells the time to the device server, which measures how long commands take.
+    fn tell_time(&mut self) {
+        self.now = self.started.elapsed();
+        self.core.target.set_now(self.now);
     }
 
     fn apply(&mut self, event: &Event) {
@@ -223,7 +242,7 @@ impl Reactor {
                 Ok(received) => read_this_turn += received,
                 Err(Pause::WouldBlock) => break,
                 Err(Pause::Closed(error)) => {
-                    self.close(slot, &error.to_string());
+                    self.fail(slot, &error.to_string());
                     return;
                 }
             }
@@ -249,7 +268,9 @@ impl Reactor {
             return;
         }
         self.next_tick = now + TICK;
+        self.heartbeat.beat();
         self.go_on_stopping();
+        self.end_old_orphans(now);
         self.core.tick(now);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
@@ -303,13 +324,14 @@ impl Reactor {
         let Some(connection) = self.connections.get_mut(slot) else { return false };
         match connection.send() {
             Err(Pause::Closed(error)) => {
-                self.close(slot, &error.to_string());
+                self.fail(slot, &error.to_string());
                 false
             }
             _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
-                match connection.leaves_alone {
-                    true => self.close_connection(slot, "logged out"),
-                    false => self.close(slot, "logged out or failed"),
+                match connection.ending {
+                    Ending::Connection => self.close_connection(slot, "logged out"),
+                    Ending::Session => self.close(slot, "logged out"),
+                    Ending::Failure => self.fail(slot, "failed"),
                 }
                 false
             }
@@ -317,8 +339,7 @@ impl Reactor {
         }
     }
 
-    /// Closes a connection, and with it all others of its session: below error recovery level 2 a
-    /// session does not outlive a connection that failed (RFC 7143 7.1.4).
+    /// Closes a connection, and with it all others of its session.
     fn close(&mut self, slot: usize, reason: &str) {
         let session = self.sessions.of_connection(slot);
         let slots = session.map_or_else(|| vec![slot], |session| session.connections.clone());
@@ -329,20 +350,24 @@ impl Reactor {
 
     /// Closes one connection; its session goes on with the others.
     fn close_connection(&mut self, slot: usize, reason: &str) {
-        let Some(mut connection) = self.connections.try_remove(slot) else { return };
+        let Some(mut connection) = self.detach(slot, reason) else { return };
+        if let Some(session) = self.sessions.leave(slot) {
+            self.end_session(&session, reason);
+        } else {
+            connection.iscsi.close();
+            self.abort_tasks_of(&mut connection);
+        }
+    }
+
+    /// Takes a connection off the poll.
+    fn detach(&mut self, slot: usize, reason: &str) -> Option<Connection> {
+        let mut connection = self.connections.try_remove(slot)?;
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);
         self.core.traffic.received += connection.received;
         self.core.traffic.sent += connection.sent;
-        if let Some(session) = self.sessions.leave(slot) {
-            self.scheduler.forget(session.nexus);
-            self.core.target.close_nexus(session.nexus);
-            tracing::info!(initiator = session.port.name, reason, "session ended");
-        } else {
-            connection.iscsi.close();
-            self.abort_tasks_of(&connection);
-        }
+        Some(connection)
     }
 
     /// Makes the poll wake up for the devices of new pools.

@@ -1,27 +1,69 @@
 //! Who is logged in: the I_T nexuses and their connections.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use hashbrown::HashMap;
-use scsi::NexusId;
+use iscsi::SessionHandle;
+use scsi::{NexusId, TaskId};
 
 use crate::scheduler::HostNumber;
 
-/// What makes an initiator port unique (RFC 7143 3.4.1): iSCSI name and ISID.
+/// What makes an I_T nexus unique (RFC 7143 4.4.1): the initiator port, which is iSCSI name and ISID,
+/// and the target portal group. Hosts use the same ISID through several groups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct InitiatorPort {
+pub(crate) struct NexusPorts {
     pub(crate) name: String,
     pub(crate) isid: [u8; 6],
+    pub(crate) target_portal_group: u16,
 }
 
 /// A normal session in full-feature phase.
 pub(crate) struct Session {
-    pub(crate) port: InitiatorPort,
+    pub(crate) port: NexusPorts,
     pub(crate) nexus: NexusId,
     /// The host that the initiator belonged to at login, or its own name.
     host_name: String,
     /// The same for all sessions of the host.
     pub(crate) host: HostNumber,
-    /// Slots of its connections, the oldest first; never empty.
+    /// Slots of its connections, the oldest first; empty only while it may be taken up again.
     pub(crate) connections: Vec<usize>,
+    /// Set while it has no connection.
+    pub(crate) lost: Option<Lost>,
+    /// Commands whose connection has failed, by initiator task tag.
+    pub(crate) orphans: BTreeMap<u32, Orphan>,
+}
+
+impl Session {
+    /// Memory that its orphans hold, in bytes.
+    pub(crate) fn orphan_bytes(&self) -> usize {
+        self.orphans.values().map(|orphan| orphan.iscsi.bytes()).sum()
+    }
+}
+
+/// What is left of the last connection of a session that may be taken up again.
+pub(crate) struct Lost {
+    pub(crate) handle: SessionHandle,
+    /// The session ends then.
+    pub(crate) until: Duration,
+}
+
+/// A command that may be taken over by another connection.
+pub(crate) struct Orphan {
+    pub(crate) iscsi: iscsi::Orphan,
+    /// The command, if its data has not come yet.
+    pub(crate) collecting: Option<iscsi::Command>,
+    /// Identifier of the connection that it had.
+    pub(crate) cid: u16,
+    /// It ends then.
+    pub(crate) until: Duration,
+}
+
+impl Orphan {
+    /// It has its answer.
+    pub(crate) fn answered(self, completion: iscsi::Completion) -> Self {
+        Self { iscsi: self.iscsi.answered(completion), collecting: None, ..self }
+    }
 }
 
 /// All sessions, by target session identifying handle (TSIH).
@@ -40,7 +82,7 @@ impl Sessions {
     /// are in use.
     pub(crate) fn open(
         &mut self,
-        port: InitiatorPort,
+        port: NexusPorts,
         host_name: &str,
         connection: usize,
     ) -> Option<(u16, &Session)> {
@@ -51,7 +93,9 @@ impl Sessions {
         let host_name = host_name.to_owned();
         let connections = vec![connection];
         self.by_nexus.insert(nexus, tsih);
-        self.by_tsih.insert(tsih, Session { port, nexus, host_name, host, connections });
+        let (lost, orphans) = (None, BTreeMap::new());
+        let session = Session { port, nexus, host_name, host, connections, lost, orphans };
+        self.by_tsih.insert(tsih, session);
         Some((tsih, &self.by_tsih[&tsih]))
     }
 
@@ -80,8 +124,18 @@ impl Sessions {
         self.by_tsih.get(self.by_nexus.get(&nexus)?)
     }
 
-    /// The session with a handle, if it belongs to that initiator port.
-    pub(crate) fn of_handle(&self, tsih: u16, port: &InitiatorPort) -> Option<&Session> {
+    /// The session of a command, whose name begins with its nexus.
+    pub(crate) fn of_task(&self, task: TaskId) -> Option<&Session> {
+        self.of_nexus(NexusId(task.0 >> 32))
+    }
+
+    /// The same.
+    pub(crate) fn of_task_mut(&mut self, task: TaskId) -> Option<&mut Session> {
+        self.by_tsih.get_mut(self.by_nexus.get(&NexusId(task.0 >> 32))?)
+    }
+
+    /// The session with a handle, if it is between those ports.
+    pub(crate) fn of_handle(&self, tsih: u16, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.get(&tsih).filter(|session| session.port == *port)
     }
 
@@ -89,17 +143,67 @@ impl Sessions {
     pub(crate) fn join(&mut self, tsih: u16, connection: usize) {
         if let Some(session) = self.by_tsih.get_mut(&tsih) {
             session.connections.push(connection);
+            session.lost = None;
         }
     }
 
-    /// The session that an initiator port has. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
-    pub(crate) fn of_port(&self, port: &InitiatorPort) -> Option<&Session> {
+    /// The session between two ports. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
+    pub(crate) fn of_port(&self, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.values().find(|session| session.port == *port)
     }
 
     /// The session that a connection belongs to.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<&Session> {
         self.by_tsih.values().find(|session| session.connections.contains(&connection))
+    }
+
+    /// The same.
+    pub(crate) fn of_connection_mut(&mut self, connection: usize) -> Option<&mut Session> {
+        self.by_tsih.values_mut().find(|session| session.connections.contains(&connection))
+    }
+
+    /// Takes a connection out of its session, which goes on; if it was the last one, until its time
+    /// is up.
+    pub(crate) fn lose(&mut self, connection: usize, lost: Lost) -> Option<&mut Session> {
+        let session = self.of_connection_mut(connection)?;
+        session.connections.retain(|&other| other != connection);
+        if session.connections.is_empty() {
+            session.lost = Some(lost);
+        }
+        Some(session)
+    }
+
+    /// Orphans whose time is up.
+    pub(crate) fn take_old_orphans(&mut self, now: Duration) -> Vec<(TaskId, Orphan)> {
+        let mut old = Vec::new();
+        for session in self.by_tsih.values_mut().filter(|session| !session.orphans.is_empty()) {
+            let nexus = session.nexus;
+            let taken = session.orphans.extract_if(.., |_, orphan| orphan.until <= now);
+            let named = |(tag, orphan)| (TaskId(nexus.0 << 32 | u64::from(tag)), orphan);
+            old.extend(taken.map(named));
+        }
+        old
+    }
+
+    /// Sessions that had no connection for too long; they are gone.
+    pub(crate) fn take_lost(&mut self, now: Duration) -> Vec<Session> {
+        let is_over =
+            |session: &Session| session.lost.as_ref().is_some_and(|lost| lost.until <= now);
+        self.take_where(is_over)
+    }
+
+    /// The session of an initiator port that has no connection; it is gone.
+    pub(crate) fn take_lost_of_port(&mut self, port: &NexusPorts) -> Option<Session> {
+        self.take_where(|session| session.lost.is_some() && session.port == *port).pop()
+    }
+
+    fn take_where(&mut self, is_meant: impl Fn(&Session) -> bool) -> Vec<Session> {
+        let meant = self.by_tsih.extract_if(|_, session| is_meant(session));
+        let taken: Vec<Session> = meant.map(|(_, session)| session).collect();
+        for session in &taken {
+            self.by_nexus.remove(&session.nexus);
+        }
+        taken
     }
 
     /// Takes a connection out of its session; returns the session if that was its last one and it
@@ -121,6 +225,10 @@ impl Sessions {
         self.by_tsih.len()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
+        self.by_tsih.values_mut()
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Session)> {
         self.by_tsih.iter().map(|(&tsih, session)| (tsih, session))
     }
@@ -135,8 +243,8 @@ impl Sessions {
 mod tests {
     use super::*;
 
-    fn port(name: &str) -> InitiatorPort {
-        InitiatorPort { name: name.to_owned(), isid: [0; 6] }
+    fn port(name: &str) -> NexusPorts {
+        NexusPorts { name: name.to_owned(), isid: [0; 6], target_portal_group: 1 }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 11] = [
+pub const PLANTED: [PlantedBug; 21] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -22,6 +22,16 @@ pub const PLANTED: [PlantedBug; 11] = [
     PlantedBug::TrustData,
     PlantedBug::CutForgetsUnapplied,
     PlantedBug::CutInsideCommit,
+    PlantedBug::ForgetDeltas,
+    PlantedBug::CopyNotWritten,
+    PlantedBug::CopyNeverRead,
+    PlantedBug::GroupTornApart,
+    PlantedBug::SnapshotUncounted,
+    PlantedBug::LendEverything,
+    PlantedBug::ReaperForgets,
+    PlantedBug::FlushFirstDeviceOnly,
+    PlantedBug::LabelNotFlushed,
+    PlantedBug::MisreadEndsJournal,
 ];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.

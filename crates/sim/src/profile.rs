@@ -40,8 +40,14 @@ pub struct Profile {
     pub hot_percent: u64,
     /// Whether the volumes are larger than the pool and are filled.
     pub fills: bool,
+    /// If they are: phases in a hundred that fill them.
+    pub filling_percent: u64,
     /// Phases in a hundred with commands that change the map alone.
     pub mapping_percent: u64,
+    /// One command in so many changes volumes or devices.
+    pub change_one_in: u64,
+    /// After one power failure in so many a damaged copy of the pool is opened.
+    pub probe_one_in: u64,
     /// Subtrees per second that the reaper takes apart.
     pub reap_rate: u64,
     /// Bytes per second that a scrub reads.
@@ -79,7 +85,10 @@ impl Profile {
             },
             hot_percent: random.pick(&[0, 50, 80]),
             fills,
+            filling_percent: 12,
             mapping_percent: 10,
+            change_one_in: 100,
+            probe_one_in: 18,
             reap_rate: random.pick(&[100, 5000, 50_000]),
             scrub_rate: random.pick(&[8, 200]) * MEBIBYTE,
             stall_one_in: random.pick(&[0, 0, 0, 0, 0, 0, 0, 2000]),
@@ -111,6 +120,45 @@ impl Profile {
                 self.checkpoint_interval = Duration::from_millis(2);
                 self.crash_interval = 1000;
             }
+            PlantedBug::ForgetDeltas => {
+                // More groups than may stay in memory.
+                self.devices = vec![64 * MEBIBYTE; 4];
+                self.memory_bytes = 64 << 10;
+                self.volume_bytes_max = 32 * MEBIBYTE;
+            }
+            PlantedBug::CopyNeverRead => {
+                self.crash_interval = 500;
+                self.probe_one_in = 2;
+            }
+            PlantedBug::GroupTornApart | PlantedBug::SnapshotUncounted => {
+                self.change_one_in = 10;
+                self.crash_interval = 500;
+            }
+            PlantedBug::LendEverything => {
+                self.devices = vec![64 * MEBIBYTE];
+                self.devices_max = 1;
+                self.fills = true;
+                self.volumes_max = 6;
+                self.volume_bytes_max = 32 * MEBIBYTE;
+                self.checkpoint_interval = Duration::from_secs(30);
+                self.crash_interval = 20_000;
+                self.filling_percent = 60;
+            }
+            PlantedBug::ReaperForgets => self.reap_rate = 100,
+            PlantedBug::FlushFirstDeviceOnly => {
+                self.devices = vec![64 * MEBIBYTE; 3];
+                self.crash_interval = 500;
+            }
+            PlantedBug::LabelNotFlushed => {
+                self.devices_max = self.devices.len() + 3;
+                self.change_one_in = 10;
+                self.crash_interval = 150;
+            }
+            PlantedBug::MisreadEndsJournal => {
+                let misread = Faults { misdirected_read_one_in: 50, ..Faults::default() };
+                self.faults = Some(misread);
+                self.crash_interval = 150;
+            }
             _ => self.crash_interval = self.crash_interval.clamp(150, 5000),
         }
     }
@@ -118,6 +166,7 @@ impl Profile {
     /// The engine's options.
     pub fn options(&self) -> Options {
         Options {
+            sampling: true,
             journal_bytes: self.journal_bytes,
             memory_bytes: self.memory_bytes,
             checkpoint_interval: self.checkpoint_interval,

@@ -92,7 +92,7 @@ impl Workload {
         self.phase_left -= 1;
         self.next_number += 1;
         self.may_overreach = !changing;
-        let one_in = if changing { 1000 } else { 100 };
+        let one_in = profile.change_one_in * if changing { 10 } else { 1 };
         if oracle.volumes.is_empty() || self.random.one_in(one_in) {
             return Action::Change(self.change(oracle, profile, devices, changing));
         }
@@ -105,7 +105,7 @@ impl Workload {
         self.hot = self.random.below(1_000_000);
         self.phase = match self.random.below(100) {
             _ if self.random.percent(profile.mapping_percent) => Phase::Mapping,
-            _ if profile.fills && self.random.percent(12) => Phase::Filling,
+            _ if profile.fills && self.random.percent(profile.filling_percent) => Phase::Filling,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
             70..85 => Phase::Locking,

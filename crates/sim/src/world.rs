@@ -270,6 +270,7 @@ impl World {
             self.check_accounts()?;
             self.check_scrub()?;
             self.check_memory()?;
+            self.check_groups()?;
         }
         Ok(())
     }
@@ -373,6 +374,7 @@ impl World {
             closing: self.closing,
             changing: self.is_changing(&action),
             extending: self.extending,
+            unhoused: self.store.statistics().groups_unavailable > 0,
         };
         self.oracle.finished(&action, result, excuses)?;
         match result {

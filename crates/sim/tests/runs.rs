@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use gantry_sim::campaign::{self, PLANTED, Search};
 use gantry_sim::{Run, World};
+use store::PlantedBug;
 
 const OPERATIONS: u64 = 1500;
 
@@ -30,11 +31,22 @@ fn the_same_seed_makes_the_same_run_and_another_seed_another() {
     assert_ne!(sum(7), sum(8));
 }
 
+/// These take the optimised simulator some seconds: the step "planted bugs are found" of
+/// `cargo xtask test` hunts them, with all others.
+const SUBTLE: [PlantedBug; 5] = [
+    PlantedBug::NoEpochBump,
+    PlantedBug::CutForgetsUnapplied,
+    PlantedBug::CutInsideCommit,
+    PlantedBug::LendEverything,
+    PlantedBug::ReaperForgets,
+];
+
 #[test]
-fn every_planted_bug_is_found() {
+fn every_planted_bug_that_is_not_subtle_is_found_at_once() {
     let missed: Vec<_> = PLANTED
         .into_iter()
-        .filter(|bug| campaign::hunt(*bug, 1, 200, 3000).outcome.is_none())
+        .filter(|bug| !SUBTLE.contains(bug))
+        .filter(|bug| campaign::hunt(*bug, 1, 20, 3000).outcome.is_none())
         .collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }

@@ -94,7 +94,7 @@ impl Store {
                 self.change_blocks(*volume, *first, *count, |_| Entry::data(*block, *crc));
                 self.update(*volume, |volume, _, _| volume.add_shared(*count));
             }
-            Record::Zero { volume, first, count } => self.zero(*volume, *first, first + count),
+            Record::Zero { volume, first, count } => self.reclaim(*volume, *first, *count),
             Record::Clone { source, source_first, volume, first, count } => {
                 self.clone_blocks(*source, *source_first, *volume, *first, *count);
             }
@@ -131,14 +131,18 @@ impl Store {
             map.drop_page(space, volume.root.entry, volume.root.levels - 1);
         });
         self.volumes.remove(&id);
+        self.forget_reclaimed(id);
         self.want_count();
     }
 
     /// Gives a volume's root one more parent; all of its blocks are shared now.
     fn share_root(&mut self, id: VolumeId) -> Volume {
+        let uncounted = planted!(self.bugs, SnapshotUncounted);
         self.update(id, |volume, map, space| {
             volume.add_shared(volume.mapped_bytes / BLOCK);
-            map.share(space, volume.root.entry);
+            if !uncounted {
+                map.share(space, volume.root.entry);
+            }
             volume.clone()
         })
     }
@@ -172,7 +176,7 @@ impl Store {
         });
     }
 
-    fn zero(&mut self, id: VolumeId, first: u64, end: u64) {
+    pub(crate) fn zero(&mut self, id: VolumeId, first: u64, end: u64) {
         self.update(id, |volume, map, space| {
             let delta = map.zero(space, &mut volume.root, first, end);
             volume.add_mapped(delta);

@@ -26,6 +26,26 @@ pub enum PlantedBug {
     CutForgetsUnapplied,
     /// A checkpoint's cut may fall into a commit of which only some records are applied.
     CutInsideCommit,
+    /// References to data in groups whose maps are not in memory are forgotten when they come.
+    ForgetDeltas,
+    /// Of the two copies of a page only one is written.
+    CopyNotWritten,
+    /// A page that is damaged is not read from its copy.
+    CopyNeverRead,
+    /// The members of a consistency group are committed one by one.
+    GroupTornApart,
+    /// A snapshot does not count its reference to the root of the map.
+    SnapshotUncounted,
+    /// Whatever is written to a full pool is lent what is kept back.
+    LendEverything,
+    /// What the reaper has still to do is not in the checkpoint.
+    ReaperForgets,
+    /// A commit is flushed on the first device alone.
+    FlushFirstDeviceOnly,
+    /// A device joins the pool before its label is flushed.
+    LabelNotFlushed,
+    /// One read of the journal that goes wrong ends it.
+    MisreadEndsJournal,
 }
 
 /// Which mistake is active; none in the product.

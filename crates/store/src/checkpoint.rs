@@ -84,7 +84,7 @@ impl Store {
 
     /// Makes room for the pages that a cut will place now.
     pub(crate) fn preparation(&mut self) -> Preparation {
-        let table = self.table.pages_max(self.volumes.len(), self.map.reap.len());
+        let table = self.table.pages_max(self.volumes.len(), self.map.dead_count());
         let wanted = 2 * self.map.dirty.len() as u64 + table;
         self.space.prepare_pages(wanted)
     }
@@ -104,7 +104,14 @@ impl Store {
         self.reap_dirty();
         let mut writes = Vec::new();
         self.settle_map(&mut writes);
-        let table = self.table.emit(&mut self.space, &self.volumes, &self.map.reap, &mut writes);
+        let dead = match planted!(self.bugs, ReaperForgets) {
+            true => Vec::new(),
+            false => self.map.dead(),
+        };
+        let table = self.table.emit(&mut self.space, &self.volumes, &dead, &mut writes);
+        if planted!(self.bugs, CopyNotWritten) {
+            writes.dedup_by(|page, copy| page.1[..] == copy.1[..]);
+        }
         let in_place = planted!(self.bugs, SpaceMapInPlace);
         writes.extend(self.space.emit_loaded(in_place));
         self.space.cut();
@@ -161,6 +168,7 @@ impl Store {
             }
         }
         self.map.reap = kept;
+        self.settle_reclaimed();
     }
 
     fn settle_map(&mut self, writes: &mut Vec<(u64, block::Buffer)>) {

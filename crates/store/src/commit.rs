@@ -226,7 +226,8 @@ impl Store {
             commit.flushes_pending = 1;
             return self.commit_flushed(sequence, Ok(()));
         }
-        let devices = commit.devices;
+        let first_only = planted!(self.bugs, FlushFirstDeviceOnly);
+        let devices = if first_only { 1 } else { commit.devices };
         commit.flushes_pending = devices.count_ones() as usize;
         for device in (0..32).filter(|device| devices & 1 << device != 0) {
             self.submit_flush(Waiter::CommitFlush { sequence }, device);

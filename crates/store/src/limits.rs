@@ -66,5 +66,13 @@ pub const SCRUB_FAULTS_MAX: usize = 1000;
 /// How often a change reaches a checkpoint at the latest.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How often a group is tried again for which the file system under the pool had no space.
+/// How long space that was freed stays unusable at most while nobody changes anything, or when it is
+/// more than [`FREED_SHARE`] of the pool.
+pub(crate) const FREED_DELAY: Duration = Duration::from_secs(1);
+
+/// A 64th of the pool is much.
+pub(crate) const FREED_SHARE: u64 = 64;
+
+/// How often a group is tried again for which the file system under the pool had no space, and the
+/// reaper what it could not read.
 pub(crate) const UNAVAILABLE_RETRY: Duration = Duration::from_secs(5);

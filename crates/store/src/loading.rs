@@ -3,6 +3,7 @@
 
 use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 
+use crate::bugs::planted;
 use crate::entry::Page;
 use crate::io::Waiter;
 use crate::map::Missing;
@@ -31,6 +32,8 @@ pub(crate) struct GroupLoad {
     /// Reads and reservations under way.
     pending: usize,
     pages: Vec<(usize, Buffer)>,
+    /// The maps were in memory when it began, and only space had to be set aside.
+    had_maps: bool,
     /// Operations that wait for it.
     waiting: Vec<usize>,
     /// Blocks will be allocated from it.
@@ -52,7 +55,8 @@ impl Store {
 
     /// Reads a page; every other attempt goes to its copy.
     fn read_page(&mut self, missing: Missing, attempt: u8) {
-        let copy = missing.entry.twin().filter(|_| attempt % 2 == 1);
+        let second = attempt % 2 == 1 && !planted!(self.bugs, CopyNeverRead);
+        let copy = missing.entry.twin().filter(|_| second);
         let address = copy.unwrap_or(missing.entry.number());
         self.submit_read(Waiter::Page { missing, attempt }, address, 1);
     }
@@ -102,7 +106,7 @@ impl Store {
         }
         match found {
             true => self.map.page_arrived(!self.pages_loading.is_empty()),
-            false => self.map.give_up(block),
+            false => self.map.set_aside(block),
         }
     }
 
@@ -113,7 +117,12 @@ impl Store {
             load.waiting.extend(operation);
             return;
         }
-        let pages = match self.space.is_loaded(group) {
+        self.begin_group_load(group, operation.into_iter().collect(), allocated);
+    }
+
+    fn begin_group_load(&mut self, group: GroupId, waiting: Vec<usize>, allocated: bool) {
+        let had_maps = self.space.is_loaded(group);
+        let pages = match had_maps {
             true => Vec::new(),
             false => self.space.group_pages(group),
         };
@@ -122,12 +131,7 @@ impl Store {
             false => Vec::new(),
         };
         let pending = pages.len() + reservations.len();
-        let load = GroupLoad {
-            pending,
-            waiting: operation.into_iter().collect(),
-            allocated,
-            ..GroupLoad::default()
-        };
+        let load = GroupLoad { pending, had_maps, waiting, allocated, ..GroupLoad::default() };
         self.groups_loading.insert(group, load);
         for page in pages {
             self.submit_read(Waiter::GroupPage { group, page, attempt: 0 }, page.address, 1);
@@ -176,14 +180,22 @@ impl Store {
 
     fn group_arrived(&mut self, group: GroupId) {
         let Some(load) = self.groups_loading.remove(&group) else { return };
-        self.ready.extend(load.waiting);
         match load.refused {
             // The maps may be wanted all the same.
             true => self.space.group_unavailable(group),
             false if load.allocated => self.space.group_reserved(group),
             false => {}
         }
-        let in_place = crate::bugs::planted!(self.bugs, SpaceMapInPlace);
+        if load.had_maps && !self.space.is_loaded(group) {
+            // They had to go while space was set aside.
+            return self.begin_group_load(group, load.waiting, false);
+        }
+        self.ready.extend(load.waiting);
+        #[cfg(feature = "planted-bugs")]
+        if planted!(self.bugs, ForgetDeltas) {
+            self.space.forget_deltas(group);
+        }
+        let in_place = planted!(self.bugs, SpaceMapInPlace);
         let writes = self.space.insert_group(group, &load.pages, in_place);
         self.scrub_took_group(group);
         self.checkpoint_took_group(writes);
@@ -208,6 +220,7 @@ impl Store {
                 return self.load_for_reaper(missing);
             }
             self.reap_allowance.spend(u64::from(!boosted));
+            self.settle_reclaimed();
         }
     }
 

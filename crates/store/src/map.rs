@@ -14,6 +14,7 @@ use slab::Slab;
 
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
+use crate::reclaim::Released;
 use crate::space::{GroupId, STUCK, Space};
 
 /// Pages that an arriving page makes the clock hand look at, at most.
@@ -77,12 +78,23 @@ pub(crate) struct Map {
     clean_max: usize,
     /// Subtrees that lost their last parent and wait to be taken apart.
     pub(crate) reap: Vec<Missing>,
+    /// What volumes gave up and others keep.
+    pub(crate) released: Released,
+    /// Those of them whose page could not be read. They are tried again later.
+    unreadable: Vec<Missing>,
 }
 
 impl DirtyPage {
     /// Parents, or volumes, that point here.
     pub(crate) fn references(&self) -> u16 {
         self.references
+    }
+
+    /// Has one parent less, but for a count that is stuck; another one stays.
+    fn lose_parent(&mut self) {
+        if self.references != STUCK {
+            self.references -= 1;
+        }
     }
 }
 
@@ -96,6 +108,8 @@ impl Map {
             dirty: Slab::new(),
             clean_max: clean_max.max(64),
             reap: Vec::new(),
+            released: Released::default(),
+            unreadable: Vec::new(),
         }
     }
 
@@ -153,9 +167,26 @@ impl Map {
         next.filter(absent).copied().collect()
     }
 
-    /// A page cannot be read: what is below it is never freed.
-    pub(crate) fn give_up(&mut self, block: u64) {
-        self.reap.retain(|dead| dead.entry.number() != block || dead.entry.kind() != Kind::Page);
+    /// A page cannot be read: if the reaper waits for it, it goes on with others.
+    pub(crate) fn set_aside(&mut self, block: u64) {
+        let is_page =
+            |dead: &mut Missing| dead.entry.number() == block && dead.entry.kind() == Kind::Page;
+        self.unreadable.extend(self.reap.extract_if(.., is_page));
+    }
+
+    /// The reaper tries again what could not be read.
+    pub(crate) fn retry_unreadable(&mut self) {
+        self.reap.append(&mut self.unreadable);
+    }
+
+    /// All subtrees that wait to be taken apart.
+    pub(crate) fn dead(&self) -> Vec<Missing> {
+        [&self.reap[..], &self.unreadable[..]].concat()
+    }
+
+    /// Number of subtrees that wait to be taken apart.
+    pub(crate) fn dead_count(&self) -> usize {
+        self.reap.len() + self.unreadable.len()
     }
 
     /// A copy of a clean page, if it is in memory.
@@ -408,19 +439,24 @@ impl Map {
             Kind::Hole => {}
             Kind::Dirty => {
                 let page = &mut self.dirty[entry.number() as usize];
-                match page.references {
-                    STUCK => {}
-                    1 => self.reap.push(Missing { entry, level }),
-                    _ => page.references -= 1,
+                if page.references > 1 {
+                    page.lose_parent();
+                    self.released.keep(entry.mapped);
+                } else {
+                    self.released.queue(entry);
+                    self.reap.push(Missing { entry, level });
                 }
             }
             Kind::Data => {
+                self.released.keep(space.is_known_shared(entry.number()).into());
                 space.drop_reference(entry.number());
             }
             Kind::Page => {
                 if space.references(entry.number()) > 1 {
+                    self.released.keep(entry.mapped);
                     drop_block(space, entry);
                 } else {
+                    self.released.queue(entry);
                     self.reap.push(Missing { entry, level });
                 }
             }
@@ -440,9 +476,11 @@ impl Map {
                 drop_block(space, entry);
             }
         }
+        self.released.resume(entry);
         for child in page.0.iter().filter(|child| !child.is_hole()) {
             self.drop_page(space, *child, level.saturating_sub(1));
         }
+        self.released.end();
         Ok(())
     }
 
@@ -457,13 +495,13 @@ impl Map {
     ) -> smallvec::SmallVec<[usize; 6]> {
         let mut path = smallvec::SmallVec::new();
         let mut level = root.levels - 1;
-        root.entry = self.own(space, root.entry, level);
+        root.entry = self.own(space, root.entry);
         path.push(root.entry.number() as usize);
         while level > bottom {
             level -= 1;
             let place = (block / blocks_below(level) % FANOUT) as usize;
             let parent = path[path.len() - 1];
-            let child = self.own(space, self.dirty[parent].page.0[place], level);
+            let child = self.own(space, self.dirty[parent].page.0[place]);
             self.dirty[parent].page.0[place] = child;
             path.push(child.number() as usize);
         }
@@ -472,12 +510,12 @@ impl Map {
     }
 
     /// The entry of a dirty, unshared page with the content of what `entry` points to.
-    fn own(&mut self, space: &mut Space, entry: Entry, level: u8) -> Entry {
+    fn own(&mut self, space: &mut Space, entry: Entry) -> Entry {
         let page = match entry.kind() {
             Kind::Hole => Page::empty(),
             Kind::Dirty if self.dirty[entry.number() as usize].references == 1 => return entry,
             Kind::Dirty => {
-                self.drop_page(space, entry, level);
+                self.dirty[entry.number() as usize].lose_parent();
                 self.copy_for_second_parent(space, entry)
             }
             _ if space.references(entry.number()) == 1 => {
@@ -573,7 +611,7 @@ impl Map {
             self.drop_page(space, entry, level);
             return Entry::HOLE;
         }
-        let mut owned = self.own(space, entry, level);
+        let mut owned = self.own(space, entry);
         let id = owned.number() as usize;
         for (place, child_base) in children(level, base, first, end) {
             let old = self.dirty[id].page.0[place];
@@ -582,6 +620,7 @@ impl Map {
                 _ => self.zero_below(space, old, level - 1, child_base, first, end),
             };
             if level == 0 && !old.is_hole() {
+                self.released.keep(space.is_known_shared(old.number()).into());
                 space.drop_reference(old.number());
             }
             let gone = match level {

@@ -3,11 +3,13 @@
 mod changes;
 mod compose;
 mod reading;
+mod sampling;
 
-use block::{BLOCK, BlockError, ByteRange, Pattern, Request, Response, VolumeId};
+use block::{Account, BLOCK, BlockError, ByteRange, Pattern, Request, Response, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use crate::bugs::planted;
 use crate::commit::{Lane, checksums};
 use crate::error::Failure;
 use crate::limits::{REQUEST_BYTES_MAX, UNMAP_RANGES_MAX};
@@ -17,7 +19,7 @@ use crate::map::Missing;
 use crate::record::Record;
 use crate::space::{Allocation, GroupId, Run};
 use crate::status::Health;
-use crate::store::{CHANGES, Change, Outcome, Store, Tag};
+use crate::store::{CHANGES, Change, Done, Outcome, Store, Tag};
 
 pub(crate) use reading::BlockRead;
 
@@ -89,6 +91,7 @@ pub(crate) struct Operation {
     space_waits: u8,
     /// Writes and flushes of a new device's label under way.
     label_writes: u8,
+    account: Account,
 }
 
 impl Operation {
@@ -196,6 +199,7 @@ impl Store {
             progress: 0,
             space_waits: 0,
             label_writes: 0,
+            account: Account::default(),
         });
         let claims = &self.operations[key].claims;
         if self.locks.claim(key, claims) {
@@ -352,9 +356,11 @@ impl Store {
         let volume = self.operations[key].volume;
         let mut runs = std::mem::take(&mut self.operations[key].runs).into_iter();
         let mut run = Run { start: 0, blocks: 0 };
+        let mut account = std::mem::take(&mut self.operations[key].account);
         for piece in pieces {
-            self.record_piece(volume, piece, lane, &mut run, &mut runs);
+            self.record_piece(volume, piece, lane, &mut run, &mut runs, &mut account);
         }
+        self.operations[key].account = account;
         self.groups.of(lane).member(key);
         self.operations[key].stage = Stage::Committing;
         if self.groups.of(lane).is_full() {
@@ -380,10 +386,12 @@ impl Store {
         lane: Lane,
         run: &mut Run,
         runs: &mut impl Iterator<Item = Run>,
+        account: &mut Account,
     ) {
-        let group = self.groups.of(lane);
+        let (group, sampling) = (self.groups.of(lane), self.options.sampling);
         match piece {
             Piece::Zero { first, count } => {
+                account.zeroed_bytes += count * BLOCK;
                 self.statistics.zeroed_bytes += count * BLOCK;
                 group.record(Record::Zero { volume, first, count });
             }
@@ -402,8 +410,11 @@ impl Store {
                     let part = take_blocks(run, runs, data.len() as u64 / BLOCK);
                     let bytes = data.split_to((part.blocks * BLOCK) as usize);
                     let crcs = checksums(&bytes);
+                    if sampling {
+                        sampling::sample(account, first * BLOCK, crcs.iter().copied());
+                    }
                     let record = Record::Write { volume, first, start: part.start, crcs };
-                    group.write(record, part.start, bytes);
+                    self.groups.of(lane).write(record, part.start, bytes);
                     first += part.blocks;
                 }
             }
@@ -422,7 +433,7 @@ impl Store {
         if clones && !fits {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
-        if needed > allowed {
+        if needed > allowed && !planted!(self.bugs, LendEverything) {
             match self.fits_as_overwrite(key, needed) {
                 Overwrite::Fits => {}
                 Overwrite::Load(group) => {
@@ -578,7 +589,8 @@ impl Store {
         if self.closing && self.operations.len() == 1 {
             self.ready.extend(self.operations.iter().map(|(key, _)| key));
         }
-        self.answer(operation.tag, result);
+        let Operation { tag, account, .. } = operation;
+        self.done.push_back(Done { tag, result, account });
     }
 }
 

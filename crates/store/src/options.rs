@@ -21,6 +21,8 @@ pub struct Options {
     pub scrub_rate: u64,
     /// How often a change reaches a checkpoint at the latest.
     pub checkpoint_interval: Duration,
+    /// Whether checksums of data read and written are told ([`block::Sample`]).
+    pub sampling: bool,
     /// A deliberate mistake, which the simulator must notice.
     #[cfg(feature = "planted-bugs")]
     pub planted: Option<crate::PlantedBug>,
@@ -34,6 +36,7 @@ impl Default for Options {
             reap_rate: 50_000,
             scrub_rate: 200 << 20,
             checkpoint_interval: CHECKPOINT_INTERVAL,
+            sampling: false,
             #[cfg(feature = "planted-bugs")]
             planted: None,
         }

@@ -239,6 +239,7 @@ impl Store {
         let Some(recovery) = &mut self.recovery else { return };
         let attempt = wanted.attempt + 1;
         let block = match &recovery.step {
+            Step::Loading(_) if planted!(self.bugs, CopyNeverRead) => wanted.block,
             Step::Loading(loading) => loading.address(wanted.token, attempt),
             _ => wanted.block,
         };
@@ -420,6 +421,8 @@ impl Store {
     pub(crate) fn recovered(&mut self) {
         let Some(recovery) = self.recovery.take() else { return };
         self.health = Health::Ready;
+        // What the journal repeated was counted in an earlier life.
+        self.reclaimed.clear();
         self.answer(recovery.tag, Ok(Outcome::Changed));
     }
 

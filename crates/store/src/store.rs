@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use block::{BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
+use block::{Account, BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
 use hashbrown::HashMap;
 use slab::Slab;
 
@@ -15,12 +15,13 @@ use crate::error::{ChangeError, Failure, OpenError};
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
 use crate::layout::Layout;
-use crate::limits::{REQUESTS_MAX, UNAVAILABLE_RETRY};
+use crate::limits::{FREED_DELAY, FREED_SHARE, REQUESTS_MAX, UNAVAILABLE_RETRY};
 use crate::loading::{GroupLoad, PageWaiter};
 use crate::locks::Locks;
 use crate::map::Map;
 use crate::operation::{Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
+use crate::reclaim::Reclaimed;
 use crate::recovery::Recovery;
 use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
@@ -87,6 +88,8 @@ pub struct Done {
     pub tag: Tag,
     /// What came of it.
     pub result: Result<Outcome, Failure>,
+    /// What it did to the bytes that it named.
+    pub account: Account,
 }
 
 /// One pool.
@@ -118,6 +121,9 @@ pub struct Store {
     pub(crate) records_applied: usize,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
+    /// Since when there was no commit, as far as it was looked at, and how many there were.
+    quiet_since: Duration,
+    commits_seen: u64,
     /// Operations that wait for the checkpoint of that generation.
     pub(crate) checkpoint_waiters: Vec<(u64, usize)>,
     /// Newest durable checkpoint.
@@ -160,6 +166,8 @@ pub struct Store {
     /// When groups without space on the device were tried again.
     last_retry: Duration,
     pub(crate) statistics: Statistics,
+    /// What volumes gave up.
+    pub(crate) reclaimed: BTreeMap<VolumeId, Reclaimed>,
 }
 
 impl Store {
@@ -212,6 +220,8 @@ impl Store {
             records_applied: 0,
             checkpoint: None,
             checkpoint_wanted: false,
+            quiet_since: Duration::ZERO,
+            commits_seen: 0,
             checkpoint_waiters: Vec::new(),
             generation: 0,
             device_uuids: Vec::new(),
@@ -239,6 +249,7 @@ impl Store {
             last_checkpoint: Duration::ZERO,
             last_retry: Duration::ZERO,
             statistics: Statistics::default(),
+            reclaimed: BTreeMap::new(),
             options,
         }
     }
@@ -338,11 +349,26 @@ impl Store {
         if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
             self.last_retry = now;
             self.space.retry_unavailable();
+            self.map.retry_unreadable();
         }
-        let due = now.saturating_sub(self.last_checkpoint) >= self.options.checkpoint_interval;
+        let since = now.saturating_sub(self.last_checkpoint);
+        let due = since >= self.options.checkpoint_interval
+            || since >= FREED_DELAY && self.freed_space_is_due(now);
         if due && self.health == Health::Ready && self.has_changed() {
             self.checkpoint_wanted = true;
         }
+    }
+
+    /// Whether what was freed is not to wait for the next regular checkpoint.
+    fn freed_space_is_due(&mut self, now: Duration) -> bool {
+        if self.commits_seen != self.statistics.commits {
+            self.commits_seen = self.statistics.commits;
+            self.quiet_since = now;
+        }
+        let freed = self.space.quarantined();
+        let is_quiet = now.saturating_sub(self.quiet_since) >= FREED_DELAY;
+        let is_much = freed * FREED_SHARE > self.space.total();
+        freed > 0 && self.map.reap.is_empty() && (is_quiet || is_much)
     }
 
     /// All volumes, by identifier.
@@ -355,8 +381,11 @@ impl Store {
         self.volumes.get(&id)
     }
 
-    /// Where the space went.
+    /// Where the space went; nothing is known of it while the pool is being opened.
     pub fn space(&self) -> SpaceStatus {
+        if self.health == Health::Opening {
+            return SpaceStatus::default();
+        }
         let bytes = Space::bytes;
         let reserve = self.reserve_blocks().min(self.space.free());
         let total = self.space.total();
@@ -412,7 +441,7 @@ impl Store {
             groups_loaded: self.space.groups_loaded() as u64,
             groups_fenced,
             groups_unavailable,
-            reap_queue: self.map.reap.len() as u64,
+            reap_queue: self.map.dead_count() as u64,
             ..self.statistics
         }
     }
@@ -455,7 +484,7 @@ impl Store {
     }
 
     pub(crate) fn answer(&mut self, tag: Tag, result: Result<Outcome, Failure>) {
-        self.done.push_back(Done { tag, result });
+        self.done.push_back(Done { tag, result, account: Account::default() });
     }
 
     /// Blocks that only the way out of a full pool may use.

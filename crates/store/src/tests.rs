@@ -16,6 +16,7 @@ mod devices;
 mod golden;
 mod groups;
 mod paging;
+mod reclaim;
 mod snapshots;
 
 pub(crate) const SIZE: u64 = 256 << 20;

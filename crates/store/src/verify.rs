@@ -116,7 +116,7 @@ impl Store {
                 ));
             }
         }
-        for dead in self.map.reap.clone() {
+        for dead in self.map.dead() {
             let place = Place { volume: VolumeId(0), block: 0 };
             walk.visit(self, dead.entry, dead.level, place);
         }

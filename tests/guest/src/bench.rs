@@ -18,10 +18,10 @@ use crate::{Machine, Outcome, Root};
 pub const INITIATOR: &str = "iqn.2026-01.org.example:guest";
 
 /// How long a command in the guest may take if nothing else is said.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// How long a condition may take to come true.
-const CONDITION_TIMEOUT: Duration = Duration::from_secs(90);
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// How often a condition is looked at.
 const CONDITION_INTERVAL: Duration = Duration::from_millis(250);

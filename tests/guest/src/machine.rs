@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::{Root, initramfs};
 
 /// How long the guest may take from power-on to the first command.
-const BOOT_TIMEOUT: Duration = Duration::from_secs(240);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(480);
 
 /// What the line may take on top of a command's own time-out.
 const LINE_GRACE: Duration = Duration::from_secs(60);

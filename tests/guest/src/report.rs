@@ -88,6 +88,9 @@ impl Report {
         };
         let row = Row { name: name.to_owned(), verdict, elapsed: started.elapsed() };
         println!("{}", row.line());
+        if let Some(failure) = row.failure() {
+            println!("{failure}");
+        }
         self.rows.push(row);
     }
 

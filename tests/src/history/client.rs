@@ -307,6 +307,12 @@ impl Client {
         Pdu { header, additional: Vec::new(), data: Vec::new() }
     }
 
+    /// Ends the session, if there is one. Who waits for others answers no pings, so that the target
+    /// is free to do the same.
+    pub fn forget_session(&mut self) {
+        self.connection = None;
+    }
+
     fn ensure_session(&mut self) -> Result<()> {
         if self.connection.is_none() {
             let name = format!("iqn.2026-01.org.example:history-{}", self.number);

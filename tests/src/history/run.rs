@@ -108,12 +108,14 @@ fn work(
     luns: &[(u8, Vec<u8>)],
 ) -> Counts {
     for _ in 0..scale.rounds {
+        client.forget_session();
         for _ in 0..scale.commands {
             shared.attempt(|| client.act());
         }
         shared.collected.lock().expect("no client panicked").0.append(&mut client.events);
         shared.barrier.wait();
         if leads {
+            client.forget_session();
             shared.attempt(|| finish_round(&mut client, shared, luns));
         }
         shared.barrier.wait();

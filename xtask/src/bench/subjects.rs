@@ -34,7 +34,8 @@ pub(super) struct Subjects {
     raw: PathBuf,
 }
 
-struct Daemon {
+/// Our daemon with a LUN that has data and one that takes copies.
+pub(super) struct Daemon {
     array: Array,
     url: String,
     copy_url: String,
@@ -57,8 +58,8 @@ impl Subjects {
         client.prepare_file(&raw, SPAN_BYTES)?;
         let file = format!("file:{}", folder.join("pool.img").display());
         let subjects = Self {
-            memory: Daemon::start(&folder.join("memory"), "memory:")?,
-            file: Daemon::start(&folder.join("file"), &file)?,
+            memory: Daemon::start(&folder.join("memory"), "memory:", &[])?,
+            file: Daemon::start(&folder.join("file"), &file, &[])?,
             tgt: Tgt::start(folder)?,
             wire: Wire::start()?,
             raw,
@@ -76,8 +77,8 @@ impl Subjects {
         subject: Subject,
     ) -> Result<Measured> {
         let (process, place) = match subject {
-            Subject::Memory => (Some(self.memory.array.process_id()?), self.memory.place()),
-            Subject::File => (Some(self.file.array.process_id()?), self.file.place()),
+            Subject::Memory => return self.memory.measure(client, load),
+            Subject::File => return self.file.measure(client, load),
             Subject::Tgt => (
                 Some(self.tgt.daemon.process_id()),
                 Place::Lun { data: &self.tgt.url, copy: &self.tgt.url },
@@ -100,10 +101,24 @@ impl Daemon {
         Place::Lun { data: &self.url, copy: &self.copy_url }
     }
 
-    fn start(data: &Path, device: &str) -> Result<Self> {
+    /// Measures a load, and what it costs the daemon.
+    pub(super) fn measure(&self, client: &Client, load: Load) -> Result<Measured> {
+        let process = self.array.process_id()?;
+        let before = cpu_seconds(process)?;
+        let measured = client.measure(load, self.place())?;
+        let spent = cpu_seconds(process)? - before;
+        Ok(Measured { server_cpu_us: Some(spent * 1e6 / measured.operations.max(1.0)), ..measured })
+    }
+
+    /// Writes data to the LUN that has data.
+    pub(super) fn fill(&self, client: &Client) -> Result<()> {
+        client.fill(&self.url, SPAN_BYTES)
+    }
+
+    pub(super) fn start(data: &Path, device: &str, arguments: &[&str]) -> Result<Self> {
         let mut array = Array::at(data, free_address()?)?
             .with_binaries(&workspace::release_folder())
-            .with_words(&["taskset", "-c", "0"], &[]);
+            .with_words(&["taskset", "-c", "0"], arguments);
         array.restart()?;
         array.gantry(&["pool", "create", "p", "--device", device, "--size", POOL_SIZE])?;
         let create = |path: &str| array.lun_url(array.create_lun(path, &SPAN_BYTES.to_string())?);

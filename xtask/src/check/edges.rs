@@ -7,13 +7,14 @@ use super::Finding;
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 16] = [
+const ROOMS: [(&str, &[&str]); 17] = [
     ("gantry-block", &[]),
     ("gantry-iscsi", &["gantry-block"]),
     ("gantry-scsi", &["gantry-block"]),
     ("gantry-store", &["gantry-block"]),
     ("gantry-device", &["gantry-block"]),
     ("gantry-array", &["gantry-block", "gantry-scsi", "gantry-store"]),
+    ("gantry-ledger", &["gantry-block"]),
     ("gantry-api", &[]),
     (
         "gantry-server",
@@ -23,6 +24,7 @@ const ROOMS: [(&str, &[&str]); 16] = [
             "gantry-block",
             "gantry-device",
             "gantry-iscsi",
+            "gantry-ledger",
             "gantry-scsi",
             "gantry-store",
         ],
@@ -41,7 +43,8 @@ const ROOMS: [(&str, &[&str]); 16] = [
 ];
 
 /// Rooms without I/O, clock, threads or randomness.
-const IO_FREE: [&str; 4] = ["gantry-array", "gantry-iscsi", "gantry-scsi", "gantry-store"];
+const IO_FREE: [&str; 5] =
+    ["gantry-array", "gantry-iscsi", "gantry-ledger", "gantry-scsi", "gantry-store"];
 
 /// Libraries that would bring in what an I/O-free room must not have.
 const IMPURE_LIBRARIES: [&str; 12] = [

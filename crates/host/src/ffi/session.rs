@@ -107,10 +107,27 @@ pub struct Session {
     #[allow(clippy::box_collection)]
     finished: Box<Vec<Finished>>,
     in_flight: usize,
+    last: Option<Begun>,
     /// Bytes of the LUN.
     pub size_bytes: u64,
     /// NAA identifier of the LUN, if it has one.
     pub naa: Option<[u8; 16]>,
+}
+
+/// How task management names a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskName {
+    /// INITIATOR TASK TAG.
+    pub initiator_task_tag: u32,
+    /// CmdSN.
+    pub command_sequence_number: u32,
+}
+
+/// The command that was begun last.
+#[derive(Clone, Copy)]
+struct Begun {
+    task: *mut ffi::Task,
+    name: TaskName,
 }
 
 /// Which digests a session asks for.
@@ -138,6 +155,7 @@ impl Session {
             lun: 0,
             finished: Box::new(Vec::new()),
             in_flight: 0,
+            last: None,
             size_bytes: 0,
             naa: None,
         };
@@ -253,13 +271,68 @@ impl Session {
             }
             let none = std::ptr::null_mut();
             let context = self.context;
-            ffi::iscsi_scsi_command_async(context, self.lun, task, ended, none, lent.cast())
+            let accepted =
+                ffi::iscsi_scsi_command_async(context, self.lun, task, ended, none, lent.cast());
+            self.last = (accepted == 0).then(|| Begun {
+                task,
+                name: TaskName {
+                    initiator_task_tag: (*task).initiator_task_tag,
+                    command_sequence_number: (*task).command_sequence_number,
+                },
+            });
+            accepted
         };
         if accepted != 0 {
             return Err(SessionError::Lost);
         }
         self.in_flight += 1;
         Ok(())
+    }
+
+    /// The name of the command that was begun last.
+    pub fn last_task(&self) -> Option<TaskName> {
+        self.last.map(|last| last.name)
+    }
+
+    /// Sends ABORT TASK and waits for the answer: RESPONSE of RFC 7143 11.6.1 (0 is 'function
+    /// complete', 1 'task does not exist'), and the commands that ended meanwhile.
+    ///
+    /// # Errors
+    /// [`SessionError::Lost`] when the connection goes, or nothing is answered for 30 s.
+    pub fn abort_task(&mut self, name: TaskName) -> Result<(u32, Vec<Finished>), SessionError> {
+        let answer = Box::into_raw(Box::new(None::<u32>));
+        let (tag, number) = (name.initiator_task_tag, name.command_sequence_number);
+        // SAFETY: context and callback are valid. `answer` is freed below only after the callback
+        // was made, and is leaked otherwise, so that a late callback never writes to freed memory.
+        let accepted = unsafe {
+            let (context, lun) = (self.context, self.lun);
+            let answer = answer.cast();
+            ffi::iscsi_task_mgmt_async(context, lun, ffi::ABORT_TASK, tag, number, managed, answer)
+        };
+        let begun = Instant::now();
+        let mut finished = Vec::new();
+        while accepted == 0 && begun.elapsed().as_secs() < COMMAND_TIMEOUT_SECONDS as u64 {
+            finished.extend(self.wait()?);
+            // SAFETY: it was made by Box::into_raw; libiscsi writes only while it is serviced.
+            if let Some(response) = unsafe { *answer } {
+                // SAFETY: the one callback was made: nobody else has the address any more.
+                drop(unsafe { Box::from_raw(answer) });
+                return Ok((response, finished));
+            }
+        }
+        Err(SessionError::Lost)
+    }
+
+    /// Gives up waiting for the command that was begun last and was aborted: the target answers
+    /// it no more. Does nothing if it has ended.
+    pub fn forget_last(&mut self) -> Vec<Finished> {
+        if let (Some(last), 1) = (self.last.take(), self.in_flight) {
+            // SAFETY: a command is in flight, and it can only be the last one; so its task lives.
+            unsafe { ffi::iscsi_scsi_cancel_task(self.context, last.task) };
+        }
+        let finished = std::mem::take(&mut *self.finished);
+        self.in_flight -= finished.len();
+        finished
     }
 
     /// Commands under way.
@@ -349,6 +422,22 @@ fn cdb_length(opcode: u8) -> c_int {
         1 | 2 => 10,
         5 => 12,
         _ => 16,
+    }
+}
+
+/// A task management function was answered.
+extern "C" fn managed(
+    _: *mut ffi::Context,
+    status: c_int,
+    response: *mut c_void,
+    answer: *mut c_void,
+) {
+    // SAFETY: `answer` is what `abort_task` lent, and lives; the response is a number of 32 bits
+    // while libiscsi calls back with status 0.
+    unsafe {
+        let known = status == 0 && !response.is_null();
+        let response = if known { *response.cast::<u32>() } else { u32::MAX };
+        *answer.cast::<Option<u32>>() = Some(response);
     }
 }
 

@@ -400,6 +400,41 @@ pub fn punch_zeros(
     Ok(report)
 }
 
+/// A guest's UNMAP of a range of its thin disk: whole blocks in it are given back to the datastore;
+/// with /VMFS3/EnableBlockDelete also to the array. Other disks have nothing to give back.
+///
+/// # Errors
+/// When the array refuses UNMAP; a range beyond the disk.
+pub fn guest_unmap(
+    store: &mut Datastore,
+    path: &str,
+    [offset, length]: [u64; 2],
+) -> Result<Report> {
+    let descriptor = store.volume.disk_descriptor(path)?;
+    let end = offset.checked_add(length).filter(|end| *end <= descriptor.size);
+    let end = end.context("a range beyond the end of the disk")?;
+    let (first, end) = (offset.next_multiple_of(FILE_BLOCK), end / FILE_BLOCK * FILE_BLOCK);
+    let mut report = Report::default();
+    if !descriptor.thin || first >= end {
+        return Ok(report);
+    }
+    let mut file = store.volume.open_disk(path, LockMode::Exclusive)?;
+    let mut give_back = || -> Result<()> {
+        if store.volume.disk().settings.enable_block_delete {
+            for extent in store.volume.extents(&file, first, end - first)? {
+                if let FileContent::Data(at) | FileContent::ToBeZeroed(at) = extent.content {
+                    store.volume.disk().unmap_range([at, extent.length])?;
+                    report.unmapped_bytes += extent.length;
+                }
+            }
+        }
+        Ok(store.volume.punch(&mut file, [first, end - first])?)
+    };
+    let given = give_back();
+    store.volume.close(file)?;
+    given.map(|()| report)
+}
+
 /// Gives free blocks of the file system back to the array: takes `blocks` of them at a time into a
 /// temporary file, unmaps them, until all of the wanted bytes were taken (`-y`, `esxcli storage
 /// vmfs unmap`).

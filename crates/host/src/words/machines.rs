@@ -67,6 +67,17 @@ pub(crate) enum VmWords {
         #[arg(long, default_value_t = 1)]
         outstanding: u32,
     },
+    /// UNMAP a range of a thin disk, as its guest does.
+    Trim {
+        /// The descriptor of the disk.
+        disk: String,
+        /// First byte.
+        #[arg(long, default_value_t = 0)]
+        offset: u64,
+        /// Bytes.
+        #[arg(long)]
+        length: u64,
+    },
     /// Move one disk while it is written to.
     Migrate {
         source: String,
@@ -115,6 +126,11 @@ pub(super) fn run(host: &mut Host, words: &VmWords) -> Result<()> {
             let teller = Teller::new(host, "Remove snapshot")?;
             let mut progress = |done, all| teller.tell(done, all);
             vm::remove_snapshot(store, name, label.as_deref(), &mut progress)
+        }),
+        VmWords::Trim { disk, offset, length } => on_store(host, disk, |_, store, inside| {
+            let report = mover::guest_unmap(store, inside, [*offset, *length])?;
+            println!("{}", json!({ "report": report }));
+            Ok(())
         }),
         VmWords::Run { .. } => use_disk(host, words),
         VmWords::Deploy { source, machine, format } => deploy(host, [source, machine], *format),

@@ -259,7 +259,7 @@ impl Connection {
     }
 
     /// Hands complete data over, sends a held answer, or asks for more data.
-    fn advance_data_out(&mut self, tag: u32) {
+    pub(super) fn advance_data_out(&mut self, tag: u32) {
         let Some(task) = self.tasks.get_mut(&tag) else { return };
         let Some(data_out) = &mut task.data_out else { return };
         if let Some(data) = data_out.take_complete() {
@@ -358,27 +358,33 @@ impl Connection {
         let outcome = Outcome::new(&task, &completion);
         let collapse =
             completion.status == GOOD && completion.sense.is_empty() && task.data_out.is_none();
-        let data_in_pdus = self.send_data_in(tag, &task, &completion.data_in, &outcome, collapse);
+        let length = completion.data_in.len().min(task.expected_read as usize);
+        let data = if length == completion.data_in.len() {
+            completion.data_in.clone()
+        } else {
+            completion.data_in.slice(0, length)
+        };
+        let data_in_pdus = self.send_data_in(tag, &data, (0, 0), collapse.then_some(&outcome));
         if !(collapse && data_in_pdus > 0) {
             let r2ts = task.data_out.as_ref().map_or(0, DataOut::ready_to_transfers);
             self.send_response(tag, &completion, &outcome, data_in_pdus + r2ts);
         }
     }
 
-    /// Sends the data in sequences of MaxBurstLength; returns the number of PDUs. If `collapse`,
-    /// the last one carries the status (RFC 7143 11.7.3).
-    fn send_data_in(
+    /// Sends data in sequences of MaxBurstLength, from a DataSN and a buffer offset on; returns the
+    /// DataSN after the last. With an outcome, the last PDU carries it as status GOOD (RFC 7143
+    /// 11.7.3).
+    pub(super) fn send_data_in(
         &mut self,
         tag: u32,
-        task: &Task,
         data: &Rope,
-        outcome: &Outcome,
-        collapse: bool,
+        (mut data_sn, start): (u32, usize),
+        outcome: Option<&Outcome>,
     ) -> u32 {
-        let length = data.len().min(task.expected_read as usize);
+        let length = start + data.len();
         let burst = self.parameters.max_burst_length as usize;
         let segment_max = self.parameters.initiator_max_recv_data_segment_length as usize;
-        let (mut offset, mut data_sn) = (0, 0);
+        let mut offset = start;
         while offset < length {
             let burst_end = length.min((offset / burst + 1) * burst);
             let end = burst_end.min(offset + segment_max);
@@ -388,7 +394,7 @@ impl Connection {
             bhs.set_u32(36, data_sn);
             bhs.set_u32(40, offset as u32);
             let mut stat_sn = None;
-            if end == length && collapse {
+            if let Some(outcome) = outcome.filter(|_| end == length) {
                 bhs.0[1] |= STATUS | outcome.residual.flag;
                 bhs.set_u32(44, outcome.residual.count);
                 stat_sn = Some(self.numbers.stamp_status(&mut bhs));
@@ -398,7 +404,7 @@ impl Connection {
             let part = if end - offset == data.len() {
                 data.clone()
             } else {
-                data.slice(offset, end - offset)
+                data.slice(offset - start, end - offset)
             };
             self.remember(&bhs, &part, stat_sn);
             self.send.push(bhs, part);
@@ -446,7 +452,7 @@ impl Residual {
 }
 
 /// The residuals of a command.
-struct Outcome {
+pub(super) struct Outcome {
     residual: Residual,
     /// The other direction of a bidirectional command.
     read_residual: Residual,

@@ -21,6 +21,9 @@ use crate::task::Task;
 const CID_NOT_FOUND: u8 = 1;
 const RECOVERY_NOT_SUPPORTED: u8 = 2;
 
+/// A task management function (RFC 7143 11.5.1).
+const TASK_REASSIGN: u8 = 8;
+
 /// An asynchronous event (RFC 7143 11.9.1).
 const REQUEST_LOGOUT: u8 = 1;
 
@@ -186,19 +189,28 @@ impl Connection {
     }
 
     /// RFC 7143 11.14.1: 0 closes the session, 1 a connection, 2 a connection whose tasks are to be
-    /// taken over, for which there is no support.
+    /// taken over, at error recovery level 2.
     fn take_logout(&mut self, request: &Bhs) {
         let (tag, cid) = (request.initiator_task_tag(), request.u16(20));
         match request.flags() & 0x7f {
             0 => self.log_out(tag, LogoutScope::Session),
             1 if cid == self.parameters.cid => self.log_out(tag, LogoutScope::Connection),
             1 if self.parameters.max_connections > 1 => {
-                let event = Event::LogoutConnection { initiator_task_tag: tag, cid };
-                self.events.push_back(event);
+                self.log_out_other(tag, cid, LogoutScope::Connection);
             }
             1 => self.send_logout_response(tag, CID_NOT_FOUND),
-            _ => self.send_logout_response(tag, RECOVERY_NOT_SUPPORTED),
+            2 if self.parameters.error_recovery_level < 2 => {
+                self.send_logout_response(tag, RECOVERY_NOT_SUPPORTED);
+            }
+            2 if cid == self.parameters.cid => self.log_out(tag, LogoutScope::Recovery),
+            2 => self.log_out_other(tag, cid, LogoutScope::Recovery),
+            _ => self.reject(request, RejectReason::InvalidPduField),
         }
+    }
+
+    fn log_out_other(&mut self, initiator_task_tag: u32, cid: u16, scope: LogoutScope) {
+        let event = Event::LogoutConnection { initiator_task_tag, cid, scope };
+        self.events.push_back(event);
     }
 
     fn log_out(&mut self, tag: u32, scope: LogoutScope) {
@@ -217,13 +229,12 @@ impl Connection {
 
     fn take_task_management(&mut self, bhs: &Bhs) {
         let tag = bhs.initiator_task_tag();
+        if bhs.flags() & 0x7f == TASK_REASSIGN {
+            return self.take_task_reassign(bhs);
+        }
         let Some(function) = function(bhs.flags() & 0x7f, self.parameters.protocol_level) else {
-            let response = match bhs.flags() & 0x7f {
-                8 => TaskManagementResponse::TaskAllegianceReassignmentNotSupported,
-                _ => TaskManagementResponse::FunctionNotSupported,
-            };
-            self.send_management_response(tag, response);
-            return;
+            let response = TaskManagementResponse::FunctionNotSupported;
+            return self.send_management_response(tag, response);
         };
         let referenced_task = bhs.target_transfer_tag();
         let request =
@@ -246,7 +257,8 @@ impl Connection {
     fn abort_here(&mut self, referenced_task: u32) -> bool {
         let Some(task) = self.tasks.get(&referenced_task) else {
             // It may be a command of another connection, of which the owner knows.
-            return self.parameters.max_connections == 1;
+            let is_alone = self.parameters.max_connections == 1;
+            return is_alone && self.parameters.error_recovery_level < 2;
         };
         if task.is_collecting() {
             self.remove_task(referenced_task);
@@ -297,7 +309,7 @@ impl Connection {
         self.task_bytes -= freed;
     }
 
-    fn send_management_response(&mut self, tag: u32, response: TaskManagementResponse) {
+    pub(super) fn send_management_response(&mut self, tag: u32, response: TaskManagementResponse) {
         let mut bhs = Bhs::response(response::TASK_MANAGEMENT, tag);
         bhs.0[2] = response.code();
         self.send_status(bhs, Rope::new());

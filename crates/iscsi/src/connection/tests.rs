@@ -1,6 +1,7 @@
 mod commands;
 mod initiator;
 mod login;
+mod reassign;
 mod recovery;
 mod requests;
 mod several;

@@ -48,7 +48,8 @@ pub(super) fn populate_token(execution: &mut Execution<'_>) -> Result<Action, Co
     let unit = execution.unit()?;
     let creator = execution.volume.expect("a command with a unit has a volume");
     let (naa, block_bytes) = (unit.spec.naa, unit.block_bytes() as u32);
-    let spec = TokenSpec { creator, naa, block_bytes, timeout };
+    let target_device = super::vpd::target_device_name(&execution.identity.target_name);
+    let spec = TokenSpec { creator, naa, block_bytes, timeout, target_device };
     let (number, space, places) = execution.tokens.reserve(&spec, &ranges)?;
     let spans = ranges.iter().zip(places).map(|(range, place)| Span {
         source: creator,

@@ -74,8 +74,13 @@ fn device_identification(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u
     data.extend(designator(ISCSI << 4 | 0x01, 0x94, &[0, 0, port[0], port[1]]));
     data.extend(designator(ISCSI << 4 | 0x01, 0x95, &[0, 0, group[0], group[1]]));
     data.extend(port_name(target_name, nexus.target_portal_group));
-    data.extend(designator(ISCSI << 4 | 0x03, 0xa8, &name_string(target_name)));
+    data.extend(target_device_name(target_name));
     data
+}
+
+/// The designation descriptor of the target device.
+pub(super) fn target_device_name(target_name: &str) -> Vec<u8> {
+    designator(ISCSI << 4 | 0x03, 0xa8, &name_string(target_name))
 }
 
 /// SPC-4 7.6.4: the SCSI name of a target port, as a designation descriptor.

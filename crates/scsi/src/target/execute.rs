@@ -1,11 +1,14 @@
 //! The way of a command: into the task set, to its handler, to the engine, to its completion.
 
+use std::time::Duration;
+
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    Command, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute, TaskId, TaskState,
+    Command, CommandRecord, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute,
+    TaskId, TaskState,
 };
 use crate::cdb::Cdb;
 use crate::command::{
@@ -61,14 +64,32 @@ impl Target {
     /// expected data transfer length), of which only those that the command takes were fetched.
     /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
-        let at = (command.nexus, command.lun);
-        if let Err(completion) = self.admit(id, command, offered) {
-            let volume = self.volume_at(at.0, at.1);
-            self.answer(id, volume, completion);
+        self.execute_since(id, command, offered, self.now);
+    }
+
+    /// As [`Self::execute_offered`], for a command that came at `since` and waited for its turn.
+    pub fn execute_since(
+        &mut self,
+        id: TaskId,
+        command: Command<'_>,
+        offered: u64,
+        since: Duration,
+    ) {
+        let (nexus, lun, cdb) = (command.nexus, command.lun, command.cdb);
+        if let Err(completion) = self.admit(id, command, offered, since) {
+            let took = self.now.saturating_sub(since);
+            let record = CommandRecord { took, ..self.record_of_refused(nexus, lun, cdb) };
+            self.answer(id, record, completion);
         }
     }
 
-    fn admit(&mut self, id: TaskId, command: Command<'_>, offered: u64) -> Result<(), Completion> {
+    fn admit(
+        &mut self,
+        id: TaskId,
+        command: Command<'_>,
+        offered: u64,
+        since: Duration,
+    ) -> Result<(), Completion> {
         let cdb = Cdb::new(command.cdb);
         let lun = parse_lun(command.lun);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
@@ -97,6 +118,7 @@ impl Target {
             row,
             cdb,
             data_out_offered: offered,
+            since,
         };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
@@ -120,7 +142,10 @@ impl Target {
         data_out: Bytes,
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)? {
-            Action::Done(completion) => self.answer(id, order.volume, completion),
+            Action::Done(completion) => {
+                let record = self.record(&order);
+                self.answer(id, record, completion);
+            }
             Action::AbortCopy(key) => self.abort_copy(id, key),
             Action::Request(_) | Action::Procedure(_) | Action::Change(_) => {
                 unreachable!("an immediate command makes no request and no change")
@@ -149,7 +174,7 @@ impl Target {
             volume,
             epoch: unit.epoch,
             class,
-            since: self.now,
+            since: order.since,
             order,
             data_out,
             state: TaskState::Dormant,
@@ -243,7 +268,9 @@ impl Target {
         if procedure.runs_in_background() {
             let id = self.tasks[slot].id;
             self.detach(slot);
-            self.done.push_back((id, Completion::good(Rope::new())));
+            let task = &self.tasks[slot];
+            let record = self.record(&task.order);
+            self.done.push_back((id, Completion::good(Rope::new()), Some(record)));
         }
         if procedure.is_paced() {
             self.paced.push(slot);
@@ -376,7 +403,8 @@ impl Target {
             self.count(&task);
         }
         if !task.detached {
-            self.answer(task.id, Some(task.volume), completion);
+            let record = self.record(&task.order);
+            self.answer(task.id, record, completion);
         }
         self.tell_waiting(task);
     }
@@ -399,12 +427,12 @@ impl Target {
     }
 
     /// Hands a completion out, its sense data in the format that the unit is set to.
-    fn answer(&mut self, id: TaskId, volume: Option<VolumeId>, mut completion: Completion) {
+    fn answer(&mut self, id: TaskId, record: CommandRecord, mut completion: Completion) {
         if let Some(sense) = &mut completion.sense {
-            let unit = volume.and_then(|volume| self.units.get(&volume));
+            let unit = record.volume.and_then(|volume| self.units.get(&volume));
             sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);
         }
-        self.done.push_back((id, completion));
+        self.done.push_back((id, completion, Some(record)));
     }
 
     /// Removes a task that was aborted; nothing of it is in the engine.
@@ -423,7 +451,9 @@ impl Target {
         let id = self.tasks[slot].id;
         match delivery {
             Delivery::Silent => self.aborted.push_back(id),
-            Delivery::TaskAborted => self.done.push_back((id, Status::TaskAborted.into())),
+            Delivery::TaskAborted => {
+                self.done.push_back((id, Status::TaskAborted.into(), None));
+            }
             Delivery::Nobody => {}
         }
     }

@@ -280,7 +280,9 @@ impl Target {
                 Answer::Function(id) => {
                     self.functions_done.push_back((id, TaskManagementResponse::FunctionComplete));
                 }
-                Answer::Command(id) => self.done.push_back((id, Completion::good(Rope::new()))),
+                Answer::Command(id) => {
+                    self.done.push_back((id, Completion::good(Rope::new()), None))
+                }
                 Answer::Task(slot) => self.end_good(slot),
                 Answer::Nobody => {}
             }

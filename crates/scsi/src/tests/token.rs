@@ -78,6 +78,9 @@ fn a_token_is_its_source_at_a_point_in_time() {
     let token = populate(&mut world, 0, &[(100, 9000), (3, 5), (20_000, 77)]);
     assert_eq!(token[..8], [0, 0x80, 0, 0, 0, 0, 1, 0xf8]);
     assert_eq!(token[48..64], (9082_u128 * 512).to_be_bytes());
+    // SPC-4: the target device by its SCSI name string; ddptctl looks for it.
+    assert_eq!(token[128..132], [0x53, 0xa8, 0, 28]);
+    assert!(token[132..].starts_with(b"iqn."));
     world.volumes.get_mut(&ONE).unwrap().fill(0xee);
     for lun in [1, 300] {
         let volume = if lun == 1 { TWO } else { FAR };

@@ -55,6 +55,8 @@ impl Verifier {
         // DEVICE TYPE SPECIFIC DATA: block length, LBPME and LBPRZ.
         token[96..100].copy_from_slice(&spec.block_bytes.to_be_bytes());
         token[102] = 0xc0;
+        // TARGET DEVICE DESCRIPTOR.
+        token[128..][..spec.target_device.len()].copy_from_slice(&spec.target_device);
         let code = self.0.clone().chain_update(&token[..CODE_AT]).finalize().into_bytes();
         token[CODE_AT..].copy_from_slice(&code);
         token

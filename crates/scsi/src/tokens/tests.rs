@@ -11,7 +11,8 @@ fn tokens() -> Tokens {
 }
 
 fn spec() -> TokenSpec {
-    TokenSpec { creator: ONE, naa: [6; 16], block_bytes: 512, timeout: Duration::from_secs(10) }
+    let timeout = Duration::from_secs(10);
+    TokenSpec { creator: ONE, naa: [6; 16], block_bytes: 512, timeout, target_device: vec![9; 352] }
 }
 
 #[test]

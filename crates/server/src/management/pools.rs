@@ -117,7 +117,8 @@ impl Management {
 
     /// How one of so many pools is run.
     fn pool_options(&self, pools: usize) -> PoolOptions {
-        PoolOptions { io: self.io, memory_bytes: self.memory_bytes / pools.max(1) as u64 }
+        let memory_bytes = self.memory_bytes / pools.max(1) as u64;
+        PoolOptions { io: self.io, memory_bytes, sampling: self.sampling }
     }
 
     pub(super) fn delete_pool(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {

@@ -25,6 +25,16 @@ pub(super) fn conflict(detail: &impl Display) -> Problem {
     problem(409, "Conflict", detail)
 }
 
+/// There is no such thing.
+pub(super) fn not_found(detail: &impl Display) -> Problem {
+    problem(404, "Not found", detail)
+}
+
+/// The daemon does not serve as it should.
+pub(super) fn unavailable(detail: &impl Display) -> Problem {
+    problem(503, "Not ready", detail)
+}
+
 /// The configuration does not allow it.
 pub(super) fn refused(error: &ArrayError) -> Problem {
     match error {

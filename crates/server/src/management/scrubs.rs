@@ -1,7 +1,6 @@
 //! Scrubs: begun, slowed down, stopped, and told of when they end.
 
 use api::{BadRange, Problem, Scrub, Severity, StartScrub};
-use block::SECTOR;
 
 use super::problems::{bad_request, conflict, refused};
 use super::{Management, Progress};
@@ -29,21 +28,21 @@ impl Management {
             self.told.scrubbing.insert(name.to_owned());
             self.inform(name, "is being scrubbed".to_owned());
         }
-        Ok(Progress::answer(&describe_scrub(&core.pools[slot])))
+        Ok(Progress::answer(&self.describe_scrub(&core.pools[slot])))
     }
 
     pub(super) fn stop_scrub(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
         let slot = self.ready_pool(core, name)?;
         core.pools[slot].store.stop_scrub();
         self.check_scrub(core, slot);
-        Ok(Progress::answer(&describe_scrub(&core.pools[slot])))
+        Ok(Progress::answer(&()))
     }
 
     pub(super) fn show_scrub(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         let pool = core.pool_named(name).map(|(_, pool)| pool);
         let pool = pool.ok_or_else(|| conflict(&format!("pool '{name}' is not served")))?;
-        Ok(Progress::answer(&describe_scrub(pool)))
+        Ok(Progress::answer(&self.describe_scrub(pool)))
     }
 
     /// Tells of a scrub that has ended since the last call.
@@ -71,25 +70,32 @@ impl Management {
         };
         self.events.note(severity, format!("pool {}", pool.name), format!("{end}: {found}"));
     }
-}
 
-fn describe_scrub(pool: &Pool) -> Scrub {
-    let status = pool.store.scrub_status();
-    let bad = status.bad.iter().map(|bad| BadRange {
-        volume: pool.store.volume(bad.volume).map_or_else(String::new, |v| v.name.clone()),
-        lba: bad.range.offset / SECTOR,
-        blocks: bad.range.length / SECTOR,
-    });
-    Scrub {
-        pool: pool.name.clone(),
-        running: status.running,
-        complete: status.complete,
-        rate_bytes: pool.store.scrub_rate(),
-        scanned_bytes: status.scanned_bytes,
-        total_bytes: status.total_bytes,
-        bad_blocks: status.bad_blocks,
-        bad_pages: status.bad_pages,
-        repaired_pages: status.repaired_pages,
-        bad: bad.collect(),
+    fn describe_scrub(&self, pool: &Pool) -> Scrub {
+        let status = pool.store.scrub_status();
+        Scrub {
+            pool: pool.name.clone(),
+            running: status.running,
+            complete: status.complete,
+            rate_bytes: pool.store.scrub_rate(),
+            scanned_bytes: status.scanned_bytes,
+            total_bytes: status.total_bytes,
+            bad_blocks: status.bad_blocks,
+            bad_pages: status.bad_pages,
+            repaired_pages: status.repaired_pages,
+            bad: status.bad.iter().map(|bad| self.bad_range(pool, bad)).collect(),
+        }
+    }
+
+    /// A bad place as hosts count it. The name of a volume that is gone since is empty.
+    fn bad_range(&self, pool: &Pool, bad: &store::BadRange) -> BadRange {
+        let volume = pool.store.volume(bad.volume);
+        let blocks = self.configuration.presentation(bad.volume).blocks;
+        let block_bytes = blocks.logical_block_length().bytes();
+        BadRange {
+            volume: volume.map_or_else(String::new, |volume| volume.name.clone()),
+            lba: bad.range.offset / block_bytes,
+            blocks: bad.range.length / block_bytes,
+        }
     }
 }

@@ -36,9 +36,12 @@ pub(crate) struct SessionOptions {
     /// MaxConnections: TCP connections of one session.
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = in_range(1, 64))]
     pub(crate) max_connections: u64,
-    /// ErrorRecoveryLevel, 0 or 1.
-    #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = in_range(0, 1))]
+    /// ErrorRecoveryLevel, 0 to 2.
+    #[arg(long, value_name = "LEVEL", default_value_t = 0, value_parser = in_range(0, 2))]
     pub(crate) error_recovery_level: u64,
+    /// DefaultTime2Retain at level 2: seconds that commands wait for another connection.
+    #[arg(long, value_name = "S", default_value_t = 20, value_parser = in_range(0, 3600))]
+    pub(crate) time2retain: u64,
     /// Seconds that a login may take.
     #[arg(long, value_name = "S", default_value_t = 15, value_parser = in_range(1, 3600))]
     pub(crate) login_timeout: u64,
@@ -79,6 +82,7 @@ impl SessionOptions {
                 max_outstanding_r2t: narrow(self.max_outstanding_r2t),
                 max_connections: narrow(self.max_connections),
                 error_recovery_level: narrow(self.error_recovery_level),
+                default_time2retain: narrow(self.time2retain),
                 ..Limits::default()
             },
             login_timeout: Duration::from_secs(self.login_timeout),

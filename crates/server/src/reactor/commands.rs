@@ -1,5 +1,7 @@
 //! Commands and task management, between the connections and the device server.
 
+use std::time::Duration;
+
 use api::Severity;
 use block::Buffer;
 use bytes::Bytes;
@@ -7,7 +9,7 @@ use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::Reactor;
-use crate::connection::Connection;
+use crate::connection::{Connection, Ending};
 use crate::scheduler::{HostNumber, Turn};
 
 /// The longest transfer that a command can ask for (VPD page B0h); a longer expectation of the
@@ -19,22 +21,24 @@ pub(super) struct Whole {
     nexus: NexusId,
     command: iscsi::Command,
     data_out: Bytes,
+    /// When it was whole.
+    came: Duration,
 }
 
 /// The device server's name for a command: the nexus, whose number has 32 bits, and the initiator
 /// task tag (RFC 7143 11.2.1.8: it is unique in its session).
-fn task_id(nexus: NexusId, initiator_task_tag: u32) -> TaskId {
+pub(super) fn task_id(nexus: NexusId, initiator_task_tag: u32) -> TaskId {
     TaskId(nexus.0 << 32 | u64::from(initiator_task_tag))
 }
 
 /// The device server's name for a task management function: the connection's serial number and the
 /// initiator task tag.
-fn function_id(serial: u32, initiator_task_tag: u32) -> TaskId {
+pub(super) fn function_id(serial: u32, initiator_task_tag: u32) -> TaskId {
     TaskId(u64::from(serial) << 32 | u64::from(initiator_task_tag))
 }
 
 /// The number of nexus or connection, and the initiator task tag.
-fn parts(id: TaskId) -> (u32, u32) {
+pub(super) fn parts(id: TaskId) -> (u32, u32) {
     ((id.0 >> 32) as u32, id.0 as u32)
 }
 
@@ -66,11 +70,16 @@ impl Reactor {
             Event::SendTargets(selection) => self.send_targets(slot, &selection),
             // The connection says itself when it is to be closed.
             Event::LoggedOut(scope) => {
-                self.connections[slot].leaves_alone = scope == LogoutScope::Connection;
+                self.connections[slot].ending = match scope {
+                    LogoutScope::Session => Ending::Session,
+                    LogoutScope::Connection => Ending::Connection,
+                    LogoutScope::Recovery => Ending::Failure,
+                };
             }
-            Event::LogoutConnection { initiator_task_tag, cid } => {
-                self.log_out_other(slot, initiator_task_tag, cid);
+            Event::LogoutConnection { initiator_task_tag, cid, scope } => {
+                self.log_out_other(slot, initiator_task_tag, (cid, scope));
             }
+            Event::TaskReassign(request) => self.reassign(slot, request),
             Event::Closed(reason) => {
                 let address = self.connections[slot].address;
                 tracing::info!(%address, %reason, "connection fails");
@@ -91,8 +100,8 @@ impl Reactor {
             connection.collecting.insert(task, command);
             connection.iscsi.accept_data(task, length);
         } else {
-            let host = connection.host;
-            self.enqueue(host, Whole { nexus, command, data_out: Bytes::new() });
+            let (host, came) = (connection.host, self.now);
+            self.enqueue(host, Whole { nexus, command, data_out: Bytes::new(), came });
         }
     }
 
@@ -100,14 +109,15 @@ impl Reactor {
         let connection = &mut self.connections[slot];
         let (host, nexus) = (connection.host, connection.nexus);
         let command = connection.collecting.remove(&task);
+        let came = self.now;
         if let (Some(command), Some(nexus)) = (command, nexus) {
-            self.enqueue(host, Whole { nexus, command, data_out: data.freeze() });
+            self.enqueue(host, Whole { nexus, command, data_out: data.freeze(), came });
         }
     }
 
     /// A whole command waits for its turn.
     fn enqueue(&mut self, host: HostNumber, whole: Whole) {
-        let Whole { nexus, command, data_out } = &whole;
+        let Whole { nexus, command, data_out, .. } = &whole;
         let moved = command.expected_data_transfer_length.min(TRANSFER_BYTES_MAX);
         let turn = Turn {
             lane: self.core.lane(*nexus, command.lun, &command.cdb),
@@ -133,14 +143,14 @@ impl Reactor {
     }
 
     /// Starts commands out of turn: those of one session, or all.
-    fn start_all_of(&mut self, only: Option<NexusId>) {
+    pub(super) fn start_all_of(&mut self, only: Option<NexusId>) {
         for whole in self.scheduler.start_all_of(only) {
             self.execute(whole);
         }
     }
 
     fn execute(&mut self, whole: Whole) {
-        let Whole { nexus, command, data_out } = whole;
+        let Whole { nexus, command, data_out, came } = whole;
         let attribute = match command.attribute {
             iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
             iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
@@ -154,7 +164,7 @@ impl Reactor {
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let id = task_id(nexus, command.task);
         let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
-        self.core.target.execute_offered(id, command, u64::from(offered));
+        self.core.target.execute_since(id, command, u64::from(offered), came);
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
@@ -190,9 +200,11 @@ impl Reactor {
     /// A command that is to be aborted may have come on another connection of the session (RFC 7143
     /// 11.5.1). One that still collects data there ends here.
     fn end_collecting_of(&mut self, slot: usize, tag: u32) {
-        let session = self.sessions.of_connection(slot);
-        let connections = session.map_or(&[][..], |session| &session.connections);
-        for &slot in connections {
+        let Some(session) = self.sessions.of_connection_mut(slot) else { return };
+        if session.orphans.get(&tag).is_some_and(|orphan| orphan.collecting.is_some()) {
+            session.orphans.remove(&tag);
+        }
+        for &slot in &session.connections {
             let connection = &mut self.connections[slot];
             if connection.collecting.remove(&tag).is_some() {
                 connection.iscsi.forget(tag);
@@ -201,13 +213,15 @@ impl Reactor {
     }
 
     /// A connection has ended and its session has not: nobody waits for its commands.
-    pub(super) fn abort_tasks_of(&mut self, connection: &Connection) {
+    pub(super) fn abort_tasks_of(&mut self, connection: &mut Connection) {
         let Some(nexus) = connection.nexus else { return };
         self.start_all_of(Some(nexus));
         let function = function_id(connection.serial, u32::MAX);
-        for &(tag, lun) in connection.iscsi.abandoned() {
-            let abort = TaskManagement::AbortTask(task_id(nexus, tag));
-            self.core.target.manage(function, nexus, lun, abort);
+        for (tag, orphan) in connection.iscsi.take_orphans() {
+            if orphan.is_under_way() {
+                let abort = TaskManagement::AbortTask(task_id(nexus, tag));
+                self.core.target.manage(function, nexus, orphan.lun(), abort);
+            }
         }
     }
 
@@ -239,21 +253,26 @@ impl Reactor {
                 self.ready.push(other);
             }
         }
+        self.end_collecting_orphans(by, function);
     }
 
     /// Gives initiators the answers of the device server; returns whether there were any.
     pub(super) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
-        while let Some((task, completion)) = self.core.target.next_done() {
+        while let Some((task, completion, record)) = self.core.target.next_recorded() {
             moved = true;
+            self.core.accounts.ended(&completion, record);
             self.answer(task, completion);
         }
         while let Some(task) = self.core.target.next_aborted() {
             moved = true;
             self.scheduler.finished(task);
+            let tag = parts(task).1;
             if let Some(slot) = self.slot_of_task(task) {
-                self.connections[slot].iscsi.forget(parts(task).1);
+                self.connections[slot].iscsi.forget(tag);
                 self.ready.push(slot);
+            } else if let Some(session) = self.sessions.of_task_mut(task) {
+                session.orphans.remove(&tag);
             }
         }
         while let Some(notice) = self.core.target.next_notice() {
@@ -293,6 +312,8 @@ impl Reactor {
             connection.commands += 1;
             connection.iscsi.respond(parts(task).1, answer);
             self.ready.push(slot);
+        } else {
+            self.answer_orphan(task, answer);
         }
     }
 
@@ -309,10 +330,11 @@ impl Reactor {
 
     /// The connection that waits for a command, if there is one.
     fn slot_of_task(&self, task: TaskId) -> Option<usize> {
-        let (nexus, tag) = parts(task);
-        let connections = &self.sessions.of_nexus(NexusId(nexus.into()))?.connections;
+        let tag = parts(task).1;
+        let session = self.sessions.of_task(task)?;
+        let connections = &session.connections;
         match connections[..] {
-            [slot] => Some(slot),
+            [slot] if session.orphans.is_empty() => Some(slot),
             _ => {
                 connections.iter().copied().find(|&slot| self.connections[slot].iscsi.has_task(tag))
             }
@@ -337,14 +359,14 @@ fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskMa
         TaskManagement::AbortTaskSet
         | TaskManagement::ClearTaskSet
         | TaskManagement::LogicalUnitReset => connection.iscsi.abort_collecting(Some(lun)),
-        TaskManagement::TargetWarmReset | TaskManagement::TargetColdReset => {
-            connection.iscsi.abort_collecting(None);
-        }
+        TaskManagement::TargetWarmReset
+        | TaskManagement::TargetColdReset
+        | TaskManagement::ItNexusReset => connection.iscsi.abort_collecting(None),
         _ => {}
     }
 }
 
-fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
+pub(super) fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
     iscsi::Completion {
         status: completion.status.code(),
         sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),

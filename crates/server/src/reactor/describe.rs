@@ -24,17 +24,20 @@ impl Reactor {
     fn describe_session(&self, tsih: u16, session: &Session) -> api::Session {
         let connections: Vec<&Connection> =
             session.connections.iter().map(|&slot| &self.connections[slot]).collect();
-        let connection = connections[0];
         let sum = |part: fn(&Connection) -> u64| connections.iter().map(|&c| part(c)).sum::<u64>();
-        let parameters = connection.iscsi.parameters();
+        let first = connections.first();
+        let none = || "none".to_owned();
+        let lost = session.lost.as_ref().map(|lost| lost.handle.parameters().clone());
+        let parameters = first.map(|first| first.iscsi.parameters().clone()).or(lost);
+        let parameters = parameters.unwrap_or_default();
         let configuration = &self.management.configuration;
         let luns = configuration.visible_luns(&session.port.name);
         let read_only = luns.iter().filter(|(_, lun)| lun.access == Access::ReadOnly);
         api::Session {
             initiator: session.port.name.clone(),
             host: configuration.host_of(&session.port.name).map(str::to_owned),
-            address: connection.address.to_string(),
-            portal: connection.portal.to_string(),
+            address: first.map_or_else(none, |first| first.address.to_string()),
+            portal: first.map_or_else(none, |first| first.portal.to_string()),
             isid: session.port.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
             tsih,
             authentication: match parameters.authentication {
@@ -43,10 +46,11 @@ impl Reactor {
             }
             .to_owned(),
             connections: connections.len(),
-            keys: keys(parameters),
+            keys: keys(&parameters),
             read_only_luns: read_only.map(|(&lun, _)| lun).collect(),
             luns: luns.into_keys().collect(),
-            commands_under_way: connections.iter().map(|c| c.iscsi.tasks()).sum(),
+            commands_under_way: connections.iter().map(|c| c.iscsi.tasks()).sum::<usize>()
+                + session.orphans.len(),
             commands: sum(|c| c.commands),
             bytes_received: sum(|c| c.received),
             bytes_sent: sum(|c| c.sent),

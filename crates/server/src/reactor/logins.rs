@@ -9,7 +9,7 @@ use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, 
 use scsi::NexusSpec;
 
 use super::Reactor;
-use crate::sessions::{InitiatorPort, Session};
+use crate::sessions::{NexusPorts, Session};
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
 const DISCOVERY_TSIH: u16 = u16::MAX;
@@ -20,7 +20,7 @@ impl Reactor {
         let portal = self.management.portal(self.connections[slot].portal);
         let terms = self
             .check_target(request)
-            .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(request)?)));
+            .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(slot, request)?)));
         let connection = &mut self.connections[slot].iscsi;
         match (terms, portal.redirect) {
             (Err(status), _) => self.refuse(slot, request, status),
@@ -62,14 +62,15 @@ impl Reactor {
     /// of the connection with the same CID if there is one.
     fn session_to_join(
         &self,
+        slot: usize,
         request: &LoginRequest,
     ) -> Result<Option<SessionHandle>, LoginStatus> {
         if request.discovery || request.tsih == 0 {
             return Ok(None);
         }
-        let session = self.sessions.of_handle(request.tsih, &port(request));
+        let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
-        let handle = self.connections[session.connections[0]].iscsi.session();
+        let handle = self.session_handle(session).ok_or(LoginStatus::SessionDoesNotExist)?;
         let max = handle.parameters().max_connections as usize;
         if session.connections.len() >= max && self.with_cid(session, request.cid).is_none() {
             return Err(LoginStatus::TooManyConnections);
@@ -77,15 +78,22 @@ impl Reactor {
         Ok(Some(handle))
     }
 
-    fn with_cid(&self, session: &Session, cid: u16) -> Option<usize> {
+    fn session_handle(&self, session: &Session) -> Option<SessionHandle> {
+        match session.connections.first() {
+            Some(&slot) => Some(self.connections[slot].iscsi.session()),
+            None => session.lost.as_ref().map(|lost| lost.handle.clone()),
+        }
+    }
+
+    pub(super) fn with_cid(&self, session: &Session, cid: u16) -> Option<usize> {
         let has_cid = |slot: &usize| self.connections[*slot].iscsi.parameters().cid == cid;
         session.connections.iter().copied().find(has_cid)
     }
 
     /// Adds a connection to its session, which may have changed since the login began.
     fn join_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
-        self.session_to_join(request)?;
-        let session = self.sessions.of_handle(request.tsih, &port(request));
+        self.session_to_join(slot, request)?;
+        let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
         let (nexus, host) = (session.nexus, session.host);
         let replaced = self.with_cid(session, request.cid);
@@ -96,19 +104,19 @@ impl Reactor {
         self.connections[slot].nexus = Some(nexus);
         self.connections[slot].host = host;
         if let Some(replaced) = replaced {
-            self.close_connection(replaced, "replaced by a new connection of the same CID");
+            self.replace(replaced);
         }
         Ok(request.tsih)
     }
 
-    /// Closes another connection of the session for an initiator.
-    pub(super) fn log_out_other(&mut self, slot: usize, initiator_task_tag: u32, cid: u16) {
-        let session = self.sessions.of_connection(slot);
-        let other = session.and_then(|session| self.with_cid(session, cid));
-        if let Some(other) = other {
-            self.close_connection(other, "logged out on another connection");
+    /// RFC 7143 6.3.4: at error recovery level 2 the commands of a connection that is reinstated may
+    /// be taken over.
+    fn replace(&mut self, slot: usize) {
+        let reason = "replaced by a new connection of the same CID";
+        match self.connections[slot].iscsi.parameters().error_recovery_level {
+            2.. => self.lose(slot, reason),
+            _ => self.close_connection(slot, reason),
         }
-        self.connections[slot].iscsi.logout_response(initiator_task_tag, other.is_some());
     }
 
     fn make_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
@@ -118,11 +126,11 @@ impl Reactor {
         if request.tsih != 0 {
             return self.join_session(slot, request);
         }
-        let port = port(request);
-        self.reinstate(&port);
-        let host = self.management.configuration.host_of(&port.name);
-        let host = host.map_or_else(|| port.name.clone(), str::to_owned);
-        let opened = self.sessions.open(port, &host, slot);
+        let ports = self.ports(slot, request);
+        self.reinstate(&ports);
+        let host = self.management.configuration.host_of(&ports.name);
+        let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
+        let opened = self.sessions.open(ports, &host, slot);
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
         let (nexus, host) = (session.nexus, session.host);
         self.open_nexus(nexus, slot, request);
@@ -131,10 +139,25 @@ impl Reactor {
         Ok(tsih)
     }
 
-    /// RFC 7143 6.3.5: a login of an initiator port that has a session replaces that session.
-    fn reinstate(&mut self, port: &InitiatorPort) {
-        if let Some(old) = self.sessions.of_port(port).map(|session| session.connections[0]) {
-            self.close(old, "replaced by a new session of the same initiator port");
+    /// RFC 7143 6.3.5: a login of an initiator port that has a session with the target portal group
+    /// replaces that session.
+    fn reinstate(&mut self, ports: &NexusPorts) {
+        let reason = "replaced by a new session of the same initiator port";
+        if let Some(session) = self.sessions.take_lost_of_port(ports) {
+            self.end_session(&session, reason);
+        }
+        let old = self.sessions.of_port(ports).and_then(|session| session.connections.first());
+        if let Some(&old) = old {
+            self.close(old, reason);
+        }
+    }
+
+    /// Both ends of the session that a login asks for.
+    fn ports(&self, slot: usize, request: &LoginRequest) -> NexusPorts {
+        NexusPorts {
+            name: request.initiator_name.clone(),
+            isid: request.isid,
+            target_portal_group: self.management.portal(self.connections[slot].portal).group,
         }
     }
 
@@ -150,6 +173,8 @@ impl Reactor {
             target_portal_group: group,
             luns: volumes(&luns),
         };
+        let host = self.management.configuration.host_of(&request.initiator_name);
+        self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
         self.core.target.open_nexus(nexus, spec);
         self.core.target.set_read_only(nexus, &read_only(&luns));
     }
@@ -188,10 +213,6 @@ impl Reactor {
             self.core.target.set_read_only(session.nexus, &read_only(&luns));
         }
     }
-}
-
-fn port(request: &LoginRequest) -> InitiatorPort {
-    InitiatorPort { name: request.initiator_name.clone(), isid: request.isid }
 }
 
 fn volumes(luns: &BTreeMap<u16, VisibleLun>) -> BTreeMap<u16, VolumeId> {

@@ -32,6 +32,7 @@ impl Reactor {
             return;
         }
         tracing::info!("stopping");
+        self.heartbeat.stops();
         self.stopping = Stopping::LoggingOut(Instant::now() + LOGOUT_PATIENCE);
         self.listeners.clear();
         for (slot, connection) in &mut self.connections {

@@ -57,6 +57,14 @@ impl Faults {
             || self.lying_flush_one_in > 0
     }
 
+    /// Whether reads may fail, or bring what is not there.
+    pub fn disturb_reads(&self) -> bool {
+        self.read_error_one_in > 0
+            || self.misdirected_read_one_in > 0
+            || self.vanish_one_in > 0
+            || self.spoil_the_medium()
+    }
+
     pub(super) fn pick_write_fault(&self, random: &mut Random) -> Option<WriteFault> {
         let kinds = [
             (self.misdirected_write_one_in, WriteFault::Misdirected),

@@ -8,7 +8,7 @@ use store::{Change, Depth, Outcome, Tag};
 use super::{Answer, OWN_TAG, World};
 use crate::action::{Action, Span};
 use crate::content::{self, NOBODY, tags_of};
-use crate::disk::SimDisk;
+use crate::disk::{Faults, SimDisk};
 use crate::limits::CHECK_BYTES;
 use crate::oracle::{Oracle, Violation, violation};
 
@@ -49,6 +49,16 @@ impl World {
         match pages <= 2 * budget + PAGES_OF_A_CHECKPOINT {
             true => Ok(()),
             false => violation(format!("{pages} pages are in memory, the budget is {budget}")),
+        }
+    }
+
+    /// Where nothing is damaged and all can be read, no group is given up.
+    pub(super) fn check_groups(&self) -> Result<(), Violation> {
+        let fenced = self.store.statistics().groups_fenced;
+        let excused = self.profile.faults.as_ref().is_some_and(Faults::disturb_reads);
+        match fenced == 0 || excused {
+            true => Ok(()),
+            false => violation(format!("{fenced} groups are given up as damaged")),
         }
     }
 

@@ -35,13 +35,15 @@ impl World {
         if self.audit.is_none() {
             return Ok(());
         }
-        match self.random.below(400) {
+        if !self.random.one_in(self.profile.probe_one_in) {
+            return Ok(());
+        }
+        match self.random.below(22) {
             0..8 => self.lose_a_part_of_the_journal(),
             8..11 => self.open_an_unknown_format(),
             11..15 => self.open_with_wrong_devices(),
             15..19 => self.damage_one_of_two_copies(),
-            19..22 => self.damage_data(),
-            _ => Ok(()),
+            _ => self.damage_data(),
         }
     }
 

@@ -4,6 +4,7 @@ use block::{BLOCK, DeviceError, VolumeId};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Stage, Work};
+use crate::bugs::planted;
 use crate::commit::Lane;
 use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
@@ -72,10 +73,14 @@ impl Store {
     }
 
     fn commit_change(&mut self, key: usize, records: Vec<Record>) {
-        let group = self.groups.of(Lane::Ordinary);
-        records.into_iter().for_each(|record| group.record(record));
-        group.member(key);
         self.operations[key].stage = Stage::Committing;
+        self.groups.of(Lane::Ordinary).member(key);
+        for record in records {
+            self.groups.of(Lane::Ordinary).record(record);
+            if planted!(self.bugs, GroupTornApart) {
+                self.close_group();
+            }
+        }
     }
 
     /// The records of a change that is allowed; none if nothing is to be done.
@@ -158,7 +163,10 @@ impl Store {
             return self.ready.push_back(key);
         }
         operation.label_writes -= 1;
-        if operation.label_writes == 0 {
+        if operation.label_writes == 0 && planted!(self.bugs, LabelNotFlushed) {
+            operation.stage = Stage::Labelled;
+            self.ready.push_back(key);
+        } else if operation.label_writes == 0 {
             self.submit_flush(Waiter::Label { operation: key }, device);
         }
     }

@@ -61,6 +61,7 @@ impl Store {
 
     /// Composes what the operation writes.
     pub(super) fn compose(&mut self, key: usize) -> Result<(), BlockError> {
+        self.sample_write(key);
         let operation = &mut self.operations[key];
         let reads = std::mem::take(&mut operation.reads);
         let Work::Request(request) = &operation.work else { return Ok(()) };
@@ -98,9 +99,13 @@ impl Store {
                     }
                     copied_edges(&mut pieces, range, &reads);
                     operation.progress = range.length;
+                    let referenced = (inner.end - inner.start) * BLOCK;
+                    operation.account.referenced_bytes += referenced;
+                    operation.account.copied_bytes += range.length - referenced;
                 }
                 CopyPlan::Physical { from, to } => {
                     self.statistics.copied_bytes += to.length;
+                    operation.account.copied_bytes += to.length;
                     let skip = (from.offset % BLOCK) as usize;
                     let data = reads[0].rope().slice(skip, to.length as usize).to_vec();
                     let merged = merged(to, &Bytes::from(data), &reads[1..]);

@@ -72,6 +72,18 @@ impl BlockRead {
         })
     }
 
+    /// Every part that holds data: blocks from the start of the read, their number, and the place
+    /// of the first checksum.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, u64, usize)> {
+        let data = self.extents.iter().filter(|extent| !matches!(extent.place, Place::Hole));
+        data.map(|extent| (extent.offset, extent.blocks, extent.crc_at))
+    }
+
+    /// The checksums of all blocks that hold data.
+    pub(super) fn crcs(&self) -> &[u32] {
+        &self.crcs
+    }
+
     /// All the bytes.
     pub(crate) fn rope(&self) -> Rope {
         let mut rope = Rope::new();
@@ -156,6 +168,7 @@ impl Store {
             Work::Request(Request::Read { range }) => {
                 let range = *range;
                 let rope = operation.reads.first().map(BlockRead::rope).unwrap_or_default();
+                self.sample_read(key, range);
                 let skip = (range.offset % BLOCK) as usize;
                 if skip == 0 && rope.len() as u64 == range.length {
                     return Some(Response::Data(rope));

@@ -42,6 +42,8 @@ pub(super) struct Scan {
     ring_blocks: u64,
     epoch: u64,
     head: Position,
+    /// How often what does not fit is read.
+    attempts_max: u8,
     /// Where the chain of units ends, as far as it was followed.
     end: Position,
     /// How often what lies there was read.
@@ -56,8 +58,9 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub(super) fn new(journal: &Journal) -> Self {
+    pub(super) fn new(journal: &Journal, reads_once: bool) -> Self {
         Self {
+            attempts_max: if reads_once { 1 } else { READ_ATTEMPTS },
             stage: Stage::Reading,
             ring_blocks: journal.blocks,
             epoch: journal.epoch,
@@ -81,7 +84,7 @@ impl Scan {
             Stage::Verifying => {
                 let (unit, crcs) = &self.checks[wanted.token as usize];
                 let whole = bytes.chunks(BLOCK as usize).map(crc32c).eq(crcs.iter().copied());
-                if !whole && wanted.attempt + 1 < READ_ATTEMPTS {
+                if !whole && wanted.attempt + 1 < self.attempts_max {
                     return Taken::Again;
                 }
                 if !whole {
@@ -146,7 +149,7 @@ impl Scan {
     /// if that was done often enough.
     fn unconfirmed(&mut self) -> Vec<(u64, u64)> {
         self.attempts += 1;
-        if self.attempts >= READ_ATTEMPTS {
+        if self.attempts >= self.attempts_max {
             return Vec::new();
         }
         let wraps = self.end.block + UNIT_BLOCKS_MAX > self.ring_blocks;

@@ -2,6 +2,7 @@
 //! copy, and both once more; only if both stay damaged the pool cannot be opened.
 
 use super::{Recovery, Step, Taken, Wanted};
+use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
 use crate::error::OpenError;
@@ -200,7 +201,10 @@ impl Store {
         self.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();
         let leaves = leaves.into_iter().map(|(_, leaf)| leaf).collect();
         self.table = Table::loaded(places, leaves, std::mem::take(&mut loading.others));
-        recovery.step = Step::Journal(super::journal::Scan::new(&self.journal));
+        recovery.step = Step::Journal(super::journal::Scan::new(
+            &self.journal,
+            planted!(self.bugs, MisreadEndsJournal),
+        ));
         Ok(())
     }
 }

@@ -119,7 +119,7 @@ fn a_group_with_damaged_space_maps_is_fenced_and_the_rest_works() {
 fn reopen_stumbling(
     pool: &mut Pool,
     times: usize,
-    mut wrong: impl FnMut(&mut [u8]) -> DeviceResult,
+    wrong: impl Fn(&[u8]) -> DeviceResult,
     hits: impl Fn(u64) -> bool,
 ) -> usize {
     let mut seen = std::collections::HashMap::new();
@@ -134,7 +134,7 @@ fn reopen_stumbling(
         let result = match length > 0 && hits(offset / BLOCK) && *count < times {
             true => {
                 *count += 1;
-                wrong(&mut vec![0x3c; length])
+                wrong(&vec![0x3c; length])
             }
             false => result,
         };
@@ -143,11 +143,11 @@ fn reopen_stumbling(
     seen.into_values().sum()
 }
 
-fn misread(bytes: &mut [u8]) -> DeviceResult {
+fn misread(bytes: &[u8]) -> DeviceResult {
     Ok(Some(block::Buffer::copy_of(bytes)))
 }
 
-fn unread(_: &mut [u8]) -> DeviceResult {
+fn unread(_: &[u8]) -> DeviceResult {
     Err(DeviceError::Os(5))
 }
 
@@ -196,4 +196,33 @@ fn a_device_that_cannot_be_read_is_told_and_nothing_is_written() {
     let error = pool.wait(0).unwrap_err();
     assert!(matches!(error, Failure::Open(OpenError::Device(DeviceError::Os(5)))), "{error:?}");
     assert!(pool.devices == before);
+}
+
+/// What was below a page that could not be read once was never freed.
+#[test]
+fn the_reaper_comes_back_to_pages_that_it_could_not_read() {
+    let mut pool = Pool::new();
+    pool.write(A, 0, &pattern(1, 8 << 20));
+    pool.settle();
+    pool.change(Change::DeleteVolume(B)).unwrap();
+    let mut pool = pool.reopen();
+    pool.next_tag += 1;
+    let tag = pool.next_tag;
+    pool.store.change(Tag(tag), Change::DeleteVolume(A));
+    while let Some(io) = pool.store.next_io() {
+        let result = match io.operation {
+            DeviceOperation::Read { .. } => Err(DeviceError::Os(5)),
+            operation => pool.serve(usize::from(io.device), operation),
+        };
+        pool.store.completed(io.id, result);
+    }
+    pool.wait(tag).unwrap();
+    assert!(pool.store.statistics().reap_queue > 0);
+    pool.settle();
+    assert!(pool.used() > 0);
+    pool.store.tick(std::time::Duration::from_secs(6));
+    pool.settle();
+    assert_eq!(pool.store.statistics().reap_queue, 0);
+    assert_eq!(pool.used(), 0);
+    assert_eq!(pool.faults(), Vec::<String>::new());
 }

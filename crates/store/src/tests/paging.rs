@@ -80,3 +80,26 @@ fn reading_alone_keeps_to_the_budget_of_memory() {
     let statistics = pool.store.statistics();
     assert!(statistics.pages_clean < 300, "{statistics:?}");
 }
+
+/// Maps that left memory while space for their group was set aside were taken for damaged.
+#[test]
+fn maps_that_go_while_space_is_set_aside_are_read_again() {
+    let options = Options { memory_bytes: 0, ..Options::default() };
+    let mut pool = Pool::with(&[64 << 20; 4], options);
+    for part in 0..8 {
+        pool.write(A, part << 20, &pattern(part, 1 << 20));
+    }
+    pool.settle();
+    let mut pool = pool.reopen();
+    let groups = (0..4).map(|device| crate::space::GroupId { device, group: 0 });
+    for allocated in [false, true] {
+        groups.clone().for_each(|group| pool.store.load_group(group, None, allocated));
+        if allocated {
+            pool.store.space.checkpoint_durable();
+            assert!(!groups.clone().all(|group| pool.store.space.is_loaded(group)));
+        }
+        pool.pump();
+    }
+    assert_eq!(pool.store.statistics().groups_fenced, 0);
+    assert!(groups.clone().all(|group| pool.store.space.is_loaded(group)));
+}

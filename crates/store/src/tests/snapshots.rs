@@ -48,6 +48,29 @@ fn a_volume_takes_back_what_a_snapshot_kept() {
     assert_eq!(pool.used(), 0);
 }
 
+/// What was freed does not wait for the next regular checkpoint when nothing else happens.
+#[test]
+fn freed_space_is_usable_again_within_seconds() {
+    let mut pool = Pool::new();
+    pool.write(A, 0, &pattern(1, 4 << 20));
+    pool.settle();
+    pool.change(Change::DeleteVolume(A)).unwrap();
+    pool.pump();
+    assert!(pool.store.space().pending >= 4 << 20, "the data, and its map");
+    for tenth in 1..30 {
+        pool.store.tick(std::time::Duration::from_millis(100 * tenth));
+        pool.pump();
+    }
+    let space = pool.store.space();
+    assert_eq!((space.pending, space.used), (0, space.metadata));
+    let checkpoints = pool.store.statistics().checkpoints;
+    for second in 3..25 {
+        pool.store.tick(std::time::Duration::from_secs(second));
+        pool.pump();
+    }
+    assert_eq!(pool.store.statistics().checkpoints, checkpoints, "and then there is peace");
+}
+
 /// While a writer keeps both volumes equal, block by block, the group must find them equal up to
 /// the one block that is under way.
 #[test]

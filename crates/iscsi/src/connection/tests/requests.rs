@@ -385,3 +385,23 @@ fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
     }
     assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
 }
+
+/// On a target that had run for longer than the timeout, a login was dropped when a tick came
+/// between an answer and its sending.
+#[test]
+fn an_answer_that_waits_at_the_first_tick_has_the_whole_timeout_left() {
+    let mut initiator = Initiator::logged_in("");
+    let (start, timeout) = (Duration::from_secs(1000), ConnectionConfig::default().send_timeout);
+    let ping = |initiator: &mut Initiator| {
+        initiator.send(&Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100));
+    };
+    ping(&mut initiator);
+    initiator.target.tick(start);
+    assert!(initiator.event().is_none());
+    initiator.target.tick(start + timeout / 2);
+    assert!(initiator.event().is_none());
+    ping(&mut initiator);
+    // It took its login answer before the first tick, and nothing since the second.
+    initiator.target.tick(start + timeout / 2 + timeout);
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
+}

@@ -123,7 +123,7 @@ fn one_connection_or_the_session_is_logged_out() {
     assert!(matches!(second.event(), Some(Event::LoggedOut(LogoutScope::Connection))));
     let [mut first, _] = session();
     first.send(&logout);
-    let Some(Event::LogoutConnection { initiator_task_tag: 5, cid: 1 }) = first.event() else {
+    let Some(Event::LogoutConnection { initiator_task_tag: 5, cid: 1, .. }) = first.event() else {
         panic!()
     };
     first.target.logout_response(5, true);

@@ -62,6 +62,7 @@ fn answer(initiator: &mut Initiator, event: Event) {
         | Event::Aborted { .. }
         | Event::LoggedOut(_)
         | Event::LogoutConnection { .. }
+        | Event::TaskReassign(_)
         | Event::Closed(_) => {}
     }
 }

@@ -1,0 +1,292 @@
+//! The bench: LUNs of an array, and simulated hosts that make and mount datastores on them.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use vmfs::format::Options;
+use vmfs::partition::Table;
+use vmfs::{Disk, Mount, Uuid, Volume};
+
+use super::model::{Array, LunWords};
+use super::space;
+use crate::datastore::{Datastore, locking, try_ats};
+use crate::lun::Lun;
+use crate::settings::Settings;
+use crate::state::new_uuid;
+use crate::vaai::Status;
+
+/// Datastores of ours are named so, and may be overwritten.
+pub const LABEL: &str = "gantry-validate";
+
+/// Whether the host may offload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vaai {
+    /// All settings 0.
+    Off,
+    /// All settings 1.
+    On,
+}
+
+impl Vaai {
+    /// The settings of a host.
+    pub fn settings(self) -> Settings {
+        let on = self == Self::On;
+        Settings {
+            hardware_accelerated_move: on,
+            hardware_accelerated_init: on,
+            hardware_accelerated_locking: on,
+            ats_for_heartbeat: on,
+            ..Settings::default()
+        }
+    }
+}
+
+/// A LUN of the array, with all addresses that lead to it.
+#[derive(Clone, Debug)]
+struct Unit {
+    urls: Vec<String>,
+    words: LunWords,
+    product: String,
+    thin: bool,
+}
+
+/// The LUNs under test.
+#[derive(Clone, Debug)]
+pub struct Bench {
+    units: Vec<Unit>,
+    iqn: String,
+    hosts: BTreeMap<String, Uuid>,
+}
+
+impl Bench {
+    /// Connects to all addresses; those that lead to the same LUN are paths to it.
+    ///
+    /// # Errors
+    /// When one does not answer.
+    pub fn connect(urls: &[String]) -> Result<Self> {
+        let iqn = format!("iqn.1998-01.com.vmware:validate-{:08x}", std::process::id());
+        let mut bench = Self { units: Vec::new(), iqn, hosts: BTreeMap::new() };
+        for url in urls {
+            let lun = Lun::connect(std::slice::from_ref(url), &bench.iqn, &Settings::default())?;
+            let name = lun.identity.name();
+            match bench.units.iter_mut().find(|unit| unit.words.name == name) {
+                Some(unit) => unit.urls.push(url.clone()),
+                None => bench.units.push(Unit::of(url, &lun)),
+            }
+        }
+        for unit in &mut bench.units {
+            unit.words.paths = unit.urls.iter().map(|url| without_account(url)).collect();
+        }
+        for host in ["esx1", "esx2"] {
+            bench.hosts.insert(host.to_owned(), new_uuid()?);
+        }
+        Ok(bench)
+    }
+
+    /// LUNs.
+    pub fn count(&self) -> usize {
+        self.units.len()
+    }
+
+    /// Addresses that lead to a LUN.
+    pub fn paths(&self, unit: usize) -> &[String] {
+        &self.units[unit].urls
+    }
+
+    /// Bytes of a LUN.
+    pub fn size_bytes(&self, unit: usize) -> u64 {
+        self.units[unit].words.size_bytes
+    }
+
+    /// The array in its own words.
+    pub fn words(&self) -> Array {
+        Array {
+            product: self.units.first().map(|unit| unit.product.clone()).unwrap_or_default(),
+            luns: self.units.iter().map(|unit| unit.words.clone()).collect(),
+        }
+    }
+
+    /// The LUN that copies go to: the second one, or the only one.
+    pub fn other(&self) -> usize {
+        1.min(self.units.len() - 1)
+    }
+
+    /// A host's view of a LUN.
+    ///
+    /// # Errors
+    /// When no path answers.
+    pub fn lun(&self, unit: usize, host: &str, settings: &Settings) -> Result<Lun> {
+        let iqn = format!("{}-{host}", self.iqn);
+        Ok(Lun::connect(&self.units[unit].urls, &iqn, settings)?)
+    }
+
+    /// As [`Bench::lun`], over one path only.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn lun_by_one_path(&self, unit: usize, host: &str) -> Result<Lun> {
+        let iqn = format!("{}-{host}", self.iqn);
+        Ok(Lun::connect(&self.units[unit].urls[..1], &iqn, &Settings::default())?)
+    }
+
+    /// Refuses LUNs on which something is that is not ours.
+    ///
+    /// # Errors
+    /// When there is.
+    pub fn refuse_used(&self) -> Result<()> {
+        for (number, unit) in self.units.iter().enumerate() {
+            let mut lun = self.lun(number, "esx1", &Settings::default())?;
+            let ours = vmfs::volume::probe(&mut lun).is_ok_and(|found| found.label == LABEL);
+            let head = lun.read_bytes(0, 1 << 20)?;
+            ensure!(
+                ours || head.iter().all(|byte| *byte == 0),
+                "{} is in use: all that is on it would be lost. Give an empty LUN, or --erase",
+                unit.words.paths.join(", ")
+            );
+        }
+        Ok(())
+    }
+
+    /// The same bench, where each LUN has two paths at least: a second session to the same portal
+    /// where only one is known.
+    pub fn with_two_paths(&self) -> Self {
+        let mut bench = self.clone();
+        for unit in bench.units.iter_mut().filter(|unit| unit.urls.len() == 1) {
+            unit.urls.push(unit.urls[0].clone());
+        }
+        bench
+    }
+
+    /// Makes an empty datastore. Its free space is given back to the array first, where that is
+    /// possible.
+    ///
+    /// # Errors
+    /// When the LUN fails, or offers neither COMPARE AND WRITE nor RESERVE.
+    pub fn format(&self, unit: usize) -> Result<()> {
+        let mut lun = self.lun(unit, "esx1", &Settings::default())?;
+        if self.units[unit].thin {
+            // An array that refuses UNMAP is judged by the honesty card, not here.
+            let _ = lun.unmap_range([0, lun.identity.size_bytes]);
+        }
+        try_ats(&mut lun)?;
+        if lun.vaai.ats != Status::Supported {
+            lun.reserve()
+                .and_then(|()| lun.release())
+                .context("no datastore can be made: neither COMPARE AND WRITE nor RESERVE works")?;
+        }
+        let options = Options {
+            label: LABEL.to_owned(),
+            uuid: new_uuid()?,
+            table: Table::Gpt,
+            ats_only: false,
+            lease_ms: None,
+        };
+        Ok(vmfs::format::format(&mut lun, &options)?)
+    }
+
+    /// Mounts the datastore of a LUN.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn mount(&self, unit: usize, host: &str, settings: &Settings) -> Result<Datastore> {
+        self.mount_lun(self.lun(unit, host, settings)?, host)
+    }
+
+    fn mount_lun(&self, mut lun: Lun, host: &str) -> Result<Datastore> {
+        if lun.settings.hardware_accelerated_locking {
+            try_ats(&mut lun)?;
+        }
+        let Some(uuid) = self.hosts.get(host) else { bail!("{host} is no host of the bench") };
+        let mount = Mount {
+            host: *uuid,
+            name: host.to_owned(),
+            locking: locking(&lun),
+            ats_heartbeat: lun.settings.ats_for_heartbeat,
+        };
+        let device = lun.identity.name();
+        Ok(Datastore { device, volume: Volume::mount(lun, mount)? })
+    }
+
+    /// Mounts source and destination: two LUNs, or one twice as the same number.
+    ///
+    /// # Errors
+    /// As [`Bench::mount`].
+    pub fn mount_all(&self, settings: &Settings) -> Result<Vec<Datastore>> {
+        (0..=self.other()).map(|unit| self.mount(unit, "esx1", settings)).collect()
+    }
+
+    /// Bytes that the array uses for a LUN, if it says so.
+    pub fn space(&self, unit: usize) -> Option<u64> {
+        let mut lun = self.lun(unit, "esx1", &Settings::default()).ok()?;
+        space::used(&mut lun).map(|(bytes, _)| bytes)
+    }
+}
+
+impl Unit {
+    fn of(url: &str, lun: &Lun) -> Self {
+        let identity = &lun.identity;
+        let words = LunWords {
+            name: identity.name(),
+            size_bytes: identity.size_bytes,
+            paths: Vec::new(),
+            advertised: advertised(lun),
+        };
+        Self {
+            urls: vec![url.to_owned()],
+            words,
+            product: format!("{} {} {}", identity.vendor, identity.product, identity.revision),
+            thin: identity.thin,
+        }
+    }
+}
+
+fn advertised(lun: &Lun) -> Vec<(String, String)> {
+    let identity = &lun.identity;
+    let limit = |blocks: u64| match blocks {
+        0 => "no limit told".to_owned(),
+        blocks => format!("{blocks} blocks"),
+    };
+    let copy = identity.copy.map_or_else(
+        || "no operating parameters".to_owned(),
+        |(segments, bytes)| format!("{segments} segments of {bytes} bytes"),
+    );
+    let rows = [
+        ("MAXIMUM COMPARE AND WRITE LENGTH", identity.ats_blocks_max.to_string()),
+        ("MAXIMUM WRITE SAME LENGTH", limit(identity.write_same_blocks_max)),
+        ("MAXIMUM UNMAP LBA COUNT", limit(u64::from(identity.unmap_blocks_max))),
+        ("MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT", identity.unmap_descriptors_max.to_string()),
+        ("OPTIMAL UNMAP GRANULARITY", limit(u64::from(identity.unmap_granularity))),
+        ("LBPME, LBPRZ", format!("{}, {}", identity.thin, identity.reads_zeros)),
+        ("3PC", identity.third_party_copy.to_string()),
+        ("EXTENDED COPY", copy),
+        ("TPGS", identity.tpgs.to_string()),
+    ];
+    rows.map(|(name, value)| (name.to_owned(), value)).to_vec()
+}
+
+/// An address without user and password.
+pub fn without_account(url: &str) -> String {
+    let Some(rest) = url.strip_prefix("iscsi://") else { return url.to_owned() };
+    let rest = rest.split('?').next().unwrap_or(rest);
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("iscsi://{host}/{path}")
+}
+
+/// Seconds since a moment.
+pub fn seconds_since(moment: Instant) -> f64 {
+    moment.elapsed().as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_do_not_reach_the_report() {
+        let plain = "iscsi://[::1]:3260/iqn.a:b/1";
+        assert_eq!(without_account("iscsi://u%p@[::1]:3260/iqn.a:b/1?target_password=x"), plain);
+        assert_eq!(without_account(plain), plain);
+    }
+}

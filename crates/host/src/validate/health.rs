@@ -1,0 +1,195 @@
+//! Lock health: how COMPARE AND WRITE (ATS) fares while the array is busy, what an aborted one
+//! leaves behind, and whether the answers of several hosts fit together.
+
+mod abort;
+mod history;
+mod linearize;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use super::Context;
+use super::bench::{Bench, seconds_since};
+use super::cases::Scale;
+use super::judge::target;
+use super::model::{LockHealth, Storm, Target};
+use crate::cdb;
+use crate::counters::Kind;
+use crate::datastore::try_ats;
+use crate::histogram::Histogram;
+use crate::load::{self, Load};
+use crate::lun::Lun;
+use crate::session::Data;
+use crate::vaai::Status;
+
+/// Bytes at the end of the LUN that storms leave alone.
+const QUIET: u64 = 64 << 20;
+
+/// IBM's limit: a heartbeat that takes so long loses the datastore.
+const HEARTBEAT_LIMIT: Duration = Duration::from_secs(8);
+
+/// What goes on besides: name, command, bytes of each, outstanding.
+const STORMS: [(&str, Option<load::Kind>, u64, usize); 5] = [
+    ("nothing else", None, 0, 0),
+    ("writes", Some(load::Kind::RandomWrite), 256 << 10, 16),
+    ("EXTENDED COPY", Some(load::Kind::ExtendedCopy), 4 << 20, 8),
+    ("WRITE SAME", Some(load::Kind::WriteSame), 1 << 20, 8),
+    ("UNMAP", Some(load::Kind::Unmap), 1 << 20, 8),
+];
+
+/// Examines.
+///
+/// # Errors
+/// When the array is not reachable any more.
+pub(super) fn examine(context: &Context) -> Result<LockHealth> {
+    let bench = &context.bench;
+    let mut lun = bench.lun_by_one_path(bench.other(), "locks")?;
+    try_ats(&mut lun)?;
+    if lun.vaai.ats != Status::Supported {
+        let reason = Some("COMPARE AND WRITE is not supported".to_owned());
+        return Ok(LockHealth { reason, ..LockHealth::default() });
+    }
+    let mut health = LockHealth::default();
+    for storm in STORMS {
+        health.storms.push(under(bench, context.scale, storm)?);
+    }
+    let rounds = if context.scale == Scale::Tiny { 40 } else { 400 };
+    health.aborts = Some(during_writes(bench, context.scale, || abort::run(bench, rounds))?);
+    health.history = Some(history::run(bench, context.scale)?);
+    health.targets = targets(&health);
+    Ok(health)
+}
+
+/// Milliseconds of each storm.
+fn window(scale: Scale) -> Duration {
+    Duration::from_millis(match scale {
+        Scale::Tiny => 300,
+        Scale::Scaled => 4000,
+        Scale::Full => 60_000,
+    })
+}
+
+fn order(bench: &Bench, storm: (load::Kind, u64, usize), duration: Duration) -> Load {
+    let (kind, bytes, queue_depth) = storm;
+    let address = |unit: usize| bench.paths(unit)[0].clone();
+    let other = bench.other();
+    let copies = kind == load::Kind::ExtendedCopy;
+    Load {
+        url: address(if copies { 0 } else { other }),
+        url2: copies.then(|| address(other)),
+        kind,
+        bytes,
+        sessions: 1,
+        queue_depth,
+        duration,
+        span: Some(bench.size_bytes(other) - QUIET),
+    }
+}
+
+fn under(
+    bench: &Bench,
+    scale: Scale,
+    (name, kind, bytes, depth): (&str, Option<load::Kind>, u64, usize),
+) -> Result<Storm> {
+    let duration = window(scale);
+    thread::scope(|scope| {
+        let load = kind.map(|kind| order(bench, (kind, bytes, depth), duration));
+        let storm = load.map(|load| scope.spawn(move || load::run(&load)));
+        let locked = lock_for(bench, duration);
+        let mut found = locked?;
+        name.clone_into(&mut found.name);
+        match storm.map(|storm| storm.join().ok().context("the storm panicked")).transpose()? {
+            Some(Ok(outcome)) => found.storm_per_second = outcome.per_second,
+            Some(Err(_)) => found.name += " (refused by the array)",
+            None => {}
+        }
+        Ok(found)
+    })
+}
+
+/// Work while the LUN is written to.
+fn during_writes<T>(bench: &Bench, scale: Scale, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let load = order(bench, (load::Kind::RandomWrite, 64 << 10, 8), window(scale));
+    thread::scope(|scope| {
+        let storm = scope.spawn(move || load::run(&load));
+        let worked = work();
+        // The storm is company; what it is worth is measured by `under`.
+        let _ = storm.join().ok().context("the storm panicked")?;
+        worked
+    })
+}
+
+/// One sector, swapped again and again by one host, which nobody else writes.
+fn lock_for(bench: &Bench, duration: Duration) -> Result<Storm> {
+    let unit = bench.other();
+    let mut lun = bench.lun_by_one_path(unit, "locks")?;
+    let lba = (bench.size_bytes(unit) - QUIET) / 512;
+    let mut image = vec![0; 512];
+    lun.command(Kind::Write, cdb::write(lba, 1), Data::Out(image.clone()), 512)?;
+    let (mut storm, mut histogram) = (Storm::default(), Histogram::default());
+    let started = Instant::now();
+    while seconds_since(started) < duration.as_secs_f64() {
+        let mut next = image.clone();
+        next[..8].copy_from_slice(&(storm.count + 1).to_le_bytes());
+        let begun = Instant::now();
+        let swapped = swap(&mut lun, lba, &image, &next);
+        histogram.record(begun.elapsed().as_micros() as u64);
+        storm.beyond_8s += u64::from(begun.elapsed() >= HEARTBEAT_LIMIT);
+        storm.count += 1;
+        if swapped {
+            image = next;
+        } else {
+            storm.failed += 1;
+            image = lun.read_bytes(lba * 512, 512)?;
+        }
+    }
+    storm.p50_us = histogram.quantile(0.5);
+    storm.p99_us = histogram.quantile(0.99);
+    storm.p9999_us = histogram.quantile(0.9999);
+    storm.max_us = histogram.max();
+    storm.histogram = histogram.classes();
+    Ok(storm)
+}
+
+fn swap(lun: &mut Lun, lba: u64, from: &[u8], to: &[u8]) -> bool {
+    let data = Data::Out([from, to].concat());
+    lun.command(Kind::Ats, cdb::compare_and_write(lba, 1), data, 512).is_ok()
+}
+
+fn targets(health: &LockHealth) -> Vec<Target> {
+    let worst = |of: fn(&Storm) -> u64| health.storms.iter().map(of).max().unwrap_or(0);
+    let (tail, max) = (worst(|storm| storm.p9999_us), worst(|storm| storm.max_us));
+    let failed: u64 = health.storms.iter().map(|storm| storm.failed).sum();
+    let wrong = health.aborts.as_ref().map(|aborts| aborts.wrong + aborts.retries_failed);
+    let sound =
+        health.history.as_ref().map(|history| (history.impossible.len(), history.undecided.len()));
+    vec![
+        target(
+            "COMPARE AND WRITE under storms, 9,999 of 10,000",
+            "< 50 ms",
+            Some(format!("{:.2} ms", tail as f64 / 1e3)),
+            Some(tail < 50_000),
+        ),
+        target(
+            "the slowest of all",
+            "< 5 s",
+            Some(format!("{:.2} ms", max as f64 / 1e3)),
+            Some(max < 5_000_000),
+        ),
+        target("own locks that failed or missed", "0", Some(failed.to_string()), Some(failed == 0)),
+        target(
+            "after ABORT TASK: blocks that changed later, or retries that failed",
+            "0",
+            wrong.map(|wrong| wrong.to_string()),
+            wrong.map(|wrong| wrong == 0),
+        ),
+        target(
+            "histories of blocks that no order explains",
+            "0",
+            sound.map(|(wrong, open)| format!("{wrong}, {open} undecided")),
+            sound.map(|(wrong, open)| wrong == 0 && open == 0),
+        ),
+    ]
+}

@@ -1,0 +1,176 @@
+//! The honesty card: what the array advertises is tried, and every GOOD is read back. Each probe
+//! knows a lie that some target told.
+
+mod copying;
+mod deallocation;
+mod locking;
+mod words;
+mod zeroing;
+
+use anyhow::Result;
+
+use super::Context;
+use super::bench::Bench;
+use super::model::{Probe, Verdict};
+use crate::cdb::{self, Cdb};
+use crate::counters::Kind;
+use crate::lun::Lun;
+use crate::ranges::pattern;
+use crate::session::{Data, SessionError};
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes at the end of the LUN that the probes write.
+const SCRATCH: u64 = 64 * MIB;
+
+/// What a probe works on: the first LUN, over one path, with a session of its own.
+struct Scratch<'a> {
+    bench: &'a Bench,
+    lun: Lun,
+    /// First byte that may be written; a multiple of 1 MiB.
+    at: u64,
+}
+
+/// A probe.
+type Try = fn(&mut Scratch<'_>) -> Result<Probe, SessionError>;
+
+const PROBES: [(&str, Try); 16] = [
+    ("Does COMPARE AND WRITE take as many blocks as it says, and no more?", locking::limit),
+    ("Does COMPARE AND WRITE compare?", locking::compare),
+    ("Does ABORT TASK answer, for ended and unknown tasks too?", locking::abort),
+    ("WRITE SAME of 0 blocks: to the end, or refused", zeroing::zero_length),
+    ("WRITE SAME writes other patterns than zeros", zeroing::other_pattern),
+    ("WRITE SAME with the UNMAP bit frees, and reads as zeros", zeroing::unmap_bit),
+    ("WRITE SAME takes as many blocks as it says, and no more", zeroing::limit),
+    ("FUA: written through when the LUN says it can", zeroing::force_unit_access),
+    ("UNMAP frees its granularity, and only that", deallocation::granularity),
+    ("UNMAP keeps its own limits", deallocation::limits),
+    ("UNMAP without ranges changes nothing", deallocation::nothing),
+    ("Used space follows writes and UNMAP", deallocation::space),
+    ("EXTENDED COPY takes as many segments as it says, and never some of them", copying::segments),
+    ("EXTENDED COPY refuses LUNs that are not mapped to the host", copying::unmapped),
+    ("Provisioning bits agree with each other", words::provisioning),
+    ("Pages and operation codes that are listed exist", words::listed),
+];
+
+/// Asks everything.
+///
+/// # Errors
+/// When the array is not reachable any more.
+pub(super) fn examine(context: &Context) -> Result<Vec<Probe>> {
+    let bench = &context.bench;
+    PROBES.iter().map(|(question, probe)| ask(bench, question, *probe)).collect()
+}
+
+fn ask(bench: &Bench, question: &str, probe: Try) -> Result<Probe> {
+    let lun = bench.lun_by_one_path(0, "probe")?;
+    let at = (lun.identity.size_bytes - SCRATCH) / MIB * MIB;
+    let mut scratch = Scratch { bench, lun, at };
+    let found = probe(&mut scratch).unwrap_or_else(|error| Probe {
+        question: String::new(),
+        claim: String::new(),
+        found: format!("the probe ended early: {error}"),
+        verdict: if error == SessionError::Lost { Verdict::Lie } else { Verdict::Unclear },
+    });
+    Ok(Probe { question: question.to_owned(), ..found })
+}
+
+fn says(claim: impl Into<String>, found: impl Into<String>, verdict: Verdict) -> Probe {
+    Probe { question: String::new(), claim: claim.into(), found: found.into(), verdict }
+}
+
+/// A command's end, for people.
+fn ended<T>(result: &Result<T, SessionError>) -> String {
+    match result {
+        Ok(_) => "GOOD".to_owned(),
+        Err(SessionError::Command { key, ascq, .. }) if *key != 0 => {
+            format!("{key:02X}h/{:02X}h/{:02X}h", ascq >> 8, ascq & 0xff)
+        }
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Whether the command as such is unknown: INVALID COMMAND OPERATION CODE.
+fn is_unknown<T>(result: &Result<T, SessionError>) -> bool {
+    matches!(result, Err(SessionError::Command { key: 5, ascq: 0x2000, .. }))
+}
+
+/// The most important of several verdicts.
+fn worst(verdicts: &[Verdict]) -> Verdict {
+    let order = [Verdict::Lie, Verdict::Unclear, Verdict::Honest];
+    let found = order.into_iter().find(|verdict| verdicts.contains(verdict));
+    found.unwrap_or(Verdict::NotClaimed)
+}
+
+impl Scratch<'_> {
+    /// Writes a pattern; `at` counts from the scratch area's start.
+    fn fill(&mut self, at: u64, length: u64, seed: u64) -> Result<(), SessionError> {
+        let start = self.at + at;
+        self.lun.over([start, length], MIB, |here, length| crate::lun::Job {
+            tag: 0,
+            kind: Kind::Write,
+            cdb: cdb::write(here / 512, (length / 512) as u32),
+            data: Data::Out(pattern(seed, here - start, length)),
+            bytes: length,
+        })
+    }
+
+    /// Whether a range still holds what [`Scratch::fill`] wrote from `origin` on.
+    fn holds(
+        &mut self,
+        origin: u64,
+        [at, length]: [u64; 2],
+        seed: u64,
+    ) -> Result<bool, SessionError> {
+        let read = self.lun.read_bytes(self.at + at, length)?;
+        Ok(read == pattern(seed, at - origin, length))
+    }
+
+    fn is_zero(&mut self, at: u64, length: u64) -> Result<bool, SessionError> {
+        Ok(self.lun.read_bytes(self.at + at, length)?.iter().all(|byte| *byte == 0))
+    }
+
+    fn lba(&self, at: u64) -> u64 {
+        (self.at + at) / 512
+    }
+
+    fn send(&mut self, kind: Kind, cdb: Cdb, data: Data) -> Result<Vec<u8>, SessionError> {
+        self.lun.command(kind, cdb, data, 0)
+    }
+
+    /// A vital product data page, empty if there is none.
+    fn page(&mut self, page: u8) -> Vec<u8> {
+        let mut cdb = [0; 16];
+        cdb[..6].copy_from_slice(&[0x12, 1, page, 0, 252, 0]);
+        self.send(Kind::Other, cdb, Data::In(vec![0; 252])).unwrap_or_default()
+    }
+
+    /// Mapped blocks of a range, if the LUN tells.
+    fn mapped(&mut self, at: u64, length: u64) -> Option<u64> {
+        let lba = self.lba(at);
+        super::space::mapped(&mut self.lun, lba, length / 512).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_verdict_counts() {
+        use Verdict::{Honest, Lie, NotClaimed, Unclear};
+        assert_eq!(worst(&[Honest, Lie, Unclear]), Lie);
+        assert_eq!(worst(&[Honest, Unclear]), Unclear);
+        assert_eq!(worst(&[NotClaimed, Honest]), Honest);
+        assert_eq!(worst(&[]), NotClaimed);
+    }
+
+    #[test]
+    fn endings_are_written_as_the_standard_writes_them() {
+        let command = |key, ascq| SessionError::Command { opcode: 0x93, status: 2, key, ascq };
+        assert_eq!(ended(&Err::<(), _>(command(5, 0x2400))), "05h/24h/00h");
+        assert_eq!(ended(&Ok(())), "GOOD");
+        assert!(is_unknown(&Err::<(), _>(command(5, 0x2000))));
+        assert!(!is_unknown(&Err::<(), _>(command(5, 0x2400))));
+    }
+}

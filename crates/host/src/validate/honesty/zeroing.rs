@@ -1,0 +1,186 @@
+//! WRITE SAME (Zero), and FUA.
+
+use super::{MIB, Scratch, ended, is_unknown, says, worst};
+use crate::cdb::{self, Cdb};
+use crate::counters::Kind;
+use crate::ranges::pattern;
+use crate::session::{Data, SessionError};
+use crate::validate::model::Verdict;
+
+type Probe = Result<super::Probe, SessionError>;
+
+/// Blocks that the test of a limit writes at most: more would take long where zeros are written.
+const LIMIT_TRIED: u64 = (256 << 20) / 512;
+
+pub(super) fn zero_length(scratch: &mut Scratch<'_>) -> Probe {
+    let size = scratch.lun.identity.size_bytes;
+    let at = size - MIB - scratch.at;
+    scratch.fill(at, MIB, 4)?;
+    let not_zero = scratch.page(0xb0).get(4).copied().unwrap_or(0) & 1 == 1;
+    let cdb = cdb::write_same(scratch.lba(at), 0);
+    let done = scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]));
+    let (zero, kept) = (scratch.is_zero(at, MIB)?, scratch.holds(at, [at, MIB], 4)?);
+    let state = match (zero, kept) {
+        (true, _) => "zero to the end",
+        (_, true) => "nothing was written",
+        _ => "some of it was written",
+    };
+    let verdict = match (done.is_ok(), zero, kept) {
+        (true, true, _) if !not_zero => Verdict::Honest,
+        (false, _, true) => Verdict::Honest,
+        _ => Verdict::Lie,
+    };
+    let claim =
+        if not_zero { "WSNZ = 1: refused" } else { "WSNZ = 0: to the LUN's end, or refused" };
+    Ok(says(claim, format!("{}, {state}", ended(&done)), verdict))
+}
+
+fn with_unmap(mut cdb: Cdb) -> Cdb {
+    cdb[1] |= 8;
+    cdb
+}
+
+/// What became of a WRITE SAME, and what then lies there.
+struct Patterned {
+    done: Result<Vec<u8>, SessionError>,
+    /// The new pattern, everywhere.
+    written: bool,
+    /// The old one, everywhere.
+    kept: bool,
+}
+
+/// WRITE SAME of a pattern over a megabyte that held another one.
+fn patterned(scratch: &mut Scratch<'_>, cdb: Cdb) -> Result<Patterned, SessionError> {
+    scratch.fill(0, MIB, 5)?;
+    let block = pattern(6, 0, 512);
+    let done = scratch.send(Kind::Zero, cdb, Data::Out(block.clone()));
+    let read = scratch.lun.read_bytes(scratch.at, MIB)?;
+    let written = read.chunks(512).all(|here| here == block);
+    Ok(Patterned { done, written, kept: read == pattern(5, 0, MIB) })
+}
+
+pub(super) fn other_pattern(scratch: &mut Scratch<'_>) -> Probe {
+    let plain = cdb::write_same(scratch.lba(0), (MIB / 512) as u32);
+    let mut found = Vec::new();
+    let mut verdicts = Vec::new();
+    for (name, cdb) in [("plain", plain), ("with UNMAP = 1", with_unmap(plain))] {
+        let Patterned { done, written, kept } = patterned(scratch, cdb)?;
+        let state = match (written, kept) {
+            (true, _) => "the pattern is there",
+            (_, true) => "nothing was written",
+            _ => "something else is there",
+        };
+        found.push(format!("{name}: {}, {state}", ended(&done)));
+        verdicts.push(match (done.is_ok(), written, kept) {
+            (true, true, _) => Verdict::Honest,
+            (false, _, true) => Verdict::NotClaimed,
+            _ => Verdict::Lie,
+        });
+    }
+    Ok(says("WRITE SAME (16) repeats the block it is given", found.join("; "), worst(&verdicts)))
+}
+
+pub(super) fn unmap_bit(scratch: &mut Scratch<'_>) -> Probe {
+    scratch.fill(0, MIB, 7)?;
+    let claimed = scratch.page(0xb2).get(5).copied().unwrap_or(0) & 0x40 != 0;
+    let cdb = with_unmap(cdb::write_same(scratch.lba(0), (MIB / 512) as u32));
+    let done = scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]));
+    let (zero, kept) = (scratch.is_zero(0, MIB)?, scratch.holds(0, [0, MIB], 7)?);
+    let mapped = scratch.mapped(0, MIB);
+    let space = match mapped {
+        None => "GET LBA STATUS does not tell whether it is freed".to_owned(),
+        Some(0) => "freed".to_owned(),
+        Some(blocks) => format!("{blocks} of 2048 blocks still mapped"),
+    };
+    let state = if zero { "reads as zeros" } else { "does NOT read as zeros" };
+    let verdict = match (done.is_ok(), zero, kept) {
+        (true, true, _) => match (claimed, mapped) {
+            (false, _) => Verdict::NotClaimed,
+            (true, Some(0)) => Verdict::Honest,
+            (true, Some(_)) => Verdict::Lie,
+            (true, None) => Verdict::Unclear,
+        },
+        (false, _, true) if !claimed => Verdict::NotClaimed,
+        _ => Verdict::Lie,
+    };
+    let claim = if claimed { "LBPWS = 1" } else { "LBPWS = 0" };
+    Ok(says(claim, format!("{}, {state}, {space}", ended(&done)), verdict))
+}
+
+pub(super) fn limit(scratch: &mut Scratch<'_>) -> Probe {
+    let most = scratch.lun.identity.write_same_blocks_max;
+    let claim = match most {
+        0 => "no MAXIMUM WRITE SAME LENGTH".to_owned(),
+        most => format!("MAXIMUM WRITE SAME LENGTH {most}"),
+    };
+    if most == 0 {
+        return Ok(says(claim, "there is no limit to try", Verdict::NotClaimed));
+    }
+    let blocks = scratch.lun.identity.size_bytes / 512;
+    if most >= blocks || most >= LIMIT_TRIED {
+        return Ok(says(claim, "too large to be tried on this LUN", Verdict::Unclear));
+    }
+    let first = blocks - most - 1;
+    let same = |scratch: &mut Scratch<'_>, count: u64| {
+        let cdb = cdb::write_same(first, count as u32);
+        scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]))
+    };
+    let mark = pattern(8, 0, 512);
+    for lba in [first, first + most / 2, blocks - 1] {
+        scratch.send(Kind::Write, cdb::write(lba, 1), Data::Out(mark.clone()))?;
+    }
+    let more = same(scratch, most + 1);
+    let kept = scratch.lun.read_bytes(first * 512, 512)? == mark;
+    let all = same(scratch, most);
+    let zero = scratch.lun.read_bytes((first + most / 2) * 512, 512)?.iter().all(|byte| *byte == 0);
+    let found = format!("{most} blocks: {}; {} blocks: {}", ended(&all), most + 1, ended(&more));
+    let fits = all.is_ok() && zero && (more.is_ok() != kept);
+    Ok(says(claim, found, if fits { Verdict::Honest } else { Verdict::Lie }))
+}
+
+/// MODE SENSE (6) of the caching page: DPOFUA of the header, WCE of the page.
+fn caching(scratch: &mut Scratch<'_>) -> Option<(bool, Option<bool>)> {
+    let mut cdb = [0; 16];
+    cdb[..6].copy_from_slice(&[0x1a, 8, 8, 0, 64, 0]);
+    let sense = scratch.send(Kind::Other, cdb, Data::In(vec![0; 64])).ok()?;
+    let page = sense.get(4 + usize::from(*sense.get(3)?)..)?;
+    let write_cache = (page.first()? & 0x3f == 8).then(|| page[2] & 4 != 0);
+    Some((sense[2] & 0x10 != 0, write_cache))
+}
+
+pub(super) fn force_unit_access(scratch: &mut Scratch<'_>) -> Probe {
+    let Some((claimed, cache)) = caching(scratch) else {
+        return Ok(says("MODE SENSE does not tell", "not tried", Verdict::Unclear));
+    };
+    let fua = |mut cdb: Cdb| {
+        cdb[1] |= 8;
+        cdb
+    };
+    scratch.fill(0, 512, 1)?;
+    let lba = scratch.lba(0);
+    let wrote = scratch.send(Kind::Write, fua(cdb::write(lba, 1)), Data::Out(pattern(9, 0, 512)));
+    let right = scratch.holds(0, [0, 512], if wrote.is_ok() { 9 } else { 1 })?;
+    let read = scratch.send(Kind::Read, fua(cdb::read(lba, 1)), Data::In(vec![0; 512]));
+    let mut synchronize = [0; 16];
+    synchronize[0] = 0x91;
+    let synchronized = scratch.send(Kind::Other, synchronize, Data::None);
+    let claim = format!(
+        "DPOFUA = {}, WCE = {}",
+        u8::from(claimed),
+        cache.map_or("not told".to_owned(), |cache| u8::from(cache).to_string())
+    );
+    let found = format!(
+        "WRITE: {}, READ: {}, SYNCHRONIZE CACHE: {}; whether it survives a power cut cannot be seen from outside",
+        ended(&wrote),
+        ended(&read),
+        ended(&synchronized)
+    );
+    let without_flush = cache == Some(true) && is_unknown(&synchronized) && wrote.is_err();
+    let verdict = match (claimed, wrote.is_ok() && read.is_ok()) {
+        _ if !right || without_flush => Verdict::Lie,
+        (true, false) => Verdict::Lie,
+        (true, true) => Verdict::Honest,
+        (false, _) => Verdict::NotClaimed,
+    };
+    Ok(says(claim, found, verdict))
+}

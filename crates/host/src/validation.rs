@@ -1,0 +1,141 @@
+//! The words `validate` and `compare`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use gantry_host::validate::cases::Scale;
+use gantry_host::validate::model::{Report, State, Verdict};
+use gantry_host::validate::{self, Order, compare};
+
+/// What can be asked.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Validation {
+    /// The published VAAI cases, an honesty card and lock health, against any array.
+    Validate(Box<ValidateArguments>),
+    /// Two results of 'validate' side by side.
+    Compare {
+        /// A result.json.
+        left: PathBuf,
+        /// Another one.
+        right: PathBuf,
+        /// Write a page, too: compare.html in this folder.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+}
+
+/// What 'validate' can be told.
+#[derive(Debug, Args)]
+pub(crate) struct ValidateArguments {
+    /// A LUN: iscsi://[USER%PASSWORD@]HOST:PORT/TARGET/LUN. All that is on it is lost.
+    url: String,
+    /// Another LUN of the array, or another path to the first one; can be repeated.
+    #[arg(long)]
+    url2: Vec<String>,
+    /// A thin LUN that is larger than the free space of its pool, for Q4.
+    #[arg(long)]
+    small: Option<String>,
+    /// A command that adds space to that pool; without it, a disk is deleted.
+    #[arg(long, requires = "small")]
+    grow: Option<String>,
+    /// Only these: Q1 to M2, honesty, locks.
+    #[arg(long, value_delimiter = ',')]
+    case: Vec<String>,
+    /// The documents' sizes.
+    #[arg(long, conflicts_with = "scale")]
+    full: bool,
+    /// Sizes.
+    #[arg(long, value_enum, default_value = "scaled")]
+    scale: Scale,
+    /// How often each variant is run.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Leave out what is measured with the offloads off.
+    #[arg(long)]
+    only_on: bool,
+    /// Overwrite the LUNs though something is on them.
+    #[arg(long)]
+    erase: bool,
+    /// Folder of the results; an interrupted validation goes on in it.
+    #[arg(long, default_value = "gantry-validate")]
+    out: PathBuf,
+}
+
+/// Carries out what was asked.
+///
+/// # Errors
+/// Whatever goes wrong; a case that failed, too.
+pub(crate) fn run(words: &Validation, as_json: bool) -> Result<()> {
+    match words {
+        Validation::Validate(arguments) => validate_it(arguments, as_json),
+        Validation::Compare { left, right, out } => {
+            let (left, right) = (compare::read(left)?, compare::read(right)?);
+            let tables = compare::tables(&left, &right);
+            print!("{}", compare::text(&tables));
+            let Some(out) = out else { return Ok(()) };
+            let path = out.join("compare.html");
+            fs::create_dir_all(out)?;
+            fs::write(&path, compare::page(&left, &right, &tables))
+                .with_context(|| path.display().to_string())
+        }
+    }
+}
+
+fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
+    let urls = [std::slice::from_ref(&arguments.url), &arguments.url2].concat();
+    let order = Order {
+        urls,
+        small: arguments.small.clone(),
+        grow: arguments.grow.clone(),
+        only: arguments.case.clone(),
+        scale: if arguments.full { Scale::Full } else { arguments.scale },
+        rounds: arguments.rounds,
+        only_on: arguments.only_on,
+        erase: arguments.erase,
+        out: arguments.out.clone(),
+    };
+    let report = validate::run(&order)?;
+    if as_json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{}", summary(&report));
+        println!("{}", order.out.join("report.html").display());
+    }
+    let failed = report.cases.iter().filter(|case| matches!(case.state, State::Failed(_)));
+    let failed: Vec<&str> = failed.map(|case| case.id.as_str()).collect();
+    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+}
+
+fn summary(report: &Report) -> String {
+    let mut text = String::new();
+    for case in &report.cases {
+        let state = match &case.state {
+            State::Done => String::new(),
+            State::NotMeasured(reason) => format!(" not measured: {reason}"),
+            State::Failed(reason) => format!(" FAILED: {reason}"),
+        };
+        text += &format!("{}{state}\n", case.id);
+        for ratio in &case.ratios {
+            let (off, on) = (ratio.off, ratio.on);
+            text += &format!(
+                "   {}: {off:.3} → {on:.3} {}, {:.1} ×\n",
+                ratio.name, ratio.unit, ratio.factor
+            );
+        }
+    }
+    let locks = report.locks.iter().flat_map(|locks| &locks.targets);
+    for target in report.cases.iter().flat_map(|case| &case.targets).chain(locks) {
+        let met = match target.met {
+            Some(true) => "met",
+            Some(false) => "not met",
+            None => "open",
+        };
+        text += &format!("{met:8} {}: {} (wanted {})\n", target.what, target.found, target.wanted);
+    }
+    for probe in report.honesty.iter().filter(|probe| probe.verdict == Verdict::Lie) {
+        text += &format!("LIE      {} {}: {}\n", probe.question, probe.claim, probe.found);
+    }
+    text
+}

@@ -1,0 +1,248 @@
+//! The one value that takes what happened and answers what is asked of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use block::{Account, VolumeId};
+
+use crate::explain::Facts;
+use crate::histogram::{Latencies, Latency};
+use crate::history::{History, Subject};
+use crate::hosts::{HostId, Hosts};
+use crate::limits::{GAP_SECONDS_MAX, REFUSAL_WINDOW};
+use crate::locks::{Attempt, LockMap, LockOutcome, Locks};
+use crate::primitive::Primitive;
+use crate::rows::{Outcome, Refusal, Refused, Row, Rows};
+use crate::series::{FlowSample, SpaceSample};
+use crate::sketch::{HostCopy, Sketch};
+
+/// A command that ended with a status.
+#[derive(Clone, Copy, Debug)]
+pub struct CommandEnded {
+    /// Who sent it.
+    pub host: HostId,
+    /// The volume that it was addressed to, if there is one.
+    pub volume: Option<VolumeId>,
+    /// Its name in T10's words.
+    pub name: &'static str,
+    /// Its kind.
+    pub primitive: Primitive,
+    /// The first logical block that it names.
+    pub lba: u64,
+    /// Bytes that it names; 0 if a list says it ([`Primitive::has_list`]).
+    pub bytes: u64,
+    /// How long it took.
+    pub took: Duration,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// A request to a volume that ended.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestEnded<'a> {
+    /// Whose command it belongs to.
+    pub host: HostId,
+    /// The command's kind.
+    pub primitive: Primitive,
+    /// The volume.
+    pub volume: VolumeId,
+    /// Where a copy came from.
+    pub source: Option<VolumeId>,
+    /// Bytes that it named.
+    pub asked_bytes: u64,
+    /// Whether it was carried out.
+    pub done: bool,
+    /// What it did.
+    pub account: &'a Account,
+}
+
+/// Everything that is kept.
+#[derive(Debug, Default)]
+pub struct Ledger {
+    now: Duration,
+    hosts: Hosts,
+    rows: Rows,
+    latencies: Latencies,
+    sketch: Sketch,
+    locks: Locks,
+    history: History,
+}
+
+impl Ledger {
+    /// The number of a host; a new one if it was never seen.
+    pub fn host(&mut self, name: &str) -> HostId {
+        self.hosts.id(name)
+    }
+
+    /// The host of that name, if it was ever seen.
+    pub fn find_host(&self, name: &str) -> Option<HostId> {
+        self.hosts.find(name)
+    }
+
+    /// The name of a host.
+    pub fn host_name(&self, id: HostId) -> &str {
+        self.hosts.name(id)
+    }
+
+    /// Takes a command that ended.
+    pub fn command(&mut self, command: &CommandEnded) {
+        let CommandEnded { host, primitive, bytes, took, outcome, .. } = *command;
+        self.latencies.add(command.name, took, outcome == Outcome::Good);
+        let Some(volume) = command.volume else { return };
+        if outcome == Outcome::Interrupted {
+            return;
+        }
+        if primitive == Primitive::CompareAndWrite {
+            self.lock_attempt(volume, command);
+        }
+        let (row, now) = (self.rows.get(host, volume, self.now), self.now);
+        let done = outcome == Outcome::Good;
+        row.ended(primitive, took, done);
+        if bytes > 0 {
+            row.worked(primitive, bytes, done);
+        }
+        match outcome {
+            Outcome::Good if primitive == Primitive::WriteSame => row.zeroed_since = 0,
+            Outcome::Miscompare => row.effects.miscompares += 1,
+            Outcome::Refused(refusal) if primitive != Primitive::Other => {
+                let (command, count) = (command.name, 1);
+                row.refused(Refused { command, primitive, refusal, count, first: now, last: now });
+            }
+            _ => {}
+        }
+    }
+
+    fn lock_attempt(&mut self, volume: VolumeId, command: &CommandEnded) {
+        let outcome = match command.outcome {
+            Outcome::Good => LockOutcome::Done,
+            Outcome::Miscompare => LockOutcome::Miscompare,
+            Outcome::Refused(_) => LockOutcome::Refused,
+            Outcome::Interrupted => return,
+        };
+        let CommandEnded { host, lba, bytes, .. } = *command;
+        self.locks.add(volume, Attempt { at: self.now, host, lba, bytes, outcome });
+    }
+
+    /// Takes a request that ended.
+    pub fn request(&mut self, request: &RequestEnded<'_>) {
+        let RequestEnded { host, primitive, volume, account, .. } = *request;
+        if let (Some(source), true) = (request.source, request.done) {
+            let row = self.rows.get(host, source, self.now);
+            row.effects.source_bytes += request.asked_bytes;
+        }
+        match primitive {
+            Primitive::Read => self.sketch.read(host, volume, &account.samples, self.now),
+            Primitive::Write => self.written(request),
+            _ => {}
+        }
+        if !primitive.is_offload() || primitive == Primitive::CompareAndWrite {
+            return;
+        }
+        let row = self.rows.get(host, volume, self.now);
+        if primitive.has_list() {
+            row.worked(primitive, request.asked_bytes, request.done);
+        }
+        row.effects.referenced_bytes += account.referenced_bytes;
+        row.effects.copied_bytes += account.copied_bytes;
+        row.effects.zeroed_bytes += account.zeroed_bytes;
+        if request.done && request.source.is_some() {
+            row.last_copy = Some(self.now);
+        }
+    }
+
+    fn written(&mut self, request: &RequestEnded<'_>) {
+        let RequestEnded { host, volume, account, .. } = *request;
+        if account.samples.is_empty() && account.zeroed_bytes == 0 {
+            return;
+        }
+        let copied = self.sketch.written(host, volume, &account.samples, self.now);
+        let row = self.rows.get(host, volume, self.now);
+        row.effects.host_copied_bytes += copied;
+        if account.zeroed_bytes > 0 {
+            row.effects.host_zeroed_bytes += account.zeroed_bytes;
+            row.zeroed_since += account.zeroed_bytes;
+            let first = row.zeroing.map_or(self.now, |(first, _)| first);
+            row.zeroing = Some((first, self.now));
+        }
+    }
+
+    /// Tells the time, since an arbitrary start; `pools` is asked for the space of all pools when a
+    /// second has passed.
+    pub fn tick(&mut self, now: Duration, pools: impl FnOnce() -> BTreeMap<String, SpaceSample>) {
+        let (last, second) = (self.now.as_secs(), now.as_secs());
+        self.now = self.now.max(now);
+        if second <= last {
+            return;
+        }
+        let flows = self.flows((second - last) as f32);
+        let pools = pools();
+        for second in second.saturating_sub(GAP_SECONDS_MAX).max(last)..second {
+            self.history.push(second, &flows);
+            self.history.push_pools(second, &pools);
+        }
+    }
+
+    /// What was done per second since the last tick, by everyone who did anything.
+    fn flows(&mut self, seconds: f32) -> BTreeMap<Subject, FlowSample> {
+        let mut flows: BTreeMap<Subject, FlowSample> = BTreeMap::new();
+        for row in self.rows.iter_mut() {
+            row.tick(seconds);
+            if row.rates == FlowSample::default() {
+                continue;
+            }
+            for subject in [Subject::Total, Subject::Volume(row.volume), Subject::Host(row.host)] {
+                let sums = flows.entry(subject).or_default();
+                sums.iter_mut().zip(&row.rates).for_each(|(sum, flow)| sum.add(flow));
+            }
+        }
+        flows
+    }
+
+    /// What each host asked of each volume.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter()
+    }
+
+    /// How long commands took, by name.
+    pub fn latencies(&self) -> impl Iterator<Item = &Latency> {
+        self.latencies.iter()
+    }
+
+    /// Copies that hosts made themselves.
+    pub fn host_copies(&self) -> impl Iterator<Item = &HostCopy> {
+        self.sketch.copies()
+    }
+
+    /// What this ledger knows of the reason of a copy; the rest is taken from `known`.
+    pub fn facts(&self, copy: &HostCopy, known: Facts) -> Facts {
+        let rows = || {
+            let ends = [copy.destination, copy.source];
+            ends.into_iter().filter_map(|volume| self.rows.find(copy.host, volume))
+        };
+        let done = rows().filter_map(|row| row.last_copy).max();
+        let refused = rows().flat_map(|row| &row.refusals);
+        let refused = refused.filter(|refused| refused.primitive == Primitive::ExtendedCopy);
+        let refused = refused.max_by_key(|refused| refused.last).filter(|refused| {
+            done.is_none_or(|done| done < refused.last)
+                && refused.last + REFUSAL_WINDOW >= copy.last
+        });
+        let of_host = self.rows().filter(|row| row.host == copy.host);
+        let lately = |at: Duration| at + REFUSAL_WINDOW >= copy.first;
+        let copies_elsewhere = of_host.filter_map(|row| row.last_copy).any(lately);
+        let refusal: Option<Refusal> = refused.map(|refused| refused.refusal);
+        Facts { misaligned: copy.misaligned, refusal, copies_elsewhere, ..known }
+    }
+
+    /// Who contends for which blocks, by volume.
+    pub fn locks(&self) -> impl Iterator<Item = (VolumeId, &LockMap)> {
+        self.locks.iter()
+    }
+
+    /// The past week.
+    pub const fn history(&self) -> &History {
+        &self.history
+    }
+}
+
+#[cfg(test)]
+mod tests;

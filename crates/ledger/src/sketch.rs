@@ -1,0 +1,189 @@
+//! Copies that a host makes itself, found by a sketch: some of the checksums of what a host read
+//! are remembered for a while, and looked for in what it writes.
+//!
+//! One checksum alone says little: it has 32 bits, and the same data may stand in many places. So a
+//! move is believed only when another one of the same host between the same volumes went equally
+//! far, as blocks of one file do.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use block::{BLOCK, Sample, VolumeId};
+
+use crate::hosts::HostId;
+use crate::limits::{
+    COPIES_MAX, COPY_MATCHES_MIN, COPY_WINDOW, MOVES_REMEMBERED, READS_REMEMBERED,
+    WATCHED_HOSTS_MAX,
+};
+
+/// Data that a host read from one place and wrote to another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCopy {
+    /// The host.
+    pub host: HostId,
+    /// Where it read.
+    pub source: VolumeId,
+    /// Where it wrote; perhaps the same volume.
+    pub destination: VolumeId,
+    /// Sampled blocks that moved alike.
+    pub matches: u64,
+    /// Distance from source to destination of the last of them, bytes.
+    pub distance: i64,
+    /// Whether any of them went a distance that is no multiple of a block.
+    pub misaligned: bool,
+    /// When the first one was written.
+    pub first: Duration,
+    /// When the last one was written.
+    pub last: Duration,
+    /// Moves that were not believed yet, or lately: checksum and distance.
+    moves: VecDeque<(u32, i64)>,
+}
+
+impl HostCopy {
+    /// About how many bytes were copied.
+    pub const fn estimated_bytes(&self) -> u64 {
+        self.matches * Sample::INTERVAL * BLOCK
+    }
+
+    /// Whether enough was seen to speak of a copy.
+    pub const fn is_certain(&self) -> bool {
+        self.matches >= COPY_MATCHES_MIN
+    }
+
+    /// Takes a move; returns how many are believed more than before.
+    fn take(&mut self, crc: u32, distance: i64, now: Duration) -> u64 {
+        // Blocks that are all alike move in any distance.
+        if self.moves.iter().any(|&(known, _)| known == crc) {
+            return 0;
+        }
+        let alike = self.moves.iter().filter(|(_, other)| *other == distance).count();
+        if self.moves.len() == MOVES_REMEMBERED {
+            self.moves.pop_front();
+        }
+        self.moves.push_back((crc, distance));
+        // The second one of a distance speaks for the first one, too.
+        let believed = match alike {
+            0 => return 0,
+            1 => 2,
+            _ => 1,
+        };
+        self.matches += believed;
+        self.distance = distance;
+        self.misaligned |= distance % BLOCK as i64 != 0;
+        self.last = now;
+        believed
+    }
+}
+
+/// Where sampled data was read.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    crc: u32,
+    volume: VolumeId,
+    offset: u64,
+    at: Duration,
+}
+
+/// What is remembered of all hosts.
+#[derive(Debug, Default)]
+pub(crate) struct Sketch {
+    reads: BTreeMap<HostId, Box<[Option<Seen>]>>,
+    copies: BTreeMap<(HostId, VolumeId, VolumeId), HostCopy>,
+}
+
+impl Sketch {
+    /// A host read sampled blocks.
+    pub(crate) fn read(
+        &mut self,
+        host: HostId,
+        volume: VolumeId,
+        samples: &[Sample],
+        at: Duration,
+    ) {
+        if samples.is_empty() {
+            return;
+        }
+        if !self.reads.contains_key(&host) {
+            if self.reads.len() >= WATCHED_HOSTS_MAX {
+                return;
+            }
+            self.reads.insert(host, vec![None; READS_REMEMBERED].into());
+        }
+        let Some(table) = self.reads.get_mut(&host) else { return };
+        for &Sample { offset, crc } in samples {
+            table[place(crc)] = Some(Seen { crc, volume, offset, at });
+        }
+    }
+
+    /// A host wrote sampled blocks. Returns an estimate of the bytes among them that it had read
+    /// elsewhere, which may count some of an earlier write.
+    pub(crate) fn written(
+        &mut self,
+        host: HostId,
+        volume: VolumeId,
+        samples: &[Sample],
+        now: Duration,
+    ) -> u64 {
+        let mut believed = 0;
+        for sample in samples {
+            let seen =
+                self.reads.get_mut(&host).and_then(|table| table[place(sample.crc)].as_mut());
+            let Some(seen) = seen.filter(|seen| seen.crc == sample.crc) else { continue };
+            let fresh = now.saturating_sub(seen.at) <= COPY_WINDOW;
+            let elsewhere = (seen.volume, seen.offset) != (volume, sample.offset);
+            if fresh && elsewhere {
+                let seen = *seen;
+                let distance = sample.offset as i64 - seen.offset as i64;
+                let copy = self.copy(host, seen.volume, volume, now);
+                let before = copy.is_certain();
+                let more = copy.take(sample.crc, distance, now);
+                believed += match (before, copy.is_certain()) {
+                    (true, _) => more,
+                    (false, true) => copy.matches,
+                    (false, false) => 0,
+                };
+            }
+        }
+        believed * Sample::INTERVAL * BLOCK
+    }
+
+    fn copy(
+        &mut self,
+        host: HostId,
+        source: VolumeId,
+        destination: VolumeId,
+        now: Duration,
+    ) -> &mut HostCopy {
+        let key = (host, source, destination);
+        if self.copies.len() >= COPIES_MAX && !self.copies.contains_key(&key) {
+            // One that is not certain goes first.
+            let idle = self.copies.iter().min_by_key(|(_, copy)| (copy.is_certain(), copy.last));
+            let idle = idle.map(|(key, _)| *key);
+            idle.map(|key| self.copies.remove(&key));
+        }
+        self.copies.entry(key).or_insert_with(|| HostCopy {
+            host,
+            source,
+            destination,
+            matches: 0,
+            distance: 0,
+            misaligned: false,
+            first: now,
+            last: now,
+            moves: VecDeque::with_capacity(MOVES_REMEMBERED),
+        })
+    }
+
+    /// Copies that are certain.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &HostCopy> {
+        self.copies.values().filter(|copy| copy.is_certain())
+    }
+}
+
+/// Sampled checksums are multiples of the interval, so the bits above it tell them apart.
+fn place(crc: u32) -> usize {
+    (crc / Sample::INTERVAL as u32) as usize % READS_REMEMBERED
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! What commands and requests did, told to the ledger.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use block::{Account, Request, VolumeId};
+use hashbrown::HashMap;
+use ledger::{
+    CommandEnded, HostId, Ledger, Outcome, Primitive, Refusal, RequestEnded, SpaceSample,
+};
+use scsi::{CommandRecord, Completion, Issuer, NexusId, RequestId, SenseKey, Status};
+
+use crate::pool::Pool;
+
+/// The ledger, and what it needs to know of what is under way.
+pub(crate) struct Accounts {
+    pub(crate) ledger: Ledger,
+    /// Whether anything is counted.
+    pub(crate) enabled: bool,
+    /// When time began, seconds since 1970.
+    started: f64,
+    hosts: HashMap<NexusId, HostId>,
+    /// Requests under way of commands whose list says where they work.
+    lists: HashMap<RequestId, Asked>,
+}
+
+/// What such a request names.
+struct Asked {
+    volume: VolumeId,
+    source: Option<VolumeId>,
+    bytes: u64,
+}
+
+impl Accounts {
+    pub(crate) fn new(enabled: bool) -> Self {
+        let started = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            ledger: Ledger::default(),
+            enabled,
+            started: started.map_or(0.0, |since| since.as_secs_f64()),
+            hosts: HashMap::new(),
+            lists: HashMap::new(),
+        }
+    }
+
+    /// A moment of the ledger in seconds since 1970.
+    pub(crate) fn seconds(&self, at: Duration) -> f64 {
+        self.started + at.as_secs_f64()
+    }
+
+    pub(crate) fn open_nexus(&mut self, nexus: NexusId, host: &str) {
+        let host = self.ledger.host(host);
+        self.hosts.insert(nexus, host);
+    }
+
+    pub(crate) fn close_nexus(&mut self, nexus: NexusId) {
+        self.hosts.remove(&nexus);
+    }
+
+    /// A request goes to the engine.
+    pub(crate) fn submitted(&mut self, id: RequestId, volume: VolumeId, request: &Request) {
+        let (source, bytes) = match request {
+            Request::Copy { source, length, .. } => (Some(*source), *length),
+            Request::Unmap { ranges } => (None, ranges.iter().map(|range| range.length).sum()),
+            _ => return,
+        };
+        if self.enabled {
+            self.lists.insert(id, Asked { volume, source, bytes });
+        }
+    }
+
+    /// The engine answered a request of a command.
+    pub(crate) fn answered(
+        &mut self,
+        id: RequestId,
+        issuer: Option<Issuer>,
+        done: bool,
+        account: &Account,
+    ) {
+        if !self.enabled {
+            return;
+        }
+        let asked = self.lists.remove(&id);
+        let Some(issuer) = issuer else { return };
+        let Some(&host) = self.hosts.get(&issuer.nexus) else { return };
+        let primitive = Primitive::of(issuer.opcode, issuer.service_action);
+        // Where the data of tokens rests is nobody's business.
+        let listed = asked.as_ref().filter(|_| primitive != Primitive::Token);
+        let Some(volume) = listed.map(|asked| asked.volume).or(issuer.volume) else { return };
+        self.ledger.request(&RequestEnded {
+            host,
+            primitive,
+            volume,
+            source: listed.and_then(|asked| asked.source),
+            asked_bytes: asked.map_or(0, |asked| asked.bytes),
+            done,
+            account,
+        });
+    }
+
+    /// A command ended with a status.
+    pub(crate) fn ended(&mut self, completion: &Completion, record: Option<CommandRecord>) {
+        let Some(record) = record.filter(|_| self.enabled) else { return };
+        let Some(&host) = self.hosts.get(&record.nexus) else { return };
+        let primitive = Primitive::of(record.opcode, record.service_action);
+        self.ledger.command(&CommandEnded {
+            host,
+            volume: record.volume,
+            name: record.name,
+            primitive,
+            lba: record.lba.0,
+            bytes: record.bytes,
+            took: record.took,
+            outcome: outcome(completion, primitive),
+        });
+    }
+
+    /// Time passes.
+    pub(crate) fn tick<'a>(&mut self, now: Duration, pools: impl Iterator<Item = &'a Pool>) {
+        if self.enabled {
+            self.ledger.tick(now, || {
+                pools.map(|pool| (pool.name.clone(), space(pool))).collect::<BTreeMap<_, _>>()
+            });
+        }
+    }
+}
+
+fn outcome(completion: &Completion, primitive: Primitive) -> Outcome {
+    let refused = |status| Outcome::Refused(Refusal { status, sense: None, reason: "" });
+    let code = completion.sense.map(|sense| sense.code);
+    match (completion.status, code) {
+        (Status::Good, _) => Outcome::Good,
+        (Status::CheckCondition, Some(code)) => match code.key {
+            SenseKey::UnitAttention => Outcome::Interrupted,
+            SenseKey::Miscompare if primitive == Primitive::CompareAndWrite => Outcome::Miscompare,
+            key => Outcome::Refused(Refusal {
+                status: "CHECK CONDITION",
+                sense: Some((key as u8, code.asc, code.ascq)),
+                reason: code.name(),
+            }),
+        },
+        (Status::CheckCondition, None) => refused("CHECK CONDITION"),
+        (Status::Busy, _) => refused("BUSY"),
+        (Status::ReservationConflict, _) => refused("RESERVATION CONFLICT"),
+        (Status::TaskSetFull, _) => refused("TASK SET FULL"),
+        (Status::TaskAborted, _) => Outcome::Interrupted,
+    }
+}
+
+fn space(pool: &Pool) -> SpaceSample {
+    let space = pool.store.space();
+    SpaceSample {
+        used: space.used as f64,
+        pending: space.pending as f64,
+        reserve: space.reserve as f64,
+        free: space.free as f64,
+        shared: space.shared as f64,
+        total: space.total as f64,
+    }
+}

@@ -1,0 +1,278 @@
+//! Metrics in the text format of Prometheus (version 0.0.4), from one table of names.
+
+use std::fmt::Write;
+
+use ledger::{Latency, Primitive, Row, UPPER_BOUNDS_US};
+use store::Health;
+
+use super::Management;
+use super::statistics::VolumeNames;
+use crate::core::Core;
+use crate::pool::Pool;
+
+/// One metric. docs/metrics.md lists every one of them.
+pub(super) struct Metric {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($name:ident = $text:literal $kind:literal $help:literal;)*) => {
+        $(const $name: Metric = Metric { name: $text, kind: $kind, help: $help };)*
+
+        /// Every metric there is.
+        #[cfg(test)]
+        const METRICS: &[Metric] = &[$($name),*];
+    };
+}
+
+metrics! {
+    BUILD = "gantry_build_info" "gauge" "Always 1; the version is a label.";
+    STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
+    SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
+    RECEIVED = "gantry_received_bytes_total" "counter" "Bytes received from all initiators.";
+    SENT = "gantry_sent_bytes_total" "counter" "Bytes sent to all initiators.";
+    COMMANDS = "gantry_commands_total" "counter" "Commands that ended.";
+    REFUSED = "gantry_commands_refused_total" "counter" "Commands that were not done.";
+    ASKED = "gantry_asked_bytes_total" "counter" "Bytes that commands named.";
+    DONE = "gantry_done_bytes_total" "counter" "Bytes for which it was done.";
+    BUSY = "gantry_command_seconds_total" "counter" "Time that commands took together.";
+    CLONED = "gantry_cloned_bytes_total" "counter" "Bytes copied to a volume by reference.";
+    COPIED = "gantry_copied_bytes_total" "counter" "Bytes copied to a volume by reading and writing in the array.";
+    SOURCE = "gantry_clone_source_bytes_total" "counter" "Bytes copied from a volume by the array.";
+    ZEROED = "gantry_zeroed_bytes_total" "counter" "Bytes made holes by WRITE SAME and UNMAP.";
+    MISCOMPARES = "gantry_miscompares_total" "counter" "COMPARE AND WRITE that found another content.";
+    HOST_COPIED = "gantry_host_copied_bytes_total" "counter" "Estimate of bytes that hosts copied themselves.";
+    HOST_ZEROED = "gantry_host_zeroed_bytes_total" "counter" "Zeros that hosts wrote themselves.";
+    DURATION = "gantry_command_duration_seconds" "histogram" "How long commands took in the array.";
+    FAILED = "gantry_commands_failed_total" "counter" "Commands whose status was not GOOD.";
+    POOL_UP = "gantry_pool_up" "gauge" "1 while a pool serves reads and writes.";
+    POOL_SPACE = "gantry_pool_bytes" "gauge" "Where the space of a pool is; the states add up to the total.";
+    POOL_TOTAL = "gantry_pool_total_bytes" "gauge" "The space of a pool.";
+    POOL_SHARED = "gantry_pool_shared_bytes" "gauge" "What volumes hold more than once but occupies the pool only once.";
+    POOL_FULL = "gantry_pool_full_seconds" "gauge" "Forecast of the time until nothing is free.";
+    POOL_COMMITS = "gantry_pool_commits_total" "counter" "Groups of changes made durable.";
+    POOL_CHECKPOINTS = "gantry_pool_checkpoints_total" "counter" "Checkpoints.";
+    POOL_JOURNAL = "gantry_pool_journal_bytes_total" "counter" "Bytes written to the journal.";
+    POOL_READ = "gantry_pool_read_bytes_total" "counter" "Bytes of data read from devices.";
+    POOL_WRITTEN = "gantry_pool_written_bytes_total" "counter" "Bytes of data written to devices.";
+    VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
+    VOLUME_MAPPED = "gantry_volume_mapped_bytes" "gauge" "Bytes that hold data, shared or not.";
+    RECLAIM_ASKED = "gantry_volume_reclaim_asked_bytes_total" "counter" "Bytes that were to become free.";
+    RECLAIM_UNMAPPED = "gantry_volume_reclaim_unmapped_bytes_total" "counter" "Those of them that held data.";
+    RECLAIM_HELD = "gantry_volume_reclaim_held_bytes" "gauge" "Those of these that snapshots, clones or copies still use.";
+}
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// A page of metrics being written.
+#[derive(Default)]
+struct Page(String);
+
+impl Page {
+    /// Begins a metric; its samples follow.
+    fn begin(&mut self, metric: &Metric) {
+        let Metric { name, kind, help } = metric;
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: Labels<'_>, value: f64) {
+        self.0.push_str(name);
+        for (number, (label, text)) in labels.iter().enumerate() {
+            let _ = write!(self.0, "{}{label}=\"", if number == 0 { '{' } else { ',' });
+            escape(&mut self.0, text);
+            self.0.push('"');
+        }
+        let end = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    /// A metric of one sample.
+    fn single(&mut self, metric: &Metric, labels: Labels<'_>, value: f64) {
+        self.begin(metric);
+        self.sample(metric.name, labels, value);
+    }
+}
+
+fn escape(page: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '\\' => page.push_str("\\\\"),
+            '"' => page.push_str("\\\""),
+            '\n' => page.push_str("\\n"),
+            c => page.push(c),
+        }
+    }
+}
+
+impl Management {
+    /// All metrics.
+    pub(super) fn metrics(&self, core: &Core, sessions: &[api::Session]) -> String {
+        let mut page = Page::default();
+        self.daemon_metrics(&mut page, core, sessions);
+        row_metrics(&mut page, core);
+        latency_metrics(&mut page, core);
+        self.pool_metrics(&mut page, core);
+        volume_metrics(&mut page, core);
+        page.0
+    }
+
+    fn daemon_metrics(&self, page: &mut Page, core: &Core, sessions: &[api::Session]) {
+        let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
+        let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
+        page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
+        page.single(&STARTED, &[], core.accounts.seconds(std::time::Duration::ZERO));
+        page.single(&SESSIONS, &[], sessions.len() as f64);
+        page.single(&RECEIVED, &[], (core.traffic.received + received) as f64);
+        page.single(&SENT, &[], (core.traffic.sent + sent) as f64);
+    }
+
+    fn pool_metrics(&self, page: &mut Page, core: &Core) {
+        page.begin(&POOL_UP);
+        for name in self.configuration.pools.keys() {
+            let pool = core.pool_named(name).map(|(_, pool)| pool.store.health());
+            let is_up = pool == Some(Health::Ready);
+            page.sample(POOL_UP.name, &[("pool", name)], f64::from(u8::from(is_up)));
+        }
+        pool_spaces(page, core);
+        page.begin(&POOL_FULL);
+        for (_, pool) in &core.pools {
+            let series = core.accounts.ledger.history().pool(&pool.name);
+            let forecast = series.and_then(ledger::forecast);
+            if let Some(seconds) = forecast.and_then(|forecast| forecast.seconds_until_full) {
+                page.sample(POOL_FULL.name, &[("pool", &pool.name)], seconds);
+            }
+        }
+        pool_counters(page, core);
+    }
+}
+
+fn pools(core: &Core) -> impl Iterator<Item = &Pool> {
+    core.pools.iter().map(|(_, pool)| pool)
+}
+
+fn pool_spaces(page: &mut Page, core: &Core) {
+    page.begin(&POOL_SPACE);
+    for pool in pools(core) {
+        let space = pool.store.space();
+        for (state, bytes) in [
+            ("used", space.used),
+            ("pending", space.pending),
+            ("reserve", space.reserve),
+            ("free", space.free),
+        ] {
+            let labels = [("pool", pool.name.as_str()), ("state", state)];
+            page.sample(POOL_SPACE.name, &labels, bytes as f64);
+        }
+    }
+    for (metric, bytes) in [
+        (&POOL_TOTAL, (|space| space.total) as fn(store::Space) -> u64),
+        (&POOL_SHARED, |space| space.shared),
+    ] {
+        page.begin(metric);
+        for pool in pools(core) {
+            page.sample(metric.name, &[("pool", &pool.name)], bytes(pool.store.space()) as f64);
+        }
+    }
+}
+
+fn pool_counters(page: &mut Page, core: &Core) {
+    for (metric, count) in [
+        (&POOL_COMMITS, (|s| s.commits) as fn(store::Statistics) -> u64),
+        (&POOL_CHECKPOINTS, |s| s.checkpoints),
+        (&POOL_JOURNAL, |s| s.journal_bytes),
+        (&POOL_READ, |s| s.data_bytes_read),
+        (&POOL_WRITTEN, |s| s.data_bytes_written),
+    ] {
+        page.begin(metric);
+        for pool in pools(core) {
+            let count = count(pool.store.statistics());
+            page.sample(metric.name, &[("pool", &pool.name)], count as f64);
+        }
+    }
+}
+
+fn volume_metrics(page: &mut Page, core: &Core) {
+    let names = VolumeNames::new(core);
+    let volumes = || pools(core).flat_map(|pool| pool.store.volumes().map(move |v| (pool, v)));
+    let known = || volumes().filter(|(_, volume)| names.get(volume.id).is_some());
+    type Value = fn(&Pool, &store::Volume) -> u64;
+    for (metric, value) in [
+        (&VOLUME_SIZE, (|_, volume| volume.size_bytes) as Value),
+        (&VOLUME_MAPPED, |_, volume| volume.mapped_bytes),
+        (&RECLAIM_ASKED, |pool, volume| pool.store.reclaimed(volume.id).asked_bytes),
+        (&RECLAIM_UNMAPPED, |pool, volume| pool.store.reclaimed(volume.id).unmapped_bytes),
+        (&RECLAIM_HELD, |pool, volume| pool.store.reclaimed(volume.id).held_bytes()),
+    ] {
+        page.begin(metric);
+        for (pool, volume) in known() {
+            let name = names.name(volume.id);
+            page.sample(metric.name, &[("volume", &name)], value(pool, volume) as f64);
+        }
+    }
+}
+
+fn row_metrics(page: &mut Page, core: &Core) {
+    let names = VolumeNames::new(core);
+    let ledger = &core.accounts.ledger;
+    for (metric, value) in [
+        (&COMMANDS, (|sums| sums.commands as f64) as fn(&ledger::Sums) -> f64),
+        (&REFUSED, |sums| sums.refused as f64),
+        (&ASKED, |sums| sums.asked_bytes as f64),
+        (&DONE, |sums| sums.done_bytes as f64),
+        (&BUSY, |sums| sums.micros as f64 / 1e6),
+    ] {
+        page.begin(metric);
+        for row in ledger.rows() {
+            let (host, volume) = (ledger.host_name(row.host), names.name(row.volume));
+            for primitive in Primitive::ALL {
+                let sums = row.of(primitive);
+                if *sums != ledger::Sums::default() {
+                    let primitive = primitive.name();
+                    let labels = [("host", host), ("volume", &volume), ("primitive", primitive)];
+                    page.sample(metric.name, &labels, value(sums));
+                }
+            }
+        }
+    }
+    for (metric, value) in [
+        (&CLONED, (|row| row.effects.referenced_bytes) as fn(&Row) -> u64),
+        (&COPIED, |row| row.effects.copied_bytes),
+        (&SOURCE, |row| row.effects.source_bytes),
+        (&ZEROED, |row| row.effects.zeroed_bytes),
+        (&MISCOMPARES, |row| row.effects.miscompares),
+        (&HOST_COPIED, |row| row.effects.host_copied_bytes),
+        (&HOST_ZEROED, |row| row.effects.host_zeroed_bytes),
+    ] {
+        page.begin(metric);
+        for row in ledger.rows() {
+            let (host, volume) = (ledger.host_name(row.host), names.name(row.volume));
+            let labels = [("host", host), ("volume", volume.as_str())];
+            page.sample(metric.name, &labels, value(row) as f64);
+        }
+    }
+}
+
+fn latency_metrics(page: &mut Page, core: &Core) {
+    page.begin(&DURATION);
+    for Latency { name, histogram, .. } in core.accounts.ledger.latencies() {
+        let bounds = UPPER_BOUNDS_US.iter().map(|&us| (us as f64 / 1e6).to_string());
+        let bounds = bounds.chain(std::iter::once("+Inf".to_owned()));
+        for (bound, count) in bounds.zip(histogram.cumulative()) {
+            let labels = [("command", *name), ("le", bound.as_str())];
+            page.sample("gantry_command_duration_seconds_bucket", &labels, count as f64);
+        }
+        let (sum, labels) = (histogram.sum_us() as f64 / 1e6, [("command", *name)]);
+        page.sample("gantry_command_duration_seconds_sum", &labels, sum);
+        let count = histogram.count() as f64;
+        page.sample("gantry_command_duration_seconds_count", &labels, count);
+    }
+    page.begin(&FAILED);
+    for latency in core.accounts.ledger.latencies() {
+        page.sample(FAILED.name, &[("command", latency.name)], latency.failed as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! Statistics: what each route answers.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Forecast, Holder, HolderKind, Live, LockAttempt, LockMap, LockOutcome, LockRange, NamedRates,
+    PrimitiveRate, PrimitiveRates, Problem, Reclaim, Route, RowRates, SeriesHistory, SeriesName,
+};
+use block::VolumeId;
+use hashbrown::HashMap;
+use ledger::{Columns, FlowSample, Primitive, SpaceSample, Subject};
+use store::Health;
+
+use super::problems::{bad_request, not_found, unavailable};
+use super::{Management, Parameters, Progress};
+use crate::core::Core;
+use crate::limits::CONTENDED_SHOWN_MAX;
+use crate::pool::Pool;
+use crate::token_spaces::is_hidden;
+
+/// Seconds of history that are shown unless others are asked for.
+const HISTORY_SECONDS: u64 = 300;
+
+/// POOL/NAME of volumes.
+pub(super) struct VolumeNames(HashMap<VolumeId, String>);
+
+impl VolumeNames {
+    pub(super) fn new(core: &Core) -> Self {
+        let of_pool = |pool: &Pool| -> Vec<(VolumeId, String)> {
+            let shown = pool.store.volumes().filter(|volume| !is_hidden(volume));
+            shown.map(|volume| (volume.id, format!("{}/{}", pool.name, volume.name))).collect()
+        };
+        Self(core.pools.iter().flat_map(|(_, pool)| of_pool(pool)).collect())
+    }
+
+    /// The name of a volume that is there.
+    pub(super) fn get(&self, id: VolumeId) -> Option<&str> {
+        self.0.get(&id).map(String::as_str)
+    }
+
+    /// The name, or the identifier of a volume that is gone.
+    pub(super) fn name(&self, id: VolumeId) -> String {
+        self.get(id).map_or_else(|| format!("{:016x}", id.0), str::to_owned)
+    }
+
+    fn find(&self, name: &str) -> Option<VolumeId> {
+        self.0.iter().find(|(_, other)| *other == name).map(|(id, _)| *id)
+    }
+}
+
+impl Management {
+    pub(super) fn route_statistics(
+        &self,
+        core: &Core,
+        sessions: &[api::Session],
+        route: Route,
+        parameters: &Parameters,
+    ) -> Result<Progress, Problem> {
+        Ok(match route {
+            Route::ShowOffload => Progress::answer(&self.describe_offload(core)),
+            Route::ExplainOffload => Progress::answer(&self.explain_offload(core)),
+            Route::ShowLive => Progress::answer(&self.describe_live(core)),
+            Route::ListSeries => Progress::answer(&describe_series(core)),
+            Route::ShowHistory => Progress::answer(&describe_history(core, parameters)?),
+            Route::ListLocks => Progress::answer(&describe_locks(core)),
+            Route::ListReclaim => Progress::answer(&describe_reclaim(core)),
+            Route::ListForecasts => Progress::answer(&describe_forecasts(core)),
+            Route::ShowMetrics => Progress::answer(&self.metrics(core, sessions)),
+            _ => Progress::answer(&self.readiness(core)?),
+        })
+    }
+
+    /// Whether every configured pool serves.
+    fn readiness(&self, core: &Core) -> Result<&'static str, Problem> {
+        for name in self.configuration.pools.keys() {
+            let pool = core.pool_named(name);
+            let health = pool.map(|(_, pool)| pool.store.health());
+            if health != Some(Health::Ready) {
+                let state = health.map_or("unavailable".to_owned(), |health| health.to_string());
+                return Err(unavailable(&format!(
+                    "pool '{name}' is {state}: see 'gantry pool list'"
+                )));
+            }
+        }
+        Ok("ok")
+    }
+
+    fn describe_live(&self, core: &Core) -> Live {
+        let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
+        let rates_of = |subject| {
+            let last = ledger.history().flow(subject).and_then(|series| series.last());
+            last.map(rates).unwrap_or_default()
+        };
+        let named = |subject| -> Option<(String, PrimitiveRates)> {
+            let name = match subject {
+                Subject::Total => return None,
+                Subject::Volume(id) => names.name(id),
+                Subject::Host(host) => ledger.host_name(host).to_owned(),
+            };
+            Some((name, rates_of(subject))).filter(|(_, rates)| !rates.is_empty())
+        };
+        let of_kind = |is_volume: bool| {
+            let subjects = ledger.history().subjects();
+            let alike =
+                subjects.filter(|subject| matches!(subject, Subject::Volume(_)) == is_volume);
+            alike.filter_map(named).map(|(name, rates)| NamedRates { name, rates }).collect()
+        };
+        let rows = ledger.rows().map(|row| RowRates {
+            host: ledger.host_name(row.host).to_owned(),
+            volume: names.name(row.volume),
+            lun: self.configuration.lun_of(row.volume),
+            rates: rates(row.rates()),
+        });
+        Live {
+            time: crate::events::now(),
+            interval_seconds: 1,
+            total: rates_of(Subject::Total),
+            volumes: of_kind(true),
+            hosts: of_kind(false),
+            rows: rows.filter(|row| !row.rates.is_empty()).collect(),
+        }
+    }
+}
+
+fn rates(flows: &FlowSample) -> PrimitiveRates {
+    let pairs = Primitive::ALL.into_iter().zip(flows);
+    let busy = pairs.filter(|(_, flow)| flow.commands > 0.0 || flow.bytes > 0.0);
+    let rate = |(primitive, flow): (Primitive, &ledger::Flow)| {
+        let latency_us = flow.latency_us();
+        let rate = PrimitiveRate { commands: flow.commands, bytes: flow.bytes, latency_us };
+        (primitive.name().to_owned(), rate)
+    };
+    busy.map(rate).collect()
+}
+
+fn describe_series(core: &Core) -> Vec<SeriesName> {
+    let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
+    let name = |subject| match subject {
+        Subject::Total => "total".to_owned(),
+        Subject::Volume(id) => format!("volume:{}", names.name(id)),
+        Subject::Host(host) => format!("host:{}", ledger.host_name(host)),
+    };
+    let pools = ledger.history().pools().map(|name| format!("pool:{name}"));
+    let series = ledger.history().subjects().map(name).chain(pools);
+    series.map(|series| SeriesName { series }).collect()
+}
+
+fn describe_history(core: &Core, parameters: &Parameters) -> Result<SeriesHistory, Problem> {
+    let series = parameters.get("series");
+    let seconds = match parameters.get("seconds") {
+        "" => HISTORY_SECONDS,
+        text => text.parse().map_err(|_| {
+            bad_request(&format!("'{text}' is not a number of seconds: write for example 3600"))
+        })?,
+    };
+    let not_there =
+        || not_found(&format!("there is no series '{series}': /v1/statistics/series lists them"));
+    let started = core.accounts.seconds(std::time::Duration::ZERO) as u64;
+    let (start, step, columns) = match series.strip_prefix("pool:") {
+        Some(pool) => {
+            let series = core.accounts.ledger.history().pool(pool).ok_or_else(not_there)?;
+            let part = series.last_seconds(seconds);
+            (part.start, part.step, space_columns(&part))
+        }
+        None => {
+            let subject = subject(core, series).ok_or_else(not_there)?;
+            let series = core.accounts.ledger.history().flow(subject).ok_or_else(not_there)?;
+            let part = series.last_seconds(seconds);
+            (part.start, part.step, flow_columns(&part))
+        }
+    };
+    Ok(SeriesHistory { series: series.to_owned(), start: started + start, step, columns })
+}
+
+fn subject(core: &Core, series: &str) -> Option<Subject> {
+    match series.split_once(':') {
+        None => (series == "total").then_some(Subject::Total),
+        Some(("volume", name)) => {
+            let id = VolumeNames::new(core).find(name);
+            let gone = || u64::from_str_radix(name, 16).ok().map(VolumeId);
+            id.or_else(gone).map(Subject::Volume)
+        }
+        Some(("host", name)) => core.accounts.ledger.find_host(name).map(Subject::Host),
+        Some(_) => None,
+    }
+}
+
+fn flow_columns(part: &Columns<FlowSample>) -> BTreeMap<String, Vec<f64>> {
+    let mut columns = BTreeMap::new();
+    for primitive in Primitive::ALL {
+        let flows = || part.values.iter().map(|flows| &flows[primitive.index()]);
+        let mut add = |what: &str, values: Vec<f64>| {
+            columns.insert(format!("{}_{what}", primitive.name()), values);
+        };
+        add("commands", flows().map(|flow| f64::from(flow.commands)).collect());
+        add("bytes", flows().map(|flow| f64::from(flow.bytes)).collect());
+        add("latency_us", flows().map(|flow| f64::from(flow.latency_us())).collect());
+    }
+    columns
+}
+
+fn space_columns(part: &Columns<SpaceSample>) -> BTreeMap<String, Vec<f64>> {
+    let column = |name: &str, value: fn(&SpaceSample) -> f64| {
+        (format!("{name}_bytes"), part.values.iter().map(value).collect())
+    };
+    BTreeMap::from([
+        column("used", |space| space.used),
+        column("pending", |space| space.pending),
+        column("reserve", |space| space.reserve),
+        column("free", |space| space.free),
+        column("shared", |space| space.shared),
+        column("total", |space| space.total),
+    ])
+}
+
+fn describe_locks(core: &Core) -> Vec<LockMap> {
+    let (accounts, names) = (&core.accounts, VolumeNames::new(core));
+    let host = |id| accounts.ledger.host_name(id).to_owned();
+    let describe = |(volume, map): (VolumeId, &ledger::LockMap)| {
+        let block = core.target.block_length(volume).map_or(512, |length| length.bytes());
+        let range = |range: &ledger::LockRange| LockRange {
+            lba: range.lba,
+            blocks: range.bytes / block,
+            attempts: range.attempts,
+            miscompares: range.miscompares,
+            hosts: range.hosts.iter().copied().map(host).collect(),
+            last: accounts.seconds(range.last) as u64,
+        };
+        let attempt = |attempt: &ledger::Attempt| LockAttempt {
+            time: (accounts.seconds(attempt.at) * 1e3).round() / 1e3,
+            host: host(attempt.host),
+            lba: attempt.lba,
+            blocks: attempt.bytes / block,
+            outcome: match attempt.outcome {
+                ledger::LockOutcome::Done => LockOutcome::Done,
+                ledger::LockOutcome::Miscompare => LockOutcome::Miscompare,
+                ledger::LockOutcome::Refused => LockOutcome::Refused,
+            },
+        };
+        LockMap {
+            volume: names.name(volume),
+            attempts: map.attempts,
+            miscompares: map.miscompares,
+            contended: map.contended().into_iter().take(CONTENDED_SHOWN_MAX).map(range).collect(),
+            recent: map.recent.iter().rev().map(attempt).collect(),
+        }
+    };
+    accounts.ledger.locks().map(describe).collect()
+}
+
+fn describe_reclaim(core: &Core) -> Vec<Reclaim> {
+    let names = VolumeNames::new(core);
+    let mut list = Vec::new();
+    for (_, pool) in &core.pools {
+        for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
+            let reclaim = pool.store.reclaimed(volume.id);
+            list.push(Reclaim {
+                volume: names.name(volume.id),
+                asked_bytes: reclaim.asked_bytes,
+                already_free_bytes: reclaim.asked_bytes - reclaim.unmapped_bytes,
+                unmapped_bytes: reclaim.unmapped_bytes,
+                freed_bytes: reclaim.freed_bytes(),
+                held_bytes: reclaim.held_bytes(),
+                held_by: reclaim
+                    .held
+                    .iter()
+                    .map(|held| holder(pool, &names, volume, held))
+                    .collect(),
+            });
+        }
+    }
+    list.sort_by(|a, b| a.volume.cmp(&b.volume));
+    list
+}
+
+fn holder(pool: &Pool, names: &VolumeNames, volume: &store::Volume, held: &store::Held) -> Holder {
+    let other = held.holder.and_then(|id| pool.store.volume(id));
+    let kind = match other {
+        None => HolderKind::Copies,
+        Some(other) if volume.origin == Some(other.id) => HolderKind::Origin,
+        Some(other) if other.snapshot => HolderKind::Snapshot,
+        Some(_) => HolderKind::Clone,
+    };
+    let name = other.and_then(|other| names.get(other.id)).map(str::to_owned);
+    Holder { name, kind, bytes: held.bytes }
+}
+
+fn describe_forecasts(core: &Core) -> Vec<Forecast> {
+    let describe = |(_, pool): (usize, &Pool)| {
+        let space = pool.store.space();
+        let series = core.accounts.ledger.history().pool(&pool.name);
+        let forecast = series.and_then(ledger::forecast);
+        let until = forecast.and_then(|forecast| forecast.seconds_until_full);
+        let until = until.filter(|seconds| *seconds < 1e10).map(|seconds| seconds as u64);
+        Forecast {
+            pool: pool.name.clone(),
+            total_bytes: space.total,
+            used_bytes: space.used,
+            bytes_per_second: forecast.map(|forecast| forecast.bytes_per_second),
+            window_seconds: forecast.map(|forecast| forecast.window_seconds),
+            seconds_until_full: until,
+            full_at: until.map(|seconds| crate::events::now() + seconds),
+        }
+    };
+    let mut forecasts: Vec<Forecast> = core.pools.iter().map(describe).collect();
+    forecasts.sort_by(|a, b| a.pool.cmp(&b.pool));
+    forecasts
+}

@@ -1,0 +1,61 @@
+//! Checksums of data that hosts read and write, told to whoever looks for data that a host carried
+//! from one place to another. Those of whole blocks are known anyway; only a request that does not
+//! begin at a block's start has its own computed.
+
+use block::{Account, BLOCK, ByteRange, Request, Sample};
+
+use super::{BlockRead, Work};
+use crate::checksum::crc32c;
+use crate::store::Store;
+
+impl Store {
+    /// Tells of data that is to be written where no block starts.
+    pub(super) fn sample_write(&mut self, key: usize) {
+        let operation = &mut self.operations[key];
+        if let Work::Request(Request::Write { range, data }) = &operation.work
+            && self.options.sampling
+            && !range.offset.is_multiple_of(BLOCK)
+        {
+            sample(&mut operation.account, range.offset, windows(data));
+        }
+    }
+
+    /// Tells of data that was read.
+    pub(super) fn sample_read(&mut self, key: usize, range: ByteRange) {
+        if !self.options.sampling {
+            return;
+        }
+        let operation = &mut self.operations[key];
+        let Some(read) = operation.reads.first() else { return };
+        if range.is_aligned(BLOCK) {
+            for (block, crcs) in read.checksums() {
+                sample(&mut operation.account, block * BLOCK, crcs.iter().copied());
+            }
+        } else {
+            let skip = (range.offset % BLOCK) as usize;
+            let data = read.rope().slice(skip, range.length as usize).to_vec();
+            sample(&mut operation.account, range.offset, windows(&data));
+        }
+    }
+}
+
+/// Checksums of the data by 4 KiB from its start.
+fn windows(data: &[u8]) -> impl Iterator<Item = u32> {
+    data.as_chunks::<{ BLOCK as usize }>().0.iter().map(|window| crc32c(window))
+}
+
+/// Tells of 4 KiB each from `start`, as far as they are sampled.
+pub(super) fn sample(account: &mut Account, start: u64, crcs: impl Iterator<Item = u32>) {
+    let sampled = crcs.enumerate().filter(|&(_, crc)| Sample::includes(crc));
+    let samples = sampled.map(|(at, crc)| Sample { offset: start + at as u64 * BLOCK, crc });
+    account.samples.extend(samples);
+}
+
+impl BlockRead {
+    /// First block and checksums of every part that holds data.
+    fn checksums(&self) -> impl Iterator<Item = (u64, &[u32])> {
+        self.parts().map(|(offset, blocks, crc_at)| {
+            (self.first + offset, &self.crcs()[crc_at..crc_at + blocks as usize])
+        })
+    }
+}

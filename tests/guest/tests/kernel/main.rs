@@ -1,0 +1,9 @@
+//! Scenarios for the Linux kernel's own initiator, one machine each.
+
+mod boot;
+mod filesystem;
+mod live_changes;
+mod multipath;
+mod reservations;
+mod session;
+mod sg3_utils;

@@ -1,0 +1,140 @@
+//! `gantry-host validate` and `compare`, at tiny sizes, on our array and on Debian's tgt.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use harness::binaries::binary;
+use harness::hostkit::array;
+use harness::program::{Finished, run};
+use harness::tgt::Tgt;
+use harness::{Array, Value, number, text};
+use quick_junit::{Report, TestCaseStatus};
+
+const PATIENCE: Duration = Duration::from_secs(240);
+
+fn attempt(words: &[&str]) -> Result<Finished> {
+    run(&binary("gantry-host")?, words, PATIENCE)
+}
+
+/// Validates at tiny sizes, one round; returns result.json and junit.xml.
+fn validate(out: &Path, words: &[&str]) -> Result<(Value, Report)> {
+    let folder = out.to_str().context("a printable path")?;
+    let head = ["validate", "--scale", "tiny", "--rounds", "1", "--out", folder];
+    attempt(&[&head, words].concat())?.success()?;
+    let result = fs::read_to_string(out.join("result.json"))?;
+    let junit = fs::read_to_string(out.join("junit.xml"))?;
+    let page = fs::read_to_string(out.join("report.html"))?;
+    ensure!(page.contains("<svg") || !result.contains("\"runs\":"), "a page without charts");
+    let elsewhere = ["<script", "src=\"http", "href=\"http", "@import"];
+    ensure!(!elsewhere.iter().any(|word| page.contains(word)), "the page needs something else");
+    Ok((serde_json::from_str(&result)?, Report::deserialize_from_str(&junit)?))
+}
+
+fn case<'a>(result: &'a Value, id: &str) -> Result<&'a Value> {
+    let cases = result["cases"].as_array().context("cases")?;
+    cases.iter().find(|case| case["id"] == id).with_context(|| format!("no {id}"))
+}
+
+/// The only run of a variant.
+fn measured<'a>(result: &'a Value, id: &str, name: &str) -> Result<&'a Value> {
+    let case = case(result, id)?;
+    ensure!(case["state"] == "done", "{id}: {} {}", case["state"], case["reason"]);
+    let variants = case["variants"].as_array().context("variants")?;
+    let variant = variants.iter().find(|variant| variant["name"] == name);
+    let run = &variant.with_context(|| format!("{id}: no {name}"))?["runs"][0];
+    ensure!(run["verified"] == true, "{id} {name}: contents were not compared");
+    Ok(run)
+}
+
+fn two_luns() -> Result<(Array, [String; 3])> {
+    let array = array(&[("a", "2G"), ("b", "2G")])?;
+    array.gantry(&["pool", "create", "s", "--device", "memory:", "--size", "1G"])?;
+    let small = array.create_lun("s/small", "2G")?;
+    let urls = [array.lun_url(0)?, array.lun_url(1)?, array.lun_url(small)?];
+    Ok((array, urls))
+}
+
+#[test]
+fn our_array_offloads_tells_the_truth_and_pauses_only_who_needs_space() -> Result<()> {
+    let (_array, [first, second, small]) = two_luns()?;
+    let folder = tempfile::tempdir()?;
+    let words = [&first, "--url2", &second, "--small", &small, "--case", "q2,Q3,Q4,I1,honesty"];
+    let (result, junit) = validate(folder.path(), &words)?;
+    for (id, off, on) in [("Q2", "clone, off", "clone, on"), ("Q3", "off", "on")] {
+        let wire = |name: &str| {
+            measured(&result, id, name).and_then(|run| number(run, "/counters/wire_bytes"))
+        };
+        ensure!(wire(on)? * 4 < wire(off)?, "{id}: {} against {}", wire(on)?, wire(off)?);
+    }
+    let clone = measured(&result, "Q2", "clone, on")?;
+    ensure!(number(clone, "/counters/clone_wr")? > 0 && number(clone, "/counters/clone_f")? == 0);
+    measured(&result, "Q4", "the pool fills")?;
+    ensure!(measured(&result, "I1", "ATS on")?["figures"]["conflicts/s"] == 0.0);
+    for probe in result["honesty"].as_array().context("probes")? {
+        ensure!(probe["verdict"] != "lie", "{probe}");
+    }
+    let names: Vec<_> = junit.test_suites.iter().map(|suite| suite.name.as_str()).collect();
+    assert_eq!(names, ["cases", "honesty", "locks"]);
+    ensure!(junit.test_suites[0].test_cases.len() > 4);
+    Ok(())
+}
+
+#[test]
+fn an_array_without_offloads_is_measured_too_and_its_words_are_not_believed() -> Result<()> {
+    let tgt = Tgt::start(64 << 20)?;
+    let (first, second) = (tgt.add_thin_lun(2, 2 << 30)?, tgt.add_thin_lun(3, 2 << 30)?);
+    let folder = tempfile::tempdir()?;
+    let words = [&first, "--url2", &second, "--case", "M2,honesty,locks"];
+    let (result, junit) = validate(folder.path(), &words)?;
+    let clone = measured(&result, "M2", "powered off, on")?;
+    ensure!(number(clone, "/counters/clone_wr")? == 0, "tgt copied");
+    let reasons = clone["fallbacks"].as_object().context("reasons")?;
+    ensure!(reasons.keys().any(|reason| reason.contains("EXTENDED COPY")), "{reasons:?}");
+    let probes = result["honesty"].as_array().context("probes")?;
+    ensure!(probes.iter().any(|probe| probe["verdict"] == "lie"), "{probes:?}");
+    ensure!(text(&result, "/locks/reason")?.contains("not supported"));
+    let honesty = &junit.test_suites[1].test_cases;
+    let fails = |status: &TestCaseStatus| matches!(status, TestCaseStatus::NonSuccess { .. });
+    ensure!(honesty.iter().any(|case| fails(&case.status)));
+    Ok(())
+}
+
+#[test]
+fn what_was_measured_is_kept_and_two_results_are_compared() -> Result<()> {
+    let (_array, [first, second, _]) = two_luns()?;
+    let folder = tempfile::tempdir()?;
+    let words = [first.as_str(), "--url2", &second, "--case", "Q3"];
+    let (before, _) = validate(folder.path(), &words)?;
+    let (after, _) = validate(folder.path(), &words)?;
+    assert_eq!(before["cases"], after["cases"], "it was measured again");
+    let json = folder.path().join("result.json");
+    let json = json.to_str().context("a printable path")?;
+    let out = folder.path().to_str().context("a printable path")?;
+    let printed = attempt(&["compare", json, json, "--out", out])?.success()?;
+    ensure!(printed.contains("Q3") && printed.contains("GANTRY"), "{printed}");
+    ensure!(fs::read_to_string(folder.path().join("compare.html"))?.contains("</html>"));
+    fs::write(folder.path().join("result.json"), "{\"format\":2}")?;
+    attempt(&["compare", json, json])?.failure()?;
+    Ok(())
+}
+
+#[test]
+fn luns_in_use_and_unknown_words_are_refused() -> Result<()> {
+    let (_array, [first, second, _]) = two_luns()?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().join("out");
+    let out = out.to_str().context("a printable path")?;
+    attempt(&["fill", &first, "--length", "1048576"])?.success()?;
+    let base = ["validate", "--scale", "tiny", "--rounds", "1", "--case", "Q3", "--out", out];
+    let refused = attempt(&[&base[..], &[&second, "--url2", &first]].concat())?;
+    ensure!(refused.stderr.contains("in use"), "{}", refused.stderr);
+    refused.failure()?;
+    attempt(&["check", &first, "--length", "1048576"])?.success()?;
+    for words in [&["--case", "Q9"][..], &["--rounds", "0"], &["--scale", "huge"], &["--grow", "x"]]
+    {
+        attempt(&[&["validate", &second, "--out", out][..], words].concat())?.failure()?;
+    }
+    Ok(())
+}
