@@ -32,7 +32,10 @@ impl Limiter {
     /// Seconds until one of these may try again; 0 if all may now. Times are seconds since 1970.
     pub fn wait(&self, keys: &[&str], now: u64) -> u64 {
         let waits = keys.iter().filter_map(|&key| self.failures.get(key));
-        waits.map(|failures| (failures.last + failures.wait()).saturating_sub(now)).max().unwrap_or(0)
+        waits
+            .map(|failures| (failures.last + failures.wait()).saturating_sub(now))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Notes a wrong password.

@@ -57,6 +57,12 @@ impl Sessions {
         self.sessions.remove(&digest(secret));
     }
 
+    /// Ends all sessions of a user but this one.
+    pub fn end_others_of(&mut self, user: &str, secret: Option<&[u8]>) {
+        let kept = secret.map(digest);
+        self.sessions.retain(|key, session| session.user != user || Some(*key) == kept);
+    }
+
     /// Ends all sessions of a user.
     pub fn end_all_of(&mut self, user: &str) {
         self.sessions.retain(|_, session| session.user != user);
@@ -91,6 +97,19 @@ mod tests {
         assert_eq!(sessions.find(&[], 1), None);
         sessions.end(&SECRET);
         assert_eq!(sessions.find(&SECRET, 1), None);
+    }
+
+    #[test]
+    fn a_user_keeps_the_session_that_changed_the_password() {
+        let mut sessions = Sessions::default();
+        sessions.begin(&SECRET, "ann", String::new(), 0);
+        sessions.begin(&[6; 32], "ann", String::new(), 0);
+        sessions.begin(&[7; 32], "bob", String::new(), 0);
+        sessions.end_others_of("ann", Some(&SECRET));
+        let mut is_there = |secret| sessions.find(&[secret; 32], 1).is_some();
+        assert_eq!((is_there(5), is_there(6), is_there(7)), (true, false, true));
+        sessions.end_all_of("bob");
+        assert_eq!(sessions.find(&[7; 32], 1), None);
     }
 
     #[test]

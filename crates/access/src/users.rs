@@ -24,6 +24,17 @@ pub enum Via {
     Token,
 }
 
+impl Via {
+    /// As the audit log writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Session => "session",
+            Self::Token => "token",
+        }
+    }
+}
+
 /// Somebody who was recognised.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
@@ -137,24 +148,40 @@ impl Users {
         Ok(())
     }
 
-    /// Gives a user another password. If somebody else chose it, the user must change it, and the
-    /// user's tokens end.
+    /// Gives a user the password that the user chose.
     ///
     /// # Errors
     /// When there is no such user.
-    pub fn set_password(
-        &mut self,
-        name: &str,
-        password: PasswordHash,
-        by_another: bool,
-    ) -> Result<(), AccessError> {
+    pub fn choose_password(&mut self, name: &str, hash: PasswordHash) -> Result<(), AccessError> {
         let user = self.user_mut(name)?;
-        user.password = password;
-        user.must_change_password = by_another;
-        if by_another {
-            self.tokens.retain(|_, token| token.user != name);
-        }
+        (user.password, user.must_change_password) = (hash, false);
         Ok(())
+    }
+
+    /// Gives a user a password that somebody else chose; the user's tokens end.
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn reset_password(&mut self, name: &str, hash: PasswordHash) -> Result<(), AccessError> {
+        let user = self.user_mut(name)?;
+        (user.password, user.must_change_password) = (hash, true);
+        self.tokens.retain(|_, token| token.user != name);
+        Ok(())
+    }
+
+    /// Says whether a user must choose another password before anything else.
+    ///
+    /// # Errors
+    /// When there is no such user.
+    pub fn set_must_change_password(&mut self, name: &str, must: bool) -> Result<(), AccessError> {
+        self.user_mut(name)?.must_change_password = must;
+        Ok(())
+    }
+
+    /// Whether an administrator has a password of their own, and not only the first one.
+    pub fn has_own_password(&self) -> bool {
+        let own = |user: &StoredUser| user.role == Role::Admin && !user.must_change_password;
+        self.users.values().any(own)
     }
 
     /// Removes a user and its tokens.

@@ -14,6 +14,17 @@ pub enum Role {
     Admin,
 }
 
+impl Role {
+    /// As it is written in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
 /// Name and password, for a session in a browser.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -71,6 +82,13 @@ pub struct CreateUser {
     pub role: Role,
     /// 10 to 128 bytes.
     pub password: String,
+    /// Whether the user must choose another password before anything else; true if left out.
+    #[serde(default = "yes")]
+    pub must_change_password: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// Another role or password for a user; what is absent stays.
@@ -83,6 +101,10 @@ pub struct ChangeUser {
     /// 10 to 128 bytes; the user's sessions and tokens end.
     #[serde(default)]
     pub password: Option<String>,
+    /// Whether the user must choose another password before anything else; true if left out with a
+    /// new password.
+    #[serde(default)]
+    pub must_change_password: Option<bool>,
 }
 
 /// What a program shows instead of a password: `Authorization: Bearer SECRET`.
@@ -129,11 +151,14 @@ pub struct NewToken {
 /// A change that somebody asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
+    /// Counted from the beginning of the log, from 1.
+    #[serde(default)]
+    pub number: u64,
     /// Seconds since 1970.
     pub time: u64,
     /// Who; empty if that was not found out.
     pub user: String,
-    /// `socket`, `session` or `token`; `none` if it is not known who it was.
+    /// `socket`, `session` or `token`; `password` of a login.
     pub via: String,
     /// The address it came from; empty for the socket.
     pub source: String,

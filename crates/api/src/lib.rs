@@ -15,7 +15,8 @@ mod snapshots;
 mod types;
 
 pub use access::{
-    AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role, Token, User,
+    AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role,
+    Token, User,
 };
 pub use events::{Event, Severity};
 pub use ledger::{

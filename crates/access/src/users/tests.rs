@@ -85,9 +85,21 @@ fn a_token_lasts_a_day_to_ten_years_or_for_ever() {
 fn a_password_set_by_somebody_else_ends_tokens_and_must_be_changed() {
     let mut users = users();
     users.add_token(&spec("olga", Role::Viewer), &SECRET, 0).unwrap();
-    users.set_password("olga", hash(), true).unwrap();
+    users.reset_password("olga", hash()).unwrap();
     assert_eq!(users.identify_token(&SECRET, 0), None);
     assert!(users.user("olga").unwrap().must_change_password);
-    users.set_password("olga", hash(), false).unwrap();
+    users.choose_password("olga", hash()).unwrap();
     assert!(!users.user("olga").unwrap().must_change_password);
+}
+
+#[test]
+fn the_first_password_is_nobodys_own() {
+    let mut users = users();
+    assert!(!users.has_own_password());
+    users.choose_password("olga", hash()).unwrap();
+    assert!(!users.has_own_password());
+    users.choose_password("admin", hash()).unwrap();
+    assert!(users.has_own_password());
+    users.set_must_change_password("admin", true).unwrap();
+    assert!(!users.has_own_password());
 }

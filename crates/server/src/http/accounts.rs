@@ -1,182 +1,74 @@
 //! Logging in, users, tokens and the audit log: what the HTTP thread answers by itself.
 
+mod passwords;
+mod sessions;
+
 use std::sync::Arc;
 
-use access::{AccessError, Identity, NewTokenSpec, PasswordHash, SECRET_BYTES};
+use access::{AccessError, Identity, NewTokenSpec, SECRET_BYTES, Via};
 use api::{
-    AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Problem,
-    Role, Token, User,
+    AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Problem, Role, Route, Token, User,
 };
+use axum::Extension;
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, Path, Query, State};
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post, put};
-use axum::{Extension, Router};
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::gate::{COOKIE, Gate, cookie, hexadecimal, refused};
-use super::peer::Peer;
-use super::{problem, respond};
+use super::answers::{is_json, not_json, problem, respond};
+use super::gate::{Gate, refused};
 use crate::data_directory::random_bytes;
 use crate::events::now;
-use crate::limits::AUDIT_SHOWN_MAX;
+use crate::management::hexadecimal;
 
 type Gated = State<Arc<Gate>>;
 type Answered<T> = Result<T, Problem>;
 
-/// The routes for which one must be recognised.
-pub(super) fn routes() -> Router<Arc<Gate>> {
-    Router::new()
-        .route("/v1/logout", post(logout))
-        .route("/v1/me", get(me))
-        .route("/v1/me/password", put(change_own_password))
-        .route("/v1/users", get(list_users).post(create_user))
-        .route("/v1/users/{user}", axum::routing::patch(change_user).delete(delete_user))
-        .route("/v1/tokens", get(list_tokens).post(create_token))
-        .route("/v1/tokens/{token}", axum::routing::delete(delete_token))
-        .route("/v1/audit", get(list_audit))
-}
-
-/// The route by which one becomes recognised.
-pub(super) fn login_route() -> Router<Arc<Gate>> {
-    Router::new().route("/v1/login", post(login))
+/// What answers a route, if it is one of this module's.
+pub(super) fn handlers(route: Route) -> Option<MethodRouter<Arc<Gate>>> {
+    Some(match route {
+        Route::Login => post(sessions::login),
+        Route::Logout => post(sessions::logout),
+        Route::ShowMe => get(sessions::me),
+        Route::ChangePassword => put(sessions::change_own_password),
+        Route::ListUsers => get(list_users),
+        Route::CreateUser => post(create_user),
+        Route::ShowUser => get(show_user),
+        Route::ChangeUser => patch(change_user),
+        Route::DeleteUser => delete(delete_user),
+        Route::ListTokens => get(list_tokens),
+        Route::CreateToken => post(create_token),
+        Route::DeleteToken => delete(delete_token),
+        Route::ListAudit => get(list_audit),
+        _ => return None,
+    })
 }
 
 fn answer<T: Serialize>(answered: Answered<T>) -> Response {
     respond(answered.and_then(|value| {
-        serde_json::to_value(value).map_err(|_| problem(500, "Internal", "an answer has no JSON"))
+        serde_json::to_value(value).map_err(|_| problem(500, "Failed", "an answer has no JSON"))
     }))
 }
 
 fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Answered<T> {
-    if !super::is_json(headers) {
-        return Err(problem(415, "Unsupported media type", "send a body as application/json"));
+    if !is_json(headers) {
+        return Err(not_json());
     }
     // What serde says of a body could quote a password.
-    serde_json::from_slice(body).map_err(|_| {
-        problem(400, "Bad request", "the body is not the JSON object that /v1/openapi.json describes")
+    serde_json::from_slice(body).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let detail = format!(
+            "the body is not what /v1/openapi.json describes, at line {line} column {column}"
+        );
+        problem(400, "Invalid request", &detail)
     })
 }
 
-/// Hashing takes tens of milliseconds, so not on the thread that serves everybody.
-async fn hash(password: String) -> Answered<PasswordHash> {
-    let work = move || {
-        let salt = random_bytes().map_err(|_| no_random())?;
-        PasswordHash::new(&password, &salt).map_err(|error| refused(&error))
-    };
-    tokio::task::spawn_blocking(work).await.map_err(|_| stopping())?
-}
-
-async fn is_of(hash: Option<PasswordHash>, password: String) -> Answered<bool> {
-    let work = move || match hash {
-        Some(hash) => hash.is_of(&password),
-        // As slow as a user that exists, so that names cannot be guessed by time.
-        None => PasswordHash::new(&format!("{password:10}"), &[0; 16]).is_err(),
-    };
-    tokio::task::spawn_blocking(work).await.map_err(|_| stopping())
-}
-
 fn no_random() -> Problem {
-    problem(500, "Internal", "the system has no random numbers")
-}
-
-fn stopping() -> Problem {
-    problem(503, "Stopping", "the daemon is stopping: try again when it is back")
-}
-
-async fn login(
-    State(gate): Gated,
-    ConnectInfo(peer): ConnectInfo<Peer>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let Login { user, password } = match parse(&headers, &body) {
-        Ok(login) => login,
-        Err(problem) => return respond(Err(problem)),
-    };
-    let keys = [format!("user {}", user.chars().take(64).collect::<String>()), peer.source()];
-    let keys = keys.each_ref().map(String::as_str);
-    let wait = gate.state().limiter.wait(&keys, now());
-    if wait > 0 {
-        let detail = format!("too many wrong passwords: try again in {wait} s");
-        let answer = respond(Err(problem(429, "Too many attempts", &detail)));
-        return ([(header::RETRY_AFTER, wait.to_string())], answer).into_response();
-    }
-    let stored = gate.state().users.password(&user).cloned();
-    let right = is_of(stored.clone(), password).await;
-    let begun = right.and_then(|right| match right && stored.is_some() {
-        true => begin_session(&gate, &user),
-        false => Err(problem(401, "Wrong", "user or password is wrong")),
-    });
-    match &begun {
-        Ok(_) => gate.state().limiter.succeeded(&keys),
-        Err(_) => gate.state().limiter.failed(&keys, now()),
-    }
-    match begun {
-        Ok((secret, me)) => {
-            let secure = if matches!(peer, Peer::Tls(_)) { "; Secure" } else { "" };
-            let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}");
-            ([(header::SET_COOKIE, cookie)], answer(Ok(me))).into_response()
-        }
-        Err(problem) => respond(Err(problem)),
-    }
-}
-
-fn begin_session(gate: &Gate, user: &str) -> Answered<(String, Me)> {
-    let secret = random_bytes::<SECRET_BYTES>().map_err(|_| no_random())?;
-    let csrf = hexadecimal(&random_bytes::<16>().map_err(|_| no_random())?);
-    let mut state = gate.state();
-    let identity = state.users.identify_session(user);
-    let identity = identity.ok_or_else(|| problem(401, "Wrong", "user or password is wrong"))?;
-    state.sessions.begin(&secret, user, csrf.clone(), now());
-    Ok((hexadecimal(&secret), describe(identity, Some(csrf))))
-}
-
-fn describe(identity: Identity, csrf: Option<String>) -> Me {
-    Me {
-        user: identity.user,
-        role: identity.role,
-        csrf,
-        must_change_password: identity.must_change_password,
-    }
-}
-
-async fn logout(State(gate): Gated, headers: HeaderMap) -> Response {
-    if let Some(secret) = cookie(&headers) {
-        gate.state().sessions.end(&secret);
-    }
-    answer(Ok(serde_json::json!({})))
-}
-
-async fn me(State(gate): Gated, Extension(identity): Extension<Identity>, headers: HeaderMap) -> Response {
-    let mut state = gate.state();
-    let secret = cookie(&headers).filter(|_| identity.via == access::Via::Session);
-    let session = secret.and_then(|secret| state.sessions.find(&secret, now()));
-    answer(Ok(describe(identity, session.map(|session| session.csrf.clone()))))
-}
-
-async fn change_own_password(
-    State(gate): Gated,
-    Extension(identity): Extension<Identity>,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response {
-    let changed = async {
-        let ChangePassword { old, new } = parse(&headers, &body)?;
-        let stored = gate.state().users.password(&identity.user).cloned();
-        if !is_of(stored, old.clone()).await? {
-            return Err(refused(&AccessError::WrongPassword));
-        }
-        if old == new {
-            return Err(refused(&AccessError::SamePassword));
-        }
-        let hash = hash(new).await?;
-        gate.change(|users| users.set_password(&identity.user, hash, false))?;
-        Ok(serde_json::json!({}))
-    };
-    answer(changed.await)
+    problem(500, "Failed", "the system has no random numbers")
 }
 
 async fn list_users(State(gate): Gated) -> Response {
@@ -184,11 +76,16 @@ async fn list_users(State(gate): Gated) -> Response {
     answer(Ok(users))
 }
 
+async fn show_user(State(gate): Gated, Path(user): Path<String>) -> Response {
+    let found = gate.state().users.user(&user);
+    answer(found.ok_or_else(|| refused(&AccessError::NoUser(user))))
+}
+
 async fn create_user(State(gate): Gated, headers: HeaderMap, body: Bytes) -> Response {
     let created = async {
-        let CreateUser { name, role, password } = parse(&headers, &body)?;
-        let hash = hash(password).await?;
-        gate.change(|users| users.add(&name, role, hash, true, now()))
+        let CreateUser { name, role, password, must_change_password } = parse(&headers, &body)?;
+        let hash = passwords::hash(password).await?;
+        gate.change(|users| users.add(&name, role, hash, must_change_password, now()))
     };
     answer(created.await)
 }
@@ -200,9 +97,9 @@ async fn change_user(
     body: Bytes,
 ) -> Response {
     let changed = async {
-        let ChangeUser { role, password } = parse(&headers, &body)?;
+        let ChangeUser { role, password, must_change_password } = parse(&headers, &body)?;
         let hash = match password {
-            Some(password) => Some(hash(password).await?),
+            Some(password) => Some(passwords::hash(password).await?),
             None => None,
         };
         let ends_sessions = hash.is_some();
@@ -211,7 +108,10 @@ async fn change_user(
                 users.set_role(&user, role)?;
             }
             if let Some(hash) = hash {
-                users.set_password(&user, hash, true)?;
+                users.reset_password(&user, hash)?;
+            }
+            if let Some(must) = must_change_password {
+                users.set_must_change_password(&user, must)?;
             }
             users.user(&user).ok_or_else(|| AccessError::NoUser(user.clone()))
         })?;
@@ -232,10 +132,14 @@ async fn delete_user(State(gate): Gated, Path(user): Path<String>) -> Response {
 }
 
 /// An administrator sees all tokens, others their own.
+fn may_see(identity: &Identity, token: &Token) -> bool {
+    identity.role == Role::Admin || token.user == identity.user
+}
+
 async fn list_tokens(State(gate): Gated, Extension(identity): Extension<Identity>) -> Response {
-    let mine = |token: &Token| identity.role == Role::Admin || token.user == identity.user;
-    let tokens: Vec<Token> = gate.state().users.tokens().filter(mine).collect();
-    answer(Ok(tokens))
+    let state = gate.state();
+    let tokens = state.users.tokens().filter(|token| may_see(&identity, token));
+    answer(Ok(tokens.collect::<Vec<_>>()))
 }
 
 async fn create_token(
@@ -246,6 +150,9 @@ async fn create_token(
 ) -> Response {
     let created = || {
         let CreateToken { name, role, expires_in_days: days } = parse(&headers, &body)?;
+        if role > identity.role {
+            return Err(refused(&AccessError::TokenRole));
+        }
         let owner = token_owner(&gate, &identity);
         let secret = random_bytes::<SECRET_BYTES>().map_err(|_| no_random())?;
         let spec = NewTokenSpec { name: &name, user: &owner, role, days };
@@ -257,14 +164,12 @@ async fn create_token(
 
 /// Whoever may open the socket makes tokens for the first administrator.
 fn token_owner(gate: &Gate, identity: &Identity) -> String {
-    match identity.via {
-        access::Via::Socket => {
-            let state = gate.state();
-            let mut admins = state.users.users().filter(|user| user.role == Role::Admin);
-            admins.next().map(|user| user.name).unwrap_or_default()
-        }
-        _ => identity.user.clone(),
+    if identity.via != Via::Socket {
+        return identity.user.clone();
     }
+    let state = gate.state();
+    let mut admins = state.users.users().filter(|user| user.role == Role::Admin);
+    admins.next().map(|user| user.name).unwrap_or_default()
 }
 
 async fn delete_token(
@@ -273,9 +178,8 @@ async fn delete_token(
     Path(id): Path<String>,
 ) -> Response {
     let deleted = gate.change(|users| {
-        let mine = |token: &Token| identity.role == Role::Admin || token.user == identity.user;
-        let found = users.tokens().find(|token| token.id == id).filter(mine).is_some();
-        match found {
+        let found = users.tokens().find(|token| token.id == id);
+        match found.is_some_and(|token| may_see(&identity, &token)) {
             true => users.remove_token(&id),
             false => Err(AccessError::NoToken(id.clone())),
         }
@@ -283,12 +187,7 @@ async fn delete_token(
     answer(deleted.map(|()| serde_json::json!({})))
 }
 
-#[derive(serde::Deserialize)]
-struct Last {
-    limit: Option<usize>,
-}
-
-async fn list_audit(State(gate): Gated, Query(last): Query<Last>) -> Response {
-    let entries: Vec<AuditEntry> = gate.state().audit.latest(last.limit.unwrap_or(AUDIT_SHOWN_MAX));
+async fn list_audit(State(gate): Gated) -> Response {
+    let entries: Vec<AuditEntry> = gate.state().audit.latest().collect();
     answer(Ok(entries))
 }

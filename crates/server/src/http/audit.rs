@@ -23,31 +23,48 @@ pub(crate) struct Audit {
     directory: PathBuf,
     file: File,
     bytes: u64,
+    /// The latest entries, oldest first.
     latest: VecDeque<AuditEntry>,
+    /// Entries so far, of those that are known.
+    count: u64,
 }
 
 impl Audit {
     /// Opens or makes the log in the data directory.
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let path = directory.join(NAME);
+        let mut file = append(&path)?;
+        let bytes = file.metadata()?.len();
         let mut latest = VecDeque::new();
-        if let Ok(file) = File::open(&path) {
-            // A line that a crash cut short is passed over.
-            let lines = BufReader::new(file).lines().map_while(Result::ok);
-            for entry in lines.filter_map(|line| serde_json::from_str(&line).ok()) {
-                push(&mut latest, entry);
+        let mut count = 0;
+        let mut whole = true;
+        for line in BufReader::new(File::open(&path)?).lines() {
+            let parsed = line.ok().and_then(|line| serde_json::from_str::<AuditEntry>(&line).ok());
+            whole = parsed.is_some();
+            if let Some(entry) = parsed {
+                count += 1;
+                push(&mut latest, AuditEntry { number: count, ..entry });
             }
         }
-        let file = append(&path)?;
-        let bytes = file.metadata()?.len();
-        Ok(Self { directory: directory.to_owned(), file, bytes, latest })
+        if !whole {
+            // A crash cut the last line short; the next one begins anew.
+            file.write_all(b"\n")?;
+        }
+        Ok(Self { directory: directory.to_owned(), file, bytes, latest, count })
     }
 
     /// Notes a change. A log that cannot be written is reported and stops nothing.
-    pub(crate) fn note(&mut self, entry: AuditEntry) {
+    pub(crate) fn note(&mut self, mut entry: AuditEntry) {
+        self.count += 1;
+        entry.number = self.count;
         tracing::info!(
-            user = entry.user, via = entry.via, source = entry.source, method = entry.method,
-            path = entry.path, status = entry.status, "change asked for"
+            user = entry.user,
+            via = entry.via,
+            source = entry.source,
+            method = entry.method,
+            path = entry.path,
+            status = entry.status,
+            "change asked for"
         );
         if let Err(error) = self.write(&entry) {
             tracing::error!(%error, "the audit log cannot be written");
@@ -56,8 +73,8 @@ impl Audit {
     }
 
     /// The latest entries, newest first.
-    pub(crate) fn latest(&self, count: usize) -> Vec<AuditEntry> {
-        self.latest.iter().rev().take(count).cloned().collect()
+    pub(crate) fn latest(&self) -> impl Iterator<Item = AuditEntry> {
+        self.latest.iter().rev().cloned()
     }
 
     fn write(&mut self, entry: &AuditEntry) -> Result<()> {

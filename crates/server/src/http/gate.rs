@@ -4,17 +4,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use access::{AccessError, Identity, Limiter, PasswordHash, SECRET_BYTES, Sessions, Users, Via};
 use anyhow::Result;
-use api::{AuditEntry, Method, Problem, Role};
-use axum::extract::{ConnectInfo, MatchedPath, Request, State};
+use api::{AuditEntry, Problem, Role, Route};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use super::answers::{problem, respond};
 use super::audit::Audit;
 use super::peer::Peer;
-use super::{problem, respond};
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events::now;
+use crate::management::hexadecimal;
 
 /// The name of the cookie of a browser's session.
 pub(super) const COOKIE: &str = "gantry_session";
@@ -48,8 +49,8 @@ impl Gate {
             let hash = PasswordHash::new(&password, &random_bytes()?)?;
             users.add(FIRST_USER, Role::Admin, hash, true, now())?;
             directory.save_users(&users)?;
-            eprintln!(
-                "first start: log in as '{FIRST_USER}' with the password {password} and change it; it is not shown again"
+            println!(
+                "First start: log in as '{FIRST_USER}' with the password {password} and change it; it is not shown again."
             );
         }
         let audit = Audit::open(directory.path())?;
@@ -60,6 +61,11 @@ impl Gate {
 
     pub(super) fn state(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether the password of the first start was replaced.
+    pub(super) fn has_own_password(&self) -> bool {
+        self.state().users.has_own_password()
     }
 
     /// Changes users or tokens, and saves them; if that fails, nothing was changed.
@@ -89,8 +95,8 @@ impl Gate {
             });
         }
         let mut state = self.state();
-        if let Some(secret) = bearer(headers) {
-            return state.users.identify_token(&secret, now());
+        if headers.contains_key(header::AUTHORIZATION) {
+            return state.users.identify_token(&bearer(headers)?, now());
         }
         let user = state.sessions.find(&cookie(headers)?, now())?.user.clone();
         state.users.identify_session(&user)
@@ -104,99 +110,102 @@ impl Gate {
         session.is_some_and(|session| sent == Some(session.csrf.as_str()))
     }
 
-    fn check(&self, peer: Peer, request: &Request) -> Result<Identity, Problem> {
+    fn check(&self, guard: &Guard, peer: Peer, request: &Request) -> Result<Identity, Problem> {
         let headers = request.headers();
         let identity = self.identify(peer, headers).ok_or_else(|| {
-            problem(401, "Not logged in", "log in at /v1/login, or send 'Authorization: Bearer TOKEN'")
+            let detail = "log in at /v1/login, or send 'Authorization: Bearer TOKEN'";
+            problem(401, "Not logged in", detail)
         })?;
-        let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
         let changes = !request.method().is_safe();
         if identity.via == Via::Session && changes && !self.csrf_fits(headers) {
             let detail = "send what /v1/login answered as 'csrf' in the header X-Gantry-Csrf";
             return Err(problem(403, "Not from our page", detail));
         }
-        if identity.must_change_password && !["/v1/me", "/v1/me/password", "/v1/logout"].contains(&path) {
+        let about_oneself = [Route::ShowMe, Route::ChangePassword, Route::Logout];
+        if identity.must_change_password && !about_oneself.contains(&guard.route) {
             let detail = "change the password first: PUT /v1/me/password";
             return Err(problem(403, "Password must be changed", detail));
         }
-        let needed = needed_role(request.method().as_str(), path);
-        if identity.role < needed {
-            let detail = format!("this needs the role '{}'", role_name(needed));
+        if identity.role < guard.role {
+            let detail = format!("this needs the role '{}'", guard.role.name());
             return Err(problem(403, "Not allowed", &detail));
         }
         Ok(identity)
     }
 
-    fn note(&self, identity: Option<&Identity>, peer: Peer, method: String, path: String, status: u16) {
-        let via = identity.map_or("none", |identity| match identity.via {
-            Via::Socket => "socket",
-            Via::Session => "session",
-            Via::Token => "token",
-        });
+    /// Writes down who asked for which change, and what came of it.
+    pub(super) fn note(&self, user: String, via: &str, peer: Peer, asked: Asked, status: u16) {
         self.state().audit.note(AuditEntry {
+            number: 0,
             time: now(),
-            user: identity.map(|identity| identity.user.clone()).unwrap_or_default(),
+            user,
             via: via.to_owned(),
             source: peer.source(),
-            method,
-            path,
+            method: asked.method,
+            path: asked.path,
             status,
         });
     }
 }
 
-/// Lets a request through to its route, or answers why not; notes every change.
+/// What was asked for.
+pub(super) struct Asked {
+    method: String,
+    path: String,
+}
+
+impl Asked {
+    pub(super) fn new(method: &str, path: &str) -> Self {
+        // A longer path names nothing that there is.
+        Self { method: method.to_owned(), path: path.chars().take(512).collect() }
+    }
+}
+
+/// What stands before a route.
+#[derive(Clone)]
+pub(super) struct Guard {
+    pub(super) gate: Arc<Gate>,
+    pub(super) route: Route,
+    /// The role that one needs.
+    pub(super) role: Role,
+}
+
+/// Lets a request through to its route, or answers why not; notes every change that somebody known
+/// asks for.
 pub(super) async fn guard(
-    State(gate): State<Arc<Gate>>,
+    State(guard): State<Guard>,
     ConnectInfo(peer): ConnectInfo<Peer>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let checked = gate.check(peer, &request);
-    let (identity, response) = match checked {
+    let gate = Arc::clone(&guard.gate);
+    let asked = Asked::new(request.method().as_str(), request.uri().path());
+    let changes = !request.method().is_safe();
+    let (identity, response) = match gate.check(&guard, peer, &request) {
         Ok(identity) => {
             request.extensions_mut().insert(identity.clone());
             (Some(identity), next.run(request).await)
         }
         Err(problem) => (gate.identify(peer, request.headers()), respond(Err(problem))),
     };
-    if !method.is_safe() {
+    if let Some(identity) = identity.filter(|_| changes) {
         let status = response.status().as_u16();
-        gate.note(identity.as_ref(), peer, method.to_string(), path, status);
+        gate.note(identity.user, identity.via.name(), peer, asked, status);
     }
     response
 }
 
-/// The role that a route needs.
-fn needed_role(method: &str, path: &str) -> Role {
-    let method_is = |of: Method| of.name() == method;
-    if let Some((.., route)) = api::ROUTES.iter().find(|(of, at, _)| method_is(*of) && *at == path) {
-        return route.role();
-    }
-    match path {
-        "/v1/users" | "/v1/users/{user}" | "/v1/audit" => Role::Admin,
-        _ => Role::Viewer,
-    }
-}
-
-pub(super) fn role_name(role: Role) -> &'static str {
-    match role {
-        Role::Viewer => "viewer",
-        Role::Operator => "operator",
-        Role::Admin => "admin",
-    }
-}
-
 fn bearer(headers: &HeaderMap) -> Option<Vec<u8>> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
-    from_hexadecimal(value.strip_prefix("Bearer ")?)
+    let (scheme, secret) = value.split_once(' ')?;
+    from_hexadecimal(secret.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
 }
 
 /// What names a browser's session.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<Vec<u8>> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    let pairs = cookies.flat_map(|value| value.split(';'));
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
     from_hexadecimal(pairs.find(|(name, _)| *name == COOKIE)?.1)
 }
 
@@ -204,16 +213,14 @@ pub(super) fn cookie(headers: &HeaderMap) -> Option<Vec<u8>> {
 pub(super) fn refused(error: &AccessError) -> Problem {
     let (status, title) = match error {
         AccessError::NoUser(_) | AccessError::NoToken(_) => (404, "Not found"),
-        AccessError::Exists(_) | AccessError::LastAdmin(_) => (409, "Conflict"),
+        AccessError::Exists(_)
+        | AccessError::LastAdmin(_)
+        | AccessError::TooManyUsers
+        | AccessError::TooManyTokens => (409, "Conflict"),
         AccessError::WrongPassword | AccessError::TokenRole => (403, "Not allowed"),
-        AccessError::TooManyUsers | AccessError::TooManyTokens => (507, "Too many"),
-        _ => (400, "Bad request"),
+        _ => (400, "Invalid request"),
     };
     problem(status, title, &error.to_string())
-}
-
-pub(super) fn hexadecimal(bytes: &[u8]) -> String {
-    crate::management::hexadecimal(bytes)
 }
 
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {

@@ -24,7 +24,15 @@ impl Peer {
     pub(crate) fn source(self) -> String {
         match self {
             Self::Socket => String::new(),
-            Self::Plain(address) | Self::Tls(address) => address.ip().to_string(),
+            Self::Plain(address) | Self::Tls(address) => address.ip().to_canonical().to_string(),
+        }
+    }
+
+    /// Whether the request came from another machine.
+    pub(crate) fn is_far(self) -> bool {
+        match self {
+            Self::Socket | Self::Plain(_) => false,
+            Self::Tls(address) => !address.ip().to_canonical().is_loopback(),
         }
     }
 }

@@ -53,6 +53,11 @@ impl Certificate {
         Ok(files)
     }
 
+    /// Fails if the files cannot be used.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.server().map(drop)
+    }
+
     fn server(&self) -> Result<ServerConfig> {
         let read = |path: &Path| format!("cannot read {} as PEM", path.display());
         let chain = CertificateDer::pem_file_iter(&self.certificate)
