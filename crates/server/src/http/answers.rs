@@ -20,7 +20,8 @@ pub(super) fn refuse(status: u16, title: &str, detail: &str) -> Response {
 pub(super) fn respond(answer: Answer) -> Response {
     match answer {
         Ok(serde_json::Value::String(text)) => (StatusCode::OK, text).into_response(),
-        Ok(value) => (StatusCode::OK, axum::Json(value)).into_response(),
+        Ok(serde_json::Value::Null) => axum::Json(serde_json::json!({})).into_response(),
+        Ok(value) => axum::Json(value).into_response(),
         Err(problem) => {
             let status =
                 StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

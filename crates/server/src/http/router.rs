@@ -144,7 +144,7 @@ async fn refuse_strangers(
     }
     if peer.is_far() && !gate.has_own_password() {
         let detail = "the first password was not changed yet: log in on the array's own machine, \
-                      or run 'gantry user change admin --own' there";
+                      or run 'gantry user change admin --password --own' there";
         return refuse(403, "Not set up", detail);
     }
     next.run(request).await
