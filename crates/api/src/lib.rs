@@ -4,7 +4,9 @@
 //! lose precision beyond 2^53. Errors are [`Problem`]s (RFC 9457).
 #![forbid(unsafe_code)]
 
+mod access;
 mod alerts;
+mod configuration;
 mod events;
 mod ledger;
 mod pools;
@@ -16,7 +18,15 @@ mod snapshots;
 mod tasks;
 mod types;
 
+pub use access::{
+    AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role,
+    Token, User,
+};
 pub use alerts::{AlertMessage, Alerts, Delivery, Mail, MailTls, Webhook};
+pub use configuration::{
+    Configuration, ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
+    ConfiguredPool, ConfiguredSchedule, ConfiguredVolume, Imported,
+};
 pub use events::{Event, Severity};
 pub use ledger::{
     Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,

@@ -8,6 +8,7 @@ mod arguments;
 mod chap;
 mod client;
 mod commands;
+mod configuration;
 mod offload;
 mod pools;
 mod schedules;
@@ -18,6 +19,7 @@ mod tables;
 mod tasks;
 mod time;
 mod top;
+mod users;
 mod verify;
 
 use std::process::ExitCode;

@@ -84,3 +84,15 @@ pub const DELIVERIES_MAX: usize = 100;
 
 /// Characters of what a receiver says that are kept.
 pub const DELIVERY_DETAIL_MAX: usize = 200;
+
+/// Bytes of the audit log; then it becomes the old one, and a new one begins.
+pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
+
+/// Changes that the management interface shows; the log holds more.
+pub const AUDIT_SHOWN_MAX: usize = 1000;
+
+/// Bytes of a configuration file that is imported; a larger one is answered 413.
+pub const IMPORT_BYTES_MAX: usize = 16 << 20;
+
+/// Reasons that are named when an import is refused; of further ones the number.
+pub const IMPORT_PROBLEMS_MAX: usize = 20;

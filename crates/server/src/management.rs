@@ -5,6 +5,7 @@ mod alerts;
 mod describe;
 mod devices;
 mod hosts;
+mod interchange;
 mod metrics;
 mod offload;
 mod operations;
@@ -20,6 +21,7 @@ mod thresholds;
 mod volumes;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use api::{Problem, Route};
 use array::{ArrayError, Configuration, Secrets};
@@ -40,6 +42,7 @@ use problems::{bad_request, internal, refused};
 use tasks::Tasks;
 use thresholds::Told;
 
+pub(crate) use describe::hexadecimal;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
 
@@ -47,7 +50,7 @@ pub(crate) use portals::{PortalChange, Portals};
 pub(crate) struct Management {
     pub(crate) configuration: Configuration,
     pub(crate) secrets: Secrets,
-    directory: DataDirectory,
+    directory: Arc<DataDirectory>,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
     /// Memory for the maps of all pools, in bytes.
@@ -106,7 +109,7 @@ impl Management {
     pub(crate) fn new(
         configuration: Configuration,
         secrets: Secrets,
-        directory: DataDirectory,
+        directory: Arc<DataDirectory>,
         alerts: Alerts,
         options: &Options,
     ) -> Self {

@@ -21,6 +21,8 @@ pub(super) fn has(route: Route) -> bool {
             | Route::ShowAlerts
             | Route::SetAlerts
             | Route::ListDeliveries
+            | Route::ShowConfiguration
+            | Route::ImportConfiguration
     )
 }
 
@@ -45,6 +47,8 @@ impl Management {
             Route::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
             Route::SetAlerts => self.set_alerts(read_secret(body)?),
             Route::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
+            Route::ShowConfiguration => self.export(core, parameters),
+            Route::ImportConfiguration => self.import(core, parameters, read_secret(body)?),
             _ => unreachable!("every other route is in the tables above"),
         }
     }

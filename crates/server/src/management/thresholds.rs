@@ -150,6 +150,12 @@ impl Management {
         Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
     }
 
+    /// Thresholds may be others now: whoever was told is told again.
+    pub(super) fn forget_what_was_told(&mut self) {
+        self.told.pools.clear();
+        self.told.volumes.clear();
+    }
+
     pub(super) fn pool_fill(&self, name: &str) -> api::Fill {
         describe_fill(self.told.pools.get(name).copied().unwrap_or_default())
     }
@@ -193,7 +199,7 @@ fn percent_of(part: u64, whole: u64) -> u8 {
     u8::try_from(percent.min(100)).expect("at most 100")
 }
 
-fn parse_thresholds(thresholds: api::Thresholds) -> Thresholds {
+pub(super) fn parse_thresholds(thresholds: api::Thresholds) -> Thresholds {
     let api::Thresholds { soft_percent, hard_percent } = thresholds;
     Thresholds { soft_percent, hard_percent }
 }
