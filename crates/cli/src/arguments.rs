@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use api::{BlockSize, PathState};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
 use crate::alerts::AlertCommand;
 use crate::configuration::ConfigurationCommand;
@@ -115,6 +116,11 @@ pub(crate) enum Object {
     Reclaim,
     /// When pools will be full.
     Forecast,
+    /// Print completions for a shell.
+    Completions { shell: Shell },
+    /// Write the manual pages into a folder.
+    #[command(hide = true)]
+    ManPages { folder: PathBuf },
 }
 
 #[derive(Debug, Subcommand)]

@@ -19,6 +19,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Pool(command) => session.pool(command),
         Object::Volume(command) => session.volume(command),
         Object::Snapshot(command) => session.snapshot(command),
+        Object::Completions { .. } | Object::ManPages { .. } => {
+            unreachable!("main does these without a daemon")
+        }
         Object::Configuration(command) => session.configuration(command),
         Object::Task(command) => session.task(command),
         Object::Alert(command) => session.alert(command),

@@ -25,6 +25,7 @@ mod trust;
 mod unit_states;
 
 use anyhow::{Context, Result};
+use clap::CommandFactory;
 
 pub use options::{IoMethod, LogFormat, Options};
 
@@ -36,6 +37,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.print_scsi_reference {
         print!("{}", scsi::reference());
         return Ok(());
+    }
+    if options.print_man_page {
+        let page = clap_mangen::Man::new(Options::command()).section("8");
+        return Ok(page.render(&mut std::io::stdout())?);
     }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;
