@@ -228,7 +228,7 @@ fn long_work_is_a_task_that_can_be_watched_waited_for_and_cancelled() -> Result<
 #[test]
 fn a_host_that_sanitizes_a_volume_is_a_task() -> Result<()> {
     let array = array()?;
-    let lun = u8::try_from(array.create_lun("p/large", "2G")?)?;
+    let lun = u8::try_from(array.create_lun("p/large", "512M")?)?;
     let name = "iqn.2026-01.org.example:operations";
     let mut session = RawSession::log_in(array.portal(), name, &array.target_name()?)?;
     session.read(lun, &[0; 6], 0)?.good()?;
@@ -256,8 +256,8 @@ fn a_webhook_is_told_signed_and_again_until_it_takes_it() -> Result<()> {
     let server = WebServer::start(&["503 Not now", "200 OK"])?;
     let key = secret_file(&array, "key", KEY)?;
     let url = format!("http://{}/told?by=gantry", server.address);
-    let words = "alert webhook hook --severity information --secret-file";
-    run(&array, &format!("{words} {key} --url {url}"))?;
+    let words = "--severity information --secret-file";
+    run(&array, &format!("alert webhook hook {url} {words} {key}"))?;
     run(&array, "scrub start p")?;
     let first = server.next()?;
     assert_eq!(first.line, "POST /told?by=gantry HTTP/1.1");
@@ -270,7 +270,7 @@ fn a_webhook_is_told_signed_and_again_until_it_takes_it() -> Result<()> {
     // The key outlives a restart and a change of the rest, and is shown nowhere.
     array.stop()?;
     array.restart()?;
-    run(&array, &format!("alert webhook hook --url {url}&again"))?;
+    run(&array, &format!("alert webhook hook {url}&again"))?;
     let shown = run(&array, "alert show --json")?;
     assert!(!shown.contains(KEY) && shown.contains("\"signed\": true"), "{shown}");
     for file in ["gantry.json", "audit.log"] {
@@ -286,7 +286,7 @@ fn a_webhook_is_told_signed_and_again_until_it_takes_it() -> Result<()> {
     let location: &'static str =
         format!("302 Found\r\nLocation: http://{}/", elsewhere.address).leak();
     let moved = WebServer::start(&[location])?;
-    run(&array, &format!("alert webhook moved --url http://{}/", moved.address))?;
+    run(&array, &format!("alert webhook moved http://{}/", moved.address))?;
     refuse(&array, &["alert", "test"], "not followed")?;
     moved.next()?;
     assert!(elsewhere.is_silent());
@@ -302,13 +302,10 @@ fn nobody_waits_for_a_receiver_that_does_not_answer() -> Result<()> {
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
     let server = WebServer::start(&["200 OK"])?;
     let severity = "--severity information";
-    run(
-        &array,
-        &format!("alert webhook silent {severity} --url http://{}/", silent.local_addr()?),
-    )?;
-    run(&array, &format!("alert webhook hook {severity} --url http://{}/", server.address))?;
+    run(&array, &format!("alert webhook silent {severity} http://{}/", silent.local_addr()?))?;
+    run(&array, &format!("alert webhook hook {severity} http://{}/", server.address))?;
     // Nobody listens on port 1, and the system says so at once.
-    run(&array, &format!("alert webhook nobody {severity} --url http://127.0.0.1:1/"))?;
+    run(&array, &format!("alert webhook nobody {severity} http://127.0.0.1:1/"))?;
     for _ in 0..3 {
         run(&array, "scrub start p")?;
         run(&array, "task wait")?;
@@ -377,7 +374,7 @@ fn configured() -> Result<Array> {
     run(&array, "volume reservations p/b hidden")?;
     run(&array, "schedule create daily --volume p/a --every 1d --keep 7 --lock-for 2d")?;
     let key = secret_file(&array, "key", KEY)?;
-    run(&array, &format!("alert webhook hook --url http://127.0.0.1:1/ --secret-file {key}"))?;
+    run(&array, &format!("alert webhook hook http://127.0.0.1:1/ --secret-file {key}"))?;
     Ok(array)
 }
 

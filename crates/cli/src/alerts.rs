@@ -22,8 +22,8 @@ pub(crate) enum AlertCommand {
     Webhook {
         name: String,
         /// Where it listens: http:// or https://. Redirections are not followed.
-        #[arg(long)]
-        url: String,
+        #[arg(value_name = "URL")]
+        address: String,
         /// Tell events as bad as this, and worse.
         #[arg(long, value_enum, default_value_t = SeverityArgument::Warning)]
         severity: SeverityArgument,
@@ -93,10 +93,10 @@ impl Session {
     pub(crate) fn alert(&self, command: &AlertCommand) -> Result<()> {
         match command {
             AlertCommand::Show => self.show(&self.client.get::<Alerts>(ROUTE)?, alerts_table),
-            AlertCommand::Webhook { name, url, severity, secret_file, unsigned } => {
+            AlertCommand::Webhook { name, address, severity, secret_file, unsigned } => {
                 let webhook = Webhook {
                     name: name.clone(),
-                    url: url.clone(),
+                    url: address.clone(),
                     severity: (*severity).into(),
                     secret: secret(secret_file.as_deref())?,
                     signed: unsigned.then_some(false),

@@ -208,16 +208,26 @@ fn next_pause(pause: Duration) -> Duration {
     (pause * 2).min(ALERT_BACKOFF_MAX)
 }
 
+/// Everybody at once, so that it takes no longer than the slowest.
 async fn test_each(
     addresses: Vec<Address>,
     message: &AlertMessage,
     deliveries: &Deliveries,
 ) -> Vec<Delivery> {
+    let attempts: Vec<_> = addresses
+        .into_iter()
+        .map(|address| {
+            let (message, deliveries) = (message.clone(), deliveries.clone());
+            tokio::spawn(async move {
+                let outcome = address.send(&message).await.map_err(|failure| failure.reason);
+                deliveries.note(&address, 0, outcome.clone());
+                delivery(&address, 0, outcome)
+            })
+        })
+        .collect();
     let mut outcomes = Vec::new();
-    for address in addresses {
-        let outcome = address.send(message).await.map_err(|failure| failure.reason);
-        outcomes.push(delivery(&address, 0, outcome.clone()));
-        deliveries.note(&address, 0, outcome);
+    for attempt in attempts {
+        outcomes.extend(attempt.await.ok());
     }
     outcomes
 }

@@ -116,11 +116,12 @@ impl Tasks {
     fn look_at_scrub(&mut self, pool: &Pool) {
         let status = pool.store.scrub_status();
         let object = object(pool);
-        let amount = Amount {
-            done: status.scanned_bytes.min(status.total_bytes),
-            total: status.total_bytes,
-            unit: TaskUnit::Bytes,
+        // What was in use at the beginning may have been freed since, and other space be used.
+        let done = match status.complete {
+            true => status.total_bytes,
+            false => status.scanned_bytes.min(status.total_bytes),
         };
+        let amount = Amount { done, total: status.total_bytes, unit: TaskUnit::Bytes };
         if status.running || self.running(TaskKind::Scrub, &object).is_some() {
             self.goes_on(TaskKind::Scrub, &object, amount);
         }
