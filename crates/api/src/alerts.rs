@@ -1,12 +1,13 @@
 //! Who is told of events.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::events::Severity;
 use crate::types::Secret;
 
 /// Everybody who is told of events.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Alerts {
     /// At most 16.
@@ -18,7 +19,7 @@ pub struct Alerts {
 }
 
 /// A program that is told by an HTTP POST of [`AlertMessage`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
     /// 1 to 63 letters, digits, '-', '_', '.'.
@@ -37,7 +38,7 @@ pub struct Webhook {
 }
 
 /// E-mail through a relay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Mail {
     /// The relay's name or address, and port: 'mail.example.org:587'.
@@ -60,7 +61,7 @@ pub struct Mail {
 }
 
 /// How the connection to a relay is encrypted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MailTls {
     /// From the first byte, usually on port 465.
@@ -72,7 +73,7 @@ pub enum MailTls {
 }
 
 /// What is posted to a webhook.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AlertMessage {
     /// The target's iSCSI name, which tells arrays apart.
     pub array: String,
@@ -91,7 +92,7 @@ pub struct AlertMessage {
 }
 
 /// An attempt to tell somebody.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Delivery {
     /// Seconds since 1970.
     pub time: u64,

@@ -1,6 +1,7 @@
 //! All that is configured, as one file.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::alerts::Alerts;
 use crate::pools::Thresholds;
@@ -10,7 +11,7 @@ use crate::types::{CreatePortal, Group, Secret};
 
 /// All that is configured, but pools, volumes and users themselves. On import, what it names is
 /// made or changed; what it does not name stays as it is.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
     /// Of this form: 1.
@@ -48,7 +49,7 @@ pub struct Configuration {
 }
 
 /// A host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredHost {
     /// Its name.
@@ -62,7 +63,7 @@ pub struct ConfiguredHost {
 
 /// A CHAP account, with its secrets or without them. Without, those that the array has for the same
 /// names stay.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredChap {
     /// The name that the initiator gives.
@@ -79,7 +80,7 @@ pub struct ConfiguredChap {
 }
 
 /// The state of a target portal group.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredPathState {
     /// Its number, 1 to 65,535.
@@ -89,7 +90,7 @@ pub struct ConfiguredPathState {
 }
 
 /// What is said of a pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredPool {
     /// Its name.
@@ -99,7 +100,7 @@ pub struct ConfiguredPool {
 }
 
 /// What is said of a volume or snapshot.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredVolume {
     /// POOL/NAME.
@@ -119,7 +120,7 @@ pub struct ConfiguredVolume {
 }
 
 /// Somebody who sees a volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredMap {
     /// A host, a group, or 'any'.
@@ -130,7 +131,7 @@ pub struct ConfiguredMap {
 }
 
 /// A schedule of snapshots.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredSchedule {
     /// Its name.
@@ -140,7 +141,7 @@ pub struct ConfiguredSchedule {
 }
 
 /// What an import did, or would do.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Imported {
     /// Whether nothing was done.
     pub dry_run: bool,

@@ -9,11 +9,13 @@ mod alerts;
 mod configuration;
 mod events;
 mod ledger;
+mod openapi;
 mod pools;
 mod presentation;
 mod routes;
 mod schedules;
 mod scrub;
+mod shapes;
 mod snapshots;
 mod tasks;
 mod types;
@@ -33,11 +35,12 @@ pub use ledger::{
     LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
     Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
 };
+pub use openapi::{document, fields};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };
 pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
-pub use routes::{Method, ROUTES, Route};
+pub use routes::{Listing, Method, ROUTES, Route};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};

@@ -1,9 +1,10 @@
 //! Snapshots on schedule, and locked ones.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A snapshot that nobody may delete before a moment.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LockSnapshot {
     /// When the lock ends, seconds since 1970: in the future, within 100 years, and not before the
@@ -12,7 +13,7 @@ pub struct LockSnapshot {
 }
 
 /// A schedule as it is to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetSchedule {
     /// 1 to 256 volumes of one pool, each POOL/NAME; their snapshots are of one moment.
@@ -35,7 +36,7 @@ pub struct SetSchedule {
 }
 
 /// A schedule of snapshots.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Schedule {
     /// Its name.
     pub name: String,

@@ -1,9 +1,10 @@
 //! Long work that goes on by itself.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Work that takes long, or took long.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Task {
     /// Counted since the daemon started, from 1. The daemon keeps the latest 256 that have ended.
     pub id: u64,
@@ -30,7 +31,7 @@ pub struct Task {
 }
 
 /// Kinds of tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskKind {
     /// A pool's content is compared with its checksums.
@@ -50,7 +51,7 @@ pub enum TaskKind {
 }
 
 /// How far a task is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskState {
     /// It goes on.
@@ -64,7 +65,7 @@ pub enum TaskState {
 }
 
 /// What is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskUnit {
     /// Bytes.

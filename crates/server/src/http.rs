@@ -5,9 +5,14 @@
 mod accounts;
 mod answers;
 mod audit;
+mod conventions;
+pub(crate) mod etag;
 mod gate;
+mod idempotency;
+mod lists;
 mod peer;
 mod router;
+mod stream;
 mod tls;
 
 use std::collections::HashMap;
@@ -38,6 +43,8 @@ pub(crate) struct Call {
     /// Names from the path, and from the query if the path does not have them.
     pub(crate) parameters: HashMap<String, String>,
     pub(crate) body: Bytes,
+    /// What the object must be so that it is changed.
+    pub(crate) if_match: Option<String>,
     pub(crate) reply: oneshot::Sender<Answer>,
 }
 
