@@ -1,5 +1,7 @@
 //! Every route, once.
 
+use crate::Role;
+
 /// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -13,6 +15,19 @@ pub enum Method {
     Patch,
     /// Remove.
     Delete,
+}
+
+impl Method {
+    /// As it is written in a request.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
 }
 
 /// One thing that can be asked of the array.
@@ -66,6 +81,8 @@ pub enum Route {
     ShowSnapshot,
     /// Delete an unmapped snapshot.
     DeleteSnapshot,
+    /// Keep a snapshot until a moment, from [`crate::LockSnapshot`].
+    LockSnapshot,
     /// Let a host see a volume, from [`crate::MapVolume`].
     MapVolume,
     /// Take a volume away from a host.
@@ -100,6 +117,34 @@ pub enum Route {
     ListSessions,
     /// What happened, oldest first.
     ListEvents,
+    /// All schedules of snapshots.
+    ListSchedules,
+    /// One schedule.
+    ShowSchedule,
+    /// A schedule is made or changed, from [`crate::SetSchedule`].
+    SetSchedule,
+    /// Delete a schedule; its snapshots stay.
+    DeleteSchedule,
+    /// Long work, newest first.
+    ListTasks,
+    /// One task.
+    ShowTask,
+    /// End a task before its time.
+    CancelTask,
+    /// Who is told of events; secrets are not shown.
+    ShowAlerts,
+    /// Other receivers, from [`crate::Alerts`].
+    SetAlerts,
+    /// Tell every receiver something, now, and say whether it worked.
+    TestAlerts,
+    /// The latest attempts to tell somebody, newest first.
+    ListDeliveries,
+    /// All that is configured; with `with_secrets=true`, which the socket alone takes, the secrets
+    /// too.
+    ShowConfiguration,
+    /// Make the array as a file says, from [`crate::Configuration`]; with `dry_run=true` only say
+    /// what would change.
+    ImportConfiguration,
     /// The offload ledger.
     ShowOffload,
     /// What was not offloaded, and why, newest first.
@@ -122,6 +167,40 @@ pub enum Route {
     ShowHealth,
     /// Whether the daemon serves.
     ShowReadiness,
+    /// Begins a session in a browser, from [`crate::Login`].
+    Login,
+    /// Ends the session.
+    Logout,
+    /// Who is asking.
+    ShowMe,
+    /// Another password for oneself, from [`crate::ChangePassword`].
+    ChangePassword,
+    /// All users.
+    ListUsers,
+    /// A new user from [`crate::CreateUser`].
+    CreateUser,
+    /// One user.
+    ShowUser,
+    /// Another role or password for a user, from [`crate::ChangeUser`].
+    ChangeUser,
+    /// Delete a user and the user's tokens.
+    DeleteUser,
+    /// One's own tokens; an administrator sees all.
+    ListTokens,
+    /// A new token from [`crate::CreateToken`].
+    CreateToken,
+    /// Delete a token, which is good for nothing from then on.
+    DeleteToken,
+    /// Who asked for which change, newest first.
+    ListAudit,
+    /// One host.
+    ShowHost,
+    /// One group of hosts.
+    ShowGroup,
+    /// What happens, as it happens: server-sent events.
+    Stream,
+    /// This interface, as an OpenAPI document.
+    ShowOpenApi,
 }
 
 impl Route {
@@ -129,10 +208,116 @@ impl Route {
     pub const fn is_text(self) -> bool {
         matches!(self, Self::ShowMetrics | Self::ShowHealth | Self::ShowReadiness)
     }
+
+    /// The role that one needs at least. What is not said here is for administrators.
+    pub const fn role(self, method: Method) -> Role {
+        match self {
+            Self::ListUsers | Self::ShowUser | Self::ListAudit => Role::Admin,
+            // The address of a webhook often is a secret.
+            Self::ShowAlerts | Self::ListDeliveries | Self::ShowConfiguration => Role::Admin,
+            // Everybody's own business: the session, the password, one's own tokens.
+            Self::Logout | Self::ChangePassword | Self::CreateToken | Self::DeleteToken => {
+                Role::Viewer
+            }
+            Self::CreateVolume
+            | Self::ResizeVolume
+            | Self::DeleteVolume
+            | Self::CloneVolume
+            | Self::RevertVolume
+            | Self::SetVolumeThresholds
+            | Self::SetReservations
+            | Self::CreateSnapshots
+            | Self::DeleteSnapshot
+            | Self::LockSnapshot
+            | Self::SetSchedule
+            | Self::DeleteSchedule
+            | Self::MapVolume
+            | Self::UnmapVolume
+            | Self::CreateHost
+            | Self::ChangeHost
+            | Self::DeleteHost
+            | Self::SetGroup
+            | Self::DeleteGroup => Role::Operator,
+            _ if matches!(method, Method::Get) => Role::Viewer,
+            _ => Role::Admin,
+        }
+    }
+
+    /// Whether everybody who reaches the daemon may ask.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Login | Self::ShowHealth | Self::ShowReadiness | Self::ShowOpenApi)
+    }
+
+    /// Whether it is about who asks, and so is never repeated for another.
+    pub const fn is_about_oneself(self) -> bool {
+        matches!(self, Self::Login | Self::Logout | Self::ChangePassword)
+    }
+
+    /// The route that shows the object which this one changes, for `If-Match`.
+    pub const fn object(self) -> Option<Self> {
+        Some(match self {
+            Self::ExtendPool | Self::AddDevice | Self::SetPoolThresholds | Self::DeletePool => {
+                Self::ShowPool
+            }
+            Self::ResizeVolume
+            | Self::DeleteVolume
+            | Self::RevertVolume
+            | Self::SetVolumeThresholds
+            | Self::SetReservations
+            | Self::MapVolume
+            | Self::UnmapVolume => Self::ShowVolume,
+            Self::DeleteSnapshot | Self::LockSnapshot => Self::ShowSnapshot,
+            Self::SetSchedule | Self::DeleteSchedule => Self::ShowSchedule,
+            Self::SetAlerts => Self::ShowAlerts,
+            Self::CancelTask => Self::ShowTask,
+            Self::ChangeHost | Self::DeleteHost => Self::ShowHost,
+            Self::SetGroup | Self::DeleteGroup => Self::ShowGroup,
+            Self::ChangeUser | Self::DeleteUser => Self::ShowUser,
+            _ => return None,
+        })
+    }
+
+    /// How the list that is answered is divided into pages, if it is one.
+    pub const fn listing(self) -> Option<Listing> {
+        match self {
+            Self::ListPools
+            | Self::ListHosts
+            | Self::ListGroups
+            | Self::ListUsers
+            | Self::ListSchedules => Some(Listing::by(&["name"])),
+            Self::ListTasks => Some(Listing { key: &["id"], newest_first: true }),
+            Self::ListVolumes | Self::ListSnapshots => Some(Listing::by(&["pool", "name"])),
+            Self::ListPortals => Some(Listing::by(&["address"])),
+            Self::ListSessions => Some(Listing::by(&["initiator", "isid", "tsih"])),
+            Self::ListEvents => Some(Listing::by(&["number"])),
+            Self::ListSeries => Some(Listing::by(&["series"])),
+            Self::ListLocks | Self::ListReclaim => Some(Listing::by(&["volume"])),
+            Self::ListForecasts => Some(Listing::by(&["pool"])),
+            Self::ListTokens => Some(Listing::by(&["id"])),
+            Self::ListAudit => Some(Listing { key: &["number"], newest_first: true }),
+            _ => None,
+        }
+    }
+}
+
+/// How a list is divided into pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The fields that tell its elements apart, and by which they are sorted; joined by '/' they
+    /// are what `after` names.
+    pub key: &'static [&'static str],
+    /// Whether the greatest key comes first.
+    pub newest_first: bool,
+}
+
+impl Listing {
+    const fn by(key: &'static [&'static str]) -> Self {
+        Self { key, newest_first: false }
+    }
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 52] = [
+pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -161,9 +346,11 @@ pub const ROUTES: [(Method, &str, Route); 52] = [
     (Method::Delete, "/v1/volumes/{pool}/{volume}/maps/{host}", Route::UnmapVolume),
     (Method::Get, "/v1/hosts", Route::ListHosts),
     (Method::Post, "/v1/hosts", Route::CreateHost),
+    (Method::Get, "/v1/hosts/{host}", Route::ShowHost),
     (Method::Patch, "/v1/hosts/{host}", Route::ChangeHost),
     (Method::Delete, "/v1/hosts/{host}", Route::DeleteHost),
     (Method::Get, "/v1/groups", Route::ListGroups),
+    (Method::Get, "/v1/groups/{group}", Route::ShowGroup),
     (Method::Put, "/v1/groups/{group}", Route::SetGroup),
     (Method::Delete, "/v1/groups/{group}", Route::DeleteGroup),
     (Method::Get, "/v1/portals", Route::ListPortals),
@@ -174,6 +361,20 @@ pub const ROUTES: [(Method, &str, Route); 52] = [
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),
     (Method::Get, "/v1/events", Route::ListEvents),
+    (Method::Put, "/v1/pools/{pool}/snapshots/{snapshot}/lock", Route::LockSnapshot),
+    (Method::Get, "/v1/schedules", Route::ListSchedules),
+    (Method::Get, "/v1/schedules/{schedule}", Route::ShowSchedule),
+    (Method::Put, "/v1/schedules/{schedule}", Route::SetSchedule),
+    (Method::Delete, "/v1/schedules/{schedule}", Route::DeleteSchedule),
+    (Method::Get, "/v1/tasks", Route::ListTasks),
+    (Method::Get, "/v1/tasks/{task}", Route::ShowTask),
+    (Method::Post, "/v1/tasks/{task}/cancel", Route::CancelTask),
+    (Method::Get, "/v1/alerts", Route::ShowAlerts),
+    (Method::Put, "/v1/alerts", Route::SetAlerts),
+    (Method::Post, "/v1/alerts/test", Route::TestAlerts),
+    (Method::Get, "/v1/alerts/deliveries", Route::ListDeliveries),
+    (Method::Get, "/v1/configuration", Route::ShowConfiguration),
+    (Method::Post, "/v1/configuration", Route::ImportConfiguration),
     (Method::Get, "/v1/offload", Route::ShowOffload),
     (Method::Get, "/v1/offload/explain", Route::ExplainOffload),
     (Method::Get, "/v1/statistics/live", Route::ShowLive),
@@ -185,4 +386,19 @@ pub const ROUTES: [(Method, &str, Route); 52] = [
     (Method::Get, "/metrics", Route::ShowMetrics),
     (Method::Get, "/healthz", Route::ShowHealth),
     (Method::Get, "/readyz", Route::ShowReadiness),
+    (Method::Post, "/v1/login", Route::Login),
+    (Method::Post, "/v1/logout", Route::Logout),
+    (Method::Get, "/v1/me", Route::ShowMe),
+    (Method::Put, "/v1/me/password", Route::ChangePassword),
+    (Method::Get, "/v1/users", Route::ListUsers),
+    (Method::Post, "/v1/users", Route::CreateUser),
+    (Method::Get, "/v1/users/{user}", Route::ShowUser),
+    (Method::Patch, "/v1/users/{user}", Route::ChangeUser),
+    (Method::Delete, "/v1/users/{user}", Route::DeleteUser),
+    (Method::Get, "/v1/tokens", Route::ListTokens),
+    (Method::Post, "/v1/tokens", Route::CreateToken),
+    (Method::Delete, "/v1/tokens/{token}", Route::DeleteToken),
+    (Method::Get, "/v1/audit", Route::ListAudit),
+    (Method::Get, "/v1/stream", Route::Stream),
+    (Method::Get, "/v1/openapi.json", Route::ShowOpenApi),
 ];

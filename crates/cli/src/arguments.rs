@@ -5,13 +5,19 @@ use std::path::PathBuf;
 
 use api::{BlockSize, PathState};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
+use crate::alerts::AlertCommand;
+use crate::configuration::ConfigurationCommand;
 use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
+use crate::tasks::TaskCommand;
 use crate::top::TopArguments;
+use crate::users::{AuditArguments, TokenCommand, UserCommand};
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -32,9 +38,17 @@ pub(crate) struct Global {
     /// The daemon's data directory, whose socket is used.
     #[arg(long, global = true, value_name = "DIR", env = "GANTRY_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// The daemon's HTTP address; goes before --data.
-    #[arg(long, global = true, value_name = "URL")]
+    /// The daemon's HTTP or HTTPS address; goes before --data. A token is needed there, in the
+    /// variable GANTRY_TOKEN or in a file.
+    #[arg(long, global = true, value_name = "URL", env = "GANTRY_URL")]
     pub(crate) url: Option<String>,
+    /// File with the token on its first line; goes before GANTRY_TOKEN.
+    #[arg(long, global = true, value_name = "FILE", env = "GANTRY_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificate that an HTTPS address is trusted by, PEM: for example tls.crt from the daemon's
+    /// data directory. Without it those that this machine trusts.
+    #[arg(long, global = true, value_name = "FILE", env = "GANTRY_CA")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,6 +62,9 @@ pub(crate) enum Object {
     /// Snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Schedules: snapshots that are taken, and deleted, by themselves.
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Scrubs: comparing all that a pool holds with its checksums.
     #[command(subcommand)]
     Scrub(ScrubCommand),
@@ -69,8 +86,25 @@ pub(crate) enum Object {
     /// The iSCSI target.
     #[command(subcommand)]
     Target(TargetCommand),
+    /// Users, who administer the array over the network.
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Tokens, by which programs administer the array over the network.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Who asked for which change.
+    Audit(AuditArguments),
     /// What happened lately.
     Events,
+    /// Tasks: long work, and how far it is.
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// The configuration as one file.
+    #[command(subcommand)]
+    Configuration(ConfigurationCommand),
+    /// Alerts: who is told of events.
+    #[command(subcommand)]
+    Alert(AlertCommand),
     /// What hosts had the array do, and what they did themselves and why.
     #[command(subcommand)]
     Offload(OffloadCommand),
@@ -82,6 +116,11 @@ pub(crate) enum Object {
     Reclaim,
     /// When pools will be full.
     Forecast,
+    /// Print completions for a shell.
+    Completions { shell: Shell },
+    /// Write the manual pages into a folder.
+    #[command(hide = true)]
+    ManPages { folder: PathBuf },
 }
 
 #[derive(Debug, Subcommand)]

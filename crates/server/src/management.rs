@@ -1,21 +1,27 @@
 //! What the administrator asks for: checked against the configuration, carried out by the pools,
 //! saved, and only then answered.
 
+mod alerts;
 mod describe;
 mod devices;
 mod hosts;
+mod interchange;
 mod metrics;
 mod offload;
+mod operations;
 mod pools;
 mod portals;
 mod problems;
+mod schedules;
 mod scrubs;
 mod snapshots;
 mod statistics;
+mod tasks;
 mod thresholds;
 mod volumes;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use api::{Problem, Route};
 use array::{ArrayError, Configuration, Secrets};
@@ -25,15 +31,18 @@ use serde::de::DeserializeOwned;
 use store::{Failure, Outcome};
 use tokio::sync::oneshot;
 
+use crate::alerts::Alerts;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
-use crate::http::{Answer, Call};
+use crate::http::{Answer, Call, etag};
 use crate::options::{IoMethod, Options};
 use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
+use tasks::Tasks;
 use thresholds::Told;
 
+pub(crate) use describe::hexadecimal;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
 
@@ -41,7 +50,7 @@ pub(crate) use portals::{PortalChange, Portals};
 pub(crate) struct Management {
     pub(crate) configuration: Configuration,
     pub(crate) secrets: Secrets,
-    directory: DataDirectory,
+    directory: Arc<DataDirectory>,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
     /// Memory for the maps of all pools, in bytes.
@@ -50,6 +59,9 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     told: Told,
+    tasks: Tasks,
+    /// What went wrong with the last run of each schedule, where something did.
+    schedule_problems: HashMap<String, String>,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
     /// Pools that could not be opened, and why.
@@ -78,6 +90,7 @@ enum Step {
     DeleteVolume { pool: usize, id: block::VolumeId },
     CreateSnapshots { pool: usize, ids: Vec<block::VolumeId> },
     RevertVolume { pool: usize, id: block::VolumeId },
+    RunSchedule { pool: usize, name: String, ids: Vec<block::VolumeId> },
 }
 
 /// The beginning of an answer: there it is, or a pool must finish something first.
@@ -96,10 +109,11 @@ impl Management {
     pub(crate) fn new(
         configuration: Configuration,
         secrets: Secrets,
-        directory: DataDirectory,
+        directory: Arc<DataDirectory>,
+        alerts: Alerts,
         options: &Options,
     ) -> Self {
-        Self {
+        let mut management = Self {
             configuration,
             secrets,
             directory,
@@ -107,25 +121,53 @@ impl Management {
             io: options.io,
             memory_bytes: options.memory,
             sampling: !options.no_statistics,
-            events: Events::default(),
+            events: Events::new(alerts),
             told: Told::default(),
+            tasks: Tasks::default(),
+            schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
             unavailable: HashMap::new(),
             closing: false,
             luns_changed: false,
-        }
+        };
+        management.tell_receivers();
+        management
     }
 
     /// Begins to carry out a request.
     pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
-        let Call { route, parameters, body, reply } = call;
+        let Call { route, parameters, body, if_match, reply } = call;
+        if route == Route::TestAlerts {
+            return self.events.alerts.test(reply);
+        }
         let parameters = Parameters(parameters);
+        if let Some(if_match) = if_match {
+            if let Err(problem) = self.check_version(core, route, &parameters, &if_match) {
+                return deliver(reply, Err(problem));
+            }
+        }
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {
+                self.tasks.waits(core, ticket, &step);
                 self.under_way.insert(ticket, Work { step, reply: Some(reply) });
             }
             Ok(Progress::Answer(answer)) => deliver(reply, answer),
             Err(problem) => deliver(reply, Err(problem)),
+        }
+    }
+
+    /// Refuses a change of an object that is not what the caller thinks any more.
+    fn check_version(
+        &mut self,
+        core: &mut Core,
+        route: Route,
+        parameters: &Parameters,
+        if_match: &str,
+    ) -> Result<(), Problem> {
+        let object = route.object().ok_or_else(etag::no_version)?;
+        match self.route(core, Vec::new(), object, parameters, &Bytes::new())? {
+            Progress::Answer(answer) => etag::check(if_match, &answer?),
+            Progress::Wait(..) => Err(etag::no_version()),
         }
     }
 
@@ -138,6 +180,7 @@ impl Management {
     ) {
         let Some(Work { step, reply }) = self.under_way.remove(&ticket) else { return };
         let answer = self.finish(core, step, result);
+        self.tasks.answered(ticket, &answer);
         if let Some(reply) = reply {
             deliver(reply, answer);
         }
@@ -146,6 +189,13 @@ impl Management {
     /// Whether LUN maps or volumes changed since the last call.
     pub(crate) fn take_luns_changed(&mut self) -> bool {
         std::mem::take(&mut self.luns_changed)
+    }
+
+    /// Looks after what happens by itself: thresholds, schedules, tasks.
+    pub(crate) fn look_around(&mut self, core: &mut Core) {
+        self.check_fill(core);
+        self.check_schedules(core);
+        self.check_tasks(core);
     }
 
     /// Whether a pool still works on something that someone waits for.
@@ -182,6 +232,7 @@ impl Management {
             Route::SetReservations => self.set_reservations(core, parameters, read(body)?),
             Route::SetPathState => self.set_path_state(core, parameters.get("group"), read(body)?),
             Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
+            Route::ShowHost => Ok(Progress::answer(&self.show_host(parameters.get("host"))?)),
             Route::ListSessions => Ok(Progress::answer(&sessions)),
             Route::ListEvents => Ok(Progress::answer(&self.describe_events())),
             Route::ExtendPool
@@ -208,6 +259,7 @@ impl Management {
             | Route::ShowMetrics
             | Route::ShowHealth
             | Route::ShowReadiness => self.route_statistics(core, &sessions, route, parameters),
+            _ if operations::has(route) => self.route_operations(core, route, parameters, body),
             _ => self.route_access(route, parameters, body),
         }
     }
@@ -262,6 +314,7 @@ impl Management {
             Route::ChangeHost => self.change_host(parameters.get("host"), read_secret(body)?),
             Route::DeleteHost => self.delete_host(parameters.get("host")),
             Route::ListGroups => Ok(Progress::answer(&self.describe_groups())),
+            Route::ShowGroup => Ok(Progress::answer(&self.show_group(parameters.get("group"))?)),
             Route::SetGroup => self.set_group(parameters.get("group"), &read(body)?),
             Route::DeleteGroup => self.delete_group(parameters.get("group")),
             Route::ListPortals => Ok(Progress::answer(&self.describe_portals())),
@@ -289,6 +342,9 @@ impl Management {
             Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
             Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
             Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
+            Step::RunSchedule { pool, name, ids } => {
+                self.schedule_ran(core, pool, &name, &ids, result)
+            }
         }
     }
 

@@ -456,6 +456,11 @@ impl Store {
         }
     }
 
+    /// Bytes of data that wait for the reaper, at most: some of them others share.
+    pub fn reap_bytes(&self) -> u64 {
+        self.map.reap.iter().map(|dead| u64::from(dead.entry.mapped) * block::BLOCK).sum()
+    }
+
     /// Whether anything is under way or waits to be done.
     pub fn is_idle(&self) -> bool {
         self.operations.is_empty()
