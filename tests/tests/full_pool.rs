@@ -13,6 +13,7 @@ use harness::{Array, Value, initiator, number};
 const MIB: u64 = 1 << 20;
 const NAME: &str = "iqn.2026-01.org.example:full";
 const OUT_OF_SPACE: Option<(u8, u8, u8)> = Some((7, 0x27, 7));
+const SPACE_COMING: Option<(u8, u8, u8)> = Some((2, 4, 0x14));
 
 /// Of the thin volume: what was written before the snapshot and after it; the rest came later.
 const OVERWRITTEN: u64 = 16 * MIB;
@@ -194,6 +195,59 @@ impl Bench {
         anyhow::bail!("256 blocks that a snapshot shares were overwritten in a full pool")
     }
 
+    /// A pattern, and copies by reference and by reading and writing, where nothing was written.
+    fn offloads_that_need_space_are_refused_whole(&mut self) -> Result<()> {
+        let to = self.end + 512 * MIB;
+        let same = cdb_16(0x93, 0, to, 4 * MIB);
+        assert_eq!(self.session.write(self.thin, &same, &[9; 512])?.code(), OUT_OF_SPACE);
+        for from in [80 * MIB, 80 * MIB + 512] {
+            assert_eq!(self.copy(from, to, 4 * MIB)?, OUT_OF_SPACE);
+        }
+        let (from, to) = (to / MIB - 1, to / MIB);
+        self.io(self.thin, &[&format!("read -P 0 {from}M 6M"), &format!("read -P 0 {to}M 4M")])
+    }
+
+    /// EXTENDED COPY within the thin volume, one segment of blocks.
+    fn copy(&mut self, from: u64, to: u64, bytes: u64) -> Result<Option<(u8, u8, u8)>> {
+        let page = self.session.read(self.thin, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;
+        let mut list = vec![0; 16];
+        (list[1], list[3], list[11]) = (0x18, 32, 28);
+        list.extend([0xe4, 0, 0, 0]);
+        list.extend(&page[4..24]);
+        list.extend([0, 0, 0, 0, 0, 0, 2, 0]);
+        list.extend([0x02, 0, 0, 0x18, 0, 0, 0, 0, 0, 0]);
+        list.extend(u16::try_from(bytes / 512)?.to_be_bytes());
+        list.extend((from / 512).to_be_bytes());
+        list.extend((to / 512).to_be_bytes());
+        let cdb = cdb_16(0x83, 0, 0, 512 * list.len() as u64);
+        Ok(self.session.write(self.thin, &cdb, &list)?.code())
+    }
+
+    /// From when an extension begins to its end, whoever finds no space may try again.
+    fn extend_while_writing(&mut self) -> Result<()> {
+        let at = self.end;
+        std::thread::scope(|scope| {
+            let array = &self.array;
+            let extension = scope.spawn(|| array.gantry(&["pool", "extend", "p", "--size", "3G"]));
+            let mut told_to_wait = false;
+            while !extension.is_finished() {
+                let data = self.random.bytes(64 << 10);
+                let answer =
+                    self.session.write(self.thin, &cdb_16(0x8a, 0, at, 64 << 10), &data)?;
+                ensure!(
+                    answer.status == 0
+                        || answer.code() == SPACE_COMING
+                        || (answer.code() == OUT_OF_SPACE && !told_to_wait),
+                    "{:02x?}",
+                    answer.code()
+                );
+                told_to_wait |= answer.code() == SPACE_COMING;
+            }
+            extension.join().expect("the command line returns its errors")?;
+            Ok(())
+        })
+    }
+
     fn locks_work(&mut self) -> Result<()> {
         let lock = 80 * MIB;
         for (compare, write) in [(3, 4), (4, 5), (5, 3)] {
@@ -274,6 +328,7 @@ fn a_full_pool_serves_all_but_new_data_and_gives_all_space_back() -> Result<()> 
     bench.reads_are_right()?;
     bench.own_data_is_overwritten()?;
     bench.shared_data_is_not_overwritten()?;
+    bench.offloads_that_need_space_are_refused_whole()?;
     bench.locks_work()?;
     bench.questions_are_answered()?;
     bench.io(bench.reserved, &["write -P 6 0 256M", "write -P 7 64M 64M"])?;
@@ -285,7 +340,7 @@ fn a_full_pool_serves_all_but_new_data_and_gives_all_space_back() -> Result<()> 
     bench.array.gantry(&["snapshot", "delete", "p/thin.s"])?;
     bench.io(bench.thin, &["write -P 8 0 64M"])?;
     bench.fill()?;
-    bench.array.gantry(&["pool", "extend", "p", "--size", "3G"])?;
+    bench.extend_while_writing()?;
     let at = bench.end;
     bench.write(bench.thin, at, 64 << 10)?.good()?;
     bench.io(bench.thin, &["read -P 8 0 64M"])?;

@@ -143,9 +143,23 @@ fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
     }
 }
 
-/// Sets space of a sparse file aside. Where nothing can be set aside, nothing needs to be.
+/// Bytes that are asked for even where there seems to be no space: they may be there already. More
+/// are asked for only for what is new.
+const ASKED_AT_ONCE: u64 = 256 << 20;
+
+/// What a file system has left for us.
+fn free_bytes(file: &File) -> Option<u64> {
+    let space = rustix::fs::fstatvfs(file).ok()?;
+    Some(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// Sets space of a sparse file aside. A file system may take what it has before it finds that it is
+/// not enough, so that much is asked for only if it is there. Where nothing can be set aside, nothing needs to be.
 fn reserve(file: &File, offset: u64, length: u64) -> DeviceResult {
     use rustix::io::Errno;
+    if length > ASKED_AT_ONCE && free_bytes(file).is_some_and(|free| free < length) {
+        return Err(os(Errno::NOSPC.into()));
+    }
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, offset, length) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::SPIPE | Errno::NOSYS) => Ok(None),
         Err(error) => Err(os(error.into())),

@@ -152,7 +152,23 @@ impl Store {
             set_aside.runs.push((start, layout.group_blocks(group)));
             set_aside.groups.push(name(group));
         }
-        set_aside.runs.retain(|&(_, blocks)| blocks > 0);
+        set_aside.runs = joined(set_aside.runs);
         set_aside
     }
+}
+
+/// Runs in order, those that touch or overlap made one, without empty ones: so that whoever keeps a
+/// device can refuse all before anything is taken.
+fn joined(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    runs.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(runs.len());
+    for (start, blocks) in runs.into_iter().filter(|&(_, blocks)| blocks > 0) {
+        match joined.last_mut() {
+            Some((first, length)) if start <= *first + *length => {
+                *length = (*length).max(start + blocks - *first);
+            }
+            _ => joined.push((start, blocks)),
+        }
+    }
+    joined
 }
