@@ -122,10 +122,10 @@ impl Management {
     pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
         let Call { route, parameters, body, if_match, reply } = call;
         let parameters = Parameters(parameters);
-        if let Some(if_match) = if_match {
-            if let Err(problem) = self.check_version(core, route, &parameters, &if_match) {
-                return deliver(reply, Err(problem));
-            }
+        if let Some(if_match) = if_match
+            && let Err(problem) = self.check_version(core, route, &parameters, &if_match)
+        {
+            return deliver(reply, Err(problem));
         }
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {
