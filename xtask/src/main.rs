@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod docs;
 mod history;
+mod package;
 mod process;
 mod rest;
 mod setup;
@@ -54,6 +55,10 @@ enum Task {
     BenchStatistics(bench::Options),
     /// Run 'gantry-host validate' on our array and on tgt, and write docs/validation.
     Validate(validate::Options),
+    /// Build the Debian package: daemon, command line, completions, man pages, systemd unit.
+    Package,
+    /// Build the package and put it beside a Containerfile.
+    Container,
     /// Write the generated pages of docs/reference.
     Docs,
 }
@@ -71,6 +76,8 @@ fn main() -> ExitCode {
         Task::Soak(options) => soak::run(&options),
         Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Validate(options) => validate::run(&options),
+        Task::Package => package::run().map(drop),
+        Task::Container => package::container(),
         Task::Docs => docs::write(),
     };
     match result {
