@@ -145,6 +145,7 @@ fn a_request_that_is_sent_again_with_its_key_is_done_once() -> Result<()> {
     create("v", "k2")?.problem(409)?;
     create("v", "k2")?.problem(409)?;
     create("v", &"k".repeat(65))?.problem(400)?;
+    create("v", "two words")?.problem(400)?;
     assert_eq!(get(&array, "/v1/volumes")?.success()?.as_array().map(Vec::len), Some(1));
     Ok(())
 }
@@ -248,7 +249,8 @@ impl Client {
         self.change(&path, true, &create)
             && self.change(&host_path, true, &Request::new("POST", "/v1/hosts").json(&host))
             && self.change(&host_path, false, &Request::new("DELETE", &host_path))
-            && (round % 2 == 0 || self.change(&path, false, &Request::new("DELETE", &path)))
+            && (round.is_multiple_of(2)
+                || self.change(&path, false, &Request::new("DELETE", &path)))
     }
 
     fn run(mut self) -> BTreeMap<String, bool> {

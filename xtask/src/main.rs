@@ -8,6 +8,7 @@ mod docs;
 mod history;
 mod package;
 mod process;
+mod rest;
 mod setup;
 mod sim;
 mod soak;
@@ -46,6 +47,8 @@ enum Task {
     History(history::Options),
     /// Measure the data path against the bare wire, the raw file and tgt.
     Bench(bench::Options),
+    /// Send Schemathesis against the management interface of a daemon of its own.
+    Rest(rest::Options),
     /// A day's work of hosts in little time: verified I/O, failures, recovery, live changes.
     Soak(soak::Options),
     /// Measure what statistics cost: daemons with and without them, in turn.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Task::Sim { arguments } => sim::run(&arguments),
         Task::History(options) => history::run(&options),
         Task::Bench(options) => bench::run(&options),
+        Task::Rest(options) => rest::run(&options),
         Task::Soak(options) => soak::run(&options),
         Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Validate(options) => validate::run(&options),

@@ -123,10 +123,10 @@ fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
         let filter = |name: &String| parameter("query", name, false, &json!({ "type": "string" }));
         parameters.extend(fields(route).iter().map(filter));
     }
-    let text = |length: u32| json!({ "type": "string", "minLength": 1, "maxLength": length });
+    let tags = json!({ "type": "string" });
     match method {
         Method::Get if has_etag(route) => {
-            parameters.push(parameter("header", "If-None-Match", false, &text(1000)));
+            parameters.push(parameter("header", "If-None-Match", false, &tags));
         }
         Method::Post if !route.is_about_oneself() => {
             parameters.push(parameter("header", "Idempotency-Key", false, &key_schema()));
@@ -134,7 +134,7 @@ fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
         _ => {}
     }
     if route.object().is_some() {
-        parameters.push(parameter("header", "If-Match", false, &text(1000)));
+        parameters.push(parameter("header", "If-Match", false, &tags));
     }
     parameters
 }

@@ -105,7 +105,6 @@ fn space_shape(route: Route) -> Option<Shape> {
         Route::SetPoolThresholds => Shape::gives(one::<Pool>()).takes::<Thresholds>(),
         Route::ShowScrub => Shape::gives(one::<Scrub>()),
         Route::StartScrub => Shape::gives(one::<Scrub>()).may_take::<StartScrub>(),
-        Route::StopScrub => Shape::gives(one::<Scrub>()),
         Route::ListVolumes => Shape::gives(list::<Volume>()),
         Route::CreateVolume => Shape::gives(one::<Volume>()).takes::<CreateVolume>(),
         Route::ShowVolume => Shape::gives(one::<Volume>()),
@@ -117,7 +116,9 @@ fn space_shape(route: Route) -> Option<Shape> {
         Route::ListSnapshots => Shape::gives(list::<Snapshot>()),
         Route::CreateSnapshots => Shape::gives(list::<Snapshot>()).takes::<CreateSnapshots>(),
         Route::ShowSnapshot => Shape::gives(one::<Snapshot>()),
-        Route::DeletePool | Route::DeleteVolume | Route::DeleteSnapshot => Shape::gives(nothing()),
+        Route::StopScrub | Route::DeletePool | Route::DeleteVolume | Route::DeleteSnapshot => {
+            Shape::gives(nothing())
+        }
         _ => return None,
     })
 }

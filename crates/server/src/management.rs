@@ -141,10 +141,10 @@ impl Management {
             return self.events.alerts.test(reply);
         }
         let parameters = Parameters(parameters);
-        if let Some(if_match) = if_match {
-            if let Err(problem) = self.check_version(core, route, &parameters, &if_match) {
-                return deliver(reply, Err(problem));
-            }
+        if let Some(if_match) = if_match
+            && let Err(problem) = self.check_version(core, route, &parameters, &if_match)
+        {
+            return deliver(reply, Err(problem));
         }
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {

@@ -51,11 +51,11 @@ pub(super) async fn present(
         return refuse(500, "Failed", "an answer could not be read again");
     };
     let mut link = None;
-    if let (Some(listing), Value::Array(list)) = (view.listing, &mut value) {
-        if !selection.is_everything() {
-            let after = selection.apply(list, listing);
-            link = after.map(|after| format!("{}?{}", uri.path(), selection.next_query(&after)));
-        }
+    if let (Some(listing), Value::Array(list)) = (view.listing, &mut value)
+        && !selection.is_everything()
+    {
+        let after = selection.apply(list, listing);
+        link = after.map(|after| format!("{}?{}", uri.path(), selection.next_query(&after)));
     }
     show(&value, known.as_ref(), link)
 }

@@ -110,8 +110,9 @@ pub(super) async fn once(
 ) -> Response {
     let Some(key) = request.headers().get(HEADER) else { return next.run(request).await };
     let text = key.to_str().unwrap_or_default();
-    if !(1..=KEY_LENGTH_MAX).contains(&text.len()) {
-        let detail = "an Idempotency-Key has 1 to 64 printable characters";
+    let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !(1..=KEY_LENGTH_MAX).contains(&text.len()) || !is_printable {
+        let detail = "an Idempotency-Key has 1 to 64 printable characters, no spaces";
         return refuse(400, "Invalid request", detail);
     }
     let key = (identity.user, text.to_owned());
