@@ -6,10 +6,11 @@ import type { Asked, Finding, LockMap, OffloadLedger, OffloadRow, Primitive } fr
 import { useLive } from '../data/live';
 import { setParameter, useLocation } from '../router';
 import { Badge, Card, Copyable, Empty, Facts, Loaded, Page, Tabs, Time } from '../ui/basic';
-import { HistoryChart, RangeChoice, sum } from '../ui/chart';
+import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
 import { PartsBar } from '../ui/bars';
 import { Dialog } from '../ui/form';
 import { Icon } from '../ui/icons';
+import { SearchBox } from '../ui/search';
 import { Table } from '../ui/table';
 import { bytes, count, latency, percent, rate } from '../units';
 import { LockMaps } from './locks';
@@ -66,7 +67,7 @@ function RatesTab() {
           <HistoryChart title="Commands per second" series={series} seconds={seconds} format={count} top={10} lines={SHOWN.map((one) => ({ name: PRIMITIVES[one].name, colour: PRIMITIVES[one].colour, of: sum(`${one}_commands`) }))} />
         </Card>
         <Card title="Latency" hint="mean per command">
-          <HistoryChart title="Latency" series={series} seconds={seconds} format={latency} top={200} lines={SHOWN.filter((one) => one !== 'token').map((one) => ({ name: PRIMITIVES[one].name, colour: PRIMITIVES[one].colour, of: sum(`${one}_latency_us`) }))} />
+          <HistoryChart title="Latency" series={series} seconds={seconds} format={latency} top={200} lines={SHOWN.filter((one) => one !== 'token').map((one) => ({ name: PRIMITIVES[one].name, colour: PRIMITIVES[one].colour, of: mean(`${one}_latency_us`) }))} />
         </Card>
       </div>
       {series === 'total' && <NowTable />}
@@ -97,6 +98,7 @@ function NowTable() {
 function LedgerTab() {
   const ledger = useResource<OffloadLedger>('/v1/offload', OFTEN);
   const [shown, show] = useState<string | null>(null);
+  const [search, setSearch] = useState('');
   const id = (row: OffloadRow) => `${row.host} ${row.volume}`;
   return (
     <Loaded of={ledger} lines={8}>
@@ -105,9 +107,9 @@ function LedgerTab() {
         return (
           <>
             <Totals rows={data.rows} />
-            <Card title="Ledger" hint={<>by host and LUN, since <Time at={data.since} /></>}>
+            <Card title="Ledger" hint={<>by host and LUN, since <Time at={data.since} /></>} actions={data.rows.length > 8 && <SearchBox label="Filter by host or volume" value={search} onChange={setSearch} />}>
               <Table
-                caption="Offload ledger by host and LUN" rows={data.rows} id={id}
+                caption="Offload ledger by host and LUN" rows={data.rows.filter((one) => id(one).toLowerCase().includes(search.toLowerCase()))} id={id}
                 empty={<Empty icon="offload" title="No host has used a volume yet">Every host and LUN that meet get a line here: bytes cloned, zeroed and deleted by the array, and what was refused.</Empty>}
                 columns={[
                   { name: 'Host', head: true, sort: (one) => one.host, cell: (one) => <span class="breakable">{one.host}</span> },

@@ -154,10 +154,12 @@ function Ring({ part, whole }: { part: number; whole: number }) {
   );
 }
 
+const TEN_YEARS = 10 * 365 * 86400;
+
 /** When a pool will be full, in words. */
 export function ForecastText({ forecast }: { forecast: Forecast | undefined }) {
   if (!forecast || forecast.bytes_per_second === null) return <span class="faint">Too little is known for a forecast</span>;
-  if (forecast.seconds_until_full === null) return <span class="faint">Does not grow at the moment</span>;
+  if (forecast.seconds_until_full === null || forecast.seconds_until_full > TEN_YEARS) return <span class="faint">Not filling up</span>;
   return (
     <span class={forecast.seconds_until_full < 7 * 86400 ? 'soon' : ''} title={`Grows by ${rate(forecast.bytes_per_second)}, as seen over ${duration(forecast.window_seconds ?? 0)}`}>
       Full in about <b>{duration(forecast.seconds_until_full)}</b> <span class="faint">at {rate(forecast.bytes_per_second)}</span>

@@ -6,7 +6,7 @@ import { OFTEN, useResource } from '../data/store';
 import type { Host, Reclaim, Session, Snapshot, Volume } from '../data/types';
 import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Page, Time } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
-import { HistoryChart, RangeChoice, sum } from '../ui/chart';
+import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
 import { Table } from '../ui/table';
 import { bytes, latency, plural, rate } from '../units';
 import { ThresholdsDialog } from './pool';
@@ -145,8 +145,8 @@ function ActivityCard({ name }: { name: string }) {
           { name: 'Offloaded', colour: '--c3', of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes') },
         ]} />
         <HistoryChart title={`Latency of ${name}`} series={series} seconds={seconds} format={latency} top={200} height={160} lines={[
-          { name: 'Read', colour: '--c1', of: sum('read_latency_us') },
-          { name: 'Write', colour: '--c2', of: sum('write_latency_us') },
+          { name: 'Read', colour: '--c1', of: mean('read_latency_us') },
+          { name: 'Write', colour: '--c2', of: mean('write_latency_us') },
         ]} />
       </div>
     </Card>

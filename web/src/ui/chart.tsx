@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { useResource } from '../data/store';
 import type { SeriesHistory } from '../data/types';
+import { bytes, rate } from '../units';
 import { ProblemBox, Segmented } from './basic';
 
 export interface Line {
@@ -10,11 +11,14 @@ export interface Line {
   /** A custom property of the style sheet, for example --c1. */
   colour: string;
   /** Values from the columns of a history. */
-  of: (columns: Record<string, number[]>) => number[] | undefined;
+  of: (columns: Record<string, number[]>) => (number | null)[] | undefined;
   /** Drawn as an area. */
   fill?: boolean;
   dash?: boolean;
 }
+
+/** Steps of an axis that are round in bytes: 1, 2, 5, …, 500 KiB and so on. */
+const BYTE_STEPS = Array.from({ length: 6 }, (_, unit) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 1024 ** unit)).flat();
 
 /** How far back, with names. */
 export const RANGES: [number, string][] = [[300, '5 min'], [3600, '1 h'], [43200, '12 h'], [604800, '7 d']];
@@ -30,6 +34,11 @@ export function sum(...names: string[]) {
     if (found.length === 0) return undefined;
     return found[0]!.map((_, index) => found.reduce((total, column) => total + (column[index] ?? 0), 0));
   };
+}
+
+/** A mean that says nothing where nothing happened. */
+export function mean(name: string) {
+  return (columns: Record<string, number[]>): (number | null)[] | undefined => columns[name]?.map((value) => (value > 0 ? value : null));
 }
 
 /** The history of a series. */
@@ -137,8 +146,8 @@ function options(props: ChartProperties, element: HTMLElement, height: number, o
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] } },
     axes: [
-      { ...axis, space: 72, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
-      { ...axis, size: 68, space: 36, gap: 6, values: (_, ticks) => ticks.map((tick) => props.format(tick)) },
+      { ...axis, space: 72, size: 26, gap: 4, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
+      { ...axis, size: 68, space: 36, gap: 6, ...(props.format === bytes || props.format === rate ? { incrs: BYTE_STEPS } : {}), values: (_, ticks) => ticks.map((tick) => props.format(tick)) },
     ],
     series: [{}, ...props.lines.map((line) => drawn(line, element))],
     hooks: { setCursor: [(chart) => onCursor(chart.cursor.idx ?? null)] },
@@ -152,6 +161,7 @@ function drawn(line: Line, element: Element): uPlot.Series {
     stroke,
     width: 1.75,
     points: { show: false },
+    spanGaps: true,
     ...(line.fill ? { fill: `color-mix(in srgb, ${stroke} 14%, transparent)` } : {}),
     ...(line.dash ? { dash: [5, 4] } : {}),
   };

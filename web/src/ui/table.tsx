@@ -1,6 +1,7 @@
 // Tables that become cards where there is little room.
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { Button } from './basic';
 import { Icon } from './icons';
 
 export interface Column<T> {
@@ -18,6 +19,9 @@ export interface Column<T> {
   silent?: boolean;
 }
 
+/** More are drawn only when asked for. */
+const ROWS_AT_FIRST = 100;
+
 type Order = { column: number; down: boolean };
 
 interface Properties<T> {
@@ -27,8 +31,11 @@ interface Properties<T> {
 
 export function Table<T>(props: Properties<T>) {
   const [order, setOrder] = useState<Order | null>(null);
+  const [all, setAll] = useState(false);
   if (props.rows.length === 0 && props.empty) return <>{props.empty}</>;
-  const rows = sorted(props.rows, props.columns, order);
+  const ordered = sorted(props.rows, props.columns, order);
+  const rows = all ? ordered : ordered.slice(0, ROWS_AT_FIRST);
+  const more = ordered.length - rows.length;
   const by = (column: number) =>
     setOrder(order?.column === column ? { column, down: !order.down } : { column, down: false });
   return (
@@ -50,6 +57,7 @@ export function Table<T>(props: Properties<T>) {
           ))}
         </tbody>
       </table>
+      {more > 0 && <p class="table-more"><Button small onClick={() => setAll(true)}>Show {more} more</Button></p>}
     </div>
   );
 }
