@@ -73,10 +73,19 @@ impl Array {
     /// # Errors
     /// When it does not serve in time: its log.
     pub fn start() -> Result<Self> {
+        let mut array = Self::prepare()?;
+        array.restart()?;
+        Ok(array)
+    }
+
+    /// A daemon with a new, empty data directory, that does not run yet.
+    ///
+    /// # Errors
+    /// When there is no place for it.
+    pub fn prepare() -> Result<Self> {
         let scratch = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
         let mut array = Self::at(&scratch.path().join("data"), free_address()?)?;
         array.scratch = Some(scratch);
-        array.restart()?;
         Ok(array)
     }
 

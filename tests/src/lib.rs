@@ -8,6 +8,7 @@ pub mod binaries;
 pub mod cunit;
 pub mod history;
 pub mod hostkit;
+pub mod http;
 pub mod initiator;
 pub mod load;
 pub mod path;

@@ -79,12 +79,15 @@ fn global_options_stand_before_or_after_the_subcommand() -> Result<()> {
     let array = array_with_pool()?;
     let data = array.data().to_str().expect("a printable path");
     let url = format!("http://{}", array.http());
+    let token = array.beside("token");
+    std::fs::write(&token, array.gantry(&["token", "create", "test"])?)?;
+    let token = token.to_str().expect("a printable path");
     for words in [
         &["--json", "--data", data, "pool", "list"][..],
         &["pool", "--json", "--data", data, "list"],
         &["pool", "list", "--data", data, "--json"],
-        &["--url", &url, "pool", "list", "--json"],
-        &["pool", "list", "--json", "--url", &url],
+        &["--url", &url, "--token-file", token, "pool", "list", "--json"],
+        &["pool", "list", "--json", "--token-file", token, "--url", &url],
     ] {
         let printed =
             run(&binaries::binary("gantry")?, words, Duration::from_secs(10))?.success()?;

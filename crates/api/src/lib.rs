@@ -4,6 +4,7 @@
 //! lose precision beyond 2^53. Errors are [`Problem`]s (RFC 9457).
 #![forbid(unsafe_code)]
 
+mod access;
 mod events;
 mod ledger;
 mod pools;
@@ -13,6 +14,10 @@ mod scrub;
 mod snapshots;
 mod types;
 
+pub use access::{
+    AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role,
+    Token, User,
+};
 pub use events::{Event, Severity};
 pub use ledger::{
     Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,

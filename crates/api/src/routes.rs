@@ -1,5 +1,7 @@
 //! Every route, once.
 
+use crate::Role;
+
 /// The HTTP method of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
@@ -13,6 +15,19 @@ pub enum Method {
     Patch,
     /// Remove.
     Delete,
+}
+
+impl Method {
+    /// As it is written in a request.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
 }
 
 /// One thing that can be asked of the array.
@@ -122,6 +137,32 @@ pub enum Route {
     ShowHealth,
     /// Whether the daemon serves.
     ShowReadiness,
+    /// Begins a session in a browser, from [`crate::Login`].
+    Login,
+    /// Ends the session.
+    Logout,
+    /// Who is asking.
+    ShowMe,
+    /// Another password for oneself, from [`crate::ChangePassword`].
+    ChangePassword,
+    /// All users.
+    ListUsers,
+    /// A new user from [`crate::CreateUser`].
+    CreateUser,
+    /// One user.
+    ShowUser,
+    /// Another role or password for a user, from [`crate::ChangeUser`].
+    ChangeUser,
+    /// Delete a user and the user's tokens.
+    DeleteUser,
+    /// One's own tokens; an administrator sees all.
+    ListTokens,
+    /// A new token from [`crate::CreateToken`].
+    CreateToken,
+    /// Delete a token, which is good for nothing from then on.
+    DeleteToken,
+    /// Who asked for which change, newest first.
+    ListAudit,
 }
 
 impl Route {
@@ -129,10 +170,44 @@ impl Route {
     pub const fn is_text(self) -> bool {
         matches!(self, Self::ShowMetrics | Self::ShowHealth | Self::ShowReadiness)
     }
+
+    /// The role that one needs at least. What is not said here is for administrators.
+    pub const fn role(self, method: Method) -> Role {
+        match self {
+            Self::ListUsers | Self::ShowUser | Self::ListAudit => Role::Admin,
+            // Everybody's own business: the session, the password, one's own tokens.
+            Self::Logout | Self::ChangePassword | Self::CreateToken | Self::DeleteToken => {
+                Role::Viewer
+            }
+            Self::CreateVolume
+            | Self::ResizeVolume
+            | Self::DeleteVolume
+            | Self::CloneVolume
+            | Self::RevertVolume
+            | Self::SetVolumeThresholds
+            | Self::SetReservations
+            | Self::CreateSnapshots
+            | Self::DeleteSnapshot
+            | Self::MapVolume
+            | Self::UnmapVolume
+            | Self::CreateHost
+            | Self::ChangeHost
+            | Self::DeleteHost
+            | Self::SetGroup
+            | Self::DeleteGroup => Role::Operator,
+            _ if matches!(method, Method::Get) => Role::Viewer,
+            _ => Role::Admin,
+        }
+    }
+
+    /// Whether everybody who reaches the daemon may ask.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Login | Self::ShowHealth | Self::ShowReadiness)
+    }
 }
 
 /// Method, path and meaning of every route. Names in braces are parameters.
-pub const ROUTES: [(Method, &str, Route); 52] = [
+pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Get, "/v1/target", Route::ShowTarget),
     (Method::Get, "/v1/pools", Route::ListPools),
     (Method::Post, "/v1/pools", Route::CreatePool),
@@ -185,4 +260,17 @@ pub const ROUTES: [(Method, &str, Route); 52] = [
     (Method::Get, "/metrics", Route::ShowMetrics),
     (Method::Get, "/healthz", Route::ShowHealth),
     (Method::Get, "/readyz", Route::ShowReadiness),
+    (Method::Post, "/v1/login", Route::Login),
+    (Method::Post, "/v1/logout", Route::Logout),
+    (Method::Get, "/v1/me", Route::ShowMe),
+    (Method::Put, "/v1/me/password", Route::ChangePassword),
+    (Method::Get, "/v1/users", Route::ListUsers),
+    (Method::Post, "/v1/users", Route::CreateUser),
+    (Method::Get, "/v1/users/{user}", Route::ShowUser),
+    (Method::Patch, "/v1/users/{user}", Route::ChangeUser),
+    (Method::Delete, "/v1/users/{user}", Route::DeleteUser),
+    (Method::Get, "/v1/tokens", Route::ListTokens),
+    (Method::Post, "/v1/tokens", Route::CreateToken),
+    (Method::Delete, "/v1/tokens/{token}", Route::DeleteToken),
+    (Method::Get, "/v1/audit", Route::ListAudit),
 ];

@@ -12,6 +12,7 @@ use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
 use crate::top::TopArguments;
+use crate::users::{AuditArguments, TokenCommand, UserCommand};
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -32,9 +33,17 @@ pub(crate) struct Global {
     /// The daemon's data directory, whose socket is used.
     #[arg(long, global = true, value_name = "DIR", env = "GANTRY_DATA")]
     pub(crate) data: Option<PathBuf>,
-    /// The daemon's HTTP address; goes before --data.
-    #[arg(long, global = true, value_name = "URL")]
+    /// The daemon's HTTP or HTTPS address; goes before --data. A token is needed there, in the
+    /// variable GANTRY_TOKEN or in a file.
+    #[arg(long, global = true, value_name = "URL", env = "GANTRY_URL")]
     pub(crate) url: Option<String>,
+    /// File with the token on its first line; goes before GANTRY_TOKEN.
+    #[arg(long, global = true, value_name = "FILE", env = "GANTRY_TOKEN_FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Certificate that an HTTPS address is trusted by, PEM: for example tls.crt from the daemon's
+    /// data directory. Without it those that this machine trusts.
+    #[arg(long, global = true, value_name = "FILE", env = "GANTRY_CA")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -69,6 +78,14 @@ pub(crate) enum Object {
     /// The iSCSI target.
     #[command(subcommand)]
     Target(TargetCommand),
+    /// Users, who administer the array over the network.
+    #[command(subcommand)]
+    User(UserCommand),
+    /// Tokens, by which programs administer the array over the network.
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Who asked for which change.
+    Audit(AuditArguments),
     /// What happened lately.
     Events,
     /// What hosts had the array do, and what they did themselves and why.

@@ -1,14 +1,15 @@
 //! Talks to the daemon over its socket or its HTTP address.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::Problem;
-use reqwest::Method;
 use reqwest::blocking::{Client as Http, ClientBuilder};
+use reqwest::{Certificate, Method};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::arguments::Global;
 
@@ -26,12 +27,14 @@ pub(crate) struct Client {
     base: String,
     /// What to say when nobody answers.
     place: String,
+    /// What is shown instead of a password, over the network.
+    token: Option<String>,
 }
 
 impl Client {
     pub(crate) fn new(global: &Global) -> Result<Self> {
         match &global.url {
-            Some(url) => Self::over_http(url),
+            Some(url) => Self::over_http(url, global),
             None => {
                 let data = global.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
                 Self::over_socket(&data)
@@ -39,17 +42,23 @@ impl Client {
         }
     }
 
-    fn over_http(url: &str) -> Result<Self> {
+    fn over_http(url: &str, global: &Global) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
-        Ok(Self { http: builder().build()?, place: base.clone(), base })
+        let builder = match base.starts_with("https:") {
+            true => encrypted(builder(), global.ca.as_deref())?,
+            false => unencrypted(),
+        };
+        let token = read_token(global.token_file.as_deref())?;
+        Ok(Self { http: builder.build()?, place: base.clone(), base, token })
     }
 
     fn over_socket(data: &Path) -> Result<Self> {
         let socket = data.join(SOCKET_NAME);
         Ok(Self {
             place: socket.display().to_string(),
-            http: builder().unix_socket(socket).build()?,
+            http: unencrypted().unix_socket(socket).build()?,
             base: "http://localhost".to_owned(),
+            token: None,
         })
     }
 
@@ -68,7 +77,7 @@ impl Client {
     }
 
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
-        self.call(Method::DELETE, path, None::<&()>)
+        self.call(Method::DELETE, path, None::<&()>).map(|IgnoredAny| ())
     }
 
     fn call<T: DeserializeOwned>(
@@ -80,6 +89,9 @@ impl Client {
         let mut request = self.http.request(method, format!("{}{path}", self.base));
         if let Some(body) = body {
             request = request.json(body);
+        }
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
         }
         let response = request.send().map_err(|error| self.unreachable(&error))?;
         let success = response.status().is_success();
@@ -99,6 +111,12 @@ impl Client {
         if error.is_timeout() {
             return anyhow::anyhow!("{} did not answer within {TIMEOUT:?}", self.place);
         }
+        if let Some(reason) = certificate_error(error) {
+            return anyhow::anyhow!(
+                "{} is not trusted ({reason}): name the certificate of the daemon with --ca FILE",
+                self.place
+            );
+        }
         anyhow::anyhow!(
             "no daemon answers at {}: start 'gantryd --data DIR', or name its directory with --data",
             self.place
@@ -106,6 +124,44 @@ impl Client {
     }
 }
 
+/// Reads no certificates, which takes longer than most commands.
+fn unencrypted() -> ClientBuilder {
+    builder().tls_certs_only([])
+}
+
 fn builder() -> ClientBuilder {
+    // Fails only when one is installed already, which then is the same.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     ClientBuilder::new().timeout(TIMEOUT).no_proxy()
+}
+
+/// Trusts one certificate, or those that this machine trusts.
+fn encrypted(builder: ClientBuilder, ca: Option<&Path>) -> Result<ClientBuilder> {
+    let Some(path) = ca else { return Ok(builder) };
+    let read = || format!("cannot read {} as PEM", path.display());
+    let text = fs::read(path).with_context(read)?;
+    Ok(builder.tls_certs_only(Certificate::from_pem_bundle(&text).with_context(read)?))
+}
+
+/// The token in a file, else the one in the environment. It is never on the command line, which
+/// others see.
+fn read_token(file: Option<&Path>) -> Result<Option<String>> {
+    let Some(path) = file else { return Ok(std::env::var("GANTRY_TOKEN").ok()) };
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the token in {}", path.display()))?;
+    match text.lines().next() {
+        Some(token) if !token.is_empty() => Ok(Some(token.trim().to_owned())),
+        _ => bail!("there is no token in {}: put it on the first line", path.display()),
+    }
+}
+
+/// What is wrong with the certificate, if that is why nobody answered.
+fn certificate_error(error: &reqwest::Error) -> Option<String> {
+    let first = std::error::Error::source(error);
+    let mut causes = std::iter::successors(first, |cause| cause.source());
+    causes.find_map(|cause| {
+        let error = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        let error = error.and_then(|error| error.downcast_ref::<rustls::Error>());
+        error.or_else(|| cause.downcast_ref()).map(ToString::to_string)
+    })
 }

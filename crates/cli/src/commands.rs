@@ -22,6 +22,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Scrub(command) => session.scrub(command),
         Object::Events => session
             .show(&session.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),
+        Object::User(command) => session.user(command),
+        Object::Token(command) => session.token(command),
+        Object::Audit(arguments) => session.audit(arguments),
         Object::Offload(command) => session.offload(command),
         Object::Top(arguments) => session.top(arguments),
         Object::Locks => session.locks(),

@@ -15,6 +15,7 @@ mod snapshots;
 mod tables;
 mod time;
 mod top;
+mod users;
 mod verify;
 
 use std::process::ExitCode;

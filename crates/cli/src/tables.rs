@@ -85,7 +85,7 @@ pub(crate) fn path_state(state: PathState) -> &'static str {
     }
 }
 
-fn yes_or_no(value: bool) -> String {
+pub(crate) fn yes_or_no(value: bool) -> String {
     if value { "yes" } else { "no" }.to_owned()
 }
 

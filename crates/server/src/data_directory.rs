@@ -5,15 +5,18 @@ use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use access::Users;
 use anyhow::{Context, Result, bail};
 use array::{Configuration, Secrets};
 use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
 
 #[cfg(test)]
 mod tests;
 
 const CONFIGURATION_NAME: &str = "gantry.json";
 const SECRETS_NAME: &str = "secrets.json";
+const USERS_NAME: &str = "users.json";
 const SOCKET_NAME: &str = "gantry.sock";
 const LOCK_NAME: &str = "gantryd.lock";
 
@@ -86,15 +89,7 @@ impl DataDirectory {
 
     /// Reads the secrets; there are none before the first is set.
     pub(crate) fn load_secrets(&self) -> Result<Secrets> {
-        let path = self.path.join(SECRETS_NAME);
-        match fs::read(&path) {
-            // What serde says of a damaged file could quote it.
-            Ok(text) => serde_json::from_slice(&text).map_err(|_| {
-                anyhow::anyhow!("{} is damaged: restore it from a copy", path.display())
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Secrets::default()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+        self.load_confidential(SECRETS_NAME)
     }
 
     /// Replaces the secrets as one step.
@@ -102,8 +97,30 @@ impl DataDirectory {
         self.replace(SECRETS_NAME, &serde_json::to_vec_pretty(secrets)?)
     }
 
+    /// Reads who may use the management interface; nobody before the first start.
+    pub(crate) fn load_users(&self) -> Result<Users> {
+        self.load_confidential(USERS_NAME)
+    }
+
+    /// Replaces the users and their tokens as one step.
+    pub(crate) fn save_users(&self, users: &Users) -> Result<()> {
+        self.replace(USERS_NAME, &serde_json::to_vec_pretty(users)?)
+    }
+
+    fn load_confidential<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T> {
+        let path = self.path.join(name);
+        match fs::read(&path) {
+            // What serde says of a damaged file could quote it.
+            Ok(text) => serde_json::from_slice(&text).map_err(|_| {
+                anyhow::anyhow!("{} is damaged: restore it from a copy", path.display())
+            }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
     /// Replaces a file, which nobody but the owner may read, as one step.
-    fn replace(&self, name: &str, text: &[u8]) -> Result<()> {
+    pub(crate) fn replace(&self, name: &str, text: &[u8]) -> Result<()> {
         let path = self.path.join(name);
         let new = self.path.join(format!("{name}.new"));
         let write = || -> std::io::Result<()> {

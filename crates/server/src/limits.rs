@@ -56,3 +56,9 @@ pub const CONTENDED_SHOWN_MAX: usize = 32;
 
 /// How long the reactor may take to say whether it serves.
 pub const READINESS_MAX: Duration = Duration::from_secs(5);
+
+/// Bytes of the audit log; then it becomes the old one, and a new one begins.
+pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
+
+/// Changes that the management interface shows; the log holds more.
+pub const AUDIT_SHOWN_MAX: usize = 1000;

@@ -16,6 +16,7 @@ mod thresholds;
 mod volumes;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use api::{Problem, Route};
 use array::{ArrayError, Configuration, Secrets};
@@ -34,6 +35,7 @@ use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
 use thresholds::Told;
 
+pub(crate) use describe::hexadecimal;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
 
@@ -41,7 +43,7 @@ pub(crate) use portals::{PortalChange, Portals};
 pub(crate) struct Management {
     pub(crate) configuration: Configuration,
     pub(crate) secrets: Secrets,
-    directory: DataDirectory,
+    directory: Arc<DataDirectory>,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
     /// Memory for the maps of all pools, in bytes.
@@ -96,7 +98,7 @@ impl Management {
     pub(crate) fn new(
         configuration: Configuration,
         secrets: Secrets,
-        directory: DataDirectory,
+        directory: Arc<DataDirectory>,
         options: &Options,
     ) -> Self {
         Self {

@@ -5,7 +5,7 @@ mod sessions;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 use crate::limits::MEMORY_BYTES_MIN;
 pub(crate) use sessions::SessionOptions;
@@ -20,9 +20,8 @@ pub struct Options {
     /// Address of an iSCSI portal; may be repeated.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:3260")]
     pub iscsi: Vec<SocketAddr>,
-    /// Address of the management interface; loopback only.
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8480")]
-    pub http: SocketAddr,
+    #[command(flatten)]
+    pub(crate) http: HttpOptions,
     /// Memory for data in flight, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 64)]
     pub buffer_memory: usize,
@@ -48,6 +47,25 @@ pub struct Options {
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,
+}
+
+/// Where administrators reach the daemon, besides its socket.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HttpOptions {
+    /// Address of the management interface; loopback only.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:8480")]
+    pub(crate) http: SocketAddr,
+    /// Address of the management interface over TLS. Other machines are refused until the first
+    /// password was changed.
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) https: Option<SocketAddr>,
+    /// Certificate for --https and those that signed it, PEM; without one the daemon makes its own
+    /// and keeps it in the data directory.
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "https"])]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// Key of the certificate, PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 /// How the log is written.

@@ -77,14 +77,14 @@ pub(crate) struct Reactor {
 impl Reactor {
     /// Opens the portals and the management interface, and begins to open the pools.
     pub(crate) fn start(options: &Options, directory: DataDirectory) -> Result<Self> {
+        let directory = Arc::new(directory);
         let configuration = directory.load()?;
         let secrets = directory.load_secrets()?;
         let poll = Poll::new()?;
         let (sender, inbox) = channel();
         let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
         let heartbeat = Arc::new(Heartbeat::new());
-        let socket = directory.socket_path();
-        http::start(options.http, &socket, mailbox.clone(), Arc::clone(&heartbeat))?;
+        http::start(&options.http, &directory, mailbox.clone(), Arc::clone(&heartbeat))?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);

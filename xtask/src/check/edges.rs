@@ -7,7 +7,7 @@ use super::Finding;
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 17] = [
+const ROOMS: [(&str, &[&str]); 18] = [
     ("gantry-block", &[]),
     ("gantry-iscsi", &["gantry-block"]),
     ("gantry-scsi", &["gantry-block"]),
@@ -16,9 +16,11 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("gantry-array", &["gantry-block", "gantry-scsi", "gantry-store"]),
     ("gantry-ledger", &["gantry-block"]),
     ("gantry-api", &[]),
+    ("gantry-access", &["gantry-api"]),
     (
         "gantry-server",
         &[
+            "gantry-access",
             "gantry-api",
             "gantry-array",
             "gantry-block",
@@ -43,8 +45,14 @@ const ROOMS: [(&str, &[&str]); 17] = [
 ];
 
 /// Rooms without I/O, clock, threads or randomness.
-const IO_FREE: [&str; 5] =
-    ["gantry-array", "gantry-iscsi", "gantry-ledger", "gantry-scsi", "gantry-store"];
+const IO_FREE: [&str; 6] = [
+    "gantry-access",
+    "gantry-array",
+    "gantry-iscsi",
+    "gantry-ledger",
+    "gantry-scsi",
+    "gantry-store",
+];
 
 /// Libraries that would bring in what an I/O-free room must not have.
 const IMPURE_LIBRARIES: [&str; 12] = [

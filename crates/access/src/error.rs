@@ -1,0 +1,50 @@
+//! Why a change is refused.
+
+use thiserror::Error;
+
+use crate::limits::{
+    NAME_MAX, PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, TOKEN_DAYS_MAX, TOKENS_MAX, USERS_MAX,
+};
+
+/// Why a change is refused; what to do about it is part of the text.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AccessError {
+    /// The name has a wrong length or character.
+    #[error("'{0}' is no name: use 1 to {NAME_MAX} letters, digits, '.', '-' or '_'")]
+    Name(String),
+    /// The password is too short or too long.
+    #[error(
+        "the password has {0} bytes: use {PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX}, a sentence for example"
+    )]
+    PasswordLength(usize),
+    /// It is taken.
+    #[error("there is a user '{0}' already: choose another name")]
+    Exists(String),
+    /// It is not there.
+    #[error("there is no user '{0}': 'gantry user list' shows them")]
+    NoUser(String),
+    /// It is not there.
+    #[error("there is no token '{0}': 'gantry token list' shows them")]
+    NoToken(String),
+    /// Nobody could manage the array over the network any more.
+    #[error("'{0}' is the last administrator: give another user the role 'admin' first")]
+    LastAdmin(String),
+    /// A token for somebody who may do less.
+    #[error("a token may not allow more than its user's role does: choose that or a lower one")]
+    TokenRole,
+    /// The days are out of range.
+    #[error("a token expires in 1 to {TOKEN_DAYS_MAX} days, or never")]
+    TokenDays,
+    /// The old password is wrong.
+    #[error("the old password is wrong: nothing was changed")]
+    WrongPassword,
+    /// The new password is the old one.
+    #[error("the new password is the old one: choose another")]
+    SamePassword,
+    /// There are too many.
+    #[error("there are {USERS_MAX} users, the most possible: delete one first")]
+    TooManyUsers,
+    /// There are too many.
+    #[error("there are {TOKENS_MAX} tokens, the most possible: delete one first")]
+    TooManyTokens,
+}

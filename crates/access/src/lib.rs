@@ -1,0 +1,18 @@
+//! Who may use the management interface: users with passwords, tokens, sessions of browsers, and
+//! what slows down whoever guesses. Values that check their own changes; time and random bytes are
+//! handed in.
+#![forbid(unsafe_code)]
+
+mod error;
+mod limiter;
+mod limits;
+mod password;
+mod sessions;
+mod users;
+
+pub use error::AccessError;
+pub use limiter::Limiter;
+pub use limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, SECRET_BYTES};
+pub use password::PasswordHash;
+pub use sessions::{Session, Sessions};
+pub use users::{Identity, NewTokenSpec, Users, Via};

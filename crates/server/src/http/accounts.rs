@@ -1,0 +1,193 @@
+//! Logging in, users, tokens and the audit log: what the HTTP thread answers by itself.
+
+mod passwords;
+mod sessions;
+
+use std::sync::Arc;
+
+use access::{AccessError, Identity, NewTokenSpec, SECRET_BYTES, Via};
+use api::{
+    AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Problem, Role, Route, Token, User,
+};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::answers::{is_json, not_json, problem, respond};
+use super::gate::{Gate, refused};
+use crate::data_directory::random_bytes;
+use crate::events::now;
+use crate::management::hexadecimal;
+
+type Gated = State<Arc<Gate>>;
+type Answered<T> = Result<T, Problem>;
+
+/// What answers a route, if it is one of this module's.
+pub(super) fn handlers(route: Route) -> Option<MethodRouter<Arc<Gate>>> {
+    Some(match route {
+        Route::Login => post(sessions::login),
+        Route::Logout => post(sessions::logout),
+        Route::ShowMe => get(sessions::me),
+        Route::ChangePassword => put(sessions::change_own_password),
+        Route::ListUsers => get(list_users),
+        Route::CreateUser => post(create_user),
+        Route::ShowUser => get(show_user),
+        Route::ChangeUser => patch(change_user),
+        Route::DeleteUser => delete(delete_user),
+        Route::ListTokens => get(list_tokens),
+        Route::CreateToken => post(create_token),
+        Route::DeleteToken => delete(delete_token),
+        Route::ListAudit => get(list_audit),
+        _ => return None,
+    })
+}
+
+fn answer<T: Serialize>(answered: Answered<T>) -> Response {
+    respond(answered.and_then(|value| {
+        serde_json::to_value(value).map_err(|_| problem(500, "Failed", "an answer has no JSON"))
+    }))
+}
+
+fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Answered<T> {
+    if !is_json(headers) {
+        return Err(not_json());
+    }
+    // What serde says of a body could quote a password.
+    serde_json::from_slice(body).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let detail = format!(
+            "the body is not what /v1/openapi.json describes, at line {line} column {column}"
+        );
+        problem(400, "Invalid request", &detail)
+    })
+}
+
+fn no_random() -> Problem {
+    problem(500, "Failed", "the system has no random numbers")
+}
+
+async fn list_users(State(gate): Gated) -> Response {
+    let users: Vec<User> = gate.state().users.users().collect();
+    answer(Ok(users))
+}
+
+async fn show_user(State(gate): Gated, Path(user): Path<String>) -> Response {
+    let found = gate.state().users.user(&user);
+    answer(found.ok_or_else(|| refused(&AccessError::NoUser(user))))
+}
+
+async fn create_user(State(gate): Gated, headers: HeaderMap, body: Bytes) -> Response {
+    let created = async {
+        let CreateUser { name, role, password, must_change_password } = parse(&headers, &body)?;
+        let hash = passwords::hash(password).await?;
+        gate.change(|users| users.add(&name, role, hash, must_change_password, now()))
+    };
+    answer(created.await)
+}
+
+async fn change_user(
+    State(gate): Gated,
+    Path(user): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let changed = async {
+        let ChangeUser { role, password, must_change_password } = parse(&headers, &body)?;
+        let hash = match password {
+            Some(password) => Some(passwords::hash(password).await?),
+            None => None,
+        };
+        let ends_sessions = hash.is_some();
+        let described = gate.change(|users| {
+            if let Some(role) = role {
+                users.set_role(&user, role)?;
+            }
+            if let Some(hash) = hash {
+                users.reset_password(&user, hash)?;
+            }
+            if let Some(must) = must_change_password {
+                users.set_must_change_password(&user, must)?;
+            }
+            users.user(&user).ok_or_else(|| AccessError::NoUser(user.clone()))
+        })?;
+        if ends_sessions {
+            gate.state().sessions.end_all_of(&user);
+        }
+        Ok(described)
+    };
+    answer(changed.await)
+}
+
+async fn delete_user(State(gate): Gated, Path(user): Path<String>) -> Response {
+    let deleted = gate.change(|users| users.remove(&user));
+    if deleted.is_ok() {
+        gate.state().sessions.end_all_of(&user);
+    }
+    answer(deleted.map(|()| serde_json::json!({})))
+}
+
+/// An administrator sees all tokens, others their own.
+fn may_see(identity: &Identity, token: &Token) -> bool {
+    identity.role == Role::Admin || token.user == identity.user
+}
+
+async fn list_tokens(State(gate): Gated, Extension(identity): Extension<Identity>) -> Response {
+    let state = gate.state();
+    let tokens = state.users.tokens().filter(|token| may_see(&identity, token));
+    answer(Ok(tokens.collect::<Vec<_>>()))
+}
+
+async fn create_token(
+    State(gate): Gated,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let created = || {
+        let CreateToken { name, role, expires_in_days: days } = parse(&headers, &body)?;
+        if role > identity.role {
+            return Err(refused(&AccessError::TokenRole));
+        }
+        let owner = token_owner(&gate, &identity);
+        let secret = random_bytes::<SECRET_BYTES>().map_err(|_| no_random())?;
+        let spec = NewTokenSpec { name: &name, user: &owner, role, days };
+        let token = gate.change(|users| users.add_token(&spec, &secret, now()))?;
+        Ok(NewToken { token, secret: hexadecimal(&secret) })
+    };
+    answer(created())
+}
+
+/// Whoever may open the socket makes tokens for the first administrator.
+fn token_owner(gate: &Gate, identity: &Identity) -> String {
+    if identity.via != Via::Socket {
+        return identity.user.clone();
+    }
+    let state = gate.state();
+    let mut admins = state.users.users().filter(|user| user.role == Role::Admin);
+    admins.next().map(|user| user.name).unwrap_or_default()
+}
+
+async fn delete_token(
+    State(gate): Gated,
+    Extension(identity): Extension<Identity>,
+    Path(id): Path<String>,
+) -> Response {
+    let deleted = gate.change(|users| {
+        let found = users.tokens().find(|token| token.id == id);
+        match found.is_some_and(|token| may_see(&identity, &token)) {
+            true => users.remove_token(&id),
+            false => Err(AccessError::NoToken(id.clone())),
+        }
+    });
+    answer(deleted.map(|()| serde_json::json!({})))
+}
+
+async fn list_audit(State(gate): Gated) -> Response {
+    let entries: Vec<AuditEntry> = gate.state().audit.latest().collect();
+    answer(Ok(entries))
+}

@@ -1,0 +1,174 @@
+//! Sessions of browsers: login, logout, who one is, the own password.
+
+use std::sync::Arc;
+
+use access::{AccessError, Identity, SECRET_BYTES, Via};
+use api::{ChangePassword, Login, Me, Problem};
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+
+use super::{Answered, Gated, answer, no_random, parse, passwords, refused};
+use crate::data_directory::random_bytes;
+use crate::events::now;
+use crate::http::answers::{problem, respond};
+use crate::http::gate::{Asked, COOKIE, Gate, cookie};
+use crate::http::peer::Peer;
+use crate::management::hexadecimal;
+
+/// Under which names wrong passwords are counted: a user, and an address.
+struct Keys([String; 2]);
+
+impl Keys {
+    fn new(user: &str, peer: Peer) -> Self {
+        let user: String = user.chars().take(64).collect();
+        Self([format!("user {user}"), format!("address {}", peer.source())])
+    }
+
+    fn get(&self) -> [&str; 2] {
+        self.0.each_ref().map(String::as_str)
+    }
+}
+
+/// Compares a password, unless there were too many wrong ones of late.
+async fn check_password(gate: &Gate, keys: &Keys, user: &str, password: String) -> Answered<()> {
+    let may_try = || match gate.state().limiter.wait(&keys.get(), now()) {
+        0 => Ok(()),
+        wait => Err(too_many(wait)),
+    };
+    may_try()?;
+    let stored = gate.state().users.password(user).cloned();
+    let right = passwords::is_right(stored, password, may_try).await?;
+    let mut state = gate.state();
+    match right {
+        true => state.limiter.succeeded(&keys.get()),
+        false => state.limiter.failed(&keys.get(), now()),
+    }
+    right.then_some(()).ok_or_else(|| refused(&AccessError::WrongPassword))
+}
+
+fn too_many(wait: u64) -> Problem {
+    let detail = format!("too many wrong passwords: try again in {wait} s");
+    problem(429, "Too many attempts", &detail)
+}
+
+/// A refusal, with how long to wait if that helps.
+fn respond_with_wait(gate: &Gate, keys: &Keys, problem: Problem) -> Response {
+    if problem.status != 429 {
+        return respond(Err(problem));
+    }
+    let wait = gate.state().limiter.wait(&keys.get(), now()).max(1);
+    ([(header::RETRY_AFTER, wait.to_string())], respond(Err(problem))).into_response()
+}
+
+pub(super) async fn login(
+    State(gate): Gated,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let Login { user, password } = match parse(&headers, &body) {
+        Ok(login) => login,
+        Err(problem) => return respond(Err(problem)),
+    };
+    let keys = Keys::new(&user, peer);
+    let begun = match check_password(&gate, &keys, &user, password).await {
+        Ok(()) => begin_session(&gate, &user),
+        Err(problem) if problem.status == 403 => Err(not_them()),
+        Err(problem) => Err(problem),
+    };
+    let response = match begun {
+        Ok((secret, me)) => {
+            let secure = if matches!(peer, Peer::Tls(_)) { "; Secure" } else { "" };
+            let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}");
+            ([(header::SET_COOKIE, cookie)], answer(Ok(me))).into_response()
+        }
+        Err(problem) => respond_with_wait(&gate, &keys, problem),
+    };
+    note(&gate, peer, &user, response.status().as_u16());
+    response
+}
+
+/// Notes a login. Who gave a wrong name may have typed the password there.
+fn note(gate: &Arc<Gate>, peer: Peer, user: &str, status: u16) {
+    if status == 429 {
+        // Whoever guesses shall not push everything else out of the log.
+        return;
+    }
+    let known = gate.state().users.user(user).map(|user| user.name);
+    gate.note(known.unwrap_or_default(), "password", peer, Asked::new("POST", "/v1/login"), status);
+}
+
+fn not_them() -> Problem {
+    problem(401, "Not logged in", "user or password is wrong")
+}
+
+fn begin_session(gate: &Gate, user: &str) -> Answered<(String, Me)> {
+    let secret = random_bytes::<SECRET_BYTES>().map_err(|_| no_random())?;
+    let csrf = hexadecimal(&random_bytes::<16>().map_err(|_| no_random())?);
+    let mut state = gate.state();
+    let identity = state.users.identify_session(user).ok_or_else(not_them)?;
+    state.sessions.begin(&secret, user, csrf.clone(), now());
+    Ok((hexadecimal(&secret), describe(identity, Some(csrf))))
+}
+
+fn describe(identity: Identity, csrf: Option<String>) -> Me {
+    Me {
+        user: identity.user,
+        role: identity.role,
+        csrf,
+        must_change_password: identity.must_change_password,
+    }
+}
+
+pub(super) async fn logout(State(gate): Gated, headers: HeaderMap) -> Response {
+    if let Some(secret) = cookie(&headers) {
+        gate.state().sessions.end(&secret);
+    }
+    let gone = format!("{COOKIE}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
+    ([(header::SET_COOKIE, gone)], answer(Ok(serde_json::json!({})))).into_response()
+}
+
+pub(super) async fn me(
+    State(gate): Gated,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+) -> Response {
+    let mut state = gate.state();
+    let secret = cookie(&headers).filter(|_| identity.via == Via::Session);
+    let session = secret.and_then(|secret| state.sessions.find(&secret, now()));
+    answer(Ok(describe(identity, session.map(|session| session.csrf.clone()))))
+}
+
+pub(super) async fn change_own_password(
+    State(gate): Gated,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    Extension(identity): Extension<Identity>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let user = &identity.user;
+    let keys = Keys::new(user, peer);
+    let changed = async {
+        let ChangePassword { old, new } = parse(&headers, &body)?;
+        if identity.via == Via::Socket {
+            let detail = "the socket belongs to no user: PATCH /v1/users/{user} sets a password";
+            return Err(problem(409, "Conflict", detail));
+        }
+        let same = old == new;
+        check_password(&gate, &keys, user, old).await?;
+        if same {
+            return Err(refused(&AccessError::SamePassword));
+        }
+        let hash = passwords::hash(new).await?;
+        gate.change(|users| users.choose_password(user, hash))?;
+        gate.state().sessions.end_others_of(user, cookie(&headers).as_deref());
+        Ok(serde_json::json!({}))
+    };
+    match changed.await {
+        Ok(done) => answer(Ok(done)),
+        Err(problem) => respond_with_wait(&gate, &keys, problem),
+    }
+}

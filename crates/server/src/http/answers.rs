@@ -1,0 +1,45 @@
+//! What an answer looks like in HTTP.
+
+use api::Problem;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+use super::Answer;
+
+/// Why a request is refused; `detail` says what to do about it.
+pub(super) fn problem(status: u16, title: &str, detail: &str) -> Problem {
+    Problem { status, title: title.to_owned(), detail: detail.to_owned() }
+}
+
+/// A refusal.
+pub(super) fn refuse(status: u16, title: &str, detail: &str) -> Response {
+    respond(Err(problem(status, title, detail)))
+}
+
+/// An object as JSON, a text as it is, or a problem (RFC 9457).
+pub(super) fn respond(answer: Answer) -> Response {
+    match answer {
+        Ok(serde_json::Value::String(text)) => (StatusCode::OK, text).into_response(),
+        Ok(serde_json::Value::Null) => axum::Json(serde_json::json!({})).into_response(),
+        Ok(value) => axum::Json(value).into_response(),
+        Err(problem) => {
+            let status =
+                StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let kind = [(header::CONTENT_TYPE, "application/problem+json")];
+            let body = serde_json::to_string(&problem).unwrap_or_default();
+            (status, kind, body).into_response()
+        }
+    }
+}
+
+/// Whether the body is declared as JSON.
+pub(super) fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.and_then(|value| value.split(';').next());
+    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// What is answered to a body that is not JSON.
+pub(super) fn not_json() -> Problem {
+    problem(415, "Unsupported media type", "send a body as application/json")
+}

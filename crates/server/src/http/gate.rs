@@ -1,0 +1,231 @@
+//! Who is asking, and whether that is allowed.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use access::{AccessError, Identity, Limiter, PasswordHash, SECRET_BYTES, Sessions, Users, Via};
+use anyhow::Result;
+use api::{AuditEntry, Problem, Role, Route};
+use axum::extract::{ConnectInfo, Request, State};
+use axum::http::{HeaderMap, header};
+use axum::middleware::Next;
+use axum::response::Response;
+
+use super::answers::{problem, respond};
+use super::audit::Audit;
+use super::peer::Peer;
+use crate::data_directory::{DataDirectory, random_bytes};
+use crate::events::now;
+use crate::management::hexadecimal;
+
+/// The name of the cookie of a browser's session.
+pub(super) const COOKIE: &str = "gantry_session";
+
+/// The header that goes with a change that a browser asks for.
+const CSRF_HEADER: &str = "x-gantry-csrf";
+
+/// The first user.
+const FIRST_USER: &str = "admin";
+
+/// Knows everybody.
+pub(crate) struct Gate {
+    state: Mutex<GateState>,
+    directory: Arc<DataDirectory>,
+}
+
+/// What the gate remembers.
+pub(super) struct GateState {
+    pub(super) users: Users,
+    pub(super) sessions: Sessions,
+    pub(super) limiter: Limiter,
+    pub(super) audit: Audit,
+}
+
+impl Gate {
+    /// Reads who there is. At the first start makes an administrator, and prints the password once.
+    pub(crate) fn open(directory: Arc<DataDirectory>) -> Result<Self> {
+        let mut users = directory.load_users()?;
+        if users.is_empty() {
+            let password = hexadecimal(&random_bytes::<12>()?);
+            let hash = PasswordHash::new(&password, &random_bytes()?)?;
+            users.add(FIRST_USER, Role::Admin, hash, true, now())?;
+            directory.save_users(&users)?;
+            println!(
+                "First start: log in as '{FIRST_USER}' with the password {password} and change it; it is not shown again."
+            );
+        }
+        let audit = Audit::open(directory.path())?;
+        let (sessions, limiter) = (Sessions::default(), Limiter::default());
+        let state = Mutex::new(GateState { users, sessions, limiter, audit });
+        Ok(Self { state, directory })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, GateState> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Whether the password of the first start was replaced.
+    pub(super) fn has_own_password(&self) -> bool {
+        self.state().users.has_own_password()
+    }
+
+    /// Changes users or tokens, and saves them; if that fails, nothing was changed.
+    pub(super) fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Users) -> Result<T, AccessError>,
+    ) -> Result<T, Problem> {
+        let mut state = self.state();
+        let mut users = state.users.clone();
+        let changed = change(&mut users).map_err(|error| refused(&error))?;
+        self.directory.save_users(&users).map_err(|error| {
+            tracing::error!(%error, "users cannot be saved");
+            problem(500, "Not saved", "the data directory cannot be written: see the log")
+        })?;
+        state.users = users;
+        Ok(changed)
+    }
+
+    /// Who sent a request, if that can be told.
+    fn identify(&self, peer: Peer, headers: &HeaderMap) -> Option<Identity> {
+        if peer == Peer::Socket {
+            return Some(Identity {
+                user: "local".to_owned(),
+                role: Role::Admin,
+                via: Via::Socket,
+                must_change_password: false,
+            });
+        }
+        let mut state = self.state();
+        if headers.contains_key(header::AUTHORIZATION) {
+            return state.users.identify_token(&bearer(headers)?, now());
+        }
+        let user = state.sessions.find(&cookie(headers)?, now())?.user.clone();
+        state.users.identify_session(&user)
+    }
+
+    /// Whether a change that a browser asks for comes from our own page.
+    fn csrf_fits(&self, headers: &HeaderMap) -> bool {
+        let sent = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
+        let mut state = self.state();
+        let session = cookie(headers).and_then(|secret| state.sessions.find(&secret, now()));
+        session.is_some_and(|session| sent == Some(session.csrf.as_str()))
+    }
+
+    fn check(&self, guard: &Guard, peer: Peer, request: &Request) -> Result<Identity, Problem> {
+        let headers = request.headers();
+        let identity = self.identify(peer, headers).ok_or_else(|| {
+            let detail = "log in at /v1/login, or send 'Authorization: Bearer TOKEN'";
+            problem(401, "Not logged in", detail)
+        })?;
+        let changes = !request.method().is_safe();
+        if identity.via == Via::Session && changes && !self.csrf_fits(headers) {
+            let detail = "send what /v1/login answered as 'csrf' in the header X-Gantry-Csrf";
+            return Err(problem(403, "Not from our page", detail));
+        }
+        let about_oneself = [Route::ShowMe, Route::ChangePassword, Route::Logout];
+        if identity.must_change_password && !about_oneself.contains(&guard.route) {
+            let detail = "change the password first: PUT /v1/me/password";
+            return Err(problem(403, "Password must be changed", detail));
+        }
+        if identity.role < guard.role {
+            let detail = format!("this needs the role '{}'", guard.role.name());
+            return Err(problem(403, "Not allowed", &detail));
+        }
+        Ok(identity)
+    }
+
+    /// Writes down who asked for which change, and what came of it.
+    pub(super) fn note(&self, user: String, via: &str, peer: Peer, asked: Asked, status: u16) {
+        self.state().audit.note(AuditEntry {
+            number: 0,
+            time: now(),
+            user,
+            via: via.to_owned(),
+            source: peer.source(),
+            method: asked.method,
+            path: asked.path,
+            status,
+        });
+    }
+}
+
+/// What was asked for.
+pub(super) struct Asked {
+    method: String,
+    path: String,
+}
+
+impl Asked {
+    pub(super) fn new(method: &str, path: &str) -> Self {
+        // A longer path names nothing that there is.
+        Self { method: method.to_owned(), path: path.chars().take(512).collect() }
+    }
+}
+
+/// What stands before a route.
+#[derive(Clone)]
+pub(super) struct Guard {
+    pub(super) gate: Arc<Gate>,
+    pub(super) route: Route,
+    /// The role that one needs.
+    pub(super) role: Role,
+}
+
+/// Lets a request through to its route, or answers why not; notes every change that somebody known
+/// asks for.
+pub(super) async fn guard(
+    State(guard): State<Guard>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let gate = Arc::clone(&guard.gate);
+    let asked = Asked::new(request.method().as_str(), request.uri().path());
+    let changes = !request.method().is_safe();
+    let (identity, response) = match gate.check(&guard, peer, &request) {
+        Ok(identity) => {
+            request.extensions_mut().insert(identity.clone());
+            (Some(identity), next.run(request).await)
+        }
+        Err(problem) => (gate.identify(peer, request.headers()), respond(Err(problem))),
+    };
+    if let Some(identity) = identity.filter(|_| changes) {
+        let status = response.status().as_u16();
+        gate.note(identity.user, identity.via.name(), peer, asked, status);
+    }
+    response
+}
+
+fn bearer(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, secret) = value.split_once(' ')?;
+    from_hexadecimal(secret.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
+}
+
+/// What names a browser's session.
+pub(super) fn cookie(headers: &HeaderMap) -> Option<Vec<u8>> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let pairs = cookies.flat_map(|value| value.split(';'));
+    let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
+    from_hexadecimal(pairs.find(|(name, _)| *name == COOKIE)?.1)
+}
+
+/// What an error of this room means in HTTP.
+pub(super) fn refused(error: &AccessError) -> Problem {
+    let (status, title) = match error {
+        AccessError::NoUser(_) | AccessError::NoToken(_) => (404, "Not found"),
+        AccessError::Exists(_)
+        | AccessError::LastAdmin(_)
+        | AccessError::TooManyUsers
+        | AccessError::TooManyTokens => (409, "Conflict"),
+        AccessError::WrongPassword | AccessError::TokenRole => (403, "Not allowed"),
+        _ => (400, "Invalid request"),
+    };
+    problem(status, title, &error.to_string())
+}
+
+fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes();
+    let sound = digits.len() == 2 * SECRET_BYTES && digits.iter().all(u8::is_ascii_hexdigit);
+    let byte = |pair: &[u8; 2]| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok();
+    sound.then(|| digits.as_chunks::<2>().0.iter().map(byte).collect()).flatten()
+}

@@ -1,0 +1,171 @@
+//! From the table of routes to what answers them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::{Method, Problem, ROUTES, Route};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::{HeaderMap, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::Response;
+use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use tokio::sync::oneshot;
+
+use super::answers::{is_json, not_json, problem, refuse, respond};
+use super::gate::{Gate, Guard, guard};
+use super::peer::Peer;
+use super::{Answer, Call, Mailbox, Message, accounts};
+use crate::heartbeat::Heartbeat;
+use crate::limits::READINESS_MAX;
+
+#[cfg(test)]
+mod tests;
+
+/// The largest request body, in bytes; a larger one is answered 413.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Everything that is answered.
+pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<Gate>) -> Router {
+    let mut router = Router::new();
+    for &(method, path, route) in ROUTES {
+        let handlers = match route {
+            Route::ShowHealth => health(Arc::clone(heartbeat)),
+            Route::ShowReadiness => readiness(mailbox.clone(), Arc::clone(heartbeat)),
+            _ => match accounts::handlers(route) {
+                Some(handlers) => handlers.with_state(Arc::clone(gate)),
+                None => method_router(method, route, mailbox.clone()),
+            },
+        };
+        router = router.route(path, guarded(handlers, method, route, gate));
+    }
+    router
+        .fallback(no_such_route)
+        .method_not_allowed_fallback(no_such_method)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(Arc::clone(gate), refuse_strangers))
+}
+
+/// The handlers behind a check of who is asking, unless everybody may.
+fn guarded(handlers: MethodRouter, method: Method, route: Route, gate: &Arc<Gate>) -> MethodRouter {
+    if route.is_open() {
+        return handlers;
+    }
+    let state = Guard { gate: Arc::clone(gate), route, role: route.role(method) };
+    handlers.route_layer(middleware::from_fn_with_state(state, guard))
+}
+
+fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter {
+    let handler = move |Path(mut parameters): Path<HashMap<String, String>>,
+                        Query(query): Query<HashMap<String, String>>,
+                        headers: HeaderMap,
+                        body: Bytes| async move {
+        if !body.is_empty() && !is_json(&headers) {
+            return respond(Err(not_json()));
+        }
+        query.into_iter().for_each(|(name, value)| {
+            parameters.entry(name).or_insert(value);
+        });
+        respond(ask(&mailbox, route, parameters, body).await)
+    };
+    match method {
+        Method::Get => get(handler),
+        Method::Post => post(handler),
+        Method::Put => put(handler),
+        Method::Patch => patch(handler),
+        Method::Delete => delete(handler),
+    }
+}
+
+/// Asks the reactor.
+async fn ask(
+    mailbox: &Mailbox,
+    route: Route,
+    parameters: HashMap<String, String>,
+    body: Bytes,
+) -> Answer {
+    let (reply, answer) = oneshot::channel();
+    mailbox.post(Message::Call(Call { route, parameters, body, reply }));
+    answer.await.unwrap_or_else(|_| Err(stopping()))
+}
+
+/// Nobody is there any more who could answer.
+pub(super) fn stopping() -> Problem {
+    problem(503, "Stopping", "the daemon is stopping: try again when it is back")
+}
+
+/// Whether the reactor goes on, whatever it is busy with.
+fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
+    get(move || async move {
+        respond(match heartbeat.silence() {
+            None => Ok("ok".into()),
+            Some(silence) => {
+                let detail = format!("the reactor is silent since {} s", silence.as_secs());
+                Err(problem(503, "Not healthy", &detail))
+            }
+        })
+    })
+}
+
+/// Whether hosts are let in and every pool serves.
+fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
+    get(move || async move {
+        let not_ready = |detail: &str| Err(problem(503, "Not ready", detail));
+        if !heartbeat.is_serving() {
+            return respond(not_ready("the daemon is starting or stopping"));
+        }
+        let asked = ask(&mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new());
+        let late = || not_ready("the reactor does not answer");
+        respond(tokio::time::timeout(READINESS_MAX, asked).await.unwrap_or_else(|_| late()))
+    })
+}
+
+async fn no_such_route(uri: Uri) -> Response {
+    let detail = format!("there is nothing at '{}': /v1/openapi.json lists every path", uri.path());
+    refuse(404, "Not found", &detail)
+}
+
+async fn no_such_method(uri: Uri) -> Response {
+    let detail = format!("'{}' takes other methods: see the header Allow", uri.path());
+    refuse(405, "Method not allowed", &detail)
+}
+
+/// Keeps out web pages from elsewhere, and everybody from afar before the first password was
+/// replaced.
+async fn refuse_strangers(
+    State(gate): State<Arc<Gate>>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if is_foreign(peer, request.headers()) {
+        return refuse(403, "Forbidden", "web pages from elsewhere may not use this address");
+    }
+    if peer.is_far() && !gate.has_own_password() {
+        let detail = "the first password was not changed yet: log in on the array's own machine, \
+                      or run 'gantry user change admin --password --own' there";
+        return refuse(403, "Not set up", detail);
+    }
+    next.run(request).await
+}
+
+/// A web page from elsewhere, open in the administrator's browser, could reach us. Its requests
+/// carry an Origin other than our own; one that gave its own name our address is told by the Host,
+/// which on loopback has to be the loopback address.
+fn is_foreign(peer: Peer, headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let host = text(header::HOST).unwrap_or_default();
+    let (scheme, host_fits) = match peer {
+        Peer::Socket => return false,
+        Peer::Plain(_) => {
+            let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+            ("http", ["localhost", "127.0.0.1", "[::1]"].contains(&name))
+        }
+        Peer::Tls(_) => ("https", true),
+    };
+    let is_own = |origin: &str| {
+        origin.strip_prefix(scheme).and_then(|rest| rest.strip_prefix("://")) == Some(host)
+    };
+    !host_fits || text(header::ORIGIN).is_some_and(|origin| !is_own(origin))
+}

@@ -1,0 +1,139 @@
+//! TLS for the management interface: the administrator's certificate, or one made at the first
+//! start.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use axum::serve::Listener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::server::TlsStream;
+
+use crate::data_directory::DataDirectory;
+
+const CERTIFICATE_NAME: &str = "tls.crt";
+const KEY_NAME: &str = "tls.key";
+
+/// Handshakes at a time; who connects when so many are under way waits.
+const HANDSHAKES_MAX: usize = 64;
+
+/// A handshake that takes longer is given up.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The files of a certificate (with what it is signed by) and its key, both PEM.
+pub(crate) struct Certificate {
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+}
+
+impl Certificate {
+    /// The certificate in the data directory; makes one for this address if there is none.
+    pub(crate) fn own(directory: &DataDirectory, address: SocketAddr) -> Result<Self> {
+        let files = Self {
+            certificate: directory.path().join(CERTIFICATE_NAME),
+            key: directory.path().join(KEY_NAME),
+        };
+        if !files.certificate.exists() || !files.key.exists() {
+            let names = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+            let names = names.into_iter().chain([address.ip().to_string()]).chain(host_name());
+            let made = rcgen::generate_simple_self_signed(names.collect::<Vec<_>>())
+                .context("cannot make a certificate for --https")?;
+            directory.replace(KEY_NAME, made.signing_key.serialize_pem().as_bytes())?;
+            directory.replace(CERTIFICATE_NAME, made.cert.pem().as_bytes())?;
+        }
+        Ok(files)
+    }
+
+    /// Fails if the files cannot be used.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.server().map(drop)
+    }
+
+    fn server(&self) -> Result<ServerConfig> {
+        let read = |path: &Path| format!("cannot read {} as PEM", path.display());
+        let chain = CertificateDer::pem_file_iter(&self.certificate)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+            .with_context(|| read(&self.certificate))?;
+        let key = PrivateKeyDer::from_pem_file(&self.key).with_context(|| read(&self.key))?;
+        let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .with_context(|| {
+                let (certificate, key) = (self.certificate.display(), self.key.display());
+                format!("{certificate} and {key} do not belong together: give a pair that does")
+            })?;
+        server.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(server)
+    }
+}
+
+fn host_name() -> Option<String> {
+    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
+    (!name.is_empty()).then_some(name)
+}
+
+/// Connections whose handshake is done.
+pub(crate) struct TlsListener {
+    address: SocketAddr,
+    accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+}
+
+impl TlsListener {
+    /// Takes over a listener; handshakes run beside each other, each with a deadline.
+    pub(crate) fn start(listener: TcpListener, certificate: &Certificate) -> Result<Self> {
+        let acceptor = TlsAcceptor::from(Arc::new(certificate.server()?));
+        let address = listener.local_addr()?;
+        let (sender, accepted) = mpsc::channel(HANDSHAKES_MAX);
+        tokio::spawn(accept_all(listener, acceptor, sender));
+        Ok(Self { address, accepted })
+    }
+}
+
+async fn accept_all(
+    mut listener: TcpListener,
+    acceptor: TlsAcceptor,
+    sender: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
+) {
+    let room = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    loop {
+        let (stream, peer) = Listener::accept(&mut listener).await;
+        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let (acceptor, sender) = (acceptor.clone(), sender.clone());
+        tokio::spawn(async move {
+            match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
+                // Nobody takes it any more only when the daemon stops.
+                Ok(Ok(stream)) => drop(sender.send((stream, peer)).await),
+                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
+                Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
+            }
+            drop(permit);
+        });
+    }
+}
+
+impl Listener for TlsListener {
+    type Io = TlsStream<TcpStream>;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
+        match self.accepted.recv().await {
+            Some(accepted) => accepted,
+            // The accepting task never ends while this lives.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Self::Addr> {
+        Ok(self.address)
+    }
+}
