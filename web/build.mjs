@@ -71,7 +71,7 @@ function list(made) {
   const row = ([path, bytes]) => `    File {
         path: "/${path}",
         content_type: "${types[path.split('.').pop()]}",
-        etag: "\\"${hash(bytes)}\\"",
+        etag: "W/\\"${hash(bytes)}\\"",
         identity: include_bytes!("${path}"),
         gzip: include_bytes!("${path}.gz"),
         brotli: include_bytes!("${path}.br"),

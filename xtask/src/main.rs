@@ -12,6 +12,7 @@ mod sim;
 mod soak;
 mod test;
 mod validate;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -53,6 +54,8 @@ enum Task {
     Validate(validate::Options),
     /// Write the generated pages of docs/reference.
     Docs,
+    /// Build the web page: web/dist from web/src.
+    Web,
 }
 
 fn main() -> ExitCode {
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Validate(options) => validate::run(&options),
         Task::Docs => docs::write(),
+        Task::Web => web::build(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -6,6 +6,7 @@ mod accounts;
 mod answers;
 mod audit;
 mod gate;
+mod page;
 mod peer;
 mod router;
 mod tls;

@@ -114,6 +114,11 @@ export async function refresh(...prefixes: string[]): Promise<void> {
   await Promise.all(wanted.filter((one) => one.listeners.size > 0).map((one) => one.load()));
 }
 
+/** An object is deleted: nothing below its path is asked for any more. */
+export function gone(path: string): void {
+  for (const one of [...entries.keys()]) if (one === path || one.startsWith(`${path}/`)) entries.delete(one);
+}
+
 /** Puts in what came without being asked for. */
 export function put(path: string, data: unknown): void {
   entry(path).set(data);

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
-import { OFTEN, refresh, useResource } from '../data/store';
+import { gone, OFTEN, refresh, useResource } from '../data/store';
 import type { Device, Forecast, Pool, Scrub, Volume } from '../data/types';
 import { go } from '../router';
 import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Note, Page, ProblemBox, StateBadge } from '../ui/basic';
@@ -211,8 +211,9 @@ function DeletePool({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const volumes = useResource<Volume[]>('/v1/volumes').data?.filter((volume) => volume.pool === pool.name) ?? [];
   const remove = async () => {
     await ask('DELETE', path('pools', pool.name));
-    await refresh('/v1/pools');
+    gone(path('pools', pool.name));
     go('/pools');
+    await refresh('/v1/pools', '/v1/forecast');
   };
   const full = pool.volumes + pool.snapshots > 0;
   return (

@@ -1,7 +1,7 @@
 // What can be done to a volume and its snapshots.
 import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
-import { OFTEN, refresh, useResource } from '../data/store';
+import { gone, OFTEN, refresh, useResource } from '../data/store';
 import type { Group, Host, Session, Snapshot, Volume } from '../data/types';
 import { go } from '../router';
 import { Note, Segmented, Time } from '../ui/basic';
@@ -153,8 +153,9 @@ export function DeleteVolume({ volume, onClose }: OfVolume) {
   const remove = async () => {
     for (const host of volume.hosts) await ask('DELETE', own(volume, 'maps', host));
     await ask('DELETE', own(volume));
-    await changed();
+    gone(own(volume));
     go('/volumes');
+    await changed();
   };
   return (
     <Confirm title={`Delete ${volume.name}?`} action={mapped ? 'Unmap and delete' : 'Delete'} retype={volume.name} said={`${volume.name} was deleted`} onConfirm={remove} onClose={onClose}>

@@ -41,10 +41,11 @@ export function mean(name: string) {
   return (columns: Record<string, number[]>): (number | null)[] | undefined => columns[name]?.map((value) => (value > 0 ? value : null));
 }
 
-/** The history of a series. */
+/** The history of a series, once it has one. */
 export function useHistory(series: string, seconds: number) {
+  const known = useResource<{ series: string }[]>('/v1/statistics/series', 5000).data?.some((one) => one.series === series);
   const period = seconds <= 300 ? 2000 : 10000;
-  return useResource<SeriesHistory>(`/v1/statistics/history?series=${encodeURIComponent(series)}&seconds=${seconds}`, period);
+  return useResource<SeriesHistory>(!known ? null : `/v1/statistics/history?series=${encodeURIComponent(series)}&seconds=${seconds}`, period);
 }
 
 /** One history as lines, with a legend that says the latest values. */
@@ -52,7 +53,7 @@ export function HistoryChart(props: {
   title: string; series: string; seconds: number; lines: Line[]; format: (value: number) => string; height?: number; top?: number;
 }) {
   const history = useHistory(props.series, props.seconds);
-  return <Chart {...props} history={history.data} problem={history.problem?.status === 404 ? undefined : history.problem} />;
+  return <Chart {...props} history={history.data} problem={history.problem} />;
 }
 
 interface ChartProperties {
@@ -144,9 +145,9 @@ function options(props: ChartProperties, element: HTMLElement, height: number, o
     padding: [8, 4, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-    scales: { y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] } },
+    scales: { x: { range: (_, __, last) => [last - props.seconds, last] }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] } },
     axes: [
-      { ...axis, space: 72, size: 26, gap: 4, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
+      { ...axis, space: 56, size: 26, gap: 4, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
       { ...axis, size: 68, space: 36, gap: 6, ...(props.format === bytes || props.format === rate ? { incrs: BYTE_STEPS } : {}), values: (_, ticks) => ticks.map((tick) => props.format(tick)) },
     ],
     series: [{}, ...props.lines.map((line) => drawn(line, element))],
