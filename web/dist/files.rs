@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-109ea09bc471414a.js",
+        path: "/assets/gantry-fc517dab15642921.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"109ea09bc471414a\"",
-        identity: include_bytes!("assets/gantry-109ea09bc471414a.js"),
-        gzip: include_bytes!("assets/gantry-109ea09bc471414a.js.gz"),
-        brotli: include_bytes!("assets/gantry-109ea09bc471414a.js.br"),
+        etag: "W/\"fc517dab15642921\"",
+        identity: include_bytes!("assets/gantry-fc517dab15642921.js"),
+        gzip: include_bytes!("assets/gantry-fc517dab15642921.js.gz"),
+        brotli: include_bytes!("assets/gantry-fc517dab15642921.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-af2bba292d1f0a13.css",
+        path: "/assets/style-53c8927badfc1e16.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"af2bba292d1f0a13\"",
-        identity: include_bytes!("assets/style-af2bba292d1f0a13.css"),
-        gzip: include_bytes!("assets/style-af2bba292d1f0a13.css.gz"),
-        brotli: include_bytes!("assets/style-af2bba292d1f0a13.css.br"),
+        etag: "W/\"53c8927badfc1e16\"",
+        identity: include_bytes!("assets/style-53c8927badfc1e16.css"),
+        gzip: include_bytes!("assets/style-53c8927badfc1e16.css.gz"),
+        brotli: include_bytes!("assets/style-53c8927badfc1e16.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"b122a39b978557c1\"",
+        etag: "W/\"d47abbc0cef6bae6\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

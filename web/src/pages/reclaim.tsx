@@ -48,7 +48,7 @@ function VolumeCard({ reclaim }: { reclaim: Reclaim }) {
         <Note tone="info">
           Held by {reclaim.held_by.map((holder, index) => (
             <span key={`${holder.kind} ${holder.name}`}>{index > 0 && ', '}{holder.name ? <b>{holder.name}</b> : null} {holder.name ? `(${KIND[holder.kind] ?? holder.kind})` : KIND[holder.kind] ?? holder.kind}: {bytes(holder.bytes)}</span>
-          ))}. It returns to the pool when that is deleted.
+          ))}. At most as much returns to the pool when that is deleted.
         </Note>
       )}
     </Card>

@@ -17,6 +17,9 @@ export interface Line {
   dash?: boolean;
 }
 
+/** Steps of the axis of time, in seconds; none is shorter than what its labels tell. */
+const TIME_STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800];
+
 /** Steps of an axis that are round in bytes: 1, 2, 5, …, 500 KiB and so on. */
 const BYTE_STEPS = Array.from({ length: 6 }, (_, unit) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 1024 ** unit)).flat();
 
@@ -147,7 +150,7 @@ function options(props: ChartProperties, element: HTMLElement, height: number, o
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { x: { range: (_, __, last) => [last - props.seconds, last] }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] } },
     axes: [
-      { ...axis, space: 56, size: 26, gap: 4, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
+      { ...axis, space: 56, size: 26, gap: 4, incrs: TIME_STEPS, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
       { ...axis, size: 68, space: 36, gap: 6, ...(props.format === bytes || props.format === rate ? { incrs: BYTE_STEPS } : {}), values: (_, ticks) => ticks.map((tick) => props.format(tick)) },
     ],
     series: [{}, ...props.lines.map((line) => drawn(line, element))],
