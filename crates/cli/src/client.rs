@@ -1,8 +1,9 @@
 //! Talks to the daemon over its socket or its HTTP address.
 
-use std::fs;
+use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 use api::Problem;
@@ -157,11 +158,12 @@ fn read_token(file: Option<&Path>) -> Result<Option<String>> {
 
 /// What is wrong with the certificate, if that is why nobody answered.
 fn certificate_error(error: &reqwest::Error) -> Option<String> {
-    let first = std::error::Error::source(error);
-    let mut causes = std::iter::successors(first, |cause| cause.source());
-    causes.find_map(|cause| {
-        let error = cause.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
-        let error = error.and_then(|error| error.downcast_ref::<rustls::Error>());
-        error.or_else(|| cause.downcast_ref()).map(ToString::to_string)
-    })
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.filter_map(|cause| cause.downcast_ref()).find_map(tls_error).map(ToString::to_string)
+}
+
+/// The TLS error in an error of input and output, however deep.
+fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
+    let inner = error.get_ref()?;
+    inner.downcast_ref().or_else(|| tls_error(inner.downcast_ref()?))
 }
