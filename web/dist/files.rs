@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-fc517dab15642921.js",
+        path: "/assets/gantry-96905123e4af0e49.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"fc517dab15642921\"",
-        identity: include_bytes!("assets/gantry-fc517dab15642921.js"),
-        gzip: include_bytes!("assets/gantry-fc517dab15642921.js.gz"),
-        brotli: include_bytes!("assets/gantry-fc517dab15642921.js.br"),
+        etag: "W/\"96905123e4af0e49\"",
+        identity: include_bytes!("assets/gantry-96905123e4af0e49.js"),
+        gzip: include_bytes!("assets/gantry-96905123e4af0e49.js.gz"),
+        brotli: include_bytes!("assets/gantry-96905123e4af0e49.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"d47abbc0cef6bae6\"",
+        etag: "W/\"afc1abe20d6efd63\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

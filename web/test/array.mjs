@@ -28,7 +28,8 @@ export class Array {
     array.url = `http://${array.http}`;
     const options = ['--data', join(array.folder, 'data'), '--iscsi', array.portal, '--http', array.http];
     array.log = '';
-    array.process = spawn(join(binaries, 'gantryd'), options, { stdio: ['ignore', 'inherit', 'pipe'] });
+    array.process = spawn(join(binaries, 'gantryd'), options, { stdio: ['ignore', 'pipe', 'pipe'] });
+    array.process.stdout.on('data', (text) => (array.log += text));
     array.process.stderr.on('data', (text) => (array.log += text));
     await array.until(() => /ready/.test(array.log), 'the daemon is ready');
     array.password = /with the password (\S+)/.exec(array.log)?.[1];

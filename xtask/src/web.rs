@@ -51,8 +51,9 @@ fn install() -> Result<()> {
     }
     let folder = folder().display().to_string();
     let arguments = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", &folder];
-    process::run("npm", &arguments)
-        .context("fetching the packages of web/package-lock.json; 'cargo xtask setup' brings npm")?;
+    process::run("npm", &arguments).context(
+        "fetching the packages of web/package-lock.json; 'cargo xtask setup' brings npm",
+    )?;
     if !is_installed()? {
         bail!("npm left no packages in {folder}/node_modules");
     }

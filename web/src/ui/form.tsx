@@ -15,7 +15,8 @@ export function Dialog(props: { title: string; onClose: () => void; wide?: boole
     const dialog = element.current!;
     const before = document.activeElement;
     dialog.showModal();
-    dialog.querySelector<HTMLElement>('[data-first], input:not([type=hidden]), select, textarea')?.focus();
+    const first = dialog.querySelector<HTMLElement>('[data-first]') ?? dialog.querySelector<HTMLElement>('input, select, textarea');
+    first?.focus();
     return () => {
       dialog.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();

@@ -13,7 +13,8 @@ fn field<'a>(response: &'a Response, name: &header::HeaderName) -> Option<&'a st
 }
 
 fn asset(extension: &str) -> &'static File {
-    let fits = |file: &&File| file.path.starts_with(NAMED_BY_CONTENT) && file.path.ends_with(extension);
+    let fits =
+        |file: &&File| file.path.starts_with(NAMED_BY_CONTENT) && file.path.ends_with(extension);
     FILES.iter().find(fits).unwrap()
 }
 
@@ -24,7 +25,11 @@ const BROWSER: (header::HeaderName, &str) =
 fn every_address_of_the_page_is_answered_with_the_page() {
     for path in ["/", "/index.html", "/pools", "/volumes/p/a", "/offload/why", "/no/such/page"] {
         let response = get(path, &[BROWSER]).unwrap();
-        assert_eq!(field(&response, &header::CONTENT_TYPE), Some("text/html; charset=utf-8"), "{path}");
+        assert_eq!(
+            field(&response, &header::CONTENT_TYPE),
+            Some("text/html; charset=utf-8"),
+            "{path}"
+        );
         assert_eq!(field(&response, &header::CACHE_CONTROL), Some("no-cache"), "{path}");
     }
 }
