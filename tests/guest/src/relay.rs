@@ -3,21 +3,23 @@
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 /// A relay to one address.
 #[derive(Debug)]
 pub struct Relay {
     address: SocketAddr,
+    destination: SocketAddr,
     line: Arc<Mutex<Line>>,
+    /// Takes connections, unless the line is cut.
+    acceptor: Mutex<Option<JoinHandle<()>>>,
 }
 
 #[derive(Debug, Default)]
 struct Line {
     is_cut: bool,
-    is_over: bool,
     streams: Vec<TcpStream>,
 }
 
@@ -29,10 +31,9 @@ impl Relay {
     pub fn to(destination: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let line = Arc::new(Mutex::new(Line::default()));
-        let shared = Arc::clone(&line);
-        thread::spawn(move || accept(&listener, destination, &shared));
-        Ok(Self { address, line })
+        let relay = Self { address, destination, line: Arc::default(), acceptor: Mutex::default() };
+        relay.listen(listener);
+        Ok(relay)
     }
 
     /// Where it listens.
@@ -40,27 +41,43 @@ impl Relay {
         self.address
     }
 
-    /// Breaks every connection, and each new one.
+    /// Breaks every connection, and refuses new ones until it is mended.
+    ///
+    /// To accept and then close them would be no picture of a broken line, and leaves open-iscsi's
+    /// iscsid 2.1 now and then in TRANSPORT WAIT for ever.
     pub fn cut(&self) {
+        let Some(acceptor) = lock(&self.acceptor).take() else { return };
         let mut line = lock(&self.line);
         line.is_cut = true;
         line.close_all();
+        drop(line);
+        // The thread waits in accept(); this wakes it, and with it the listener goes.
+        let _ = TcpStream::connect(self.address);
+        // A thread that panicked has no listener either.
+        let _ = acceptor.join();
     }
 
     /// Lets new connections through again.
-    pub fn mend(&self) {
+    ///
+    /// # Errors
+    /// When another program took the port meanwhile.
+    pub fn mend(&self) -> Result<()> {
+        let listener = TcpListener::bind(self.address).context("the relay's port")?;
         lock(&self.line).is_cut = false;
+        self.listen(listener);
+        Ok(())
+    }
+
+    fn listen(&self, listener: TcpListener) {
+        let (destination, line) = (self.destination, Arc::clone(&self.line));
+        let acceptor = thread::spawn(move || accept(&listener, destination, &line));
+        *lock(&self.acceptor) = Some(acceptor);
     }
 }
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        let mut line = lock(&self.line);
-        line.is_over = true;
-        line.close_all();
-        drop(line);
-        // The listener waits in accept(); this wakes it.
-        let _ = TcpStream::connect(self.address);
+        self.cut();
     }
 }
 
@@ -73,21 +90,19 @@ impl Line {
     }
 }
 
-/// A thread that panicked left the list of streams whole.
-fn lock(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
-    line.lock().unwrap_or_else(PoisonError::into_inner)
+/// A thread that panicked left whole what it had locked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn accept(listener: &TcpListener, destination: SocketAddr, line: &Mutex<Line>) {
     while let Ok((near, _)) = listener.accept() {
         let mut line = lock(line);
-        if line.is_over {
+        if line.is_cut {
             return;
         }
-        if !line.is_cut {
-            // A connection that cannot be relayed is closed, as on a broken line.
-            let _ = connect(near, destination, &mut line);
-        }
+        // A connection that cannot be relayed is closed.
+        let _ = connect(near, destination, &mut line);
     }
 }
 

@@ -105,18 +105,20 @@ fn loss(bench: &mut Bench, paths: &Paths) -> Result<()> {
     paths.relay.cut();
     wait_for_paths(bench, 1)?;
     bench.sh("load_runs /run/load")?;
-    paths.relay.mend();
+    paths.relay.mend()?;
     wait_for_paths(bench, 2)?;
     end_load(bench)
 }
 
 /// The daemon is killed, so both portals are gone; multipath queues until one is back.
-fn loss_of_all(bench: &mut Bench, _: &Paths) -> Result<()> {
+fn loss_of_all(bench: &mut Bench, paths: &Paths) -> Result<()> {
     start_load(bench)?;
+    paths.relay.cut();
     bench.array.kill()?;
     wait_for_paths(bench, 0)?;
     bench.sh("load_runs /run/load")?;
     bench.array.restart()?;
+    paths.relay.mend()?;
     wait_for_paths(bench, 2)?;
     end_load(bench)
 }
@@ -128,6 +130,6 @@ fn file_system(bench: &mut Bench, paths: &Paths) -> Result<()> {
     wait_for_paths(bench, 1)?;
     bench.sh("umount /mnt/m; xfs_repair -n $M; mount $M /mnt/m")?;
     bench.sh("for copy in first second; do cmp /usr/bin/fio /mnt/m/$copy; done; umount /mnt/m")?;
-    paths.relay.mend();
+    paths.relay.mend()?;
     wait_for_paths(bench, 2)
 }
