@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-96905123e4af0e49.js",
+        path: "/assets/gantry-ec076e60b8112819.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"96905123e4af0e49\"",
-        identity: include_bytes!("assets/gantry-96905123e4af0e49.js"),
-        gzip: include_bytes!("assets/gantry-96905123e4af0e49.js.gz"),
-        brotli: include_bytes!("assets/gantry-96905123e4af0e49.js.br"),
+        etag: "W/\"ec076e60b8112819\"",
+        identity: include_bytes!("assets/gantry-ec076e60b8112819.js"),
+        gzip: include_bytes!("assets/gantry-ec076e60b8112819.js.gz"),
+        brotli: include_bytes!("assets/gantry-ec076e60b8112819.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"afc1abe20d6efd63\"",
+        etag: "W/\"e2003ebd6816eaa5\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

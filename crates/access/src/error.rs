@@ -26,6 +26,9 @@ pub enum AccessError {
     /// It is not there.
     #[error("there is no token '{0}': 'gantry token list' shows them")]
     NoToken(String),
+    /// It is not what the caller thinks.
+    #[error("somebody else changed user '{0}' meanwhile: look again, then repeat")]
+    Changed(String),
     /// Nobody could manage the array over the network any more.
     #[error("'{0}' is the last administrator: give another user the role 'admin' first")]
     LastAdmin(String),

@@ -1,9 +1,10 @@
 //! Who may do what.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What a user may do; each role may do what those before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// See everything but users, tokens and the audit log.
@@ -26,7 +27,7 @@ impl Role {
 }
 
 /// Name and password, for a session in a browser.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Login {
     /// The user's name.
@@ -36,7 +37,7 @@ pub struct Login {
 }
 
 /// Who is asking.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Me {
     /// The user's name; `local` for whoever may open the daemon's socket.
     pub user: String,
@@ -50,17 +51,18 @@ pub struct Me {
 }
 
 /// A new password for oneself.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangePassword {
     /// The password so far.
     pub old: String,
     /// The new one, 10 to 128 bytes.
+    #[schema(min_length = 10, max_length = 128)]
     pub new: String,
 }
 
 /// Somebody who may use the management interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct User {
     /// 1 to 63 characters.
     pub name: String,
@@ -73,14 +75,16 @@ pub struct User {
 }
 
 /// A new user.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateUser {
     /// 1 to 63 letters, digits, dots, hyphens or underscores.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9._-]+$")]
     pub name: String,
     /// What the user may do.
     pub role: Role,
     /// 10 to 128 bytes.
+    #[schema(min_length = 10, max_length = 128)]
     pub password: String,
     /// Whether the user must choose another password before anything else; true if left out.
     #[serde(default = "yes")]
@@ -92,13 +96,14 @@ fn yes() -> bool {
 }
 
 /// Another role or password for a user; what is absent stays.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeUser {
     /// What the user may do.
     #[serde(default)]
     pub role: Option<Role>,
     /// 10 to 128 bytes; the user's sessions and tokens end.
+    #[schema(min_length = 10, max_length = 128)]
     #[serde(default)]
     pub password: Option<String>,
     /// Whether the user must choose another password before anything else; true if left out with a
@@ -108,7 +113,7 @@ pub struct ChangeUser {
 }
 
 /// What a program shows instead of a password: `Authorization: Bearer SECRET`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Token {
     /// 16 hexadecimal digits.
     pub id: String,
@@ -126,20 +131,22 @@ pub struct Token {
 }
 
 /// A new token.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
-    /// What it is for, 1 to 63 characters.
+    /// What it is for, 1 to 63 letters, digits, dots, hyphens or underscores.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9._-]+$")]
     pub name: String,
     /// What it allows.
     pub role: Role,
     /// 1 to 3,650; absent if it does not expire.
+    #[schema(minimum = 1, maximum = 3650)]
     #[serde(default)]
     pub expires_in_days: Option<u32>,
 }
 
 /// A token that was made.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 pub struct NewToken {
     /// The token.
     #[serde(flatten)]
@@ -149,7 +156,7 @@ pub struct NewToken {
 }
 
 /// A change that somebody asked for.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct AuditEntry {
     /// Counted from the beginning of the log, from 1.
     #[serde(default)]

@@ -1,9 +1,10 @@
 //! What happened to the array.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// Something that an administrator should know.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
     /// Counted since the daemon started, from 1. The daemon keeps the latest 1,000.
     pub number: u64,
@@ -18,7 +19,7 @@ pub struct Event {
 }
 
 /// How bad an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Good to know.

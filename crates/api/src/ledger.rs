@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// What hosts asked of volumes since the daemon started, and what became of it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct OffloadLedger {
     /// When counting began, seconds since 1970.
     pub since: u64,
@@ -14,7 +15,7 @@ pub struct OffloadLedger {
 }
 
 /// One host and one volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct OffloadRow {
     /// The host's name; of an initiator that belongs to none its iSCSI name.
     pub host: String,
@@ -53,7 +54,7 @@ pub struct OffloadRow {
 }
 
 /// What was asked by commands of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Asked {
     /// Commands that ended.
     pub commands: u64,
@@ -66,7 +67,7 @@ pub struct Asked {
 }
 
 /// A reason for refusals.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Refusal {
     /// The command in T10's words.
     pub command: String,
@@ -83,7 +84,7 @@ pub struct Refusal {
 }
 
 /// Something that the array could have done and did not, and why.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Finding {
     /// What it is.
     pub kind: FindingKind,
@@ -110,7 +111,7 @@ pub struct Finding {
 }
 
 /// What a [`Finding`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
     /// A host read from one place and wrote the same to another.
@@ -122,13 +123,14 @@ pub enum FindingKind {
 }
 
 /// Rates of the last second.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Live {
     /// Seconds since 1970.
     pub time: u64,
     /// Seconds that the rates are of.
     pub interval_seconds: u64,
     /// All together.
+    #[schema(value_type = BTreeMap<String, PrimitiveRate>)]
     pub total: PrimitiveRates,
     /// By volume; those that did nothing are left out.
     pub volumes: Vec<NamedRates>,
@@ -143,7 +145,7 @@ pub struct Live {
 pub type PrimitiveRates = BTreeMap<String, PrimitiveRate>;
 
 /// How fast something goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct PrimitiveRate {
     /// Commands per second.
     pub commands: f32,
@@ -154,16 +156,17 @@ pub struct PrimitiveRate {
 }
 
 /// Rates of a volume or host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct NamedRates {
     /// POOL/NAME of the volume, or the host's name.
     pub name: String,
     /// Its rates.
+    #[schema(value_type = BTreeMap<String, PrimitiveRate>)]
     pub rates: PrimitiveRates,
 }
 
 /// Rates of a host on a volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RowRates {
     /// The host.
     pub host: String,
@@ -172,18 +175,19 @@ pub struct RowRates {
     /// Its LUN number.
     pub lun: Option<u16>,
     /// The rates.
+    #[schema(value_type = BTreeMap<String, PrimitiveRate>)]
     pub rates: PrimitiveRates,
 }
 
 /// The name of a series, for the history.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SeriesName {
     /// `total`, `volume:POOL/NAME`, `host:NAME` or `pool:NAME`.
     pub series: String,
 }
 
 /// A part of a series, as columns of equal length.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct SeriesHistory {
     /// The series.
     pub series: String,
@@ -197,7 +201,7 @@ pub struct SeriesHistory {
 }
 
 /// Who contends for the blocks of a volume by COMPARE AND WRITE (ATS).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LockMap {
     /// The volume.
     pub volume: String,
@@ -212,7 +216,7 @@ pub struct LockMap {
 }
 
 /// A range of blocks that is locked by COMPARE AND WRITE.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LockRange {
     /// First logical block.
     pub lba: u64,
@@ -229,7 +233,7 @@ pub struct LockRange {
 }
 
 /// One COMPARE AND WRITE.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LockAttempt {
     /// When it ended, seconds since 1970, to the millisecond.
     pub time: f64,
@@ -244,7 +248,7 @@ pub struct LockAttempt {
 }
 
 /// How a COMPARE AND WRITE ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LockOutcome {
     /// The blocks were replaced.
@@ -257,7 +261,7 @@ pub enum LockOutcome {
 
 /// What became of the space that a volume gave up, by UNMAP or by zeros, since the pool was opened.
 /// Whole blocks of 4 KiB.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reclaim {
     /// The volume.
     pub volume: String,
@@ -276,7 +280,7 @@ pub struct Reclaim {
 }
 
 /// Who still uses what a volume gave up.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Holder {
     /// POOL/NAME, if it is known.
     pub name: Option<String>,
@@ -287,7 +291,7 @@ pub struct Holder {
 }
 
 /// What a [`Holder`] is to the volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderKind {
     /// Its youngest snapshot.
@@ -301,7 +305,7 @@ pub enum HolderKind {
 }
 
 /// When a pool will be full.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Forecast {
     /// The pool.
     pub pool: String,

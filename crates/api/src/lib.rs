@@ -7,10 +7,12 @@
 mod access;
 mod events;
 mod ledger;
+mod openapi;
 mod pools;
 mod presentation;
 mod routes;
 mod scrub;
+mod shapes;
 mod snapshots;
 mod types;
 
@@ -24,11 +26,12 @@ pub use ledger::{
     LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
     Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
 };
+pub use openapi::{document, fields};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };
 pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
-pub use routes::{Method, ROUTES, Route};
+pub use routes::{Listing, Method, ROUTES, Route};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
 pub use types::{

@@ -1,21 +1,24 @@
 //! Pools, their devices and their space.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A new pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePool {
     /// 1 to 63 letters, digits, '-', '_', '.'.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// Each file:PATH, block:PATH or memory:; 1 to 32, in the order in which the pool counts them.
+    #[schema(min_items = 1, max_items = 32)]
     pub devices: Vec<String>,
     /// Size of each device, bytes; may be left out for block devices, which are then used whole.
     pub size_bytes: Option<u64>,
 }
 
 /// A device that is to join a pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddDevice {
     /// file:PATH, block:PATH or memory:.
@@ -25,7 +28,7 @@ pub struct AddDevice {
 }
 
 /// A larger device.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizePool {
     /// Which one, counted from 0; may be left out if there is only one.
@@ -35,7 +38,7 @@ pub struct ResizePool {
 }
 
 /// A thin pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
     /// Its name.
     pub name: String,
@@ -66,7 +69,7 @@ pub struct Pool {
 }
 
 /// A device of a pool.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Device {
     /// Which one, counted from 0.
     pub index: usize,
@@ -78,7 +81,7 @@ pub struct Device {
 
 /// Where a pool's space went, bytes. `used + pending + reserve + free = total`, and
 /// `data + metadata = used`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Space {
     /// Everything that can hold data or its map.
     pub total_bytes: u64,
@@ -105,17 +108,21 @@ pub struct Space {
 }
 
 /// Percentages at which hosts and administrators are told how full something is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Thresholds {
     /// A warning, 1 to 100.
+    #[schema(minimum = 1, maximum = 100)]
     pub soft_percent: u8,
     /// An alarm, not below the warning, at most 100.
+    #[schema(minimum = 1, maximum = 100)]
     pub hard_percent: u8,
 }
 
 /// How full something is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Fill {
     /// Below both thresholds.
@@ -128,7 +135,7 @@ pub enum Fill {
 }
 
 /// What devices did since the daemon started.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct DeviceCounters {
     /// Read operations.
     pub device_reads: u64,

@@ -1,9 +1,10 @@
 //! How volumes and paths look to hosts.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// The blocks that hosts see of a volume, for its life.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum BlockSize {
     /// Blocks of 512 bytes.
     #[default]
@@ -18,7 +19,7 @@ pub enum BlockSize {
 }
 
 /// Whether hosts may reserve a volume.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetReservations {
     /// True if RESERVE, RELEASE and PERSISTENT RESERVE are to be answered as not supported.
@@ -26,7 +27,7 @@ pub struct SetReservations {
 }
 
 /// How well the paths of a target portal group work, as hosts are told (ALUA).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathState {
     /// As well as can be.
@@ -41,7 +42,7 @@ pub enum PathState {
 }
 
 /// Another state for a target portal group.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetPathState {
     /// The new state.

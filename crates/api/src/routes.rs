@@ -163,6 +163,14 @@ pub enum Route {
     DeleteToken,
     /// Who asked for which change, newest first.
     ListAudit,
+    /// One host.
+    ShowHost,
+    /// One group of hosts.
+    ShowGroup,
+    /// What happens, as it happens: server-sent events.
+    Stream,
+    /// This interface, as an OpenAPI document.
+    ShowOpenApi,
 }
 
 impl Route {
@@ -202,7 +210,68 @@ impl Route {
 
     /// Whether everybody who reaches the daemon may ask.
     pub const fn is_open(self) -> bool {
-        matches!(self, Self::Login | Self::ShowHealth | Self::ShowReadiness)
+        matches!(self, Self::Login | Self::ShowHealth | Self::ShowReadiness | Self::ShowOpenApi)
+    }
+
+    /// Whether it is about who asks, and so is never repeated for another.
+    pub const fn is_about_oneself(self) -> bool {
+        matches!(self, Self::Login | Self::Logout | Self::ChangePassword)
+    }
+
+    /// The route that shows the object which this one changes, for `If-Match`.
+    pub const fn object(self) -> Option<Self> {
+        Some(match self {
+            Self::ExtendPool | Self::AddDevice | Self::SetPoolThresholds | Self::DeletePool => {
+                Self::ShowPool
+            }
+            Self::ResizeVolume
+            | Self::DeleteVolume
+            | Self::RevertVolume
+            | Self::SetVolumeThresholds
+            | Self::SetReservations
+            | Self::MapVolume
+            | Self::UnmapVolume => Self::ShowVolume,
+            Self::DeleteSnapshot => Self::ShowSnapshot,
+            Self::ChangeHost | Self::DeleteHost => Self::ShowHost,
+            Self::SetGroup | Self::DeleteGroup => Self::ShowGroup,
+            Self::ChangeUser | Self::DeleteUser => Self::ShowUser,
+            _ => return None,
+        })
+    }
+
+    /// How the list that is answered is divided into pages, if it is one.
+    pub const fn listing(self) -> Option<Listing> {
+        match self {
+            Self::ListPools | Self::ListHosts | Self::ListGroups | Self::ListUsers => {
+                Some(Listing::by(&["name"]))
+            }
+            Self::ListVolumes | Self::ListSnapshots => Some(Listing::by(&["pool", "name"])),
+            Self::ListPortals => Some(Listing::by(&["address"])),
+            Self::ListSessions => Some(Listing::by(&["initiator", "isid", "tsih"])),
+            Self::ListEvents => Some(Listing::by(&["number"])),
+            Self::ListSeries => Some(Listing::by(&["series"])),
+            Self::ListLocks | Self::ListReclaim => Some(Listing::by(&["volume"])),
+            Self::ListForecasts => Some(Listing::by(&["pool"])),
+            Self::ListTokens => Some(Listing::by(&["id"])),
+            Self::ListAudit => Some(Listing { key: &["number"], newest_first: true }),
+            _ => None,
+        }
+    }
+}
+
+/// How a list is divided into pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// The fields that tell its elements apart, and by which they are sorted; joined by '/' they
+    /// are what `after` names.
+    pub key: &'static [&'static str],
+    /// Whether the greatest key comes first.
+    pub newest_first: bool,
+}
+
+impl Listing {
+    const fn by(key: &'static [&'static str]) -> Self {
+        Self { key, newest_first: false }
     }
 }
 
@@ -236,9 +305,11 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Delete, "/v1/volumes/{pool}/{volume}/maps/{host}", Route::UnmapVolume),
     (Method::Get, "/v1/hosts", Route::ListHosts),
     (Method::Post, "/v1/hosts", Route::CreateHost),
+    (Method::Get, "/v1/hosts/{host}", Route::ShowHost),
     (Method::Patch, "/v1/hosts/{host}", Route::ChangeHost),
     (Method::Delete, "/v1/hosts/{host}", Route::DeleteHost),
     (Method::Get, "/v1/groups", Route::ListGroups),
+    (Method::Get, "/v1/groups/{group}", Route::ShowGroup),
     (Method::Put, "/v1/groups/{group}", Route::SetGroup),
     (Method::Delete, "/v1/groups/{group}", Route::DeleteGroup),
     (Method::Get, "/v1/portals", Route::ListPortals),
@@ -273,4 +344,6 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Post, "/v1/tokens", Route::CreateToken),
     (Method::Delete, "/v1/tokens/{token}", Route::DeleteToken),
     (Method::Get, "/v1/audit", Route::ListAudit),
+    (Method::Get, "/v1/stream", Route::Stream),
+    (Method::Get, "/v1/openapi.json", Route::ShowOpenApi),
 ];

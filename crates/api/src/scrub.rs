@@ -1,17 +1,19 @@
 //! The scrub: everything that a pool holds is read and compared with its checksums.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// A scrub that is to begin, or another rate for the one under way.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StartScrub {
     /// Bytes per second that are read at most, at least 1 MiB; 200 MiB when left out.
+    #[schema(minimum = 1048576)]
     pub rate_bytes: Option<u64>,
 }
 
 /// How a pool's scrub is doing, or how the last one since the daemon started ended.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Scrub {
     /// The pool.
     pub pool: String,
@@ -36,7 +38,7 @@ pub struct Scrub {
 }
 
 /// Logical blocks of a volume or snapshot that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct BadRange {
     /// Its name.
     pub volume: String,

@@ -1,30 +1,33 @@
 //! Snapshots and clones of volumes.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 /// New snapshots of volumes of one pool, all of the same moment.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshots {
     /// The pool's name.
     pub pool: String,
     /// One to 256 of them: a consistency group.
+    #[schema(min_items = 1, max_items = 256)]
     pub snapshots: Vec<NewSnapshot>,
 }
 
 /// One of them.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewSnapshot {
     /// The name of the volume (or clone) in the pool.
     pub volume: String,
     /// The name of its snapshot: 1 to 63 letters, digits, '-', '_', '.', unlike those of all
     /// volumes and snapshots of the pool.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
 }
 
 /// A volume's content at one moment. It never changes; it can be mapped, for reading.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
     /// The pool's name.
     pub pool: String,
@@ -49,10 +52,11 @@ pub struct Snapshot {
 }
 
 /// A new, writable volume with the content of a volume or snapshot.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloneVolume {
     /// Its name in the same pool.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// Whether all of its space is set aside, so that it never runs out.
     #[serde(default)]
@@ -60,7 +64,7 @@ pub struct CloneVolume {
 }
 
 /// A volume is to take back the content and the size that a snapshot of it kept.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevertVolume {
     /// The snapshot's name in the pool.

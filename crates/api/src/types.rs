@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::pools::{Fill, Thresholds};
 use crate::presentation::{BlockSize, PathState};
 
 /// Why a request was refused (RFC 9457).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
     /// The HTTP status code.
     pub status: u16,
@@ -19,7 +20,7 @@ pub struct Problem {
 }
 
 /// The iSCSI target.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Target {
     /// Its iSCSI name.
     pub name: String,
@@ -42,7 +43,7 @@ pub struct Target {
 }
 
 /// An address that the target listens on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Portal {
     /// IP address and TCP port.
     pub address: String,
@@ -60,12 +61,13 @@ pub struct Portal {
 }
 
 /// A new portal.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePortal {
     /// IP address and TCP port, an IPv6 address in brackets.
     pub address: String,
     /// The target portal group, 1 to 65,535.
+    #[schema(minimum = 1)]
     pub target_portal_group_tag: u16,
     /// Where initiators are sent instead of being let in: IP address and TCP port.
     #[serde(default)]
@@ -73,7 +75,7 @@ pub struct CreatePortal {
 }
 
 /// A logged-in initiator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     /// The initiator's iSCSI name.
     pub initiator: String,
@@ -111,7 +113,7 @@ pub struct Session {
 }
 
 /// How fast something goes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Rates {
     /// Commands answered, per second.
     pub commands: u64,
@@ -122,14 +124,16 @@ pub struct Rates {
 }
 
 /// A new volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateVolume {
     /// The pool's name.
     pub pool: String,
     /// 1 to 63 letters, digits, '-', '_', '.'.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// Bytes; a multiple of 4,096, at most 64 TiB.
+    #[schema(minimum = 4096, maximum = 70368744177664_u64, multiple_of = 4096)]
     pub size_bytes: u64,
     /// Whether all of its space is set aside, so that it never runs out.
     #[serde(default)]
@@ -140,10 +144,11 @@ pub struct CreateVolume {
 }
 
 /// Another size for a volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeVolume {
     /// Bytes; a multiple of 4,096, at most 64 TiB.
+    #[schema(minimum = 4096, maximum = 70368744177664_u64, multiple_of = 4096)]
     pub size_bytes: u64,
     /// Must be true to make the volume smaller, which destroys what lies beyond.
     #[serde(default)]
@@ -151,7 +156,7 @@ pub struct ResizeVolume {
 }
 
 /// A volume.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
     /// The pool's name.
     pub pool: String,
@@ -195,10 +200,11 @@ pub struct Volume {
 }
 
 /// How a volume is to be mapped.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapVolume {
     /// The LUN number, 0 to 16,383; the lowest unused one when left out.
+    #[schema(maximum = 16383)]
     pub lun: Option<u16>,
     /// Whether the host may only read.
     #[serde(default)]
@@ -206,7 +212,7 @@ pub struct MapVolume {
 }
 
 /// A map that was made.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct LunMap {
     /// POOL/NAME.
     pub volume: String,
@@ -219,10 +225,11 @@ pub struct LunMap {
 }
 
 /// A new host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateHost {
     /// 1 to 63 letters, digits, '-', '_', '.'; not 'any'.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// iSCSI names of its initiators.
     pub initiators: Vec<String>,
@@ -232,7 +239,7 @@ pub struct CreateHost {
 }
 
 /// What is to be different about a host; what is left out stays as it is.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeHost {
     /// iSCSI names of its initiators.
@@ -247,7 +254,7 @@ pub struct ChangeHost {
 }
 
 /// A CHAP account. It is sent to the daemon and never comes back.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Chap {
     /// The name that the initiator gives, 1 to 255 bytes.
@@ -263,7 +270,7 @@ pub struct Chap {
 }
 
 /// A text that `{:?}` does not show.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
 #[serde(transparent)]
 pub struct Secret(pub String);
 
@@ -274,7 +281,7 @@ impl std::fmt::Debug for Secret {
 }
 
 /// The members of a group.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetGroup {
     /// Names of hosts.
@@ -282,7 +289,7 @@ pub struct SetGroup {
 }
 
 /// A group of hosts, to which volumes are mapped as to a host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Group {
     /// Its name.
     pub name: String,
@@ -291,7 +298,7 @@ pub struct Group {
 }
 
 /// Whether discovery wants a proof.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Discovery {
     /// The CHAP name; without one everybody may ask for targets.
     pub chap_user: Option<String>,
@@ -300,7 +307,7 @@ pub struct Discovery {
 }
 
 /// A host.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Host {
     /// Its name.
     pub name: String,

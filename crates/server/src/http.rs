@@ -5,10 +5,18 @@
 mod accounts;
 mod answers;
 mod audit;
+mod conventions;
+pub(crate) mod etag;
 mod gate;
+<<<<<<< HEAD
 mod page;
+=======
+mod idempotency;
+mod lists;
+>>>>>>> rest
 mod peer;
 mod router;
+mod stream;
 mod tls;
 
 use std::collections::HashMap;
@@ -39,6 +47,8 @@ pub(crate) struct Call {
     /// Names from the path, and from the query if the path does not have them.
     pub(crate) parameters: HashMap<String, String>,
     pub(crate) body: Bytes,
+    /// What the object must be so that it is changed.
+    pub(crate) if_match: Option<String>,
     pub(crate) reply: oneshot::Sender<Answer>,
 }
 

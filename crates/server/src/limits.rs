@@ -62,3 +62,21 @@ pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
 
 /// Changes that the management interface shows; the log holds more.
 pub const AUDIT_SHOWN_MAX: usize = 1000;
+
+/// The largest body of a request to the management interface, in bytes; a larger one is refused.
+pub const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Answers that are kept for whoever sends a request again; the oldest one makes room.
+pub const ANSWERS_KEPT_MAX: usize = 1000;
+
+/// Seconds for which such answers are kept.
+pub const ANSWERS_KEPT_SECONDS: u64 = 24 * 3600;
+
+/// Streams of events at a time; one more is refused.
+pub const STREAMS_MAX: usize = 64;
+
+/// Streams of one user at a time; one more is refused.
+pub const STREAMS_PER_USER_MAX: usize = 16;
+
+/// Things to tell that wait for a slow reader of a stream; then it misses some.
+pub const STREAM_BACKLOG: usize = 64;

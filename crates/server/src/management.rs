@@ -29,7 +29,7 @@ use tokio::sync::oneshot;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
-use crate::http::{Answer, Call};
+use crate::http::{Answer, Call, etag};
 use crate::options::{IoMethod, Options};
 use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
@@ -120,14 +120,34 @@ impl Management {
 
     /// Begins to carry out a request.
     pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
-        let Call { route, parameters, body, reply } = call;
+        let Call { route, parameters, body, if_match, reply } = call;
         let parameters = Parameters(parameters);
+        if let Some(if_match) = if_match {
+            if let Err(problem) = self.check_version(core, route, &parameters, &if_match) {
+                return deliver(reply, Err(problem));
+            }
+        }
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {
                 self.under_way.insert(ticket, Work { step, reply: Some(reply) });
             }
             Ok(Progress::Answer(answer)) => deliver(reply, answer),
             Err(problem) => deliver(reply, Err(problem)),
+        }
+    }
+
+    /// Refuses a change of an object that is not what the caller thinks any more.
+    fn check_version(
+        &mut self,
+        core: &mut Core,
+        route: Route,
+        parameters: &Parameters,
+        if_match: &str,
+    ) -> Result<(), Problem> {
+        let object = route.object().ok_or_else(etag::no_version)?;
+        match self.route(core, Vec::new(), object, parameters, &Bytes::new())? {
+            Progress::Answer(answer) => etag::check(if_match, &answer?),
+            Progress::Wait(..) => Err(etag::no_version()),
         }
     }
 
@@ -184,6 +204,7 @@ impl Management {
             Route::SetReservations => self.set_reservations(core, parameters, read(body)?),
             Route::SetPathState => self.set_path_state(core, parameters.get("group"), read(body)?),
             Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
+            Route::ShowHost => Ok(Progress::answer(&self.show_host(parameters.get("host"))?)),
             Route::ListSessions => Ok(Progress::answer(&sessions)),
             Route::ListEvents => Ok(Progress::answer(&self.describe_events())),
             Route::ExtendPool
@@ -264,6 +285,7 @@ impl Management {
             Route::ChangeHost => self.change_host(parameters.get("host"), read_secret(body)?),
             Route::DeleteHost => self.delete_host(parameters.get("host")),
             Route::ListGroups => Ok(Progress::answer(&self.describe_groups())),
+            Route::ShowGroup => Ok(Progress::answer(&self.show_group(parameters.get("group"))?)),
             Route::SetGroup => self.set_group(parameters.get("group"), &read(body)?),
             Route::DeleteGroup => self.delete_group(parameters.get("group")),
             Route::ListPortals => Ok(Progress::answer(&self.describe_portals())),

@@ -18,10 +18,29 @@ function become(next: Connection): void {
   for (const listener of listeners) listener();
 }
 
+let wanted = false;
+
 /** Begins to listen. Where the daemon has no stream, everything is polled. */
 export function listen(): void {
-  stop();
-  if (typeof EventSource === 'undefined') return;
+  wanted = true;
+  open();
+}
+
+/** Ends listening. */
+export function stop(): void {
+  wanted = false;
+  close();
+}
+
+// A browser opens few connections to one place, and hidden windows must not take them all.
+document.addEventListener('visibilitychange', () => {
+  if (document.hidden) close();
+  else if (wanted) open();
+});
+
+function open(): void {
+  close();
+  if (document.hidden) return;
   const opened = new EventSource('/v1/stream');
   source = opened;
   opened.addEventListener('open', () => become('stream'));
@@ -39,8 +58,7 @@ export function listen(): void {
   });
 }
 
-/** Ends listening. */
-export function stop(): void {
+function close(): void {
   source?.close();
   source = null;
   become('polling');

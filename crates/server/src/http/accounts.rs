@@ -5,20 +5,21 @@ mod sessions;
 
 use std::sync::Arc;
 
-use access::{AccessError, Identity, NewTokenSpec, SECRET_BYTES, Via};
+use access::{AccessError, Identity, NewTokenSpec, SECRET_BYTES, Users, Via};
 use api::{
     AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Problem, Role, Route, Token, User,
 };
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::{is_json, not_json, problem, respond};
+use super::etag;
 use super::gate::{Gate, refused};
 use crate::data_directory::random_bytes;
 use crate::events::now;
@@ -104,6 +105,7 @@ async fn change_user(
         };
         let ends_sessions = hash.is_some();
         let described = gate.change(|users| {
+            check_version(&headers, users, &user)?;
             if let Some(role) = role {
                 users.set_role(&user, role)?;
             }
@@ -123,12 +125,24 @@ async fn change_user(
     answer(changed.await)
 }
 
-async fn delete_user(State(gate): Gated, Path(user): Path<String>) -> Response {
-    let deleted = gate.change(|users| users.remove(&user));
+async fn delete_user(State(gate): Gated, Path(user): Path<String>, headers: HeaderMap) -> Response {
+    let deleted = gate.change(|users| {
+        check_version(&headers, users, &user)?;
+        users.remove(&user)
+    });
     if deleted.is_ok() {
         gate.state().sessions.end_all_of(&user);
     }
     answer(deleted.map(|()| serde_json::json!({})))
+}
+
+/// Refuses a change of a user who is not what `If-Match` names any more.
+fn check_version(headers: &HeaderMap, users: &Users, name: &str) -> Result<(), AccessError> {
+    let Some(if_match) = headers.get(header::IF_MATCH) else { return Ok(()) };
+    let user = users.user(name).ok_or_else(|| AccessError::NoUser(name.to_owned()))?;
+    let object = serde_json::to_value(user).unwrap_or_default();
+    let checked = etag::check(if_match.to_str().unwrap_or_default(), &object);
+    checked.map_err(|_| AccessError::Changed(name.to_owned()))
 }
 
 /// An administrator sees all tokens, others their own.

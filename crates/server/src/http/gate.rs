@@ -13,6 +13,7 @@ use axum::response::Response;
 use super::answers::{problem, respond};
 use super::audit::Audit;
 use super::peer::Peer;
+use super::stream::Streams;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events::now;
 use crate::management::hexadecimal;
@@ -102,6 +103,11 @@ impl Gate {
         state.users.identify_session(&user)
     }
 
+    /// Whether whoever looks at a stream may go on.
+    pub(super) fn may_still_look(&self, peer: Peer, headers: &HeaderMap) -> bool {
+        self.identify(peer, headers).is_some_and(|identity| !identity.must_change_password)
+    }
+
     /// Whether a change that a browser asks for comes from our own page.
     fn csrf_fits(&self, headers: &HeaderMap) -> bool {
         let sent = headers.get(CSRF_HEADER).and_then(|value| value.to_str().ok());
@@ -165,6 +171,7 @@ impl Asked {
 #[derive(Clone)]
 pub(super) struct Guard {
     pub(super) gate: Arc<Gate>,
+    pub(super) streams: Arc<Streams>,
     pub(super) route: Route,
     /// The role that one needs.
     pub(super) role: Role,
@@ -179,7 +186,8 @@ pub(super) async fn guard(
     next: Next,
 ) -> Response {
     let gate = Arc::clone(&guard.gate);
-    let asked = Asked::new(request.method().as_str(), request.uri().path());
+    let path = request.uri().path().to_owned();
+    let asked = Asked::new(request.method().as_str(), &path);
     let changes = !request.method().is_safe();
     let (identity, response) = match gate.check(&guard, peer, &request) {
         Ok(identity) => {
@@ -189,6 +197,9 @@ pub(super) async fn guard(
         Err(problem) => (gate.identify(peer, request.headers()), respond(Err(problem))),
     };
     if let Some(identity) = identity.filter(|_| changes) {
+        if response.status().is_success() {
+            guard.streams.changed(&path);
+        }
         let status = response.status().as_u16();
         gate.note(identity.user, identity.via.name(), peer, asked, status);
     }
@@ -213,6 +224,7 @@ pub(super) fn cookie(headers: &HeaderMap) -> Option<Vec<u8>> {
 pub(super) fn refused(error: &AccessError) -> Problem {
     let (status, title) = match error {
         AccessError::NoUser(_) | AccessError::NoToken(_) => (404, "Not found"),
+        AccessError::Changed(_) => (412, "Changed"),
         AccessError::Exists(_)
         | AccessError::LastAdmin(_)
         | AccessError::TooManyUsers

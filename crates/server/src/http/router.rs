@@ -1,7 +1,7 @@
 //! From the table of routes to what answers them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use api::{Method, Problem, ROUTES, Route};
 use axum::Router;
@@ -14,46 +14,101 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use tokio::sync::oneshot;
 
 use super::answers::{is_json, not_json, problem, refuse, respond};
+use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
+use super::idempotency::{FirstAnswers, once};
 use super::peer::Peer;
+use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
 use crate::heartbeat::Heartbeat;
-use crate::limits::READINESS_MAX;
+use crate::limits::{BODY_BYTES_MAX, READINESS_MAX};
 
 #[cfg(test)]
 mod tests;
 
-/// The largest request body, in bytes; a larger one is answered 413.
-const BODY_BYTES_MAX: usize = 64 << 10;
+/// What routes share.
+struct Shared {
+    mailbox: Mailbox,
+    heartbeat: Arc<Heartbeat>,
+    gate: Arc<Gate>,
+    streams: Arc<Streams>,
+    first: Arc<FirstAnswers>,
+}
 
 /// Everything that is answered.
 pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<Gate>) -> Router {
+    let shared = Shared {
+        mailbox: mailbox.clone(),
+        heartbeat: Arc::clone(heartbeat),
+        gate: Arc::clone(gate),
+        streams: Arc::new(Streams::new(mailbox.clone())),
+        first: Arc::default(),
+    };
     let mut router = Router::new();
     for &(method, path, route) in ROUTES {
-        let handlers = match route {
-            Route::ShowHealth => health(Arc::clone(heartbeat)),
-            Route::ShowReadiness => readiness(mailbox.clone(), Arc::clone(heartbeat)),
-            _ => match accounts::handlers(route) {
-                Some(handlers) => handlers.with_state(Arc::clone(gate)),
-                None => method_router(method, route, mailbox.clone()),
-            },
-        };
-        router = router.route(path, guarded(handlers, method, route, gate));
+        let handlers = presented(handlers(method, route, &shared), method, route, &shared);
+        router = router.route(path, guarded(handlers, method, route, &shared));
     }
     router
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(gate), refuse_strangers))
+        .layer(middleware::from_fn(one_form_of_refusal))
+}
+
+/// What answers a route.
+fn handlers(method: Method, route: Route, shared: &Shared) -> MethodRouter {
+    let gate = || Arc::clone(&shared.gate);
+    match route {
+        Route::ShowHealth => health(Arc::clone(&shared.heartbeat)),
+        Route::ShowReadiness => readiness(shared.mailbox.clone(), Arc::clone(&shared.heartbeat)),
+        Route::Stream => stream::handlers(Arc::clone(&shared.streams), gate()),
+        Route::ShowOpenApi => get(|| async { axum::Json(DOCUMENT.clone()) }),
+        _ => match accounts::handlers(route) {
+            Some(handlers) => handlers.with_state(gate()),
+            None => method_router(method, route, shared.mailbox.clone()),
+        },
+    }
+}
+
+/// The OpenAPI document, made when the first one asks.
+static DOCUMENT: LazyLock<serde_json::Value> = LazyLock::new(api::document);
+
+/// The handlers with what all of their kind have in common.
+fn presented(
+    handlers: MethodRouter,
+    method: Method,
+    route: Route,
+    shared: &Shared,
+) -> MethodRouter {
+    match method {
+        Method::Get if route.is_text() => handlers,
+        Method::Get if matches!(route, Route::Stream | Route::ShowOpenApi) => handlers,
+        Method::Get => {
+            let view = Arc::new(View::new(route));
+            handlers.route_layer(middleware::from_fn_with_state(view, present))
+        }
+        Method::Post if !route.is_about_oneself() => {
+            let first = Arc::clone(&shared.first);
+            handlers.route_layer(middleware::from_fn_with_state(first, once))
+        }
+        _ => handlers,
+    }
 }
 
 /// The handlers behind a check of who is asking, unless everybody may.
-fn guarded(handlers: MethodRouter, method: Method, route: Route, gate: &Arc<Gate>) -> MethodRouter {
+fn guarded(handlers: MethodRouter, method: Method, route: Route, shared: &Shared) -> MethodRouter {
     if route.is_open() {
         return handlers;
     }
-    let state = Guard { gate: Arc::clone(gate), route, role: route.role(method) };
-    handlers.route_layer(middleware::from_fn_with_state(state, guard))
+    let guard_of_route = Guard {
+        gate: Arc::clone(&shared.gate),
+        streams: Arc::clone(&shared.streams),
+        route,
+        role: route.role(method),
+    };
+    handlers.route_layer(middleware::from_fn_with_state(guard_of_route, guard))
 }
 
 fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter {
@@ -67,7 +122,9 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
         query.into_iter().for_each(|(name, value)| {
             parameters.entry(name).or_insert(value);
         });
-        respond(ask(&mailbox, route, parameters, body).await)
+        let if_match = headers.get(header::IF_MATCH);
+        let if_match = if_match.map(|value| value.to_str().unwrap_or_default().to_owned());
+        respond(ask(&mailbox, route, parameters, body, if_match).await)
     };
     match method {
         Method::Get => get(handler),
@@ -79,14 +136,15 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
 }
 
 /// Asks the reactor.
-async fn ask(
+pub(super) async fn ask(
     mailbox: &Mailbox,
     route: Route,
     parameters: HashMap<String, String>,
     body: Bytes,
+    if_match: Option<String>,
 ) -> Answer {
     let (reply, answer) = oneshot::channel();
-    mailbox.post(Message::Call(Call { route, parameters, body, reply }));
+    mailbox.post(Message::Call(Call { route, parameters, body, if_match, reply }));
     answer.await.unwrap_or_else(|_| Err(stopping()))
 }
 
@@ -115,7 +173,7 @@ fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
         if !heartbeat.is_serving() {
             return respond(not_ready("the daemon is starting or stopping"));
         }
-        let asked = ask(&mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new());
+        let asked = ask(&mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None);
         let late = || not_ready("the reactor does not answer");
         respond(tokio::time::timeout(READINESS_MAX, asked).await.unwrap_or_else(|_| late()))
     })

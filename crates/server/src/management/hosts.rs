@@ -62,6 +62,20 @@ impl Management {
         Ok(Progress::answer(&()))
     }
 
+    pub(super) fn show_host(&self, name: &str) -> Result<api::Host, Problem> {
+        if !self.configuration.hosts.contains_key(name) {
+            let name = name.to_owned();
+            return Err(refused(&ArrayError::NotFound { kind: "host", name }));
+        }
+        Ok(self.describe_host(name))
+    }
+
+    pub(super) fn show_group(&self, name: &str) -> Result<Group, Problem> {
+        let group = self.describe_groups().into_iter().find(|group| group.name == name);
+        let name = name.to_owned();
+        group.ok_or_else(|| refused(&ArrayError::NotFound { kind: "group", name }))
+    }
+
     pub(super) fn describe_groups(&self) -> Vec<Group> {
         let groups = self.configuration.host_groups.iter();
         let describe = |(name, hosts): (&String, &BTreeSet<String>)| Group {

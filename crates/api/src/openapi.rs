@@ -1,0 +1,235 @@
+//! The OpenAPI document, from the table of routes and the types that they take and give.
+
+use serde_json::{Map, Value, json};
+use utoipa::PartialSchema;
+use utoipa::ToSchema;
+
+use crate::shapes::{Shape, Typed, shape};
+use crate::{Method, Problem, ROUTES, Role, Route};
+
+#[cfg(test)]
+mod tests;
+
+/// The whole interface as an OpenAPI 3.1 document.
+pub fn document() -> Value {
+    let mut paths: Map<String, Value> = Map::new();
+    let mut schemas = Map::new();
+    schemas.insert(Problem::name().into_owned(), to_json(&Problem::schema()));
+    for &(method, path, route) in ROUTES {
+        let Some(shape) = shape(route) else { continue };
+        let operation = operation(method, path, route, &shape);
+        let typed = [Some(shape.answer), shape.body].into_iter().flatten();
+        for (name, schema) in typed.flat_map(|typed| typed.components) {
+            schemas.insert(name, to_json(&schema));
+        }
+        let item = paths.entry(path).or_insert_with(|| json!({}));
+        item[method.name().to_lowercase()] = operation;
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Gantry",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "The management interface. Conventions, roles and errors: docs/rest.md.",
+            "license": { "name": "Apache-2.0" },
+        },
+        "security": [{ "token": [] }, { "session": [] }],
+        "paths": paths,
+        "components": {
+            "schemas": schemas,
+            "responses": problem_responses(),
+            "headers": { "ETag": header("What If-None-Match and If-Match compare.") },
+            "securitySchemes": {
+                "token": { "type": "http", "scheme": "bearer" },
+                "session": { "type": "apiKey", "in": "cookie", "name": "gantry_session" },
+            },
+        },
+    })
+}
+
+/// The top-level fields of the elements of a list, by which it can be filtered.
+pub fn fields(route: Route) -> Vec<String> {
+    let Some(Shape { answer: Typed { components, .. }, .. }) = shape(route) else {
+        return Vec::new();
+    };
+    let element = components.first().map(|(_, schema)| to_json(schema)).unwrap_or_default();
+    let properties = element["properties"].as_object();
+    properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+}
+
+fn to_json(schema: &impl serde::Serialize) -> Value {
+    serde_json::to_value(schema).expect("a schema is JSON")
+}
+
+fn operation(method: Method, path: &str, route: Route, shape: &Shape) -> Value {
+    let name = format!("{route:?}");
+    let role = route.role(method);
+    let mut operation = json!({
+        "operationId": format!("{}{}", name[..1].to_lowercase(), &name[1..]),
+        "summary": words(&name),
+        "tags": [path.trim_start_matches("/v1").split('/').nth(1).unwrap_or_default()],
+        "parameters": parameters(method, path, route),
+        "responses": responses(method, path, route, shape),
+    });
+    match route.is_open() {
+        true => operation["security"] = json!([]),
+        false => operation["description"] = json!(needed(role)),
+    }
+    if let Some(body) = &shape.body {
+        operation["requestBody"] = json!({
+            "required": !shape.body_optional,
+            "content": { "application/json": { "schema": body.schema } },
+        });
+    }
+    operation
+}
+
+fn needed(role: Role) -> String {
+    format!("Needs the role '{}'.", role.name())
+}
+
+/// 'ListPools' as 'List pools'.
+fn words(name: &str) -> String {
+    let mut text = String::new();
+    for (index, letter) in name.char_indices() {
+        if index > 0 && letter.is_uppercase() {
+            text.push(' ');
+        }
+        match index {
+            0 => text.push(letter),
+            _ => text.extend(letter.to_lowercase()),
+        }
+    }
+    text
+}
+
+fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
+    let mut parameters: Vec<Value> = path_parameters(path).map(path_parameter).collect();
+    if route == Route::ShowHistory {
+        parameters.push(parameter("query", "series", true, &json!({ "type": "string" })));
+        let seconds = json!({ "type": "integer", "minimum": 0, "format": "int64" });
+        parameters.push(parameter("query", "seconds", false, &seconds));
+    }
+    if route.listing().is_some() {
+        let limit = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
+        parameters.push(parameter("query", "limit", false, &limit));
+        parameters.push(parameter("query", "after", false, &json!({ "type": "string" })));
+        let filter = |name: &String| parameter("query", name, false, &json!({ "type": "string" }));
+        parameters.extend(fields(route).iter().map(filter));
+    }
+    let text = |length: u32| json!({ "type": "string", "minLength": 1, "maxLength": length });
+    match method {
+        Method::Get if has_etag(route) => {
+            parameters.push(parameter("header", "If-None-Match", false, &text(1000)));
+        }
+        Method::Post if !route.is_about_oneself() => {
+            parameters.push(parameter("header", "Idempotency-Key", false, &key_schema()));
+        }
+        _ => {}
+    }
+    if route.object().is_some() {
+        parameters.push(parameter("header", "If-Match", false, &text(1000)));
+    }
+    parameters
+}
+
+/// Printable characters, so that every program can keep it.
+fn key_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "maxLength": 64, "pattern": "^[!-~]+$" })
+}
+
+fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn path_parameter(name: &str) -> Value {
+    let schema = json!({ "type": "string", "minLength": 1, "maxLength": 255 });
+    parameter("path", name, true, &schema)
+}
+
+fn parameter(place: &str, name: &str, required: bool, schema: &Value) -> Value {
+    json!({ "in": place, "name": name, "required": required, "schema": schema })
+}
+
+fn header(description: &str) -> Value {
+    json!({ "description": description, "schema": { "type": "string" } })
+}
+
+/// Whether answers carry an ETag.
+fn has_etag(route: Route) -> bool {
+    !route.is_text() && !matches!(route, Route::Stream | Route::ShowOpenApi)
+}
+
+fn responses(method: Method, path: &str, route: Route, shape: &Shape) -> Value {
+    let mut responses = Map::new();
+    responses.insert("200".to_owned(), success(method, route, shape));
+    if matches!(method, Method::Get) && has_etag(route) {
+        responses.insert("304".to_owned(), json!({ "description": "It is as it was." }));
+    }
+    for status in problems(method, path, route, shape) {
+        let reference = json!({ "$ref": format!("#/components/responses/Problem{status}") });
+        responses.insert(status.to_string(), reference);
+    }
+    Value::Object(responses)
+}
+
+fn success(method: Method, route: Route, shape: &Shape) -> Value {
+    let kind = match route {
+        Route::Stream => "text/event-stream",
+        _ if route.is_text() => "text/plain; charset=utf-8",
+        _ => "application/json",
+    };
+    let mut success = json!({
+        "description": "It was done.",
+        "content": { kind: { "schema": shape.answer.schema } },
+    });
+    if matches!(method, Method::Get) && has_etag(route) {
+        success["headers"] = json!({ "ETag": { "$ref": "#/components/headers/ETag" } });
+    }
+    success
+}
+
+/// The refusals that a route can answer.
+fn problems(method: Method, path: &str, route: Route, shape: &Shape) -> Vec<u16> {
+    let changes = !matches!(method, Method::Get);
+    let named = path.contains('{') || route == Route::ShowHistory || route.object().is_some();
+    let listed = [
+        (400, true),
+        (401, !route.is_open() || route == Route::Login),
+        (403, true),
+        (404, named || changes),
+        (409, changes),
+        (412, route.object().is_some() || changes),
+        (413, changes),
+        (415, shape.body.is_some()),
+        (422, matches!(method, Method::Post)),
+        (429, matches!(route, Route::Login | Route::ChangePassword | Route::Stream)),
+        (500, true),
+        (503, true),
+    ];
+    listed.into_iter().filter(|(_, can)| *can).map(|(status, _)| status).collect()
+}
+
+/// Every refusal once; all have one form.
+fn problem_responses() -> Value {
+    let meanings = [
+        (400, "The request is malformed, or a value in it is out of range."),
+        (401, "Nobody is logged in, or the token is not good."),
+        (403, "It is known who asks, and that is not allowed."),
+        (404, "There is no such object."),
+        (409, "It does not fit the state of things."),
+        (412, "The object is not what If-Match names any more."),
+        (413, "The body is larger than 64 KiB."),
+        (415, "The body is not declared as application/json."),
+        (422, "The Idempotency-Key was used for something else."),
+        (429, "Too many attempts or streams: see Retry-After."),
+        (500, "The daemon could not do its part: see its log."),
+        (503, "The daemon is not ready, or is stopping."),
+    ];
+    let response = |(status, meaning): (u16, &str)| {
+        let schema = json!({ "$ref": "#/components/schemas/Problem" });
+        let content = json!({ "application/problem+json": { "schema": schema } });
+        (format!("Problem{status}"), json!({ "description": meaning, "content": content }))
+    };
+    meanings.into_iter().map(response).collect::<Map<_, _>>().into()
+}

@@ -1,0 +1,109 @@
+//! What all answers have in common: versions, parts of lists, and one form of refusal.
+
+use std::sync::Arc;
+
+use api::{Listing, Route};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value;
+
+use super::answers::{refuse, respond};
+use super::etag::{etag, is_known};
+use super::lists::Selection;
+
+/// How a route's answers are shown.
+pub(super) struct View {
+    listing: Option<Listing>,
+    /// The fields of the elements of a list.
+    fields: Vec<String>,
+}
+
+impl View {
+    pub(super) fn new(route: Route) -> Self {
+        let listing = route.listing();
+        Self { listing, fields: listing.map(|_| api::fields(route)).unwrap_or_default() }
+    }
+}
+
+/// Takes the part of a list that is asked for, and says which version an answer is.
+pub(super) async fn present(
+    State(view): State<Arc<View>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let uri = request.uri().clone();
+    let known = request.headers().get(header::IF_NONE_MATCH).cloned();
+    let selection = match view.listing {
+        Some(_) => match Selection::parse(&uri, &view.fields) {
+            Ok(selection) => selection,
+            Err(problem) => return respond(Err(problem)),
+        },
+        None => Selection::default(),
+    };
+    let response = next.run(request).await;
+    if response.status() != StatusCode::OK {
+        return response;
+    }
+    let Ok(mut value) = read(response).await else {
+        return refuse(500, "Failed", "an answer could not be read again");
+    };
+    let mut link = None;
+    if let (Some(listing), Value::Array(list)) = (view.listing, &mut value) {
+        if !selection.is_everything() {
+            let after = selection.apply(list, listing);
+            link = after.map(|after| format!("{}?{}", uri.path(), selection.next_query(&after)));
+        }
+    }
+    show(&value, known.as_ref(), link)
+}
+
+async fn read(response: Response) -> anyhow::Result<Value> {
+    Ok(serde_json::from_slice(&to_bytes(response.into_body(), usize::MAX).await?)?)
+}
+
+/// An answer with its version, or that it is the one already known.
+fn show(value: &Value, known: Option<&HeaderValue>, link: Option<String>) -> Response {
+    let text = value.to_string();
+    let tag = etag(value, text.as_bytes());
+    let is_known =
+        known.and_then(|known| known.to_str().ok()).is_some_and(|known| is_known(known, &tag));
+    let mut response = match is_known {
+        true => StatusCode::NOT_MODIFIED.into_response(),
+        false => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+    };
+    let headers = response.headers_mut();
+    let mut add = |name, text: String| {
+        if let Ok(value) = HeaderValue::from_str(&text) {
+            headers.insert(name, value);
+        }
+    };
+    add(header::ETAG, tag);
+    add(header::CACHE_CONTROL, "private, no-cache".to_owned());
+    if let Some(link) = link {
+        add(header::LINK, format!("<{link}>; rel=\"next\""));
+    }
+    response
+}
+
+/// Gives refusals of the libraries beneath us the form of all others.
+pub(super) async fn one_form_of_refusal(request: Request, next: Next) -> Response {
+    let (mut parts, body) = next.run(request).await.into_parts();
+    let refused = parts.status.is_client_error() || parts.status.is_server_error();
+    let kind = parts.headers.get(header::CONTENT_TYPE);
+    if !refused || kind.is_some_and(|kind| kind == "application/problem+json") {
+        return Response::from_parts(parts, body);
+    }
+    let text = to_bytes(body, 4096).await.unwrap_or_default();
+    let title = parts.status.canonical_reason().unwrap_or("Refused");
+    let detail = match String::from_utf8_lossy(&text).trim() {
+        "" => format!("{title}: /v1/openapi.json describes every request"),
+        text => text.to_owned(),
+    };
+    let (own, body): (_, Body) = refuse(parts.status.as_u16(), title, &detail).into_parts();
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.extend(own.headers);
+    Response::from_parts(parts, body)
+}

@@ -1,0 +1,88 @@
+//! Versions of objects: what `ETag`, `If-None-Match` and `If-Match` say (RFC 9110 13).
+//!
+//! An ETag has two halves. The second one covers the whole answer, for `If-None-Match`. The first
+//! one covers what an administrator can change, and is what `If-Match` compares: a volume that
+//! hosts write to is another one with every look, and could never be changed otherwise.
+
+use std::hash::{DefaultHasher, Hasher};
+
+use api::Problem;
+use serde_json::Value;
+
+use super::answers::problem;
+
+#[cfg(test)]
+mod tests;
+
+/// Fields that change by themselves.
+const COUNTED: [&str; 13] = [
+    "state",
+    "reason",
+    "space",
+    "fill",
+    "volumes",
+    "snapshots",
+    "memory_bytes",
+    "counters",
+    "mapped_bytes",
+    "shared_bytes",
+    "next",
+    "last",
+    "problem",
+];
+
+/// The ETag of an answer that was written as `text`.
+pub(super) fn etag(value: &Value, text: &[u8]) -> String {
+    format!("\"{}-{:016x}\"", version(value), hash(text))
+}
+
+/// What an administrator can change about an object.
+fn version(value: &Value) -> String {
+    let is_kept =
+        |(name, value): &(&String, &Value)| value.is_array() || !COUNTED.contains(&name.as_str());
+    let text = match value.as_object() {
+        Some(fields) => fields
+            .iter()
+            .filter(is_kept)
+            .map(|(name, value)| format!("{name}={value}\n"))
+            .collect::<String>(),
+        None => value.to_string(),
+    };
+    format!("{:016x}", hash(text.as_bytes()))
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+/// Whether an `If-None-Match` names this ETag; weak ones match too (RFC 9110 13.1.2).
+pub(super) fn is_known(if_none_match: &str, etag: &str) -> bool {
+    let mut tags = if_none_match.split(',').map(str::trim);
+    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+}
+
+/// Refuses a change of an object that is not what an `If-Match` names any more.
+pub(crate) fn check(if_match: &str, object: &Value) -> Result<(), Problem> {
+    let version = version(object);
+    let mut tags = if_match.split(',').map(str::trim);
+    let fits = |tag: &str| {
+        let text = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
+        text.and_then(|text| text.split_once('-')).is_some_and(|(first, _)| first == version)
+    };
+    match tags.any(|tag| tag == "*" || fits(tag)) {
+        true => Ok(()),
+        false => Err(changed()),
+    }
+}
+
+fn changed() -> Problem {
+    problem(412, "Changed", "somebody else changed it meanwhile: look again, then repeat")
+}
+
+/// What is answered to an `If-Match` where there is nothing to compare.
+pub(crate) fn no_version() -> Problem {
+    let detail = "nothing here has a version that If-Match could name: leave it out";
+    problem(412, "No version", detail)
+}
