@@ -8,12 +8,9 @@ mod audit;
 mod conventions;
 pub(crate) mod etag;
 mod gate;
-<<<<<<< HEAD
-mod page;
-=======
 mod idempotency;
 mod lists;
->>>>>>> rest
+mod page;
 mod peer;
 mod router;
 mod stream;
