@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-ec076e60b8112819.js",
+        path: "/assets/gantry-6b2700e4ef91cebd.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"ec076e60b8112819\"",
-        identity: include_bytes!("assets/gantry-ec076e60b8112819.js"),
-        gzip: include_bytes!("assets/gantry-ec076e60b8112819.js.gz"),
-        brotli: include_bytes!("assets/gantry-ec076e60b8112819.js.br"),
+        etag: "W/\"6b2700e4ef91cebd\"",
+        identity: include_bytes!("assets/gantry-6b2700e4ef91cebd.js"),
+        gzip: include_bytes!("assets/gantry-6b2700e4ef91cebd.js.gz"),
+        brotli: include_bytes!("assets/gantry-6b2700e4ef91cebd.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"e2003ebd6816eaa5\"",
+        etag: "W/\"5482d306d30c1c6f\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -92,7 +92,7 @@ export interface Forecast {
 }
 
 export interface Task {
-  id: string; kind: string; object: string; state: 'running' | 'done' | 'cancelled' | 'failed';
+  id: number; kind: string; object: string; state: 'running' | 'done' | 'cancelled' | 'failed';
   done: number; total: number; unit: string; started: number; ended?: number | null;
   problem?: string | null; can_cancel: boolean;
 }
@@ -106,8 +106,8 @@ export interface Mail {
   relay: string; tls: string; user?: string | null; password?: string | null; from: string; to: string[]; severity: Severity;
 }
 export interface Alerts { webhooks: Webhook[]; mail?: Mail | null }
-export interface Delivery { time: number; receiver: string; event: number | string; ok: boolean; detail: string }
+export interface Delivery { time: number; receiver: string; event: number; ok: boolean; detail: string }
 export interface Schedule {
-  name: string; volumes: string[]; every_seconds: number; keep: number; lock_seconds?: number | null;
+  name: string; volumes: string[]; every_seconds: number; keep: number; offset_seconds: number; lock_seconds?: number | null;
   enabled: boolean; next?: number | null; last?: number | null; problem?: string | null;
 }

@@ -118,7 +118,7 @@ function Deliveries() {
           <Table caption="Deliveries" rows={all} id={(one) => `${one.time} ${one.receiver} ${one.event}`} empty={<Empty icon="event" title="Nothing was sent yet">Send a test to see whether it arrives.</Empty>} columns={[
             { name: 'When', head: true, cell: (one) => <Time at={one.time} /> },
             { name: 'To', cell: (one) => one.receiver },
-            { name: 'Event', cell: (one) => String(one.event) },
+            { name: 'Event', cell: (one) => one.event === 0 ? 'test' : `number ${one.event}` },
             { name: 'Result', cell: (one) => <><Badge tone={one.ok ? 'good' : 'bad'}>{one.ok ? 'delivered' : 'failed'}</Badge> <span class="faint">{one.detail}</span></> },
           ]} />
         )}

@@ -59,7 +59,7 @@ function Export() {
   });
   return (
     <>
-      <p class="faint">Pools, volumes, hosts, groups, maps, portals, schedules and alerts in one file. Secrets are not in it, and neither are data.</p>
+      <p class="faint">Hosts, groups, maps, thresholds, portals, schedules and alerts in one file. Pools, volumes, users and secrets are not in it: make pools and volumes first when you import it elsewhere.</p>
       <ProblemBox problem={problem} />
       <p><Button busy={busy} onClick={() => void submit()}>Save the configuration</Button></p>
     </>

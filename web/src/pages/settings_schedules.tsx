@@ -59,14 +59,14 @@ function ScheduleDialog({ schedule, onClose }: { schedule?: Schedule; onClose: (
   const [enabled, setEnabled] = useState(schedule?.enabled ?? true);
   const options = EVERY.some(([seconds]) => seconds === every) ? EVERY : [...EVERY, [every, duration(Number(every))] as [string, string]];
   const send = async () => {
-    const body = { volumes: chosen, every_seconds: Number(every), keep, enabled, ...(lock ? { lock_seconds: Math.round(lock * 3600) } : {}) };
+    const body = { volumes: chosen, every_seconds: Number(every), offset_seconds: schedule?.offset_seconds ?? 0, keep, enabled, ...(lock ? { lock_seconds: Math.round(lock * 3600) } : {}) };
     await ask('PUT', path('schedules', name), body);
     await refresh('/v1/schedules', '/v1/snapshots');
   };
   return (
     <FormDialog title={schedule ? `Change ${schedule.name}` : 'Create schedule'} action={schedule ? 'Change' : 'Create schedule'} said={`Schedule ${name} was saved`} disabled={name === '' || chosen.length === 0 || keep === null} onSubmit={send} onClose={onClose}>
       {!schedule && <TextField label="Name" value={name} onChange={setName} required first />}
-      <ChoicesField label="Volumes" hint="Those of one pool are taken at one moment." options={volumes.filter((volume) => !volume.snapshot).map((volume) => `${volume.pool}/${volume.name}`)} chosen={chosen} onChange={setChosen} />
+      <ChoicesField label="Volumes" hint="Of one pool. Their snapshots are of one moment." options={volumes.filter((volume) => !volume.snapshot).map((volume) => `${volume.pool}/${volume.name}`)} chosen={chosen} onChange={setChosen} />
       <SelectField label="Every" value={every} onChange={setEvery} options={options} />
       <NumberField label="Keep the latest" value={keep} onChange={setKeep} min={1} required hint={keep ? `Reaches back ${duration(Number(every) * keep)}; ${plural(keep * Math.max(chosen.length, 1), 'snapshot')} in all.` : undefined} />
       <NumberField label="Locked for hours (empty: not)" value={lock} onChange={setLock} min={1} />

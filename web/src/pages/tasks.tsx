@@ -25,11 +25,11 @@ export function TasksPage() {
         </Card>
       )}
       {cancelling && (
-        <Confirm title={`Cancel this ${cancelling.kind}?`} action="Cancel the task" said="The task was cancelled" onClose={() => cancel(null)} onConfirm={async () => {
-          await ask('POST', path('tasks', cancelling.id, 'cancel'));
+        <Confirm title={`Cancel: ${words(cancelling.kind)}?`} action="Cancel the task" said="The task was cancelled" onClose={() => cancel(null)} onConfirm={async () => {
+          await ask('POST', path('tasks', String(cancelling.id), 'cancel'));
           await refresh('/v1/tasks');
         }}>
-          <p>{cancelling.kind} of {cancelling.object}. What is done stays done.</p>
+          <p>It works on {cancelling.object}. What is done stays done.</p>
         </Confirm>
       )}
     </Page>
@@ -38,18 +38,21 @@ export function TasksPage() {
 
 const amount = (task: Task, value: number) => (task.unit === 'bytes' ? bytes(value) : `${count(value)} ${task.unit}`);
 
+/** 'create-pool' as people say it. */
+const words = (kind: string) => kind.replace('-', ' ');
+
 function TaskTable({ tasks, onCancel }: { tasks: Task[]; onCancel: (task: Task) => void }) {
   return (
     <Table
-      caption="Tasks" rows={tasks} id={(task) => task.id}
+      caption="Tasks" rows={tasks} id={(task) => String(task.id)}
       empty={<Empty icon="task" title="Nothing runs in the background">A scrub is begun on the page of a pool; deleting a large volume goes on here after the volume is gone from the list.</Empty>}
       columns={[
-        { name: 'Task', head: true, cell: (task) => <><b>{task.kind}</b> <span class="faint">{task.object}</span></> },
+        { name: 'Task', head: true, cell: (task) => <><b>{words(task.kind)}</b> <span class="faint">{task.object}</span></> },
         { name: 'State', cell: (task) => <Badge tone={TONE[task.state]}>{task.state}</Badge> },
         { name: 'Progress', cell: (task) => task.total > 0 ? <Meter label="Progress" value={task.done} whole={task.total} text={`${amount(task, task.done)} of ${amount(task, task.total)}`} /> : amount(task, task.done) },
         { name: 'Began', cell: (task) => <Time at={task.started} /> },
         { name: 'Ended', cell: (task) => <Time at={task.ended} /> },
-        { name: 'Problem', extra: true, cell: (task) => task.problem ?? <span class="faint">–</span> },
+        { name: 'Problem', cell: (task) => task.problem ?? <span class="faint">–</span> },
         { name: 'Actions', silent: true, cell: (task) => task.state === 'running' && task.can_cancel && may('operator') && <Button small onClick={() => onCancel(task)} aria-label={`Cancel ${task.kind} of ${task.object}`}>Cancel</Button> },
       ]}
     />
