@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-6b2700e4ef91cebd.js",
+        path: "/assets/gantry-4f049c8926d365d4.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"6b2700e4ef91cebd\"",
-        identity: include_bytes!("assets/gantry-6b2700e4ef91cebd.js"),
-        gzip: include_bytes!("assets/gantry-6b2700e4ef91cebd.js.gz"),
-        brotli: include_bytes!("assets/gantry-6b2700e4ef91cebd.js.br"),
+        etag: "W/\"4f049c8926d365d4\"",
+        identity: include_bytes!("assets/gantry-4f049c8926d365d4.js"),
+        gzip: include_bytes!("assets/gantry-4f049c8926d365d4.js.gz"),
+        brotli: include_bytes!("assets/gantry-4f049c8926d365d4.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"5482d306d30c1c6f\"",
+        etag: "W/\"89232a62c8f454bb\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

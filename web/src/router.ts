@@ -1,18 +1,14 @@
 // Real addresses without page loads.
-import { useEffect, useState } from 'preact/hooks';
+import { Changes } from './data/changes';
 
-const listeners = new Set<() => void>();
-
-function tell(): void {
-  for (const listener of listeners) listener();
-}
+const changes = new Changes();
 
 /** Goes to another page; `replace` leaves no way back to this one. */
 export function go(path: string, replace = false): void {
   if (replace) history.replaceState(null, '', path);
   else history.pushState(null, '', path);
   scrollTo(0, 0);
-  tell();
+  changes.tell();
 }
 
 /** Sets one parameter of the address, or removes it, without a step in the history. */
@@ -21,17 +17,12 @@ export function setParameter(name: string, value: string): void {
   if (value) url.searchParams.set(name, value);
   else url.searchParams.delete(name);
   history.replaceState(null, '', url);
-  tell();
+  changes.tell();
 }
 
 /** The path of the address, and its parameters. */
 export function useLocation(): { path: string; parameters: URLSearchParams } {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((count) => count + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  changes.use();
   return { path: location.pathname, parameters: new URLSearchParams(location.search) };
 }
 
@@ -57,7 +48,7 @@ function decode(part: string): string {
   }
 }
 
-addEventListener('popstate', tell);
+addEventListener('popstate', () => changes.tell());
 
 // Links within the page do not load it anew.
 document.addEventListener('click', (event) => {

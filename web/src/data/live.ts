@@ -1,5 +1,5 @@
 // What happens now: by server-sent events, or by asking when there are none.
-import { useEffect, useState } from 'preact/hooks';
+import { Changes } from './changes';
 import { useResource, put, refresh } from './store';
 import type { ArrayEvent, Live } from './types';
 
@@ -10,12 +10,12 @@ export type Connection = 'stream' | 'polling' | 'lost';
 
 let connection: Connection = 'polling';
 let source: EventSource | null = null;
-const listeners = new Set<() => void>();
+const changes = new Changes();
 
 function become(next: Connection): void {
   if (next === connection) return;
   connection = next;
-  for (const listener of listeners) listener();
+  changes.tell();
 }
 
 let wanted = false;
@@ -66,12 +66,7 @@ function close(): void {
 
 /** How the page hears of changes, now. */
 export function useConnection(): Connection {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((number) => number + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  changes.use();
   return connection;
 }
 

@@ -1,5 +1,5 @@
 // Who uses this page.
-import { useEffect, useState } from 'preact/hooks';
+import { Changes } from './changes';
 import { ask, problemFrom, setCsrf, setUnauthorized } from './client';
 import { forget } from './store';
 import { listen, stop } from './live';
@@ -12,14 +12,14 @@ export type State =
   | { is: 'in'; me: Me };
 
 let state: State = { is: 'asking' };
-const listeners = new Set<() => void>();
+const changes = new Changes();
 
 function become(next: State): void {
   state = next;
   if (next.is === 'in') setCsrf(next.me.csrf);
   if (next.is === 'in' && !next.me.must_change_password) listen();
   else stop();
-  for (const listener of listeners) listener();
+  changes.tell();
 }
 
 /** A daemon without users lets everybody who reaches it do everything. */
@@ -60,12 +60,7 @@ export async function changePassword(old: string, fresh: string): Promise<void> 
 }
 
 export function useSession(): State {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((count) => count + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  changes.use();
   return state;
 }
 

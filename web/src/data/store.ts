@@ -1,5 +1,5 @@
 // What the page knows of the array: each answer once, however many places show it, and fresh.
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { ask, problemFrom } from './client';
 import type { Problem } from './types';
 
@@ -89,7 +89,8 @@ export const SELDOM = 10000;
 /** Watches what a path answers; null watches nothing. */
 export function useResource<T>(path: string | null, period: number = SELDOM): Resource<T> {
   const [, redraw] = useState(0);
-  useEffect(() => {
+  // Before anything else can happen: an answer that comes in between would not be drawn.
+  useLayoutEffect(() => {
     if (path === null) return;
     const watched = entry(path);
     const listener = () => redraw((count) => count + 1);

@@ -1,5 +1,5 @@
 // Short messages of what was done.
-import { useEffect, useState } from 'preact/hooks';
+import { Changes } from '../data/changes';
 import { Icon } from './icons';
 
 interface Said { id: number; text: string }
@@ -7,11 +7,11 @@ interface Said { id: number; text: string }
 const SHOWN_MS = 5000;
 let said: Said[] = [];
 let count = 0;
-const listeners = new Set<() => void>();
+const changes = new Changes();
 
 function change(next: Said[]): void {
   said = next;
-  for (const listener of listeners) listener();
+  changes.tell();
 }
 
 /** Says that something was done. */
@@ -23,12 +23,7 @@ export function tell(text: string): void {
 }
 
 export function Toasts() {
-  const [, redraw] = useState(0);
-  useEffect(() => {
-    const listener = () => redraw((number) => number + 1);
-    listeners.add(listener);
-    return () => void listeners.delete(listener);
-  }, []);
+  changes.use();
   return (
     <div class="toasts" role="status" aria-live="polite">
       {said.map(({ id, text }) => <p key={id} class="toast"><Icon name="check" />{text}</p>)}
