@@ -6,6 +6,7 @@ mod check;
 mod demo;
 mod docs;
 mod history;
+mod package;
 mod process;
 mod setup;
 mod sim;
@@ -52,6 +53,10 @@ enum Task {
     BenchStatistics(bench::Options),
     /// Run 'gantry-host validate' on our array and on tgt, and write docs/validation.
     Validate(validate::Options),
+    /// Build the Debian package: daemon, command line, completions, man pages, systemd unit.
+    Package,
+    /// Build the package and put it beside a Containerfile.
+    Container,
     /// Write the generated pages of docs/reference.
     Docs,
     /// Build the web page: web/dist from web/src.
@@ -70,6 +75,8 @@ fn main() -> ExitCode {
         Task::Soak(options) => soak::run(&options),
         Task::BenchStatistics(options) => bench::run_statistics(&options),
         Task::Validate(options) => validate::run(&options),
+        Task::Package => package::run().map(drop),
+        Task::Container => package::container(),
         Task::Docs => docs::write(),
         Task::Web => web::build(),
     };

@@ -5,20 +5,29 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
+mod configuration;
 mod events;
 mod ledger;
 mod openapi;
 mod pools;
 mod presentation;
 mod routes;
+mod schedules;
 mod scrub;
 mod shapes;
 mod snapshots;
+mod tasks;
 mod types;
 
 pub use access::{
     AuditEntry, ChangePassword, ChangeUser, CreateToken, CreateUser, Login, Me, NewToken, Role,
     Token, User,
+};
+pub use alerts::{AlertMessage, Alerts, Delivery, Mail, MailTls, Webhook};
+pub use configuration::{
+    Configuration, ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
+    ConfiguredPool, ConfiguredSchedule, ConfiguredVolume, Imported,
 };
 pub use events::{Event, Severity};
 pub use ledger::{
@@ -32,8 +41,10 @@ pub use pools::{
 };
 pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
 pub use routes::{Listing, Method, ROUTES, Route};
+pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
+pub use tasks::{Task, TaskKind, TaskState, TaskUnit};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,
     MapVolume, Portal, Problem, Rates, ResizeVolume, Secret, Session, SetGroup, Target, Volume,

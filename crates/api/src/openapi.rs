@@ -110,6 +110,12 @@ fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
         let seconds = json!({ "type": "integer", "minimum": 0, "format": "int64" });
         parameters.push(parameter("query", "seconds", false, &seconds));
     }
+    let switch = |name| parameter("query", name, false, &json!({ "type": "boolean" }));
+    match route {
+        Route::ShowConfiguration => parameters.push(switch("with_secrets")),
+        Route::ImportConfiguration => parameters.push(switch("dry_run")),
+        _ => {}
+    }
     if route.listing().is_some() {
         let limit = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
         parameters.push(parameter("query", "limit", false, &limit));
@@ -219,7 +225,7 @@ fn problem_responses() -> Value {
         (404, "There is no such object."),
         (409, "It does not fit the state of things."),
         (412, "The object is not what If-Match names any more."),
-        (413, "The body is larger than 64 KiB."),
+        (413, "The body is larger than 64 KiB; a configuration file than 16 MiB."),
         (415, "The body is not declared as application/json."),
         (422, "The Idempotency-Key was used for something else."),
         (429, "Too many attempts or streams: see Retry-After."),

@@ -81,6 +81,8 @@ pub enum Route {
     ShowSnapshot,
     /// Delete an unmapped snapshot.
     DeleteSnapshot,
+    /// Keep a snapshot until a moment, from [`crate::LockSnapshot`].
+    LockSnapshot,
     /// Let a host see a volume, from [`crate::MapVolume`].
     MapVolume,
     /// Take a volume away from a host.
@@ -115,6 +117,34 @@ pub enum Route {
     ListSessions,
     /// What happened, oldest first.
     ListEvents,
+    /// All schedules of snapshots.
+    ListSchedules,
+    /// One schedule.
+    ShowSchedule,
+    /// A schedule is made or changed, from [`crate::SetSchedule`].
+    SetSchedule,
+    /// Delete a schedule; its snapshots stay.
+    DeleteSchedule,
+    /// Long work, newest first.
+    ListTasks,
+    /// One task.
+    ShowTask,
+    /// End a task before its time.
+    CancelTask,
+    /// Who is told of events; secrets are not shown.
+    ShowAlerts,
+    /// Other receivers, from [`crate::Alerts`].
+    SetAlerts,
+    /// Tell every receiver something, now, and say whether it worked.
+    TestAlerts,
+    /// The latest attempts to tell somebody, newest first.
+    ListDeliveries,
+    /// All that is configured; with `with_secrets=true`, which the socket alone takes, the secrets
+    /// too.
+    ShowConfiguration,
+    /// Make the array as a file says, from [`crate::Configuration`]; with `dry_run=true` only say
+    /// what would change.
+    ImportConfiguration,
     /// The offload ledger.
     ShowOffload,
     /// What was not offloaded, and why, newest first.
@@ -183,6 +213,8 @@ impl Route {
     pub const fn role(self, method: Method) -> Role {
         match self {
             Self::ListUsers | Self::ShowUser | Self::ListAudit => Role::Admin,
+            // The address of a webhook often is a secret.
+            Self::ShowAlerts | Self::ListDeliveries | Self::ShowConfiguration => Role::Admin,
             // Everybody's own business: the session, the password, one's own tokens.
             Self::Logout | Self::ChangePassword | Self::CreateToken | Self::DeleteToken => {
                 Role::Viewer
@@ -196,6 +228,9 @@ impl Route {
             | Self::SetReservations
             | Self::CreateSnapshots
             | Self::DeleteSnapshot
+            | Self::LockSnapshot
+            | Self::SetSchedule
+            | Self::DeleteSchedule
             | Self::MapVolume
             | Self::UnmapVolume
             | Self::CreateHost
@@ -231,7 +266,10 @@ impl Route {
             | Self::SetReservations
             | Self::MapVolume
             | Self::UnmapVolume => Self::ShowVolume,
-            Self::DeleteSnapshot => Self::ShowSnapshot,
+            Self::DeleteSnapshot | Self::LockSnapshot => Self::ShowSnapshot,
+            Self::SetSchedule | Self::DeleteSchedule => Self::ShowSchedule,
+            Self::SetAlerts => Self::ShowAlerts,
+            Self::CancelTask => Self::ShowTask,
             Self::ChangeHost | Self::DeleteHost => Self::ShowHost,
             Self::SetGroup | Self::DeleteGroup => Self::ShowGroup,
             Self::ChangeUser | Self::DeleteUser => Self::ShowUser,
@@ -242,9 +280,12 @@ impl Route {
     /// How the list that is answered is divided into pages, if it is one.
     pub const fn listing(self) -> Option<Listing> {
         match self {
-            Self::ListPools | Self::ListHosts | Self::ListGroups | Self::ListUsers => {
-                Some(Listing::by(&["name"]))
-            }
+            Self::ListPools
+            | Self::ListHosts
+            | Self::ListGroups
+            | Self::ListUsers
+            | Self::ListSchedules => Some(Listing::by(&["name"])),
+            Self::ListTasks => Some(Listing { key: &["id"], newest_first: true }),
             Self::ListVolumes | Self::ListSnapshots => Some(Listing::by(&["pool", "name"])),
             Self::ListPortals => Some(Listing::by(&["address"])),
             Self::ListSessions => Some(Listing::by(&["initiator", "isid", "tsih"])),
@@ -320,6 +361,20 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),
     (Method::Get, "/v1/events", Route::ListEvents),
+    (Method::Put, "/v1/pools/{pool}/snapshots/{snapshot}/lock", Route::LockSnapshot),
+    (Method::Get, "/v1/schedules", Route::ListSchedules),
+    (Method::Get, "/v1/schedules/{schedule}", Route::ShowSchedule),
+    (Method::Put, "/v1/schedules/{schedule}", Route::SetSchedule),
+    (Method::Delete, "/v1/schedules/{schedule}", Route::DeleteSchedule),
+    (Method::Get, "/v1/tasks", Route::ListTasks),
+    (Method::Get, "/v1/tasks/{task}", Route::ShowTask),
+    (Method::Post, "/v1/tasks/{task}/cancel", Route::CancelTask),
+    (Method::Get, "/v1/alerts", Route::ShowAlerts),
+    (Method::Put, "/v1/alerts", Route::SetAlerts),
+    (Method::Post, "/v1/alerts/test", Route::TestAlerts),
+    (Method::Get, "/v1/alerts/deliveries", Route::ListDeliveries),
+    (Method::Get, "/v1/configuration", Route::ShowConfiguration),
+    (Method::Post, "/v1/configuration", Route::ImportConfiguration),
     (Method::Get, "/v1/offload", Route::ShowOffload),
     (Method::Get, "/v1/offload/explain", Route::ExplainOffload),
     (Method::Get, "/v1/statistics/live", Route::ShowLive),

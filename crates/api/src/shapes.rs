@@ -5,12 +5,13 @@ use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use crate::{
-    AddDevice, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap, CloneVolume, CreateHost,
-    CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser, CreateVolume, Discovery,
-    Event, Finding, Forecast, Group, Host, Live, LockMap, Login, LunMap, MapVolume, Me, NewToken,
-    OffloadLedger, Pool, Portal, Reclaim, ResizePool, ResizeVolume, RevertVolume, Route, Scrub,
-    SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations, Snapshot,
-    StartScrub, Target, Thresholds, Token, User, Volume,
+    AddDevice, Alerts, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap, CloneVolume,
+    Configuration, CreateHost, CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser,
+    CreateVolume, Delivery, Discovery, Event, Finding, Forecast, Group, Host, Imported, Live,
+    LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, Pool, Portal,
+    Reclaim, ResizePool, ResizeVolume, RevertVolume, Route, Schedule, Scrub, SeriesHistory,
+    SeriesName, Session, SetGroup, SetPathState, SetReservations, SetSchedule, Snapshot,
+    StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 
 /// What a route takes and gives.
@@ -70,7 +71,27 @@ fn object() -> Typed {
 
 /// What a route takes and gives; nothing if the table has no row for it, which a test forbids.
 pub(crate) fn shape(route: Route) -> Option<Shape> {
-    access_shape(route).or_else(|| space_shape(route)).or_else(|| seen_shape(route))
+    let of_array = || space_shape(route).or_else(|| operations_shape(route));
+    access_shape(route).or_else(of_array).or_else(|| seen_shape(route))
+}
+
+/// Running the array day by day.
+fn operations_shape(route: Route) -> Option<Shape> {
+    Some(match route {
+        Route::LockSnapshot => Shape::gives(one::<Snapshot>()).takes::<LockSnapshot>(),
+        Route::ListSchedules => Shape::gives(list::<Schedule>()),
+        Route::ShowSchedule => Shape::gives(one::<Schedule>()),
+        Route::SetSchedule => Shape::gives(one::<Schedule>()).takes::<SetSchedule>(),
+        Route::DeleteSchedule => Shape::gives(nothing()),
+        Route::ListTasks => Shape::gives(list::<Task>()),
+        Route::ShowTask | Route::CancelTask => Shape::gives(one::<Task>()),
+        Route::ShowAlerts => Shape::gives(one::<Alerts>()),
+        Route::SetAlerts => Shape::gives(one::<Alerts>()).takes::<Alerts>(),
+        Route::TestAlerts | Route::ListDeliveries => Shape::gives(list::<Delivery>()),
+        Route::ShowConfiguration => Shape::gives(one::<Configuration>()),
+        Route::ImportConfiguration => Shape::gives(one::<Imported>()).takes::<Configuration>(),
+        _ => return None,
+    })
 }
 
 /// Pools, volumes and snapshots.

@@ -12,6 +12,9 @@ pub struct CreateSnapshots {
     /// One to 256 of them: a consistency group.
     #[schema(min_items = 1, max_items = 256)]
     pub snapshots: Vec<NewSnapshot>,
+    /// Until when nobody may delete them, seconds since 1970.
+    #[serde(default)]
+    pub locked_until: Option<u64>,
 }
 
 /// One of them.
@@ -49,6 +52,12 @@ pub struct Snapshot {
     pub lun: Option<u16>,
     /// Hosts that see it.
     pub hosts: Vec<String>,
+    /// Until when nobody may delete it, seconds since 1970, if it was ever locked.
+    #[serde(default)]
+    pub locked_until: Option<u64>,
+    /// The schedule that made it, while that exists.
+    #[serde(default)]
+    pub schedule: Option<String>,
 }
 
 /// A new, writable volume with the content of a volume or snapshot.

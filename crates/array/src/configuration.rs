@@ -8,15 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::LUN_NUMBERS;
 use crate::{ANY_HOST, ArrayError};
+use alerts::Alerts;
 use hosts::Host;
+use locks::SnapshotLock;
 use pools::{Pool, Thresholds};
 use portals::Portal;
 use presentation::{PathState, Presentation};
+use schedules::ScheduleRecord;
 
+pub(crate) mod alerts;
 pub(crate) mod hosts;
+pub(crate) mod locks;
 pub(crate) mod pools;
 pub(crate) mod portals;
 pub(crate) mod presentation;
+pub(crate) mod schedules;
 #[cfg(test)]
 mod tests;
 
@@ -53,6 +59,15 @@ pub struct Configuration {
     /// By volume: when someone is told how full it is, where that is not the default.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     volume_thresholds: BTreeMap<u64, Thresholds>,
+    /// Snapshots that must not be deleted yet, by identifier.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    snapshot_locks: BTreeMap<u64, SnapshotLock>,
+    /// Schedules by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub schedules: BTreeMap<String, ScheduleRecord>,
+    /// Who is told of events.
+    #[serde(default, skip_serializing_if = "Alerts::is_default")]
+    pub alerts: Alerts,
 }
 
 /// The volume that owns a LUN number, and the hosts and groups that see it.
@@ -99,6 +114,9 @@ impl Configuration {
             path_states: BTreeMap::new(),
             luns: BTreeMap::new(),
             volume_thresholds: BTreeMap::new(),
+            snapshot_locks: BTreeMap::new(),
+            schedules: BTreeMap::new(),
+            alerts: Alerts::default(),
         }
     }
 

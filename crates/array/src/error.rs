@@ -118,6 +118,34 @@ pub enum ArrayError {
     /// A size outside what is possible.
     #[error("{0}")]
     InvalidSize(String),
+    /// A snapshot that must not be deleted yet.
+    #[error(
+        "the snapshot is locked until {until} (seconds since 1970) and cannot be deleted before"
+    )]
+    Locked {
+        /// Seconds since 1970.
+        until: u64,
+    },
+    /// A lock that would end before it begins.
+    #[error("a lock ends in the future: choose a later moment")]
+    LockInThePast,
+    /// A lock for more than a century.
+    #[error("a lock lasts 100 years at most: choose an earlier moment, in seconds since 1970")]
+    LockTooLong,
+    /// A lock that would end earlier than it does.
+    #[error(
+        "the snapshot is locked until {until} (seconds since 1970) already: a lock can only be made longer"
+    )]
+    LockShortened {
+        /// Seconds since 1970.
+        until: u64,
+    },
+    /// A schedule with something out of range.
+    #[error("the schedule is not possible: {0}")]
+    InvalidSchedule(&'static str),
+    /// Somebody who cannot be told of events so.
+    #[error("{0}")]
+    InvalidAlert(&'static str),
     /// Percentages that could never be met.
     #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
     InvalidThresholds,

@@ -12,10 +12,12 @@ pub mod limits;
 mod names;
 mod secrets;
 
+pub use configuration::alerts::{AlertLevel, Alerts, Mail, MailTls, Webhook};
 pub use configuration::hosts::Host;
 pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
 pub use configuration::presentation::{BlockForm, PathState, Presentation};
+pub use configuration::schedules::{Due, Run, Schedule, ScheduleRecord};
 pub use configuration::{Access, Configuration, LunMap, VisibleLun};
 pub use error::ArrayError;
 pub use identity::{naa_identifier, volume_id};

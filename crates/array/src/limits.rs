@@ -40,3 +40,32 @@ pub const POOL_BYTES_MIN: u64 = 1 << 30;
 
 /// The largest volume, in bytes: 64 TiB, what ESXi accepts.
 pub const VOLUME_BYTES_MAX: u64 = 64 << 40;
+
+/// Schedules of snapshots in one array. One more is refused.
+pub const SCHEDULES_MAX: usize = 256;
+
+/// Volumes of one schedule, whose snapshots are of one moment. More are refused.
+pub const SCHEDULE_VOLUMES_MAX: usize = 256;
+
+/// Runs of a schedule whose snapshots are kept. More are refused.
+pub const SCHEDULE_KEEP_MAX: u32 = 1000;
+
+/// Runs of a schedule whose snapshots cannot be deleted, because they are locked or mapped, beside
+/// those that are kept. With more of them the schedule makes no new ones.
+pub const SCHEDULE_SURPLUS_MAX: usize = 1000;
+
+/// The longest time between two runs of a schedule, in seconds: ten years.
+pub const SCHEDULE_SECONDS_MAX: u64 = 3653 * 86_400;
+
+/// The longest time for which a snapshot is locked, in seconds: 100 years. More is refused, because
+/// it is most likely a number of milliseconds.
+pub const LOCK_SECONDS_MAX: u64 = 36_525 * 86_400;
+
+/// Webhooks that are told of events. More are refused.
+pub const WEBHOOKS_MAX: usize = 16;
+
+/// Receivers of e-mail about events. More are refused.
+pub const MAIL_RECEIVERS_MAX: usize = 32;
+
+/// The longest URL of a webhook, in bytes. A longer one is refused.
+pub const URL_BYTES_MAX: usize = 2048;

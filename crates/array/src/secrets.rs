@@ -26,6 +26,17 @@ impl Secret {
         }
     }
 
+    /// A password for another service, which decides itself how long it is: 1 to 255 bytes.
+    ///
+    /// # Errors
+    /// When it is empty or too long; the error does not contain it.
+    pub fn password(password: String) -> Result<Self, ArrayError> {
+        match password.len() {
+            1..=SECRET_BYTES_MAX => Ok(Self(password)),
+            _ => Err(ArrayError::InvalidAlert("a password has 1 to 255 bytes")),
+        }
+    }
+
     /// The secret itself, for the one place that computes with it.
     pub fn expose(&self) -> &str {
         &self.0
@@ -86,6 +97,12 @@ pub struct Secrets {
     /// For discovery sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Chap>,
+    /// Keys of signatures, by name of the webhook.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub webhooks: BTreeMap<String, Secret>,
+    /// The password at the relay of e-mail.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mail: Option<Secret>,
 }
 
 #[cfg(test)]

@@ -5,12 +5,17 @@ use std::path::PathBuf;
 
 use api::{BlockSize, PathState};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 
+use crate::alerts::AlertCommand;
+use crate::configuration::ConfigurationCommand;
 use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
+use crate::tasks::TaskCommand;
 use crate::top::TopArguments;
 use crate::users::{AuditArguments, TokenCommand, UserCommand};
 
@@ -57,6 +62,9 @@ pub(crate) enum Object {
     /// Snapshots of volumes.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
+    /// Schedules: snapshots that are taken, and deleted, by themselves.
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
     /// Scrubs: comparing all that a pool holds with its checksums.
     #[command(subcommand)]
     Scrub(ScrubCommand),
@@ -88,6 +96,15 @@ pub(crate) enum Object {
     Audit(AuditArguments),
     /// What happened lately.
     Events,
+    /// Tasks: long work, and how far it is.
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// The configuration as one file.
+    #[command(subcommand)]
+    Configuration(ConfigurationCommand),
+    /// Alerts: who is told of events.
+    #[command(subcommand)]
+    Alert(AlertCommand),
     /// What hosts had the array do, and what they did themselves and why.
     #[command(subcommand)]
     Offload(OffloadCommand),
@@ -99,6 +116,11 @@ pub(crate) enum Object {
     Reclaim,
     /// When pools will be full.
     Forecast,
+    /// Print completions for a shell.
+    Completions { shell: Shell },
+    /// Write the manual pages into a folder.
+    #[command(hide = true)]
+    ManPages { folder: PathBuf },
 }
 
 #[derive(Debug, Subcommand)]

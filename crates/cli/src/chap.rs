@@ -24,7 +24,7 @@ pub(crate) fn read_chap(arguments: &ChapArguments) -> Result<Option<Chap>> {
 }
 
 /// The first line of a file, or the next line of the standard input, without its end.
-fn read_secret(path: &Path) -> Result<Secret> {
+pub(crate) fn read_secret(path: &Path) -> Result<Secret> {
     let text = if path == Path::new(STANDARD_INPUT) {
         let mut line = String::new();
         io::stdin().read_line(&mut line).context("cannot read a secret from the standard input")?;

@@ -19,6 +19,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Pool(command) => session.pool(command),
         Object::Volume(command) => session.volume(command),
         Object::Snapshot(command) => session.snapshot(command),
+        Object::Completions { .. } | Object::ManPages { .. } => {
+            unreachable!("main does these without a daemon")
+        }
+        Object::Configuration(command) => session.configuration(command),
+        Object::Task(command) => session.task(command),
+        Object::Alert(command) => session.alert(command),
+        Object::Schedule(command) => session.schedule(command),
         Object::Scrub(command) => session.scrub(command),
         Object::Events => session
             .show(&session.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),

@@ -3,16 +3,21 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod alerts;
 mod arguments;
 mod chap;
 mod client;
 mod commands;
+mod configuration;
+mod manuals;
 mod offload;
 mod pools;
+mod schedules;
 mod scrubs;
 mod size;
 mod snapshots;
 mod tables;
+mod tasks;
 mod time;
 mod top;
 mod users;
@@ -30,7 +35,12 @@ fn main() -> ExitCode {
     if let Object::Pool(PoolCommand::Verify { devices, quick }) = &arguments.object {
         return verify::run(devices, *quick, arguments.global.json);
     }
-    match commands::run(&arguments) {
+    let done = match &arguments.object {
+        Object::Completions { shell } => manuals::print_completions(*shell),
+        Object::ManPages { folder } => manuals::write_pages(folder),
+        _ => commands::run(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("gantry: {error:#}");

@@ -1,14 +1,16 @@
 //! Commands about snapshots and clones.
 
 use anyhow::{Result, bail};
-use api::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot, Volume};
-use clap::Subcommand;
+use api::{
+    CloneVolume, CreateSnapshots, LockSnapshot, NewSnapshot, RevertVolume, Snapshot, Volume,
+};
+use clap::{Args, Subcommand};
 use reqwest::Method;
 
 use crate::commands::{Session, split, volume_route};
 use crate::size::format_size;
 use crate::tables::{Table, optional, or_dash, table};
-use crate::time::format_time;
+use crate::time::{format_time, now, parse_duration, parse_time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
@@ -22,6 +24,15 @@ pub(crate) enum SnapshotCommand {
         /// A volume and the snapshot's name; with --group, volumes of one pool.
         #[arg(required = true, value_name = "POOL/VOLUME NAME")]
         words: Vec<String>,
+        #[command(flatten)]
+        lock: LockArguments,
+    },
+    /// Lock a snapshot: nobody can delete it before a moment. A lock can only be made longer.
+    Lock {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        lock: LockArguments,
     },
     /// List all snapshots.
     List,
@@ -37,14 +48,42 @@ pub(crate) enum SnapshotCommand {
     },
 }
 
+/// How long a snapshot is locked.
+#[derive(Debug, Args)]
+pub(crate) struct LockArguments {
+    /// Lock until a moment in UTC, for example '2027-01-31 18:00:00'.
+    #[arg(long, value_name = "MOMENT", value_parser = parse_time, conflicts_with = "lock_for")]
+    lock_until: Option<u64>,
+    /// Lock for a time from now on, for example 30d.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    lock_for: Option<u64>,
+}
+
+impl LockArguments {
+    fn until(&self) -> Option<u64> {
+        self.lock_until.or_else(|| Some(now().saturating_add(self.lock_for?)))
+    }
+}
+
 impl Session {
     pub(crate) fn snapshot(&self, command: &SnapshotCommand) -> Result<()> {
         match command {
-            SnapshotCommand::Create { group, words } => {
-                let body = new_snapshots(group.as_deref(), words)?;
+            SnapshotCommand::Create { group, words, lock } => {
+                let new = new_snapshots(group.as_deref(), words)?;
+                let body = CreateSnapshots { locked_until: lock.until(), ..new };
                 self.changed::<Vec<Snapshot>>(Method::POST, "/v1/snapshots", &body, |made| {
                     let names = made.iter().map(|made| format!("{}/{}", made.pool, made.name));
                     format!("Created {}.", names.collect::<Vec<_>>().join(", "))
+                })
+            }
+            SnapshotCommand::Lock { path, lock } => {
+                let Some(until) = lock.until() else {
+                    bail!("say how long: --lock-until MOMENT or --lock-for TIME");
+                };
+                let (pool, name) = split(path)?;
+                let route = format!("/v1/pools/{pool}/snapshots/{name}/lock");
+                self.changed::<Snapshot>(Method::PUT, &route, &LockSnapshot { until }, |_| {
+                    format!("Nobody can delete {path} before {}.", format_time(until))
                 })
             }
             SnapshotCommand::List => {
@@ -102,7 +141,8 @@ fn new_snapshots(group: Option<&str>, words: &[String]) -> Result<CreateSnapshot
         bail!("the volumes of a group are in one pool: take a group in each pool");
     }
     let snapshot = |(_, volume): (String, String)| NewSnapshot { name: name_of(&volume), volume };
-    Ok(CreateSnapshots { pool, snapshots: paths.into_iter().map(snapshot).collect() })
+    let snapshots = paths.into_iter().map(snapshot).collect();
+    Ok(CreateSnapshots { pool, snapshots, locked_until: None })
 }
 
 fn snapshot_route(path: &str) -> Result<String> {
@@ -111,8 +151,17 @@ fn snapshot_route(path: &str) -> Result<String> {
 }
 
 fn snapshots_table(snapshots: &[Snapshot]) -> Table {
-    let mut rows =
-        table(&["SNAPSHOT", "VOLUME", "CREATED", "SIZE", "MAPPED", "SHARED", "LUN", "HOSTS"]);
+    let mut rows = table(&[
+        "SNAPSHOT",
+        "VOLUME",
+        "CREATED",
+        "SIZE",
+        "MAPPED",
+        "SHARED",
+        "LUN",
+        "HOSTS",
+        "LOCKED UNTIL",
+    ]);
     for snapshot in snapshots {
         rows.add_row([
             format!("{}/{}", snapshot.pool, snapshot.name),
@@ -123,6 +172,7 @@ fn snapshots_table(snapshots: &[Snapshot]) -> Table {
             format_size(snapshot.shared_bytes),
             optional(snapshot.lun),
             or_dash(snapshot.hosts.join(", ")),
+            optional(snapshot.locked_until.map(format_time)),
         ]);
     }
     rows

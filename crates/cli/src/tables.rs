@@ -170,19 +170,23 @@ pub(crate) fn target_details(target: &Target) -> Table {
 pub(crate) fn events_table(events: &[Event]) -> Table {
     let mut rows = table(&["TIME", "SEVERITY", "OBJECT", "MESSAGE"]);
     for event in events {
-        let severity = match event.severity {
-            Severity::Information => "information",
-            Severity::Warning => "warning",
-            Severity::Error => "error",
-        };
         rows.add_row([
             format_time(event.time),
-            severity.to_owned(),
+            severity_word(event.severity).to_owned(),
             event.object.clone(),
             event.message.clone(),
         ]);
     }
     rows
+}
+
+/// How bad an event is.
+pub(crate) fn severity_word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Information => "information",
+        Severity::Warning => "warning",
+        Severity::Error => "error",
+    }
 }
 
 /// Thresholds, and which of them is reached.

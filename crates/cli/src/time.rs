@@ -1,6 +1,39 @@
 //! Moments as people read them.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 const DAY: u64 = 86_400;
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Reads a length of time in whole seconds: '90s', '15m', '6h', '30d', '1h 30m'.
+pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a length of time: write for example 15m, 6h or 30d");
+    let duration = humantime::parse_duration(text).map_err(|_| wrong())?;
+    match duration.subsec_nanos() {
+        0 => Ok(duration.as_secs()),
+        _ => Err(wrong()),
+    }
+}
+
+/// Writes a length of time: '15m', '1day 6h'.
+pub(crate) fn format_duration(seconds: u64) -> String {
+    humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
+}
+
+/// Reads a moment in UTC: '2027-01-31', '2027-01-31 18:00:00' or '2027-01-31T18:00:00Z', as seconds
+/// since 1970.
+pub(crate) fn parse_time(text: &str) -> Result<u64, String> {
+    let whole = if text.len() == 10 { format!("{text} 00:00:00") } else { text.to_owned() };
+    let moment = humantime::parse_rfc3339_weak(whole.trim_end_matches('Z'));
+    let since = moment.ok().and_then(|moment| moment.duration_since(UNIX_EPOCH).ok());
+    let wrong = || format!("'{text}' is not a moment: write for example 2027-01-31 18:00:00 (UTC)");
+    since.map(|since| since.as_secs()).ok_or_else(wrong)
+}
 
 /// Writes seconds since 1970 as date and time of day, in UTC.
 pub(crate) fn format_time(seconds: u64) -> String {
@@ -28,6 +61,26 @@ fn date_of(days: u64) -> (u64, u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_and_lengths_of_time_read_as_people_write_them() {
+        for (text, seconds) in [
+            ("2026-11-21 07:57:29", 1_795_247_849),
+            ("2026-11-21T07:57:29Z", 1_795_247_849),
+            ("1970-01-02", DAY),
+        ] {
+            assert_eq!(parse_time(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "tomorrow", "2026-13-01", "1969-12-31", "1795247849"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+        for (text, seconds) in [("90s", 90), ("15m", 900), ("1h 30m", 5400), ("30d", 30 * DAY)] {
+            assert_eq!(parse_duration(text), Ok(seconds), "{text}");
+        }
+        for text in ["", "5", "-1s", "1 fortnight", "500ms"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn moments_are_written_as_dates() {

@@ -39,7 +39,8 @@ pub enum DeviceSpec {
 /// How files and block devices are read and written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// io_uring where the kernel allows it, else threads.
+    /// io_uring where the kernel allows it and the file system never makes its caller wait, else
+    /// threads.
     Auto,
     /// io_uring, or an error.
     IoUring,
@@ -113,19 +114,16 @@ impl Device {
         };
         let notify = Notify::new().map_err(os("wait for it"))?;
         let lock = Some(open.lock.try_clone().map_err(os("lock it"))?);
+        let ring = || Ring::new(&open, &notify).map(|ring| Backend::Ring(Box::new(ring)));
+        let threads = || {
+            let threads = Threads::new(&open, &notify).map(Backend::Threads);
+            threads.map_err(os("serve it with threads"))
+        };
         let backend = match method {
-            Method::Threads => {
-                Backend::Threads(Threads::new(&open, &notify).map_err(os("serve it with threads"))?)
-            }
-            Method::IoUring => Backend::Ring(Box::new(
-                Ring::new(&open, &notify).map_err(os("use io_uring on it"))?,
-            )),
-            Method::Auto => match Ring::new(&open, &notify) {
-                Ok(ring) => Backend::Ring(Box::new(ring)),
-                Err(_) => Backend::Threads(
-                    Threads::new(&open, &notify).map_err(os("serve it with threads"))?,
-                ),
-            },
+            Method::Threads => threads()?,
+            Method::IoUring => ring().map_err(os("use io_uring on it"))?,
+            Method::Auto if open.is_prompt => ring().or_else(|_| threads())?,
+            Method::Auto => threads()?,
         };
         Ok(Self { backend, notify, counters: Counters::default(), _lock: lock })
     }

@@ -9,11 +9,19 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
 
+/// File systems that never make the thread wait that submits to io_uring, by the magic numbers of
+/// statfs(2): ext4, XFS, Btrfs, F2FS, tmpfs and overlayfs. Others may wait for a network or for
+/// another process; Linux 6.18 does so with FUSE.
+const PROMPT_FILE_SYSTEMS: [u64; 6] =
+    [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994, 0x794c_7630];
+
 /// An open file or block device.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub(crate) file: File,
     pub(crate) size_bytes: u64,
+    /// Whether io_uring takes requests for it without waiting.
+    pub(crate) is_prompt: bool,
     /// Whether a completed write is already stable.
     pub(crate) write_through: bool,
     /// Keeps other processes out. Another descriptor than `file`: what io_uring was given stays open
@@ -95,12 +103,19 @@ fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError
         return Err(OpenError::InUse(path.to_owned()));
     }
     let size_bytes = (&file).seek(SeekFrom::End(0)).map_err(os(path, "find out its size"))?;
-    Ok(OpenFile { size_bytes, write_through: is_block && is_write_through(&file), file, lock })
+    let is_prompt = is_block || is_on_prompt_file_system(&file);
+    let write_through = is_block && is_write_through(&file);
+    Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock })
 }
 
 /// The size of a block device, in bytes.
 pub fn block_device_size(path: &Path) -> Result<u64, OpenError> {
     Ok(open(path, true)?.size_bytes)
+}
+
+fn is_on_prompt_file_system(file: &File) -> bool {
+    rustix::fs::fstatfs(file)
+        .is_ok_and(|found| PROMPT_FILE_SYSTEMS.contains(&(found.f_type as u64)))
 }
 
 /// Whether the kernel says that the device has no volatile cache.

@@ -5,20 +5,26 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::{Event, Severity};
 
+use crate::alerts::Alerts;
 use crate::limits::EVENTS_MAX;
 
 #[cfg(test)]
 mod tests;
 
 /// The latest events, oldest first.
-#[derive(Debug, Default)]
 pub(crate) struct Events {
     latest: VecDeque<Event>,
     count: u64,
+    /// Tells those who want to know at once.
+    pub(crate) alerts: Alerts,
 }
 
 impl Events {
-    /// Notes an event, and writes it to the log. The oldest one makes room.
+    pub(crate) fn new(alerts: Alerts) -> Self {
+        Self { latest: VecDeque::new(), count: 0, alerts }
+    }
+
+    /// Notes an event, writes it to the log and has it told. The oldest one makes room.
     pub(crate) fn note(&mut self, severity: Severity, object: String, message: String) {
         match severity {
             Severity::Information => tracing::info!(object, "{message}"),
@@ -30,6 +36,7 @@ impl Events {
         }
         self.count += 1;
         let event = Event { number: self.count, time: now(), severity, object, message };
+        self.alerts.offer(&event);
         self.latest.push_back(event);
     }
 

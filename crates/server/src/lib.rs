@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod alerts;
 mod connection;
 mod core;
 mod data_directory;
@@ -20,9 +21,11 @@ mod reactor;
 mod scheduler;
 mod sessions;
 mod token_spaces;
+mod trust;
 mod unit_states;
 
 use anyhow::{Context, Result};
+use clap::CommandFactory;
 
 pub use options::{IoMethod, LogFormat, Options};
 
@@ -34,6 +37,10 @@ pub fn run(options: &Options) -> Result<()> {
     if options.print_scsi_reference {
         print!("{}", scsi::reference());
         return Ok(());
+    }
+    if options.print_man_page {
+        let page = clap_mangen::Man::new(Options::command()).section("8");
+        return Ok(page.render(&mut std::io::stdout())?);
     }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;

@@ -21,7 +21,7 @@ pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Events that are kept for whoever asks; the oldest one makes room.
 pub const EVENTS_MAX: usize = 1000;
 
-/// How often pools and volumes are compared with their thresholds.
+/// How often pools and volumes are compared with their thresholds, and schedules with the clock.
 pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The least memory for the maps of all pools, in bytes.
@@ -57,11 +57,45 @@ pub const CONTENDED_SHOWN_MAX: usize = 32;
 /// How long the reactor may take to say whether it serves.
 pub const READINESS_MAX: Duration = Duration::from_secs(5);
 
+/// Snapshots of one schedule that are deleted after one of its runs; further ones after the next.
+pub const EXPIRED_PER_RUN_MAX: usize = 512;
+
+/// Tasks that have ended and are kept for whoever asks; the oldest one makes room.
+pub const TASKS_MAX: usize = 256;
+
+/// Events that wait for one receiver of alerts; further ones are not told, and noted as not
+/// delivered.
+pub const ALERT_QUEUE_MAX: usize = 100;
+
+/// Attempts to tell one receiver of one event; then it is given up.
+pub const ALERT_ATTEMPTS_MAX: u32 = 8;
+
+/// Time from the first attempt to the second; it doubles with each further one.
+pub const ALERT_BACKOFF_MIN: Duration = Duration::from_secs(1);
+
+/// The longest time between two attempts.
+pub const ALERT_BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// How long a receiver may take to accept an alert.
+pub const ALERT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Attempts to tell somebody that are kept for whoever asks; the oldest one makes room.
+pub const DELIVERIES_MAX: usize = 100;
+
+/// Characters of what a receiver says that are kept.
+pub const DELIVERY_DETAIL_MAX: usize = 200;
+
 /// Bytes of the audit log; then it becomes the old one, and a new one begins.
 pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
 
 /// Changes that the management interface shows; the log holds more.
 pub const AUDIT_SHOWN_MAX: usize = 1000;
+
+/// Bytes of a configuration file that is imported; a larger one is answered 413.
+pub const IMPORT_BYTES_MAX: usize = 16 << 20;
+
+/// Reasons that are named when an import is refused; of further ones the number.
+pub const IMPORT_PROBLEMS_MAX: usize = 20;
 
 /// The largest body of a request to the management interface, in bytes; a larger one is refused.
 pub const BODY_BYTES_MAX: usize = 64 << 10;

@@ -1,17 +1,22 @@
 //! What the administrator asks for: checked against the configuration, carried out by the pools,
 //! saved, and only then answered.
 
+mod alerts;
 mod describe;
 mod devices;
 mod hosts;
+mod interchange;
 mod metrics;
 mod offload;
+mod operations;
 mod pools;
 mod portals;
 mod problems;
+mod schedules;
 mod scrubs;
 mod snapshots;
 mod statistics;
+mod tasks;
 mod thresholds;
 mod volumes;
 
@@ -26,6 +31,7 @@ use serde::de::DeserializeOwned;
 use store::{Failure, Outcome};
 use tokio::sync::oneshot;
 
+use crate::alerts::Alerts;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
@@ -33,6 +39,7 @@ use crate::http::{Answer, Call, etag};
 use crate::options::{IoMethod, Options};
 use crate::token_spaces::is_hidden;
 use problems::{bad_request, internal, refused};
+use tasks::Tasks;
 use thresholds::Told;
 
 pub(crate) use describe::hexadecimal;
@@ -52,6 +59,9 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     told: Told,
+    tasks: Tasks,
+    /// What went wrong with the last run of each schedule, where something did.
+    schedule_problems: HashMap<String, String>,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
     /// Pools that could not be opened, and why.
@@ -80,6 +90,7 @@ enum Step {
     DeleteVolume { pool: usize, id: block::VolumeId },
     CreateSnapshots { pool: usize, ids: Vec<block::VolumeId> },
     RevertVolume { pool: usize, id: block::VolumeId },
+    RunSchedule { pool: usize, name: String, ids: Vec<block::VolumeId> },
 }
 
 /// The beginning of an answer: there it is, or a pool must finish something first.
@@ -99,9 +110,10 @@ impl Management {
         configuration: Configuration,
         secrets: Secrets,
         directory: Arc<DataDirectory>,
+        alerts: Alerts,
         options: &Options,
     ) -> Self {
-        Self {
+        let mut management = Self {
             configuration,
             secrets,
             directory,
@@ -109,18 +121,25 @@ impl Management {
             io: options.io,
             memory_bytes: options.memory,
             sampling: !options.no_statistics,
-            events: Events::default(),
+            events: Events::new(alerts),
             told: Told::default(),
+            tasks: Tasks::default(),
+            schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
             unavailable: HashMap::new(),
             closing: false,
             luns_changed: false,
-        }
+        };
+        management.tell_receivers();
+        management
     }
 
     /// Begins to carry out a request.
     pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
         let Call { route, parameters, body, if_match, reply } = call;
+        if route == Route::TestAlerts {
+            return self.events.alerts.test(reply);
+        }
         let parameters = Parameters(parameters);
         if let Some(if_match) = if_match {
             if let Err(problem) = self.check_version(core, route, &parameters, &if_match) {
@@ -129,6 +148,7 @@ impl Management {
         }
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {
+                self.tasks.waits(core, ticket, &step);
                 self.under_way.insert(ticket, Work { step, reply: Some(reply) });
             }
             Ok(Progress::Answer(answer)) => deliver(reply, answer),
@@ -160,6 +180,7 @@ impl Management {
     ) {
         let Some(Work { step, reply }) = self.under_way.remove(&ticket) else { return };
         let answer = self.finish(core, step, result);
+        self.tasks.answered(ticket, &answer);
         if let Some(reply) = reply {
             deliver(reply, answer);
         }
@@ -168,6 +189,13 @@ impl Management {
     /// Whether LUN maps or volumes changed since the last call.
     pub(crate) fn take_luns_changed(&mut self) -> bool {
         std::mem::take(&mut self.luns_changed)
+    }
+
+    /// Looks after what happens by itself: thresholds, schedules, tasks.
+    pub(crate) fn look_around(&mut self, core: &mut Core) {
+        self.check_fill(core);
+        self.check_schedules(core);
+        self.check_tasks(core);
     }
 
     /// Whether a pool still works on something that someone waits for.
@@ -231,6 +259,7 @@ impl Management {
             | Route::ShowMetrics
             | Route::ShowHealth
             | Route::ShowReadiness => self.route_statistics(core, &sessions, route, parameters),
+            _ if operations::has(route) => self.route_operations(core, route, parameters, body),
             _ => self.route_access(route, parameters, body),
         }
     }
@@ -313,6 +342,9 @@ impl Management {
             Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
             Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
             Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
+            Step::RunSchedule { pool, name, ids } => {
+                self.schedule_ran(core, pool, &name, &ids, result)
+            }
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) use sessions::SessionOptions;
 #[command(name = "gantryd", version)]
 pub struct Options {
     /// Directory for configuration and the management socket; created at first start.
-    #[arg(long, value_name = "DIR", required_unless_present = "print_scsi_reference")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["print_scsi_reference", "print_man_page"])]
     pub data: Option<PathBuf>,
     /// Address of an iSCSI portal; may be repeated.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:3260")]
@@ -47,6 +47,9 @@ pub struct Options {
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,
+    /// Print the manual page and stop.
+    #[arg(long)]
+    pub print_man_page: bool,
 }
 
 /// Where administrators reach the daemon, besides its socket.

@@ -25,6 +25,7 @@ use scsi::Target;
 use slab::Slab;
 
 use crate::accounts::Accounts;
+use crate::alerts::Alerts;
 use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
@@ -90,6 +91,7 @@ impl Reactor {
         let identity = scsi::Identity::gantry(&configuration.target_name);
         let mut target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
         target.set_token_key(random_bytes()?);
+        let alerts = Alerts::start(&configuration.target_name)?;
         let mut reactor = Self {
             poll,
             inbox,
@@ -103,7 +105,7 @@ impl Reactor {
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
-            management: Management::new(configuration, secrets, directory, options),
+            management: Management::new(configuration, secrets, directory, alerts, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
@@ -274,7 +276,7 @@ impl Reactor {
         self.core.tick(now);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
-            self.management.check_fill(&mut self.core);
+            self.management.look_around(&mut self.core);
         }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);

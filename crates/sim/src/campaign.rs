@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 21] = [
+pub const PLANTED: [PlantedBug; 22] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -32,6 +32,7 @@ pub const PLANTED: [PlantedBug; 21] = [
     PlantedBug::FlushFirstDeviceOnly,
     PlantedBug::LabelNotFlushed,
     PlantedBug::MisreadEndsJournal,
+    PlantedBug::RefusalIgnored,
 ];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.

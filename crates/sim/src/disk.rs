@@ -83,7 +83,10 @@ enum Pending {
         lies: bool,
     },
     /// Sets space aside.
-    Reserve,
+    Reserve {
+        offset: u64,
+        length: u64,
+    },
 }
 
 /// The disk.
@@ -103,6 +106,9 @@ pub struct SimDisk {
     random: Random,
     faults: Faults,
     stall_one_in: u64,
+    /// Which blocks have space of their own; the others get some when it is set aside.
+    housed: Vec<bool>,
+    refuse_one_in: u64,
     failed: bool,
     gone: bool,
     lied: bool,
@@ -123,6 +129,8 @@ impl SimDisk {
             random,
             faults: Faults::default(),
             stall_one_in: 0,
+            housed: vec![false; (size / BLOCK) as usize],
+            refuse_one_in: 0,
             failed: false,
             gone: false,
             lied: false,
@@ -135,6 +143,7 @@ impl SimDisk {
     pub fn copy_of_stable(&self, random: Random) -> Self {
         let mut copy = Self::new(0, random);
         copy.size = self.size;
+        copy.housed = self.housed.clone();
         copy.current = self.stable.clone();
         copy.stable = self.stable.clone();
         copy
@@ -148,6 +157,7 @@ impl SimDisk {
     /// Makes the disk larger; the new part is zeros.
     pub fn grow(&mut self, size: u64) {
         self.size = self.size.max(size);
+        self.housed.resize((self.size / BLOCK) as usize, false);
         self.current.grow(self.size);
         self.stable.grow(self.size);
     }
@@ -167,6 +177,18 @@ impl SimDisk {
     /// Lets one operation in so many take seconds; 0 for none.
     pub fn set_stalls(&mut self, one_in: u64) {
         self.stall_one_in = one_in;
+    }
+
+    /// Lets whoever keeps the disk refuse one wish in so many for space that is not there yet; 0 for
+    /// none.
+    pub fn set_refusals(&mut self, one_in: u64) {
+        self.refuse_one_in = one_in;
+    }
+
+    /// Whether all of a range has space of its own.
+    pub fn is_housed(&self, offset: u64, length: u64) -> bool {
+        let blocks = (offset / BLOCK) as usize..((offset + length) / BLOCK) as usize;
+        self.housed.get(blocks).is_some_and(|housed| housed.iter().all(|&housed| housed))
     }
 
     /// Whether a flush was answered that did nothing.
@@ -205,7 +227,9 @@ impl SimDisk {
                 let lies = self.chance(self.faults.lying_flush_one_in);
                 (Pending::Flush { completed: self.completed, lies }, self.latency(200_000))
             }
-            DeviceOperation::Reserve { .. } => (Pending::Reserve, self.latency(100_000)),
+            DeviceOperation::Reserve { offset, length } => {
+                (Pending::Reserve { offset, length }, self.latency(100_000))
+            }
         };
         let event = self.next_event;
         self.next_event += 1;
@@ -238,7 +262,7 @@ impl SimDisk {
             Pending::Read { offset, buffer } => self.complete_read(offset, buffer),
             Pending::Write(write) => self.complete_write(write),
             Pending::Flush { completed, lies } => self.complete_flush(completed, lies),
-            Pending::Reserve => self.complete_reserve(),
+            Pending::Reserve { offset, length } => self.complete_reserve(offset, length),
         };
         Some(Completion { token, flush, result })
     }
@@ -347,13 +371,19 @@ impl SimDisk {
         self.completed += 1;
     }
 
-    fn complete_reserve(&mut self) -> DeviceResult {
-        if self.chance(self.faults.no_space_one_in) {
+    /// What was set aside stays, also over a power failure: the next flush would make it stable,
+    /// and nothing counts on it before.
+    fn complete_reserve(&mut self, offset: u64, length: u64) -> DeviceResult {
+        if !self.is_housed(offset, length) && self.chance(self.refuse_one_in) {
             self.statistics.faults += 1;
             return Err(DeviceError::Os(ENOSPC));
         }
         if self.fails(self.faults.write_error_one_in) {
             return Err(DeviceError::Os(EIO));
+        }
+        let blocks = (offset / BLOCK) as usize..((offset + length) / BLOCK) as usize;
+        if let Some(housed) = self.housed.get_mut(blocks) {
+            housed.fill(true);
         }
         Ok(None)
     }

@@ -97,9 +97,8 @@ pub struct Excuses {
     pub changing: bool,
     /// The pool is being extended.
     pub extending: bool,
-    /// The file system under the pool refuses space that the pool counts on: there may be no room
-    /// even for a checkpoint, and until there is, nothing can be changed.
-    pub unhoused: bool,
+    /// The file system under the pool may refuse space to devices that join or grow.
+    pub refusing: bool,
 }
 
 /// All volumes as they must be.
@@ -322,7 +321,7 @@ impl Oracle {
             BlockError::OutOfSpace | BlockError::SpaceComing => {
                 self.doubt(action);
                 let coming = error == BlockError::SpaceComing;
-                coming == excuses.extending && (excuses.unhoused || !self.has_promise(action))
+                coming == excuses.extending && !self.has_promise(action)
             }
             BlockError::Medium { .. } => {
                 self.doubt(action);

@@ -54,6 +54,8 @@ pub struct Profile {
     pub scrub_rate: u64,
     /// One device operation in so many takes seconds; 0 for none.
     pub stall_one_in: u64,
+    /// Whoever keeps the devices refuses one wish in so many for new space; 0 for none.
+    pub refuse_one_in: u64,
     /// What goes wrong besides power failures.
     pub faults: Option<Faults>,
     /// A deliberate mistake in the engine.
@@ -92,6 +94,7 @@ impl Profile {
             reap_rate: random.pick(&[100, 5000, 50_000]),
             scrub_rate: random.pick(&[8, 200]) * MEBIBYTE,
             stall_one_in: random.pick(&[0, 0, 0, 0, 0, 0, 0, 2000]),
+            refuse_one_in: random.pick(&[0, 0, 0, 0, 1, 2, 5, 20]),
             faults: random.percent(12).then(|| faults(random)),
             planted: None,
         }
@@ -143,6 +146,10 @@ impl Profile {
                 self.checkpoint_interval = Duration::from_secs(30);
                 self.crash_interval = 20_000;
                 self.filling_percent = 60;
+            }
+            PlantedBug::RefusalIgnored => {
+                self.devices = vec![64 * MEBIBYTE; 3];
+                self.refuse_one_in = 2;
             }
             PlantedBug::ReaperForgets => self.reap_rate = 100,
             PlantedBug::FlushFirstDeviceOnly => {

@@ -236,6 +236,8 @@ impl World {
 
     fn play(&mut self) -> Result<(), Violation> {
         self.format()?;
+        let refuse_one_in = self.profile.refuse_one_in;
+        self.disks.iter_mut().for_each(|disk| disk.set_refusals(refuse_one_in));
         self.set_faulty(true);
         self.plan_crash();
         while self.issued < self.profile.operations && !self.ended {
@@ -330,6 +332,7 @@ impl World {
         self.disks.truncate(known);
         let mut disk = SimDisk::new(size_bytes, self.random.fork());
         disk.set_stalls(self.profile.stall_one_in);
+        disk.set_refusals(self.profile.refuse_one_in);
         disk.set_faults(self.profile.faults.clone().filter(|_| self.faulty).unwrap_or_default());
         self.disks.push(disk);
     }
@@ -374,7 +377,7 @@ impl World {
             closing: self.closing,
             changing: self.is_changing(&action),
             extending: self.extending,
-            unhoused: self.store.statistics().groups_unavailable > 0,
+            refusing: self.profile.refuse_one_in > 0,
         };
         self.oracle.finished(&action, result, excuses)?;
         match result {
@@ -434,7 +437,13 @@ impl World {
     /// I1: what the durable superblock reaches is not written, nor is the superblock itself.
     fn check_write(&mut self, device: usize, operation: &DeviceOperation) -> Result<(), Violation> {
         let DeviceOperation::Write { offset, data } = operation else { return Ok(()) };
-        let blocks = offset / BLOCK..(offset + data.len() as u64) / BLOCK;
+        let (length, disk) = (data.len() as u64, &self.disks[device]);
+        if *offset >= SUPERBLOCKS_END * BLOCK && !disk.is_housed(*offset, length) {
+            return violation(format!(
+                "{length} bytes at {offset} of device {device} are written where no space was set aside"
+            ));
+        }
+        let blocks = offset / BLOCK..(offset + length) / BLOCK;
         self.superblock_written |= device == 0 && blocks.start < SUPERBLOCKS_END;
         let Some(audit) = &self.audit else { return Ok(()) };
         // A scrub repairs a page in its place. Where nothing is damaged, that changes nothing.

@@ -113,6 +113,13 @@ impl Store {
     pub(crate) fn extend_device(&mut self, device: usize, device_blocks: u64) {
         if device_blocks > self.space.layout(device).device_blocks {
             self.space.extend(device, device_blocks);
+            self.house_set_aside();
+        }
+    }
+
+    fn house_set_aside(&mut self) {
+        for group in std::mem::take(&mut self.set_aside) {
+            self.space.group_reserved(group);
         }
     }
 
@@ -121,6 +128,7 @@ impl Store {
         if !self.device_uuids.contains(&uuid) {
             self.device_uuids.push(uuid);
             self.space.add_device(Layout { journal_blocks: 0, device_blocks });
+            self.house_set_aside();
         }
     }
 

@@ -46,6 +46,8 @@ pub enum PlantedBug {
     LabelNotFlushed,
     /// One read of the journal that goes wrong ends it.
     MisreadEndsJournal,
+    /// A group counts as housed although the space for it was refused.
+    RefusalIgnored,
 }
 
 /// Which mistake is active; none in the product.

@@ -68,6 +68,11 @@ pub enum OpenError {
     /// The device failed.
     #[error("the pool could not be read: {0}")]
     Device(#[from] DeviceError),
+    /// The file system under a device has no space for what a new pool must always have.
+    #[error(
+        "the file system under the pool has not even the space that a pool keeps for the way out when it is full, 1 % of it: make room, or choose another place"
+    )]
+    NoSpace,
     /// No pool can have that size.
     #[error("a pool has at least 64 MiB and at most 512 TiB: choose another size")]
     Size,
@@ -116,6 +121,11 @@ pub enum ChangeError {
     /// Devices only grow.
     #[error("a device only grows: choose a larger size")]
     DeviceSize,
+    /// The file system under a device has no space for what must always be there.
+    #[error(
+        "the file system under the device has not even the space that a pool keeps for the way out when it is full, 1 % of it: make room, or choose another place"
+    )]
+    NoRoom,
     /// There is no such device.
     #[error("the pool has no such device")]
     NoSuchDevice,

@@ -32,15 +32,17 @@ pub(crate) enum Waiter {
     Page { missing: Missing, attempt: u8 },
     /// A page of a group's space maps.
     GroupPage { group: GroupId, page: GroupPage, attempt: u8 },
-    /// Space for a group on its device.
+    /// Space for a group on its device, from which blocks will be allocated.
     GroupSpace { group: GroupId },
+    /// Space for a group on its device, so that it is there.
+    Housing { group: GroupId },
     /// A write of a commit group.
     Commit { sequence: u64 },
     /// The flush of a commit group, on one device.
     CommitFlush { sequence: u64 },
     /// Anything of a checkpoint.
     Checkpoint,
-    /// The label of a device that joins the pool.
+    /// The label of a device that joins the pool, or space on one that joins or grows.
     Label { operation: usize },
     /// Anything that the scrub compares.
     Scrub { read: u64 },
@@ -48,7 +50,7 @@ pub(crate) enum Waiter {
     Repair,
     /// A read of opening the pool.
     Recovery { wanted: Wanted },
-    /// A write of making the pool.
+    /// A write of making the pool, or space for what lies before the groups.
     Format,
 }
 

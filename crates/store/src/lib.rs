@@ -15,6 +15,7 @@ mod checksum;
 mod commit;
 mod entry;
 mod error;
+mod housing;
 mod io;
 mod journal;
 mod layout;

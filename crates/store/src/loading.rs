@@ -180,9 +180,9 @@ impl Store {
 
     fn group_arrived(&mut self, group: GroupId) {
         let Some(load) = self.groups_loading.remove(&group) else { return };
-        match load.refused {
+        match load.refused && !planted!(self.bugs, RefusalIgnored) {
             // The maps may be wanted all the same.
-            true => self.space.group_unavailable(group),
+            true => self.space_refused(group),
             false if load.allocated => self.space.group_reserved(group),
             false => {}
         }

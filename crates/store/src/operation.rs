@@ -47,9 +47,10 @@ enum Stage {
     Reading,
     /// Knows what to write; waits for space, pages, or room in the journal.
     Composed,
-    /// The label of a new device is written, then flushed.
+    /// The label of a new device is written, and space on it or on one that grows is set aside;
+    /// then it is flushed.
     Labelling,
-    /// Its device has a label.
+    /// Its device has a label, and space.
     Labelled,
     /// Its records are in a commit.
     Committing,
@@ -89,8 +90,10 @@ pub(crate) struct Operation {
     /// Bytes of a physical copy that are done.
     progress: u64,
     space_waits: u8,
-    /// Writes and flushes of a new device's label under way.
-    label_writes: u8,
+    /// Blocks that it will share of reserved volumes, which are owed new ones then.
+    promised: u64,
+    /// Writes of a new device's label, and reservations of space, under way.
+    label_writes: usize,
     account: Account,
 }
 
@@ -198,6 +201,7 @@ impl Store {
             runs: SmallVec::new(),
             progress: 0,
             space_waits: 0,
+            promised: 0,
             label_writes: 0,
             account: Account::default(),
         });
@@ -282,7 +286,7 @@ impl Store {
 
     fn try_run(&mut self, key: usize) -> Result<(), Failure> {
         if self.operations[key].stage == Stage::Labelled {
-            return self.join_device(key);
+            return self.commit_device(key);
         }
         if self.operations[key].stage == Stage::Begun {
             if self.operations[key].changes() && self.health != Health::Ready {
@@ -433,6 +437,11 @@ impl Store {
         if clones && !fits {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
+        let promised = self.promise_of_clones(key);
+        if promised > self.space.free().saturating_sub(self.kept_blocks()) {
+            return self.wait_for_space(key, SPACE_WAITS_MAX);
+        }
+        let lends = needed > allowed;
         if needed > allowed && !planted!(self.bugs, LendEverything) {
             match self.fits_as_overwrite(key, needed) {
                 Overwrite::Fits => {}
@@ -442,6 +451,13 @@ impl Store {
                 }
                 Overwrite::Waits(waits_max) => return self.wait_for_space(key, waits_max),
             }
+        }
+        let kept = if lends { self.kept_for_checkpoints() } else { self.kept_blocks() };
+        if needed + promised > 0
+            && let Some(group) = self.group_to_house(kept + needed + promised)
+        {
+            self.house_group(group, Some(key));
+            return Ok(false);
         }
         let mut left = needed;
         while left > 0 {
@@ -458,7 +474,20 @@ impl Store {
                 Allocation::Full => return self.wait_for_space(key, SPACE_WAITS_MAX),
             }
         }
+        self.operations[key].promised = promised;
+        self.promising += promised;
         Ok(true)
+    }
+
+    /// Blocks of reserved volumes that an operation will share, so that they are owed new ones.
+    fn promise_of_clones(&self, key: usize) -> u64 {
+        let pieces = self.operations[key].pieces.iter();
+        let shared = pieces.filter_map(|piece| match piece {
+            Piece::Clone { source, count, .. } => Some((self.volumes.get(source)?, *count)),
+            _ => None,
+        });
+        let owing = shared.filter(|(source, _)| source.reserved && !source.snapshot);
+        owing.map(|(source, count)| count.min(source.unshared_blocks())).sum()
     }
 
     /// Whether data that replaces a volume's own blocks may borrow space until they are freed: what
@@ -497,10 +526,19 @@ impl Store {
         own
     }
 
+    /// Blocks that nothing but checkpoints may take.
+    fn kept_for_checkpoints(&self) -> u64 {
+        self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64
+    }
+
+    /// Blocks that what has no promise may not take.
+    pub(crate) fn kept_blocks(&self) -> u64 {
+        self.guaranteed_blocks() + 2 * self.map.dirty.len() as u64
+    }
+
     /// Blocks that are free but for the part of the reserve that checkpoints need.
     fn lent_blocks(&self) -> u64 {
-        let kept = self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64;
-        self.space.free().saturating_sub(kept)
+        self.space.free().saturating_sub(self.kept_for_checkpoints())
     }
 
     /// Blocks that a reserved volume may take, which are promised to it.
@@ -513,8 +551,7 @@ impl Store {
         if self.is_reserved(volume) {
             return 0;
         }
-        let kept = self.reserve_blocks() + self.owed_blocks() + 2 * self.map.dirty.len() as u64;
-        self.space.free().saturating_sub(kept)
+        self.space.free().saturating_sub(self.kept_blocks())
     }
 
     fn is_reserved(&self, volume: VolumeId) -> bool {
@@ -581,6 +618,7 @@ impl Store {
     /// Ends an operation.
     pub(crate) fn finish(&mut self, key: usize, result: Result<Outcome, Failure>) {
         let Some(operation) = self.operations.try_remove(key) else { return };
+        self.promising -= operation.promised;
         for run in operation.runs {
             self.handed_out -= run.blocks;
             self.space.give_back(run);

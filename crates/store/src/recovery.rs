@@ -27,6 +27,9 @@ use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelEr
 /// Tokens of reads of superblocks; those of labels are lower.
 const SUPERBLOCK_TOKEN: u64 = 1 << 16;
 
+/// errno: no space left on the device.
+pub(crate) const ENOSPC: i32 = 28;
+
 /// Bytes of a device that labels and superblocks need.
 const HEADS_BYTES: u64 = (SUPERBLOCK_COPIES[1] + 1) * BLOCK;
 
@@ -62,8 +65,11 @@ enum Step {
     Journal(journal::Scan),
     /// Records are applied to the map.
     Replaying { units: VecDeque<Unit>, record: usize },
-    /// The first blocks of a new pool are written.
+    /// The first blocks of a new pool are written, and space for what lies before the groups set
+    /// aside.
     Formatting,
+    /// What is guaranteed gets its space on the devices.
+    Housing,
     /// Room for the checkpoint's pages.
     Preparing,
     /// The checkpoint that ends it all.
@@ -158,7 +164,7 @@ impl Store {
         self.applied = start;
         let writes = first_writes(spec);
         let mut recovery = Recovery::new(tag, sizes.collect(), None, Step::Formatting);
-        recovery.outstanding = writes.len();
+        recovery.outstanding = writes.len() + self.set_heads_aside();
         self.recovery = Some(Box::new(recovery));
         for (block, data) in writes {
             self.submit_write(Waiter::Format, block, data);
@@ -209,12 +215,19 @@ impl Store {
         }
     }
 
-    /// A block of a new pool is written.
+    /// A block of a new pool is written, or space is set aside. A pool that is there serves
+    /// without.
     pub(crate) fn first_write_done(&mut self, result: Result<(), DeviceError>) {
         let Some(recovery) = &mut self.recovery else { return };
         recovery.outstanding -= 1;
-        if let Err(error) = result {
-            self.recovery_failed(OpenError::Device(error));
+        let is_new = recovery.superblock.is_none();
+        if let Err(error) = result
+            && is_new
+        {
+            self.recovery_failed(match error {
+                DeviceError::Os(ENOSPC) => OpenError::NoSpace,
+                error => OpenError::Device(error),
+            });
         }
     }
 
@@ -252,9 +265,7 @@ impl Store {
             Step::Heads { .. } => Ok(recovery.take_head(wanted.token, &bytes)),
             Step::Loading(_) => self.take_page(&mut recovery, wanted, &bytes),
             Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
-            Step::Replaying { .. } | Step::Formatting | Step::Preparing | Step::Checkpoint => {
-                Ok(Taken::Whole)
-            }
+            _ => Ok(Taken::Whole),
         };
         self.recovery = Some(recovery);
         outcome
@@ -264,7 +275,8 @@ impl Store {
     pub(crate) fn advance_recovery(&mut self) {
         while let Some(recovery) = &self.recovery {
             let reading = recovery.outstanding > 0 || !recovery.wanted.is_empty();
-            if reading || self.applier_waits || !self.groups_loading.is_empty() {
+            let loading = !self.groups_loading.is_empty() || !self.housing.is_empty();
+            if reading || self.applier_waits || loading {
                 return;
             }
             match self.next_step() {
@@ -284,9 +296,10 @@ impl Store {
             Step::Journal(_) => self.scan_next(&mut recovery).map(|()| true),
             Step::Replaying { units, record } => Ok(self.replay(units, record)),
             Step::Formatting => {
-                recovery.step = Step::Preparing;
+                recovery.step = Step::Housing;
                 Ok(true)
             }
+            Step::Housing => return self.house_in_recovery(recovery),
             Step::Preparing => return self.prepare_checkpoint(recovery),
             Step::Checkpoint => Ok(false),
         };
@@ -294,13 +307,29 @@ impl Store {
             && units.is_empty()
             && outcome.is_ok()
         {
-            recovery.step = Step::Preparing;
+            recovery.step = Step::Formatting;
             self.recovery = Some(recovery);
             self.end_replay();
             return Ok(self.recovery.is_some());
         }
         self.recovery = Some(recovery);
         outcome
+    }
+
+    /// Sets aside what is guaranteed. A pool that is there serves with what it gets.
+    fn house_in_recovery(&mut self, recovery: Box<Recovery>) -> Result<bool, OpenError> {
+        let is_new = recovery.superblock.is_none();
+        self.recovery = Some(recovery);
+        if self.house_guaranteed() {
+            return Ok(false);
+        }
+        if is_new {
+            self.check_housed()?;
+        }
+        if let Some(recovery) = &mut self.recovery {
+            recovery.step = Step::Preparing;
+        }
+        Ok(true)
     }
 
     /// The checkpoint that ends recovery begins when its pages have room. A pool that has none can
@@ -414,6 +443,10 @@ impl Store {
         }
         if !planted!(self.bugs, NoEpochBump) {
             self.journal.epoch += 1;
+        }
+        let heads = self.set_heads_aside();
+        if let Some(recovery) = &mut self.recovery {
+            recovery.outstanding = heads;
         }
     }
 

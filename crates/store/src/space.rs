@@ -88,6 +88,8 @@ pub(crate) struct Space {
     total: u64,
     /// Blocks that are not busy, in all groups that can be used.
     free: u64,
+    /// Those of them that have space on their devices, whatever else happens there.
+    housed_free: u64,
     used: u64,
     /// Blocks that pages of the map and of the volume table occupy, copies included.
     pub(crate) pages: u64,
@@ -108,8 +110,9 @@ pub(crate) struct Space {
     owing: BTreeSet<GroupId>,
     /// Number of groups whose maps are damaged.
     fenced: u64,
-    /// Groups for which the device's keeper has no space.
-    unavailable: BTreeSet<GroupId>,
+    /// Number of groups for which the device's keeper has no space, and the devices they are on.
+    unavailable: u64,
+    unavailable_on: BTreeSet<u8>,
     /// Descriptor pages that the next checkpoint writes, by device.
     touched: BTreeSet<(u8, usize)>,
 }
@@ -129,6 +132,7 @@ impl Space {
             devices: Vec::new(),
             total: 0,
             free: 0,
+            housed_free: 0,
             used: 0,
             pages: 0,
             quarantine: Vec::new(),
@@ -141,7 +145,8 @@ impl Space {
             with_deltas: BTreeSet::new(),
             owing: BTreeSet::new(),
             fenced: 0,
-            unavailable: BTreeSet::new(),
+            unavailable: 0,
+            unavailable_on: BTreeSet::new(),
             touched: BTreeSet::new(),
         };
         layouts.iter().for_each(|&layout| space.add_device(layout));
@@ -182,6 +187,11 @@ impl Space {
         self.free
     }
 
+    /// Blocks that may be handed out and whose space was set aside on their devices.
+    pub(crate) fn housed_free(&self) -> u64 {
+        self.housed_free
+    }
+
     /// Blocks that the map refers to.
     pub(crate) fn used(&self) -> u64 {
         self.used
@@ -204,7 +214,7 @@ impl Space {
 
     /// Groups whose maps are damaged, and those for which the device's keeper has no space.
     pub(crate) fn unusable(&self) -> (u64, u64) {
-        (self.fenced, self.unavailable.len() as u64)
+        (self.fenced, self.unavailable)
     }
 
     /// Adds the space of a device that has grown.
@@ -219,9 +229,13 @@ impl Space {
                 let start = crate::layout::GROUP_HEAD as u32 + group.capacity;
                 (start..start + more).for_each(|place| clear(&mut body.busy, place as usize));
             }
+            let housed = if group.reserved { group.available() } else { 0 };
             group.capacity += more;
             group.free += more;
-            group.reserved &= more == 0;
+            if more > 0 {
+                group.reserved = false;
+                self.housed_free -= u64::from(housed);
+            }
             self.total += u64::from(more);
             self.free += u64::from(if group.available() > 0 { more } else { 0 });
         }
@@ -290,7 +304,9 @@ impl Space {
         let body = group.body.as_mut().expect("blocks are taken from groups in memory");
         (place..place + blocks).for_each(|place| set(&mut body.busy, place as usize));
         group.free -= blocks as u32;
+        let housed = if group.reserved { blocks } else { 0 };
         self.free -= blocks;
+        self.housed_free -= housed;
         Run { start: address(device, start), blocks }
     }
 
@@ -333,6 +349,44 @@ impl Space {
             })
         };
         candidate(true).or_else(|| candidate(false))
+    }
+
+    /// Whether the space of a group was set aside on its device.
+    pub(crate) fn is_housed(&self, id: GroupId) -> bool {
+        self.group(id).reserved
+    }
+
+    /// Whether the space of a group is not set aside, and was not refused of late.
+    pub(crate) fn can_be_housed(&self, id: GroupId) -> bool {
+        let group = self.group(id);
+        !group.reserved && !group.unavailable && !group.fenced
+    }
+
+    /// The first group whose space should be set aside so that `wanted` blocks have some; `None` if
+    /// they have, or no group is left.
+    pub(crate) fn group_to_house(&self, wanted: u64) -> Option<GroupId> {
+        self.groups_to_house(wanted, 1).pop()
+    }
+
+    /// The same for up to `most` groups at once.
+    pub(crate) fn groups_to_house(&self, wanted: u64, most: usize) -> Vec<GroupId> {
+        let mut missing = wanted.saturating_sub(self.housed_free);
+        let mut found = Vec::new();
+        if missing == 0 {
+            return found;
+        }
+        for id in self.ids() {
+            let group = self.group(id);
+            if group.reserved || group.available() == 0 {
+                continue;
+            }
+            found.push(id);
+            missing = missing.saturating_sub(group.available().into());
+            if missing == 0 || found.len() == most {
+                break;
+            }
+        }
+        found
     }
 
     /// All groups.
@@ -394,7 +448,10 @@ impl Space {
         assert!(get(&body.busy, place) && !get(&body.used, place), "only idle blocks are released");
         clear(&mut body.busy, place);
         group.free += 1;
-        self.free += u64::from(group.available() > 0);
+        let back = u64::from(group.available() > 0);
+        let housed = group.reserved;
+        self.free += back;
+        self.housed_free += if housed { back } else { 0 };
     }
 
     fn place(&self, block: u64) -> (GroupId, usize) {
@@ -436,7 +493,9 @@ impl Space {
         set(&mut body.busy, place);
         if !was_busy {
             group.free -= 1;
+            let housed = u64::from(group.reserved);
             self.free -= 1;
+            self.housed_free -= housed;
         }
         self.used += 1;
     }

@@ -12,6 +12,7 @@ use crate::bugs::Bugs;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, Groups};
 use crate::error::{ChangeError, Failure, OpenError};
+use crate::housing::Housing;
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
 use crate::layout::Layout;
@@ -103,6 +104,8 @@ pub struct Store {
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
     /// Blocks that are promised to reserved volumes and not yet theirs.
     owed: u64,
+    /// Blocks that operations under way will add to those.
+    pub(crate) promising: u64,
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
@@ -135,6 +138,9 @@ pub struct Store {
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) pages_loading: HashMap<u64, Vec<PageWaiter>>,
     pub(crate) groups_loading: BTreeMap<GroupId, GroupLoad>,
+    pub(crate) housing: BTreeMap<GroupId, Housing>,
+    /// Groups that are housed when the change under way of the devices is made.
+    pub(crate) set_aside: Vec<GroupId>,
     /// The applier waits for a page.
     pub(crate) applier_waits: bool,
     /// Pages that the reaper waits for.
@@ -207,6 +213,7 @@ impl Store {
             map: Map::new(options.clean_pages()),
             volumes: BTreeMap::new(),
             owed: 0,
+            promising: 0,
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             operations: Operations::default(),
@@ -229,6 +236,8 @@ impl Store {
             recovery: None,
             pages_loading: HashMap::new(),
             groups_loading: BTreeMap::new(),
+            housing: BTreeMap::new(),
+            set_aside: Vec::new(),
             applier_waits: false,
             reaper_waits: 0,
             reap_allowance: Allowance::new(options.reap_rate),
@@ -312,6 +321,7 @@ impl Store {
                 self.group_page_read(group, page, attempt, result);
             }
             Waiter::GroupSpace { group } => self.group_space_reserved(group, result.map(drop)),
+            Waiter::Housing { group } => self.group_housed(group, result.map(drop)),
             Waiter::Label { operation } => self.label_written(operation, result.map(drop)),
             Waiter::Commit { sequence } => self.commit_written(sequence, result.map(drop)),
             Waiter::CommitFlush { sequence } => self.commit_flushed(sequence, result.map(drop)),
@@ -446,6 +456,11 @@ impl Store {
         }
     }
 
+    /// Bytes of data that wait for the reaper, at most: some of them others share.
+    pub fn reap_bytes(&self) -> u64 {
+        self.map.reap.iter().map(|dead| u64::from(dead.entry.mapped) * block::BLOCK).sum()
+    }
+
     /// Whether anything is under way or waits to be done.
     pub fn is_idle(&self) -> bool {
         self.operations.is_empty()
@@ -489,8 +504,7 @@ impl Store {
 
     /// Blocks that only the way out of a full pool may use.
     pub(crate) fn reserve_blocks(&self) -> u64 {
-        let total = self.space.total();
-        (total / 100).max(4096).min(total / 8)
+        reserve_of(self.space.total())
     }
 
     /// Dirty pages at which requests wait for a checkpoint.
@@ -554,6 +568,12 @@ impl Store {
             self.finish(operation, Err(BlockError::ReadOnly.into()));
         }
     }
+}
+
+/// Blocks of the reserve of a pool that has so many in all: one in a hundred, at least 16 MiB, at
+/// most an eighth.
+pub(crate) fn reserve_of(total: u64) -> u64 {
+    (total / 100).max(4096).min(total / 8)
 }
 
 /// All changes of volumes and devices claim this, so that one follows the other.

@@ -15,6 +15,7 @@ mod damage;
 mod devices;
 mod golden;
 mod groups;
+mod housing;
 mod paging;
 mod reclaim;
 mod snapshots;
@@ -29,8 +30,9 @@ pub(crate) struct Pool {
     pub(crate) devices: Vec<Vec<u8>>,
     options: Options,
     written: u64,
-    /// Whether the devices' keepers have no space.
+    /// Whether the devices' keepers have no space but what they gave already.
     refuse_space: bool,
+    housed: std::collections::HashSet<(usize, u64, u64)>,
     next_tag: u64,
 }
 
@@ -52,12 +54,16 @@ impl Pool {
         };
         let store = Store::format(&spec, options.clone(), Tag(0));
         let devices = sizes.iter().map(|&size| vec![0; size as usize]).collect();
-        let mut pool =
-            Self { store, devices, options, written: 0, refuse_space: false, next_tag: 0 };
+        let mut pool = Self::on(store, devices, options);
         pool.wait(0).unwrap();
         pool.create(A, "a", 64 << 20);
         pool.create(B, "b", 64 << 20);
         pool
+    }
+
+    pub(crate) fn on(store: Store, devices: Vec<Vec<u8>>, options: Options) -> Self {
+        let housed = std::collections::HashSet::new();
+        Self { store, devices, options, written: 0, refuse_space: false, housed, next_tag: 0 }
     }
 
     pub(crate) fn sizes(&self) -> Vec<u64> {
@@ -105,10 +111,14 @@ impl Pool {
                 self.written += data.len() as u64;
                 bytes[offset as usize..][..data.len()].copy_from_slice(&data.to_vec());
             }
-            DeviceOperation::Reserve { .. } if self.refuse_space => {
-                return Err(DeviceError::Os(28));
+            DeviceOperation::Reserve { offset, length } => {
+                let range = (device, offset, length);
+                if self.refuse_space && !self.housed.contains(&range) {
+                    return Err(DeviceError::Os(28));
+                }
+                self.housed.insert(range);
             }
-            DeviceOperation::Flush | DeviceOperation::Reserve { .. } => {}
+            DeviceOperation::Flush => {}
         }
         Ok(None)
     }

@@ -107,6 +107,11 @@ impl Volume {
         self.shared_blocks * BLOCK
     }
 
+    /// Blocks that it has for itself: a lower bound.
+    pub(crate) fn unshared_blocks(&self) -> u64 {
+        self.mapped_bytes / BLOCK - self.shared_blocks
+    }
+
     /// Blocks that are promised to a reserved volume and not yet its own.
     pub(crate) fn owed_blocks(&self) -> u64 {
         match self.reserved && !self.snapshot {

@@ -10,7 +10,7 @@ use crate::completion::Completion;
 use crate::nexus::{Nexus, NexusSpec};
 use crate::sense::{self, Sense, SenseCode};
 use crate::space::UnitSpace;
-use crate::unit::{LogicalUnit, LogicalUnitSpec};
+use crate::unit::{LogicalUnit, LogicalUnitSpec, Sanitize};
 
 impl Target {
     /// Adds the logical unit of a volume, or replaces what was said of it before. Nexuses see it
@@ -39,6 +39,20 @@ impl Target {
         if let Some(unit) = self.units.get_mut(&id) {
             unit.write_protected = write_protected;
         }
+    }
+
+    /// How far a SANITIZE of a volume is, in 65,536ths; `None` when none runs.
+    pub fn sanitizing(&self, id: VolumeId) -> Option<u16> {
+        match self.units.get(&id)?.sanitize {
+            Sanitize::InProgress(done) => Some(done),
+            Sanitize::None | Sanitize::Failed { .. } => None,
+        }
+    }
+
+    /// Whether the last SANITIZE of a volume failed.
+    pub fn has_failed_sanitize(&self, id: VolumeId) -> bool {
+        let unit = self.units.get(&id);
+        unit.is_some_and(|unit| matches!(unit.sanitize, Sanitize::Failed { .. }))
     }
 
     /// Tells where a volume's space stands. Whoever sees the unit is told (38h/07h) once each time

@@ -2,7 +2,7 @@ use super::*;
 
 #[test]
 fn the_latest_events_are_kept_and_the_oldest_make_room() {
-    let mut events = Events::default();
+    let mut events = Events::new(Alerts::start("test").unwrap());
     for number in 0..EVENTS_MAX + 5 {
         events.note(Severity::Information, "pool p".to_owned(), number.to_string());
     }

@@ -20,6 +20,15 @@ pub(crate) enum Peer {
 }
 
 impl Peer {
+    /// How it came, in one word.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Plain(_) => "plain",
+            Self::Tls(_) => "tls",
+        }
+    }
+
     /// For the audit log and for counting wrong passwords; without the port, which changes.
     pub(crate) fn source(self) -> String {
         match self {

@@ -21,7 +21,7 @@ use super::peer::Peer;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
 use crate::heartbeat::Heartbeat;
-use crate::limits::{BODY_BYTES_MAX, READINESS_MAX};
+use crate::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, READINESS_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -47,6 +47,10 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
     let mut router = Router::new();
     for &(method, path, route) in ROUTES {
         let handlers = presented(handlers(method, route, &shared), method, route, &shared);
+        let handlers = match route {
+            Route::ImportConfiguration => handlers.layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),
+            _ => handlers,
+        };
         router = router.route(path, guarded(handlers, method, route, &shared));
     }
     router
@@ -112,7 +116,8 @@ fn guarded(handlers: MethodRouter, method: Method, route: Route, shared: &Shared
 }
 
 fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter {
-    let handler = move |Path(mut parameters): Path<HashMap<String, String>>,
+    let handler = move |ConnectInfo(peer): ConnectInfo<Peer>,
+                        Path(mut parameters): Path<HashMap<String, String>>,
                         Query(query): Query<HashMap<String, String>>,
                         headers: HeaderMap,
                         body: Bytes| async move {
@@ -122,6 +127,8 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
         query.into_iter().for_each(|(name, value)| {
             parameters.entry(name).or_insert(value);
         });
+        // Some answers depend on it; a query cannot say it.
+        parameters.insert("peer".to_owned(), peer.kind().to_owned());
         let if_match = headers.get(header::IF_MATCH);
         let if_match = if_match.map(|value| value.to_str().unwrap_or_default().to_owned());
         respond(ask(&mailbox, route, parameters, body, if_match).await)

@@ -125,7 +125,7 @@ impl Management {
 }
 
 /// Checks names and secrets; no refusal repeats a secret.
-fn check_chap(chap: api::Chap) -> Result<Chap, Problem> {
+pub(super) fn check_chap(chap: api::Chap) -> Result<Chap, Problem> {
     let credential = |name: String, secret: api::Secret| {
         let secret = Secret::new(secret.0).map_err(|error| refused(&error))?;
         Ok::<_, Problem>(Credential { name, secret })

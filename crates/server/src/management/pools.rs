@@ -9,6 +9,7 @@ use super::problems::{bad_request, conflict, failed, internal, refused};
 use super::{Management, Progress, Step, Work};
 use crate::core::Core;
 use crate::data_directory::random_uuid;
+use crate::events::now;
 use crate::http::Answer;
 use crate::pool::{Pool, PoolOptions, remove_device};
 use crate::token_spaces::is_hidden;
@@ -125,6 +126,8 @@ impl Management {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         let Some((pool, served)) = core.pool_named(name) else {
             // It cannot be opened, so whether it holds volumes is unknown; its device is not touched.
+            let unlocked = self.configuration.check_pool_unlocked(name, now());
+            unlocked.map_err(|error| refused(&error))?;
             self.forget_pool(name)?;
             return Ok(Progress::answer(&()));
         };

@@ -29,6 +29,13 @@ pub(crate) struct Portals {
     changes: Vec<PortalChange>,
 }
 
+impl Portals {
+    /// Leaves a portal to the reactor.
+    pub(super) fn change(&mut self, change: PortalChange) {
+        self.changes.push(change);
+    }
+}
+
 impl Management {
     /// What the reactor has to open and close.
     pub(crate) fn take_portal_changes(&mut self) -> Vec<PortalChange> {
@@ -120,7 +127,7 @@ impl Management {
     }
 }
 
-fn to_scsi(state: PathState) -> AccessState {
+pub(super) fn to_scsi(state: PathState) -> AccessState {
     match state {
         PathState::ActiveOptimized => AccessState::ActiveOptimized,
         PathState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
@@ -129,7 +136,7 @@ fn to_scsi(state: PathState) -> AccessState {
     }
 }
 
-fn parse_state(state: api::PathState) -> PathState {
+pub(super) fn parse_state(state: api::PathState) -> PathState {
     match state {
         api::PathState::ActiveOptimized => PathState::ActiveOptimized,
         api::PathState::ActiveNonOptimized => PathState::ActiveNonOptimized,
@@ -138,7 +145,7 @@ fn parse_state(state: api::PathState) -> PathState {
     }
 }
 
-fn describe_state(state: PathState) -> api::PathState {
+pub(super) fn describe_state(state: PathState) -> api::PathState {
     match state {
         PathState::ActiveOptimized => api::PathState::ActiveOptimized,
         PathState::ActiveNonOptimized => api::PathState::ActiveNonOptimized,
@@ -147,7 +154,7 @@ fn describe_state(state: PathState) -> api::PathState {
     }
 }
 
-fn parse(address: &str) -> Result<SocketAddr, Problem> {
+pub(super) fn parse(address: &str) -> Result<SocketAddr, Problem> {
     address.parse().map_err(|_| {
         bad_request(&format!(
             "'{address}' is not an address: write IP:PORT, an IPv6 address in brackets"

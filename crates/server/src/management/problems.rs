@@ -25,6 +25,11 @@ pub(super) fn conflict(detail: &impl Display) -> Problem {
     problem(409, "Conflict", detail)
 }
 
+/// Not this way.
+pub(super) fn forbidden(detail: &impl Display) -> Problem {
+    problem(403, "Forbidden", detail)
+}
+
 /// There is no such thing.
 pub(super) fn not_found(detail: &impl Display) -> Problem {
     problem(404, "Not found", detail)
@@ -48,6 +53,10 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidChapName
         | ArrayError::SecretLength(_)
         | ArrayError::SecretShared
+        | ArrayError::LockInThePast
+        | ArrayError::LockTooLong
+        | ArrayError::InvalidSchedule(_)
+        | ArrayError::InvalidAlert(_)
         | ArrayError::LunTooLarge(_) => bad_request(error),
         _ => conflict(error),
     }

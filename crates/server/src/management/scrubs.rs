@@ -28,6 +28,7 @@ impl Management {
             self.told.scrubbing.insert(name.to_owned());
             self.inform(name, "is being scrubbed".to_owned());
         }
+        self.check_tasks(core);
         Ok(Progress::answer(&self.describe_scrub(&core.pools[slot])))
     }
 

@@ -30,7 +30,14 @@ impl Management {
         for (source, spec) in &members {
             self.present_as(spec.id, *source)?;
         }
-        let ids = members.iter().map(|(_, spec)| spec.id).collect();
+        let ids: Vec<VolumeId> = members.iter().map(|(_, spec)| spec.id).collect();
+        // The locks are there before the snapshots are.
+        if let Some(until) = request.locked_until {
+            self.change(|array| {
+                let mut ids = ids.iter();
+                ids.try_for_each(|&id| array.lock_snapshot(&request.pool, id, until, now()))
+            })?;
+        }
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::CloneVolumes(members));
         Ok(Progress::Wait(ticket, Step::CreateSnapshots { pool, ids }))
@@ -43,7 +50,13 @@ impl Management {
         ids: &[VolumeId],
         result: Result<Outcome, Failure>,
     ) -> Answer {
-        result.map_err(|failure| failed(&failure))?;
+        if let Err(failure) = result {
+            self.change(|array| {
+                ids.iter().for_each(|&id| array.forget_lock(id));
+                Ok(())
+            })?;
+            return Err(failed(&failure));
+        }
         ids.iter().for_each(|&id| self.serve_volume(core, pool, id));
         let pool = &core.pools[pool];
         let made = ids.iter().filter_map(|&id| pool.store.volume(id));
@@ -142,7 +155,7 @@ impl Management {
         Ok(self.snapshot(pool, volume.ok_or_else(not_found)?))
     }
 
-    fn snapshot(&self, pool: &Pool, volume: &Volume) -> Snapshot {
+    pub(super) fn snapshot(&self, pool: &Pool, volume: &Volume) -> Snapshot {
         let origin = volume.origin.and_then(|origin| pool.store.volume(origin));
         Snapshot {
             pool: pool.name.clone(),
@@ -155,6 +168,8 @@ impl Management {
             shared_bytes: volume.shared_bytes(),
             lun: self.configuration.lun_of(volume.id),
             hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
+            locked_until: self.configuration.locked_until(volume.id),
+            schedule: self.schedule_of(volume.id).map(str::to_owned),
         }
     }
 }
@@ -164,7 +179,7 @@ fn is_snapshot_of(snapshot: &Volume, volume: VolumeId) -> bool {
 }
 
 /// What is said of a new snapshot or clone; its size is its source's.
-fn copy_spec(name: &str, snapshot: bool, reserved: bool) -> Result<VolumeSpec, Problem> {
+pub(super) fn copy_spec(name: &str, snapshot: bool, reserved: bool) -> Result<VolumeSpec, Problem> {
     check_name(name).map_err(|error| refused(&error))?;
     let id = VolumeId(random_u64().map_err(|error| internal(&error))?);
     Ok(VolumeSpec {

@@ -26,7 +26,7 @@ pub(crate) struct Told {
 impl Management {
     /// Compares every pool and volume with its thresholds, and tells hosts and administrators
     /// where one was reached since the last call.
-    pub(crate) fn check_fill(&mut self, core: &mut Core) {
+    pub(super) fn check_fill(&mut self, core: &mut Core) {
         let pools: Vec<usize> = core.pools.iter().map(|(slot, _)| slot).collect();
         for &slot in &pools {
             self.check_health(core, slot);
@@ -150,6 +150,12 @@ impl Management {
         Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
     }
 
+    /// Thresholds may be others now: whoever was told is told again.
+    pub(super) fn forget_what_was_told(&mut self) {
+        self.told.pools.clear();
+        self.told.volumes.clear();
+    }
+
     pub(super) fn pool_fill(&self, name: &str) -> api::Fill {
         describe_fill(self.told.pools.get(name).copied().unwrap_or_default())
     }
@@ -193,7 +199,7 @@ fn percent_of(part: u64, whole: u64) -> u8 {
     u8::try_from(percent.min(100)).expect("at most 100")
 }
 
-fn parse_thresholds(thresholds: api::Thresholds) -> Thresholds {
+pub(super) fn parse_thresholds(thresholds: api::Thresholds) -> Thresholds {
     let api::Thresholds { soft_percent, hard_percent } = thresholds;
     Thresholds { soft_percent, hard_percent }
 }

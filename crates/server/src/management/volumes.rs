@@ -9,7 +9,7 @@ use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::problems::{conflict, failed, internal, refused};
 use super::{Management, Parameters, Progress, Step, find, find_volume};
-use crate::core::Core;
+use crate::core::{Core, Ticket};
 use crate::data_directory::random_u64;
 use crate::events::now;
 use crate::http::Answer;
@@ -121,11 +121,23 @@ impl Management {
     }
 
     fn delete(&mut self, core: &mut Core, pool: usize, id: VolumeId) -> Result<Progress, Problem> {
-        self.configuration.check_unmapped(id).map_err(|error| refused(&error))?;
+        let (ticket, step) = self.begin_deletion(core, pool, id).map_err(|e| refused(&e))?;
+        Ok(Progress::Wait(ticket, step))
+    }
+
+    /// Begins to delete a volume or snapshot: every deletion goes this way.
+    pub(super) fn begin_deletion(
+        &mut self,
+        core: &mut Core,
+        pool: usize,
+        id: VolumeId,
+    ) -> Result<(Ticket, Step), ArrayError> {
+        self.configuration.check_unlocked(id, now())?;
+        self.configuration.check_unmapped(id)?;
         core.target.remove_unit(id);
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));
-        Ok(Progress::Wait(ticket, Step::DeleteVolume { pool, id }))
+        Ok((ticket, Step::DeleteVolume { pool, id }))
     }
 
     pub(super) fn volume_deleted(
@@ -139,8 +151,10 @@ impl Management {
             Ok(_) => {
                 core.detach(id);
                 core.unit_states.forget(id);
+                self.tasks.look_at_reaper(&core.pools[pool]);
                 self.change(|array| {
                     array.forget_volume_thresholds(id);
+                    array.forget_lock(id);
                     array.set_presentation(id, Presentation::default());
                     Ok(())
                 })?;
@@ -242,7 +256,7 @@ impl Management {
     }
 }
 
-fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {
+pub(super) fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {
     core.pools[pool].store.volume(id).is_some_and(|volume| volume.snapshot)
 }
 

@@ -137,7 +137,12 @@ impl Oracle {
             ) => self.is_snapshot(id),
             (ChangeError::DeviceSize, Change::ExtendDevice { .. }) => true,
             (ChangeError::NoSuchDevice, Change::ExtendDevice { device, .. }) => *device == 99,
-            (ChangeError::Device(_), Change::AddDevice(_)) => excuses.faults,
+            (ChangeError::Device(_), Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
+                excuses.faults
+            }
+            (ChangeError::NoRoom, Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
+                excuses.refusing
+            }
             (ChangeError::ReadOnly, _) => excuses.faults,
             (ChangeError::Closed, _) => excuses.closing,
             _ => false,

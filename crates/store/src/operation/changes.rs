@@ -15,6 +15,7 @@ use crate::limits::{
 use crate::locks::Claim;
 use crate::options::DeviceSpec;
 use crate::record::Record;
+use crate::recovery::ENOSPC;
 use crate::store::{CHANGES, Change, Outcome, Store};
 use crate::superblock::{FORMAT_VERSION, Features, Label};
 use crate::volume::{Volume, VolumeSpec};
@@ -57,11 +58,20 @@ impl Store {
                 return Ok(());
             }
             Change::AddDevice(spec) => return self.label_device(key, *spec),
+            Change::ExtendDevice { device, size_bytes } => {
+                return self.prepare_extension(key, usize::from(*device), *size_bytes);
+            }
             _ => {}
         }
-        let records = self.records_of(change)?;
+        let Plan { records, promised } = self.plan(change)?;
         if records.is_empty() {
             self.finish(key, Ok(Outcome::Changed));
+            return Ok(());
+        }
+        if promised > 0
+            && let Some(group) = self.group_to_house(self.kept_blocks() + promised)
+        {
+            self.house_group(group, Some(key));
             return Ok(());
         }
         if self.must_wait_for_checkpoint(Lane::Ordinary) && !self.starved {
@@ -83,25 +93,48 @@ impl Store {
         }
     }
 
-    /// The records of a change that is allowed; none if nothing is to be done.
-    fn records_of(&self, change: &Change) -> Result<Vec<Record>, ChangeError> {
+    /// What a change of volumes comes to, if it is allowed.
+    fn plan(&self, change: &Change) -> Result<Plan, ChangeError> {
         match change {
-            Change::CreateVolume(spec) => self.record_of_create(spec).map(|record| vec![record]),
-            Change::CloneVolumes(members) => self.records_of_clones(members),
-            Change::RevertVolume { volume, source } => self.record_of_revert(*volume, *source),
+            Change::CreateVolume(spec) => self.plan_create(spec),
+            Change::CloneVolumes(members) => self.plan_clones(members),
+            Change::RevertVolume { volume, source } => self.plan_revert(*volume, *source),
             Change::DeleteVolume(id) => {
                 self.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
-                Ok(vec![Record::DeleteVolume { volume: *id }])
+                Ok(Plan::new(Record::DeleteVolume { volume: *id }, 0))
             }
-            Change::ResizeVolume { id, size_bytes } => self.record_of_resize(*id, *size_bytes),
-            Change::ExtendDevice { device, size_bytes } => {
-                self.record_of_extend(usize::from(*device), *size_bytes)
-            }
-            Change::AddDevice(_) | Change::Checkpoint | Change::Close => Ok(Vec::new()),
+            Change::ResizeVolume { id, size_bytes } => self.plan_resize(*id, *size_bytes),
+            _ => Ok(Plan::default()),
         }
     }
 
-    fn record_of_extend(&self, device: usize, size_bytes: u64) -> Result<Vec<Record>, ChangeError> {
+    /// A device that grows gets the space that must always be there before the pool relies on it.
+    fn prepare_extension(
+        &mut self,
+        key: usize,
+        device: usize,
+        size_bytes: u64,
+    ) -> Result<(), Failure> {
+        let layout = self.extended_layout(device, size_bytes)?;
+        self.set_aside_for(key, device, layout);
+        if self.operations[key].label_writes == 0 {
+            return self.commit_device(key);
+        }
+        Ok(())
+    }
+
+    /// Asks for the space that must always be there on a device that joins or grows.
+    fn set_aside_for(&mut self, key: usize, device: usize, layout: Layout) {
+        let set_aside = self.to_set_aside(device, layout);
+        self.set_aside = set_aside.groups;
+        self.operations[key].stage = Stage::Labelling;
+        self.operations[key].label_writes += set_aside.runs.len();
+        for (address, blocks) in set_aside.runs {
+            self.submit_reserve(Waiter::Label { operation: key }, address, blocks);
+        }
+    }
+
+    fn extended_layout(&self, device: usize, size_bytes: u64) -> Result<Layout, ChangeError> {
         if device >= self.space.devices() {
             return Err(ChangeError::NoSuchDevice);
         }
@@ -113,7 +146,7 @@ impl Store {
         let others = self.first_level_pages() - now.first_level_pages();
         let grown = Layout { device_blocks, ..now };
         check_first_level(others + grown.first_level_pages())?;
-        Ok(vec![Record::ExtendDevice { device: device as u32, device_blocks }])
+        Ok(grown)
     }
 
     fn first_level_pages(&self) -> usize {
@@ -138,8 +171,8 @@ impl Store {
             version: FORMAT_VERSION,
             index: device as u32,
         };
-        self.operations[key].stage = Stage::Labelling;
-        self.operations[key].label_writes = LABELS.len() as u8;
+        self.set_aside_for(key, device, layout);
+        self.operations[key].label_writes += LABELS.len();
         for block in LABELS {
             let bytes = label.emit().freeze();
             self.submit_write(
@@ -152,11 +185,16 @@ impl Store {
     }
 
     pub(crate) fn label_written(&mut self, key: usize, result: Result<(), DeviceError>) {
-        let device = self.space.devices();
+        let joining = self.space.devices();
         let Some(operation) = self.operations.get_mut(key) else { return };
         if let Err(error) = result {
-            return self.finish(key, Err(ChangeError::Device(error).into()));
+            self.set_aside.clear();
+            return self.finish(key, Err(refusal(error).into()));
         }
+        let device = match operation.work {
+            Work::Change(Change::ExtendDevice { device, .. }) => device.into(),
+            _ => joining,
+        };
         let flushing = operation.label_writes == 0;
         if flushing {
             operation.stage = Stage::Labelled;
@@ -171,13 +209,17 @@ impl Store {
         }
     }
 
-    /// A device that has its label joins the pool.
-    pub(super) fn join_device(&mut self, key: usize) -> Result<(), Failure> {
-        let Work::Change(Change::AddDevice(spec)) = &self.operations[key].work else {
-            return Ok(());
+    /// A device that has its label joins the pool; one that has its space has grown.
+    pub(super) fn commit_device(&mut self, key: usize) -> Result<(), Failure> {
+        let record = match self.operations[key].work {
+            Work::Change(Change::AddDevice(DeviceSpec { uuid, size_bytes })) => {
+                Record::AddDevice { uuid, device_blocks: size_bytes / BLOCK }
+            }
+            Work::Change(Change::ExtendDevice { device, size_bytes }) => {
+                Record::ExtendDevice { device: device.into(), device_blocks: size_bytes / BLOCK }
+            }
+            _ => return Ok(()),
         };
-        let device_blocks = spec.size_bytes / BLOCK;
-        let record = Record::AddDevice { uuid: spec.uuid, device_blocks };
         if !self.journal_has_room(Lane::Ordinary) {
             self.stall(key);
             return Ok(());
@@ -186,11 +228,13 @@ impl Store {
         Ok(())
     }
 
-    fn record_of_create(&self, spec: &VolumeSpec) -> Result<Record, ChangeError> {
+    fn plan_create(&self, spec: &VolumeSpec) -> Result<Plan, ChangeError> {
         let volume = Volume::new(spec.clone());
         self.check_new(&volume, 1)?;
-        self.check_promise(volume.owed_blocks())?;
-        Ok(Record::CreateVolume { volume: Box::new(volume), source: None })
+        let promised = volume.owed_blocks();
+        self.check_promise(promised)?;
+        let record = Record::CreateVolume { volume: Box::new(volume), source: None };
+        Ok(Plan::new(record, promised))
     }
 
     /// What must be true of every new volume, of which there will be `count`.
@@ -209,10 +253,7 @@ impl Store {
         }
     }
 
-    fn records_of_clones(
-        &self,
-        members: &[(VolumeId, VolumeSpec)],
-    ) -> Result<Vec<Record>, ChangeError> {
+    fn plan_clones(&self, members: &[(VolumeId, VolumeSpec)]) -> Result<Plan, ChangeError> {
         if members.is_empty() || members.len() > GROUP_MEMBERS_MAX {
             return Err(ChangeError::GroupSize);
         }
@@ -230,7 +271,7 @@ impl Store {
             records.push(Record::CreateVolume { volume: Box::new(volume), source: Some(*source) });
         }
         self.check_promise(promised)?;
-        Ok(records)
+        Ok(Plan { records, promised })
     }
 
     /// A volume like another one, and the blocks that are promised more once there are both.
@@ -247,43 +288,44 @@ impl Store {
         Ok((volume, more))
     }
 
-    fn record_of_revert(&self, id: VolumeId, source: VolumeId) -> Result<Vec<Record>, ChangeError> {
+    fn plan_revert(&self, id: VolumeId, source: VolumeId) -> Result<Plan, ChangeError> {
         let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
         let from = self.volumes.get(&source).ok_or(ChangeError::NoSuchVolume)?;
         if volume.snapshot {
             return Err(ChangeError::Snapshot);
         }
         if id == source {
-            return Ok(Vec::new());
+            return Ok(Plan::default());
         }
+        let mut promised = 0;
         if volume.reserved {
             let all = from.size_bytes / BLOCK;
-            self.check_promise(all.saturating_sub(volume.owed_blocks()))?;
+            promised += all.saturating_sub(volume.owed_blocks());
         }
         if from.reserved && !from.snapshot {
-            self.check_promise(from.mapped_bytes / BLOCK - from.shared_blocks)?;
+            promised += from.mapped_bytes / BLOCK - from.shared_blocks;
         }
-        Ok(vec![Record::RevertVolume { volume: id, source }])
+        self.check_promise(promised)?;
+        Ok(Plan::new(Record::RevertVolume { volume: id, source }, promised))
     }
 
-    fn record_of_resize(&self, id: VolumeId, size_bytes: u64) -> Result<Vec<Record>, ChangeError> {
+    fn plan_resize(&self, id: VolumeId, size_bytes: u64) -> Result<Plan, ChangeError> {
         let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
         check_size(size_bytes)?;
         if volume.snapshot {
             return Err(ChangeError::Snapshot);
         }
-        if volume.reserved && size_bytes > volume.size_bytes {
-            self.check_promise((size_bytes - volume.size_bytes) / BLOCK)?;
+        if size_bytes == volume.size_bytes {
+            return Ok(Plan::default());
         }
-        let same = size_bytes == volume.size_bytes;
-        let record = Record::ResizeVolume { volume: id, size_bytes };
-        Ok(if same { Vec::new() } else { vec![record] })
+        let more = if volume.reserved { size_bytes.saturating_sub(volume.size_bytes) } else { 0 };
+        self.check_promise(more / BLOCK)?;
+        Ok(Plan::new(Record::ResizeVolume { volume: id, size_bytes }, more / BLOCK))
     }
 
     /// Whether `blocks` more can be promised to reserved volumes.
     fn check_promise(&self, blocks: u64) -> Result<(), ChangeError> {
-        let kept = self.reserve_blocks() + self.owed_blocks() + 2 * self.map.dirty.len() as u64;
-        let possible = blocks == 0 || self.space.free() >= kept + blocks;
+        let possible = blocks == 0 || self.space.free() >= self.kept_blocks() + blocks;
         if possible { Ok(()) } else { Err(ChangeError::NoSpace) }
     }
 
@@ -293,6 +335,29 @@ impl Store {
         self.operations[key].stage = Stage::Waiting;
         self.checkpoint_waiters.push((self.generation + under_way + 1, key));
         self.checkpoint_wanted = true;
+    }
+}
+
+/// What a change comes to.
+#[derive(Default)]
+struct Plan {
+    /// None if nothing is to be done.
+    records: Vec<Record>,
+    /// Blocks that are promised more to reserved volumes.
+    promised: u64,
+}
+
+impl Plan {
+    fn new(record: Record, promised: u64) -> Self {
+        Self { records: vec![record], promised }
+    }
+}
+
+/// Why a device does not join or grow.
+fn refusal(error: DeviceError) -> ChangeError {
+    match error {
+        DeviceError::Os(ENOSPC) => ChangeError::NoRoom,
+        error => ChangeError::Device(error),
     }
 }
 

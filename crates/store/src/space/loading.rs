@@ -66,29 +66,48 @@ impl Space {
 
     /// The space of a group was set aside on its device.
     pub(crate) fn group_reserved(&mut self, id: GroupId) {
-        self.group_mut(id).reserved = true;
+        self.make_available(id);
+        let group = self.group_mut(id);
+        if !group.reserved {
+            group.reserved = true;
+            let blocks = u64::from(group.available());
+            self.housed_free += blocks;
+        }
     }
 
     /// The device's keeper has no space for a group.
     pub(crate) fn group_unavailable(&mut self, id: GroupId) {
         let group = self.group_mut(id);
-        if group.unavailable {
+        if group.unavailable || group.reserved {
             return;
         }
         let lost = u64::from(group.available());
         group.unavailable = true;
         self.free -= lost;
-        self.unavailable.insert(id);
+        self.unavailable += 1;
+        self.unavailable_on.insert(id.device);
+    }
+
+    /// The device's keeper has no space: nothing is asked of it for a while.
+    pub(crate) fn device_is_full(&mut self, device: u8) {
+        let groups = self.devices[usize::from(device)].groups.len() as u32;
+        (0..groups).for_each(|group| self.group_unavailable(GroupId { device, group }));
     }
 
     /// Groups that were unavailable may be tried again.
     pub(crate) fn retry_unavailable(&mut self) {
-        let ids = std::mem::take(&mut self.unavailable);
-        for id in ids {
-            let group = self.group_mut(id);
-            group.unavailable = false;
+        for device in std::mem::take(&mut self.unavailable_on) {
+            let groups = self.devices[usize::from(device)].groups.len() as u32;
+            (0..groups).for_each(|group| self.make_available(GroupId { device, group }));
+        }
+    }
+
+    fn make_available(&mut self, id: GroupId) {
+        let group = self.group_mut(id);
+        if std::mem::take(&mut group.unavailable) {
             let back = u64::from(group.available());
             self.free += back;
+            self.unavailable -= 1;
         }
     }
 
@@ -162,6 +181,7 @@ impl Space {
     fn fence(&mut self, id: GroupId) {
         let lost = u64::from(self.group(id).available());
         self.free -= lost;
+        self.housed_free -= if self.group(id).reserved { lost } else { 0 };
         self.fenced += 1;
         let group = self.group_mut(id);
         group.fenced = true;
@@ -179,7 +199,9 @@ impl Space {
         if !super::get(&body.busy, place) {
             super::set(&mut body.busy, place);
             group.free -= 1;
+            let housed = u64::from(group.reserved);
             self.free -= 1;
+            self.housed_free -= housed;
         }
     }
 

@@ -66,9 +66,7 @@ fn a_pool_without_one_of_its_devices_is_refused() {
     let open = |pool: &Pool, sizes: &[u64], order: &[usize]| {
         let devices = order.iter().map(|&index| pool.devices[index].clone()).collect();
         let store = Store::open(sizes, None, Options::default(), Tag(0));
-        let options = Options::default();
-        let mut other =
-            Pool { store, devices, options, written: 0, refuse_space: false, next_tag: 0 };
+        let mut other = Pool::on(store, devices, Options::default());
         let result = other.wait(0).map(drop);
         assert_eq!(other.written, if result.is_ok() { other.written } else { 0 });
         result

@@ -1,0 +1,150 @@
+//! All that is configured, as one file.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::alerts::Alerts;
+use crate::pools::Thresholds;
+use crate::presentation::PathState;
+use crate::schedules::SetSchedule;
+use crate::types::{CreatePortal, Group, Secret};
+
+/// All that is configured, but pools, volumes and users themselves. On import, what it names is
+/// made or changed; what it does not name stays as it is.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Configuration {
+    /// Of this form: 1.
+    pub version: u32,
+    /// The target's iSCSI name, for people; it is not imported.
+    #[serde(default)]
+    pub array: String,
+    /// Hosts.
+    #[serde(default)]
+    pub hosts: Vec<ConfiguredHost>,
+    /// Groups of hosts.
+    #[serde(default)]
+    pub groups: Vec<Group>,
+    /// What initiators must prove to be told of the target.
+    #[serde(default)]
+    pub discovery: Option<ConfiguredChap>,
+    /// Portals, without those that were given to the daemon at its start.
+    #[serde(default)]
+    pub portals: Vec<CreatePortal>,
+    /// States of target portal groups.
+    #[serde(default)]
+    pub path_states: Vec<ConfiguredPathState>,
+    /// What is said of pools, which have to be there.
+    #[serde(default)]
+    pub pools: Vec<ConfiguredPool>,
+    /// What is said of volumes and snapshots, which have to be there.
+    #[serde(default)]
+    pub volumes: Vec<ConfiguredVolume>,
+    /// Schedules of snapshots.
+    #[serde(default)]
+    pub schedules: Vec<ConfiguredSchedule>,
+    /// Who is told of events; webhooks that are not named stay.
+    #[serde(default)]
+    pub alerts: Alerts,
+}
+
+/// A host.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredHost {
+    /// Its name.
+    pub name: String,
+    /// iSCSI names of all of its initiators.
+    pub initiators: Vec<String>,
+    /// What they must prove; nothing when left out.
+    #[serde(default)]
+    pub chap: Option<ConfiguredChap>,
+}
+
+/// A CHAP account, with its secrets or without them. Without, those that the array has for the same
+/// names stay.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredChap {
+    /// The name that the initiator gives.
+    pub user: String,
+    /// The initiator's secret.
+    #[serde(default)]
+    pub secret: Option<Secret>,
+    /// The name that the target gives in turn.
+    #[serde(default)]
+    pub mutual_user: Option<String>,
+    /// The target's secret.
+    #[serde(default)]
+    pub mutual_secret: Option<Secret>,
+}
+
+/// The state of a target portal group.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredPathState {
+    /// Its number, 1 to 65,535.
+    pub group: u16,
+    /// How well its paths work.
+    pub state: PathState,
+}
+
+/// What is said of a pool.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredPool {
+    /// Its name.
+    pub name: String,
+    /// When someone is told how full it is.
+    pub thresholds: Thresholds,
+}
+
+/// What is said of a volume or snapshot.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredVolume {
+    /// POOL/NAME.
+    pub volume: String,
+    /// Its LUN number, if it is mapped.
+    #[serde(default)]
+    pub lun: Option<u16>,
+    /// Who sees it. Who is not named and sees it already goes on to.
+    #[serde(default)]
+    pub maps: Vec<ConfiguredMap>,
+    /// When someone is told how full it is; as it was when left out.
+    #[serde(default)]
+    pub thresholds: Option<Thresholds>,
+    /// Whether hosts find no way to reserve it; as it was when left out.
+    #[serde(default)]
+    pub reservations_hidden: Option<bool>,
+}
+
+/// Somebody who sees a volume.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredMap {
+    /// A host, a group, or 'any'.
+    pub host: String,
+    /// Whether it may only read.
+    #[serde(default)]
+    pub read_only: bool,
+}
+
+/// A schedule of snapshots.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredSchedule {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub schedule: SetSchedule,
+}
+
+/// What an import did, or would do.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Imported {
+    /// Whether nothing was done.
+    pub dry_run: bool,
+    /// One sentence for each change; none if all was so already.
+    pub changes: Vec<String>,
+}

@@ -1,0 +1,75 @@
+//! Long work that goes on by itself.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Work that takes long, or took long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Task {
+    /// Counted since the daemon started, from 1. The daemon keeps the latest 256 that have ended.
+    pub id: u64,
+    /// What is done.
+    pub kind: TaskKind,
+    /// What it is done to: 'pool NAME' or 'volume POOL/NAME'.
+    pub object: String,
+    /// How far it is.
+    pub state: TaskState,
+    /// How much is done, in `unit`.
+    pub done: u64,
+    /// How much there is to do; it may grow. 0 if nobody knows.
+    pub total: u64,
+    /// What is counted.
+    pub unit: TaskUnit,
+    /// Seconds since 1970.
+    pub started: u64,
+    /// Seconds since 1970.
+    pub ended: Option<u64>,
+    /// What went wrong, or was found.
+    pub problem: Option<String>,
+    /// Whether it can be cancelled now.
+    pub can_cancel: bool,
+}
+
+/// Kinds of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskKind {
+    /// A pool's content is compared with its checksums.
+    Scrub,
+    /// Space of deleted volumes and snapshots, and of large unmapped ranges, returns to a pool.
+    Delete,
+    /// A host's SANITIZE.
+    Sanitize,
+    /// A pool is made.
+    CreatePool,
+    /// A device of a pool grows.
+    ExtendPool,
+    /// A device joins a pool.
+    AddDevice,
+    /// A pool is closed and forgotten.
+    DeletePool,
+}
+
+/// How far a task is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskState {
+    /// It goes on.
+    Running,
+    /// It has come to its end.
+    Done,
+    /// Somebody ended it.
+    Cancelled,
+    /// It could not be done.
+    Failed,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskUnit {
+    /// Bytes.
+    Bytes,
+    /// Parts of a whole.
+    Parts,
+}

@@ -1,0 +1,495 @@
+//! The configuration as one file: written out, and read in as a whole or not at all.
+//!
+//! An import works on a copy of configuration and secrets. Everything that is wrong is collected;
+//! only if nothing is, the copy takes the place of the original, as one change.
+
+use std::net::SocketAddr;
+
+use api::{
+    ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState, ConfiguredPool,
+    ConfiguredSchedule, ConfiguredVolume, CreatePortal, Imported, Problem,
+};
+use array::{Access, Alerts, Chap, Configuration, Presentation, Secret, Secrets, Thresholds};
+use block::VolumeId;
+use mio::net::TcpListener;
+
+use super::hosts::check_chap;
+use super::portals::{PortalChange, describe_state, parse, parse_state, to_scsi};
+use super::problems::{bad_request, conflict, forbidden};
+use super::schedules::{describe_schedule, parse_schedule};
+use super::thresholds::{describe_thresholds, parse_thresholds};
+use super::{Management, Parameters, Progress, find};
+use crate::core::Core;
+use crate::events::now;
+use crate::limits::IMPORT_PROBLEMS_MAX;
+use crate::token_spaces::is_hidden;
+
+/// The form that is written and read.
+const VERSION: u32 = 1;
+
+/// What a request that came over the daemon's own socket is marked with.
+const SOCKET: &str = "socket";
+
+impl Management {
+    /// Secrets leave the daemon over its own socket only.
+    pub(super) fn export(&self, core: &Core, parameters: &Parameters) -> Result<Progress, Problem> {
+        let with_secrets = flag(parameters, "with_secrets")?;
+        if with_secrets && parameters.get("peer") != SOCKET {
+            return Err(forbidden(
+                &"secrets are shown over the daemon's socket only: run 'gantry configuration \
+                  export --with-secrets' on the array's own machine",
+            ));
+        }
+        Ok(Progress::answer(&self.describe_configuration(core, with_secrets)))
+    }
+
+    fn describe_configuration(&self, core: &Core, with_secrets: bool) -> api::Configuration {
+        let array = &self.configuration;
+        let none = Secrets::default();
+        let secrets = if with_secrets { &self.secrets } else { &none };
+        let group = |name: &String, hosts: &std::collections::BTreeSet<String>| api::Group {
+            name: name.clone(),
+            hosts: hosts.iter().cloned().collect(),
+        };
+        api::Configuration {
+            version: VERSION,
+            array: array.target_name.clone(),
+            hosts: array.hosts.iter().map(|(name, host)| self.host(name, host, secrets)).collect(),
+            groups: array.host_groups.iter().map(|(name, hosts)| group(name, hosts)).collect(),
+            discovery: array.discovery_chap_name.as_ref().map(|user| {
+                describe_chap(user, self.secrets.discovery.as_ref(), secrets.discovery.is_some())
+            }),
+            portals: array
+                .portals
+                .iter()
+                .map(|(address, portal)| CreatePortal {
+                    address: address.to_string(),
+                    target_portal_group_tag: portal.group,
+                    redirect: portal.redirect.map(|address| address.to_string()),
+                })
+                .collect(),
+            path_states: array
+                .path_states()
+                .map(|(group, state)| ConfiguredPathState { group, state: describe_state(state) })
+                .collect(),
+            pools: array
+                .pools
+                .iter()
+                .map(|(name, pool)| ConfiguredPool {
+                    name: name.clone(),
+                    thresholds: describe_thresholds(pool.thresholds),
+                })
+                .collect(),
+            volumes: self.describe_configured_volumes(core),
+            schedules: array
+                .schedules
+                .iter()
+                .map(|(name, record)| ConfiguredSchedule {
+                    name: name.clone(),
+                    schedule: describe_schedule(&record.schedule),
+                })
+                .collect(),
+            alerts: self.alerts_with(secrets),
+        }
+    }
+
+    fn host(&self, name: &str, host: &array::Host, secrets: &Secrets) -> ConfiguredHost {
+        let shown = secrets.hosts.contains_key(name);
+        let chap = host.chap_name.as_ref();
+        ConfiguredHost {
+            name: name.to_owned(),
+            initiators: host.initiators.iter().cloned().collect(),
+            chap: chap.map(|user| describe_chap(user, self.secrets.hosts.get(name), shown)),
+        }
+    }
+
+    fn alerts_with(&self, secrets: &Secrets) -> api::Alerts {
+        let mut alerts = self.describe_alerts();
+        for webhook in &mut alerts.webhooks {
+            webhook.secret = secrets.webhooks.get(&webhook.name).map(expose);
+        }
+        if let Some(mail) = &mut alerts.mail {
+            mail.password = secrets.mail.as_ref().map(expose);
+        }
+        alerts
+    }
+
+    fn describe_configured_volumes(&self, core: &Core) -> Vec<ConfiguredVolume> {
+        let mut volumes = Vec::new();
+        for (_, pool) in &core.pools {
+            for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
+                let path = format!("{}/{}", pool.name, volume.name);
+                volumes.extend(self.configured_volume(path, volume.id));
+            }
+        }
+        volumes.sort_by(|a, b| a.volume.cmp(&b.volume));
+        volumes
+    }
+
+    /// What is said of a volume, if anything is.
+    fn configured_volume(&self, volume: String, id: VolumeId) -> Option<ConfiguredVolume> {
+        let array = &self.configuration;
+        let read_only: Vec<&str> = array.read_only_hosts_of(id).collect();
+        let maps = array.hosts_of(id).map(|host| ConfiguredMap {
+            host: host.to_owned(),
+            read_only: read_only.contains(&host),
+        });
+        let maps: Vec<ConfiguredMap> = maps.collect();
+        let thresholds = array.volume_thresholds(id);
+        let hidden = array.presentation(id).reservations_hidden;
+        let said = !maps.is_empty() || thresholds != Thresholds::default() || hidden;
+        said.then(|| ConfiguredVolume {
+            volume,
+            lun: array.lun_of(id).filter(|_| !maps.is_empty()),
+            maps,
+            thresholds: Some(describe_thresholds(thresholds)),
+            reservations_hidden: Some(hidden),
+        })
+    }
+
+    pub(super) fn import(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        file: api::Configuration,
+    ) -> Result<Progress, Problem> {
+        let dry_run = flag(parameters, "dry_run")?;
+        if file.version != VERSION {
+            return Err(bad_request(&format!(
+                "the file is of version {}, and this daemon reads version {VERSION}",
+                file.version
+            )));
+        }
+        let mut import = Import::new(self, core);
+        import.take(file);
+        let Import { array, secrets, changes, problems, listeners, .. } = import;
+        if !problems.is_empty() {
+            return Err(conflict(&refusal(&problems)));
+        }
+        if !dry_run {
+            self.change_with_secrets(|current, current_secrets| {
+                (*current, *current_secrets) = (array, secrets);
+                Ok(())
+            })?;
+            self.take_effect(core, listeners);
+            if !changes.is_empty() {
+                let count = changes.len();
+                let message = format!("{count} change(s) were imported");
+                self.events.note(api::Severity::Information, "configuration".to_owned(), message);
+            }
+        }
+        Ok(Progress::answer(&Imported { dry_run, changes }))
+    }
+
+    /// Tells everybody who acts on the configuration.
+    fn take_effect(&mut self, core: &mut Core, listeners: Vec<(SocketAddr, TcpListener)>) {
+        let opened = listeners.into_iter();
+        let opened = opened.map(|(address, listener)| PortalChange::Open(address, listener));
+        opened.for_each(|change| self.portals.change(change));
+        for (group, state) in self.configuration.path_states() {
+            core.target.set_access_state(group, to_scsi(state));
+        }
+        let volumes = core.pools.iter().flat_map(|(_, pool)| pool.store.volumes());
+        let volumes: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
+        for id in volumes {
+            let hidden = self.configuration.presentation(id).reservations_hidden;
+            core.target.set_reservations_hidden(id, hidden);
+        }
+        self.forget_what_was_told();
+        self.tell_receivers();
+    }
+}
+
+/// An import under way.
+struct Import<'a> {
+    management: &'a Management,
+    core: &'a Core,
+    array: Configuration,
+    secrets: Secrets,
+    changes: Vec<String>,
+    problems: Vec<String>,
+    listeners: Vec<(SocketAddr, TcpListener)>,
+}
+
+impl<'a> Import<'a> {
+    fn new(management: &'a Management, core: &'a Core) -> Self {
+        Self {
+            management,
+            core,
+            array: management.configuration.clone(),
+            secrets: management.secrets.clone(),
+            changes: Vec::new(),
+            problems: Vec::new(),
+            listeners: Vec::new(),
+        }
+    }
+
+    /// Hosts come before the groups, and both before the maps that name them.
+    fn take(&mut self, file: api::Configuration) {
+        for host in file.hosts {
+            let outcome = self.take_host(&host);
+            self.note(&format!("host {}", host.name), outcome);
+        }
+        for group in file.groups {
+            let outcome = self.take_group(&group);
+            self.note(&format!("group {}", group.name), outcome);
+        }
+        if let Some(chap) = file.discovery {
+            let outcome = self.take_discovery(&chap);
+            self.note("discovery", outcome);
+        }
+        for portal in file.portals {
+            let outcome = self.take_portal(&portal);
+            self.note(&format!("portal {}", portal.address), outcome);
+        }
+        for state in file.path_states {
+            let outcome = self.take_path_state(&state);
+            self.note(&format!("portal group {}", state.group), outcome);
+        }
+        for pool in file.pools {
+            let outcome = self.take_pool(&pool);
+            self.note(&format!("pool {}", pool.name), outcome);
+        }
+        for volume in file.volumes {
+            let outcome = self.take_volume(&volume);
+            self.note(&format!("volume {}", volume.volume), outcome);
+        }
+        for schedule in file.schedules {
+            let outcome = self.take_schedule(&schedule);
+            self.note(&format!("schedule {}", schedule.name), outcome);
+        }
+        let outcome = self.take_alerts(file.alerts);
+        self.note("alerts", outcome);
+    }
+
+    /// Keeps what an object of the file changed, or why it cannot.
+    fn note(&mut self, object: &str, outcome: Result<Option<&'static str>, String>) {
+        match outcome {
+            Ok(Some(change)) => self.changes.push(format!("{object} {change}")),
+            Ok(None) => {}
+            Err(reason) => self.problems.push(format!("{object}: {reason}")),
+        }
+    }
+
+    fn take_host(&mut self, host: &ConfiguredHost) -> Taken {
+        let before = self.array.hosts.get(&host.name).cloned();
+        let known = self.secrets.hosts.get(&host.name);
+        let chap = host.chap.as_ref().map(|chap| read_chap(chap, known)).transpose()?;
+        let after = array::Host {
+            initiators: host.initiators.iter().cloned().collect(),
+            chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
+        };
+        if before.as_ref() == Some(&after) && known == chap.as_ref() {
+            return Ok(None);
+        }
+        let (change, changed) = match before {
+            None => ("is created", self.array.create_host(&host.name, after)),
+            Some(_) => ("is changed", self.array.change_host(&host.name, after)),
+        };
+        changed.map_err(text)?;
+        self.secrets.hosts.remove(&host.name);
+        self.secrets.hosts.extend(chap.map(|chap| (host.name.clone(), chap)));
+        Ok(Some(change))
+    }
+
+    fn take_group(&mut self, group: &api::Group) -> Taken {
+        let hosts = group.hosts.iter().cloned().collect();
+        let before = self.array.host_groups.get(&group.name);
+        if before == Some(&hosts) {
+            return Ok(None);
+        }
+        let change = if before.is_none() { "is created" } else { "is changed" };
+        self.array.set_host_group(&group.name, hosts).map_err(text)?;
+        Ok(Some(change))
+    }
+
+    fn take_discovery(&mut self, chap: &ConfiguredChap) -> Taken {
+        let known = self.secrets.discovery.as_ref();
+        let chap = read_chap(chap, known)?;
+        let name = Some(chap.initiator.name.clone());
+        if known == Some(&chap) && self.array.discovery_chap_name == name {
+            return Ok(None);
+        }
+        self.array.discovery_chap_name = name;
+        self.secrets.discovery = Some(chap);
+        Ok(Some("wants another proof"))
+    }
+
+    /// The address is opened at once, so that one that cannot be refuses the whole.
+    fn take_portal(&mut self, portal: &CreatePortal) -> Taken {
+        let address = parse(&portal.address).map_err(|problem| problem.detail)?;
+        let redirect = portal.redirect.as_deref().map(parse).transpose();
+        let redirect = redirect.map_err(|problem| problem.detail)?;
+        let wanted = array::Portal { group: portal.target_portal_group_tag, redirect };
+        match self.management.portals().get(&address) {
+            Some(before) if *before == wanted => return Ok(None),
+            Some(_) => {
+                return Err("the array has this portal with another group or redirection: delete \
+                            it first"
+                    .to_owned());
+            }
+            None => {}
+        }
+        self.array.create_portal(address, wanted).map_err(text)?;
+        let listener = TcpListener::bind(address).map_err(|e| format!("cannot listen: {e}"))?;
+        self.listeners.push((address, listener));
+        Ok(Some("is created"))
+    }
+
+    fn take_path_state(&mut self, wanted: &ConfiguredPathState) -> Taken {
+        let state = parse_state(wanted.state);
+        if wanted.group == 0 {
+            return Err("a target portal group is a number from 1 to 65535".to_owned());
+        }
+        if self.array.path_state(wanted.group) == state {
+            return Ok(None);
+        }
+        self.array.set_path_state(wanted.group, state);
+        Ok(Some("has another state"))
+    }
+
+    fn take_pool(&mut self, wanted: &ConfiguredPool) -> Taken {
+        let thresholds = parse_thresholds(wanted.thresholds);
+        self.array.pool(&wanted.name).map_err(text)?;
+        thresholds.check().map_err(text)?;
+        let pool = self.array.pools.get_mut(&wanted.name);
+        match pool.filter(|pool| pool.thresholds != thresholds) {
+            Some(pool) => {
+                pool.thresholds = thresholds;
+                Ok(Some("has other thresholds"))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn take_volume(&mut self, wanted: &ConfiguredVolume) -> Taken {
+        let path: array::VolumePath = wanted.volume.parse().map_err(text)?;
+        let found = find(self.core, "volume", &path.pool, &path.volume);
+        let (_, id) = found.map_err(|problem| problem.detail)?;
+        let mut changed = false;
+        for map in &wanted.maps {
+            changed |= self.take_map(id, wanted.lun, map)?;
+        }
+        if let Some(thresholds) = wanted.thresholds.map(parse_thresholds) {
+            changed |= self.array.volume_thresholds(id) != thresholds;
+            self.array.set_volume_thresholds(id, thresholds).map_err(text)?;
+        }
+        let before = self.array.presentation(id);
+        if let Some(hidden) = wanted.reservations_hidden {
+            changed |= before.reservations_hidden != hidden;
+            let after = Presentation { reservations_hidden: hidden, ..before };
+            self.array.set_presentation(id, after);
+        }
+        Ok(changed.then_some("is changed"))
+    }
+
+    fn take_map(
+        &mut self,
+        id: VolumeId,
+        lun: Option<u16>,
+        map: &ConfiguredMap,
+    ) -> Result<bool, String> {
+        let is_mapped = self.array.hosts_of(id).any(|host| host == map.host);
+        let read_only = self.array.read_only_hosts_of(id).any(|host| host == map.host);
+        let access = if map.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        // It also says where the number is another one than the volume has.
+        self.array.map_volume(id, &map.host, lun, access).map_err(text)?;
+        Ok(!is_mapped || read_only != map.read_only)
+    }
+
+    fn take_schedule(&mut self, wanted: &ConfiguredSchedule) -> Taken {
+        let schedule = parse_schedule(&wanted.schedule).map_err(|problem| problem.detail)?;
+        let before = self.array.schedules.get(&wanted.name).map(|record| &record.schedule);
+        if before == Some(&schedule) {
+            return Ok(None);
+        }
+        let change = if before.is_none() { "is created" } else { "is changed" };
+        for volume in &schedule.volumes {
+            let found = find(self.core, "volume", &schedule.pool, volume);
+            found.map_err(|problem| problem.detail)?;
+        }
+        self.array.set_schedule(&wanted.name, schedule, now()).map_err(text)?;
+        Ok(Some(change))
+    }
+
+    fn take_alerts(&mut self, wanted: api::Alerts) -> Taken {
+        let mut merged = self.management.describe_alerts();
+        let is_named = |name: &String| wanted.webhooks.iter().any(|webhook| webhook.name == *name);
+        merged.webhooks.retain(|webhook| !is_named(&webhook.name));
+        merged.webhooks.extend(wanted.webhooks);
+        merged.mail = wanted.mail.or(merged.mail);
+        let parsed = self.management.parse_alerts(merged);
+        let (alerts, secrets): (Alerts, Secrets) = parsed.map_err(|problem| problem.detail)?;
+        alerts.check().map_err(text)?;
+        let same_secrets =
+            secrets.webhooks == self.secrets.webhooks && secrets.mail == self.secrets.mail;
+        if alerts == self.array.alerts && same_secrets {
+            return Ok(None);
+        }
+        self.array.alerts = alerts;
+        (self.secrets.webhooks, self.secrets.mail) = (secrets.webhooks, secrets.mail);
+        Ok(Some("go to other receivers"))
+    }
+}
+
+/// What an object of the file changes, or why it cannot.
+type Taken = Result<Option<&'static str>, String>;
+
+/// An account with the secrets of the file, or those that are known for the same names.
+fn read_chap(wanted: &ConfiguredChap, known: Option<&Chap>) -> Result<Chap, String> {
+    if let Some(secret) = &wanted.secret {
+        let chap = api::Chap {
+            user: wanted.user.clone(),
+            secret: secret.clone(),
+            mutual_user: wanted.mutual_user.clone(),
+            mutual_secret: wanted.mutual_secret.clone(),
+        };
+        return check_chap(chap).map_err(|problem| problem.detail);
+    }
+    let fits = |known: &&Chap| {
+        let target = known.target.as_ref().map(|target| &target.name);
+        known.initiator.name == wanted.user && target == wanted.mutual_user.as_ref()
+    };
+    known.filter(fits).cloned().ok_or_else(|| {
+        "the CHAP secret is neither in the file nor known here: export it with --with-secrets, or \
+         set it first"
+            .to_owned()
+    })
+}
+
+fn describe_chap(user: &str, chap: Option<&Chap>, with_secrets: bool) -> ConfiguredChap {
+    let target = chap.and_then(|chap| chap.target.as_ref());
+    let shown = chap.filter(|_| with_secrets);
+    ConfiguredChap {
+        user: user.to_owned(),
+        secret: shown.map(|chap| expose(&chap.initiator.secret)),
+        mutual_user: target.map(|target| target.name.clone()),
+        mutual_secret: target.filter(|_| with_secrets).map(|target| expose(&target.secret)),
+    }
+}
+
+fn expose(secret: &Secret) -> api::Secret {
+    api::Secret(secret.expose().to_owned())
+}
+
+/// A yes or no in a request's query; no when left out.
+fn flag(parameters: &Parameters, name: &str) -> Result<bool, Problem> {
+    match parameters.get(name) {
+        "" | "false" => Ok(false),
+        "true" => Ok(true),
+        _ => Err(bad_request(&format!("{name} is true or false"))),
+    }
+}
+
+fn text(error: array::ArrayError) -> String {
+    error.to_string()
+}
+
+fn refusal(problems: &[String]) -> String {
+    let shown = &problems[..problems.len().min(IMPORT_PROBLEMS_MAX)];
+    let more = match problems.len() - shown.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    format!("nothing was changed: {}{more}", shown.join("; "))
+}

@@ -1,0 +1,158 @@
+//! Space that is set aside on the devices, so that what is promised needs none from whoever keeps
+//! them: a file system that is full cannot stop UNMAP, deleting, checkpoints, overwrites of what a
+//! volume has, and reserved volumes.
+//!
+//! A group is *housed* when its space was set aside. Free blocks of housed groups are never fewer
+//! than what is guaranteed: the reserve, and what is owed to reserved volumes. Whatever would lower
+//! them below that, or raise what is guaranteed, waits until another group is housed, and is
+//! refused if none can be. What is housed is found out anew when a pool is opened: asking for space
+//! that is there already costs nothing.
+
+use block::DeviceError;
+
+use crate::bugs::planted;
+use crate::error::OpenError;
+use crate::io::Waiter;
+use crate::layout::{GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout, address};
+use crate::space::GroupId;
+use crate::store::{Store, reserve_of};
+
+/// Groups for which space is asked at once while a pool is opened.
+const AT_ONCE: usize = 64;
+
+/// A group whose space is being set aside.
+pub(crate) struct Housing {
+    pending: usize,
+    refused: bool,
+    /// Operations that wait for it.
+    waiting: Vec<usize>,
+}
+
+/// What is to be set aside before a device joins or grows.
+pub(crate) struct SetAside {
+    /// Address in the pool and length, in blocks.
+    pub(crate) runs: Vec<(u64, u64)>,
+    /// The groups that are housed then.
+    pub(crate) groups: Vec<GroupId>,
+}
+
+impl Store {
+    /// Blocks that must have space on the devices, whatever happens there.
+    pub(crate) fn guaranteed_blocks(&self) -> u64 {
+        self.reserve_blocks() + self.owed_blocks() + self.promising
+    }
+
+    /// A group that must be housed before `wanted` free blocks are.
+    pub(crate) fn group_to_house(&self, wanted: u64) -> Option<GroupId> {
+        self.space.group_to_house(wanted)
+    }
+
+    /// Sets a group's space aside on its device; `operation` goes on then, or when that is refused.
+    pub(crate) fn house_group(&mut self, group: GroupId, operation: Option<usize>) {
+        if let Some(housing) = self.housing.get_mut(&group) {
+            return housing.waiting.extend(operation);
+        }
+        let runs = self.space.group_reservations(group);
+        if runs.is_empty() {
+            return self.ready.extend(operation);
+        }
+        let waiting = operation.into_iter().collect();
+        self.housing.insert(group, Housing { pending: runs.len(), refused: false, waiting });
+        for (address, blocks) in runs {
+            self.submit_reserve(Waiter::Housing { group }, address, blocks);
+        }
+    }
+
+    pub(crate) fn group_housed(&mut self, group: GroupId, result: Result<(), DeviceError>) {
+        let Some(housing) = self.housing.get_mut(&group) else { return };
+        housing.pending -= 1;
+        housing.refused |= result.is_err();
+        if housing.pending > 0 {
+            return;
+        }
+        let Some(housing) = self.housing.remove(&group) else { return };
+        match housing.refused && !planted!(self.bugs, RefusalIgnored) {
+            true => self.space_refused(group),
+            false => self.space.group_reserved(group),
+        }
+        self.ready.extend(housing.waiting);
+    }
+
+    /// Whoever keeps a device has no space for a group: no other one is asked for either, unless
+    /// it may be one whose space was set aside before the pool was opened.
+    pub(crate) fn space_refused(&mut self, group: GroupId) {
+        match self.recovery {
+            Some(_) => self.space.group_unavailable(group),
+            None => self.space.device_is_full(group.device),
+        }
+    }
+
+    /// Asks for the space of what lies before the groups.
+    pub(crate) fn set_heads_aside(&mut self) -> usize {
+        let starts: Vec<u64> = self.space.layouts().map(|layout| layout.groups_start()).collect();
+        for (device, &blocks) in starts.iter().enumerate() {
+            self.submit_reserve(Waiter::Format, address(device, 0), blocks);
+        }
+        starts.len()
+    }
+
+    /// Houses what is guaranteed while a pool is made or opened; `false` if nothing more can be
+    /// done.
+    pub(crate) fn house_guaranteed(&mut self) -> bool {
+        let pinned = self.space.pinned_groups().into_iter();
+        let mut groups: Vec<GroupId> =
+            pinned.filter(|&group| self.space.can_be_housed(group)).take(AT_ONCE).collect();
+        if groups.is_empty() {
+            groups = self.space.groups_to_house(self.guaranteed_blocks(), AT_ONCE);
+        }
+        groups.iter().for_each(|&group| self.house_group(group, None));
+        !groups.is_empty()
+    }
+
+    /// A new pool must have all that is guaranteed.
+    pub(crate) fn check_housed(&self) -> Result<(), OpenError> {
+        match self.space.housed_free() < self.guaranteed_blocks() {
+            true => Err(OpenError::NoSpace),
+            false => Ok(()),
+        }
+    }
+
+    /// What must be set aside on a device so that the pool's reserve is housed when it has joined,
+    /// or has become as `layout` says.
+    pub(crate) fn to_set_aside(&self, device: usize, layout: Layout) -> SetAside {
+        let old = (device < self.space.devices()).then(|| self.space.layout(device));
+        let first = old.map_or(0, |old| old.groups());
+        let name = |group: usize| GroupId { device: device as u8, group: group as u32 };
+        let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };
+        if old.is_none() {
+            set_aside.runs.push((address(device, 0), layout.groups_start()));
+        }
+        let mut more = 0;
+        if let (Some(old), Some(last)) = (old, first.checked_sub(1))
+            && self.space.is_housed(name(last))
+        {
+            let (start, had) = (layout.group_start(last), old.group_blocks(last));
+            more = layout.group_blocks(last) - had;
+            set_aside.runs.push((address(device, start + had), more));
+            set_aside.groups.push(name(last));
+        }
+        let new = first..layout.groups();
+        let added: u64 = new.clone().map(|group| u64::from(layout.group_capacity(group))).sum();
+        let reserve = reserve_of(self.space.total() + more + added);
+        let mut missing =
+            (reserve + self.owed_blocks()).saturating_sub(self.space.housed_free() + more);
+        for group in new {
+            if missing == 0 {
+                break;
+            }
+            missing = missing.saturating_sub(layout.group_capacity(group).into());
+            let home = group / GROUPS_PER_DESCRIPTOR_PAGE * GROUPS_PER_DESCRIPTOR_PAGE;
+            set_aside.runs.push((address(device, layout.group_start(home)), GROUP_HEAD));
+            let start = address(device, layout.group_start(group));
+            set_aside.runs.push((start, layout.group_blocks(group)));
+            set_aside.groups.push(name(group));
+        }
+        set_aside.runs.retain(|&(_, blocks)| blocks > 0);
+        set_aside
+    }
+}

@@ -1,0 +1,307 @@
+//! What all routes of the management interface have in common.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use harness::http::{Answer, Request};
+use harness::random::Random;
+use harness::{Array, Value, text};
+use serde_json::json;
+
+/// How long a line of a stream may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+fn array() -> Result<Array> {
+    let array = Array::start()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    Ok(array)
+}
+
+/// Sends a request as whoever may open the socket.
+fn send(array: &Array, request: &Request) -> Result<Answer> {
+    request.send_to_socket(&array.data().join("gantry.sock"))
+}
+
+fn get(array: &Array, path: &str) -> Result<Answer> {
+    send(array, &Request::new("GET", path))
+}
+
+fn volume(name: &str) -> Value {
+    json!({ "pool": "p", "name": name, "size_bytes": 1 << 20 })
+}
+
+fn create_volume(array: &Array, name: &str) -> Result<Answer> {
+    send(array, &Request::new("POST", "/v1/volumes").json(&volume(name)))
+}
+
+#[test]
+fn every_refusal_has_one_form() -> Result<()> {
+    let array = array()?;
+    let long = "x".repeat(70_000);
+    let json = |text: &str| {
+        Request::new("POST", "/v1/volumes").with("Content-Type", "application/json").text(text)
+    };
+    for (request, status) in [
+        (Request::new("GET", "/v1/nothing"), 404),
+        (Request::new("GET", "/"), 404),
+        (Request::new("GET", "/v1/pools/nothing"), 404),
+        (Request::new("PUT", "/v1/pools"), 405),
+        (Request::new("TRACE", "/v1/pools"), 405),
+        (Request::new("POST", "/v1/volumes").text("{}"), 415),
+        (Request::new("POST", "/v1/users").text("{}"), 415),
+        (json(""), 400),
+        (json("{"), 400),
+        (json("[]"), 400),
+        (json("{\"name\": \"v\"}"), 400),
+        (json("{\"pool\": \"p\", \"name\": \"v\", \"size_bytes\": -1}"), 400),
+        (json("{\"pool\": \"p\", \"name\": \"v\", \"size_bytes\": 4096, \"colour\": 1}"), 400),
+        (json(&long), 413),
+        (Request::new("GET", "/v1/volumes?limit=0"), 400),
+        (Request::new("GET", "/v1/volumes?colour=red"), 400),
+        (Request::new("GET", "/v1/statistics/history?series=total&seconds=soon"), 400),
+        (Request::new("GET", "/v1/volumes/%ff/v"), 400),
+    ] {
+        let answer = send(&array, &request)?;
+        answer.problem(status).with_context(|| format!("{request:?}"))?;
+        assert_eq!(answer.header("allow").is_some(), status == 405, "{request:?}");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
+    let array = array()?;
+    create_volume(&array, "v")?.success()?;
+    let path = "/v1/volumes/p/v";
+    let first = get(&array, path)?;
+    let tag = first.header("etag").context("an ETag")?.to_owned();
+    let again = Request::new("GET", path).with("If-None-Match", &tag);
+    let again = send(&array, &again)?;
+    assert_eq!((again.status, again.body.as_str()), (304, ""));
+    assert_eq!(again.header("etag"), Some(tag.as_str()));
+    let resize = |bytes: u64, tag: &str| {
+        let body = json!({ "size_bytes": bytes });
+        send(&array, &Request::new("PATCH", path).with("If-Match", tag).json(&body))
+    };
+    resize(2 << 20, &tag)?.success()?;
+    ensure!(resize(3 << 20, &tag)?.problem(412)?.contains("look again"));
+    send(&array, &Request::new("DELETE", path).with("If-Match", &tag))?.problem(412)?;
+    let body = get(&array, path)?;
+    assert_eq!(body.success()?["size_bytes"], 2 << 20);
+    resize(3 << 20, body.header("etag").context("an ETag")?)?.success()?;
+    send(&array, &Request::new("DELETE", path).with("If-Match", "*"))?.success()?;
+    send(&array, &Request::new("DELETE", path).with("If-Match", "*"))?.problem(404)?;
+    let portal = Request::new("DELETE", "/v1/portals/127.0.0.1:1").with("If-Match", "*");
+    send(&array, &portal)?.problem(412)?;
+    Ok(())
+}
+
+#[test]
+fn pages_and_filters_show_every_object_once() -> Result<()> {
+    let array = array()?;
+    for name in ["b1", "a1", "c1", "a2", "b2"] {
+        create_volume(&array, name)?.success()?;
+    }
+    let (mut path, mut seen) = ("/v1/volumes?limit=2".to_owned(), Vec::new());
+    loop {
+        let answer = get(&array, &path)?;
+        let list = answer.success()?;
+        let list = list.as_array().context("a list")?;
+        ensure!(list.len() <= 2, "{path}");
+        seen.extend(list.iter().map(|volume| volume["name"].clone()));
+        let Some(link) = answer.header("link") else { break };
+        let next = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
+        path = next.with_context(|| link.to_owned())?.to_owned();
+    }
+    assert_eq!(seen, ["a1", "a2", "b1", "b2", "c1"]);
+    let names = |query: &str| -> Result<Vec<String>> {
+        let list = get(&array, &format!("/v1/volumes?{query}"))?.success()?;
+        let names = list.as_array().context("a list")?.iter();
+        names.map(|volume| Ok(text(volume, "/name")?.to_owned())).collect()
+    };
+    assert_eq!(names("name=a*&limit=10")?, ["a1", "a2"]);
+    assert_eq!(names("pool=q")?, [""; 0]);
+    assert_eq!(names("after=p/b1&limit=1")?, ["b2"]);
+    Ok(())
+}
+
+#[test]
+fn a_request_that_is_sent_again_with_its_key_is_done_once() -> Result<()> {
+    let array = array()?;
+    let create = |name: &str, key: &str| {
+        let request = Request::new("POST", "/v1/volumes").with("Idempotency-Key", key);
+        send(&array, &request.json(&volume(name)))
+    };
+    let first = create("v", "k1")?;
+    first.success()?;
+    let again = create("v", "k1")?;
+    assert_eq!((again.status, &again.body), (200, &first.body));
+    create("w", "k1")?.problem(422)?;
+    create("v", "k2")?.problem(409)?;
+    create("v", "k2")?.problem(409)?;
+    create("v", &"k".repeat(65))?.problem(400)?;
+    assert_eq!(get(&array, "/v1/volumes")?.success()?.as_array().map(Vec::len), Some(1));
+    Ok(())
+}
+
+/// The next lines of a stream that begin so.
+fn next_line(stream: &mut impl BufRead, start: &str) -> Result<String> {
+    loop {
+        let mut line = String::new();
+        ensure!(stream.read_line(&mut line)? > 0, "the stream ended before '{start}'");
+        if line.starts_with(start) {
+            return Ok(line.trim().to_owned());
+        }
+    }
+}
+
+fn open_stream(array: &Array, token: &str) -> Result<BufReader<TcpStream>> {
+    let mut stream = TcpStream::connect(array.http())?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let host = array.http();
+    write!(
+        stream,
+        "GET /v1/stream HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+         Authorization: Bearer {token}\r\n\r\n"
+    )?;
+    Ok(BufReader::new(stream))
+}
+
+#[test]
+fn a_stream_tells_rates_and_changes_until_its_token_ends() -> Result<()> {
+    let array = array()?;
+    let token = array.gantry_json(&["token", "create", "page"])?;
+    let (id, secret) = (text(&token, "/id")?, text(&token, "/secret")?);
+    let mut stream = open_stream(&array, secret)?;
+    ensure!(next_line(&mut stream, "HTTP/1.1 ")?.contains(" 200 "));
+    ensure!(next_line(&mut stream, "content-type")?.contains("text/event-stream"));
+    next_line(&mut stream, "event: live")?;
+    let live = next_line(&mut stream, "data: ")?;
+    let live: Value = serde_json::from_str(live.trim_start_matches("data: "))?;
+    ensure!(live["interval_seconds"] == 1, "{live}");
+    create_volume(&array, "v")?.success()?;
+    next_line(&mut stream, "event: changed")?;
+    assert_eq!(next_line(&mut stream, "data: ")?, "data: [\"volumes\",\"pools\"]");
+    let mut more: Vec<_> = (0..15).map(|_| open_stream(&array, secret)).collect::<Result<_>>()?;
+    for stream in &mut more {
+        ensure!(next_line(stream, "HTTP/1.1 ")?.contains(" 200 "));
+    }
+    ensure!(next_line(&mut open_stream(&array, secret)?, "HTTP/1.1 ")?.contains(" 429 "));
+    array.gantry(&["token", "delete", id])?;
+    let ended = next_line(&mut stream, "nothing starts so").unwrap_err().to_string();
+    ensure!(ended.contains("the stream ended"), "{ended}");
+    Ok(())
+}
+
+#[test]
+fn the_document_describes_what_is_answered() -> Result<()> {
+    let array = array()?;
+    let document = Request::new("GET", "/v1/openapi.json").send(array.http())?.success()?;
+    assert_eq!(document["openapi"], "3.1.0");
+    let operation = &document["paths"]["/v1/pools"]["post"];
+    assert_eq!(operation["description"], "Needs the role 'admin'.");
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(schema["$ref"], "#/components/schemas/CreatePool");
+    let pool = get(&array, "/v1/pools/p")?.success()?;
+    let described = &document["components"]["schemas"]["Pool"]["properties"];
+    let names = |value: &Value| -> BTreeSet<String> {
+        value.as_object().into_iter().flat_map(|fields| fields.keys().cloned()).collect()
+    };
+    assert_eq!(names(&pool), names(described));
+    Ok(())
+}
+
+const CLIENTS: usize = 100;
+
+/// One client: what it was told about the objects that it made and deleted.
+struct Client {
+    socket: PathBuf,
+    number: usize,
+    /// Paths, and whether they are there. What a request under way may have changed is not here.
+    known: BTreeMap<String, bool>,
+}
+
+impl Client {
+    /// Sends a request that makes or deletes a path; false when nobody answers any more.
+    fn change(&mut self, path: &str, exists: bool, request: &Request) -> bool {
+        self.known.remove(path);
+        let done = request.send_to_socket(&self.socket).is_ok_and(|answer| answer.status == 200);
+        if done {
+            self.known.insert(path.to_owned(), exists);
+        }
+        done
+    }
+
+    fn round(&mut self, round: usize) -> bool {
+        let name = format!("v{}-{round}", self.number);
+        let path = format!("/v1/volumes/p/{name}");
+        let create = Request::new("POST", "/v1/volumes").json(&volume(&name));
+        let host = format!("h{}", self.number);
+        let host_path = format!("/v1/hosts/{host}");
+        let initiator = format!("iqn.2026-01.org.example:{host}");
+        let host = json!({ "name": host, "initiators": [initiator] });
+        self.change(&path, true, &create)
+            && self.change(&host_path, true, &Request::new("POST", "/v1/hosts").json(&host))
+            && self.change(&host_path, false, &Request::new("DELETE", &host_path))
+            && (round % 2 == 0 || self.change(&path, false, &Request::new("DELETE", &path)))
+    }
+
+    fn run(mut self) -> BTreeMap<String, bool> {
+        let mut round = 0;
+        while self.round(round) {
+            round += 1;
+        }
+        self.known
+    }
+}
+
+/// Many clients work until the daemon is killed; returns what they were told.
+fn work_and_kill(array: &mut Array, ms: u64) -> Result<BTreeMap<String, bool>> {
+    let socket = array.data().join("gantry.sock");
+    let start = |number| {
+        let client = Client { socket: socket.clone(), number, known: BTreeMap::new() };
+        thread::spawn(move || client.run())
+    };
+    let clients: Vec<_> = (0..CLIENTS).map(start).collect();
+    thread::sleep(Duration::from_millis(ms));
+    array.kill()?;
+    let known = clients.into_iter().map(|client| client.join().expect("a client does not panic"));
+    Ok(known.flatten().collect())
+}
+
+/// Deletes all of a collection, which shows that every object in it is whole.
+fn delete_all(array: &Array, collection: &str) -> Result<()> {
+    let list = get(array, &format!("/v1/{collection}"))?.success()?;
+    for object in list.as_array().context("a list")? {
+        let pool = object["pool"].as_str().map(|pool| format!("{pool}/")).unwrap_or_default();
+        let path = format!("/v1/{collection}/{pool}{}", text(object, "/name")?);
+        send(array, &Request::new("DELETE", &path))?.success()?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_hundred_clients_and_sudden_ends_leave_what_was_answered() -> Result<()> {
+    let mut array = Array::start()?;
+    array.create_pool("p", "2G")?;
+    let mut random = Random::new(7);
+    let mut answers = 0;
+    for _ in 0..3 {
+        let known = work_and_kill(&mut array, 500 + random.below(2000))?;
+        array.restart()?;
+        answers += known.len();
+        for (path, exists) in &known {
+            let answer = get(&array, path)?;
+            assert_eq!(answer.status, if *exists { 200 } else { 404 }, "{path}");
+        }
+        delete_all(&array, "volumes")?;
+        delete_all(&array, "hosts")?;
+    }
+    ensure!(answers > 0, "nothing was answered before the kills");
+    Ok(())
+}
