@@ -33,13 +33,6 @@ const NAMED_BY_CONTENT: &str = "/assets/";
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'self'; \
                                        frame-ancestors 'none'; object-src 'none'";
 
-const PROTECTION: [(header::HeaderName, HeaderValue); 4] = [
-    (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_SECURITY_POLICY)),
-    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
-    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
-];
-
 /// Answers for a file of the page, or for one of the page's own addresses when a browser goes
 /// there; `None` for everything else.
 pub(super) fn serve(method: &Method, path: &str, headers: &HeaderMap) -> Option<Response> {
@@ -73,7 +66,7 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
         false => "no-cache",
     };
     let fields = response.headers_mut();
-    fields.extend(PROTECTION);
+    protect(fields);
     fields.insert(header::CONTENT_TYPE, HeaderValue::from_static(file.content_type));
     fields.insert(header::ETAG, HeaderValue::from_static(file.etag));
     fields.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
@@ -82,6 +75,18 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
         fields.insert(header::CONTENT_ENCODING, HeaderValue::from_static(encoding));
     }
     response
+}
+
+/// What a browser is told to keep to.
+fn protect(fields: &mut HeaderMap) {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+    ] {
+        fields.insert(name, HeaderValue::from_static(value));
+    }
 }
 
 /// The smallest form that the browser takes.
