@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 
 use crate::docs;
 use crate::process;
+use crate::web;
 
 /// A rule that was broken, as people read it: place, then what to do.
 pub(crate) type Finding = String;
@@ -33,7 +34,7 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 7] = [
+const CHECKS: [(&str, Check); 8] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("banned calls", || refuse(banned::findings()?)),
@@ -41,6 +42,7 @@ const CHECKS: [(&str, Check); 7] = [
     ("text", || refuse(text::findings()?)),
     ("lints", lints),
     ("generated pages", docs::compare),
+    ("web page", web::compare),
 ];
 
 fn formatting() -> Result<()> {

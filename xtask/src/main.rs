@@ -14,6 +14,7 @@ mod sim;
 mod soak;
 mod test;
 mod validate;
+mod web;
 mod workspace;
 
 use std::process::ExitCode;
@@ -61,6 +62,8 @@ enum Task {
     Container,
     /// Write the generated pages of docs/reference.
     Docs,
+    /// Build the web page: web/dist from web/src.
+    Web,
 }
 
 fn main() -> ExitCode {
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Task::Package => package::run().map(drop),
         Task::Container => package::container(),
         Task::Docs => docs::write(),
+        Task::Web => web::build(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -23,7 +23,7 @@ struct Package {
     purpose: &'static str,
 }
 
-const PACKAGES: [Package; 10] = [
+const PACKAGES: [Package; 13] = [
     Package {
         name: "libiscsi-bin",
         sign: Sign::Program("iscsi-test-cu"),
@@ -65,6 +65,13 @@ const PACKAGES: [Package; 10] = [
         name: "pkg-config",
         sign: Sign::Program("pkg-config"),
         purpose: "finding libiscsi when building",
+    },
+    Package { name: "nodejs", sign: Sign::Program("node"), purpose: "building the web page" },
+    Package { name: "npm", sign: Sign::Program("npm"), purpose: "the web page's pinned packages" },
+    Package {
+        name: "chromium",
+        sign: Sign::Program("chromium"),
+        purpose: "the browser in which the web page is tested",
     },
 ];
 

@@ -10,7 +10,7 @@ use comfy_table::presets::NOTHING;
 
 use crate::process;
 use crate::workspace;
-use crate::{check, setup, sim};
+use crate::{check, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -24,6 +24,9 @@ pub(crate) struct Options {
     /// With --kernel: only this scenario; may be repeated.
     #[arg(long, requires = "kernel", value_name = "NAME")]
     scenario: Vec<String>,
+    /// Run the tests of the web page in a browser, and nothing else.
+    #[arg(long, conflicts_with = "kernel")]
+    browser: bool,
 }
 
 /// What became of a step.
@@ -42,6 +45,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("linux kernel", || linux_kernel(&options.scenario)),
         ]);
     }
+    if options.browser {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("build", build),
+            measure("browser tests", web::browser_tests),
+        ]);
+    }
     let seconds = options.sim_seconds.to_string();
     let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);
@@ -53,6 +63,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         measure("simulator", simulate),
         measure("planted bugs are found", planted),
         measure("black-box tests", black_box),
+        measure("browser tests", web::browser_tests),
     ];
     summarize(&outcomes)
 }

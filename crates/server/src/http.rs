@@ -10,6 +10,7 @@ pub(crate) mod etag;
 mod gate;
 mod idempotency;
 mod lists;
+mod page;
 mod peer;
 mod router;
 mod stream;

@@ -7,7 +7,7 @@ use api::{Method, Problem, ROUTES, Route};
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::{HeaderMap, Uri, header};
+use axum::http::{self, HeaderMap, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
@@ -19,7 +19,7 @@ use super::gate::{Gate, Guard, guard};
 use super::idempotency::{FirstAnswers, once};
 use super::peer::Peer;
 use super::stream::{self, Streams};
-use super::{Answer, Call, Mailbox, Message, accounts};
+use super::{Answer, Call, Mailbox, Message, accounts, page};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, READINESS_MAX};
 
@@ -186,9 +186,13 @@ fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
     })
 }
 
-async fn no_such_route(uri: Uri) -> Response {
-    let detail = format!("there is nothing at '{}': /v1/openapi.json lists every path", uri.path());
-    refuse(404, "Not found", &detail)
+/// A file of the web page, or nothing.
+async fn no_such_route(method: http::Method, uri: Uri, headers: HeaderMap) -> Response {
+    page::serve(&method, uri.path(), &headers).unwrap_or_else(|| {
+        let detail =
+            format!("there is nothing at '{}': /v1/openapi.json lists every path", uri.path());
+        refuse(404, "Not found", &detail)
+    })
 }
 
 async fn no_such_method(uri: Uri) -> Response {

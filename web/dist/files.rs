@@ -1,0 +1,43 @@
+// Written by 'cargo xtask web'.
+[
+    File {
+        path: "/assets/gantry-4f049c8926d365d4.js",
+        content_type: "text/javascript; charset=utf-8",
+        etag: "W/\"4f049c8926d365d4\"",
+        identity: include_bytes!("assets/gantry-4f049c8926d365d4.js"),
+        gzip: include_bytes!("assets/gantry-4f049c8926d365d4.js.gz"),
+        brotli: include_bytes!("assets/gantry-4f049c8926d365d4.js.br"),
+    },
+    File {
+        path: "/assets/icon-d5864259e84ba517.svg",
+        content_type: "image/svg+xml",
+        etag: "W/\"d5864259e84ba517\"",
+        identity: include_bytes!("assets/icon-d5864259e84ba517.svg"),
+        gzip: include_bytes!("assets/icon-d5864259e84ba517.svg.gz"),
+        brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
+    },
+    File {
+        path: "/assets/style-53c8927badfc1e16.css",
+        content_type: "text/css; charset=utf-8",
+        etag: "W/\"53c8927badfc1e16\"",
+        identity: include_bytes!("assets/style-53c8927badfc1e16.css"),
+        gzip: include_bytes!("assets/style-53c8927badfc1e16.css.gz"),
+        brotli: include_bytes!("assets/style-53c8927badfc1e16.css.br"),
+    },
+    File {
+        path: "/assets/theme-d4ce0790d2976056.js",
+        content_type: "text/javascript; charset=utf-8",
+        etag: "W/\"d4ce0790d2976056\"",
+        identity: include_bytes!("assets/theme-d4ce0790d2976056.js"),
+        gzip: include_bytes!("assets/theme-d4ce0790d2976056.js.gz"),
+        brotli: include_bytes!("assets/theme-d4ce0790d2976056.js.br"),
+    },
+    File {
+        path: "/index.html",
+        content_type: "text/html; charset=utf-8",
+        etag: "W/\"89232a62c8f454bb\"",
+        identity: include_bytes!("index.html"),
+        gzip: include_bytes!("index.html.gz"),
+        brotli: include_bytes!("index.html.br"),
+    },
+]

@@ -1,0 +1,84 @@
+// Asks the daemon.
+import type { Problem } from './types';
+
+/** Why the daemon refused, or that it could not be reached (status 0). */
+export class Refused extends Error {
+  constructor(readonly problem: Problem) {
+    super(problem.detail);
+  }
+}
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+let csrf: string | null = null;
+let onUnauthorized: () => void = () => {};
+
+/** The token that every change sends along when a cookie says who we are. */
+export function setCsrf(token: string | null | undefined): void {
+  csrf = token ?? null;
+}
+
+/** What happens when the daemon does not know us any more. */
+export function setUnauthorized(handler: () => void): void {
+  onUnauthorized = handler;
+}
+
+/** Sends a request; throws [`Refused`]. */
+export async function ask<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  const headers: Record<string, string> = { Accept: 'application/json' };
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (csrf && method !== 'GET') headers['X-Gantry-Csrf'] = csrf;
+  if (method === 'POST') headers['Idempotency-Key'] = crypto.getRandomValues(new Uint32Array(4)).join('-');
+  const answer = await send(path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
+  if (answer.ok) return (await parse(answer)) as T;
+  const problem = await problemOf(answer);
+  if (problem.status === 401 && path !== '/v1/login') onUnauthorized();
+  throw new Refused(problem);
+}
+
+async function send(path: string, request: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, { ...request, cache: 'no-cache', credentials: 'same-origin' });
+  } catch {
+    const detail = 'The daemon does not answer. The page tries again by itself; see whether gantryd runs.';
+    throw new Refused({ status: 0, title: 'No answer', detail });
+  }
+}
+
+async function parse(answer: Response): Promise<unknown> {
+  const text = await answer.text();
+  return text === '' ? null : JSON.parse(text);
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  try {
+    const problem = (await answer.json()) as Partial<Problem>;
+    const { title = answer.statusText, detail = `The daemon answered ${answer.status}.` } = problem;
+    return { status: answer.status, title, detail: sentence(detail) };
+  } catch {
+    return { status: answer.status, title: answer.statusText, detail: `The daemon answered ${answer.status}.` };
+  }
+}
+
+/** Problems begin in lower case and end without a stop, to fit behind others' words. */
+function sentence(text: string): string {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+}
+
+/** What to tell a person about anything that was thrown. */
+export function problemFrom(error: unknown): Problem {
+  if (error instanceof Refused) return error.problem;
+  return { status: -1, title: 'Something is wrong with this page', detail: String(error) };
+}
+
+/** Parts of a path, each of which may hold any character. */
+export function path(...parts: string[]): string {
+  return `/v1/${parts.map(encodeURIComponent).join('/')}`;
+}
+
+/** The path of a volume or snapshot that is named POOL/NAME. */
+export function objectPath(kind: 'volumes' | 'snapshots', name: string, ...more: string[]): string {
+  const [pool = '', own = ''] = name.split('/');
+  return path(kind, pool, own, ...more);
+}

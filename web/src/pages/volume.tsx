@@ -1,0 +1,154 @@
+// One volume: who sees it, what it holds, its snapshots and clones.
+import { useState } from 'preact/hooks';
+import { path } from '../data/client';
+import { may } from '../data/session';
+import { OFTEN, useResource } from '../data/store';
+import type { Host, Reclaim, Session, Snapshot, Volume } from '../data/types';
+import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Page, Time } from '../ui/basic';
+import { PartsBar } from '../ui/bars';
+import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
+import { Table } from '../ui/table';
+import { bytes, latency, plural, rate } from '../units';
+import { ThresholdsDialog } from './pool';
+import { CloneDialog, DeleteSnapshot, DeleteVolume, LockSnapshot, MapDialog, ResizeDialog, RevertDialog, SnapshotDialog, UnmapDialog } from './volume_dialogs';
+import { SnapshotTree } from './snapshot_tree';
+
+export type Open =
+  | 'map' | 'resize' | 'snapshot' | 'clone' | 'delete' | 'thresholds'
+  | { unmap: string } | { revert: Snapshot } | { cloneOf: Snapshot } | { remove: Snapshot } | { lock: Snapshot } | null;
+
+export function VolumePage({ pool, name }: { pool: string; name: string }) {
+  const volume = useResource<Volume>(path('volumes', pool, name), OFTEN);
+  const [open, setOpen] = useState<Open>(null);
+  const actions = may('operator') && volume.data && (
+    <>
+      <Button kind="primary" icon="link" onClick={() => setOpen('map')}>Map</Button>
+      <Button icon="snapshot" onClick={() => setOpen('snapshot')}>Snapshot</Button>
+      <Button icon="clone" onClick={() => setOpen('clone')}>Clone</Button>
+      <Button icon="resize" onClick={() => setOpen('resize')}>Resize</Button>
+      <Button icon="trash" onClick={() => setOpen('delete')}>Delete</Button>
+    </>
+  );
+  return (
+    <Page title={`${pool}/${name}`} kind="Volume" actions={actions}>
+      <Loaded of={volume} lines={8}>
+        {(data) => (
+          <>
+            <div class="grid two">
+              <AboutCard volume={data} onThresholds={() => setOpen('thresholds')} />
+              <MapsCard volume={data} open={setOpen} />
+            </div>
+            <TreeCard volume={data} open={setOpen} />
+            <ActivityCard name={`${pool}/${name}`} />
+            <Dialogs volume={data} open={open} onClose={() => setOpen(null)} />
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClose: () => void }) {
+  if (open === null) return null;
+  const properties = { volume, onClose };
+  if (open === 'map') return <MapDialog {...properties} />;
+  if (open === 'resize') return <ResizeDialog {...properties} />;
+  if (open === 'snapshot') return <SnapshotDialog {...properties} />;
+  if (open === 'clone') return <CloneDialog pool={volume.pool} of={volume.name} size={volume.size_bytes} onClose={onClose} />;
+  if (open === 'delete') return <DeleteVolume {...properties} />;
+  if (open === 'thresholds') return <ThresholdsDialog title={`Thresholds of ${volume.name}`} path={path('volumes', volume.pool, volume.name, 'thresholds')} value={volume.thresholds} onClose={onClose} />;
+  if ('unmap' in open) return <UnmapDialog {...properties} host={open.unmap} />;
+  if ('revert' in open) return <RevertDialog {...properties} snapshot={open.revert} />;
+  if ('cloneOf' in open) return <CloneDialog pool={volume.pool} of={open.cloneOf.name} size={open.cloneOf.size_bytes} onClose={onClose} />;
+  if ('lock' in open) return <LockSnapshot snapshot={open.lock} onClose={onClose} />;
+  return <DeleteSnapshot snapshot={open.remove} onClose={onClose} />;
+}
+
+/** What a volume holds alone, what it may share, and what it never wrote. */
+export function volumeParts(volume: { size_bytes: number; mapped_bytes: number; shared_bytes: number }) {
+  return [
+    { name: 'Own data', value: volume.mapped_bytes - volume.shared_bytes, colour: '--c-used', hint: 'Deleting the volume frees this much at least' },
+    { name: 'Shared', value: volume.shared_bytes, colour: '--c-shared', hint: 'Perhaps also held by other volumes, snapshots or clones' },
+    { name: 'Unwritten', value: Math.max(0, volume.size_bytes - volume.mapped_bytes), colour: '--c-free', hint: 'Reads as zeroes, takes no space' },
+  ];
+}
+
+function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () => void }) {
+  const reclaim = useResource<Reclaim[]>('/v1/reclaim').data?.find((one) => one.volume === `${volume.pool}/${volume.name}`);
+  return (
+    <Card title="Space" hint={<FillBadge fill={volume.fill} />} actions={may('operator') && <Button small icon="settings" onClick={onThresholds}>Thresholds</Button>}>
+      <PartsBar label={`Space of ${volume.name}`} parts={volumeParts(volume)} />
+      <Facts rows={[
+        ['Size', bytes(volume.size_bytes)],
+        ['Holds data', bytes(volume.mapped_bytes)],
+        ['Space set aside', volume.reserved ? 'yes, all of it' : 'no (thin)'],
+        ['Blocks that hosts see', volume.block_size === '512e' ? '512 bytes, 4,096 preferred' : `${Number(volume.block_size).toLocaleString('en')} bytes`],
+        ['Told at', `${volume.thresholds.soft_percent} % and ${volume.thresholds.hard_percent} %`],
+        ...(reclaim && reclaim.asked_bytes > 0 ? [['Reclaimed', <a href="/reclaim">{bytes(reclaim.freed_bytes)} of {bytes(reclaim.unmapped_bytes)}</a>] as [string, preact.ComponentChildren]] : []),
+        ['Created', <Time at={volume.created} />],
+        ['NAA', <Copyable text={volume.naa} label="NAA identifier" />],
+        ...(volume.origin ? [['Clone of', volume.origin] as [string, string]] : []),
+      ]} />
+    </Card>
+  );
+}
+
+/** Sessions that see a LUN. */
+export function usersOf(lun: number | null, sessions: Session[] | undefined): Session[] {
+  return lun === null || !sessions ? [] : sessions.filter((session) => session.luns.includes(lun));
+}
+
+function MapsCard({ volume, open }: { volume: Volume; open: (open: Open) => void }) {
+  const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data;
+  const hosts = useResource<Host[]>('/v1/hosts').data ?? [];
+  const users = usersOf(volume.lun, sessions);
+  const isHost = (name: string) => hosts.some((host) => host.name === name);
+  return (
+    <Card title="Hosts" hint={volume.lun === null ? '' : `LUN ${volume.lun}`}>
+      <Table
+        caption="Hosts that see this volume" rows={volume.hosts} id={(host) => host}
+        empty={<Empty icon="host" title="No host sees this volume" action={may('operator') && <Button kind="primary" icon="link" onClick={() => open('map')}>Map it to a host</Button>}>Until then nobody can read or write it.</Empty>}
+        columns={[
+          { name: 'Host', head: true, cell: (host) => host === 'any' ? 'Every initiator' : isHost(host) ? <a href={`/hosts/${encodeURIComponent(host)}`}>{host}</a> : <>{host} <Badge tone="none">group</Badge></> },
+          { name: 'May', cell: (host) => volume.read_only_hosts.includes(host) ? 'read' : 'read and write' },
+          { name: 'Actions', silent: true, cell: (host) => may('operator') && <Button small onClick={() => open({ unmap: host })} aria-label={`Unmap from ${host}`}>Unmap</Button> },
+        ]}
+      />
+      {volume.hosts.length > 0 && (
+        <p class="faint small">{users.length === 0 ? 'Nobody who sees it is logged in.' : <>Logged in: {plural(users.length, 'session')} of {[...new Set(users.map((session) => session.host ?? session.initiator))].join(', ')}.</>}</p>
+      )}
+    </Card>
+  );
+}
+
+function TreeCard({ volume, open }: { volume: Volume; open: (open: Open) => void }) {
+  const volumes = useResource<Volume[]>('/v1/volumes', OFTEN);
+  const snapshots = useResource<Snapshot[]>('/v1/snapshots', OFTEN);
+  return (
+    <Card title="Snapshots and clones" actions={may('operator') && <Button small icon="snapshot" onClick={() => open('snapshot')}>Take snapshot</Button>}>
+      <Loaded of={snapshots}>
+        {(all) => <SnapshotTree volume={volume} volumes={volumes.data ?? [volume]} snapshots={all} open={open} />}
+      </Loaded>
+    </Card>
+  );
+}
+
+function ActivityCard({ name }: { name: string }) {
+  const [seconds, setSeconds] = useState(300);
+  const series = `volume:${name}`;
+  return (
+    <Card title="Activity" actions={<RangeChoice value={seconds} onChange={setSeconds} />}>
+      <div class="grid two inner">
+        <HistoryChart title={`Throughput of ${name}`} series={series} seconds={seconds} format={rate} top={1 << 20} height={160} lines={[
+          { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
+          { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
+          { name: 'Offloaded', colour: '--c3', of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes') },
+        ]} />
+        <HistoryChart title={`Latency of ${name}`} series={series} seconds={seconds} format={latency} top={200} height={160} lines={[
+          { name: 'Read', colour: '--c1', of: mean('read_latency_us') },
+          { name: 'Write', colour: '--c2', of: mean('write_latency_us') },
+        ]} />
+      </div>
+    </Card>
+  );
+}

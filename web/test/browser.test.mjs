@@ -1,0 +1,272 @@
+// The page in a browser, on a real daemon that real hosts use. Nothing is tried twice.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { after, before, test } from 'node:test';
+import { chromium } from 'playwright-core';
+import { Array as Daemon } from './array.mjs';
+
+const MIB = 1 << 20;
+const PASSWORD = 'a password of my own';
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+let array;
+let browser;
+let page;
+const complaints = [];
+
+/** What the page uses if the daemon has it. */
+const OPTIONAL = ['/v1/stream', '/v1/tasks', '/v1/alerts', '/v1/schedules', '/v1/configuration'];
+const missing = [];
+
+/** Answers that are no fault: before one logs in the daemon does not know who asks. */
+function isExpected(answer) {
+  const { pathname } = new URL(answer.url());
+  return (answer.status() === 401 && pathname === '/v1/me') || (answer.status() === 404 && missing.includes(pathname));
+}
+
+function watch(opened) {
+  opened.on('pageerror', (error) => complaints.push(`${error}`));
+  opened.on('console', (message) => {
+    const bad = ['error', 'warning'].includes(message.type());
+    // The status of an answer is judged below, by its address.
+    if (bad && !message.text().startsWith('Failed to load resource')) complaints.push(message.text());
+  });
+  opened.on('response', (answer) => {
+    if (answer.status() >= 400 && !isExpected(answer)) complaints.push(`${answer.status()} ${answer.url()}`);
+  });
+  opened.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.origin !== array.url && !['blob:', 'data:'].includes(url.protocol)) complaints.push(`asked ${request.url()}`);
+  });
+}
+
+before(async () => {
+  array = await Daemon.start();
+  for (const path of OPTIONAL) if ((await fetch(array.url + path)).status === 404) missing.push(path);
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', locale: 'en-GB' });
+  context.setDefaultTimeout(30_000);
+  page = await context.newPage();
+  watch(page);
+});
+
+after(async () => {
+  await browser?.close();
+  await array?.stop();
+});
+
+const button = (name) => page.getByRole('button', { name, exact: true });
+const field = (name) => page.getByLabel(name, { exact: true });
+const dialog = () => page.getByRole('dialog');
+const heading = (name) => page.getByRole('heading', { name, level: 1, exact: true });
+
+async function visit(path, title) {
+  await page.goto(array.url + path);
+  await heading(title).waitFor();
+}
+
+test('the first password must be replaced before anything else', async () => {
+  await page.goto(`${array.url}/volumes`);
+  await field('User').fill('admin');
+  await field('Password').fill(array.password);
+  await button('Log in').click();
+  await heading('A password of your own').waitFor();
+  await field('Password now').fill(array.password);
+  await field('New password').fill('short');
+  await page.getByText('At least 10 characters.').waitFor();
+  assert.equal(await button('Change password').isDisabled(), true);
+  await field('New password').fill(PASSWORD);
+  await field('New password again').fill(PASSWORD);
+  await button('Change password').click();
+  await heading('Volumes').waitFor();
+});
+
+test('the set-up leads from nothing to a volume that a host uses', async () => {
+  await visit('/', 'Overview');
+  await page.getByRole('link', { name: 'Begin the set-up' }).click();
+  await heading('Set-up').waitFor();
+  await field('Name').fill('fast');
+  await field('Path of the file').fill(`${array.folder}/fast.img`);
+  await field('Size of each').fill('2 GiB');
+  await button('Create pool').click();
+  await page.getByRole('heading', { name: '2. A volume' }).waitFor();
+  await field('Name').fill('vm1');
+  await field('Size').fill('1 GiB');
+  await button('Create volume').click();
+  await page.getByRole('heading', { name: '3. Who uses it' }).waitFor();
+  await button('Let every initiator use the volume').click();
+  await button('Map').click();
+  await page.getByText('fast/vm1 is LUN 0 for every initiator.').waitFor();
+  await page.getByText('Linux', { exact: true }).click();
+  await page.getByText('iscsiadm --mode discovery').waitFor();
+  await array.host('fill', '--length', String(64 * MIB), await array.lun(0));
+  const [volume] = await array.gantry('volume', 'list');
+  assert.equal(volume.mapped_bytes, 64 * MIB);
+});
+
+test('a refusal is shown next to what caused it', async () => {
+  await visit('/volumes', 'Volumes');
+  await button('Create volume').click();
+  await field('Name').fill('vm1');
+  await field('Size').fill('1 GiB');
+  await dialog().getByRole('button', { name: 'Create volume' }).click();
+  await dialog().getByRole('alert').getByText('vm1').waitFor();
+  complaints.splice(0, complaints.length, ...complaints.filter((one) => !/^409 .*\/v1\/volumes$/.test(one)));
+  await field('Name').fill('vm2');
+  await dialog().getByRole('button', { name: 'Create volume' }).click();
+  await heading('fast/vm2').waitFor();
+  await button('Map it to a host').click();
+  await dialog().getByLabel('Host or group').selectOption('any');
+  await dialog().getByRole('button', { name: 'Map', exact: true }).click();
+  await page.getByText('Every initiator').waitFor();
+});
+
+test('a clone by a host appears in the ledger', async () => {
+  await visit('/offload/ledger', 'Offload');
+  await array.host('copy', '--length', String(32 * MIB), await array.lun(0), await array.lun(1));
+  const row = page.getByRole('row').filter({ hasText: 'fast/vm2' });
+  await row.getByText('32\u00a0MiB').first().waitFor();
+  await row.getByRole('button', { name: /^Details/ }).click();
+  await dialog().getByText('32\u00a0MiB of 32\u00a0MiB').waitFor();
+  const ledger = await array.gantry('offload', 'list');
+  const counted = ledger.rows.find((one) => one.volume === 'fast/vm2');
+  assert.equal(counted.cloned_by_reference_bytes, 32 * MIB);
+  await page.keyboard.press('Escape');
+  await dialog().waitFor({ state: 'hidden' });
+});
+
+test('a pool that fills is warned of', async () => {
+  await visit('/pools/fast', 'fast');
+  await button('Thresholds').click();
+  await field('Soft threshold, %').fill('10');
+  await field('Hard threshold, %').fill('90');
+  await button('Set thresholds').click();
+  await dialog().waitFor({ state: 'hidden' });
+  await visit('/', 'Overview');
+  await array.host('fill', '--offset', String(64 * MIB), '--length', String(256 * MIB), await array.lun(0));
+  await page.getByRole('link', { name: /Pool fast is at \d+ %, above its soft threshold/ }).waitFor();
+  await visit('/events', 'Events');
+  await page.getByRole('listitem').filter({ hasText: 'pool fast' }).first().waitFor();
+});
+
+test('a snapshot keeps what is written over, and revert brings it back', async () => {
+  await visit('/volumes/fast/vm1', 'fast/vm1');
+  await button('Take snapshot').click();
+  await field('Name').fill('before');
+  await dialog().getByRole('button', { name: 'Take snapshot' }).click();
+  await button('Revert to before').waitFor();
+  const lun = await array.lun(0);
+  await array.host('fill', '--seed', '2', '--length', String(64 * MIB), lun);
+  await array.host('check', '--seed', '2', '--length', String(64 * MIB), lun);
+  await button('Revert to before').click();
+  assert.equal(await dialog().getByRole('button', { name: 'Revert' }).isDisabled(), true);
+  await dialog().getByRole('checkbox').check();
+  await dialog().getByRole('button', { name: 'Revert' }).click();
+  await page.getByText('vm1 is as it was in before').waitFor();
+  await array.host('check', '--seed', '1', '--length', String(64 * MIB), lun);
+});
+
+test('deleting says what it frees and who uses the volume, and wants the name', async () => {
+  await array.gantry('volume', 'clone', 'fast/before', 'scratch');
+  await array.gantry('volume', 'map', 'fast/scratch', '--host', 'any');
+  await visit('/volumes/fast/scratch', 'fast/scratch');
+  await button('Delete').click();
+  await dialog().getByText(/mapped to any as LUN 2/).waitFor();
+  await dialog().getByText(/Frees/).waitFor();
+  const remove = dialog().getByRole('button', { name: 'Unmap and delete' });
+  assert.equal(await remove.isDisabled(), true);
+  await field('Type scratch to confirm').fill('scratch');
+  await remove.click();
+  await heading('Volumes').waitFor();
+  await page.getByRole('row').filter({ hasText: 'scratch' }).waitFor({ state: 'detached' });
+});
+
+test('everything can be done with the keyboard', async () => {
+  await visit('/', 'Overview');
+  await page.evaluate(() => document.activeElement?.blur());
+  const press = (key) => page.keyboard.press(key);
+  const focused = () => page.evaluate(() => document.activeElement?.textContent?.trim() || document.activeElement?.getAttribute('aria-label') || '');
+  const tabTo = async (name) => {
+    for (let steps = 0; steps < 60; steps += 1) {
+      await press('Tab');
+      if ((await focused()) === name) return;
+    }
+    assert.fail(`no way to ${name} with the Tab key`);
+  };
+  await tabTo('Volumes');
+  await press('Enter');
+  await heading('Volumes').waitFor();
+  assert.equal(await focused(), 'Volumes', 'the heading of the new page has the focus');
+  await tabTo('Create volume');
+  await press('Enter');
+  await dialog().waitFor();
+  await press('Escape');
+  await dialog().waitFor({ state: 'hidden' });
+  assert.equal(await focused(), 'Create volume', 'the focus is back where it was');
+  await press('Enter');
+  await dialog().waitFor();
+  await page.keyboard.press('Control+a');
+  await page.keyboard.type('typed');
+  await press('Tab');
+  await page.keyboard.type('300 MiB');
+  await press('Enter');
+  await heading('fast/typed').waitFor();
+});
+
+const PLACES = [
+  ['/', 'Overview'], ['/setup', 'Set-up'], ['/pools', 'Pools'], ['/pools/fast', 'fast'], ['/volumes', 'Volumes'],
+  ['/volumes/fast/vm1', 'fast/vm1'], ['/hosts', 'Hosts'], ['/sessions', 'Sessions'], ['/offload', 'Offload'],
+  ['/offload/ledger', 'Offload'], ['/offload/why', 'Offload'], ['/offload/locks', 'Offload'], ['/reclaim', 'Reclaim'],
+  ['/events', 'Events'], ['/tasks', 'Tasks'], ['/settings/users', 'Settings'], ['/settings/tokens', 'Settings'],
+  ['/settings/portals', 'Settings'], ['/settings/alerts', 'Settings'], ['/settings/schedules', 'Settings'],
+  ['/settings/audit', 'Settings'], ['/settings/configuration', 'Settings'], ['/nowhere', 'There is no such page'],
+];
+
+for (const [scheme, width] of [['light', 1440], ['dark', 390]]) {
+  test(`every page is accessible and fits: ${scheme}, ${width} pixels`, async () => {
+    await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
+    await page.setViewportSize({ width, height: 900 });
+    await page.goto(array.url);
+    await page.evaluate(axe);
+    for (const [path, title] of PLACES) {
+      await page.evaluate((to) => {
+        history.pushState(null, '', to);
+        dispatchEvent(new PopStateEvent('popstate'));
+      }, path);
+      await heading(title).waitFor();
+      await page.locator('.waiting').first().waitFor({ state: 'detached' });
+      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+      const told = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`);
+      assert.deepEqual(told, [], path);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      assert.ok(wide <= 0, `${path} is ${wide} pixels too wide`);
+    }
+  });
+}
+
+test('a viewer is offered nothing that is refused', async () => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.evaluate(async (password) => {
+    const me = await (await fetch('/v1/me')).json();
+    const headers = { 'Content-Type': 'application/json', 'X-Gantry-Csrf': me.csrf };
+    await fetch('/v1/users', { method: 'POST', headers, body: JSON.stringify({ name: 'eve', role: 'viewer', password }) });
+  }, PASSWORD);
+  await button('Log out admin').click();
+  await field('User').fill('eve');
+  await field('Password').fill(PASSWORD);
+  await button('Log in').click();
+  await field('Password now').fill(PASSWORD);
+  await field('New password').fill(`${PASSWORD} too`);
+  await field('New password again').fill(`${PASSWORD} too`);
+  await button('Change password').click();
+  await page.getByRole('link', { name: 'Volumes', exact: true }).click();
+  await page.getByRole('row').filter({ hasText: 'vm1' }).waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Create volume' }).count(), 0);
+  await visit('/settings/users', 'Settings');
+  await page.getByText('This is for administrators').waitFor();
+});
+
+test('the browser had nothing to complain about, and asked nobody else', () => {
+  assert.deepEqual(complaints, []);
+});
