@@ -44,10 +44,11 @@ impl Session {
                 let route = format!("/v1/configuration?with_secrets={with_secrets}");
                 let configuration = self.client.get::<Configuration>(&route)?;
                 let text = serde_json::to_string_pretty(&configuration)?;
-                match file {
-                    Some(file) => write_new(file, &text),
-                    None => Ok(println!("{text}")),
+                if let Some(file) = file {
+                    return write_new(file, &text);
                 }
+                println!("{text}");
+                Ok(())
             }
             ConfigurationCommand::Import { file, dry_run } => self.import(file, *dry_run),
         }

@@ -30,7 +30,11 @@ fn the_two_directions_need_two_secrets_and_names() {
 #[test]
 fn secrets_are_not_printed_but_read_back_as_saved() {
     let chap = Chap { initiator: credential("host", "twelve bytes"), target: None };
-    let secrets = Secrets { hosts: BTreeMap::from([("h".to_owned(), chap)]), discovery: None };
+    let secrets = Secrets {
+        hosts: BTreeMap::from([("h".to_owned(), chap)]),
+        discovery: None,
+        ..Secrets::default()
+    };
     assert!(!format!("{secrets:?}").contains("twelve"));
     let text = serde_json::to_string(&secrets).unwrap();
     assert_eq!(serde_json::from_str::<Secrets>(&text).unwrap(), secrets);
