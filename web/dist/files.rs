@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-4f049c8926d365d4.js",
+        path: "/assets/gantry-2c26c448d16b33cd.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"4f049c8926d365d4\"",
-        identity: include_bytes!("assets/gantry-4f049c8926d365d4.js"),
-        gzip: include_bytes!("assets/gantry-4f049c8926d365d4.js.gz"),
-        brotli: include_bytes!("assets/gantry-4f049c8926d365d4.js.br"),
+        etag: "W/\"2c26c448d16b33cd\"",
+        identity: include_bytes!("assets/gantry-2c26c448d16b33cd.js"),
+        gzip: include_bytes!("assets/gantry-2c26c448d16b33cd.js.gz"),
+        brotli: include_bytes!("assets/gantry-2c26c448d16b33cd.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"89232a62c8f454bb\"",
+        etag: "W/\"3200022ffca3d6a1\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
