@@ -48,7 +48,6 @@ fn every_refusal_has_one_form() -> Result<()> {
     };
     for (request, status) in [
         (Request::new("GET", "/v1/nothing"), 404),
-        (Request::new("GET", "/"), 404),
         (Request::new("GET", "/v1/pools/nothing"), 404),
         (Request::new("PUT", "/v1/pools"), 405),
         (Request::new("TRACE", "/v1/pools"), 405),
