@@ -90,6 +90,8 @@ fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
     resize(2 << 20, &tag)?.success()?;
     ensure!(resize(3 << 20, &tag)?.problem(412)?.contains("look again"));
     send(&array, &Request::new("DELETE", path).with("If-Match", &tag))?.problem(412)?;
+    let nonsense = Request::new("PATCH", path).with("If-Match", &tag).json(&json!({ "size": 1 }));
+    send(&array, &nonsense)?.problem(400)?;
     let body = get(&array, path)?;
     assert_eq!(body.success()?["size_bytes"], 2 << 20);
     resize(3 << 20, body.header("etag").context("an ETag")?)?.success()?;
