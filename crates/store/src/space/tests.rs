@@ -149,3 +149,20 @@ fn maps_that_nobody_changes_do_not_pile_up() {
         assert!(space.groups_loaded() <= 9);
     }
 }
+
+/// The next device's group pushed out the one that had just come, and so on without an end.
+#[test]
+fn a_group_that_was_loaded_for_a_request_is_the_one_that_it_meets() {
+    let layouts = vec![Layout::new(300 << 20, 0); 6];
+    let mut space = Space::new(&layouts, 2);
+    for _ in 0..layouts.len() {
+        let Allocation::Load(group) = space.allocate(8) else {
+            panic!("no group is in memory");
+        };
+        space.insert_group(group, &[], false);
+        space.group_reserved(group);
+        space.group_arrived();
+        let run = allocate(&mut space, 8).unwrap();
+        assert_eq!(space.group_of(run.start), group);
+    }
+}
