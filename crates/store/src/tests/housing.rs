@@ -98,6 +98,8 @@ fn a_device_joins_and_grows_only_where_its_part_of_the_reserve_has_space() {
         assert_eq!((pool.store.space().total, pool.store.devices().count()), (total, 1));
     }
     pool.refuse_space = false;
+    // As much of it as is written.
+    pool.devices[0].resize(2 * SIZE as usize, 0);
     pool.change(add).unwrap();
     pool.change(extend).unwrap();
     // What was set aside for them is known: from here on the file system is full.
