@@ -35,7 +35,7 @@ pub use ledger::{
     LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
     Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
 };
-pub use openapi::{document, fields};
+pub use openapi::{body_fits, document, fields};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };

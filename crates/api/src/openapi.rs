@@ -57,6 +57,12 @@ pub fn fields(route: Route) -> Vec<String> {
     properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
 }
 
+/// Whether a body can be read as what the route takes.
+pub fn body_fits(route: Route, body: &[u8]) -> bool {
+    let Some(shape) = shape(route) else { return false };
+    (shape.body_optional && body.is_empty()) || (shape.fits)(body)
+}
+
 fn to_json(schema: &impl serde::Serialize) -> Value {
     serde_json::to_value(schema).expect("a schema is JSON")
 }

@@ -1,5 +1,6 @@
 //! What each route takes and gives, as JSON Schema.
 
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
 use utoipa::openapi::{RefOr, Schema};
@@ -20,6 +21,8 @@ pub(crate) struct Shape {
     pub(crate) body: Option<Typed>,
     /// Whether the body may be left out.
     pub(crate) body_optional: bool,
+    /// Whether a body can be read as what is taken.
+    pub(crate) fits: fn(&[u8]) -> bool,
     /// The answer when all is well.
     pub(crate) answer: Typed,
 }
@@ -32,16 +35,20 @@ pub(crate) struct Typed {
 
 impl Shape {
     fn gives(answer: Typed) -> Self {
-        Self { body: None, body_optional: false, answer }
+        Self { body: None, body_optional: false, fits: |_| true, answer }
     }
 
-    fn takes<T: ToSchema>(self) -> Self {
-        Self { body: Some(one::<T>()), ..self }
+    fn takes<T: ToSchema + DeserializeOwned>(self) -> Self {
+        Self { body: Some(one::<T>()), fits: fits::<T>, ..self }
     }
 
-    fn may_take<T: ToSchema>(self) -> Self {
-        Self { body: Some(one::<T>()), body_optional: true, ..self }
+    fn may_take<T: ToSchema + DeserializeOwned>(self) -> Self {
+        Self { body_optional: true, ..self.takes::<T>() }
     }
+}
+
+fn fits<T: DeserializeOwned>(body: &[u8]) -> bool {
+    serde_json::from_slice::<T>(body).is_ok()
 }
 
 fn one<T: ToSchema>() -> Typed {

@@ -141,10 +141,13 @@ impl Management {
             return self.events.alerts.test(reply);
         }
         let parameters = Parameters(parameters);
-        if let Some(if_match) = if_match
-            && let Err(problem) = self.check_version(core, route, &parameters, &if_match)
-        {
-            return deliver(reply, Err(problem));
+        if let Some(if_match) = if_match {
+            // RFC 9110 13.2.1: what is wrong about the request itself goes first.
+            let checked = check_body(route, &body)
+                .and_then(|()| self.check_version(core, route, &parameters, &if_match));
+            if let Err(problem) = checked {
+                return deliver(reply, Err(problem));
+            }
         }
         match self.route(core, sessions, route, &parameters, &body) {
             Ok(Progress::Wait(ticket, step)) => {
@@ -420,6 +423,11 @@ fn read_secret<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
         let (line, column) = (error.line(), error.column());
         bad_request(&format!("the body does not fit at line {line} column {column}"))
     })
+}
+
+fn check_body(route: Route, body: &Bytes) -> Result<(), Problem> {
+    let wrong = || bad_request(&"the body is not what /v1/openapi.json describes");
+    api::body_fits(route, body).then_some(()).ok_or_else(wrong)
 }
 
 fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {
