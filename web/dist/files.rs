@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-4f049c8926d365d4.js",
+        path: "/assets/gantry-2743707092b38804.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"4f049c8926d365d4\"",
-        identity: include_bytes!("assets/gantry-4f049c8926d365d4.js"),
-        gzip: include_bytes!("assets/gantry-4f049c8926d365d4.js.gz"),
-        brotli: include_bytes!("assets/gantry-4f049c8926d365d4.js.br"),
+        etag: "W/\"2743707092b38804\"",
+        identity: include_bytes!("assets/gantry-2743707092b38804.js"),
+        gzip: include_bytes!("assets/gantry-2743707092b38804.js.gz"),
+        brotli: include_bytes!("assets/gantry-2743707092b38804.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-53c8927badfc1e16.css",
+        path: "/assets/style-3f250481537a359b.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"53c8927badfc1e16\"",
-        identity: include_bytes!("assets/style-53c8927badfc1e16.css"),
-        gzip: include_bytes!("assets/style-53c8927badfc1e16.css.gz"),
-        brotli: include_bytes!("assets/style-53c8927badfc1e16.css.br"),
+        etag: "W/\"3f250481537a359b\"",
+        identity: include_bytes!("assets/style-3f250481537a359b.css"),
+        gzip: include_bytes!("assets/style-3f250481537a359b.css.gz"),
+        brotli: include_bytes!("assets/style-3f250481537a359b.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"89232a62c8f454bb\"",
+        etag: "W/\"13b4a0e3fa05d890\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -46,7 +46,7 @@ before(async () => {
   for (const path of OPTIONAL) if ((await fetch(array.url + path)).status === 404) missing.push(path);
   browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', locale: 'en-GB' });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(60_000);
   page = await context.newPage();
   watch(page);
 });

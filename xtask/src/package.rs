@@ -3,6 +3,7 @@
 mod debian;
 mod glibc;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ pub(crate) fn run() -> Result<PathBuf> {
     let changelog = fs::read(workspace::root().join("CHANGELOG.md"))?;
     let place = root.join("usr/share/doc/gantry/changelog");
     write(&place, &changelog)?;
-    compress(&place)?;
+    compress(&[place])?;
     let package = debian::build(&folder, &root, &PROGRAMS)?;
     println!("package: {}", package.display());
     check(&package)?;
@@ -96,14 +97,14 @@ fn write_manuals(binaries: &Path, root: &Path) -> Result<()> {
     let gantry = binaries.join("gantry");
     let place = manuals.to_str().context("a printable path")?;
     process::run(gantry.to_str().context("a path")?, &["man-pages", place])?;
-    for folder in ["usr/share/man/man1", "usr/share/man/man8"] {
-        for entry in fs::read_dir(root.join(folder))? {
-            let page = entry?.path();
-            fs::set_permissions(&page, fs::Permissions::from_mode(0o644))?;
-            compress(&page)?;
-        }
+    let mut pages = vec![root.join("usr/share/man/man8/gantryd.8")];
+    for entry in fs::read_dir(&manuals)? {
+        pages.push(entry?.path());
     }
-    Ok(())
+    for page in &pages {
+        fs::set_permissions(page, fs::Permissions::from_mode(0o644))?;
+    }
+    compress(&pages)
 }
 
 fn install(from: &Path, to: &Path, mode: u32) -> Result<()> {
@@ -121,8 +122,10 @@ fn write(path: &Path, content: &[u8]) -> Result<()> {
     Ok(())
 }
 
-fn compress(path: &Path) -> Result<()> {
-    process::run("gzip", &["--best", "--no-name", "--force", path.to_str().context("a path")?])
+fn compress(files: &[PathBuf]) -> Result<()> {
+    let options = ["--best", "--no-name", "--force"].map(OsStr::new);
+    let files = files.iter().map(|file| file.as_os_str());
+    process::run("gzip", &options.into_iter().chain(files).collect::<Vec<_>>())
 }
 
 fn strip(program: &Path) -> Result<()> {

@@ -5,7 +5,9 @@ mod compose;
 mod reading;
 mod sampling;
 
-use block::{Account, BLOCK, BlockError, ByteRange, Pattern, Request, Response, VolumeId};
+use block::{
+    Account, BLOCK, BlockError, ByteRange, DeviceError, Pattern, Request, Response, VolumeId,
+};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
@@ -94,6 +96,8 @@ pub(crate) struct Operation {
     promised: u64,
     /// Writes of a new device's label, and reservations of space, under way.
     label_writes: usize,
+    /// Why one of them failed.
+    label_failure: Option<DeviceError>,
     account: Account,
 }
 
@@ -203,6 +207,7 @@ impl Store {
             space_waits: 0,
             promised: 0,
             label_writes: 0,
+            label_failure: None,
             account: Account::default(),
         });
         let claims = &self.operations[key].claims;

@@ -28,7 +28,14 @@ class Entry {
     return Math.min(...this.listeners.values());
   }
 
+  /** Waits for the answer that is on its way. */
+  settled(): Promise<void> {
+    this.again = false;
+    return this.under ?? Promise.resolve();
+  }
+
   load(): Promise<void> {
+    if ([...leaving].some((path) => isBelow(this.path, path))) return Promise.resolve();
     if (this.under) {
       this.again = true;
       return this.under;
@@ -115,9 +122,22 @@ export async function refresh(...prefixes: string[]): Promise<void> {
   await Promise.all(wanted.filter((one) => one.listeners.size > 0).map((one) => one.load()));
 }
 
-/** An object is deleted: nothing below its path is asked for any more. */
-export function gone(path: string): void {
-  for (const one of [...entries.keys()]) if (one === path || one.startsWith(`${path}/`)) entries.delete(one);
+const isBelow = (one: string, path: string) => one === path || one.startsWith(`${path}/`);
+
+/** Paths of objects that are being deleted. */
+const leaving = new Set<string>();
+
+/** Deletes an object: from then on nothing below its path is asked for, unless it could not be
+ * deleted. The daemon may tell of the change before it answers the request. */
+export async function deleting(path: string, work: () => Promise<unknown>): Promise<void> {
+  leaving.add(path);
+  try {
+    await Promise.all([...entries.values()].filter((one) => isBelow(one.path, path)).map((one) => one.settled()));
+    await work();
+    for (const one of [...entries.keys()]) if (isBelow(one, path)) entries.delete(one);
+  } finally {
+    leaving.delete(path);
+  }
 }
 
 /** Puts in what came without being asked for. */

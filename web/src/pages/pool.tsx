@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
-import { gone, OFTEN, refresh, useResource } from '../data/store';
+import { deleting, OFTEN, refresh, useResource } from '../data/store';
 import type { Device, Forecast, Pool, Scrub, Volume } from '../data/types';
 import { go } from '../router';
 import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Note, Page, ProblemBox, StateBadge } from '../ui/basic';
@@ -210,8 +210,7 @@ function ExtendDevice({ pool, device, onClose }: { pool: string; device: Device;
 function DeletePool({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const volumes = useResource<Volume[]>('/v1/volumes').data?.filter((volume) => volume.pool === pool.name) ?? [];
   const remove = async () => {
-    await ask('DELETE', path('pools', pool.name));
-    gone(path('pools', pool.name));
+    await deleting(path('pools', pool.name), () => ask('DELETE', path('pools', pool.name)));
     go('/pools');
     await refresh('/v1/pools', '/v1/forecast');
   };

@@ -49,7 +49,7 @@ function TaskTable({ tasks, onCancel }: { tasks: Task[]; onCancel: (task: Task) 
       columns={[
         { name: 'Task', head: true, cell: (task) => <><b>{words(task.kind)}</b> <span class="faint">{task.object}</span></> },
         { name: 'State', cell: (task) => <Badge tone={TONE[task.state]}>{task.state}</Badge> },
-        { name: 'Progress', cell: (task) => task.total > 0 ? <Meter label="Progress" value={task.done} whole={task.total} text={`${amount(task, task.done)} of ${amount(task, task.total)}`} /> : amount(task, task.done) },
+        { name: 'Progress', cell: (task) => task.total > 0 ? <Meter label="Progress" value={task.done} whole={task.total} text={`${amount(task, task.done)} of ${amount(task, task.total)}`} /> : task.done > 0 ? amount(task, task.done) : <span class="faint">–</span> },
         { name: 'Began', cell: (task) => <Time at={task.started} /> },
         { name: 'Ended', cell: (task) => <Time at={task.ended} /> },
         { name: 'Problem', cell: (task) => task.problem ?? <span class="faint">–</span> },

@@ -1,7 +1,7 @@
 // What can be done to a volume and its snapshots.
 import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
-import { gone, OFTEN, refresh, useResource } from '../data/store';
+import { deleting, OFTEN, refresh, useResource } from '../data/store';
 import type { Group, Host, Session, Snapshot, Volume } from '../data/types';
 import { go } from '../router';
 import { Note, Segmented, Time } from '../ui/basic';
@@ -152,8 +152,7 @@ export function DeleteVolume({ volume, onClose }: OfVolume) {
   const mapped = volume.hosts.length > 0;
   const remove = async () => {
     for (const host of volume.hosts) await ask('DELETE', own(volume, 'maps', host));
-    await ask('DELETE', own(volume));
-    gone(own(volume));
+    await deleting(own(volume), () => ask('DELETE', own(volume)));
     go('/volumes');
     await changed();
   };

@@ -64,14 +64,10 @@ fn describe(architecture: &str, glibc: (u32, u32), kilobytes: u64) -> String {
 
 /// The sums that dpkg compares files with.
 fn sums(root: &Path) -> Result<String> {
-    let mut sums = String::new();
-    for file in files(root)? {
-        let name = file.strip_prefix(root)?.to_str().context("a printable path")?.to_owned();
-        let line = process::output("md5sum", &[file.to_str().context("a printable path")?])?;
-        let sum = line.split(' ').next().context("a sum")?;
-        sums += &format!("{sum}  {name}\n");
-    }
-    Ok(sums)
+    let files = files(root)?;
+    let sums = process::output("md5sum", &files)?;
+    let prefix = format!("{}/", root.display());
+    Ok(sums.lines().map(|line| line.replace(&prefix, "") + "\n").collect())
 }
 
 fn size(root: &Path) -> Result<u64> {

@@ -184,10 +184,18 @@ impl Store {
         Ok(())
     }
 
+    /// An error is told only when nothing is under way to the device any more: who tries again must
+    /// not meet writes of this attempt.
     pub(crate) fn label_written(&mut self, key: usize, result: Result<(), DeviceError>) {
         let joining = self.space.devices();
         let Some(operation) = self.operations.get_mut(key) else { return };
-        if let Err(error) = result {
+        operation.label_failure = operation.label_failure.take().or(result.err());
+        let flushing = operation.label_writes == 0;
+        operation.label_writes = operation.label_writes.saturating_sub(1);
+        if operation.label_writes > 0 {
+            return;
+        }
+        if let Some(error) = operation.label_failure.take() {
             self.set_aside.clear();
             return self.finish(key, Err(refusal(error).into()));
         }
@@ -195,18 +203,11 @@ impl Store {
             Work::Change(Change::ExtendDevice { device, .. }) => device.into(),
             _ => joining,
         };
-        let flushing = operation.label_writes == 0;
-        if flushing {
+        if flushing || planted!(self.bugs, LabelNotFlushed) {
             operation.stage = Stage::Labelled;
             return self.ready.push_back(key);
         }
-        operation.label_writes -= 1;
-        if operation.label_writes == 0 && planted!(self.bugs, LabelNotFlushed) {
-            operation.stage = Stage::Labelled;
-            self.ready.push_back(key);
-        } else if operation.label_writes == 0 {
-            self.submit_flush(Waiter::Label { operation: key }, device);
-        }
+        self.submit_flush(Waiter::Label { operation: key }, device);
     }
 
     /// A device that has its label joins the pool; one that has its space has grown.

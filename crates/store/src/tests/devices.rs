@@ -122,3 +122,24 @@ fn while_a_pool_is_extended_a_lack_of_space_is_temporary() {
     pool.store.set_extending(false);
     pool.ask(VolumeId(3), write(700)).unwrap();
 }
+
+#[test]
+fn when_a_device_does_not_join_nothing_is_under_way_to_it_any_more() {
+    let mut pool = Pool::new();
+    pool.devices.push(vec![0; SIZE as usize]);
+    let spec = DeviceSpec { uuid: [77; 16], size_bytes: SIZE };
+    pool.store.change(Tag(1000), Change::AddDevice(spec));
+    let under_way: Vec<_> = std::iter::from_fn(|| pool.store.next_io()).collect();
+    assert!(under_way.len() >= 3, "{}", under_way.len());
+    for io in under_way {
+        assert!(pool.store.next_done().is_none());
+        let result = match io.operation {
+            DeviceOperation::Reserve { .. } => Err(DeviceError::Os(28)),
+            operation => pool.serve(usize::from(io.device), operation),
+        };
+        pool.store.completed(io.id, result);
+    }
+    assert_eq!(pool.wait(1000).unwrap_err(), ChangeError::NoRoom.into());
+    pool.change(Change::AddDevice(DeviceSpec { uuid: [78; 16], ..spec })).unwrap();
+    assert_eq!(pool.reopen().store.devices().count(), 2);
+}
