@@ -229,7 +229,7 @@ fn read_raw(pair: &mut Pair) -> Result<f64> {
 /// Opens pools of several sizes that were never closed, with journals as full as they get.
 fn measure_recovery(report: &mut Report, folder: &Path) -> Result<()> {
     for (size, journal) in
-        [(32_u64 << 30, 64_u64 << 20), (32 << 30, 256 << 20), (4 << 40, 256 << 20)]
+        [(32_u64 << 30, 64_u64 << 20), (32 << 30, 256 << 20), (512 << 30, 256 << 20)]
     {
         let path = folder.join("recovery");
         let options =
