@@ -56,6 +56,7 @@ fn every_refusal_has_one_form() -> Result<()> {
         (json(""), 400),
         (json("{"), 400),
         (json("[]"), 400),
+        (json("[\"p\", \"v\", 4096]"), 400),
         (json("{\"name\": \"v\"}"), 400),
         (json("{\"pool\": \"p\", \"name\": \"v\", \"size_bytes\": -1}"), 400),
         (json("{\"pool\": \"p\", \"name\": \"v\", \"size_bytes\": 4096, \"colour\": 1}"), 400),

@@ -58,6 +58,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let seconds = options.seconds.to_string();
     let mut words = vec!["run", &url, "-H", &header, "-c", "all", "--no-color"];
     words.extend(["--exclude-checks", LEFT_OUT_CHECK, "--phases", "coverage,fuzzing"]);
+    words.extend(["--request-timeout", "60"]);
     words.extend(["--max-time", &seconds, "--warnings", "off", "--generation-deterministic"]);
     LEFT_OUT.iter().for_each(|name| words.extend(["--exclude-operation-id", name]));
     process::run(&program.to_string_lossy(), &words)

@@ -18,7 +18,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::answers::{is_json, not_json, problem, respond};
+use super::answers::{check_body, problem, respond};
 use super::etag;
 use super::gate::{Gate, refused};
 use crate::data_directory::random_bytes;
@@ -55,9 +55,7 @@ fn answer<T: Serialize>(answered: Answered<T>) -> Response {
 }
 
 fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Answered<T> {
-    if !is_json(headers) {
-        return Err(not_json());
-    }
+    check_body(headers, body)?;
     // What serde says of a body could quote a password.
     serde_json::from_slice(body).map_err(|error| {
         let (line, column) = (error.line(), error.column());

@@ -32,14 +32,22 @@ pub(super) fn respond(answer: Answer) -> Response {
     }
 }
 
-/// Whether the body is declared as JSON.
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+/// Refuses a body that is not a JSON object, or not declared as JSON. An array of the values alone
+/// would be read as the object that has them.
+pub(super) fn check_body(headers: &HeaderMap, body: &[u8]) -> Result<(), Problem> {
+    if !is_json(headers) {
+        let detail = "send a body as application/json";
+        return Err(problem(415, "Unsupported media type", detail));
+    }
+    let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
+    match first {
+        None | Some(b'{') => Ok(()),
+        Some(_) => Err(problem(400, "Invalid request", "send a JSON object: { … }")),
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
     let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.and_then(|value| value.split(';').next());
     essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case("application/json"))
-}
-
-/// What is answered to a body that is not JSON.
-pub(super) fn not_json() -> Problem {
-    problem(415, "Unsupported media type", "send a body as application/json")
 }

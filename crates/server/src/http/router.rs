@@ -13,7 +13,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use tokio::sync::oneshot;
 
-use super::answers::{is_json, not_json, problem, refuse, respond};
+use super::answers::{check_body, problem, refuse, respond};
 use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
 use super::idempotency::{FirstAnswers, once};
@@ -121,8 +121,10 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
                         Query(query): Query<HashMap<String, String>>,
                         headers: HeaderMap,
                         body: Bytes| async move {
-        if !body.is_empty() && !is_json(&headers) {
-            return respond(Err(not_json()));
+        if !body.is_empty()
+            && let Err(problem) = check_body(&headers, &body)
+        {
+            return respond(Err(problem));
         }
         query.into_iter().for_each(|(name, value)| {
             parameters.entry(name).or_insert(value);
