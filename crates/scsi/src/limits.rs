@@ -22,7 +22,7 @@ pub const SLICE_BYTES: u64 = 1 << 20;
 /// destination.
 pub const COPY_SLICE_BYTES: u64 = 4 << 20;
 
-/// Most bytes that one request zeroes or unmaps.
+/// Most bytes that one request of a longer work zeroes or unmaps: of SANITIZE, copied zeros, tokens.
 pub const ZERO_SLICE_BYTES: u64 = 16 << 20;
 
 /// Notices for the operator that wait to be fetched; then the oldest goes.

@@ -65,7 +65,7 @@ pub(super) fn transfer_range(execution: &Execution<'_>) -> Result<ByteRange, Com
 }
 
 /// The requests as a procedure on the unit that the command is addressed to.
-pub(super) fn sequence(
+fn sequence(
     execution: &Execution<'_>,
     requests: impl IntoIterator<Item = Request>,
 ) -> Result<Action, Completion> {

@@ -2,12 +2,10 @@
 
 use block::{ByteRange, Pattern, Request};
 
-use super::transfer::sequence;
 use crate::cdb::{Cdb, VARIABLE_LENGTH};
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::limits::{SLICE_BYTES, WRITE_SAME_BYTES_MAX, ZERO_SLICE_BYTES};
-use crate::procedure::slices;
+use crate::limits::WRITE_SAME_BYTES_MAX;
 use crate::sense::Sense;
 
 const ANCHOR: u8 = 4;
@@ -38,25 +36,12 @@ pub(super) fn write_same(execution: &mut Execution<'_>) -> Result<Action, Comple
     if execution.cdb.bit(flags_at, ANCHOR) && !(unmap && execution.unit()?.anchors()) {
         return Err(Sense::invalid_cdb_bit(flags_at, ANCHOR).into());
     }
-    let pattern = pattern(execution)?;
-    let requests: Vec<Request> = match pattern {
+    // One request, so that it is done wholly or not at all, whatever the length.
+    Ok(Action::Request(match pattern(execution)? {
         // SBC-4 4.7.3.4: blocks may be unmapped only if they then read as the data says.
-        Pattern::Zero if unmap => slices(range, ZERO_SLICE_BYTES)
-            .map(|range| Request::Unmap { ranges: vec![range] })
-            .collect(),
-        pattern => {
-            let slice = match pattern {
-                Pattern::Zero => ZERO_SLICE_BYTES,
-                Pattern::Block(_) => SLICE_BYTES,
-            };
-            let fill = |range| Request::WriteSame { range, pattern: pattern.clone() };
-            slices(range, slice).map(fill).collect()
-        }
-    };
-    match <[Request; 1]>::try_from(requests) {
-        Ok([request]) => Ok(Action::Request(request)),
-        Err(requests) => sequence(execution, requests),
-    }
+        Pattern::Zero if unmap => Request::Unmap { ranges: vec![range] },
+        pattern => Request::WriteSame { range, pattern },
+    }))
 }
 
 fn checked_range(execution: &Execution<'_>) -> Result<ByteRange, Completion> {
