@@ -3,7 +3,7 @@
 use super::vpd;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::identity::Identity;
+use crate::identity::Identification;
 use crate::sense::{self, Sense};
 
 const EVPD: u8 = 0;
@@ -29,7 +29,7 @@ pub(super) fn inquiry(execution: &mut Execution<'_>) -> Result<Action, Completio
     } else if page_code != 0 {
         return Err(Sense::invalid_cdb_field(2).into());
     } else {
-        standard_data(peripheral(execution), execution.identity)
+        standard_data(peripheral(execution), execution)
     };
     Ok(Action::data(data, allocation_length))
 }
@@ -43,7 +43,8 @@ fn peripheral(execution: &Execution<'_>) -> u8 {
 }
 
 /// Standard INQUIRY data (SPC-4 6.6.2), 96 bytes.
-fn standard_data(peripheral: u8, identity: &Identity) -> Vec<u8> {
+fn standard_data(peripheral: u8, execution: &Execution<'_>) -> Vec<u8> {
+    let Identification { vendor, product } = execution.identification();
     let mut data = vec![0; 96];
     data[0] = peripheral;
     data[2] = 6; // VERSION: SPC-4.
@@ -51,9 +52,9 @@ fn standard_data(peripheral: u8, identity: &Identity) -> Vec<u8> {
     data[4] = data.len() as u8 - 5;
     data[5] = 0x18; // TPGS: implicit; 3PC.
     data[7] = 0x02; // CMDQUE.
-    data[8..16].copy_from_slice(&identity.vendor);
-    data[16..32].copy_from_slice(&identity.product);
-    data[32..36].copy_from_slice(&identity.revision);
+    data[8..16].copy_from_slice(&vendor);
+    data[16..32].copy_from_slice(&product);
+    data[32..36].copy_from_slice(&execution.identity.revision);
     for (field, version) in data[58..].as_chunks_mut().0.iter_mut().zip(VERSION_DESCRIPTORS) {
         *field = version.to_be_bytes();
     }
