@@ -52,6 +52,8 @@ pub enum PathState {
     Standby,
     /// No data.
     Unavailable,
+    /// No data; hosts wait for another state and try again.
+    Transitioning,
 }
 
 /// Another state for a target portal group.

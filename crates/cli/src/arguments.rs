@@ -262,6 +262,8 @@ pub(crate) enum PathStateArgument {
     ActiveNonOptimized,
     Standby,
     Unavailable,
+    /// Hosts wait until it is another one.
+    Transitioning,
 }
 
 #[derive(Debug, Subcommand)]
@@ -413,6 +415,7 @@ impl From<PathStateArgument> for PathState {
             PathStateArgument::ActiveNonOptimized => Self::ActiveNonOptimized,
             PathStateArgument::Standby => Self::Standby,
             PathStateArgument::Unavailable => Self::Unavailable,
+            PathStateArgument::Transitioning => Self::Transitioning,
         }
     }
 }

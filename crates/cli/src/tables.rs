@@ -97,6 +97,7 @@ pub(crate) fn path_state(state: PathState) -> &'static str {
         PathState::ActiveNonOptimized => "active-non-optimized",
         PathState::Standby => "standby",
         PathState::Unavailable => "unavailable",
+        PathState::Transitioning => "transitioning",
     }
 }
 

@@ -51,6 +51,8 @@ pub enum PathState {
     Standby,
     /// The same.
     Unavailable,
+    /// Between two states: hosts wait.
+    Transitioning,
 }
 
 impl BlockForm {
