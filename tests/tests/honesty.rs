@@ -404,6 +404,51 @@ fn every_bit_outside_a_usage_mask_is_refused_and_every_other_code_too() -> Resul
     })
 }
 
+/// DPO, FUA, BYTCHK, IMMED, START and NO_FLUSH: what a usage mask says may be set does no harm.
+#[test]
+fn every_flag_inside_a_usage_mask_is_taken() -> Result<()> {
+    let mut bench = Bench::start()?;
+    let supported = bench.supported()?;
+    let commands: [(&[u8], &[u8], usize); 6] = [
+        (&[0x28, 0xa8, 0x88], &[0x08, 0x10, 0x18], 0),
+        (&[0x2a, 0xaa, 0x8a, 0x8b, 0x9c, 0x89], &[0x08, 0x10, 0x18], BLOCK),
+        (&[0x2e, 0xae, 0x8e], &[0x02, 0x10, 0x12], BLOCK),
+        (&[0x2f, 0xaf, 0x8f], &[0x02, 0x12], BLOCK),
+        (&[0x2f, 0xaf, 0x8f], &[0x10], 0),
+        (&[0x35, 0x91, 0x34, 0x90], &[0x02], 0),
+    ];
+    bench.unchanged(|bench| {
+        let block = bench.blocks(0, 0, 1)?;
+        for (opcodes, flags, length) in commands {
+            let each =
+                opcodes.iter().flat_map(|opcode| flags.iter().map(move |flag| (opcode, flag)));
+            for (&opcode, &flags) in each {
+                let row = supported.iter().find(|row| row.opcode == opcode);
+                let row = row.with_context(|| format!("{opcode:02x}h"))?;
+                assert_eq!(row.usage[1] & flags, flags, "{opcode:02x}h");
+                let mut cdb = row.bare();
+                cdb[1] = flags;
+                let last_of_length = match opcode {
+                    0x89 | 0x8a | 0x8b | 0x8e | 0x8f | 0x88 | 0x90 | 0x91 | 0x9c => 13,
+                    0xa8..=0xaf => 9,
+                    _ => 8,
+                };
+                cdb[last_of_length] = 1;
+                let data = if opcode == 0x89 { block.repeat(2) } else { block[..length].to_vec() };
+                let answer = match length {
+                    0 => bench.read(0, &cdb, BLOCK as u32)?,
+                    _ => bench.write(0, &cdb, &data)?,
+                };
+                answer.good().with_context(|| format!("{cdb:02x?}"))?;
+            }
+        }
+        for cdb in [[0x1b, 1, 0, 0, 1, 0], [0x1b, 0, 0, 0, 5, 0]] {
+            bench.read(0, &cdb, 0)?.good()?;
+        }
+        Ok(())
+    })
+}
+
 /// The LUN's NAA designator.
 fn naa(bench: &mut Bench, lun: u8) -> Result<Vec<u8>> {
     let page = bench.read(lun, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-2743707092b38804.js",
+        path: "/assets/gantry-963bc8b019d6dca3.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"2743707092b38804\"",
-        identity: include_bytes!("assets/gantry-2743707092b38804.js"),
-        gzip: include_bytes!("assets/gantry-2743707092b38804.js.gz"),
-        brotli: include_bytes!("assets/gantry-2743707092b38804.js.br"),
+        etag: "W/\"963bc8b019d6dca3\"",
+        identity: include_bytes!("assets/gantry-963bc8b019d6dca3.js"),
+        gzip: include_bytes!("assets/gantry-963bc8b019d6dca3.js.gz"),
+        brotli: include_bytes!("assets/gantry-963bc8b019d6dca3.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"13b4a0e3fa05d890\"",
+        etag: "W/\"d9c2fc75a9802766\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
