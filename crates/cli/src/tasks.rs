@@ -42,7 +42,7 @@ impl Session {
             }
             TaskCommand::Cancel { id } => {
                 let route = format!("/v1/tasks/{id}/cancel");
-                self.changed::<Task>(Method::POST, &route, &(), |task| {
+                self.changed::<Task>(Method::POST, &route, &serde_json::Map::new(), |task| {
                     format!("Task {} ({} of {}) is cancelled.", id, kind(task.kind), task.object)
                 })
             }
