@@ -6,6 +6,7 @@ mod checksum;
 mod copy;
 mod decide;
 mod disks;
+mod thin;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
