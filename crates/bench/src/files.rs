@@ -48,6 +48,22 @@ fn make(path: &Path, size: u64) -> Result<OneFile> {
     Ok(OneFile(Device::create(&file(path), size, Method::Auto)?))
 }
 
+/// A file that was written from end to end: the file system has nothing to do any more but to pass
+/// on what is written.
+fn make_written(path: &Path, size: u64) -> Result<OneFile> {
+    let mut file = make(path, size)?;
+    let (mebibyte, mut done) = (data(1 << 20), Vec::new());
+    for number in 0..size >> 20 {
+        let data = Rope::from(mebibyte.clone());
+        file.submit(0, 0, DeviceOperation::Write { offset: number << 20, data });
+        while done.is_empty() {
+            file.reap(true, &mut done);
+        }
+        done.clear();
+    }
+    Ok(file)
+}
+
 pub(crate) fn measure(report: &mut Report, folder: &Path, options: &Arguments) -> Result<()> {
     measure_writes(report, folder, options, false)?;
     measure_writes(report, folder, options, true)?;
@@ -67,21 +83,13 @@ impl Pair {
     fn new(folder: &Path, bytes: u64, options: Options) -> Result<Self> {
         let paths: [PathBuf; 2] = ["pool", "raw"].map(|name| folder.join(name));
         let size = 2 * bytes + (1 << 30);
-        let mut pool = Pool::format(make(&paths[0], size)?, &[size], options);
+        let device = make_written(&paths[0], size)?;
+        let raw = make_written(&paths[1], bytes)?;
+        let mut pool = Pool::format(device, &[size], options);
         let volume = pool.create(1, bytes);
         let mebibyte = data(1 << 20);
         pool.run(16, bytes >> 20, FOREVER, |number| (volume, write(number << 20, &mebibyte)));
         pool.change(Change::Checkpoint);
-        let mut raw = make(&paths[1], bytes)?;
-        let mut done = Vec::new();
-        for number in 0..bytes >> 20 {
-            let data = Rope::from(mebibyte.clone());
-            raw.submit(0, 0, DeviceOperation::Write { offset: number << 20, data });
-            while done.is_empty() {
-                raw.reap(true, &mut done);
-            }
-            done.clear();
-        }
         // Nobody needs the names any more.
         paths.iter().try_for_each(std::fs::remove_file)?;
         Ok(Self { pool, volume, raw, bytes })

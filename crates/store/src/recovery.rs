@@ -15,7 +15,7 @@ use crate::bugs::planted;
 use crate::error::{Failure, OpenError};
 use crate::io::Waiter;
 use crate::journal::{Journal, Position, Unit};
-use crate::layout::{LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS, address};
+use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS, address};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
 use crate::loading::READ_ATTEMPTS;
 use crate::map::Map;
@@ -65,9 +65,8 @@ enum Step {
     Journal(journal::Scan),
     /// Records are applied to the map.
     Replaying { units: VecDeque<Unit>, record: usize },
-    /// The first blocks of a new pool are written, and space for what lies before the groups set
-    /// aside.
-    Formatting,
+    /// Space for what lies before the groups is set aside; in a new pool these are written then.
+    SettingAside { first_writes: Vec<(u64, Rope)> },
     /// What is guaranteed gets its space on the devices.
     Housing,
     /// Room for the checkpoint's pages.
@@ -162,13 +161,11 @@ impl Store {
         let start = Position { previous_crc: seed(&spec.pool_uuid, &first), ..self.applied };
         self.journal = Journal::new(layouts[0].journal_blocks, 1, start);
         self.applied = start;
-        let writes = first_writes(spec);
-        let mut recovery = Recovery::new(tag, sizes.collect(), None, Step::Formatting);
-        recovery.outstanding = writes.len() + self.set_heads_aside();
+        let first_writes = first_writes(spec, layouts[0].journal_blocks);
+        let step = Step::SettingAside { first_writes };
+        let mut recovery = Recovery::new(tag, sizes.collect(), None, step);
+        recovery.outstanding = self.set_heads_aside();
         self.recovery = Some(Box::new(recovery));
-        for (block, data) in writes {
-            self.submit_write(Waiter::Format, block, data);
-        }
     }
 
     /// Begins to read a pool.
@@ -295,8 +292,13 @@ impl Store {
             Step::Loading(_) => self.load_next(&mut recovery).map(|()| true),
             Step::Journal(_) => self.scan_next(&mut recovery).map(|()| true),
             Step::Replaying { units, record } => Ok(self.replay(units, record)),
-            Step::Formatting => {
+            Step::SettingAside { first_writes } => {
+                let first_writes = std::mem::take(first_writes);
+                recovery.outstanding = first_writes.len();
                 recovery.step = Step::Housing;
+                for (block, data) in first_writes {
+                    self.submit_write(Waiter::Format, block, data);
+                }
                 Ok(true)
             }
             Step::Housing => return self.house_in_recovery(recovery),
@@ -307,7 +309,7 @@ impl Store {
             && units.is_empty()
             && outcome.is_ok()
         {
-            recovery.step = Step::Formatting;
+            recovery.step = Step::SettingAside { first_writes: Vec::new() };
             self.recovery = Some(recovery);
             self.end_replay();
             return Ok(self.recovery.is_some());
@@ -485,12 +487,20 @@ impl Recovery {
     }
 }
 
-/// The labels of all devices, and zeros where an earlier pool may have left superblocks. Its
-/// journal is told apart by the unit checksums, which begin anew with the pool's identity.
-fn first_writes(spec: &crate::PoolSpec) -> Vec<(u64, Rope)> {
-    let zeros = || Rope::from(Buffer::zeroed(BLOCK as usize).freeze());
+/// Blocks that are zeroed with one write; the length of a journal is a multiple of it.
+const FIRST_WRITE_BLOCKS: usize = 256;
+
+/// The labels of all devices, and zeros where an earlier pool may have left superblocks, and all
+/// over the journal: a file system under the pool then has nothing of its own to make durable with
+/// a commit. What an earlier pool left in the journal would be told apart without them, by the unit
+/// checksums, which begin anew with the pool's identity.
+fn first_writes(spec: &crate::PoolSpec, journal_blocks: u64) -> Vec<(u64, Rope)> {
+    let zeros = Buffer::zeroed(FIRST_WRITE_BLOCKS * BLOCK as usize).freeze();
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
-    let mut writes: Vec<_> = superblocks.map(|block| (block, zeros())).collect();
+    let mut writes: Vec<_> =
+        superblocks.map(|block| (block, Rope::from(zeros.slice(..BLOCK as usize)))).collect();
+    let journal = JOURNAL_START..JOURNAL_START + journal_blocks;
+    writes.extend(journal.step_by(FIRST_WRITE_BLOCKS).map(|block| (block, zeros.clone().into())));
     for (index, device) in spec.devices.iter().enumerate() {
         let label = Label {
             pool_uuid: spec.pool_uuid,
