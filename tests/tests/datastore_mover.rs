@@ -146,8 +146,8 @@ fn an_eager_zeroed_source_is_not_offloaded_to_a_thin_destination() -> Result<()>
     assert_eq!(number(&report, "/host_bytes")?, 0);
     assert_eq!(number(&report, "/skipped_bytes")?, 16 << 20);
     bench.source()?;
-    bench.host.vmkfstools(&["-j", "ds0/s.vmdk"])?;
-    let report = bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "-d", "thin", "ds1/u.vmdk"])?;
+    bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "-d", "eagerzeroedthick", "ds0/z.vmdk"])?;
+    let report = bench.host.vmkfstools(&["-i", "ds0/z.vmdk", "-d", "thin", "ds1/u.vmdk"])?;
     let copied = number(&report, "/host_bytes")?;
     assert!(copied > 0 && number(&report, "/skipped_bytes")? > 0, "{report}");
     assert!(bench.data(1, "u-flat.vmdk")? == bench.data(0, "s-flat.vmdk")?);
