@@ -8,7 +8,8 @@ use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
 use super::copy::{Between, Piece};
 use super::decide::{CloneFacts, Fallback, decide};
-use super::{Progress, Report, WINDOW, chain, tell, thin};
+use super::window::Windows;
+use super::{Progress, Report, chain, tell, thin};
 use crate::datastore::Datastore;
 
 /// A clone to make: numbers of datastores and paths in them.
@@ -166,8 +167,7 @@ fn copy_windows(
     progress: &mut Progress<'_>,
     writer: &mut LiveWriter<'_>,
 ) -> Result<()> {
-    for offset in (0..open.size).step_by(WINDOW as usize) {
-        let length = WINDOW.min(open.size - offset);
+    for [offset, length] in Windows::over(open.size) {
         copy_window(stores, order, open, report, [offset, length])?;
         while let Some((at, bytes)) = writer(offset + length) {
             mirror(stores, order, open, offset + length, (at, &bytes))?;
@@ -308,8 +308,7 @@ fn over_windows(
     let size = file.length();
     let mut file = file;
     let mut work = || -> Result<()> {
-        for offset in (0..size).step_by(WINDOW as usize) {
-            let length = WINDOW.min(size - offset);
+        for [offset, length] in Windows::over(size) {
             step(store, &mut file, [offset, length])?;
             store.volume.pulse_if_due()?;
             tell(progress, offset + length, size)?;
