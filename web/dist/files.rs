@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-2743707092b38804.js",
+        path: "/assets/gantry-77adfe4ba5bb441e.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"2743707092b38804\"",
-        identity: include_bytes!("assets/gantry-2743707092b38804.js"),
-        gzip: include_bytes!("assets/gantry-2743707092b38804.js.gz"),
-        brotli: include_bytes!("assets/gantry-2743707092b38804.js.br"),
+        etag: "W/\"77adfe4ba5bb441e\"",
+        identity: include_bytes!("assets/gantry-77adfe4ba5bb441e.js"),
+        gzip: include_bytes!("assets/gantry-77adfe4ba5bb441e.js.gz"),
+        brotli: include_bytes!("assets/gantry-77adfe4ba5bb441e.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-3f250481537a359b.css",
+        path: "/assets/style-ebe3c7d06772447a.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"3f250481537a359b\"",
-        identity: include_bytes!("assets/style-3f250481537a359b.css"),
-        gzip: include_bytes!("assets/style-3f250481537a359b.css.gz"),
-        brotli: include_bytes!("assets/style-3f250481537a359b.css.br"),
+        etag: "W/\"ebe3c7d06772447a\"",
+        identity: include_bytes!("assets/style-ebe3c7d06772447a.css"),
+        gzip: include_bytes!("assets/style-ebe3c7d06772447a.css.gz"),
+        brotli: include_bytes!("assets/style-ebe3c7d06772447a.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"13b4a0e3fa05d890\"",
+        etag: "W/\"fcbf879ee198a687\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

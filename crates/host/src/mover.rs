@@ -6,6 +6,7 @@ mod checksum;
 mod copy;
 mod decide;
 mod disks;
+mod thin;
 mod window;
 
 use std::collections::BTreeMap;
