@@ -21,7 +21,7 @@ const OUT_OF_RANGE: Option<(u8, u8, u8)> = Some((5, 0x21, 0));
 /// An array with two LUNs, the first of which is full of data.
 struct Bench {
     /// Stops the daemon when it goes.
-    _array: Array,
+    array: Array,
     session: RawSession,
 }
 
@@ -64,7 +64,7 @@ impl Bench {
         }
         let name = "iqn.2026-01.org.example:honesty";
         let session = RawSession::log_in(array.portal(), name, &array.target_name()?)?;
-        let mut bench = Self { _array: array, session };
+        let mut bench = Self { array, session };
         let half = BLOCKS as u32 / 2;
         let data = pattern(0x33, half as usize);
         bench.write(0, &cdb16(0x8a, 0, 0, half), &data)?.good()?;
@@ -207,6 +207,8 @@ fn the_longest_transfer_works_and_one_block_more_is_refused() -> Result<()> {
     let mut bench = Bench::start()?;
     let page = bench.page(0xb0)?;
     let (longest, prefetch) = (u32_at(&page, 8), u32_at(&page, 16));
+    let (granularity, optimal) = (u32::from(u16_at(&page, 6)), u32_at(&page, 12));
+    assert!(optimal <= longest && optimal.is_multiple_of(granularity), "{optimal}");
     let data = pattern(0x51, longest as usize);
     for opcode in [0x8a, 0x8e] {
         bench.write(0, &cdb16(opcode, 0, 3, longest), &data)?.good()?;
@@ -402,6 +404,51 @@ fn every_bit_outside_a_usage_mask_is_refused_and_every_other_code_too() -> Resul
     })
 }
 
+/// DPO, FUA, BYTCHK, IMMED, START and NO_FLUSH: what a usage mask says may be set does no harm.
+#[test]
+fn every_flag_inside_a_usage_mask_is_taken() -> Result<()> {
+    let mut bench = Bench::start()?;
+    let supported = bench.supported()?;
+    let commands: [(&[u8], &[u8], usize); 6] = [
+        (&[0x28, 0xa8, 0x88], &[0x08, 0x10, 0x18], 0),
+        (&[0x2a, 0xaa, 0x8a, 0x8b, 0x9c, 0x89], &[0x08, 0x10, 0x18], BLOCK),
+        (&[0x2e, 0xae, 0x8e], &[0x02, 0x10, 0x12], BLOCK),
+        (&[0x2f, 0xaf, 0x8f], &[0x02, 0x12], BLOCK),
+        (&[0x2f, 0xaf, 0x8f], &[0x10], 0),
+        (&[0x35, 0x91, 0x34, 0x90], &[0x02], 0),
+    ];
+    bench.unchanged(|bench| {
+        let block = bench.blocks(0, 0, 1)?;
+        for (opcodes, flags, length) in commands {
+            let each =
+                opcodes.iter().flat_map(|opcode| flags.iter().map(move |flag| (opcode, flag)));
+            for (&opcode, &flags) in each {
+                let row = supported.iter().find(|row| row.opcode == opcode);
+                let row = row.with_context(|| format!("{opcode:02x}h"))?;
+                assert_eq!(row.usage[1] & flags, flags, "{opcode:02x}h");
+                let mut cdb = row.bare();
+                cdb[1] = flags;
+                let last_of_length = match opcode {
+                    0x89 | 0x8a | 0x8b | 0x8e | 0x8f | 0x88 | 0x90 | 0x91 | 0x9c => 13,
+                    0xa8..=0xaf => 9,
+                    _ => 8,
+                };
+                cdb[last_of_length] = 1;
+                let data = if opcode == 0x89 { block.repeat(2) } else { block[..length].to_vec() };
+                let answer = match length {
+                    0 => bench.read(0, &cdb, BLOCK as u32)?,
+                    _ => bench.write(0, &cdb, &data)?,
+                };
+                answer.good().with_context(|| format!("{cdb:02x?}"))?;
+            }
+        }
+        for cdb in [[0x1b, 1, 0, 0, 1, 0], [0x1b, 0, 0, 0, 5, 0]] {
+            bench.read(0, &cdb, 0)?.good()?;
+        }
+        Ok(())
+    })
+}
+
 /// The LUN's NAA designator.
 fn naa(bench: &mut Bench, lun: u8) -> Result<Vec<u8>> {
     let page = bench.read(lun, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;
@@ -587,6 +634,59 @@ fn tokens_are_made_as_told() -> Result<()> {
     })
 }
 
+/// SNLID: a copy with LIST ID USAGE 11b has no list identifier, and leaves no outcome to ask for.
+#[test]
+fn a_copy_needs_no_list_identifier_as_told() -> Result<()> {
+    let mut bench = Bench::start()?;
+    assert_eq!(bench.read(0, &cdb16(0x84, 3, 0, 256), 256)?.good()?[4], 1, "SNLID");
+    let (a, b) = (cscd(&naa(&mut bench, 0)?), cscd(&naa(&mut bench, 1)?));
+    let list = |usage: u8, id: u8| {
+        let mut header = vec![0; 16];
+        (header[0], header[1], header[3], header[11]) = (id, usage, 64, 28);
+        [header, a.clone(), b.clone(), block_segment(0, 1, 8, 0, 0)].concat()
+    };
+    let mut copy = |usage, id| {
+        let list = list(usage, id);
+        bench.write(0, &cdb16(0x83, 0, 0, list.len() as u32), &list)
+    };
+    copy(0x18, 0)?.good()?;
+    assert_eq!(copy(0x18, 7)?.code(), INVALID_LIST, "an identifier that is said not to be there");
+    copy(0x10, 7)?.good()?;
+    let mut status = cdb16(0x84, 0, 0, 12);
+    assert_eq!(bench.read(0, &status, 12)?.code(), INVALID_CDB, "no identifier, no outcome");
+    status[2] = 7;
+    assert_eq!(bench.read(0, &status, 12)?.good()?[4], 1, "completed");
+    Ok(())
+}
+
+#[test]
+fn a_token_represents_as_much_as_told() -> Result<()> {
+    let mut bench = Bench::start()?;
+    let limits = third_party(&bench.page(0x8f)?, 0x0000)?;
+    let most = u32_at(&limits, 20);
+    assert_eq!(u32_at(&limits, 16), 0, "no more than a descriptor can say");
+    let lun =
+        bench.array.create_lun("p/large", &(u64::from(most) * 512 + (1 << 20)).to_string())?;
+    let lun = u8::try_from(lun)?;
+    bench.write(lun, &cdb16(0x8a, 0, most.into(), 1), &pattern(0x21, 1))?.good()?;
+    let mut populate = |ranges: &[(u64, u32)]| {
+        let mut list = vec![0; 16];
+        list[1] = 14 + 16 * ranges.len() as u8;
+        list[15] = 16 * ranges.len() as u8;
+        for (lba, count) in ranges {
+            list.extend(lba.to_be_bytes());
+            list.extend(count.to_be_bytes());
+            list.extend([0; 4]);
+        }
+        bench.write(lun, &cdb16(0x83, 0x10, 0, list.len() as u32), &list)
+    };
+    populate(&[(1, most)])?.good()?;
+    populate(&[(0, 1), (2, most - 1)])?.good()?;
+    assert_eq!(populate(&[(0, most + 1)])?.code(), INVALID_LIST);
+    assert_eq!(populate(&[(0, 1), (2, most)])?.code(), INVALID_LIST);
+    Ok(())
+}
+
 #[test]
 fn standard_inquiry_data_says_what_is_so() -> Result<()> {
     let mut bench = Bench::start()?;
@@ -600,8 +700,11 @@ fn standard_inquiry_data_says_what_is_so() -> Result<()> {
     assert_eq!(bench.read(0, &set, 0)?.code(), INVALID_CDB, "another service action");
     assert_eq!(one[5] >> 3 & 1, 1, "3PC");
     assert_eq!(one[5] & 1, 0, "no PROTECT");
-    assert_eq!(one[6] & 0x10, 0, "no MULTIP, no ENCSERV");
-    assert_eq!(one[7] & 2, 2, "CMDQUE");
+    assert_eq!(one[6], 0, "no ENCSERV, and no MULTIP: there is one port");
+    assert_eq!(one[7], 2, "CMDQUE");
+    assert_eq!([one[0], one[1], one[2], one[3]], [0, 0, 6, 0x12], "no RMB, SPC-4, HISUP, format 2");
+    let mut versions = one[58..].chunks(2).map(|version| u16_at(version, 0));
+    assert!(versions.all(|version| [0, 0xa0, 0x460, 0x4c0, 0x600, 0x960].contains(&version)));
     Ok(())
 }
 

@@ -178,6 +178,8 @@ fn every_path_tells_of_all_and_each_state_is_kept() -> Result<()> {
     let mut bench = Bench::start(&[&[]])?;
     let second = harness::array::free_address()?;
     bench.array.gantry(&["portal", "create", &second.to_string(), "--group", "2"])?;
+    let standard = bench.session.run(0, &[0x12, 0, 0, 0, 96, 0], &[], 96)?.good()?;
+    assert_eq!(standard[6], 0x10, "MULTIP");
     // Nobody came through the second portal yet.
     assert_eq!(groups(&mut bench.session)?, [(1, 0), (2, 0)]);
     let ports = bench.page(0, 0x88)?;
@@ -189,7 +191,16 @@ fn every_path_tells_of_all_and_each_state_is_kept() -> Result<()> {
         let name = format!("{target},t,{port}");
         assert!(ports.windows(name.len()).any(|part| part == name.as_bytes()), "{port}");
     }
-    // AO_SUP, AN_SUP, S_SUP and U_SUP: each state can be had.
+    // T_SUP, U_SUP, S_SUP, AN_SUP and AO_SUP, and no others: each state can be had.
+    let cdb = [0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0];
+    assert_eq!(other.run(0, &cdb, &[], 1024)?.good()?[5], 0x8f);
+    bench.array.gantry(&["portal", "state", "2", "transitioning"])?;
+    assert_eq!(other.run_once(0, &READ, &[], 512)?.code(), Some((6, 0x2a, 6)));
+    assert_eq!(groups(&mut other)?, [(1, 0), (2, 0xf)]);
+    for cdb in [&READ[..], &[0; 6]] {
+        assert_eq!(other.run(0, cdb, &[], 512)?.code(), Some((2, 4, 0x0a)));
+    }
+    bench.session.run(0, &READ, &[], 512)?.good()?;
     let states = [
         ("active-non-optimized", 1, None),
         ("standby", 2, Some((2, 4, 0x0b))),
@@ -371,6 +382,36 @@ fn every_mode_bit_that_is_told_can_be_changed_and_no_other() -> Result<()> {
     for control_of_values in [0, 3] {
         assert_eq!(mode_pages(&mut bench.session, control_of_values)?[control], other);
     }
+    Ok(())
+}
+
+/// VPD pages 87h and 86h: pages are shared by all nexuses, and each unit has its own; that the
+/// inventory changed is told on one unit only.
+#[test]
+fn mode_pages_are_shared_and_attentions_cleared_as_told() -> Result<()> {
+    let mut bench = Bench::start(&[&[], &[]])?;
+    let mut other = log_in(&bench.array, "iqn.2026-01.org.example:other")?;
+    assert_eq!(bench.page(0, 0x87)?[4..], [0x3f, 0xff, 0, 0], "all pages: shared, not by units");
+    for lun in [0, 1] {
+        other.run(lun, &[0; 6], &[], 0)?.good()?;
+        bench.session.run(lun, &[0; 6], &[], 0)?.good()?;
+    }
+    let before = mode_pages(&mut other, 0)?;
+    let control = before.iter().position(|page| page[0] & 0x3f == 0x0a).context("page 0Ah")?;
+    let mut wanted = before[control].clone();
+    wanted[5] ^= 0x40;
+    assert_eq!(mode_select(&mut bench.session, &wanted, 0)?, None);
+    assert_eq!(other.run_once(0, &[0; 6], &[], 0)?.code(), Some((6, 0x2a, 1)));
+    other.run_once(1, &[0; 6], &[], 0)?.good()?;
+    assert_eq!(mode_pages(&mut other, 0)?[control], wanted);
+    let of_one = other.run(1, &[0x5a, 8, 0x0a, 0, 0, 0, 0, 4, 0, 0], &[], 1024)?.good()?;
+    assert_eq!(of_one[8..], before[control]);
+    assert_eq!(bench.page(0, 0x86)?[7], 1, "LUICLR");
+    bench.array.create_lun("p/more", "16M")?;
+    assert_eq!(other.run_once(1, &[0; 6], &[], 0)?.code(), Some((6, 0x3f, 0x0e)));
+    other.run_once(0, &[0; 6], &[], 0)?.good()?;
+    assert_eq!(bench.session.run_once(0, &[0; 6], &[], 0)?.code(), Some((6, 0x3f, 0x0e)));
+    bench.session.run_once(1, &[0; 6], &[], 0)?.good()?;
     Ok(())
 }
 

@@ -276,6 +276,18 @@ fn a_copy_to_another_pool_is_explained_by_that() -> Result<()> {
 }
 
 #[test]
+fn a_copy_to_a_lun_of_another_product_is_explained_by_that() -> Result<()> {
+    let mut manual = Manual::start()?;
+    let words = ["volume", "identification", "p/b", "--vendor", "ACME", "--product", "Array 1"];
+    manual.array.gantry(&words)?;
+    manual.copy(1, 0)?;
+    assert_eq!(manual.code()?, "different_product");
+    manual.array.gantry(&["volume", "identification", "p/b", "--inherit"])?;
+    assert_eq!(manual.code()?, "setting_off");
+    Ok(())
+}
+
+#[test]
 fn a_copy_after_a_refusal_is_explained_by_what_was_refused() -> Result<()> {
     let mut manual = Manual::start()?;
     let destination = manual.naa("p/b")?;

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-77adfe4ba5bb441e.js",
+        path: "/assets/gantry-af59f27f599e35b1.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"77adfe4ba5bb441e\"",
-        identity: include_bytes!("assets/gantry-77adfe4ba5bb441e.js"),
-        gzip: include_bytes!("assets/gantry-77adfe4ba5bb441e.js.gz"),
-        brotli: include_bytes!("assets/gantry-77adfe4ba5bb441e.js.br"),
+        etag: "W/\"af59f27f599e35b1\"",
+        identity: include_bytes!("assets/gantry-af59f27f599e35b1.js"),
+        gzip: include_bytes!("assets/gantry-af59f27f599e35b1.js.gz"),
+        brotli: include_bytes!("assets/gantry-af59f27f599e35b1.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"fcbf879ee198a687\"",
+        etag: "W/\"1e0088a9db2c7dbb\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -3,6 +3,7 @@
 mod client;
 mod engine;
 mod host_kit;
+mod latency;
 mod report;
 mod statistics;
 mod subjects;
@@ -44,6 +45,8 @@ pub(crate) struct Options {
 enum Part {
     /// Measure the pool engine alone, against the raw file, and write docs/benchmarks-engine.md.
     Engine(engine::Options),
+    /// Measure reads, writes and locks beside offloads, and write docs/benchmarks-latency.md.
+    Latency(latency::Options),
 }
 
 /// Where a load runs.
@@ -77,8 +80,10 @@ pub(crate) type Results = BTreeMap<(Load, Subject), Vec<Measured>>;
 
 /// Measures, prints, and writes the page.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if let Some(Part::Engine(options)) = &options.part {
-        return engine::run(options);
+    match &options.part {
+        Some(Part::Engine(options)) => return engine::run(options),
+        Some(Part::Latency(options)) => return latency::run(options),
+        None => {}
     }
     ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");
     if options.host_kit {

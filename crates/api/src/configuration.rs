@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use crate::alerts::Alerts;
 use crate::pools::Thresholds;
-use crate::presentation::PathState;
+use crate::presentation::{Identification, PathState};
 use crate::schedules::SetSchedule;
 use crate::types::{CreatePortal, Group, Secret};
 
@@ -19,6 +19,10 @@ pub struct Configuration {
     /// The target's iSCSI name, for people; it is not imported.
     #[serde(default)]
     pub array: String,
+    /// The vendor and product that volumes tell which have none of their own; as it was when left
+    /// out.
+    #[serde(default)]
+    pub identification: Option<Identification>,
     /// Hosts.
     #[serde(default)]
     pub hosts: Vec<ConfiguredHost>,
@@ -117,6 +121,9 @@ pub struct ConfiguredVolume {
     /// Whether hosts find no way to reserve it; as it was when left out.
     #[serde(default)]
     pub reservations_hidden: Option<bool>,
+    /// The vendor and product that it tells instead of the array's; as it was when left out.
+    #[serde(default)]
+    pub identification: Option<Identification>,
 }
 
 /// Somebody who sees a volume.

@@ -39,7 +39,7 @@ pub use openapi::{body_fits, document, fields};
 pub use pools::{
     AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
 };
-pub use presentation::{BlockSize, PathState, SetPathState, SetReservations};
+pub use presentation::{BlockSize, Identification, PathState, SetPathState, SetReservations};
 pub use routes::{Listing, Method, ROUTES, Route};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};

@@ -26,6 +26,19 @@ pub struct SetReservations {
     pub hidden: bool,
 }
 
+/// The vendor and product that hosts are told by INQUIRY. ESXi has the array copy only between LUNs
+/// that tell the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Identification {
+    /// 1 to 8 printable ASCII characters, with no space at either end.
+    #[schema(min_length = 1, max_length = 8, pattern = "^[!-~]([ -~]*[!-~])?$")]
+    pub vendor: String,
+    /// 1 to 16 printable ASCII characters, with no space at either end.
+    #[schema(min_length = 1, max_length = 16, pattern = "^[!-~]([ -~]*[!-~])?$")]
+    pub product: String,
+}
+
 /// How well the paths of a target portal group work, as hosts are told (ALUA).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -39,6 +52,8 @@ pub enum PathState {
     Standby,
     /// No data.
     Unavailable,
+    /// No data; hosts wait for another state and try again.
+    Transitioning,
 }
 
 /// Another state for a target portal group.

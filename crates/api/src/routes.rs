@@ -73,6 +73,10 @@ pub enum Route {
     SetVolumeThresholds,
     /// Whether hosts may reserve a volume, from [`crate::SetReservations`].
     SetReservations,
+    /// A volume's own vendor and product, from [`crate::Identification`].
+    SetVolumeIdentification,
+    /// A volume tells the array's vendor and product again.
+    DeleteVolumeIdentification,
     /// All snapshots of all pools.
     ListSnapshots,
     /// New snapshots of one moment, from [`crate::CreateSnapshots`].
@@ -109,6 +113,10 @@ pub enum Route {
     SetPathState,
     /// Delete a portal; its sessions are asked to log out.
     DeletePortal,
+    /// The vendor and product that volumes tell which have none of their own.
+    ShowIdentification,
+    /// Another vendor and product for them, from [`crate::Identification`].
+    SetIdentification,
     /// The CHAP account of discovery sessions, from [`crate::Chap`].
     SetDiscoveryChap,
     /// Discovery without authentication.
@@ -226,6 +234,8 @@ impl Route {
             | Self::RevertVolume
             | Self::SetVolumeThresholds
             | Self::SetReservations
+            | Self::SetVolumeIdentification
+            | Self::DeleteVolumeIdentification
             | Self::CreateSnapshots
             | Self::DeleteSnapshot
             | Self::LockSnapshot
@@ -264,11 +274,14 @@ impl Route {
             | Self::RevertVolume
             | Self::SetVolumeThresholds
             | Self::SetReservations
+            | Self::SetVolumeIdentification
+            | Self::DeleteVolumeIdentification
             | Self::MapVolume
             | Self::UnmapVolume => Self::ShowVolume,
             Self::DeleteSnapshot | Self::LockSnapshot => Self::ShowSnapshot,
             Self::SetSchedule | Self::DeleteSchedule => Self::ShowSchedule,
             Self::SetAlerts => Self::ShowAlerts,
+            Self::SetIdentification => Self::ShowIdentification,
             Self::CancelTask => Self::ShowTask,
             Self::ChangeHost | Self::DeleteHost => Self::ShowHost,
             Self::SetGroup | Self::DeleteGroup => Self::ShowGroup,
@@ -338,6 +351,12 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Post, "/v1/volumes/{pool}/{volume}/revert", Route::RevertVolume),
     (Method::Put, "/v1/volumes/{pool}/{volume}/thresholds", Route::SetVolumeThresholds),
     (Method::Put, "/v1/volumes/{pool}/{volume}/reservations", Route::SetReservations),
+    (Method::Put, "/v1/volumes/{pool}/{volume}/identification", Route::SetVolumeIdentification),
+    (
+        Method::Delete,
+        "/v1/volumes/{pool}/{volume}/identification",
+        Route::DeleteVolumeIdentification,
+    ),
     (Method::Get, "/v1/snapshots", Route::ListSnapshots),
     (Method::Post, "/v1/snapshots", Route::CreateSnapshots),
     (Method::Get, "/v1/snapshots/{pool}/{snapshot}", Route::ShowSnapshot),
@@ -357,6 +376,8 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Post, "/v1/portals", Route::CreatePortal),
     (Method::Put, "/v1/portal-groups/{group}/state", Route::SetPathState),
     (Method::Delete, "/v1/portals/{portal}", Route::DeletePortal),
+    (Method::Get, "/v1/identification", Route::ShowIdentification),
+    (Method::Put, "/v1/identification", Route::SetIdentification),
     (Method::Put, "/v1/discovery/chap", Route::SetDiscoveryChap),
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),

@@ -8,11 +8,11 @@ use utoipa::openapi::{RefOr, Schema};
 use crate::{
     AddDevice, Alerts, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap, CloneVolume,
     Configuration, CreateHost, CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser,
-    CreateVolume, Delivery, Discovery, Event, Finding, Forecast, Group, Host, Imported, Live,
-    LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, Pool, Portal,
-    Reclaim, ResizePool, ResizeVolume, RevertVolume, Route, Schedule, Scrub, SeriesHistory,
-    SeriesName, Session, SetGroup, SetPathState, SetReservations, SetSchedule, Snapshot,
-    StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    CreateVolume, Delivery, Discovery, Event, Finding, Forecast, Group, Host, Identification,
+    Imported, Live, LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger,
+    Pool, Portal, Reclaim, ResizePool, ResizeVolume, RevertVolume, Route, Schedule, Scrub,
+    SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations, SetSchedule,
+    Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 
 /// What a route takes and gives.
@@ -123,9 +123,12 @@ fn space_shape(route: Route) -> Option<Shape> {
         Route::ListSnapshots => Shape::gives(list::<Snapshot>()),
         Route::CreateSnapshots => Shape::gives(list::<Snapshot>()).takes::<CreateSnapshots>(),
         Route::ShowSnapshot => Shape::gives(one::<Snapshot>()),
-        Route::StopScrub | Route::DeletePool | Route::DeleteVolume | Route::DeleteSnapshot => {
-            Shape::gives(nothing())
-        }
+        Route::SetVolumeIdentification => Shape::gives(one::<Volume>()).takes::<Identification>(),
+        Route::StopScrub
+        | Route::DeletePool
+        | Route::DeleteVolume
+        | Route::DeleteVolumeIdentification
+        | Route::DeleteSnapshot => Shape::gives(nothing()),
         _ => return None,
     })
 }
@@ -144,6 +147,8 @@ fn access_shape(route: Route) -> Option<Shape> {
         Route::ListPortals => Shape::gives(list::<Portal>()),
         Route::CreatePortal => Shape::gives(one::<Portal>()).takes::<CreatePortal>(),
         Route::SetPathState => Shape::gives(one::<SetPathState>()).takes::<SetPathState>(),
+        Route::ShowIdentification => Shape::gives(one::<Identification>()),
+        Route::SetIdentification => Shape::gives(one::<Identification>()).takes::<Identification>(),
         Route::SetDiscoveryChap => Shape::gives(one::<Discovery>()).takes::<Chap>(),
         Route::Login => Shape::gives(one::<Me>()).takes::<Login>(),
         Route::ShowMe => Shape::gives(one::<Me>()),

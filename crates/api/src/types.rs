@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::pools::{Fill, Thresholds};
-use crate::presentation::{BlockSize, PathState};
+use crate::presentation::{BlockSize, Identification, PathState};
 
 /// Why a request was refused (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -174,6 +174,9 @@ pub struct Volume {
     /// Whether hosts find no way to reserve it.
     #[serde(default)]
     pub reservations_hidden: bool,
+    /// The vendor and product that it tells, if it has its own instead of the array's.
+    #[serde(default)]
+    pub identification: Option<Identification>,
     /// Bytes that hold data, some perhaps shared with other volumes.
     pub mapped_bytes: u64,
     /// Those of them that other volumes, snapshots or clones may hold too, at most; overwriting

@@ -7,7 +7,7 @@ use block::VolumeId;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::LUN_NUMBERS;
-use crate::{ANY_HOST, ArrayError};
+use crate::{ANY_HOST, ArrayError, Identification};
 use alerts::Alerts;
 use hosts::Host;
 use locks::SnapshotLock;
@@ -34,6 +34,9 @@ pub struct Configuration {
     version: u32,
     /// The iSCSI name of the target.
     pub target_name: String,
+    /// The vendor and product that volumes tell which have none of their own.
+    #[serde(default, skip_serializing_if = "Identification::is_default")]
+    pub identification: Identification,
     /// Pools by name.
     pub pools: BTreeMap<String, Pool>,
     /// Hosts by name.
@@ -105,6 +108,7 @@ impl Configuration {
         Self {
             version: 1,
             target_name,
+            identification: Identification::default(),
             pools: BTreeMap::new(),
             hosts: BTreeMap::new(),
             host_groups: BTreeMap::new(),

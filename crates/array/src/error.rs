@@ -146,6 +146,18 @@ pub enum ArrayError {
     /// Somebody who cannot be told of events so.
     #[error("{0}")]
     InvalidAlert(&'static str),
+    /// A vendor or product that standard INQUIRY data cannot hold.
+    #[error(
+        "{text:?} is not possible: a {field} has 1 to {max} printable ASCII characters, with no space at either end"
+    )]
+    InvalidIdentification {
+        /// 'vendor' or 'product'.
+        field: &'static str,
+        /// Most characters.
+        max: usize,
+        /// What was wanted.
+        text: String,
+    },
     /// Percentages that could never be met.
     #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
     InvalidThresholds,

@@ -7,6 +7,7 @@
 
 mod configuration;
 mod error;
+mod identification;
 mod identity;
 pub mod limits;
 mod names;
@@ -20,6 +21,7 @@ pub use configuration::presentation::{BlockForm, PathState, Presentation};
 pub use configuration::schedules::{Due, Run, Schedule, ScheduleRecord};
 pub use configuration::{Access, Configuration, LunMap, VisibleLun};
 pub use error::ArrayError;
+pub use identification::Identification;
 pub use identity::{naa_identifier, volume_id};
 pub use names::{ANY_HOST, DeviceName, VolumePath, check_name};
 pub use secrets::{Chap, Credential, Secret, Secrets};

@@ -194,6 +194,17 @@ pub(crate) enum VolumeCommand {
         #[arg(value_enum)]
         visibility: VisibilityArgument,
     },
+    /// Give the volume a vendor and product of its own to tell hosts (INQUIRY), or the array's
+    /// again. ESXi has the array copy only between LUNs that tell the same.
+    Identification {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        identification: IdentificationArguments,
+        /// Tell what the array tells.
+        #[arg(long, conflicts_with_all = ["vendor", "product"], required_unless_present = "vendor")]
+        inherit: bool,
+    },
     /// Delete an unmapped volume and all its data. Its snapshots stay.
     Delete {
         #[arg(value_name = "POOL/NAME")]
@@ -251,6 +262,8 @@ pub(crate) enum PathStateArgument {
     ActiveNonOptimized,
     Standby,
     Unavailable,
+    /// Hosts wait until it is another one.
+    Transitioning,
 }
 
 #[derive(Debug, Subcommand)]
@@ -286,6 +299,23 @@ pub(crate) enum HostCommand {
 pub(crate) enum TargetCommand {
     /// Show the iSCSI name, portals and sessions.
     Show,
+    /// Show the vendor and product that all volumes tell hosts (INQUIRY) which have none of their
+    /// own, or change them. Hosts are told at once.
+    Identification {
+        #[command(flatten)]
+        identification: IdentificationArguments,
+    },
+}
+
+/// A vendor and a product.
+#[derive(Debug, Args)]
+pub(crate) struct IdentificationArguments {
+    /// 1 to 8 printable ASCII characters.
+    #[arg(long, requires = "product")]
+    pub(crate) vendor: Option<String>,
+    /// 1 to 16 printable ASCII characters.
+    #[arg(long, requires = "vendor")]
+    pub(crate) product: Option<String>,
 }
 
 /// A CHAP account. Secrets are read from files, because others see the command line.
@@ -385,6 +415,7 @@ impl From<PathStateArgument> for PathState {
             PathStateArgument::ActiveNonOptimized => Self::ActiveNonOptimized,
             PathStateArgument::Standby => Self::Standby,
             PathStateArgument::Unavailable => Self::Unavailable,
+            PathStateArgument::Transitioning => Self::Transitioning,
         }
     }
 }

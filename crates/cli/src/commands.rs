@@ -45,6 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             .show(&session.client.get::<Vec<api::Session>>("/v1/sessions")?, |list| {
                 sessions_table(list)
             }),
+        Object::Target(TargetCommand::Identification { identification }) => {
+            session.identification(identification)
+        }
         Object::Target(TargetCommand::Show) => {
             session.show(&session.client.get::<Target>("/v1/target")?, target_details)
         }
@@ -102,6 +105,9 @@ impl Session {
                     let how = if volume.reservations_hidden { "cannot" } else { "can" };
                     format!("Hosts {how} reserve {path}.")
                 })
+            }
+            VolumeCommand::Identification { path, identification, .. } => {
+                self.volume_identification(path, identification)
             }
             VolumeCommand::Delete { path } => {
                 self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))

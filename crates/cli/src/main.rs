@@ -9,6 +9,7 @@ mod chap;
 mod client;
 mod commands;
 mod configuration;
+mod identification;
 mod manuals;
 mod offload;
 mod pools;

@@ -1,8 +1,8 @@
 //! How answers look to people.
 
 use api::{
-    BlockSize, Event, Fill, Group, Host, PathState, Portal, Session, Severity, Target, Thresholds,
-    Volume,
+    BlockSize, Event, Fill, Group, Host, Identification, PathState, Portal, Session, Severity,
+    Target, Thresholds, Volume,
 };
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -58,6 +58,7 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Thresholds", thresholds_text(volume.thresholds, volume.fill)),
         ("Reserved", yes_or_no(volume.reserved)),
         ("Block size", block_size(volume.block_size).to_owned()),
+        ("Vendor and product", identification(volume.identification.as_ref())),
         ("Reservations hidden", yes_or_no(volume.reservations_hidden)),
         ("LUN", optional(volume.lun)),
         ("Hosts", or_dash(volume.hosts.join(", "))),
@@ -65,6 +66,20 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
     ] {
         rows.add_row([name.to_owned(), value]);
     }
+    rows
+}
+
+fn identification(own: Option<&Identification>) -> String {
+    own.map_or_else(
+        || "as the array".to_owned(),
+        |own| format!("'{}', '{}'", own.vendor, own.product),
+    )
+}
+
+pub(crate) fn identification_details(identification: &Identification) -> Table {
+    let mut rows = table(&[]);
+    rows.add_row(["Vendor", identification.vendor.as_str()]);
+    rows.add_row(["Product", identification.product.as_str()]);
     rows
 }
 
@@ -82,6 +97,7 @@ pub(crate) fn path_state(state: PathState) -> &'static str {
         PathState::ActiveNonOptimized => "active-non-optimized",
         PathState::Standby => "standby",
         PathState::Unavailable => "unavailable",
+        PathState::Transitioning => "transitioning",
     }
 }
 

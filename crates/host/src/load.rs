@@ -45,6 +45,26 @@ pub struct Load {
     pub duration: Duration,
     /// Bytes of the LUN, from its start, that are used.
     pub span: Option<u64>,
+    /// Commands per second at most, all together; each waits for its turn.
+    pub rate: Option<u32>,
+}
+
+/// Holds commands back to a rate.
+struct Pace {
+    next: Instant,
+    interval: Duration,
+}
+
+impl Pace {
+    fn new(rate: Option<u32>) -> Self {
+        let interval = rate.map_or(Duration::ZERO, |rate| Duration::from_secs(1) / rate.max(1));
+        Self { next: Instant::now(), interval }
+    }
+
+    fn wait(&mut self) {
+        std::thread::sleep(self.next.saturating_duration_since(Instant::now()));
+        self.next += self.interval;
+    }
 }
 
 /// What came of it.
@@ -141,8 +161,10 @@ pub fn run(load: &Load) -> Result<Outcome> {
     let before: u64 = sessions.iter().map(wire).sum();
     let started = Instant::now();
     let deadline = started + load.duration;
+    let mut pace = Pace::new(load.rate);
     for number in 0..load.queue_depth {
         let session = number % load.sessions;
+        pace.wait();
         maker.submit(&mut sessions[session], None)?;
     }
     let mut histogram = Histogram::default();
@@ -153,6 +175,7 @@ pub fn run(load: &Load) -> Result<Outcome> {
                 operations += u64::from(!finished.is_news());
                 let data = note(finished, &mut histogram)?;
                 if Instant::now() < deadline {
+                    pace.wait();
                     maker.submit(&mut sessions[number], data)?;
                 }
             }

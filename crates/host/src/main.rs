@@ -165,6 +165,9 @@ struct IoArguments {
     /// Bytes of the LUN, from its start, that are used.
     #[arg(long)]
     span: Option<u64>,
+    /// Commands per second at most.
+    #[arg(long)]
+    rate: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -342,6 +345,7 @@ impl IoArguments {
             queue_depth: self.queue_depth,
             duration: Duration::from_secs(self.seconds),
             span: self.span,
+            rate: self.rate,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::change::Change;
 use crate::clock::Clock;
 use crate::completion::{Completion, Status};
 use crate::copy_operations::{CopyKey, CopyOperations};
-use crate::identity::Identity;
+use crate::identity::{Identification, Identity};
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
 use crate::reservations::Registrant;
@@ -183,6 +183,12 @@ impl Execution<'_> {
     pub(crate) fn unit_mut(&mut self) -> Result<&mut LogicalUnit, Completion> {
         let unit = self.volume.and_then(|volume| self.units.get_mut(&volume));
         unit.ok_or_else(|| Sense::from(sense::LOGICAL_UNIT_NOT_SUPPORTED).into())
+    }
+
+    /// What is said of vendor and product where the command is addressed to.
+    pub(crate) fn identification(&self) -> Identification {
+        let unit = self.volume.and_then(|volume| self.units.get(&volume));
+        unit.map_or(self.identity.identification, |unit| unit.identification(self.identity))
     }
 
     /// The bytes that the CDB's address and length name.

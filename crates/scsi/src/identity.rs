@@ -1,13 +1,25 @@
-//! What all logical units say of themselves alike.
+//! What logical units say of themselves.
 
-/// Standard INQUIRY identification, equal on every logical unit: ESXi offloads copies only between
-/// logical units with the same vendor and product identification.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+/// Standard INQUIRY identification (SPC-4 6.6.2). ESXi offloads copies only between logical units
+/// that say the same, so that all of them do unless the owner says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identification {
     /// T10 VENDOR IDENTIFICATION, ASCII, padded with spaces.
     pub vendor: [u8; 8],
     /// PRODUCT IDENTIFICATION, ASCII, padded with spaces.
     pub product: [u8; 16],
+}
+
+impl Identification {
+    /// Gantry's own.
+    pub const GANTRY: Self = Self { vendor: *b"GANTRY  ", product: *b"VIRTUAL DISK    " };
+}
+
+/// What all logical units say alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Vendor and product, where a logical unit has none of its own.
+    pub identification: Identification,
     /// PRODUCT REVISION LEVEL, ASCII, padded with spaces.
     pub revision: [u8; 4],
     /// The iSCSI name of the target device, up to 223 bytes.
@@ -21,8 +33,7 @@ impl Identity {
     /// Gantry's own identification, for the target with this iSCSI name.
     pub fn gantry(target_name: &str) -> Self {
         Self {
-            vendor: *b"GANTRY  ",
-            product: *b"VIRTUAL DISK    ",
+            identification: Identification::GANTRY,
             revision: *b"0001",
             target_name: target_name.to_owned(),
             long_cdbs: false,

@@ -41,7 +41,7 @@ pub use access_state::AccessState;
 pub use commands::LOG_SENSE;
 pub use completion::{Completion, Status};
 pub use durable::{DurableState, SaveId};
-pub use identity::Identity;
+pub use identity::{Identification, Identity};
 pub use lun::{emit_lun, parse_lun};
 pub use modes::Modes;
 pub use nexus::NexusSpec;

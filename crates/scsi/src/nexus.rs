@@ -68,6 +68,23 @@ impl Nexus {
         }
     }
 
+    /// Takes the condition that is to be told next on a logical unit. That the inventory has changed
+    /// is told on one of them only (SPC-4 7.8.7: LUICLR).
+    pub(crate) fn take_attention(&mut self, lun: u16) -> Option<SenseCode> {
+        let condition = self.mappings.get_mut(&lun)?.attentions.take()?;
+        if condition == sense::REPORTED_LUNS_DATA_HAS_CHANGED {
+            self.clear_everywhere(condition);
+        }
+        Some(condition)
+    }
+
+    /// Clears a condition on every logical unit that the nexus sees.
+    pub(crate) fn clear_everywhere(&mut self, condition: SenseCode) {
+        for mapping in self.mappings.values_mut() {
+            mapping.attentions.clear(condition);
+        }
+    }
+
     /// SPC-4 6.6.1: where the INQUIRY data of a known number is another one now, the nexus is told
     /// (3Fh/03h), so that no host takes the new volume for the old one.
     fn map(&mut self, lun: u16, volume: VolumeId) {

@@ -6,6 +6,7 @@ mod block_lengths;
 mod compare_and_write;
 mod discovery;
 mod extended_copy;
+mod identification;
 mod log;
 mod management;
 mod mode;

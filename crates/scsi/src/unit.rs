@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::clock::Clock;
 use crate::designator::Designator;
 use crate::durable::DurableState;
-use crate::identity::Identity;
+use crate::identity::{Identification, Identity};
 use crate::modes::{Modes, Threshold};
 use crate::reservations::{Access, PersistentReservations, Registrant};
 use crate::sense::{self, Sense, SenseCode};
@@ -37,6 +37,8 @@ pub(crate) struct LogicalUnit {
     pub(crate) spec: LogicalUnitSpec,
     /// Distinguishes this unit from one of the same volume that was removed before.
     pub(crate) epoch: u64,
+    /// Vendor and product, if it does not say what all say.
+    pub(crate) own_identification: Option<Identification>,
     pub(crate) write_protected: bool,
     /// SPC-2 5.5.1: the nexus that holds the SCSI-2 reservation.
     pub(crate) reservation: Option<NexusId>,
@@ -78,6 +80,7 @@ impl LogicalUnit {
         Self {
             spec,
             epoch,
+            own_identification: None,
             write_protected: false,
             reservation: None,
             persistent: PersistentReservations::default(),
@@ -137,6 +140,11 @@ impl LogicalUnit {
         }
     }
 
+    /// What it says of vendor and product.
+    pub(crate) fn identification(&self, identity: &Identity) -> Identification {
+        self.own_identification.unwrap_or(identity.identification)
+    }
+
     /// Whether a designator, as a CSCD descriptor holds it, names this unit: by exact length and
     /// content.
     pub(crate) fn has_designator(
@@ -148,7 +156,7 @@ impl LogicalUnit {
     ) -> bool {
         let is_same =
             |own: Designator| own.code_set == code_set && own.kind == kind && own.value == value;
-        Designator::all(identity, &self.spec.naa).into_iter().any(is_same)
+        Designator::all(&self.identification(identity), &self.spec.naa).into_iter().any(is_same)
     }
 
     /// Whether the SCSI-2 reservation keeps `nexus` out.

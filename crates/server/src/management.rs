@@ -5,6 +5,7 @@ mod alerts;
 mod describe;
 mod devices;
 mod hosts;
+mod identification;
 mod interchange;
 mod metrics;
 mod offload;
@@ -38,11 +39,13 @@ use crate::events::Events;
 use crate::http::{Answer, Call, etag};
 use crate::options::{IoMethod, Options};
 use crate::token_spaces::is_hidden;
+use identification::describe_identification;
 use problems::{bad_request, internal, refused};
 use tasks::Tasks;
 use thresholds::Told;
 
 pub(crate) use describe::hexadecimal;
+pub(crate) use identification::to_scsi as scsi_identification;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
 
@@ -242,6 +245,10 @@ impl Management {
             | Route::AddDevice
             | Route::SetPoolThresholds
             | Route::SetVolumeThresholds
+            | Route::ShowIdentification
+            | Route::SetIdentification
+            | Route::SetVolumeIdentification
+            | Route::DeleteVolumeIdentification
             | Route::ShowScrub
             | Route::StartScrub
             | Route::StopScrub => self.route_space(core, route, parameters, body),
@@ -267,7 +274,7 @@ impl Management {
         }
     }
 
-    /// Devices, thresholds and scrubs.
+    /// Devices, thresholds, scrubs, and what volumes say of vendor and product.
     fn route_space(
         &mut self,
         core: &mut Core,
@@ -283,6 +290,16 @@ impl Management {
             Route::ShowScrub => self.show_scrub(core, pool),
             Route::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
             Route::StopScrub => self.stop_scrub(core, pool),
+            Route::ShowIdentification => {
+                Ok(Progress::answer(&describe_identification(self.configuration.identification)))
+            }
+            Route::SetIdentification => self.set_identification(core, &read(body)?),
+            Route::SetVolumeIdentification => {
+                self.set_volume_identification(core, parameters, &read(body)?)
+            }
+            Route::DeleteVolumeIdentification => {
+                self.delete_volume_identification(core, parameters)
+            }
             _ => self.set_volume_thresholds(core, parameters, read(body)?),
         }
     }

@@ -32,7 +32,7 @@ use crate::data_directory::{DataDirectory, random_bytes};
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, Mailbox, Message};
 use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
-use crate::management::Management;
+use crate::management::{Management, scsi_identification};
 use crate::options::{Options, SessionOptions};
 use crate::scheduler::Scheduler;
 use crate::sessions::Sessions;
@@ -89,7 +89,11 @@ impl Reactor {
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox)?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
-        let mut target = Target::new(scsi::Identity { long_cdbs: options.long_cdbs, ..identity });
+        let mut target = Target::new(scsi::Identity {
+            identification: scsi_identification(configuration.identification),
+            long_cdbs: options.long_cdbs,
+            ..identity
+        });
         target.set_token_key(random_bytes()?);
         let alerts = Alerts::start(&configuration.target_name)?;
         let mut reactor = Self {

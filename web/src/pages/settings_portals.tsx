@@ -14,6 +14,7 @@ const STATES: [string, string][] = [
   ['active-non-optimized', 'Active, non-optimized: hosts should prefer other paths'],
   ['standby', 'Standby: no data'],
   ['unavailable', 'Unavailable: no data'],
+  ['transitioning', 'Transitioning: no data; hosts wait for another state'],
 ];
 
 type Open = 'create' | { state: Portal } | { remove: Portal } | null;
@@ -76,7 +77,7 @@ function StateDialog({ portal, onClose }: { portal: Portal; onClose: () => void 
     await ask('PUT', path('portal-groups', String(portal.target_portal_group_tag), 'state'), { state });
     await refresh('/v1/portals', '/v1/target');
   };
-  const stops = state === 'standby' || state === 'unavailable';
+  const stops = !state.startsWith('active-');
   return (
     <FormDialog title={`State of portal group ${portal.target_portal_group_tag}`} action="Set state" danger={stops} said="The state was set" onSubmit={set} onClose={onClose}>
       <SelectField label="State" value={state} onChange={setState} options={STATES} hint="Hosts are told (ALUA)." />

@@ -90,13 +90,13 @@ fn rate(results: &Results, load: Load, subject: Subject) -> Option<f64> {
     median(&sorted(measured.iter().map(|measured| measured.per_second)))
 }
 
-fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
+pub(super) fn sorted(numbers: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut numbers: Vec<_> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
     numbers
 }
 
-fn median(sorted: &[f64]) -> Option<f64> {
+pub(super) fn median(sorted: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     match sorted.len() {
         0 => None,

@@ -1,9 +1,12 @@
 //! How volumes and paths look to hosts.
 
+use std::collections::BTreeMap;
+
 use block::{LogicalBlockLength, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;
+use crate::Identification;
 
 /// The blocks that hosts see.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,9 @@ pub struct Presentation {
     /// Whether RESERVE, RELEASE and PERSISTENT RESERVE are not supported.
     #[serde(default)]
     pub reservations_hidden: bool,
+    /// Vendor and product, if they are not those that the array tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identification: Option<Identification>,
 }
 
 /// SPC-4 5.15: how well the paths of a target portal group work.
@@ -45,6 +51,8 @@ pub enum PathState {
     Standby,
     /// The same.
     Unavailable,
+    /// Between two states: hosts wait.
+    Transitioning,
 }
 
 impl BlockForm {
@@ -77,6 +85,15 @@ impl Configuration {
             true => self.presentations.remove(&volume.0),
             false => self.presentations.insert(volume.0, presentation),
         };
+    }
+
+    /// Volumes that tell another vendor or product than the array does, and what they tell.
+    pub fn deviating_identifications(&self) -> BTreeMap<VolumeId, Identification> {
+        let own = self
+            .presentations
+            .iter()
+            .filter_map(|(&id, presentation)| Some((VolumeId(id), presentation.identification?)));
+        own.filter(|(_, own)| *own != self.identification).collect()
     }
 
     /// A target portal group's state, for those that have ever been given one.

@@ -85,6 +85,7 @@ fn order(bench: &Bench, storm: (load::Kind, u64, usize), duration: Duration) -> 
         queue_depth,
         duration,
         span: Some(bench.size_bytes(other) - QUIET),
+        rate: None,
     }
 }
 

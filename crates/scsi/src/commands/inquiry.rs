@@ -3,7 +3,7 @@
 use super::vpd;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::identity::Identity;
+use crate::identity::Identification;
 use crate::sense::{self, Sense};
 
 const EVPD: u8 = 0;
@@ -29,7 +29,7 @@ pub(super) fn inquiry(execution: &mut Execution<'_>) -> Result<Action, Completio
     } else if page_code != 0 {
         return Err(Sense::invalid_cdb_field(2).into());
     } else {
-        standard_data(peripheral(execution), execution.identity)
+        standard_data(peripheral(execution), execution)
     };
     Ok(Action::data(data, allocation_length))
 }
@@ -43,17 +43,21 @@ fn peripheral(execution: &Execution<'_>) -> u8 {
 }
 
 /// Standard INQUIRY data (SPC-4 6.6.2), 96 bytes.
-fn standard_data(peripheral: u8, identity: &Identity) -> Vec<u8> {
+fn standard_data(peripheral: u8, execution: &Execution<'_>) -> Vec<u8> {
+    let Identification { vendor, product } = execution.identification();
     let mut data = vec![0; 96];
     data[0] = peripheral;
     data[2] = 6; // VERSION: SPC-4.
     data[3] = 0x12; // HISUP; RESPONSE DATA FORMAT 2.
     data[4] = data.len() as u8 - 5;
     data[5] = 0x18; // TPGS: implicit; 3PC.
+    if execution.port_groups.ports().nth(1).is_some() {
+        data[6] = 0x10; // MULTIP: two target ports or more.
+    }
     data[7] = 0x02; // CMDQUE.
-    data[8..16].copy_from_slice(&identity.vendor);
-    data[16..32].copy_from_slice(&identity.product);
-    data[32..36].copy_from_slice(&identity.revision);
+    data[8..16].copy_from_slice(&vendor);
+    data[16..32].copy_from_slice(&product);
+    data[32..36].copy_from_slice(&execution.identity.revision);
     for (field, version) in data[58..].as_chunks_mut().0.iter_mut().zip(VERSION_DESCRIPTORS) {
         *field = version.to_be_bytes();
     }
@@ -77,9 +81,7 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
         _ => return Err(Sense::invalid_cdb_field(2).into()),
     };
     // SPC-4 6.33: the nexus knows the new inventory now.
-    for mapping in nexus.mappings.values_mut() {
-        mapping.attentions.clear(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
-    }
+    nexus.clear_everywhere(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
     let mut data = (luns.len() as u32 * 8).to_be_bytes().to_vec();
     data.extend([0; 4]);
     data.extend(luns.into_iter().flat_map(|lun| crate::lun::emit_lun(lun).to_be_bytes()));
@@ -89,12 +91,15 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
 /// REQUEST SENSE (SPC-4 6.39): tells what waits, and clears it.
 pub(super) fn request_sense(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let sanitize = execution.unit().map(|unit| unit.check_sanitize());
-    let sense: Sense = match (sanitize, execution.nexus.mappings.get_mut(&execution.lun)) {
-        (Ok(sanitize), Some(mapping)) => match (mapping.attentions.take(), sanitize) {
-            (Some(condition), _) => condition.into(),
-            (None, Err(sense)) => sense,
-            (None, Ok(())) => sense::NO_ADDITIONAL_SENSE_INFORMATION.into(),
-        },
+    let is_seen = execution.nexus.mappings.contains_key(&execution.lun);
+    let sense: Sense = match sanitize {
+        Ok(sanitize) if is_seen => {
+            match (execution.nexus.take_attention(execution.lun), sanitize) {
+                (Some(condition), _) => condition.into(),
+                (None, Err(sense)) => sense,
+                (None, Ok(())) => sense::NO_ADDITIONAL_SENSE_INFORMATION.into(),
+            }
+        }
         _ => sense::LOGICAL_UNIT_NOT_SUPPORTED.into(),
     };
     let descriptors_wanted = execution.cdb.bit(1, 0);

@@ -68,7 +68,7 @@ fn device_identification(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u
     let group = nexus.target_portal_group.to_be_bytes();
     let target_name = &execution.identity.target_name;
     let mut data = Vec::new();
-    for name in Designator::told(execution.identity, &unit.spec.naa) {
+    for name in Designator::told(&execution.identification(), &unit.spec.naa) {
         data.extend(designator(name.code_set, name.kind, &name.value));
     }
     data.extend(designator(ISCSI << 4 | 0x01, 0x94, &[0, 0, port[0], port[1]]));

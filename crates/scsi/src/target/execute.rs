@@ -19,7 +19,7 @@ use crate::completion::{Completion, Status};
 use crate::copy_operations::CopyKey;
 use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::lun::parse_lun;
-use crate::nexus::{Mapping, Nexus};
+use crate::nexus::Nexus;
 use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::reservations::Access;
 use crate::sense::{self, Sense};
@@ -91,14 +91,11 @@ impl Target {
         since: Duration,
     ) -> Result<(), Completion> {
         let cdb = Cdb::new(command.cdb);
-        let lun = parse_lun(command.lun);
+        let lun = parse_lun(command.lun).unwrap_or(u16::MAX);
         let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
-        let mapping = lun.and_then(|lun| nexus.mappings.get_mut(&lun));
         let row = table::find(&cdb, &self.identity);
-        let volume = match &mapping {
-            Some(mapping) if self.units.contains_key(&mapping.volume) => Some(mapping.volume),
-            _ => None,
-        };
+        let mapped = nexus.mappings.get(&lun).map(|mapping| mapping.volume);
+        let volume = mapped.filter(|volume| self.units.contains_key(volume));
         if volume.is_none() && !row.is_ok_and(|row| row.scope == Scope::AnyLun) {
             return Err(lun_not_supported());
         }
@@ -107,19 +104,12 @@ impl Target {
             Some(unit) => check_sanitize(unit, row).map(|()| row),
             None => Ok(row),
         });
-        let row = row.map_err(|sense| attention_or(mapping, sense))?;
+        let row = row.map_err(|sense| attention_or(nexus, lun, sense))?;
         if command.attribute == TaskAttribute::Aca {
             return Err(Sense::from(sense::INVALID_MESSAGE_ERROR).into());
         }
-        let order = Order {
-            nexus: command.nexus,
-            lun: lun.unwrap_or(u16::MAX),
-            volume,
-            row,
-            cdb,
-            data_out_offered: offered,
-            since,
-        };
+        let order =
+            Order { nexus: command.nexus, lun, volume, row, cdb, data_out_offered: offered, since };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
                 let attribute = match command.attribute {
@@ -529,17 +519,15 @@ fn check_sanitize(unit: &LogicalUnit, row: &Row) -> Result<(), Sense> {
 }
 
 fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {
-    let attentions = nexus.mappings.get_mut(&lun).map(|mapping| &mut mapping.attentions);
-    match attentions.and_then(|attentions| attentions.take()) {
+    match nexus.take_attention(lun) {
         Some(condition) => Err(Sense::from(condition).into()),
         None => Ok(()),
     }
 }
 
 /// SAM-5 5.14.1: a unit attention condition is told before another fault.
-fn attention_or(mapping: Option<&mut Mapping>, sense: Sense) -> Completion {
-    let condition = mapping.and_then(|mapping| mapping.attentions.take());
-    condition.map_or(sense, Sense::from).into()
+fn attention_or(nexus: &mut Nexus, lun: u16, sense: Sense) -> Completion {
+    nexus.take_attention(lun).map_or(sense, Sense::from).into()
 }
 
 fn lun_not_supported() -> Completion {

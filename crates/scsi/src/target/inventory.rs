@@ -7,6 +7,7 @@ use block::VolumeId;
 use super::{Delivery, NexusId, Target};
 use crate::access_state::AccessState;
 use crate::completion::Completion;
+use crate::identity::Identification;
 use crate::nexus::{Nexus, NexusSpec};
 use crate::sense::{self, Sense, SenseCode};
 use crate::space::UnitSpace;
@@ -78,6 +79,35 @@ impl Target {
         if let Some(unit) = self.units.get_mut(&id) {
             unit.reservations_hidden = hidden;
         }
+    }
+
+    /// Sets the vendor and product that every logical unit tells which has none of its own. Whoever
+    /// sees one that tells something else than before is told (3Fh/03h, SPC-4 6.6.2).
+    pub fn set_identification(&mut self, identification: Identification) {
+        if std::mem::replace(&mut self.identity.identification, identification) == identification {
+            return;
+        }
+        let alike = self.units.iter().filter(|(_, unit)| unit.own_identification.is_none());
+        let alike: Vec<VolumeId> = alike.map(|(&id, _)| id).collect();
+        for id in alike {
+            self.establish(id, sense::INQUIRY_DATA_HAS_CHANGED);
+        }
+    }
+
+    /// Sets the vendor and product of one logical unit; `None` for what all tell. If it tells
+    /// something else than before, whoever sees it is told (3Fh/03h).
+    pub fn set_own_identification(&mut self, id: VolumeId, own: Option<Identification>) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        let before = unit.identification(&self.identity);
+        unit.own_identification = own;
+        if unit.identification(&self.identity) != before {
+            self.establish(id, sense::INQUIRY_DATA_HAS_CHANGED);
+        }
+    }
+
+    /// What a volume's logical unit tells of vendor and product.
+    pub fn identification(&self, id: VolumeId) -> Option<Identification> {
+        Some(self.units.get(&id)?.identification(&self.identity))
     }
 
     /// Removes a logical unit. Waiting commands end with 05h/25h/00h, as later ones will; requests

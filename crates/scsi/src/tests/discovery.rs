@@ -28,6 +28,16 @@ fn standard_inquiry_says_the_same_on_every_unit() {
 }
 
 #[test]
+fn multip_says_whether_there_are_several_ports() {
+    let mut world = World::new();
+    for (ports, told) in [(&[(1, 1)][..], 0), (&[(1, 1), (2, 7)], 0x10), (&[(2, 7)], 0)] {
+        world.target.set_ports(ports.iter().copied().collect());
+        world.run(ALICE, 0, &[0; 6], &[]);
+        assert_eq!(world.good(0, &inquiry(None, 96), &[])[6], told, "{ports:?}");
+    }
+}
+
+#[test]
 fn inquiry_ignores_the_reserved_bits_where_scsi_2_had_the_lun() {
     let mut world = World::new();
     assert_eq!(world.good(0, &[0x12, 0xe0, 0, 0, 96, 0], &[]).len(), 96);

@@ -67,7 +67,7 @@ fn byte_segment(source: u16, destination: u16, Bytes { from, to, count }: Bytes)
     segment
 }
 
-fn named_cscd(code_set: u8, kind: u8, value: &[u8]) -> [u8; 32] {
+pub(super) fn named_cscd(code_set: u8, kind: u8, value: &[u8]) -> [u8; 32] {
     let mut descriptor = [0; 32];
     (descriptor[0], descriptor[4], descriptor[5]) = (0xe4, code_set, kind);
     descriptor[7] = value.len() as u8;

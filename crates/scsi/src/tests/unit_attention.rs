@@ -47,7 +47,7 @@ fn a_change_of_capacity_is_told_to_all() {
 }
 
 #[test]
-fn a_change_of_the_inventory_is_told_on_every_unit_until_report_luns() {
+fn a_change_of_the_inventory_is_told_until_report_luns() {
     let mut world = World::new();
     world.target.set_luns(ALICE, BTreeMap::from([(0, ONE), (1, TWO), (300, FAR)]));
     world.good(0, &TEST_UNIT_READY, &[]);
@@ -58,6 +58,26 @@ fn a_change_of_the_inventory_is_told_on_every_unit_until_report_luns() {
     assert_eq!(world.fails(5, &TEST_UNIT_READY, &[]), (6, 0x29, 0));
     world.good(5, &TEST_UNIT_READY, &[]);
     assert_eq!(world.run(BOB, 0, &TEST_UNIT_READY, &[]).status, Status::Good);
+}
+
+/// SPC-4 7.8.7: LUICLR, which shall be set.
+#[test]
+fn a_change_of_the_inventory_is_told_on_one_unit_to_each_nexus_by_whatever_means() {
+    let means: [&[u8]; 3] = [&TEST_UNIT_READY, &[0xff; 6], &[3, 0, 0, 0, 252, 0]];
+    for cdb in means {
+        let mut world = World::new();
+        for nexus in [ALICE, BOB] {
+            world.target.set_luns(nexus, BTreeMap::from([(0, ONE), (1, TWO)]));
+        }
+        let told = world.run(ALICE, 1, cdb, &[]);
+        let code = told.sense.map(|sense| (sense.code.asc, sense.code.ascq));
+        let data = told.data_in.to_vec();
+        assert_eq!(code.unwrap_or_else(|| (data[12], data[13])), (0x3f, 0x0e));
+        world.good(0, &TEST_UNIT_READY, &[]);
+        world.good(1, &TEST_UNIT_READY, &[]);
+        assert_eq!(world.sense(BOB, 0, &TEST_UNIT_READY, &[]), (6, 0x3f, 0x0e));
+        assert_eq!(world.run(BOB, 1, &TEST_UNIT_READY, &[]).status, Status::Good);
+    }
 }
 
 /// A host that takes the new volume for the old one would destroy it.

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 use store::Health;
 
 use super::Management;
+use super::identification::describe_identification;
 use super::problems::refused;
 use super::thresholds::{describe_thresholds, used_percent};
 use super::volumes::describe_blocks;
@@ -111,6 +112,7 @@ impl Management {
             reserved: volume.reserved,
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
+            identification: presentation.identification.map(describe_identification),
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
             created: volume.created,

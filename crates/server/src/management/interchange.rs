@@ -14,6 +14,7 @@ use block::VolumeId;
 use mio::net::TcpListener;
 
 use super::hosts::check_chap;
+use super::identification::{describe_identification, parse_identification};
 use super::portals::{PortalChange, describe_state, parse, parse_state, to_scsi};
 use super::problems::{bad_request, conflict, forbidden};
 use super::schedules::{describe_schedule, parse_schedule};
@@ -54,6 +55,7 @@ impl Management {
         api::Configuration {
             version: VERSION,
             array: array.target_name.clone(),
+            identification: Some(describe_identification(array.identification)),
             hosts: array.hosts.iter().map(|(name, host)| self.host(name, host, secrets)).collect(),
             groups: array.host_groups.iter().map(|(name, hosts)| group(name, hosts)).collect(),
             discovery: array.discovery_chap_name.as_ref().map(|user| {
@@ -136,14 +138,17 @@ impl Management {
         });
         let maps: Vec<ConfiguredMap> = maps.collect();
         let thresholds = array.volume_thresholds(id);
-        let hidden = array.presentation(id).reservations_hidden;
-        let said = !maps.is_empty() || thresholds != Thresholds::default() || hidden;
+        let Presentation { reservations_hidden: hidden, identification, .. } =
+            array.presentation(id);
+        let is_shown_otherwise = hidden || identification.is_some();
+        let said = !maps.is_empty() || thresholds != Thresholds::default() || is_shown_otherwise;
         said.then(|| ConfiguredVolume {
             volume,
             lun: array.lun_of(id).filter(|_| !maps.is_empty()),
             maps,
             thresholds: Some(describe_thresholds(thresholds)),
             reservations_hidden: Some(hidden),
+            identification: identification.map(describe_identification),
         })
     }
 
@@ -167,11 +172,13 @@ impl Management {
             return Err(conflict(&refusal(&problems)));
         }
         if !dry_run {
+            let deviating = self.configuration.deviating_identifications();
             self.change_with_secrets(|current, current_secrets| {
                 (*current, *current_secrets) = (array, secrets);
                 Ok(())
             })?;
             self.take_effect(core, listeners);
+            self.tell_identifications(core, &deviating);
             if !changes.is_empty() {
                 let count = changes.len();
                 let message = format!("{count} change(s) were imported");
@@ -226,6 +233,10 @@ impl<'a> Import<'a> {
 
     /// Hosts come before the groups, and both before the maps that name them.
     fn take(&mut self, file: api::Configuration) {
+        if let Some(identification) = file.identification {
+            let outcome = self.take_identification(&identification);
+            self.note("identification", outcome);
+        }
         for host in file.hosts {
             let outcome = self.take_host(&host);
             self.note(&format!("host {}", host.name), outcome);
@@ -269,6 +280,12 @@ impl<'a> Import<'a> {
             Ok(None) => {}
             Err(reason) => self.problems.push(format!("{object}: {reason}")),
         }
+    }
+
+    fn take_identification(&mut self, wanted: &api::Identification) -> Taken {
+        let after = parse_identification(wanted).map_err(text)?;
+        let before = std::mem::replace(&mut self.array.identification, after);
+        Ok((before != after).then_some("is changed"))
     }
 
     fn take_host(&mut self, host: &ConfiguredHost) -> Taken {
@@ -375,12 +392,14 @@ impl<'a> Import<'a> {
             self.array.set_volume_thresholds(id, thresholds).map_err(text)?;
         }
         let before = self.array.presentation(id);
-        if let Some(hidden) = wanted.reservations_hidden {
-            changed |= before.reservations_hidden != hidden;
-            let after = Presentation { reservations_hidden: hidden, ..before };
-            self.array.set_presentation(id, after);
-        }
-        Ok(changed.then_some("is changed"))
+        let own = wanted.identification.as_ref().map(parse_identification).transpose();
+        let after = Presentation {
+            reservations_hidden: wanted.reservations_hidden.unwrap_or(before.reservations_hidden),
+            identification: own.map_err(text)?.or(before.identification),
+            ..before
+        };
+        self.array.set_presentation(id, after);
+        Ok((changed || before != after).then_some("is changed"))
     }
 
     fn take_map(

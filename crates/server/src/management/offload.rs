@@ -59,6 +59,7 @@ impl Management {
     /// What the array's configuration says of a copy that a host made itself.
     fn known(&self, core: &Core, copy: &HostCopy) -> Facts {
         let ends = [copy.source, copy.destination];
+        let identifications = ends.map(|volume| core.target.identification(volume));
         let block_lengths = ends.map(|volume| core.target.block_length(volume));
         let pools = ends.map(|volume| core.pool_of(volume));
         let host = core.accounts.ledger.host_name(copy.host);
@@ -68,8 +69,8 @@ impl Management {
             ends.iter().all(|end| luns.values().any(|lun| lun.volume == *end))
         };
         Facts {
-            // All logical units of a target tell the same.
-            same_product: true,
+            // A volume that is gone told the same, as far as anybody knows.
+            same_product: identifications[0].zip(identifications[1]).is_none_or(|(a, b)| a == b),
             same_block_length: block_lengths[0] == block_lengths[1],
             same_pool: pools[0] == pools[1],
             seen_together: match initiators {

@@ -133,6 +133,7 @@ pub(super) fn to_scsi(state: PathState) -> AccessState {
         PathState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
         PathState::Standby => AccessState::Standby,
         PathState::Unavailable => AccessState::Unavailable,
+        PathState::Transitioning => AccessState::Transitioning,
     }
 }
 
@@ -142,6 +143,7 @@ pub(super) fn parse_state(state: api::PathState) -> PathState {
         api::PathState::ActiveNonOptimized => PathState::ActiveNonOptimized,
         api::PathState::Standby => PathState::Standby,
         api::PathState::Unavailable => PathState::Unavailable,
+        api::PathState::Transitioning => PathState::Transitioning,
     }
 }
 
@@ -151,6 +153,7 @@ pub(super) fn describe_state(state: PathState) -> api::PathState {
         PathState::ActiveNonOptimized => api::PathState::ActiveNonOptimized,
         PathState::Standby => api::PathState::Standby,
         PathState::Unavailable => api::PathState::Unavailable,
+        PathState::Transitioning => api::PathState::Transitioning,
     }
 }
 

@@ -49,6 +49,7 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidDevice(_)
         | ArrayError::InvalidInitiatorName(_)
         | ArrayError::InvalidSize(_)
+        | ArrayError::InvalidIdentification { .. }
         | ArrayError::InvalidPortal
         | ArrayError::InvalidChapName
         | ArrayError::SecretLength(_)

@@ -13,7 +13,7 @@ use store::{Change, Failure, Health, Outcome, VolumeSpec};
 
 use super::problems::{bad_request, conflict, failed, refused};
 use super::snapshots::copy_spec;
-use super::volumes::is_snapshot;
+use super::volumes::{is_snapshot, presentation_of_copy};
 use super::{Management, Parameters, Progress, Step, Work, find};
 use crate::core::Core;
 use crate::events::now;
@@ -179,8 +179,8 @@ impl Management {
         self.change(|array| {
             array.schedule_reached(name, moment);
             for (source, spec) in &members {
-                let blocks = array.presentation(*source).blocks;
-                array.set_presentation(spec.id, Presentation { blocks, ..Presentation::default() });
+                let presentation = presentation_of_copy(array, *source);
+                array.set_presentation(spec.id, presentation);
             }
             array.begin_run(name, now, &ids)
         })?;

@@ -2,13 +2,15 @@
 
 use api::{BlockSize, CreateVolume, LunMap, MapVolume, Problem, ResizeVolume, SetReservations};
 use array::limits::VOLUME_BYTES_MAX;
-use array::{Access, ArrayError, BlockForm, Presentation, check_name, naa_identifier};
+use array::{
+    Access, ArrayError, BlockForm, Configuration, Presentation, check_name, naa_identifier,
+};
 use block::{BLOCK, VolumeId};
 use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::problems::{conflict, failed, internal, refused};
-use super::{Management, Parameters, Progress, Step, find, find_volume};
+use super::{Management, Parameters, Progress, Step, find, find_volume, scsi_identification};
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_u64;
 use crate::events::now;
@@ -215,10 +217,8 @@ impl Management {
         Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
     }
 
-    /// A copy shows the same blocks as its source.
     pub(super) fn present_as(&mut self, copy: VolumeId, source: VolumeId) -> Result<(), Problem> {
-        let blocks = self.configuration.presentation(source).blocks;
-        self.present(copy, Presentation { blocks, ..Presentation::default() })
+        self.present(copy, presentation_of_copy(&self.configuration, source))
     }
 
     /// Saved before a volume is made, so that hosts never see it in another form.
@@ -241,6 +241,8 @@ impl Management {
                 core.target.restore_unit(id, state.unwrap_or_default());
                 core.target.set_write_protected(id, snapshot);
                 core.target.set_reservations_hidden(id, presentation.reservations_hidden);
+                let own = presentation.identification.map(scsi_identification);
+                core.target.set_own_identification(id, own);
                 core.attach(id, pool);
             }
             Err(error) => {
@@ -254,6 +256,12 @@ impl Management {
         let volume = self.describe_volume(core, pool, id)?;
         serde_json::to_value(volume).map_err(|error| internal(&error))
     }
+}
+
+/// A copy shows the same blocks as its source, and the same vendor and product, so that hosts have
+/// the array copy between the two.
+pub(super) fn presentation_of_copy(array: &Configuration, source: VolumeId) -> Presentation {
+    Presentation { reservations_hidden: false, ..array.presentation(source) }
 }
 
 pub(super) fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {

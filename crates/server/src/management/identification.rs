@@ -1,0 +1,122 @@
+//! The vendor and product that hosts are told of.
+
+use std::collections::BTreeMap;
+
+use api::{Problem, Severity};
+use array::{ArrayError, Configuration, Identification, Presentation};
+use block::VolumeId;
+
+use super::problems::refused;
+use super::{Management, Parameters, Progress, find_volume};
+use crate::core::Core;
+
+impl Management {
+    pub(super) fn set_identification(
+        &mut self,
+        core: &mut Core,
+        request: &api::Identification,
+    ) -> Result<Progress, Problem> {
+        let identification = parse_identification(request).map_err(|error| refused(&error))?;
+        self.change_identifications(core, |array| array.identification = identification)?;
+        Ok(Progress::answer(request))
+    }
+
+    pub(super) fn set_volume_identification(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        request: &api::Identification,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        let own = parse_identification(request).map_err(|error| refused(&error))?;
+        self.change_identifications(core, |array| set_own(array, id, Some(own)))?;
+        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+    }
+
+    pub(super) fn delete_volume_identification(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+    ) -> Result<Progress, Problem> {
+        let (_, id) = find_volume(core, parameters)?;
+        self.change_identifications(core, |array| set_own(array, id, None))?;
+        Ok(Progress::answer(&()))
+    }
+
+    fn change_identifications(
+        &mut self,
+        core: &mut Core,
+        change: impl FnOnce(&mut Configuration),
+    ) -> Result<(), Problem> {
+        let before = self.configuration.deviating_identifications();
+        self.change(|array| {
+            change(array);
+            Ok(())
+        })?;
+        self.tell_identifications(core, &before);
+        Ok(())
+    }
+
+    /// Tells hosts, and the administrator of volumes that deviate from the array or do so no more.
+    pub(super) fn tell_identifications(
+        &mut self,
+        core: &mut Core,
+        before: &BTreeMap<VolumeId, Identification>,
+    ) {
+        core.target.set_identification(to_scsi(self.configuration.identification));
+        let volumes: Vec<VolumeId> =
+            core.pools.iter().flat_map(|(_, pool)| pool.store.volumes()).map(|v| v.id).collect();
+        for id in volumes {
+            let own = self.configuration.presentation(id).identification;
+            core.target.set_own_identification(id, own.map(to_scsi));
+        }
+        let after = self.configuration.deviating_identifications();
+        for (&id, own) in after.iter().filter(|(id, own)| before.get(id) != Some(own)) {
+            self.warn_of_deviation(core, id, own);
+        }
+        for &id in before.keys().filter(|id| !after.contains_key(id)) {
+            let message = "tells the array's vendor and product identification again".to_owned();
+            self.events.note(Severity::Information, core.name_of(id), message);
+        }
+    }
+
+    fn warn_of_deviation(&mut self, core: &Core, id: VolumeId, own: &Identification) {
+        let message = format!(
+            "tells hosts another vendor and product identification ({}) than the array's other \
+             volumes ({}): ESXi does not have the array copy between them",
+            quoted(own),
+            quoted(&self.configuration.identification)
+        );
+        self.events.note(Severity::Warning, core.name_of(id), message);
+    }
+}
+
+fn set_own(array: &mut Configuration, id: VolumeId, identification: Option<Identification>) {
+    let presentation = Presentation { identification, ..array.presentation(id) };
+    array.set_presentation(id, presentation);
+}
+
+fn quoted(identification: &Identification) -> String {
+    format!("'{}', '{}'", identification.vendor(), identification.product())
+}
+
+pub(super) fn parse_identification(
+    identification: &api::Identification,
+) -> Result<Identification, ArrayError> {
+    Identification::new(&identification.vendor, &identification.product)
+}
+
+pub(super) fn describe_identification(identification: Identification) -> api::Identification {
+    api::Identification {
+        vendor: identification.vendor().to_owned(),
+        product: identification.product().to_owned(),
+    }
+}
+
+/// As the device server has it.
+pub(crate) fn to_scsi(identification: Identification) -> scsi::Identification {
+    scsi::Identification {
+        vendor: identification.vendor_field(),
+        product: identification.product_field(),
+    }
+}
