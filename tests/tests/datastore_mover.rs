@@ -142,6 +142,16 @@ fn an_eager_zeroed_source_is_not_offloaded_to_a_thin_destination() -> Result<()>
     let report = bench.host.vmkfstools(&["-i", "ds0/e.vmdk", "-d", "thin", "ds1/t.vmdk"])?;
     assert_eq!(number(&report, "/offloaded_bytes")?, 0);
     assert!(reason(&report).contains("eagerzeroedthick and the destination VMDK type is thin"));
+    // It is read block by block, and zeros stay behind.
+    assert_eq!(number(&report, "/host_bytes")?, 0);
+    assert_eq!(number(&report, "/skipped_bytes")?, 16 << 20);
+    bench.source()?;
+    bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "-d", "eagerzeroedthick", "ds0/z.vmdk"])?;
+    let report = bench.host.vmkfstools(&["-i", "ds0/z.vmdk", "-d", "thin", "ds1/u.vmdk"])?;
+    let copied = number(&report, "/host_bytes")?;
+    assert!(copied > 0 && number(&report, "/skipped_bytes")? > 0, "{report}");
+    assert!(bench.data(1, "u-flat.vmdk")? == bench.data(0, "s-flat.vmdk")?);
+    assert_eq!(fsck(&bench.image(1)?)?, [0; 5]);
     Ok(())
 }
 

@@ -114,7 +114,14 @@ fn a_clone_that_the_host_makes_itself_is_found_and_the_setting_is_named() -> Res
     let [finding] = &found[..] else { anyhow::bail!("not one finding: {found:?}") };
     assert_eq!((&finding["source"], &finding["volume"]), (&"p/a".into(), &"p/b".into()));
     assert_eq!(finding["code"], "setting_off");
-    ensure!(text(finding, "/advice")?.contains("HardwareAcceleratedMove"), "{finding}");
+    // The host locks by COMPARE AND WRITE, so its offloads are attached: it is this setting first.
+    ensure!(text(finding, "/reason")?.contains("HardwareAcceleratedMove is off"), "{finding}");
+    let advice = text(finding, "/advice")?;
+    for cause in ["HardwareAcceleratedMove -i 1", "eager zeroed", "redo logs", "block sizes", "RDM"]
+    {
+        ensure!(advice.contains(cause), "{cause}: {finding}");
+    }
+    ensure!(!advice.contains("claim rule"), "{finding}");
     ensure!(text(finding, "/host")?.contains("esx1"), "{finding}");
     // One block in 64 is sampled: of 12,288 blocks some 192.
     let estimate = number(finding, "/bytes")? / MIB;
@@ -128,7 +135,31 @@ fn a_clone_that_the_host_makes_itself_is_found_and_the_setting_is_named() -> Res
     // A host that asks elsewhere decided so itself.
     bench.host.run(&["esxcfg-advcfg", "-s", "1", move_setting])?;
     bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "ds1/d.vmdk"])?;
-    assert_eq!(findings(&bench.array, "host_side_copy")?[0]["code"], "host_chose");
+    let finding = &findings(&bench.array, "host_side_copy")?[0];
+    assert_eq!(finding["code"], "host_chose");
+    ensure!(text(finding, "/reason")?.contains("between these two LUNs"), "{finding}");
+    ensure!(!text(finding, "/advice")?.contains("block sizes"), "{finding}");
+    Ok(())
+}
+
+#[test]
+fn a_thick_disk_that_becomes_thin_is_explained_by_that_whatever_is_set() -> Result<()> {
+    let bench = Bench::start()?;
+    let size = format!("{}m", DISK_MIB + 32);
+    bench.host.vmkfstools(&["-X", &size, "ds0/s.vmdk"])?;
+    bench.host.vmkfstools(&["-j", "ds0/s.vmdk"])?;
+    // The setting is on, as other copies show.
+    bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "ds1/thick.vmdk"])?;
+    for (setting, name) in [("1", "ds1/t.vmdk"), ("0", "ds1/u.vmdk")] {
+        let set = ["esxcfg-advcfg", "-s", setting, "/DataMover/HardwareAcceleratedMove"];
+        bench.host.run(&set)?;
+        let report = bench.host.vmkfstools(&["-i", "ds0/s.vmdk", "-d", "thin", name])?;
+        assert_eq!(number(&report, "/offloaded_bytes")?, 0);
+        let found = findings(&bench.array, "host_side_copy")?;
+        let [finding] = &found[..] else { anyhow::bail!("not one finding: {found:?}") };
+        assert_eq!(finding["code"], "thick_to_thin");
+        ensure!(text(finding, "/reason")?.contains("eager zeroed to thin"), "{finding}");
+    }
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 //! one file, and what a service manager hears of it.
 
 mod operations {
+    pub(crate) mod authority;
     pub(crate) mod receivers;
 }
 
@@ -16,7 +17,8 @@ use anyhow::{Context, Result, ensure};
 use harness::http::Request;
 use harness::pdu::RawSession;
 use harness::{Array, Value, initiator, number, text};
-use operations::receivers::{Relay, WebServer};
+use operations::authority::Authority;
+use operations::receivers::{Encryption, Relay, WebServer};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -226,6 +228,42 @@ fn long_work_is_a_task_that_can_be_watched_waited_for_and_cancelled() -> Result<
 }
 
 #[test]
+fn space_that_returns_and_a_device_that_joins_are_tasks() -> Result<()> {
+    let array = array()?;
+    let lun = u8::try_from(array.create_lun("p/full", "8G")?)?;
+    let name = "iqn.2026-01.org.example:operations";
+    let mut session = RawSession::log_in(array.portal(), name, &array.target_name()?)?;
+    session.read(lun, &[0; 6], 0)?.good()?;
+    // SBC-4 5.49: WRITE SAME (16) of 16 MiB of sevens.
+    for piece in 0..512_u64 {
+        let mut cdb = [0; 16];
+        cdb[0] = 0x93;
+        cdb[2..10].copy_from_slice(&(piece << 15).to_be_bytes());
+        cdb[12] = 0x80;
+        session.write(lun, &cdb, &[7; 512])?.good()?;
+    }
+    run(&array, "volume unmap p/full --host any")?;
+    run(&array, "volume delete p/full")?;
+    let mut before = 0;
+    wait_for("the space", || {
+        let task = task(&array, "delete")?.context("a task")?;
+        let (done, total) = (number(&task, "/done")?, number(&task, "/total")?);
+        assert!(before <= done && done <= total && total > 0, "{before}: {task}");
+        assert_eq!((&task["unit"], &task["object"]), (&"bytes".into(), &"pool p".into()));
+        before = done;
+        Ok((task["state"] == "done" && done == total).then_some(()))
+    })?;
+    let device = format!("file:{}", array.beside("more").display());
+    array.gantry(&["pool", "add-device", "p", &device, "--size", "1G"])?;
+    let joined = task(&array, "add-device")?.context("a task")?;
+    assert_eq!((&joined["state"], &joined["object"]), (&"done".into(), &"pool p".into()));
+    // One that cannot be made never begins.
+    array.try_gantry(&["pool", "add-device", "p", &device, "--size", "1G"])?.failure()?;
+    assert_eq!(task(&array, "add-device")?.context("a task")?["id"], joined["id"]);
+    Ok(())
+}
+
+#[test]
 fn a_host_that_sanitizes_a_volume_is_a_task() -> Result<()> {
     let array = array()?;
     let lun = u8::try_from(array.create_lun("p/large", "512M")?)?;
@@ -355,6 +393,78 @@ fn mail_goes_through_a_relay_and_never_unencrypted_against_the_word() -> Result<
     refuse(&array, &[&with(&["--tls", "none", "--user", "u"])[..], &file].concat(), "unencrypted")?;
     // A password that was given for one user is not used for another.
     refuse(&array, &with(&["--user", "somebody"]), "not known")?;
+    assert!(!array.log().contains("hush"));
+    Ok(())
+}
+
+/// An array on a system that trusts this authority and no other.
+fn array_that_trusts(authority: &Authority) -> Result<Array> {
+    let array = Array::prepare()?;
+    let file = array.beside("authority.pem");
+    fs::write(&file, &authority.certificate)?;
+    let variable = format!("SSL_CERT_FILE={}", file.display());
+    let mut array = array.with_words(&["env", &variable], &[]);
+    array.restart()?;
+    Ok(array)
+}
+
+#[test]
+fn a_webhook_by_https_is_told_only_if_its_certificate_is_trusted() -> Result<()> {
+    let (trusted, unknown) = (Authority::new("ours")?, Authority::new("theirs")?);
+    let array = array_that_trusts(&trusted)?;
+    let server = WebServer::start_tls(&["200 OK"], trusted.server)?;
+    let stranger = WebServer::start_tls(&["200 OK"], unknown.server)?;
+    let key = secret_file(&array, "key", KEY)?;
+    let url = format!("https://{}/told", server.address);
+    run(&array, &format!("alert webhook hook {url} --secret-file {key}"))?;
+    run(&array, "alert test")?;
+    let posted = server.next()?;
+    assert!(posted.is_signed_with(KEY) && posted.json()?["test"] == true);
+    let port = stranger.address.port();
+    run(&array, &format!("alert webhook hook https://127.0.0.1:{port}/"))?;
+    refuse(&array, &["alert", "test"], "does not trust")?;
+    // A certificate for another name is none, whoever signed it.
+    let port = server.address.port();
+    run(&array, &format!("alert webhook hook https://localhost:{port}/"))?;
+    refuse(&array, &["alert", "test"], "certificate")?;
+    assert!(stranger.is_silent() && server.is_silent());
+    Ok(())
+}
+
+#[test]
+fn mail_goes_encrypted_to_a_relay_whose_certificate_is_trusted_and_to_no_other() -> Result<()> {
+    // The unknown one claims to be the other.
+    let (trusted, unknown) = (Authority::new("ours")?, Authority::new("ours")?);
+    let array = array_that_trusts(&trusted)?;
+    let password = secret_file(&array, "password", "hush")?;
+    for (word, encryption, of_stranger) in [
+        (
+            "starttls",
+            Encryption::Later(trusted.server.clone()),
+            Encryption::Later(unknown.server.clone()),
+        ),
+        ("tls", Encryption::AtOnce(trusted.server), Encryption::AtOnce(unknown.server)),
+    ] {
+        let (relay, stranger) = (Relay::start_with(encryption)?, Relay::start_with(of_stranger)?);
+        let to = |relay: &Relay| {
+            let people = "--from array@example.org --to ops@example.org --user u";
+            let address = relay.address;
+            let tls = format!("--tls {word} --password-file {password}");
+            run(&array, &format!("alert mail --relay {address} {people} {tls}"))
+        };
+        to(&relay)?;
+        run(&array, "alert test")?;
+        let heard = relay.heard_up_to("tls .")?.join("\n");
+        // RFC 4616: NUL, user, NUL, password; in base64.
+        for part in ["tls AUTH PLAIN AHUAaHVzaA==", "tls RCPT TO:<ops@example.org>", "tls Subject:"]
+        {
+            assert!(heard.contains(part), "{part}: {heard}");
+        }
+        to(&stranger)?;
+        refuse(&array, &["alert", "test"], "does not trust")?;
+        let heard = stranger.heard().join("\n");
+        assert!(!heard.contains("MAIL") && !heard.contains("AUTH"), "{heard}");
+    }
     assert!(!array.log().contains("hush"));
     Ok(())
 }

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-963bc8b019d6dca3.js",
+        path: "/assets/gantry-af59f27f599e35b1.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"963bc8b019d6dca3\"",
-        identity: include_bytes!("assets/gantry-963bc8b019d6dca3.js"),
-        gzip: include_bytes!("assets/gantry-963bc8b019d6dca3.js.gz"),
-        brotli: include_bytes!("assets/gantry-963bc8b019d6dca3.js.br"),
+        etag: "W/\"af59f27f599e35b1\"",
+        identity: include_bytes!("assets/gantry-af59f27f599e35b1.js"),
+        gzip: include_bytes!("assets/gantry-af59f27f599e35b1.js.gz"),
+        brotli: include_bytes!("assets/gantry-af59f27f599e35b1.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-3f250481537a359b.css",
+        path: "/assets/style-ebe3c7d06772447a.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"3f250481537a359b\"",
-        identity: include_bytes!("assets/style-3f250481537a359b.css"),
-        gzip: include_bytes!("assets/style-3f250481537a359b.css.gz"),
-        brotli: include_bytes!("assets/style-3f250481537a359b.css.br"),
+        etag: "W/\"ebe3c7d06772447a\"",
+        identity: include_bytes!("assets/style-ebe3c7d06772447a.css"),
+        gzip: include_bytes!("assets/style-ebe3c7d06772447a.css.gz"),
+        brotli: include_bytes!("assets/style-ebe3c7d06772447a.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"d9c2fc75a9802766\"",
+        etag: "W/\"1e0088a9db2c7dbb\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

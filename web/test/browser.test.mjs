@@ -1,6 +1,8 @@
 // The page in a browser, on a real daemon that real hosts use. Nothing is tried twice.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
@@ -55,6 +57,9 @@ after(async () => {
   await browser?.close();
   await array?.stop();
 });
+
+/** A refusal that was wanted is no complaint. */
+const forget = (wanted) => complaints.splice(0, complaints.length, ...complaints.filter((one) => !wanted.test(one)));
 
 const button = (name) => page.getByRole('button', { name, exact: true });
 const field = (name) => page.getByLabel(name, { exact: true });
@@ -112,7 +117,7 @@ test('a refusal is shown next to what caused it', async () => {
   await field('Size').fill('1 GiB');
   await dialog().getByRole('button', { name: 'Create volume' }).click();
   await dialog().getByRole('alert').getByText('vm1').waitFor();
-  complaints.splice(0, complaints.length, ...complaints.filter((one) => !/^409 .*\/v1\/volumes$/.test(one)));
+  forget(/^409 .*\/v1\/volumes$/);
   await field('Name').fill('vm2');
   await dialog().getByRole('button', { name: 'Create volume' }).click();
   await heading('fast/vm2').waitFor();
@@ -180,6 +185,139 @@ test('deleting says what it frees and who uses the volume, and wants the name', 
   await remove.click();
   await heading('Volumes').waitFor();
   await page.getByRole('row').filter({ hasText: 'scratch' }).waitFor({ state: 'detached' });
+});
+
+/** What the notes at the edge of the page say. */
+const said = (text) => page.getByText(text, { exact: true }).first().waitFor();
+
+test('a snapshot on schedule is taken, and a locked one cannot be deleted', async () => {
+  await visit('/settings/schedules', 'Settings');
+  await button('Create schedule').click();
+  await field('Name').fill('nightly');
+  await dialog().getByLabel('fast/vm2', { exact: true }).check();
+  await field('Every').selectOption('86400');
+  await field('Keep the latest').fill('7');
+  await dialog().getByText('Reaches back 7 d; 7 snapshots in all.').waitFor();
+  await dialog().getByRole('button', { name: 'Create schedule' }).click();
+  await said('Schedule nightly was saved');
+  const [schedule] = await array.gantry('schedule', 'list');
+  assert.deepEqual([schedule.volumes, schedule.every_seconds, schedule.keep], [['fast/vm2'], 86400, 7]);
+  await button('Change nightly').click();
+  await field('Keep the latest').fill('14');
+  await dialog().getByRole('button', { name: 'Change', exact: true }).click();
+  await page.getByRole('row').filter({ hasText: 'nightly' }).getByText('14', { exact: true }).waitFor();
+  await button('Delete nightly').click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('There is no schedule').waitFor();
+
+  await array.gantry('snapshot', 'create', 'fast/vm2', 'audit');
+  await visit('/volumes/fast/vm2', 'fast/vm2');
+  await button('Lock snapshot audit').click();
+  await dialog().getByLabel('1 day', { exact: true }).check({ force: true });
+  await dialog().getByRole('button', { name: 'Lock', exact: true }).click();
+  await page.getByText(/^locked, ends/).waitFor();
+  await button('Delete snapshot audit').click();
+  await dialog().getByRole('button', { name: 'Delete', exact: true }).click();
+  await dialog().getByRole('alert').getByText(/locked until/).waitFor();
+  forget(/^409 .*snapshots/);
+  await page.keyboard.press('Escape');
+  const snapshots = await array.gantry('snapshot', 'list');
+  assert.ok(snapshots.find((one) => one.name === 'audit').locked_until > Date.now() / 1000 + 80_000);
+});
+
+test('who is told of events is set here, and a test arrives', async () => {
+  const heard = [];
+  const receiver = createServer((request, answer) => {
+    let body = '';
+    request.on('data', (part) => (body += part));
+    request.on('end', () => {
+      heard.push({ signature: request.headers['x-gantry-signature'], body: JSON.parse(body) });
+      answer.end();
+    });
+  }).listen(0, '127.0.0.1');
+  await once(receiver, 'listening');
+  const url = `http://127.0.0.1:${receiver.address().port}/told`;
+  await visit('/settings/alerts', 'Settings');
+  await button('Add webhook').click();
+  await field('Name').fill('chat');
+  await field('Address').fill(url);
+  await field('Of what').selectOption('error');
+  await field('Secret (may be empty)').fill('a key that nobody knows');
+  await dialog().getByRole('button', { name: 'Add' }).click();
+  await said('The alerts were changed');
+  // What is not typed again stays.
+  await button('Change chat').click();
+  await field('Of what').selectOption('warning');
+  await dialog().getByRole('button', { name: 'Change' }).click();
+  await page.getByRole('row').filter({ hasText: 'chat' }).getByText('Warnings and errors').waitFor();
+  await button('Send a test').click();
+  await page.getByRole('row').filter({ hasText: 'webhook chat' }).getByText('delivered').waitFor();
+  receiver.close();
+  assert.match(heard[0].signature, /^sha256=[0-9a-f]{64}$/);
+  assert.equal(heard[0].body.test, true);
+
+  await button('Set up').click();
+  await field('Relay').fill('127.0.0.1:1');
+  await field('Encryption').selectOption('none');
+  await field('User (may be empty)').fill('array');
+  await field('Password (empty: stays)').fill('hush');
+  await field('From').fill('array@example.org');
+  await field('To').fill('ops@example.org');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await dialog().getByRole('alert').getByText(/unencrypted/).waitFor();
+  forget(/^4\d\d .*\/v1\/alerts$/);
+  await field('Encryption').selectOption('starttls');
+  await dialog().getByRole('button', { name: 'Save' }).click();
+  await page.getByText('ops@example.org').waitFor();
+  const { mail } = await array.gantry('alert', 'show');
+  assert.deepEqual([mail.tls, mail.user, mail.to], ['starttls', 'array', ['ops@example.org']]);
+  assert.ok(!(await page.content()).includes('hush'));
+  await button('Remove').click();
+  await dialog().getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('No mail is sent').waitFor();
+});
+
+test('the configuration is saved as a file, changed and taken back', async () => {
+  await visit('/settings/configuration', 'Settings');
+  const [download] = await Promise.all([page.waitForEvent('download'), button('Save the configuration').click()]);
+  const text = readFileSync(await download.path(), 'utf8');
+  assert.match(download.suggestedFilename(), /^gantry-\d{4}-\d\d-\d\d\.json$/);
+  assert.ok(!text.includes('a key that nobody knows'));
+  const file = (name, body) => field('File').setInputFiles({ name, mimeType: 'application/json', buffer: Buffer.from(body) });
+  await file('wrong.json', 'no JSON');
+  await page.getByText('wrong.json is not a JSON file.').waitFor();
+  await file('same.json', text);
+  await button('See what would change').click();
+  await page.getByText('Everything is as in same.json already.').waitFor();
+  const configuration = JSON.parse(text);
+  configuration.hosts.push({ name: 'esx9', initiators: ['iqn.2026-01.org.example:esx9'] });
+  await file('more.json', JSON.stringify(configuration));
+  await button('See what would change').click();
+  await page.getByText('host esx9 is created').waitFor();
+  assert.deepEqual(await array.gantry('host', 'list'), []);
+  await button('Make these changes').click();
+  await said('The configuration was imported');
+  assert.deepEqual((await array.gantry('host', 'list')).map((host) => host.name), ['esx9']);
+});
+
+test('a token is shown once, works, and ends when it is deleted', async () => {
+  await visit('/settings/tokens', 'Settings');
+  await button('Create token').click();
+  await field('Name').fill('monitoring');
+  await dialog().getByRole('button', { name: 'Create token' }).click();
+  await dialog().getByText('Take it now: it is not shown again.').waitFor();
+  const secret = (await dialog().locator('pre').innerText()).trim();
+  await button('I have it').click();
+  await page.getByRole('row').filter({ hasText: 'monitoring' }).waitFor();
+  await visit('/settings/tokens', 'Settings');
+  await page.getByRole('row').filter({ hasText: 'monitoring' }).waitFor();
+  assert.ok(!(await page.content()).includes(secret));
+  const asks = async (method) => (await fetch(`${array.url}/v1/volumes`, { method, headers: { Authorization: `Bearer ${secret}` } })).status;
+  assert.deepEqual([await asks('GET'), await asks('POST')], [200, 403]);
+  await button('Delete token monitoring').click();
+  await dialog().getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('There is no token').waitFor();
+  assert.equal(await asks('GET'), 401);
 });
 
 test('everything can be done with the keyboard', async () => {

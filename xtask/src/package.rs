@@ -24,11 +24,13 @@ const SHELLS: [(&str, &str); 3] = [
 const PROGRAMS: [(&str, &str); 2] = [("gantryd", "usr/sbin"), ("gantry", "usr/bin")];
 
 /// Files of the folder 'packaging': name, where it goes, its mode.
-const FILES: [(&str, &str, u32); 4] = [
+const FILES: [(&str, &str, u32); 6] = [
     ("gantryd.service", "usr/lib/systemd/system/gantryd.service", 0o644),
     ("gantryd.env", "etc/gantry/gantryd.env", 0o644),
     ("gantry.sysusers", "usr/lib/sysusers.d/gantry.conf", 0o644),
     ("copyright", "usr/share/doc/gantry/copyright", 0o644),
+    ("changelog", "usr/share/doc/gantry/changelog", 0o644),
+    ("lintian-overrides", "usr/share/lintian/overrides/gantry", 0o644),
 ];
 
 /// Builds the programs and packs them with completions, man pages and the unit.
@@ -47,10 +49,11 @@ pub(crate) fn run() -> Result<PathBuf> {
     }
     write_completions(&binaries, &root)?;
     write_manuals(&binaries, &root)?;
-    let changelog = fs::read(workspace::root().join("CHANGELOG.md"))?;
-    let place = root.join("usr/share/doc/gantry/changelog");
-    write(&place, &changelog)?;
-    compress(&[place])?;
+    let documents = root.join("usr/share/doc/gantry");
+    let (ours, of_debian) = (documents.join("CHANGELOG.md"), documents.join("changelog"));
+    install(&workspace::root().join("CHANGELOG.md"), &ours, 0o644)?;
+    check_version(&of_debian)?;
+    compress(&[ours, of_debian])?;
     let package = debian::build(&folder, &root, &PROGRAMS)?;
     println!("package: {}", package.display());
     check(&package)?;
@@ -77,6 +80,15 @@ fn folder(name: &str) -> Result<PathBuf> {
     }
     fs::create_dir_all(&folder)?;
     Ok(folder)
+}
+
+/// Debian reads the version from the changelog's first line, too.
+fn check_version(changelog: &Path) -> Result<()> {
+    let version = concat!("gantry (", env!("CARGO_PKG_VERSION"), ") ");
+    if !fs::read_to_string(changelog)?.starts_with(version) {
+        bail!("packaging/changelog does not begin with '{version}': add an entry for this version");
+    }
+    Ok(())
 }
 
 fn write_completions(binaries: &Path, root: &Path) -> Result<()> {

@@ -2,16 +2,20 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
-use harness::Array;
 use harness::tgt::Tgt;
+use harness::{Array, number};
 
 use crate::{process, setup, test, workspace};
 
 /// Bytes of each LUN under test.
 const LUN: u64 = 8 << 30;
+
+/// How long unmapped space may take to come back before a measurement.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -66,15 +70,34 @@ fn ours(options: &Options, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder.join("array"))?;
     array.restart()?;
     for (pool, size) in [("large", "12G"), ("small", "1G")] {
-        let device = format!("file:{}", folder.join(format!("{pool}.img")).display());
+        let device = format!("file:{}", folder.join(format!("array/{pool}.img")).display());
         array.gantry(&["pool", "create", pool, "--device", &device, "--size", size])?;
     }
     let size = LUN.to_string();
     let urls = [("large/a", size.as_str()), ("large/b", &size), ("small/c", "4G")]
         .map(|(volume, size)| array.create_lun(volume, size).and_then(|lun| array.lun_url(lun)));
     let [first, second, small] = urls;
-    validate(options, folder, "gantry", &[&first?, "--url2", &second?, "--small", &small?])?;
+    let (first, second, small) = (first?, second?, small?);
+    write_once(&array, &[(&first, LUN), (&second, 3 << 30)])?;
+    validate(options, folder, "gantry", &[&first, "--url2", &second, "--small", &small])?;
     array.stop()?;
+    Ok(fs::remove_dir_all(folder.join("array"))?)
+}
+
+/// Writes the pool's file once, through its LUNs, and gives all back: so that a pool in use is
+/// measured, not how a file system finds space for a new file.
+fn write_once(array: &Array, luns: &[(&str, u64)]) -> Result<()> {
+    let host = program();
+    for step in ["fill", "unmap"] {
+        for (url, bytes) in luns {
+            process::run(&host, &[step, url, "--length", &bytes.to_string()])?;
+        }
+    }
+    let started = Instant::now();
+    while number(&array.gantry_json(&["pool", "show", "large"])?, "/space/data_bytes")? > 0 {
+        ensure!(started.elapsed() < PATIENCE, "the space of unmapped blocks does not come back");
+        std::thread::sleep(Duration::from_millis(100));
+    }
     Ok(())
 }
 

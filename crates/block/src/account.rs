@@ -13,6 +13,8 @@ pub struct Account {
     /// Bytes that became holes, whole blocks only: by UNMAP, by WRITE SAME, or since all data
     /// written to them was zeros.
     pub zeroed_bytes: u64,
+    /// Bytes of a read that lie in holes, of reads of whole blocks only. Counted with samples.
+    pub hole_bytes: u64,
     /// Some of the data read or written; see [`Sample`].
     pub samples: SmallVec<[Sample; 2]>,
 }

@@ -145,9 +145,7 @@ impl Session {
     }
 
     fn test_alerts(&self) -> Result<()> {
-        let route = format!("{ROUTE}/test");
-        let deliveries: Vec<Delivery> =
-            self.client.send(Method::POST, &route, &serde_json::Map::new())?;
+        let deliveries: Vec<Delivery> = self.client.post(&format!("{ROUTE}/test"))?;
         self.show(&deliveries, |list| deliveries_table(list))?;
         if deliveries.is_empty() {
             bail!("nobody is told of events: see 'gantry alert webhook' and 'gantry alert mail'");

@@ -77,6 +77,11 @@ impl Client {
         self.call(method, path, Some(body))
     }
 
+    /// Asks for something that needs no more words.
+    pub(crate) fn post<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.call(Method::POST, path, None::<&()>)
+    }
+
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
         self.call(Method::DELETE, path, None::<&()>).map(|IgnoredAny| ())
     }

@@ -146,9 +146,18 @@ impl Session {
         sentence: impl FnOnce(&T) -> String,
     ) -> Result<()> {
         let object: T = self.client.send(method, path, body)?;
+        self.tell(&object, sentence)
+    }
+
+    /// Prints what became of a change.
+    pub(crate) fn tell<T: Serialize>(
+        &self,
+        object: &T,
+        sentence: impl FnOnce(&T) -> String,
+    ) -> Result<()> {
         match self.json {
-            true => println!("{}", serde_json::to_string_pretty(&object)?),
-            false => println!("{}", sentence(&object)),
+            true => println!("{}", serde_json::to_string_pretty(object)?),
+            false => println!("{}", sentence(object)),
         }
         Ok(())
     }

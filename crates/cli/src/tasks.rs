@@ -8,7 +8,6 @@ use anyhow::{Result, bail};
 use api::{Task, TaskKind, TaskState, TaskUnit};
 use clap::Subcommand;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use reqwest::Method;
 
 use crate::commands::Session;
 use crate::size::format_size;
@@ -41,8 +40,8 @@ impl Session {
                 self.show(&self.one_task(*id)?, |task| tasks_table(std::slice::from_ref(task)))
             }
             TaskCommand::Cancel { id } => {
-                let route = format!("/v1/tasks/{id}/cancel");
-                self.changed::<Task>(Method::POST, &route, &serde_json::Map::new(), |task| {
+                let cancelled: Task = self.client.post(&format!("/v1/tasks/{id}/cancel"))?;
+                self.tell(&cancelled, |task| {
                     format!("Task {} ({} of {}) is cancelled.", id, kind(task.kind), task.object)
                 })
             }

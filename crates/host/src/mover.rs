@@ -6,6 +6,8 @@ mod checksum;
 mod copy;
 mod decide;
 mod disks;
+mod thin;
+mod window;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,9 +19,6 @@ pub use copy::Piece;
 pub use decide::{CloneFacts, Fallback, decide};
 pub use disks::{Clone, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim};
 pub use disks::{LiveWriter, guest_unmap, mirror_copy, storage_vmotion};
-
-/// Bytes that are worked on between two looks at progress, cancellation and heartbeats.
-pub(crate) const WINDOW: u64 = 64 << 20;
 
 /// What was moved and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,10 +2,11 @@
 
 use crate::limits::ZEROED_BYTES_MIN;
 use crate::primitive::Primitive;
+use crate::reason::Reason;
 use crate::rows::{Refusal, Row};
 
 /// What is known of the two ends of a copy that a host made itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a condition of VMware's list or of ours")]
 pub struct Facts {
     /// Both say the same VENDOR and PRODUCT IDENTIFICATION.
@@ -21,8 +22,14 @@ pub struct Facts {
     /// The last EXTENDED COPY of the host to the destination, or from the source, that was refused
     /// lately and was followed by none that succeeded.
     pub refusal: Option<Refusal>,
-    /// An EXTENDED COPY of the host succeeded on any volume, lately or since.
+    /// Most zeros that the host read from the source while it copied were not written.
+    pub skips_zeros: bool,
+    /// An EXTENDED COPY of the host between the same two volumes succeeded, lately or since.
+    pub copies_here: bool,
+    /// One of the host succeeded on any volume.
     pub copies_elsewhere: bool,
+    /// The host uses COMPARE AND WRITE or WRITE SAME.
+    pub offloads_else: bool,
 }
 
 /// SPC-4 6.4.4: the copy manager does not find the other end, since the session that sent the
@@ -30,32 +37,10 @@ pub struct Facts {
 const UNREACHABLE: (u8, u8, u8) = (0xa, 0x08, 0x04);
 const NOT_REACHABLE: (u8, u8, u8) = (0xa, 0x0d, 0x02);
 
-/// The likely reason.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// Hosts offload only between LUNs of equal vendor and product identification.
-    DifferentProduct,
-    /// Hosts offload only between LUNs of equal block length.
-    BlockSize,
-    /// The array refers to data only inside of one pool.
-    DifferentPool,
-    /// No session sees both LUNs.
-    Mapping,
-    /// A reservation of another host kept the copy out.
-    Reservation,
-    /// The array refused.
-    Refused(Refusal),
-    /// Hosts offload only what is aligned.
-    Misaligned,
-    /// The host never asks.
-    SettingOff,
-    /// The host asks elsewhere, so it decided against it here.
-    HostChose,
-}
-
 impl Facts {
     /// The first reason that applies: what makes an offload impossible before what was tried,
-    /// before what the host decides.
+    /// before what the host decides. Of that an array sees no more than what the host does; a thick
+    /// disk that becomes thin goes first, since it is copied by the host whatever is set.
     pub fn reason(&self) -> Reason {
         let conflict = "RESERVATION CONFLICT";
         match self.refusal {
@@ -67,8 +52,10 @@ impl Facts {
             Some(Refusal { sense: Some(UNREACHABLE | NOT_REACHABLE), .. }) => Reason::Mapping,
             Some(refusal) => Reason::Refused(refusal),
             None if self.misaligned => Reason::Misaligned,
-            None if !self.copies_elsewhere => Reason::SettingOff,
-            None => Reason::HostChose,
+            None if self.skips_zeros => Reason::ThickToThin,
+            None if self.copies_here => Reason::HostChose { datastores_fit: true },
+            None if self.copies_elsewhere => Reason::HostChose { datastores_fit: false },
+            None => Reason::SettingOff { attached: self.offloads_else },
         }
     }
 }
@@ -83,97 +70,10 @@ pub fn zero_reason(row: &Row) -> Option<Reason> {
     let refused = refused.max_by_key(|refused| refused.last).map(|refused| refused.refusal);
     let asks = row.zeroed_since < ZEROED_BYTES_MIN;
     Some(match refused {
-        _ if asks => Reason::HostChose,
+        _ if asks => Reason::GuestZeros,
         Some(refusal) => Reason::Refused(refusal),
-        None => Reason::SettingOff,
+        None => Reason::ZeroingOff,
     })
-}
-
-impl Reason {
-    /// Its name in the interface.
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::DifferentProduct => "different_product",
-            Self::BlockSize => "block_size",
-            Self::DifferentPool => "different_pool",
-            Self::Mapping => "mapping",
-            Self::Reservation => "reservation",
-            Self::Refused(_) => "refused",
-            Self::Misaligned => "misaligned",
-            Self::SettingOff => "setting_off",
-            Self::HostChose => "host_chose",
-        }
-    }
-
-    /// The reason of a copy in a sentence.
-    pub fn text(&self) -> String {
-        match self {
-            Self::DifferentProduct => {
-                "the LUNs tell different vendor or product identifications".into()
-            }
-            Self::BlockSize => "the LUNs have logical blocks of different lengths".into(),
-            Self::DifferentPool => "the volumes are in different pools".into(),
-            Self::Mapping => "no session of the host sees both LUNs".into(),
-            Self::Reservation => {
-                "another host holds a reservation, so EXTENDED COPY was refused".into()
-            }
-            Self::Refused(refusal) if refusal.reason.is_empty() => {
-                format!("the array answered {}", refusal.status)
-            }
-            Self::Refused(refusal) => {
-                format!("the array refused: {}", refusal.reason.to_lowercase().replace('_', " "))
-            }
-            Self::Misaligned => {
-                "source and destination do not lie alike within blocks of 4 KiB".into()
-            }
-            Self::SettingOff => {
-                "the host never asks for the offload, though nothing here stands in its way".into()
-            }
-            Self::HostChose => {
-                "the host asks for the offload elsewhere, so it decided against it here".into()
-            }
-        }
-    }
-
-    /// What can be done about a copy.
-    pub const fn advice(&self) -> &'static str {
-        match self {
-            Self::DifferentProduct => {
-                "give both LUNs the same vendor and product identification, then rescan the host"
-            }
-            Self::BlockSize => "keep both datastores on LUNs of the same logical block length",
-            Self::DifferentPool => {
-                "move one of the volumes: inside of one pool a clone takes no space and no time"
-            }
-            Self::Mapping => {
-                "map both volumes to the same host entry, so that every initiator of the host sees \
-                 both"
-            }
-            Self::Reservation => {
-                "see who holds the reservation; clustered disks that are in use cannot be cloned \
-                 by another host"
-            }
-            Self::Refused(_) => {
-                "'gantry offload list' shows how often; a host that was refused may not ask again \
-                 until it is told to: rescan it, or restart the copy"
-            }
-            Self::Misaligned => {
-                "align the partitions to 1 MiB, as current file systems do; ESXi offloads nothing \
-                 that is misaligned"
-            }
-            Self::SettingOff => {
-                "on ESXi: esxcli system settings advanced set -o \
-                 /DataMover/HardwareAcceleratedMove -i 1 (for zeros: HardwareAcceleratedInit), and \
-                 see that a VAAI claim rule applies: esxcli storage core device vaai status get"
-            }
-            Self::HostChose => {
-                "ESXi copies itself if the disk is eager zeroed and becomes thin, is an RDM that \
-                 becomes a file, is sparse, or has snapshots, or if the datastores' block sizes \
-                 differ, or if the setting was changed since; zeros may also come from inside of a \
-                 guest"
-            }
-        }
-    }
 }
 
 #[cfg(test)]
@@ -187,7 +87,10 @@ mod tests {
         seen_together: true,
         misaligned: false,
         refusal: None,
+        skips_zeros: false,
+        copies_here: false,
         copies_elsewhere: false,
+        offloads_else: false,
     };
 
     const INVALID: Refusal = Refusal {
@@ -212,13 +115,35 @@ mod tests {
                 "mapping",
             ),
             (Facts { misaligned: true, ..FACTS }, "misaligned"),
+            (Facts { skips_zeros: true, ..FACTS }, "thick_to_thin"),
             (FACTS, "setting_off"),
+            (Facts { offloads_else: true, ..FACTS }, "setting_off"),
             (Facts { copies_elsewhere: true, ..FACTS }, "host_chose"),
+            (Facts { copies_elsewhere: true, copies_here: true, ..FACTS }, "host_chose"),
         ] {
             let reason = facts.reason();
             assert_eq!(reason.code(), code);
             assert!(!reason.text().is_empty() && !reason.advice().is_empty());
         }
+    }
+
+    #[test]
+    fn causes_that_the_data_rules_out_are_not_named() {
+        let elsewhere = Facts { copies_elsewhere: true, offloads_else: true, ..FACTS };
+        let here = Facts { copies_here: true, ..elsewhere };
+        let off = FACTS.reason().advice();
+        assert!(off.contains("claim rule") && off.contains("HardwareAcceleratedMove"), "{off}");
+        let attached = Facts { offloads_else: true, ..FACTS }.reason().advice();
+        assert!(!attached.contains("claim rule") && attached.contains("-i 1"), "{attached}");
+        for advice in [off, attached, elsewhere.reason().advice()] {
+            for cause in ["eager zeroed", "redo logs", "block sizes", "RDM"] {
+                assert!(advice.contains(cause), "{cause}: {advice}");
+            }
+        }
+        let here = here.reason().advice();
+        assert!(here.contains("eager zeroed") && !here.contains("block sizes"), "{here}");
+        let thin = Facts { skips_zeros: true, ..elsewhere }.reason();
+        assert_eq!(thin, Reason::ThickToThin);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::hosts::{HostId, Hosts};
 use crate::limits::{GAP_SECONDS_MAX, REFUSAL_WINDOW};
 use crate::locks::{Attempt, LockMap, LockOutcome, Locks};
 use crate::primitive::Primitive;
-use crate::rows::{Outcome, Refusal, Refused, Row, Rows};
+use crate::rows::{Outcome, Refusal, Refused, Row, Rows, Zeros};
 use crate::series::{FlowSample, SpaceSample};
 use crate::sketch::{HostCopy, Sketch};
 
@@ -131,7 +131,7 @@ impl Ledger {
             row.effects.source_bytes += request.asked_bytes;
         }
         match primitive {
-            Primitive::Read => self.sketch.read(host, volume, &account.samples, self.now),
+            Primitive::Read => self.read(request),
             Primitive::Write => self.written(request),
             _ => {}
         }
@@ -146,7 +146,17 @@ impl Ledger {
         row.effects.copied_bytes += account.copied_bytes;
         row.effects.zeroed_bytes += account.zeroed_bytes;
         if request.done && request.source.is_some() {
-            row.last_copy = Some(self.now);
+            (row.last_copy, row.last_copy_source) = (Some(self.now), request.source);
+        }
+    }
+
+    fn read(&mut self, request: &RequestEnded<'_>) {
+        let RequestEnded { host, volume, account, .. } = *request;
+        self.sketch.read(host, volume, &account.samples, self.now);
+        if account.hole_bytes > 0 {
+            let row = self.rows.get(host, volume, self.now);
+            row.effects.read_hole_bytes += account.hole_bytes;
+            self.mark(host, volume);
         }
     }
 
@@ -164,6 +174,16 @@ impl Ledger {
             let first = row.zeroing.map_or(self.now, |(first, _)| first);
             row.zeroing = Some((first, self.now));
         }
+        self.mark(host, volume);
+    }
+
+    /// Lets copies that go on at a volume look at the zeros that went by.
+    fn mark(&mut self, host: HostId, volume: VolumeId) {
+        let zeros = |volume| self.rows.find(host, volume).map(Row::zeros).unwrap_or_default();
+        self.sketch.mark(host, volume, self.now, |source, destination| Zeros {
+            read: zeros(source).read,
+            written: zeros(destination).written,
+        });
     }
 
     /// Tells the time, since an arbitrary start; `pools` is asked for the space of all pools when a
@@ -215,6 +235,23 @@ impl Ledger {
 
     /// What this ledger knows of the reason of a copy; the rest is taken from `known`.
     pub fn facts(&self, copy: &HostCopy, known: Facts) -> Facts {
+        let of_host = || self.rows().filter(|row| row.host == copy.host);
+        let lately = |row: &Row| row.last_copy.is_some_and(|at| at + REFUSAL_WINDOW >= copy.first);
+        let here =
+            |row: &Row| row.volume == copy.destination && row.last_copy_source == Some(copy.source);
+        Facts {
+            misaligned: copy.misaligned,
+            refusal: self.refusal_of(copy),
+            skips_zeros: copy.skips_zeros(),
+            copies_here: of_host().any(|row| here(row) && lately(row)),
+            copies_elsewhere: of_host().any(lately),
+            offloads_else: of_host().any(Row::offloads_without_copying),
+            ..known
+        }
+    }
+
+    /// The last EXTENDED COPY at either end that was refused lately, if none succeeded since.
+    fn refusal_of(&self, copy: &HostCopy) -> Option<Refusal> {
         let rows = || {
             let ends = [copy.destination, copy.source];
             ends.into_iter().filter_map(|volume| self.rows.find(copy.host, volume))
@@ -226,11 +263,7 @@ impl Ledger {
             done.is_none_or(|done| done < refused.last)
                 && refused.last + REFUSAL_WINDOW >= copy.last
         });
-        let of_host = self.rows().filter(|row| row.host == copy.host);
-        let lately = |at: Duration| at + REFUSAL_WINDOW >= copy.first;
-        let copies_elsewhere = of_host.filter_map(|row| row.last_copy).any(lately);
-        let refusal: Option<Refusal> = refused.map(|refused| refused.refusal);
-        Facts { misaligned: copy.misaligned, refusal, copies_elsewhere, ..known }
+        refused.map(|refused| refused.refusal)
     }
 
     /// Who contends for which blocks, by volume.

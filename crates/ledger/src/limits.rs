@@ -27,6 +27,13 @@ pub const COPY_WINDOW: Duration = Duration::from_secs(120);
 /// Sampled blocks that must have moved alike before a copy is reported: 1 MiB or so.
 pub const COPY_MATCHES_MIN: u64 = 4;
 
+/// Bytes of zeros that a host must have read and not written before its copy is said to leave them
+/// out.
+pub const SKIPPED_ZEROS_MIN: u64 = 1 << 20;
+
+/// How long after data moved zeros are taken for a part of the same copy.
+pub const ZEROS_WINDOW: Duration = Duration::from_secs(10);
+
 /// Triples of host, source and destination; the one that was idle longest makes room.
 pub const COPIES_MAX: usize = 256;
 

@@ -85,6 +85,15 @@ pub struct Effects {
     pub host_copied_bytes: u64,
     /// Zeros that came in WRITE commands: whole blocks.
     pub host_zeroed_bytes: u64,
+    /// Holes that were read, in reads of whole blocks.
+    pub read_hole_bytes: u64,
+}
+
+/// Bytes of zeros, in whole blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Zeros {
+    pub(crate) read: u64,
+    pub(crate) written: u64,
 }
 
 /// One host and one volume.
@@ -104,6 +113,8 @@ pub struct Row {
     pub last: Duration,
     /// When an EXTENDED COPY of this host to this volume was done last.
     pub last_copy: Option<Duration>,
+    /// Where that came from.
+    pub last_copy_source: Option<VolumeId>,
     /// When zeros came in WRITE commands, first and last.
     pub zeroing: Option<(Duration, Duration)>,
     /// How many of these zeros came since the last WRITE SAME that was done, bytes.
@@ -124,6 +135,7 @@ impl Row {
             refusals: Vec::new(),
             last: Duration::ZERO,
             last_copy: None,
+            last_copy_source: None,
             zeroing: None,
             zeroed_since: 0,
             recent: FlowSample::default(),
@@ -139,6 +151,18 @@ impl Row {
     /// Rates of the last second.
     pub const fn rates(&self) -> &FlowSample {
         &self.rates
+    }
+
+    /// Whether the host has its offloads attached: it compares and writes, or lets the array zero.
+    pub(crate) fn offloads_without_copying(&self) -> bool {
+        let kinds = [Primitive::CompareAndWrite, Primitive::WriteSame];
+        kinds.into_iter().any(|kind| self.of(kind).commands > 0)
+    }
+
+    /// Zeros that were read here, and that became zeros here in whatever way.
+    pub(crate) const fn zeros(&self) -> Zeros {
+        let Effects { read_hole_bytes, host_zeroed_bytes, zeroed_bytes, .. } = self.effects;
+        Zeros { read: read_hole_bytes, written: host_zeroed_bytes + zeroed_bytes }
     }
 
     /// Counts a command that ended.

@@ -13,8 +13,9 @@ use block::{BLOCK, Sample, VolumeId};
 use crate::hosts::HostId;
 use crate::limits::{
     COPIES_MAX, COPY_MATCHES_MIN, COPY_WINDOW, MOVES_REMEMBERED, READS_REMEMBERED,
-    WATCHED_HOSTS_MAX,
+    SKIPPED_ZEROS_MIN, WATCHED_HOSTS_MAX, ZEROS_WINDOW,
 };
+use crate::rows::Zeros;
 
 /// Data that a host read from one place and wrote to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +38,10 @@ pub struct HostCopy {
     pub last: Duration,
     /// Moves that were not believed yet, or lately: checksum and distance.
     moves: VecDeque<(u32, i64)>,
+    /// Zeros read from the source and written to the destination while the last copy went on.
+    zeros: Zeros,
+    /// What the counters of the two volumes showed at the last look, and when that was.
+    mark: Option<(Zeros, Duration)>,
 }
 
 impl HostCopy {
@@ -48,6 +53,28 @@ impl HostCopy {
     /// Whether enough was seen to speak of a copy.
     pub const fn is_certain(&self) -> bool {
         self.matches >= COPY_MATCHES_MIN
+    }
+
+    /// Whether most of the zeros that the host met were read and not written, as by one that makes
+    /// a thick disk thin.
+    pub fn skips_zeros(&self) -> bool {
+        let skipped = self.zeros.read.saturating_sub(self.zeros.written);
+        skipped >= SKIPPED_ZEROS_MIN && skipped * 2 >= self.zeros.read
+    }
+
+    /// Counts the zeros since the last look, if that was lately. After a long pause it is another
+    /// copy.
+    fn saw(&mut self, seen: Zeros, now: Duration) {
+        let before = self.mark.replace((seen, now));
+        let pause = before.map_or(Duration::MAX, |(_, at)| now.saturating_sub(at));
+        match before {
+            Some((before, _)) if pause <= ZEROS_WINDOW => {
+                self.zeros.read += seen.read.saturating_sub(before.read);
+                self.zeros.written += seen.written.saturating_sub(before.written);
+            }
+            Some(_) if pause <= COPY_WINDOW => {}
+            _ => self.zeros = Zeros::default(),
+        }
     }
 
     /// Takes a move; returns how many are believed more than before.
@@ -171,7 +198,28 @@ impl Sketch {
             first: now,
             last: now,
             moves: VecDeque::with_capacity(MOVES_REMEMBERED),
+            zeros: Zeros::default(),
+            mark: None,
         })
+    }
+
+    /// Tells the copies of a host that go on, from or to a volume, what zeros went by:
+    /// `zeros(source, destination)` are those read from the one and written to the other so far.
+    pub(crate) fn mark(
+        &mut self,
+        host: HostId,
+        volume: VolumeId,
+        now: Duration,
+        zeros: impl Fn(VolumeId, VolumeId) -> Zeros,
+    ) {
+        let (first, last) = (VolumeId(0), VolumeId(u64::MAX));
+        let of_host = self.copies.range_mut((host, first, first)..=(host, last, last));
+        for copy in of_host.map(|(_, copy)| copy) {
+            let is_meant = copy.source == volume || copy.destination == volume;
+            if is_meant && now.saturating_sub(copy.last) <= ZEROS_WINDOW {
+                copy.saw(zeros(copy.source, copy.destination), now);
+            }
+        }
     }
 
     /// Copies that are certain.

@@ -25,6 +25,7 @@ use crate::limits::{
     ALERT_ATTEMPTS_MAX, ALERT_BACKOFF_MAX, ALERT_BACKOFF_MIN, ALERT_QUEUE_MAX, ALERT_TIMEOUT,
     DELIVERIES_MAX, DELIVERY_DETAIL_MAX,
 };
+use crate::trust;
 
 /// Tells receivers of events.
 pub(crate) struct Alerts {
@@ -254,7 +255,7 @@ impl Address {
 
 impl Failure {
     fn temporary(reason: String) -> Self {
-        Self { reason, is_final: false }
+        Self { reason: trust::explained(reason), is_final: false }
     }
 
     fn lasting(reason: String) -> Self {

@@ -17,3 +17,15 @@ pub(crate) fn tls() -> ClientConfig {
         .with_root_certificates(roots)
         .with_no_client_auth()
 }
+
+/// What somebody said of a connection that failed, in clear words if it was for want of trust.
+pub(crate) fn explained(reason: String) -> String {
+    // The second: an authority of the same name is trusted, but it is not the same.
+    match ["UnknownIssuer", "BadSignature"].iter().any(|part| reason.contains(part)) {
+        true => format!(
+            "this system does not trust who signed the other end's certificate: add that \
+             authority to those of the operating system ({reason})"
+        ),
+        false => reason,
+    }
+}

@@ -75,7 +75,7 @@ function MailCard({ alerts, open }: { alerts: Alerts; open: (open: Open) => void
   const mail = alerts.mail;
   return (
     <Card title="Mail" hint="Through an SMTP relay" actions={<>{mail && <Button onClick={() => open('no-mail')}>Remove</Button>}<Button icon="settings" onClick={() => open('mail')}>{mail ? 'Change' : 'Set up'}</Button></>}>
-      {mail ? <p>{severityText(mail.severity)} to <b>{mail.to.join(', ')}</b> from {mail.from}, through <code>{mail.relay}</code> ({mail.tls}).</p> : <Empty icon="event" title="No mail is sent">Set up the relay that this machine may use.</Empty>}
+      {mail ? <p>{severityText(mail.severity)} to <b>{mail.to.join(', ')}</b> from {mail.from}, through <code>{mail.relay}</code>{mail.tls === 'none' ? ', unencrypted' : ` (${TLS.find(([one]) => one === mail.tls)?.[1]})`}.</p> : <Empty icon="event" title="No mail is sent">Set up the relay that this machine may use.</Empty>}
     </Card>
   );
 }

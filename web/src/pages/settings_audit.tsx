@@ -90,7 +90,7 @@ function Import() {
     await refresh('/v1');
   };
   return (
-    <Form action={changes === null ? 'See what would change' : 'Make these changes'} danger={changes !== null} disabled={file === null || changes?.length === 0} onSubmit={send}>
+    <Form action={changes === null ? 'See what would change' : 'Make these changes'} danger={changes !== null} disabled={file === null || changes?.length === 0} onSubmit={send} {...(changes === null ? {} : { said: 'The configuration was imported' })}>
       <p class="faint">Either all of it is done or nothing. First you see what would change.</p>
       <div class="field"><label for="configuration-file">File</label><input id="configuration-file" type="file" accept="application/json,.json" onChange={(event) => void read(event.currentTarget.files)} /></div>
       {wrong && <Note tone="bad">{wrong}</Note>}

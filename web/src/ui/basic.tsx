@@ -192,7 +192,7 @@ export function Copyable({ text, label, block = false }: { text: string; label: 
   };
   return (
     <span class={block ? 'copyable block' : 'copyable'}>
-      {block ? <pre tabIndex={0} aria-label={label}>{text}</pre> : <code>{text}</code>}
+      {block ? <pre class={text.includes('\n') || text.includes(' ') ? '' : 'secret'} tabIndex={0} aria-label={label}>{text}</pre> : <code>{text}</code>}
       <button type="button" class="icon-button" onClick={() => void copy()} aria-label={`Copy ${label}`} title={copied ? 'Copied' : `Copy ${label}`}>
         <Icon name={copied ? 'check' : 'copy'} />
       </button>
@@ -221,8 +221,11 @@ export function Segmented<T extends string | number>(props: {
 
 /** Places within a page, as links. */
 export function Tabs(props: { label: string; at: string; tabs: [string, string, number?][] }) {
+  const nav = useRef<HTMLElement>(null);
+  // On a narrow screen the tabs are wider than the page.
+  useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView({ inline: 'nearest', block: 'nearest' }), [props.at]);
   return (
-    <nav class="tabs" aria-label={props.label}>
+    <nav class="tabs" aria-label={props.label} ref={nav}>
       {props.tabs.map(([href, text, number]) => (
         <a key={href} href={href} aria-current={href === props.at ? 'page' : undefined}>
           {text}{number ? <span class="tab-count">{number}</span> : null}

@@ -53,9 +53,10 @@ fn describe(architecture: &str, glibc: (u32, u32), kilobytes: u64) -> String {
          Section: admin\n\
          Priority: optional\n\
          Description: storage array in software, with every VAAI offload\n\
-         \x20An iSCSI target in front of thin pools on files or block devices. Copies, zeroes\n\
-         \x20and deletes by reference: EXTENDED COPY, WRITE SAME, UNMAP and COMPARE AND WRITE\n\
-         \x20cost no data I/O. Snapshots, clones, schedules, and a ledger of every offload.\n",
+         \x20An iSCSI target in front of thin pools on files or block devices. Copies,\n\
+         \x20zeroes and deletes by reference: EXTENDED COPY, WRITE SAME, UNMAP and\n\
+         \x20COMPARE AND WRITE cost no data I/O. Snapshots, clones, schedules, and a\n\
+         \x20ledger of every offload.\n",
         version = env!("CARGO_PKG_VERSION"),
         major = glibc.0,
         minor = glibc.1,

@@ -8,7 +8,8 @@ use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
 use super::copy::{Between, Piece};
 use super::decide::{CloneFacts, Fallback, decide};
-use super::{Progress, Report, WINDOW, chain, tell};
+use super::window::Windows;
+use super::{Progress, Report, chain, tell, thin};
 use crate::datastore::Datastore;
 
 /// A clone to make: numbers of datastores and paths in them.
@@ -33,6 +34,8 @@ struct Open {
     destination: File,
     size: u64,
     reason: Option<Fallback>,
+    /// A thick disk becomes thin.
+    leaves_zeros: bool,
 }
 
 /// Clones a virtual disk.
@@ -129,10 +132,11 @@ fn begin(stores: &mut [Datastore], order: Clone<'_>, mode: LockMode) -> Result<O
     let descriptor = stores[from].volume.disk_descriptor(path)?;
     let source = stores[from].volume.open_disk(path, mode)?;
     let is_eager = source.allocated() >= descriptor.size && source.to_be_zeroed() == 0;
-    let reason = decide(&facts(stores, order, &descriptor, is_eager));
+    let facts = facts(stores, order, &descriptor, is_eager);
+    let (reason, leaves_zeros) = (decide(&facts), facts.eager_to_thin);
     let ((to, path), size) = (order.destination, descriptor.size);
     match stores[to].volume.create_disk(path, size, order.format) {
-        Ok(destination) => Ok(Open { source, destination, size, reason }),
+        Ok(destination) => Ok(Open { source, destination, size, reason, leaves_zeros }),
         Err(error) => {
             stores[from].volume.close(source)?;
             Err(error.into())
@@ -163,8 +167,7 @@ fn copy_windows(
     progress: &mut Progress<'_>,
     writer: &mut LiveWriter<'_>,
 ) -> Result<()> {
-    for offset in (0..open.size).step_by(WINDOW as usize) {
-        let length = WINDOW.min(open.size - offset);
+    for [offset, length] in Windows::over(open.size) {
         copy_window(stores, order, open, report, [offset, length])?;
         while let Some((at, bytes)) = writer(offset + length) {
             mirror(stores, order, open, offset + length, (at, &bytes))?;
@@ -208,6 +211,11 @@ fn copy_window(
             fill_hole(&mut stores[to], order.format, &mut open.destination, range, report)?;
             continue;
         };
+        if let (true, Some(reason)) = (open.leaves_zeros, open.reason) {
+            let (source, destination) = ((from, source_at), (to, &mut open.destination));
+            thin::copy(stores, source, destination, range, reason, report)?;
+            continue;
+        }
         let store = &mut stores[to].volume;
         store.allocate(&mut open.destination, blocks_around(range), Fill::ToBeZeroed)?;
         let places = store.extents(&open.destination, extent.offset, extent.length)?;
@@ -300,8 +308,7 @@ fn over_windows(
     let size = file.length();
     let mut file = file;
     let mut work = || -> Result<()> {
-        for offset in (0..size).step_by(WINDOW as usize) {
-            let length = WINDOW.min(size - offset);
+        for [offset, length] in Windows::over(size) {
             step(store, &mut file, [offset, length])?;
             store.volume.pulse_if_due()?;
             tell(progress, offset + length, size)?;

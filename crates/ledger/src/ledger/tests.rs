@@ -2,8 +2,9 @@ use block::Sample;
 use proptest::prelude::*;
 
 use super::*;
-use crate::explain::{Reason, zero_reason};
+use crate::explain::zero_reason;
 use crate::limits::ZEROED_BYTES_MIN;
+use crate::reason::Reason;
 
 const A: VolumeId = VolumeId(1);
 const B: VolumeId = VolumeId(2);
@@ -15,7 +16,10 @@ const POSSIBLE: Facts = Facts {
     seen_together: true,
     misaligned: false,
     refusal: None,
+    skips_zeros: false,
+    copies_here: false,
     copies_elsewhere: false,
+    offloads_else: false,
 };
 
 const UNSUPPORTED: Refusal = Refusal {
@@ -50,22 +54,34 @@ fn copy(ledger: &mut Ledger, host: HostId, bytes: u64, done: bool) {
     ledger.request(&request);
 }
 
+/// A READ or WRITE that did that.
+fn did(ledger: &mut Ledger, host: HostId, primitive: Primitive, volume: VolumeId, what: &Account) {
+    let (source, asked_bytes, done) = (None, 0, true);
+    ledger.request(&RequestEnded {
+        host,
+        primitive,
+        volume,
+        source,
+        asked_bytes,
+        done,
+        account: what,
+    });
+}
+
 /// The host reads sampled blocks of A and writes them to B.
 fn copy_by_hand(ledger: &mut Ledger, host: HostId) {
-    let samples = (1..50_u32).map(|n| Sample { offset: u64::from(n) << 18, crc: n * 64 * 7 });
-    let account = Account { samples: samples.collect(), ..Account::default() };
-    for (primitive, volume) in [(Primitive::Read, A), (Primitive::Write, B)] {
-        let source = None;
-        let request = RequestEnded {
-            host,
-            primitive,
-            volume,
-            source,
-            asked_bytes: 0,
-            done: true,
-            account: &account,
-        };
-        ledger.request(&request);
+    copy_with_zeros(ledger, host, 0, 0);
+}
+
+/// The same, with zeros among what is read and what is written, bytes per quarter of a MiB.
+fn copy_with_zeros(ledger: &mut Ledger, host: HostId, read: u64, written: u64) {
+    let piece = |n: u32| Sample { offset: u64::from(n) << 18, crc: n * 64 * 7 };
+    for sample in (1..50).map(piece) {
+        let samples = [sample].into_iter().collect();
+        let account = Account { samples, hole_bytes: read, ..Account::default() };
+        did(ledger, host, Primitive::Read, A, &account);
+        let account = Account { zeroed_bytes: written, hole_bytes: 0, ..account };
+        did(ledger, host, Primitive::Write, B, &account);
     }
 }
 
@@ -126,7 +142,8 @@ fn a_copy_by_hand_is_found_and_explained_by_the_setting() {
     copy_by_hand(&mut ledger, host);
     let found: Vec<_> = ledger.host_copies().collect();
     assert_eq!((found.len(), found[0].source, found[0].destination), (1, A, B));
-    assert_eq!(ledger.facts(found[0], POSSIBLE).reason(), Reason::SettingOff);
+    let reason = |ledger: &Ledger| ledger.facts(found[0], POSSIBLE).reason();
+    assert_eq!(reason(&ledger), Reason::SettingOff { attached: false });
     let row = ledger.rows().find(|row| row.volume == B).expect("a row");
     assert_eq!(row.effects.host_copied_bytes, 49 * 64 * 4096);
 }
@@ -144,7 +161,96 @@ fn a_refusal_explains_a_copy_until_a_later_one_succeeds() {
     };
     assert_eq!(reason(&ledger), Reason::Refused(UNSUPPORTED));
     copy(&mut ledger, host, 4096, true);
-    assert_eq!(reason(&ledger), Reason::HostChose);
+    assert_eq!(reason(&ledger), Reason::HostChose { datastores_fit: true });
+}
+
+#[test]
+fn a_copy_that_leaves_zeros_out_makes_a_thick_disk_thin() {
+    let reason = |ledger: &Ledger| {
+        let copy = ledger.host_copies().next().expect("a copy").clone();
+        ledger.facts(&copy, POSSIBLE).reason()
+    };
+    for (read, written, is_thin) in [
+        (1 << 18, 0, true),
+        (1 << 18, 1 << 16, true),
+        (1 << 18, 3 << 16, false),
+        (1 << 18, 1 << 18, false),
+        (4096, 0, false),
+        (0, 0, false),
+    ] {
+        let mut ledger = Ledger::default();
+        let host = ledger.host("esx1");
+        copy_with_zeros(&mut ledger, host, read, written);
+        assert_eq!(reason(&ledger) == Reason::ThickToThin, is_thin, "{read}, {written}");
+    }
+}
+
+#[test]
+fn zeros_that_are_read_between_two_copies_speak_of_neither() {
+    let mut ledger = Ledger::default();
+    let host = ledger.host("esx1");
+    copy_by_hand(&mut ledger, host);
+    let backup = Account { hole_bytes: 1 << 30, ..Account::default() };
+    did(&mut ledger, host, Primitive::Read, A, &backup);
+    ledger.tick(Duration::from_secs(600), none);
+    copy_by_hand(&mut ledger, host);
+    let copy = ledger.host_copies().next().expect("a copy");
+    assert!(!copy.skips_zeros());
+    // Nor does a look that comes after the copy's end, unless it is a part of it.
+    ledger.tick(Duration::from_secs(620), none);
+    did(&mut ledger, host, Primitive::Read, A, &backup);
+    assert!(!ledger.host_copies().any(HostCopy::skips_zeros));
+    // After a long pause only what the second one did counts.
+    ledger.tick(Duration::from_secs(1200), none);
+    copy_with_zeros(&mut ledger, host, 1 << 18, 0);
+    assert!(ledger.host_copies().all(HostCopy::skips_zeros));
+}
+
+#[test]
+fn other_offloads_and_copies_elsewhere_speak_for_a_setting() {
+    let mut ledger = Ledger::default();
+    let host = ledger.host("esx1");
+    copy_by_hand(&mut ledger, host);
+    let reason = |ledger: &Ledger| {
+        let copy = ledger.host_copies().next().expect("a copy").clone();
+        ledger.facts(&copy, POSSIBLE).reason()
+    };
+    ledger.command(&ended(host, Primitive::CompareAndWrite, 512, Outcome::Good));
+    assert_eq!(reason(&ledger), Reason::SettingOff { attached: true });
+    let other = ledger.host("esx2");
+    copy(&mut ledger, other, 4096, true);
+    assert_eq!(reason(&ledger), Reason::SettingOff { attached: true });
+    let account = Account::default();
+    ledger.request(&RequestEnded {
+        host,
+        primitive: Primitive::ExtendedCopy,
+        volume: A,
+        source: Some(A),
+        asked_bytes: 4096,
+        done: true,
+        account: &account,
+    });
+    assert_eq!(reason(&ledger), Reason::HostChose { datastores_fit: false });
+}
+
+#[test]
+fn a_pool_that_fills_evenly_is_forecast_from_what_ticks_told() {
+    let (mut ledger, capacity, rate) = (Ledger::default(), 1e12, 1e7);
+    for second in 1..=3_600_u64 {
+        let free = capacity - rate * second as f64;
+        let space = SpaceSample { free, ..SpaceSample::default() };
+        // Every tenth second the tick comes late.
+        if !second.is_multiple_of(10) {
+            let pools = || BTreeMap::from([("p".to_owned(), space)]);
+            ledger.tick(Duration::from_millis(second * 1000 + 7), pools);
+        }
+        let Some(series) = ledger.history().pool("p").filter(|_| second % 100 == 99) else {
+            continue;
+        };
+        let until_full = crate::forecast(series).and_then(|known| known.seconds_until_full);
+        let (told, truth) = (until_full.expect("a forecast"), free / rate);
+        assert!((told - truth).abs() < 0.2 * truth, "second {second}: {told} for {truth}");
+    }
 }
 
 #[test]
@@ -169,11 +275,11 @@ fn zeros_by_hand_are_explained_once_there_are_enough() {
     zeros(&mut ledger, ZEROED_BYTES_MIN - 4096);
     assert_eq!(reason(&ledger), None);
     zeros(&mut ledger, 4096);
-    assert_eq!(reason(&ledger), Some(Reason::SettingOff));
+    assert_eq!(reason(&ledger), Some(Reason::ZeroingOff));
     ledger.command(&ended(host, Primitive::WriteSame, 512, Outcome::Refused(UNSUPPORTED)));
     assert_eq!(reason(&ledger), Some(Reason::Refused(UNSUPPORTED)));
     ledger.command(&ended(host, Primitive::WriteSame, 512, Outcome::Good));
-    assert_eq!(reason(&ledger), Some(Reason::HostChose));
+    assert_eq!(reason(&ledger), Some(Reason::GuestZeros));
 }
 
 #[test]

@@ -77,9 +77,8 @@ impl Management {
                 Some(initiators) => initiators.iter().any(|initiator| sees(initiator)),
                 None => sees(host),
             },
-            misaligned: copy.misaligned,
-            refusal: None,
-            copies_elsewhere: false,
+            // The ledger knows the rest.
+            ..Facts::default()
         }
     }
 }

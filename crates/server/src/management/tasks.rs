@@ -131,16 +131,20 @@ impl Tasks {
         }
     }
 
-    /// The reaper's queue grows while others delete, and while it takes subtrees apart.
     pub(super) fn look_at_reaper(&mut self, pool: &Pool) {
-        let (left, object) = (pool.store.reap_bytes(), object(pool));
-        let before = self.running(TaskKind::Delete, &object).map(|known| known.task.clone());
+        self.reaps(&object(pool), pool.store.reap_bytes());
+    }
+
+    /// So much is left for the reaper. Its queue grows while others delete, and while it takes
+    /// subtrees apart.
+    fn reaps(&mut self, object: &str, left: u64) {
+        let before = self.running(TaskKind::Delete, object).map(|known| known.task.clone());
         let (done, total) = before.map_or((0, left), |task| (task.done, task.total));
         let total = total.max(done + left);
         if left > 0 {
             let amount = Amount { done: total - left, total, unit: TaskUnit::Bytes };
-            self.goes_on(TaskKind::Delete, &object, amount);
-        } else if let Some(known) = self.running(TaskKind::Delete, &object) {
+            self.goes_on(TaskKind::Delete, object, amount);
+        } else if let Some(known) = self.running(TaskKind::Delete, object) {
             known.task.done = known.task.total;
             known.end(TaskState::Done, None);
         }

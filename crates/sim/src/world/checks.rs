@@ -204,9 +204,10 @@ impl World {
     /// The end of a run: everything is compared, the pool is closed and opened again, and sometimes
     /// emptied.
     pub(super) fn finish_run(&mut self) -> Result<(), Violation> {
-        self.set_faulty(false);
         self.crash_in = u64::MAX;
+        // What is under way may still meet what the faults left.
         self.quiesce()?;
+        self.set_faulty(false);
         if self.read_only || self.profile.medium_is_unsound() {
             return self.power_failure_and_recovery();
         }

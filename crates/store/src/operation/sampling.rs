@@ -20,7 +20,7 @@ impl Store {
         }
     }
 
-    /// Tells of data that was read.
+    /// Tells of data that was read, and how much of it was none.
     pub(super) fn sample_read(&mut self, key: usize, range: ByteRange) {
         if !self.options.sampling {
             return;
@@ -28,9 +28,12 @@ impl Store {
         let operation = &mut self.operations[key];
         let Some(read) = operation.reads.first() else { return };
         if range.is_aligned(BLOCK) {
+            let mut holes = range.length;
             for (block, crcs) in read.checksums() {
                 sample(&mut operation.account, block * BLOCK, crcs.iter().copied());
+                holes -= crcs.len() as u64 * BLOCK;
             }
+            operation.account.hole_bytes = holes;
         } else {
             let skip = (range.offset % BLOCK) as usize;
             let data = read.rope().slice(skip, range.length as usize).to_vec();

@@ -155,3 +155,21 @@ fn nothing_is_sampled_unless_it_is_wanted_and_holes_never_are() {
     let mut pool = Pool::with(&[SIZE], Options { sampling: true, ..Options::default() });
     assert_eq!(samples(&pool.account(A, Request::Read { range })), []);
 }
+
+#[test]
+fn a_read_tells_how_much_of_it_were_holes() {
+    let mut pool = Pool::with(&[SIZE], Options { sampling: true, ..Options::default() });
+    pool.write(A, MIB, &pattern(1, 1 << 20));
+    pool.write(A, 3 * MIB, &[0; 1 << 20]);
+    for (range, holes) in [
+        (ByteRange::new(0, 4 * MIB), 3 * MIB),
+        (ByteRange::new(MIB, MIB), 0),
+        (ByteRange::new(2 * MIB - 4096, 8192), 4096),
+        (ByteRange::new(8 * MIB, 512), 0),
+    ] {
+        assert_eq!(pool.account(A, Request::Read { range }).hole_bytes, holes, "{range:?}");
+    }
+    let mut pool = Pool::new();
+    let range = ByteRange::new(0, MIB);
+    assert_eq!(pool.account(A, Request::Read { range }).hole_bytes, 0);
+}

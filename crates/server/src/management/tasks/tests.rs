@@ -34,3 +34,21 @@ fn the_oldest_that_have_ended_make_room_and_running_ones_stay() {
         assert!(tasks.find(id).is_err(), "{id}");
     }
 }
+
+#[test]
+fn a_reaper_whose_queue_grows_never_goes_back_and_ends_whole() {
+    let mut tasks = Tasks::default();
+    tasks.reaps("pool p", 0);
+    assert_eq!(tasks.known.len(), 0);
+    let mut seen = Vec::new();
+    for left in [100, 60, 80, 20, 50, 0] {
+        tasks.reaps("pool p", left);
+        let task = tasks.find("1").unwrap();
+        assert!(task.done <= task.total);
+        seen.push((task.done, task.total));
+    }
+    assert_eq!(seen, [(0, 100), (40, 100), (40, 120), (100, 120), (100, 150), (150, 150)]);
+    assert_eq!(tasks.find("1").unwrap().state, TaskState::Done);
+    tasks.reaps("pool p", 7);
+    assert_eq!(tasks.find("2").unwrap().total, 7);
+}
