@@ -5,6 +5,7 @@
 //! Every write has a content of its own, so that what is read names the write that it comes from.
 
 pub mod client;
+mod configurations;
 pub mod linearize;
 pub mod registers;
 pub mod run;

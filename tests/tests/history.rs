@@ -46,7 +46,9 @@ fn the_answers_to_64_clients_fit_into_one_order() -> Result<()> {
     let scale = Scale { clients: 64, rounds: rounds()?, commands: 100, seed: 1 };
     let report = run(&arena, scale)?;
     eprintln!("{} operations, {:?}", report.operations, report.counts);
-    assert!(report.findings.is_empty(), "{:#?}", report.findings[0]);
+    let places: Vec<_> =
+        report.findings.iter().map(|(round, found)| (round, found.block, found.verdict)).collect();
+    assert!(places.is_empty(), "{places:?}: {:#?}", report.findings[0]);
     let counts = report.counts;
     let Counts { swapped, differed, aborted, resets, dropped, .. } = counts;
     for happened in [swapped, differed, aborted, resets, dropped] {

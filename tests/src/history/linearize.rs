@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 
 use super::Value;
+use super::configurations::follow;
 
 /// States that are looked at before the search gives up.
 const STATES_MAX: usize = 2_000_000;
@@ -45,8 +46,17 @@ pub enum Verdict {
     Undecided,
 }
 
-/// Looks for an order of operations on a register that held `initial`.
-pub fn linearize(initial: Value, mut operations: Vec<Operation>) -> Verdict {
+/// Looks for an order of operations on a register that held `initial`. Where the search takes too
+/// long, every state is followed instead.
+pub fn linearize(initial: Value, operations: Vec<Operation>) -> Verdict {
+    match search(initial, operations.clone()) {
+        Verdict::Undecided => follow(initial, &operations),
+        decided => decided,
+    }
+}
+
+/// The search alone.
+pub(super) fn search(initial: Value, mut operations: Vec<Operation>) -> Verdict {
     operations.sort_by_key(|operation| operation.invoked);
     let left = operations.iter().filter(|operation| operation.certain).count();
     let done = vec![0; operations.len().div_ceil(64)];
@@ -193,7 +203,7 @@ impl Search {
 
 impl Effect {
     /// The values that may be there afterwards; none if it could not be like that.
-    fn after(&self, value: Value) -> Vec<Value> {
+    pub(super) fn after(&self, value: Value) -> Vec<Value> {
         match self {
             Self::Read(found) if *found == value => vec![value],
             Self::Differs(expected) if *expected != value => vec![value],

@@ -1,6 +1,13 @@
 use super::*;
 use crate::random::Random;
 
+/// Both ways of looking come to the same end.
+fn linearize(initial: Value, operations: Vec<Operation>) -> Verdict {
+    let found = search(initial, operations.clone());
+    assert_eq!(follow(initial, &operations), found);
+    found
+}
+
 fn certain(invoked: u64, returned: u64, effect: Effect) -> Operation {
     Operation { invoked, returned, certain: true, effect }
 }
