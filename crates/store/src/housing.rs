@@ -22,6 +22,8 @@ const AT_ONCE: usize = 64;
 
 /// A group whose space is being set aside.
 pub(crate) struct Housing {
+    /// The group's length when it was asked for, in blocks.
+    blocks: u64,
     pending: usize,
     refused: bool,
     /// Operations that wait for it.
@@ -57,7 +59,8 @@ impl Store {
             return self.ready.extend(operation);
         }
         let waiting = operation.into_iter().collect();
-        self.housing.insert(group, Housing { pending: runs.len(), refused: false, waiting });
+        let (blocks, pending) = (self.space.group_blocks(group), runs.len());
+        self.housing.insert(group, Housing { blocks, pending, refused: false, waiting });
         for (address, blocks) in runs {
             self.submit_reserve(Waiter::Housing { group }, address, blocks);
         }
@@ -73,7 +76,7 @@ impl Store {
         let Some(housing) = self.housing.remove(&group) else { return };
         match housing.refused && !planted!(self.bugs, RefusalIgnored) {
             true => self.space_refused(group),
-            false => self.space.group_reserved(group),
+            false => self.space_given(group, housing.blocks),
         }
         self.ready.extend(housing.waiting);
     }
@@ -84,6 +87,14 @@ impl Store {
         match self.recovery {
             Some(_) => self.space.group_unavailable(group),
             None => self.space.device_is_full(group.device),
+        }
+    }
+
+    /// A group has its space, unless its device grew meanwhile and the group with it: then whoever
+    /// waits for it asks again, for all of it.
+    pub(crate) fn space_given(&mut self, group: GroupId, blocks: u64) {
+        if blocks == self.space.group_blocks(group) {
+            self.space.group_reserved(group);
         }
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct GroupLoad {
     waiting: Vec<usize>,
     /// Blocks will be allocated from it.
     allocated: bool,
+    /// The group's length when its space was asked for, in blocks.
+    blocks: u64,
     /// The device's keeper has no space for the group.
     refused: bool,
 }
@@ -131,7 +133,9 @@ impl Store {
             false => Vec::new(),
         };
         let pending = pages.len() + reservations.len();
-        let load = GroupLoad { pending, had_maps, waiting, allocated, ..GroupLoad::default() };
+        let blocks = self.space.group_blocks(group);
+        let load =
+            GroupLoad { pending, had_maps, waiting, allocated, blocks, ..GroupLoad::default() };
         self.groups_loading.insert(group, load);
         for page in pages {
             self.submit_read(Waiter::GroupPage { group, page, attempt: 0 }, page.address, 1);
@@ -183,7 +187,7 @@ impl Store {
         match load.refused && !planted!(self.bugs, RefusalIgnored) {
             // The maps may be wanted all the same.
             true => self.space_refused(group),
-            false if load.allocated => self.space.group_reserved(group),
+            false if load.allocated => self.space_given(group, load.blocks),
             false => {}
         }
         if load.had_maps && !self.space.is_loaded(group) {

@@ -167,6 +167,11 @@ impl Space {
         self.devices[device].layout
     }
 
+    /// Blocks of a group, its head included.
+    pub(crate) fn group_blocks(&self, id: GroupId) -> u64 {
+        self.layout(usize::from(id.device)).group_blocks(id.group as usize)
+    }
+
     /// The divisions of all devices.
     pub(crate) fn layouts(&self) -> impl Iterator<Item = Layout> {
         self.devices.iter().map(|device| device.layout)

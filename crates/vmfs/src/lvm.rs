@@ -1,6 +1,7 @@
 //! The volume manager below the file system: which bytes of the partition are the volume.
 
 use crate::bytes::{Uuid, get_u32, get_u64, put_text, put_u32, put_u64};
+use crate::disk::read_patiently;
 use crate::limits::EXTENTS_MAX;
 use crate::{Disk, Error, Result};
 
@@ -96,7 +97,7 @@ fn write_extents(disk: &mut impl Disk, partition: u64, extents: u64) -> Result<(
 /// Reads the metadata.
 pub(crate) fn open(disk: &mut impl Disk, partition: u64) -> Result<LogicalVolume> {
     let mut header = [0; 1024];
-    disk.read(partition + HEADER, &mut header)?;
+    read_patiently(disk, partition + HEADER, &mut header)?;
     if get_u32(&header, 0) != MAGIC || get_u32(&header, 4) != 5 {
         return Err(Error::Format("there is no LVM header of version 5".into()));
     }

@@ -3,6 +3,7 @@
 use crc_fast::{CrcAlgorithm, checksum};
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
+use crate::disk::read_patiently;
 use crate::{Disk, Error, Result};
 
 /// First sector of the one partition.
@@ -41,7 +42,7 @@ pub fn write(disk: &mut impl Disk, table: Table, identity: [u8; 16]) -> Result<u
 /// Finds the volume's partition: the first byte of it.
 pub fn find(disk: &mut impl Disk) -> Result<u64> {
     let mut start = vec![0; 512 * 34];
-    disk.read(0, &mut start)?;
+    read_patiently(disk, 0, &mut start)?;
     if start[510..512] != [0x55, 0xaa] {
         return Ok(0);
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::bytes::{Sector, Uuid};
 use crate::descriptor::{self, Descriptor};
-use crate::disk::DiskError;
+use crate::disk::{DiskError, read_patiently};
 use crate::fd::{self, FileDescriptor};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
@@ -96,7 +96,7 @@ pub fn probe(disk: &mut impl Disk) -> Result<Identity> {
     let partition = partition::find(disk)?;
     let lv = lvm::open(disk, partition)?;
     let mut sector = [0; 512];
-    disk.read(lv.base + descriptor::OFFSET, &mut sector)?;
+    read_patiently(disk, lv.base + descriptor::OFFSET, &mut sector)?;
     let found = Descriptor::parse(&sector)?;
     Ok(Identity {
         uuid: found.uuid,
@@ -117,7 +117,7 @@ impl<D: Disk> Volume<D> {
         let partition = partition::find(&mut disk)?;
         let lv = lvm::open(&mut disk, partition)?;
         let mut sector = [0; 512];
-        disk.read(lv.base + descriptor::OFFSET, &mut sector)?;
+        read_patiently(&mut disk, lv.base + descriptor::OFFSET, &mut sector)?;
         let descriptor = Descriptor::parse(&sector)?;
         if descriptor.lvm != lv.uuid {
             return Err(Error::Format("the file system belongs to another volume".into()));

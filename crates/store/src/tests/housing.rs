@@ -149,3 +149,31 @@ fn a_copy_from_a_reserved_volume_never_costs_it_its_space() {
     pool.ask(C, copy(40 << 20)).unwrap();
     (0..40).for_each(|at| drop(pool.ask(RESERVED, write(at)).unwrap()));
 }
+
+/// The space that was on its way is that of the shorter group.
+#[test]
+fn a_group_that_grew_while_its_space_was_set_aside_is_not_taken_for_housed() {
+    for for_data in [false, true] {
+        let mut pool = Pool::with(&[SIZE], Options::default());
+        let last = crate::layout::Layout::new(SIZE, 0).groups() - 1;
+        let last = crate::space::GroupId { device: 0, group: last as u32 };
+        assert!(!pool.store.space.is_housed(last));
+        match for_data {
+            true => pool.store.load_group(last, None, true),
+            false => pool.store.house_group(last, None),
+        }
+        let asked: Vec<_> = std::iter::from_fn(|| pool.store.next_io()).collect();
+        assert!(!asked.is_empty());
+        pool.devices[0].resize(SIZE as usize + (64 << 20), 0);
+        let extend = Change::ExtendDevice { device: 0, size_bytes: SIZE + (64 << 20) };
+        pool.change(extend).unwrap();
+        for io in asked {
+            let result = pool.serve(0, io.operation);
+            pool.store.completed(io.id, result);
+        }
+        assert!(!pool.store.space.is_housed(last));
+        pool.create(C, "c", 1 << 30);
+        fill(&mut pool);
+        assert!(pool.store.space.is_housed(last));
+    }
+}

@@ -344,6 +344,20 @@ fn hosts_that_work_at_once_lose_nothing_in_either_lock_mode() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn a_host_mounts_while_another_has_the_disk_reserved_for_a_moment() -> Result<()> {
+    let bench = Bench::new(1 << 30, 16_000)?;
+    let mut other = bench.disk.another_host();
+    other.reserve()?;
+    let releases = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        other.release()
+    });
+    bench.host(1, Locking::Scsi)?.touch("file")?;
+    releases.join().expect("no panic")?;
+    bench.check()
+}
+
 /// A host dies after each number of writes in turn; whatever it was doing, the next host finishes
 /// or forgets it, and nothing is lost or leaked.
 #[test]
