@@ -1,6 +1,6 @@
 //! Power failures, and what must be found when the power is back.
 
-use store::{Failure, OpenError, Store, Tag};
+use store::{Failure, Health, OpenError, Store, Tag};
 
 use super::{Answer, Flight, OWN_TAG, World, pool_spec};
 use crate::action::Action;
@@ -132,14 +132,17 @@ impl World {
                     self.figures.recovery_crashes += 1;
                     self.power_failure();
                 }
-                Some(Ok(_)) => break,
-                Some(Err(_)) if self.faulty => {
+                Some(Ok(_)) if !self.is_read_only() => break,
+                Some(_) if self.faulty => {
                     self.figures.refusals += 1;
                     self.set_faulty(false);
                     self.power_failure();
                 }
                 Some(Err(error)) => {
                     return violation(format!("the pool cannot be opened: {error}"));
+                }
+                Some(Ok(_)) => {
+                    return violation("the pool is read-only from the start, on a sound device");
                 }
             }
         }
@@ -149,6 +152,10 @@ impl World {
         let faulty = self.random.percent(70);
         self.set_faulty(faulty);
         Ok(())
+    }
+
+    fn is_read_only(&self) -> bool {
+        matches!(self.store.health(), Health::ReadOnly { .. })
     }
 
     fn plan_crash_in_recovery(&mut self, attempt: u64) {
