@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -355,10 +357,26 @@ impl Drop for Array {
     }
 }
 
-/// A loopback address with a port that nobody listens on.
+/// Ports that Linux does not give to outgoing connections: one that is free now stays so until it
+/// is listened on.
+const PORTS: Range<u16> = 10_000..32_000;
+
+/// How many ports were looked at.
+static PORTS_SEEN: AtomicU32 = AtomicU32::new(0);
+
+/// A loopback address with a port that nobody listens on, another one each time.
 ///
 /// # Errors
 /// When there is none.
 pub fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+    for _ in PORTS {
+        // Test programs that run one after the other, or beside each other, begin far apart.
+        let seen = PORTS_SEEN.fetch_add(1, Ordering::Relaxed);
+        let number = std::process::id().wrapping_mul(101).wrapping_add(seen);
+        let port = PORTS.start + (number % PORTS.len() as u32) as u16;
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+            return Ok(listener.local_addr()?);
+        }
+    }
+    bail!("no port between {} and {} is free", PORTS.start, PORTS.end)
 }

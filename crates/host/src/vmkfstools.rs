@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
 use vmfs::LockMode;
-use vmfs::vmdk::DiskFormat;
+use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
 use crate::datastore::{self, Datastore, split_path};
 use crate::mover::{self, Clone, Report};
@@ -225,9 +225,9 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
             Ok(report)
         }
         Order::Zero(path) => on_disk(host, &path, "Zero", mover::overwrite_with_zeros),
-        Order::Inflate(path) => on_disk(host, &path, "Inflate", mover::inflate),
+        Order::Inflate(path) => on_disk_made(false, host, &path, "Inflate", mover::inflate),
         Order::EagerZero(path) => on_disk(host, &path, "Eager zero", mover::eager_zero),
-        Order::Punch(path) => on_disk(host, &path, "Hole Punching", mover::punch_zeros),
+        Order::Punch(path) => on_disk_made(true, host, &path, "Hole Punching", mover::punch_zeros),
         Order::Reclaim { percent, store } => reclaim(host, &store, percent),
         Order::Format { label, device, lease_ms } => {
             datastore::format(host, &device, &label, lease_ms)?;
@@ -281,6 +281,22 @@ fn on_disk(host: &mut Host, path: &str, what: &'static str, work: DiskWork) -> R
         teller.host.publish(store.volume.disk())?;
         report
     })
+}
+
+/// As [`on_disk`]; the disk is thin from then on, or not any more, also for later clones of it.
+fn on_disk_made(
+    thin: bool,
+    host: &mut Host,
+    path: &str,
+    what: &'static str,
+    work: DiskWork,
+) -> Result<Report> {
+    let report = on_disk(host, path, what, work)?;
+    plain(host, path, |store, path| {
+        let descriptor = DiskDescriptor { thin, ..store.volume.disk_descriptor(path)? };
+        Ok(store.volume.replace_descriptor(path, &descriptor)?)
+    })?;
+    Ok(report)
 }
 
 fn create(host: &mut Host, path: &str, size: u64, format: DiskFormat) -> Result<Report> {
@@ -351,7 +367,7 @@ fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
     }
     store.volume.close(flat)?;
     grown?;
-    let new = vmfs::vmdk::DiskDescriptor { size, ..descriptor };
+    let new = DiskDescriptor { size, ..descriptor };
     Ok(store.volume.replace_descriptor(path, &new)?)
 }
 
