@@ -356,6 +356,9 @@ impl Oracle {
     /// After an error a copy may be done in part; and what failed on a failing device may be done.
     fn doubt(&mut self, action: &Action) {
         for mut effect in self.effects(action) {
+            // The volume may have become smaller while the command waited.
+            let sectors = self.volumes.get(&effect.volume).map_or(0, Model::sectors);
+            effect.tags.truncate(sectors.saturating_sub(effect.first) as usize);
             let now = self.tags(effect.volume, effect.span()).to_vec();
             for (tag, now) in effect.tags.iter_mut().zip(now) {
                 if *tag != now {
