@@ -123,7 +123,7 @@ fn jain(shares: &[u64]) -> f64 {
 fn sixty_four_sessions_with_deep_queues_do_not_stall() -> Result<()> {
     const SESSIONS: usize = 64;
     const DEPTH: u32 = 128;
-    const READS_EACH: u64 = 500;
+    const READS_EACH: u64 = 4_000;
     let array = array_with_lun(&[])?;
     let (portal, target) = (array.portal(), array.target_name()?);
     let counts: Vec<AtomicU64> = (0..SESSIONS).map(|_| AtomicU64::new(0)).collect();
@@ -131,7 +131,7 @@ fn sixty_four_sessions_with_deep_queues_do_not_stall() -> Result<()> {
     let mut connections = (0..SESSIONS)
         .map(|session| RawConnection::log_in(portal, &name(session), &target))
         .collect::<Result<Vec<_>>>()?;
-    let (begin, halfway) = (Instant::now(), READS_EACH * SESSIONS as u64 / 2);
+    let begin = Instant::now();
     let shares = thread::scope(|scope| -> Result<Vec<u64>> {
         let readers: Vec<_> = connections
             .iter_mut()
@@ -142,20 +142,22 @@ fn sixty_four_sessions_with_deep_queues_do_not_stall() -> Result<()> {
             })
             .collect();
         let look = || counts.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>();
-        let mut shares = Vec::new();
+        // What each session had when all had begun.
+        let mut first = Vec::new();
         while look().iter().any(|&count| count < READS_EACH)
             && !readers.iter().any(|reader| reader.is_finished())
             && begin.elapsed() < STALL_MAX
         {
-            if shares.is_empty() && look().iter().sum::<u64>() > halfway {
-                shares = look();
+            if first.is_empty() && look().iter().all(|&count| count > 0) {
+                first = look();
             }
             thread::sleep(Duration::from_millis(5));
         }
+        let last = look();
         stop.store(true, Ordering::Relaxed);
         readers.into_iter().try_for_each(|reader| reader.join().expect("no panic"))?;
-        ensure!(look().iter().all(|&count| count >= READS_EACH), "stalled: {:?}", look());
-        Ok(shares)
+        ensure!(last.iter().all(|&count| count >= READS_EACH), "stalled: {last:?}");
+        Ok(last.iter().zip(first).map(|(last, first)| last - first).collect())
     })?;
     println!("Jain's index of {SESSIONS} sessions at depth {DEPTH}: {:.4}", jain(&shares));
     Ok(())
