@@ -9,9 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use block::{BLOCK, BlockError, DeviceOperation, VolumeId};
-use store::{
-    Change, ChangeError, DeviceSpec, Failure, Health, Io, IoId, PlantedBug, PoolSpec, Store, Tag,
-};
+use store::{Change, ChangeError, DeviceSpec, Failure, Io, IoId, PlantedBug, PoolSpec, Store, Tag};
 
 use crate::action::Action;
 use crate::audit::Audit;
@@ -539,7 +537,7 @@ impl World {
         self.figures.refusals += 1;
         self.crash_in = u64::MAX;
         self.quiesce()?;
-        if !matches!(self.store.health(), Health::ReadOnly { .. }) {
+        if !self.is_read_only() {
             return violation("a command failed as on a read-only pool, but the pool is not");
         }
         self.power_failure_and_recovery()

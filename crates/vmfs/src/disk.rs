@@ -2,8 +2,6 @@
 
 use thiserror::Error;
 
-use crate::limits::RESERVE_ATTEMPTS_MAX;
-
 /// Why a disk did not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DiskError {
@@ -58,20 +56,4 @@ pub trait Disk {
 
     /// Waits.
     fn pause_us(&mut self, duration: u64);
-}
-
-/// Reads before anything is known of the volume, also while another host has the disk reserved,
-/// which is never for long.
-pub(crate) fn read_patiently(
-    disk: &mut impl Disk,
-    offset: u64,
-    buffer: &mut [u8],
-) -> Result<(), DiskError> {
-    for attempt in 0..RESERVE_ATTEMPTS_MAX {
-        match disk.read(offset, buffer) {
-            Err(DiskError::Reserved) => disk.pause_us(200 + u64::from(attempt % 8) * 250),
-            other => return other,
-        }
-    }
-    Err(DiskError::Reserved)
 }

@@ -232,8 +232,22 @@ fn swap_reserved(
 }
 
 fn reserve(disk: &mut impl Disk, contention: &mut Contention) -> Result<()> {
+    despite_reservations(disk, contention, Disk::reserve)
+}
+
+/// Reads before anything is known of the volume.
+pub(crate) fn read_patiently(disk: &mut impl Disk, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    despite_reservations(disk, &mut Contention::default(), |disk| disk.read(offset, buffer))
+}
+
+/// Repeats a command while another host has the disk reserved, which is never for long.
+fn despite_reservations<D: Disk>(
+    disk: &mut D,
+    contention: &mut Contention,
+    mut command: impl FnMut(&mut D) -> std::result::Result<(), DiskError>,
+) -> Result<()> {
     for attempt in 0..RESERVE_ATTEMPTS_MAX {
-        match disk.reserve() {
+        match command(disk) {
             Err(DiskError::Reserved) => pause(disk, contention, attempt),
             other => return Ok(other?),
         }

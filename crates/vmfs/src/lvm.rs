@@ -1,8 +1,8 @@
 //! The volume manager below the file system: which bytes of the partition are the volume.
 
 use crate::bytes::{Uuid, get_u32, get_u64, put_text, put_u32, put_u64};
-use crate::disk::read_patiently;
 use crate::limits::EXTENTS_MAX;
+use crate::lock::read_patiently;
 use crate::{Disk, Error, Result};
 
 const HEADER: u64 = 0x10_0000;

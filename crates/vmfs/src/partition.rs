@@ -3,7 +3,7 @@
 use crc_fast::{CrcAlgorithm, checksum};
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
-use crate::disk::read_patiently;
+use crate::lock::read_patiently;
 use crate::{Disk, Error, Result};
 
 /// First sector of the one partition.

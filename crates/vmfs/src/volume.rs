@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use crate::bytes::{Sector, Uuid};
 use crate::descriptor::{self, Descriptor};
-use crate::disk::{DiskError, read_patiently};
+use crate::disk::DiskError;
 use crate::fd::{self, FileDescriptor};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
 use crate::limits::{FILE_BLOCK, HOSTS_MAX, RESERVE_ATTEMPTS_MAX};
-use crate::lock::{Contention, Holder, Locking};
+use crate::lock::{Contention, Holder, Locking, read_patiently};
 use crate::lvm;
 use crate::partition;
 use crate::resource::{Resource, ResourceFile};

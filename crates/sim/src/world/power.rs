@@ -154,7 +154,7 @@ impl World {
         Ok(())
     }
 
-    fn is_read_only(&self) -> bool {
+    pub(super) fn is_read_only(&self) -> bool {
         matches!(self.store.health(), Health::ReadOnly { .. })
     }
 
