@@ -108,14 +108,20 @@ fn measure_clones(report: &mut Report, scatter: bool, words: &str) {
         "µs",
         Goal::AtMost(5.0),
     );
-    pool.change(Change::Checkpoint);
     let block = data(BLOCK as usize);
-    let leaves = VOLUME >> 20;
     let first = |number| (b, write((number << 20) + BLOCK, &block));
-    let figure = cost(&mut pool, 32, leaves, first);
+    // A round lasts some milliseconds, so that one interruption would be most of it.
+    let mut rounds: Vec<f64> = (0..9)
+        .map(|_| {
+            pool.run(8, pieces, FOREVER, aligned);
+            pool.change(Change::Checkpoint);
+            cost(&mut pool, 32, VOLUME >> 20, first)
+        })
+        .collect();
+    rounds.sort_by(f64::total_cmp);
     report.add(
         format!("processor per first overwrite of a mebibyte after a clone, source {words}"),
-        figure,
+        rounds[rounds.len() / 2],
         "µs",
         Goal::AtMost(8.0),
     );
