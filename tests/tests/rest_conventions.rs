@@ -108,7 +108,30 @@ fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
         ensure!(send(&array, &identify(vendor))?.problem(400)?.contains("vendor"), "{vendor}");
     }
     let portal = Request::new("DELETE", "/v1/portals/127.0.0.1:1").with("If-Match", "*");
-    send(&array, &portal)?.problem(412)?;
+    send(&array, &portal)?.problem(404)?;
+    let state = Request::new("PUT", "/v1/portal-groups/1/state").with("If-Match", "*");
+    send(&array, &state.json(&json!({ "state": "standby" })))?.problem(412)?;
+    Ok(())
+}
+
+#[test]
+fn what_discovery_wants_and_a_portal_are_objects_of_their_own() -> Result<()> {
+    let array = array()?;
+    let path = "/v1/discovery/chap";
+    let open = get(&array, path)?;
+    assert_eq!(open.success()?, json!({ "chap_user": null, "mutual": false }));
+    let tag = open.header("etag").context("an ETag")?.to_owned();
+    let chap = json!({ "user": "finder", "secret": "twelve letters" });
+    let set =
+        |tag: &str| send(&array, &Request::new("PUT", path).with("If-Match", tag).json(&chap));
+    set(&tag)?.success()?;
+    set(&tag)?.problem(412)?;
+    let shown = get(&array, path)?.success()?;
+    assert_eq!(shown, json!({ "chap_user": "finder", "mutual": false }));
+    let portal = format!("/v1/portals/{}", array.portal());
+    assert_eq!(get(&array, &portal)?.success()?["fixed"], true);
+    get(&array, "/v1/portals/here")?.problem(400)?;
+    get(&array, "/v1/portals/127.0.0.1:1")?.problem(404)?;
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-459a7e02dd88f778.js",
+        path: "/assets/gantry-3fd9fbfdec1fdba7.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"459a7e02dd88f778\"",
-        identity: include_bytes!("assets/gantry-459a7e02dd88f778.js"),
-        gzip: include_bytes!("assets/gantry-459a7e02dd88f778.js.gz"),
-        brotli: include_bytes!("assets/gantry-459a7e02dd88f778.js.br"),
+        etag: "W/\"3fd9fbfdec1fdba7\"",
+        identity: include_bytes!("assets/gantry-3fd9fbfdec1fdba7.js"),
+        gzip: include_bytes!("assets/gantry-3fd9fbfdec1fdba7.js.gz"),
+        brotli: include_bytes!("assets/gantry-3fd9fbfdec1fdba7.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-ebe3c7d06772447a.css",
+        path: "/assets/style-f0d6462a689ecb04.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"ebe3c7d06772447a\"",
-        identity: include_bytes!("assets/style-ebe3c7d06772447a.css"),
-        gzip: include_bytes!("assets/style-ebe3c7d06772447a.css.gz"),
-        brotli: include_bytes!("assets/style-ebe3c7d06772447a.css.br"),
+        etag: "W/\"f0d6462a689ecb04\"",
+        identity: include_bytes!("assets/style-f0d6462a689ecb04.css"),
+        gzip: include_bytes!("assets/style-f0d6462a689ecb04.css.gz"),
+        brotli: include_bytes!("assets/style-f0d6462a689ecb04.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"6ba9a0e68c664270\"",
+        etag: "W/\"17cf1fbeb8a23806\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

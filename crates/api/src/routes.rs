@@ -111,12 +111,16 @@ pub enum Route {
     CreatePortal,
     /// Another state for a target portal group, from [`crate::SetPathState`].
     SetPathState,
+    /// One portal.
+    ShowPortal,
     /// Delete a portal; its sessions are asked to log out.
     DeletePortal,
     /// The vendor and product that volumes tell which have none of their own.
     ShowIdentification,
     /// Another vendor and product for them, from [`crate::Identification`].
     SetIdentification,
+    /// Whether discovery wants a proof.
+    ShowDiscovery,
     /// The CHAP account of discovery sessions, from [`crate::Chap`].
     SetDiscoveryChap,
     /// Discovery without authentication.
@@ -266,9 +270,12 @@ impl Route {
     /// The route that shows the object which this one changes, for `If-Match`.
     pub const fn object(self) -> Option<Self> {
         Some(match self {
-            Self::ExtendPool | Self::AddDevice | Self::SetPoolThresholds | Self::DeletePool => {
-                Self::ShowPool
-            }
+            Self::ExtendPool
+            | Self::AddDevice
+            | Self::SetPoolThresholds
+            | Self::StartScrub
+            | Self::StopScrub
+            | Self::DeletePool => Self::ShowPool,
             Self::ResizeVolume
             | Self::DeleteVolume
             | Self::RevertVolume
@@ -285,6 +292,8 @@ impl Route {
             Self::CancelTask => Self::ShowTask,
             Self::ChangeHost | Self::DeleteHost => Self::ShowHost,
             Self::SetGroup | Self::DeleteGroup => Self::ShowGroup,
+            Self::DeletePortal => Self::ShowPortal,
+            Self::SetDiscoveryChap | Self::DeleteDiscoveryChap => Self::ShowDiscovery,
             Self::ChangeUser | Self::DeleteUser => Self::ShowUser,
             _ => return None,
         })
@@ -308,6 +317,12 @@ impl Route {
             Self::ListForecasts => Some(Listing::by(&["pool"])),
             Self::ListTokens => Some(Listing::by(&["id"])),
             Self::ListAudit => Some(Listing { key: &["number"], newest_first: true }),
+            Self::ExplainOffload => {
+                Some(Listing::by(&["host", "volume", "kind", "source", "code", "reason"]))
+            }
+            Self::ListDeliveries => {
+                Some(Listing { key: &["time", "receiver", "event"], newest_first: true })
+            }
             _ => None,
         }
     }
@@ -374,10 +389,12 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Delete, "/v1/groups/{group}", Route::DeleteGroup),
     (Method::Get, "/v1/portals", Route::ListPortals),
     (Method::Post, "/v1/portals", Route::CreatePortal),
+    (Method::Get, "/v1/portals/{portal}", Route::ShowPortal),
     (Method::Put, "/v1/portal-groups/{group}/state", Route::SetPathState),
     (Method::Delete, "/v1/portals/{portal}", Route::DeletePortal),
     (Method::Get, "/v1/identification", Route::ShowIdentification),
     (Method::Put, "/v1/identification", Route::SetIdentification),
+    (Method::Get, "/v1/discovery/chap", Route::ShowDiscovery),
     (Method::Put, "/v1/discovery/chap", Route::SetDiscoveryChap),
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),

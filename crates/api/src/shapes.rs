@@ -145,6 +145,8 @@ fn access_shape(route: Route) -> Option<Shape> {
         Route::ShowGroup => Shape::gives(one::<Group>()),
         Route::SetGroup => Shape::gives(one::<Group>()).takes::<SetGroup>(),
         Route::ListPortals => Shape::gives(list::<Portal>()),
+        Route::ShowPortal => Shape::gives(one::<Portal>()),
+        Route::ShowDiscovery => Shape::gives(one::<Discovery>()),
         Route::CreatePortal => Shape::gives(one::<Portal>()).takes::<CreatePortal>(),
         Route::SetPathState => Shape::gives(one::<SetPathState>()).takes::<SetPathState>(),
         Route::ShowIdentification => Shape::gives(one::<Identification>()),

@@ -9,7 +9,7 @@ use reqwest::Method;
 use crate::arguments::{DiscoveryCommand, GroupCommand, HostCommand, PortalCommand};
 use crate::chap::read_chap;
 use crate::commands::{Session, check_segment};
-use crate::tables::{groups_table, hosts_table, path_state, portals_table};
+use crate::tables::{discovery_details, groups_table, hosts_table, path_state, portals_table};
 
 impl Session {
     pub(crate) fn host(&self, command: &HostCommand) -> Result<()> {
@@ -96,6 +96,10 @@ impl Session {
 
     pub(crate) fn discovery(&self, command: &DiscoveryCommand) -> Result<()> {
         match command {
+            DiscoveryCommand::Show => {
+                let discovery: Discovery = self.client.get("/v1/discovery/chap")?;
+                self.show(&discovery, discovery_details)
+            }
             DiscoveryCommand::SetChap { chap } => {
                 let Some(chap) = read_chap(chap)? else {
                     anyhow::bail!("--chap-user and --chap-secret-file are missing");

@@ -383,6 +383,8 @@ pub(crate) enum PortalCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DiscoveryCommand {
+    /// Show whether a proof is demanded.
+    Show,
     /// Demand a CHAP account of whoever asks for targets.
     SetChap {
         #[command(flatten)]

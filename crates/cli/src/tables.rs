@@ -1,8 +1,8 @@
 //! How answers look to people.
 
 use api::{
-    BlockSize, Event, Fill, Group, Host, Identification, PathState, Portal, Session, Severity,
-    Target, Thresholds, Volume,
+    BlockSize, Discovery, Event, Fill, Group, Host, Identification, PathState, Portal, Session,
+    Severity, Target, Thresholds, Volume,
 };
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -162,6 +162,17 @@ pub(crate) fn sessions_table(sessions: &[Session]) -> Table {
             ),
         ]);
     }
+    rows
+}
+
+pub(crate) fn discovery_details(discovery: &Discovery) -> Table {
+    let mut rows = table(&[]);
+    let proof = match (&discovery.chap_user, discovery.mutual) {
+        (None, _) => "none: everybody who reaches a portal may ask".to_owned(),
+        (Some(user), false) => format!("CHAP as '{user}'"),
+        (Some(user), true) => format!("CHAP as '{user}', mutual"),
+    };
+    rows.add_row(["Proof".to_owned(), proof]);
     rows
 }
 

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Group, Host, Session, Volume } from '../data/types';
+import type { Discovery, Group, Host, Session, Volume } from '../data/types';
 import { go } from '../router';
 import { Badge, Button, Card, Empty, Loaded, Note, Page } from '../ui/basic';
 import { CheckField, ChoicesField, Confirm, FormDialog, LinesField, TextField } from '../ui/form';
@@ -82,9 +82,14 @@ function Groups({ open, hosts }: { open: (open: Open) => void; hosts: Host[] }) 
 }
 
 function DiscoveryCard({ open }: { open: () => void }) {
+  const discovery = useResource<Discovery>('/v1/discovery/chap');
   return (
     <Card title="Discovery" hint="Who may ask for the target's name" actions={<Button small icon="lock" onClick={open}>Set CHAP account</Button>}>
-      <p class="faint">Without an account everybody who reaches a portal may ask. What a host sees then is still decided by its maps.</p>
+      <Loaded of={discovery}>
+        {({ chap_user: user, mutual }) => user === null
+          ? <p class="faint">Without an account everybody who reaches a portal may ask. What a host sees then is still decided by its maps.</p>
+          : <p>Whoever asks must log in as <code>{user}</code>{mutual && ', and the target proves itself too'}.</p>}
+      </Loaded>
     </Card>
   );
 }
@@ -189,7 +194,10 @@ function DeleteGroup({ group, onClose }: { group: Group; onClose: () => void }) 
 function DiscoveryChap({ onClose }: { onClose: () => void }) {
   const [none, setNone] = useState(false);
   const [chap, setChap] = useState(NO_CHAP);
-  const set = () => (none ? ask('DELETE', '/v1/discovery/chap') : ask('PUT', '/v1/discovery/chap', chapBody(chap)));
+  const set = async () => {
+    await (none ? ask('DELETE', '/v1/discovery/chap') : ask('PUT', '/v1/discovery/chap', chapBody(chap)));
+    await refresh('/v1/discovery/chap');
+  };
   return (
     <FormDialog title="CHAP for discovery" action="Set" said="Discovery was changed" onSubmit={set} onClose={onClose}>
       <CheckField label="No proof: everybody may ask" checked={none} onChange={setNone} />

@@ -145,7 +145,7 @@ function options(props: ChartProperties, element: HTMLElement, height: number, o
   return {
     width: Math.max(element.clientWidth, 100),
     height,
-    padding: [8, 4, 0, 0],
+    padding: [8, 16, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
     scales: { x: { range: (_, __, last) => [last - props.seconds, last] }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] } },

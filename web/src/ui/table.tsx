@@ -85,7 +85,8 @@ function Heading<T>({ column, order, onSort }: { column: Column<T>; order: Order
 function Cell<T>({ column, row }: { column: Column<T>; row: T }) {
   const content = column.cell(row) ?? '–';
   if (column.head) return <th role="rowheader" scope="row" class={classes(column)}>{content}</th>;
-  return <td role="cell" class={classes(column)} data-label={column.silent ? undefined : column.name}>{content && <div class="cell">{content}</div>}</td>;
+  const blank = content === '–' ? ' blank' : '';
+  return <td role="cell" class={classes(column) + blank} data-label={column.silent ? undefined : column.name}>{content && <div class="cell">{content}</div>}</td>;
 }
 
 function sorted<T>(rows: T[], columns: Column<T>[], order: Order | null): T[] {

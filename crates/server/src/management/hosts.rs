@@ -102,16 +102,20 @@ impl Management {
 
     pub(super) fn set_discovery_chap(&mut self, chap: api::Chap) -> Result<Progress, Problem> {
         let chap = check_chap(chap)?;
-        let answer = Discovery {
-            chap_user: Some(chap.initiator.name.clone()),
-            mutual: chap.target.is_some(),
-        };
         self.change_with_secrets(|configuration, secrets| {
             configuration.discovery_chap_name = Some(chap.initiator.name.clone());
             secrets.discovery = Some(chap);
             Ok(())
         })?;
-        Ok(Progress::answer(&answer))
+        Ok(Progress::answer(&self.describe_discovery()))
+    }
+
+    pub(super) fn describe_discovery(&self) -> Discovery {
+        let chap = self.secrets.discovery.as_ref();
+        Discovery {
+            chap_user: self.configuration.discovery_chap_name.clone(),
+            mutual: chap.is_some_and(|chap| chap.target.is_some()),
+        }
     }
 
     pub(super) fn delete_discovery_chap(&mut self) -> Result<Progress, Problem> {

@@ -69,6 +69,12 @@ impl Management {
         self.portals().into_iter().map(describe).collect()
     }
 
+    pub(super) fn show_portal(&self, address: &str) -> Result<api::Portal, Problem> {
+        let address = parse(address)?.to_string();
+        let found = self.describe_portals().into_iter().find(|portal| portal.address == address);
+        found.ok_or_else(|| refused(&ArrayError::NotFound { kind: "portal", name: address }))
+    }
+
     /// Opens the address first: a portal that cannot be opened is not saved.
     pub(super) fn create_portal(&mut self, request: &CreatePortal) -> Result<Progress, Problem> {
         let address = parse(&request.address)?;

@@ -21,6 +21,22 @@ fn names_say_their_unit_and_kind() {
 }
 
 #[test]
+fn the_dashboard_asks_for_metrics_that_there_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana-dashboard.json");
+    let text = std::fs::read_to_string(path).expect("docs/grafana-dashboard.json is there");
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let asked: Vec<&str> = text
+        .match_indices("gantry_")
+        .map(|(at, _)| text[at..].split(|letter| !is_part(letter)).next().expect("a name"))
+        .collect();
+    assert!(asked.len() > 10, "{asked:?}");
+    for name in asked {
+        let own = name.strip_suffix("_bucket").unwrap_or(name);
+        assert!(METRICS.iter().any(|metric| metric.name == own), "{name}");
+    }
+}
+
+#[test]
 fn the_documentation_lists_every_metric_and_no_other() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let text = std::fs::read_to_string(path).expect("docs/metrics.md is there");
