@@ -75,6 +75,28 @@ fn a_daemon_that_is_asked_to_stop_stops_cleanly() -> Result<()> {
 }
 
 #[test]
+fn a_log_for_programs_is_an_object_on_every_line() -> Result<()> {
+    let mut array = Array::prepare()?.with_words(&[], &["--log", "json"]);
+    array.restart()?;
+    array.create_pool("p", "1G")?;
+    array.stop()?;
+    let log = array.log();
+    // The first password is told on the standard output, which tests keep with the log.
+    let lines: Vec<Value> = log
+        .lines()
+        .filter(|line| !line.starts_with("First start"))
+        .map(serde_json::from_str)
+        .collect::<Result<_, _>>()?;
+    for (name, wanted) in [("message", "ready"), ("path", "/v1/pools"), ("message", "stopped")] {
+        assert!(lines.iter().any(|line| line[name] == wanted), "{wanted}: {log}");
+    }
+    for line in &lines {
+        assert!(line["level"].is_string() && line["timestamp"].is_string(), "{line}");
+    }
+    Ok(())
+}
+
+#[test]
 fn global_options_stand_before_or_after_the_subcommand() -> Result<()> {
     let array = array_with_pool()?;
     let data = array.data().to_str().expect("a printable path");
@@ -130,6 +152,25 @@ fn a_command_without_a_daemon_says_how_to_start_one() -> Result<()> {
     array.stop()?;
     let refusal = array.try_gantry(&["pool", "list"])?.failure()?;
     assert!(refusal.contains("gantryd --data"), "{refusal}");
+    Ok(())
+}
+
+#[test]
+fn who_is_not_let_in_over_the_network_is_told_how_to_be() -> Result<()> {
+    let array = array_with_pool()?;
+    let token = array.beside("token");
+    std::fs::write(&token, "0123456789abcdef")?;
+    let token = token.to_str().expect("a printable path");
+    let url = format!("http://{}", array.http());
+    for (words, part) in [
+        (&["--url", &url, "pool", "list"][..], "--token-file"),
+        (&["--url", &url, "--token-file", token, "pool", "list"], "makes another"),
+        (&["--url", "http://127.0.0.1:1", "pool", "list"], "--https"),
+    ] {
+        let gantry = binaries::binary("gantry")?;
+        let refusal = run(&gantry, words, Duration::from_secs(10))?.failure()?;
+        assert!(refusal.contains(part), "{part}: {refusal}");
+    }
     Ok(())
 }
 

@@ -304,6 +304,11 @@ fn the_reason_stays_when_what_was_copied_is_unmapped_and_deleted() -> Result<()>
         manual.array.gantry(&["volume", "unmap", "p/a", "--host", "any"])?;
         manual.array.gantry(&["volume", "delete", "p/a"])?;
         assert_eq!(manual.code()?, code, "both deleted");
+        let found = findings(&manual.array, "host_side_copy")?;
+        let ended = |end: &str, name: &str| {
+            text(&found[0], end).map(|told| told.starts_with(&format!("{name} (deleted ")))
+        };
+        ensure!(ended("/volume", volume)? && ended("/source", "p/a")?, "{found:?}");
     }
     Ok(())
 }

@@ -491,6 +491,10 @@ fn configured() -> Result<Array> {
 fn exported(array: &Array) -> Result<Value> {
     let mut configuration: Value = serde_json::from_str(&run(array, "configuration export")?)?;
     configuration["array"] = Value::Null;
+    // Each array has files of its own.
+    for pool in configuration["pools"].as_array_mut().context("pools")? {
+        pool["devices"] = Value::Null;
+    }
     Ok(configuration)
 }
 
@@ -529,6 +533,37 @@ fn a_configuration_moves_to_another_array_as_a_whole_or_not_at_all() -> Result<(
     assert_eq!(again["changes"], serde_json::json!([]));
     run(&second, "host change esx1 --no-chap")?;
     refuse(&second, &["configuration", "import", name], "host esx1: the CHAP secret")?;
+    Ok(())
+}
+
+#[test]
+fn an_empty_array_is_made_as_a_file_describes_another() -> Result<()> {
+    let first = configured()?;
+    run(&first, "volume create p/c --size 8M --reserved --block-size 4096")?;
+    run(&first, "snapshot create p/a s")?;
+    run(&first, "volume map p/s --host esx2")?;
+    let file = first.beside("configuration.json");
+    let name = file.to_str().context("a printable path")?;
+    first.gantry(&["configuration", "export", "--with-secrets", name])?;
+    let second = Array::start()?;
+    let place = format!("file:{}", second.beside("again.img").display());
+    let mut moved: Value = serde_json::from_str(&fs::read_to_string(&file)?)?;
+    moved["pools"][0]["devices"][0]["device"] = place.into();
+    fs::write(&file, moved.to_string())?;
+    let import = ["configuration", "import", name, "--create"];
+    let planned = second.gantry(&[&import[..], &["--dry-run"]].concat())?;
+    for part in ["pool p is created on file:", "volume p/c of 8 MiB", "snapshot p/s is not here"] {
+        assert!(planned.contains(part), "{part}: {planned}");
+    }
+    assert_eq!(second.gantry_json(&["pool", "list"])?, serde_json::json!([]));
+    second.gantry(&import)?;
+    let (mut expected, made) = (exported(&first)?, exported(&second)?);
+    let volumes = expected["volumes"].as_array_mut().context("volumes")?;
+    volumes.retain(|volume| volume["volume"] != "p/s");
+    assert_eq!(made, expected);
+    // A second time there is nothing to make.
+    let again = second.gantry_json(&[&import[..], &["--dry-run"]].concat())?;
+    assert!(!again["changes"].to_string().contains("is created"), "{again}");
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-3fd9fbfdec1fdba7.js",
+        path: "/assets/gantry-09766e648853e8f3.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"3fd9fbfdec1fdba7\"",
-        identity: include_bytes!("assets/gantry-3fd9fbfdec1fdba7.js"),
-        gzip: include_bytes!("assets/gantry-3fd9fbfdec1fdba7.js.gz"),
-        brotli: include_bytes!("assets/gantry-3fd9fbfdec1fdba7.js.br"),
+        etag: "W/\"09766e648853e8f3\"",
+        identity: include_bytes!("assets/gantry-09766e648853e8f3.js"),
+        gzip: include_bytes!("assets/gantry-09766e648853e8f3.js.gz"),
+        brotli: include_bytes!("assets/gantry-09766e648853e8f3.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"17cf1fbeb8a23806\"",
+        etag: "W/\"91b9fe149ce351d3\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -5,12 +5,13 @@ use utoipa::ToSchema;
 
 use crate::alerts::Alerts;
 use crate::pools::Thresholds;
-use crate::presentation::{Identification, PathState};
+use crate::presentation::{BlockSize, Identification, PathState};
 use crate::schedules::SetSchedule;
 use crate::types::{CreatePortal, Group, Secret};
 
-/// All that is configured, but pools, volumes and users themselves. On import, what it names is
-/// made or changed; what it does not name stays as it is.
+/// All that is configured, but users. On import, what it names is made or changed; what it does not
+/// name stays as it is. Pools and volumes are described, for whoever makes them anew, and have to be
+/// there.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Configuration {
@@ -99,8 +100,35 @@ pub struct ConfiguredPathState {
 pub struct ConfiguredPool {
     /// Its name.
     pub name: String,
+    /// Where its bytes rest, in the order in which devices joined; not imported.
+    #[serde(default)]
+    pub devices: Vec<ConfiguredDevice>,
     /// When someone is told how full it is.
     pub thresholds: Thresholds,
+}
+
+/// A device of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredDevice {
+    /// file:PATH, block:PATH or memory:.
+    pub device: String,
+    /// Its size, bytes.
+    pub size_bytes: u64,
+}
+
+/// What a volume was made as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredShape {
+    /// Bytes that hosts see.
+    pub size_bytes: u64,
+    /// Whether all of its space is set aside.
+    #[serde(default)]
+    pub reserved: bool,
+    /// The blocks that hosts see.
+    #[serde(default)]
+    pub block_size: BlockSize,
 }
 
 /// What is said of a volume or snapshot.
@@ -109,6 +137,9 @@ pub struct ConfiguredPool {
 pub struct ConfiguredVolume {
     /// POOL/NAME.
     pub volume: String,
+    /// What it is, unless it is a snapshot; not imported.
+    #[serde(default)]
+    pub shape: Option<ConfiguredShape>,
     /// Its LUN number, if it is mapped.
     #[serde(default)]
     pub lun: Option<u16>,

@@ -19,7 +19,7 @@ pub struct OffloadLedger {
 pub struct OffloadRow {
     /// The host's name; of an initiator that belongs to none its iSCSI name.
     pub host: String,
-    /// POOL/NAME; of a volume that is gone its identifier.
+    /// POOL/NAME; of a volume that is gone 'POOL/NAME (deleted ID)'.
     pub volume: String,
     /// The LUN number, if it is mapped.
     pub lun: Option<u16>,

@@ -27,8 +27,9 @@ pub use access::{
 };
 pub use alerts::{AlertMessage, Alerts, Delivery, Mail, MailTls, Webhook};
 pub use configuration::{
-    Configuration, ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
-    ConfiguredPool, ConfiguredSchedule, ConfiguredVolume, Imported,
+    Configuration, ConfiguredChap, ConfiguredDevice, ConfiguredHost, ConfiguredMap,
+    ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume,
+    Imported,
 };
 pub use events::{Event, Severity};
 pub use ledger::{

@@ -11,6 +11,7 @@ use clap::Subcommand;
 use reqwest::Method;
 
 use crate::commands::Session;
+use crate::missing::Missing;
 use crate::tables::table;
 
 /// Stands for the standard input.
@@ -18,7 +19,8 @@ const STANDARD_INPUT: &str = "-";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigurationCommand {
-    /// Write hosts, groups, maps, portals, thresholds, schedules and alerts as JSON.
+    /// Write hosts, groups, maps, portals, thresholds, schedules and alerts as JSON, and what pools
+    /// and volumes there are.
     Export {
         /// Where to; the standard output when left out. A new file that its owner alone can read.
         file: Option<PathBuf>,
@@ -34,6 +36,10 @@ pub(crate) enum ConfigurationCommand {
         /// Only say what would change.
         #[arg(long)]
         dry_run: bool,
+        /// First make the pools and volumes that the file describes and the array does not have.
+        /// They are empty.
+        #[arg(long)]
+        create: bool,
     },
 }
 
@@ -50,19 +56,38 @@ impl Session {
                 println!("{text}");
                 Ok(())
             }
-            ConfigurationCommand::Import { file, dry_run } => self.import(file, *dry_run),
+            ConfigurationCommand::Import { file, dry_run, create } => {
+                let mut configuration = parse(file)?;
+                let missing = match create {
+                    true => self.take_missing(&mut configuration)?,
+                    false => Missing::default(),
+                };
+                if *dry_run && !missing.is_empty() {
+                    return self.told(missing.in_words());
+                }
+                self.make(&missing)?;
+                self.import(&configuration, *dry_run, missing.in_words())
+            }
         }
     }
 
-    fn import(&self, file: &Path, dry_run: bool) -> Result<()> {
-        let text = read(file).with_context(|| format!("cannot read {}", file.display()))?;
-        // What serde says could quote a secret.
-        let configuration: Configuration = serde_json::from_str(&text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            anyhow::anyhow!("{} is not what 'gantry configuration export' writes, at line {line} column {column}", file.display())
-        })?;
+    /// Says what would be made. What depends on it can only be checked when it is there.
+    fn told(&self, changes: Vec<String>) -> Result<()> {
+        self.show(&Imported { dry_run: true, changes }, |imported| {
+            let mut rows = table(&[]);
+            for change in &imported.changes {
+                rows.add_row([change]);
+            }
+            rows.add_row(["The rest is checked once these are there."]);
+            rows
+        })
+    }
+
+    /// Imports; `before` is what was made for it.
+    fn import(&self, file: &Configuration, dry_run: bool, before: Vec<String>) -> Result<()> {
         let route = format!("/v1/configuration?dry_run={dry_run}");
-        let imported: Imported = self.client.send(Method::POST, &route, &configuration)?;
+        let mut imported: Imported = self.client.send(Method::POST, &route, file)?;
+        imported.changes.splice(0..0, before);
         self.show(&imported, |imported| {
             let mut rows = table(&[]);
             for change in &imported.changes {
@@ -77,6 +102,18 @@ impl Session {
             rows
         })
     }
+}
+
+fn parse(file: &Path) -> Result<Configuration> {
+    let text = read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    // What serde says could quote a secret.
+    serde_json::from_str(&text).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        anyhow::anyhow!(
+            "{} is not what 'gantry configuration export' writes, at line {line} column {column}",
+            file.display()
+        )
+    })
 }
 
 fn read(file: &Path) -> std::io::Result<String> {

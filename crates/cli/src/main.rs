@@ -11,6 +11,7 @@ mod commands;
 mod configuration;
 mod identification;
 mod manuals;
+mod missing;
 mod offload;
 mod pools;
 mod schedules;

@@ -10,6 +10,7 @@ use ledger::{
 };
 use scsi::{CommandRecord, Completion, Issuer, NexusId, RequestId, SenseKey, Status};
 
+use crate::limits::GONE_NAMES_MAX;
 use crate::pool::Pool;
 
 /// The ledger, and what it needs to know of what is under way.
@@ -22,6 +23,8 @@ pub(crate) struct Accounts {
     hosts: HashMap<NexusId, HostId>,
     /// Requests under way of commands whose list says where they work.
     lists: HashMap<RequestId, Asked>,
+    /// POOL/NAME of volumes that were deleted, for what is told of the past.
+    gone: BTreeMap<VolumeId, String>,
 }
 
 /// What such a request names.
@@ -40,7 +43,22 @@ impl Accounts {
             started: started.map_or(0.0, |since| since.as_secs_f64()),
             hosts: HashMap::new(),
             lists: HashMap::new(),
+            gone: BTreeMap::new(),
         }
+    }
+
+    /// Keeps the name of a volume that is being deleted. Identifiers grow, so the first is the one
+    /// that was made first.
+    pub(crate) fn keep_name(&mut self, volume: VolumeId, name: String) {
+        self.gone.insert(volume, name);
+        if self.gone.len() > GONE_NAMES_MAX {
+            self.gone.pop_first();
+        }
+    }
+
+    /// Volumes that were deleted.
+    pub(crate) const fn gone(&self) -> &BTreeMap<VolumeId, String> {
+        &self.gone
     }
 
     /// A moment of the ledger in seconds since 1970.

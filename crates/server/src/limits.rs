@@ -97,6 +97,9 @@ pub const IMPORT_BYTES_MAX: usize = 16 << 20;
 /// Reasons that are named when an import is refused; of further ones the number.
 pub const IMPORT_PROBLEMS_MAX: usize = 20;
 
+/// Names of deleted volumes that are kept for the ledger; of others it tells the identifier.
+pub const GONE_NAMES_MAX: usize = 4096;
+
 /// The largest body of a request to the management interface, in bytes; a larger one is refused.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 

@@ -59,7 +59,7 @@ function Export() {
   });
   return (
     <>
-      <p class="faint">Hosts, groups, maps, thresholds, portals, schedules and alerts in one file. Pools, volumes, users and secrets are not in it: make pools and volumes first when you import it elsewhere.</p>
+      <p class="faint">Hosts, groups, maps, thresholds, portals, schedules and alerts in one file. Pools and volumes are only described: where they are missing, 'gantry configuration import --create' makes them first. Users and secrets are not in it.</p>
       <ProblemBox problem={problem} />
       <p><Button busy={busy} onClick={() => void submit()}>Save the configuration</Button></p>
     </>

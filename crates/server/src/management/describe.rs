@@ -154,7 +154,7 @@ fn volumes(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
 }
 
 /// The devices as they are, or as they are configured while the pool is not served.
-fn devices(served: Option<&ServedPool>, configuration: &array::Pool) -> Vec<Device> {
+pub(super) fn devices(served: Option<&ServedPool>, configuration: &array::Pool) -> Vec<Device> {
     let actual: Vec<u64> = served
         .map(|pool| pool.store.devices().map(|device| device.size_bytes).collect())
         .unwrap_or_default();

@@ -6,19 +6,22 @@
 use std::net::SocketAddr;
 
 use api::{
-    ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState, ConfiguredPool,
-    ConfiguredSchedule, ConfiguredVolume, CreatePortal, Imported, Problem,
+    ConfiguredChap, ConfiguredDevice, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
+    ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume, CreatePortal, Device,
+    Imported, Problem,
 };
 use array::{Access, Alerts, Chap, Configuration, Presentation, Secret, Secrets, Thresholds};
 use block::VolumeId;
 use mio::net::TcpListener;
 
+use super::describe::devices;
 use super::hosts::check_chap;
 use super::identification::{describe_identification, parse_identification};
 use super::portals::{PortalChange, describe_state, parse, parse_state, to_scsi};
 use super::problems::{bad_request, conflict, forbidden};
 use super::schedules::{describe_schedule, parse_schedule};
 use super::thresholds::{describe_thresholds, parse_thresholds};
+use super::volumes::describe_blocks;
 use super::{Management, Parameters, Progress, find};
 use crate::core::Core;
 use crate::events::now;
@@ -79,6 +82,7 @@ impl Management {
                 .iter()
                 .map(|(name, pool)| ConfiguredPool {
                     name: name.clone(),
+                    devices: describe_configured_devices(core, name, pool),
                     thresholds: describe_thresholds(pool.thresholds),
                 })
                 .collect(),
@@ -121,16 +125,16 @@ impl Management {
         for (_, pool) in &core.pools {
             for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
                 let path = format!("{}/{}", pool.name, volume.name);
-                volumes.extend(self.configured_volume(path, volume.id));
+                volumes.extend(self.configured_volume(path, volume));
             }
         }
         volumes.sort_by(|a, b| a.volume.cmp(&b.volume));
         volumes
     }
 
-    /// What is said of a volume, if anything is.
-    fn configured_volume(&self, volume: String, id: VolumeId) -> Option<ConfiguredVolume> {
-        let array = &self.configuration;
+    /// What a volume is and what is said of it; of a snapshot, if anything is.
+    fn configured_volume(&self, path: String, volume: &store::Volume) -> Option<ConfiguredVolume> {
+        let (array, id) = (&self.configuration, volume.id);
         let read_only: Vec<&str> = array.read_only_hosts_of(id).collect();
         let maps = array.hosts_of(id).map(|host| ConfiguredMap {
             host: host.to_owned(),
@@ -138,12 +142,18 @@ impl Management {
         });
         let maps: Vec<ConfiguredMap> = maps.collect();
         let thresholds = array.volume_thresholds(id);
-        let Presentation { reservations_hidden: hidden, identification, .. } =
+        let Presentation { reservations_hidden: hidden, identification, blocks } =
             array.presentation(id);
         let is_shown_otherwise = hidden || identification.is_some();
         let said = !maps.is_empty() || thresholds != Thresholds::default() || is_shown_otherwise;
-        said.then(|| ConfiguredVolume {
-            volume,
+        let shape = (!volume.snapshot).then(|| ConfiguredShape {
+            size_bytes: volume.size_bytes,
+            reserved: volume.reserved,
+            block_size: describe_blocks(blocks),
+        });
+        (said || shape.is_some()).then(|| ConfiguredVolume {
+            volume: path,
+            shape,
             lun: array.lun_of(id).filter(|_| !maps.is_empty()),
             maps,
             thresholds: Some(describe_thresholds(thresholds)),
@@ -449,6 +459,18 @@ impl<'a> Import<'a> {
         (self.secrets.webhooks, self.secrets.mail) = (secrets.webhooks, secrets.mail);
         Ok(Some("go to other receivers"))
     }
+}
+
+fn describe_configured_devices(
+    core: &Core,
+    name: &str,
+    pool: &array::Pool,
+) -> Vec<ConfiguredDevice> {
+    let served = core.pool_named(name).map(|(_, served)| served);
+    let devices = devices(served, pool).into_iter();
+    let described =
+        devices.map(|Device { device, size_bytes, .. }| ConfiguredDevice { device, size_bytes });
+    described.collect()
 }
 
 /// What an object of the file changes, or why it cannot.

@@ -19,7 +19,7 @@ impl Management {
         OffloadLedger { since, rows }
     }
 
-    fn describe_row(&self, core: &Core, names: &VolumeNames, row: &Row) -> OffloadRow {
+    fn describe_row(&self, core: &Core, names: &VolumeNames<'_>, row: &Row) -> OffloadRow {
         let effects = &row.effects;
         OffloadRow {
             host: core.accounts.ledger.host_name(row.host).to_owned(),
@@ -109,7 +109,7 @@ fn alike<T: PartialEq>([one, other]: [Option<T>; 2]) -> bool {
 /// Puts findings into words.
 struct Finder<'a> {
     core: &'a Core,
-    names: VolumeNames,
+    names: VolumeNames<'a>,
 }
 
 impl Finder<'_> {

@@ -22,29 +22,38 @@ use crate::token_spaces::is_hidden;
 const HISTORY_SECONDS: u64 = 300;
 
 /// POOL/NAME of volumes.
-pub(super) struct VolumeNames(HashMap<VolumeId, String>);
+pub(super) struct VolumeNames<'a> {
+    there: HashMap<VolumeId, String>,
+    gone: &'a BTreeMap<VolumeId, String>,
+}
 
-impl VolumeNames {
-    pub(super) fn new(core: &Core) -> Self {
+impl<'a> VolumeNames<'a> {
+    pub(super) fn new(core: &'a Core) -> Self {
         let of_pool = |pool: &Pool| -> Vec<(VolumeId, String)> {
             let shown = pool.store.volumes().filter(|volume| !is_hidden(volume));
             shown.map(|volume| (volume.id, format!("{}/{}", pool.name, volume.name))).collect()
         };
-        Self(core.pools.iter().flat_map(|(_, pool)| of_pool(pool)).collect())
+        let there = core.pools.iter().flat_map(|(_, pool)| of_pool(pool)).collect();
+        Self { there, gone: core.accounts.gone() }
     }
 
     /// The name of a volume that is there.
     pub(super) fn get(&self, id: VolumeId) -> Option<&str> {
-        self.0.get(&id).map(String::as_str)
+        self.there.get(&id).map(String::as_str)
     }
 
-    /// The name, or the identifier of a volume that is gone.
+    /// The name; of a volume that is gone with its identifier, as another one may have the name.
     pub(super) fn name(&self, id: VolumeId) -> String {
-        self.get(id).map_or_else(|| format!("{:016x}", id.0), str::to_owned)
+        match (self.get(id), self.gone.get(&id)) {
+            (Some(name), _) => name.to_owned(),
+            (None, Some(name)) => format!("{name} (deleted {:016x})", id.0),
+            (None, None) => format!("{:016x}", id.0),
+        }
     }
 
     fn find(&self, name: &str) -> Option<VolumeId> {
-        self.0.iter().find(|(_, other)| *other == name).map(|(id, _)| *id)
+        let ids = self.there.keys().chain(self.gone.keys());
+        ids.copied().find(|id| self.name(*id) == name)
     }
 }
 
@@ -273,7 +282,12 @@ fn describe_reclaim(core: &Core) -> Vec<Reclaim> {
     list
 }
 
-fn holder(pool: &Pool, names: &VolumeNames, volume: &store::Volume, held: &store::Held) -> Holder {
+fn holder(
+    pool: &Pool,
+    names: &VolumeNames<'_>,
+    volume: &store::Volume,
+    held: &store::Held,
+) -> Holder {
     let other = held.holder.and_then(|id| pool.store.volume(id));
     let kind = match other {
         None => HolderKind::Copies,

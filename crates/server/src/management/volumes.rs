@@ -137,6 +137,9 @@ impl Management {
         self.configuration.check_unlocked(id, now())?;
         self.configuration.check_unmapped(id)?;
         self.settle_copies(core, id);
+        let name = core.pools[pool].store.volume(id).map(|volume| volume.name.clone());
+        let name = format!("{}/{}", core.pools[pool].name, name.unwrap_or_default());
+        core.accounts.keep_name(id, name);
         core.target.remove_unit(id);
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));
