@@ -288,6 +288,27 @@ fn a_copy_to_a_lun_of_another_product_is_explained_by_that() -> Result<()> {
 }
 
 #[test]
+fn the_reason_stays_when_what_was_copied_is_unmapped_and_deleted() -> Result<()> {
+    for (lun, further, volume, code) in [
+        (1, 0, "p/b", "setting_off"),
+        (1, 63, "p/b", "misaligned"),
+        (2, 0, "q/c", "different_pool"),
+    ] {
+        let mut manual = Manual::start()?;
+        manual.copy(lun, further)?;
+        assert_eq!(manual.code()?, code);
+        manual.array.gantry(&["volume", "unmap", volume, "--host", "any"])?;
+        assert_eq!(manual.code()?, code, "unmapped");
+        manual.array.gantry(&["volume", "delete", volume])?;
+        assert_eq!(manual.code()?, code, "deleted");
+        manual.array.gantry(&["volume", "unmap", "p/a", "--host", "any"])?;
+        manual.array.gantry(&["volume", "delete", "p/a"])?;
+        assert_eq!(manual.code()?, code, "both deleted");
+    }
+    Ok(())
+}
+
+#[test]
 fn a_copy_after_a_refusal_is_explained_by_what_was_refused() -> Result<()> {
     let mut manual = Manual::start()?;
     let destination = manual.naa("p/b")?;

@@ -98,6 +98,15 @@ fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
     resize(3 << 20, body.header("etag").context("an ETag")?)?.success()?;
     send(&array, &Request::new("DELETE", path).with("If-Match", "*"))?.success()?;
     send(&array, &Request::new("DELETE", path).with("If-Match", "*"))?.problem(404)?;
+    // What is wrong about the request itself is told before what the precondition says.
+    let identify = |vendor: &str| {
+        let body = json!({ "vendor": vendor, "product": "Array" });
+        Request::new("PUT", "/v1/identification").with("If-Match", "\"old-1\"").json(&body)
+    };
+    send(&array, &identify("ACME"))?.problem(412)?;
+    for vendor in ["", " ACME", "ACME 1234", "\u{c4}CME"] {
+        ensure!(send(&array, &identify(vendor))?.problem(400)?.contains("vendor"), "{vendor}");
+    }
     let portal = Request::new("DELETE", "/v1/portals/127.0.0.1:1").with("If-Match", "*");
     send(&array, &portal)?.problem(412)?;
     Ok(())

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-af59f27f599e35b1.js",
+        path: "/assets/gantry-459a7e02dd88f778.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"af59f27f599e35b1\"",
-        identity: include_bytes!("assets/gantry-af59f27f599e35b1.js"),
-        gzip: include_bytes!("assets/gantry-af59f27f599e35b1.js.gz"),
-        brotli: include_bytes!("assets/gantry-af59f27f599e35b1.js.br"),
+        etag: "W/\"459a7e02dd88f778\"",
+        identity: include_bytes!("assets/gantry-459a7e02dd88f778.js"),
+        gzip: include_bytes!("assets/gantry-459a7e02dd88f778.js.gz"),
+        brotli: include_bytes!("assets/gantry-459a7e02dd88f778.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"1e0088a9db2c7dbb\"",
+        etag: "W/\"6ba9a0e68c664270\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

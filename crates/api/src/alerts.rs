@@ -23,6 +23,7 @@ pub struct Alerts {
 #[serde(deny_unknown_fields)]
 pub struct Webhook {
     /// 1 to 63 letters, digits, '-', '_', '.'.
+    #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
     /// http:// or https://, without a user and a password. Redirections are not followed.
     pub url: String,

@@ -7,6 +7,7 @@
 mod access;
 mod alerts;
 mod configuration;
+mod constraints;
 mod events;
 mod ledger;
 mod openapi;

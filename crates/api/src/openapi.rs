@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 use utoipa::PartialSchema;
 use utoipa::ToSchema;
 
+use crate::constraints::first_misfit;
 use crate::shapes::{Shape, Typed, shape};
 use crate::{Method, Problem, ROUTES, Role, Route};
 
@@ -57,10 +58,23 @@ pub fn fields(route: Route) -> Vec<String> {
     properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
 }
 
-/// Whether a body can be read as what the route takes.
-pub fn body_fits(route: Route, body: &[u8]) -> bool {
-    let Some(shape) = shape(route) else { return false };
-    (shape.body_optional && body.is_empty()) || (shape.fits)(body)
+/// Whether a body is what the document says that the route takes.
+///
+/// # Errors
+/// Where it is not of its type, or the path of the first value that is out of range. Neither quotes
+/// the body, which may hold a secret.
+pub fn body_fits(route: Route, body: &[u8]) -> Result<(), String> {
+    let Some(Shape { body: Some(typed), body_optional, fits, .. }) = shape(route) else {
+        return Ok(());
+    };
+    if body_optional && body.is_empty() {
+        return Ok(());
+    }
+    let place =
+        |error: serde_json::Error| format!("line {} column {}", error.line(), error.column());
+    fits(body).map_err(place)?;
+    let value = serde_json::from_slice(body).map_err(place)?;
+    first_misfit(&value, &typed.schema, &typed.components).map_or(Ok(()), Err)
 }
 
 fn to_json(schema: &impl serde::Serialize) -> Value {

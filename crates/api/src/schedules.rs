@@ -17,15 +17,18 @@ pub struct LockSnapshot {
 #[serde(deny_unknown_fields)]
 pub struct SetSchedule {
     /// 1 to 256 volumes of one pool, each POOL/NAME; their snapshots are of one moment.
+    #[schema(min_items = 1, max_items = 256)]
     pub volumes: Vec<String>,
     /// Seconds from one run to the next, 1 to ten years. Runs are at multiples of it, counted from
     /// 1970-01-01 00:00 UTC.
+    #[schema(minimum = 1, maximum = 315_360_000_u64)]
     pub every_seconds: u64,
     /// Seconds by which runs are later than those multiples; less than `every_seconds`.
     #[serde(default)]
     pub offset_seconds: u64,
     /// Runs whose snapshots are kept, 1 to 1,000; older ones are deleted, unless they are locked or
     /// mapped.
+    #[schema(minimum = 1, maximum = 1000)]
     pub keep: u32,
     /// Seconds for which new snapshots are locked, at most 100 years; not at all when left out.
     #[serde(default)]

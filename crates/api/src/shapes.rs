@@ -22,7 +22,7 @@ pub(crate) struct Shape {
     /// Whether the body may be left out.
     pub(crate) body_optional: bool,
     /// Whether a body can be read as what is taken.
-    pub(crate) fits: fn(&[u8]) -> bool,
+    pub(crate) fits: fn(&[u8]) -> serde_json::Result<()>,
     /// The answer when all is well.
     pub(crate) answer: Typed,
 }
@@ -35,7 +35,7 @@ pub(crate) struct Typed {
 
 impl Shape {
     fn gives(answer: Typed) -> Self {
-        Self { body: None, body_optional: false, fits: |_| true, answer }
+        Self { body: None, body_optional: false, fits: |_| Ok(()), answer }
     }
 
     fn takes<T: ToSchema + DeserializeOwned>(self) -> Self {
@@ -47,8 +47,8 @@ impl Shape {
     }
 }
 
-fn fits<T: DeserializeOwned>(body: &[u8]) -> bool {
-    serde_json::from_slice::<T>(body).is_ok()
+fn fits<T: DeserializeOwned>(body: &[u8]) -> serde_json::Result<()> {
+    serde_json::from_slice::<T>(body).map(drop)
 }
 
 fn one<T: ToSchema>() -> Typed {

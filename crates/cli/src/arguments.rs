@@ -218,7 +218,7 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         host: String,
         /// LUN number, 0 to 16383; the lowest unused one when left out.
-        #[arg(long)]
+        #[arg(long, value_parser = clap::value_parser!(u16).range(0..=16_383))]
         lun: Option<u16>,
         /// Let the host read only.
         #[arg(long)]

@@ -28,6 +28,8 @@ pub(crate) struct Client {
     base: String,
     /// What to say when nobody answers.
     place: String,
+    /// Whether that is a socket on this machine.
+    is_local: bool,
     /// What is shown instead of a password, over the network.
     token: Option<String>,
 }
@@ -50,13 +52,14 @@ impl Client {
             false => unencrypted(),
         };
         let token = read_token(global.token_file.as_deref())?;
-        Ok(Self { http: builder.build()?, place: base.clone(), base, token })
+        Ok(Self { http: builder.build()?, place: base.clone(), is_local: false, base, token })
     }
 
     fn over_socket(data: &Path) -> Result<Self> {
         let socket = data.join(SOCKET_NAME);
         Ok(Self {
             place: socket.display().to_string(),
+            is_local: true,
             http: unencrypted().unix_socket(socket).build()?,
             base: "http://localhost".to_owned(),
             token: None,
@@ -105,12 +108,29 @@ impl Client {
         let text = response.text().context("the daemon's answer broke off")?;
         if !success {
             match serde_json::from_str::<Problem>(&text) {
-                Ok(problem) => bail!("{}", problem.detail),
+                Ok(problem) => bail!("{}", self.explain(problem)),
                 Err(_) => bail!("{} answered {status}: is it a Gantry daemon?", self.place),
             }
         }
         let text = if text.is_empty() { "null" } else { &text };
         serde_json::from_str(text).context("the daemon speaks another version of this interface")
+    }
+
+    /// What to do about a refusal, in words of the command line.
+    fn explain(&self, problem: Problem) -> String {
+        match (problem.status, &self.token) {
+            (401, None) => format!(
+                "{} wants a token: put one in the variable GANTRY_TOKEN or name its file with \
+                 --token-file; 'gantry token create' on the array's own machine makes one",
+                self.place
+            ),
+            (401, Some(_)) => format!(
+                "{} does not know the token, or its time is over: 'gantry token create' on the \
+                 array's own machine makes another",
+                self.place
+            ),
+            _ => problem.detail,
+        }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> anyhow::Error {
@@ -123,10 +143,17 @@ impl Client {
                 self.place
             );
         }
-        anyhow::anyhow!(
-            "no daemon answers at {}: start 'gantryd --data DIR', or name its directory with --data",
-            self.place
-        )
+        if is_forbidden(error) {
+            return anyhow::anyhow!(
+                "{} belongs to another user: use sudo, or --url with a token",
+                self.place
+            );
+        }
+        let advice = match self.is_local {
+            true => "start 'gantryd --data DIR', or name its directory with --data",
+            false => "see whether gantryd runs there and has this address as --http or --https",
+        };
+        anyhow::anyhow!("no daemon answers at {}: {advice}", self.place)
     }
 }
 
@@ -159,6 +186,13 @@ fn read_token(file: Option<&Path>) -> Result<Option<String>> {
         Some(token) if !token.is_empty() => Ok(Some(token.trim().to_owned())),
         _ => bail!("there is no token in {}: put it on the first line", path.display()),
     }
+}
+
+/// Whether the system keeps this user away from the socket.
+fn is_forbidden(error: &reqwest::Error) -> bool {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
+    errors.any(|error| error.kind() == io::ErrorKind::PermissionDenied)
 }
 
 /// What is wrong with the certificate, if that is why nobody answered.

@@ -59,7 +59,7 @@ impl Session {
         // What serde says could quote a secret.
         let configuration: Configuration = serde_json::from_str(&text).map_err(|error| {
             let (line, column) = (error.line(), error.column());
-            anyhow::anyhow!("{} does not fit at line {line} column {column}", file.display())
+            anyhow::anyhow!("{} is not what 'gantry configuration export' writes, at line {line} column {column}", file.display())
         })?;
         let route = format!("/v1/configuration?dry_run={dry_run}");
         let imported: Imported = self.client.send(Method::POST, &route, &configuration)?;

@@ -233,6 +233,12 @@ impl Ledger {
         self.sketch.copies()
     }
 
+    /// Keeps what is known of a copy of which an end is about to be deleted: it will not be found
+    /// out again.
+    pub fn settle(&mut self, copy: &HostCopy, known: Facts) {
+        self.sketch.settle(copy, known);
+    }
+
     /// What this ledger knows of the reason of a copy; the rest is taken from `known`.
     pub fn facts(&self, copy: &HostCopy, known: Facts) -> Facts {
         let of_host = || self.rows().filter(|row| row.host == copy.host);

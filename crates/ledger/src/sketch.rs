@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use block::{BLOCK, Sample, VolumeId};
 
+use crate::explain::Facts;
 use crate::hosts::HostId;
 use crate::limits::{
     COPIES_MAX, COPY_MATCHES_MIN, COPY_WINDOW, MOVES_REMEMBERED, READS_REMEMBERED,
@@ -42,12 +43,19 @@ pub struct HostCopy {
     zeros: Zeros,
     /// What the counters of the two volumes showed at the last look, and when that was.
     mark: Option<(Zeros, Duration)>,
+    /// What was known of the two volumes when the first of them was about to be deleted.
+    settled: Option<Facts>,
 }
 
 impl HostCopy {
     /// About how many bytes were copied.
     pub const fn estimated_bytes(&self) -> u64 {
         self.matches * Sample::INTERVAL * BLOCK
+    }
+
+    /// What was known of the two volumes before one of them was deleted.
+    pub const fn settled(&self) -> Option<Facts> {
+        self.settled
     }
 
     /// Whether enough was seen to speak of a copy.
@@ -200,6 +208,7 @@ impl Sketch {
             moves: VecDeque::with_capacity(MOVES_REMEMBERED),
             zeros: Zeros::default(),
             mark: None,
+            settled: None,
         })
     }
 
@@ -219,6 +228,14 @@ impl Sketch {
             if is_meant && now.saturating_sub(copy.last) <= ZEROS_WINDOW {
                 copy.saw(zeros(copy.source, copy.destination), now);
             }
+        }
+    }
+
+    /// Keeps what is known of a copy, unless something is kept already.
+    pub(crate) fn settle(&mut self, copy: &HostCopy, known: Facts) {
+        let key = (copy.host, copy.source, copy.destination);
+        if let Some(copy) = self.copies.get_mut(&key) {
+            copy.settled.get_or_insert(known);
         }
     }
 

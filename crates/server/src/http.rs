@@ -140,7 +140,7 @@ async fn serve(listeners: Listeners, router: Router) -> Result<()> {
 
 fn listen(address: SocketAddr, option: &str) -> Result<std::net::TcpListener> {
     let listener = std::net::TcpListener::bind(address)
-        .with_context(|| format!("cannot listen on {option} {address}"))?;
+        .with_context(|| format!("cannot listen on {option} {address}: choose another one"))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

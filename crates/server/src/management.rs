@@ -443,8 +443,9 @@ fn read_secret<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {
 }
 
 fn check_body(route: Route, body: &Bytes) -> Result<(), Problem> {
-    let wrong = || bad_request(&"the body is not what /v1/openapi.json describes");
-    api::body_fits(route, body).then_some(()).ok_or_else(wrong)
+    api::body_fits(route, body).map_err(|place| {
+        bad_request(&format!("the body is not what /v1/openapi.json describes: see {place}"))
+    })
 }
 
 fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Problem> {

@@ -25,12 +25,24 @@ export function setUnauthorized(handler: () => void): void {
 
 /** Sends a request; throws [`Refused`]. */
 export async function ask<T>(method: Method, path: string, body?: unknown): Promise<T> {
+  return (await exchange<T>(method, path, body)).data;
+}
+
+/** Replaces an object by what `change` makes of it as it is now; refused if somebody else changes it
+ * in between. */
+export async function edit<T>(path: string, change: (now: T) => T): Promise<void> {
+  const { data, etag } = await exchange<T>('GET', path);
+  await exchange('PUT', path, change(data), etag);
+}
+
+async function exchange<T>(method: Method, path: string, body?: unknown, ifMatch?: string | null): Promise<{ data: T; etag: string | null }> {
   const headers: Record<string, string> = { Accept: 'application/json' };
+  if (ifMatch) headers['If-Match'] = ifMatch;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (csrf && method !== 'GET') headers['X-Gantry-Csrf'] = csrf;
   if (method === 'POST') headers['Idempotency-Key'] = crypto.getRandomValues(new Uint32Array(4)).join('-');
   const answer = await send(path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
-  if (answer.ok) return (await parse(answer)) as T;
+  if (answer.ok) return { data: (await parse(answer)) as T, etag: answer.headers.get('ETag') };
   const problem = await problemOf(answer);
   if (problem.status === 401 && path !== '/v1/login') onUnauthorized();
   throw new Refused(problem);

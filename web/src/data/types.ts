@@ -101,7 +101,7 @@ export interface Token { id: string; name: string; user: string; role: Role; cre
 export interface AuditEntry {
   time: number; user: string; via: string; source: string; method: string; path: string; status: number;
 }
-export interface Webhook { name: string; url: string; severity: Severity; secret?: string | null }
+export interface Webhook { name: string; url: string; severity: Severity; secret?: string | null; signed?: boolean | null }
 export interface Mail {
   relay: string; tls: string; user?: string | null; password?: string | null; from: string; to: string[]; severity: Severity;
 }

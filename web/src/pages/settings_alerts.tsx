@@ -1,18 +1,18 @@
 // Who is told of events.
 import { useState } from 'preact/hooks';
-import { ask } from '../data/client';
+import { ask, edit } from '../data/client';
 import { refresh, useResource } from '../data/store';
 import type { Alerts, Delivery, Mail, Severity, Webhook } from '../data/types';
 import { Badge, Button, Card, Empty, Loaded, ProblemBox, Time } from '../ui/basic';
-import { Confirm, FormDialog, LinesField, SelectField, TextField, useSubmit } from '../ui/form';
+import { CheckField, Confirm, FormDialog, LinesField, SelectField, TextField, useSubmit } from '../ui/form';
 import { Table } from '../ui/table';
 import { Missing } from './missing';
 
 const SEVERITIES: [Severity, string][] = [['information', 'Everything'], ['warning', 'Warnings and errors'], ['error', 'Errors only']];
 const severityText = (severity: Severity) => SEVERITIES.find(([one]) => one === severity)?.[1] ?? severity;
 
-async function save(alerts: Alerts): Promise<void> {
-  await ask('PUT', '/v1/alerts', alerts);
+async function save(change: (now: Alerts) => Alerts): Promise<void> {
+  await edit('/v1/alerts', change);
   await refresh('/v1/alerts');
 }
 
@@ -31,10 +31,10 @@ export function AlertsTab() {
           <MailCard alerts={data} open={setOpen} />
           <Deliveries />
           {open === 'mail' && <MailDialog alerts={data} onClose={close} />}
-          {open === 'webhook' && <WebhookDialog alerts={data} onClose={close} />}
-          {open === 'no-mail' && <Confirm title="Send no more mail?" action="Remove" onClose={close} onConfirm={() => save({ ...data, mail: null })}><p>Mail to {data.mail?.to.join(', ')} ends.</p></Confirm>}
-          {typeof open === 'object' && open && 'change' in open && <WebhookDialog alerts={data} webhook={open.change} onClose={close} />}
-          {typeof open === 'object' && open && 'remove' in open && <Confirm title={`Delete webhook ${open.remove.name}?`} action="Delete" onClose={close} onConfirm={() => save({ ...data, webhooks: data.webhooks.filter((one) => one.name !== open.remove.name) })}><p>Nothing is sent to {open.remove.url} any more.</p></Confirm>}
+          {open === 'webhook' && <WebhookDialog onClose={close} />}
+          {open === 'no-mail' && <Confirm title="Send no more mail?" action="Remove" onClose={close} onConfirm={() => save((now) => ({ ...now, mail: null }))}><p>Mail to {data.mail?.to.join(', ')} ends.</p></Confirm>}
+          {typeof open === 'object' && open && 'change' in open && <WebhookDialog webhook={open.change} onClose={close} />}
+          {typeof open === 'object' && open && 'remove' in open && <Confirm title={`Delete webhook ${open.remove.name}?`} action="Delete" onClose={close} onConfirm={() => save((now) => ({ ...now, webhooks: without(now, open.remove.name) }))}><p>Nothing is sent to {open.remove.url} any more.</p></Confirm>}
         </>
       )}
     </Loaded>
@@ -48,25 +48,33 @@ function WebhooksCard({ alerts, open }: { alerts: Alerts; open: (open: Open) => 
         { name: 'Name', head: true, cell: (webhook) => <b>{webhook.name}</b> },
         { name: 'Address', cell: (webhook) => <code class="breakable">{webhook.url}</code> },
         { name: 'Of what', cell: (webhook) => severityText(webhook.severity) },
+        { name: 'Signed', cell: (webhook) => webhook.signed ? 'yes' : 'no' },
         { name: 'Actions', silent: true, cell: (webhook) => <span class="row-actions"><Button small onClick={() => open({ change: webhook })} aria-label={`Change ${webhook.name}`}>Change</Button><Button small icon="trash" onClick={() => open({ remove: webhook })} aria-label={`Delete ${webhook.name}`} /></span> },
       ]} />
     </Card>
   );
 }
 
-function WebhookDialog({ alerts, webhook, onClose }: { alerts: Alerts; webhook?: Webhook; onClose: () => void }) {
+/** The webhooks but one. */
+const without = (alerts: Alerts, name: string | undefined) => alerts.webhooks.filter((one) => one.name !== name);
+
+function WebhookDialog({ webhook, onClose }: { webhook?: Webhook; onClose: () => void }) {
   const [name, setName] = useState(webhook?.name ?? '');
   const [url, setUrl] = useState(webhook?.url ?? '');
   const [severity, setSeverity] = useState<string>(webhook?.severity ?? 'warning');
+  const [signed, setSigned] = useState(webhook?.signed ?? false);
   const [secret, setSecret] = useState('');
-  const made = { name, url, severity: severity as Severity, ...(secret ? { secret } : {}) };
-  const others = alerts.webhooks.filter((one) => one.name !== webhook?.name);
+  // The daemon keeps secrets by name, and tells nobody.
+  const isKept = webhook?.signed === true && webhook.name === name;
+  const made: Webhook = { name, url, severity: severity as Severity, signed, ...(signed && secret ? { secret } : {}) };
+  const hint = isKept ? 'Empty: it stays.' : webhook?.signed ? 'Type it again: under another name it is not kept.' : '12 characters at least; the receiver needs it, too.';
   return (
-    <FormDialog title={webhook ? `Change ${webhook.name}` : 'Add webhook'} action={webhook ? 'Change' : 'Add'} said="The alerts were changed" disabled={name === '' || url === ''} onSubmit={() => save({ ...alerts, webhooks: [...others, made] })} onClose={onClose}>
+    <FormDialog title={webhook ? `Change ${webhook.name}` : 'Add webhook'} action={webhook ? 'Change' : 'Add'} said="The alerts were changed" disabled={name === '' || url === '' || (signed && !isKept && secret === '')} onSubmit={() => save((now) => ({ ...now, webhooks: [...without(now, webhook?.name), made] }))} onClose={onClose}>
       <TextField label="Name" value={name} onChange={setName} required first />
       <TextField label="Address" type="url" value={url} onChange={setUrl} mono required placeholder="https://example.org/hook" />
       <SelectField label="Of what" value={severity} onChange={setSeverity} options={SEVERITIES} />
-      <TextField label={webhook ? 'Secret (empty: stays)' : 'Secret (may be empty)'} type="password" autocomplete="new-password" value={secret} onChange={setSecret} hint="The receiver can tell by it that the message is ours." />
+      <CheckField label="Sign messages" hint="The receiver can tell by it that a message is ours." checked={signed} onChange={setSigned} />
+      {signed && <TextField label="Secret" type="password" autocomplete="new-password" value={secret} onChange={setSecret} hint={hint} required={!isKept} />}
     </FormDialog>
   );
 }
@@ -92,7 +100,7 @@ function MailDialog({ alerts, onClose }: { alerts: Alerts; onClose: () => void }
     return { ...rest, to: to.split(/[\s,]+/).filter(Boolean), ...(user ? { user } : {}), ...(password ? { password } : {}) };
   };
   return (
-    <FormDialog title="Mail" action="Save" said="The alerts were changed" disabled={mail.relay === '' || mail.from === '' || to.trim() === ''} onSubmit={() => save({ ...alerts, mail: made() })} onClose={onClose}>
+    <FormDialog title="Mail" action="Save" said="The alerts were changed" disabled={mail.relay === '' || mail.from === '' || to.trim() === ''} onSubmit={() => save((now) => ({ ...now, mail: made() }))} onClose={onClose}>
       <TextField label="Relay" value={mail.relay} onChange={(relay) => change({ relay })} mono required first placeholder="mail.example.org:587" />
       <SelectField label="Encryption" value={mail.tls} onChange={(tls) => change({ tls })} options={TLS} />
       <TextField label="User (may be empty)" value={mail.user ?? ''} onChange={(user) => change({ user })} />

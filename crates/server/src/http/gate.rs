@@ -119,7 +119,12 @@ impl Gate {
     fn check(&self, guard: &Guard, peer: Peer, request: &Request) -> Result<Identity, Problem> {
         let headers = request.headers();
         let identity = self.identify(peer, headers).ok_or_else(|| {
-            let detail = "log in at /v1/login, or send 'Authorization: Bearer TOKEN'";
+            let detail = match headers.contains_key(header::AUTHORIZATION) {
+                true => {
+                    "the token is not known, or its time is over: 'gantry token create' makes one"
+                }
+                false => "log in at /v1/login, or send 'Authorization: Bearer TOKEN'",
+            };
             problem(401, "Not logged in", detail)
         })?;
         let changes = !request.method().is_safe();

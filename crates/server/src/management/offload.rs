@@ -1,6 +1,7 @@
 //! The offload ledger, and why something was not offloaded.
 
 use api::{Asked, Finding, FindingKind, OffloadLedger, OffloadRow, Refusal};
+use array::Configuration;
 use block::VolumeId;
 use ledger::{Facts, HostCopy, Primitive, Reason, Refused, Row, zero_reason};
 
@@ -46,7 +47,7 @@ impl Management {
         let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
         let finder = Finder { core, names };
         let copies = ledger.host_copies().map(|copy| {
-            let facts = ledger.facts(copy, self.known(core, copy));
+            let facts = ledger.facts(copy, known(core, &self.configuration, copy));
             finder.copy(copy, facts.reason())
         });
         let zeros = ledger.rows().filter_map(|row| finder.zeros(row, zero_reason(row)?));
@@ -56,31 +57,53 @@ impl Management {
         findings
     }
 
-    /// What the array's configuration says of a copy that a host made itself.
-    fn known(&self, core: &Core, copy: &HostCopy) -> Facts {
-        let ends = [copy.source, copy.destination];
-        let identifications = ends.map(|volume| core.target.identification(volume));
-        let block_lengths = ends.map(|volume| core.target.block_length(volume));
-        let pools = ends.map(|volume| core.pool_of(volume));
-        let host = core.accounts.ledger.host_name(copy.host);
-        let initiators = self.configuration.hosts.get(host).map(|host| &host.initiators);
-        let sees = |initiator: &str| {
-            let luns = self.configuration.visible_luns(initiator);
-            ends.iter().all(|end| luns.values().any(|lun| lun.volume == *end))
-        };
-        Facts {
-            // A volume that is gone told the same, as far as anybody knows.
-            same_product: identifications[0].zip(identifications[1]).is_none_or(|(a, b)| a == b),
-            same_block_length: block_lengths[0] == block_lengths[1],
-            same_pool: pools[0] == pools[1],
-            seen_together: match initiators {
-                Some(initiators) => initiators.iter().any(|initiator| sees(initiator)),
-                None => sees(host),
-            },
-            // The ledger knows the rest.
-            ..Facts::default()
+    /// Keeps what is known of copies from and to a volume that is about to be deleted.
+    pub(super) fn settle_copies(&self, core: &mut Core, volume: VolumeId) {
+        let copies = core.accounts.ledger.host_copies();
+        let ending = copies.filter(|copy| [copy.source, copy.destination].contains(&volume));
+        let settled: Vec<(HostCopy, Facts)> =
+            ending.map(|copy| (copy.clone(), known(core, &self.configuration, copy))).collect();
+        for (copy, facts) in settled {
+            core.accounts.ledger.settle(&copy, facts);
         }
     }
+}
+
+/// What the array's configuration says of a copy that a host made itself; of one whose ends are not
+/// there any more, what it said while they were.
+fn known(core: &Core, configuration: &Configuration, copy: &HostCopy) -> Facts {
+    let ends = [copy.source, copy.destination];
+    let identifications = ends.map(|volume| core.target.identification(volume));
+    let block_lengths = ends.map(|volume| core.target.block_length(volume));
+    let pools = ends.map(|volume| core.pool_of(volume));
+    if let (Some(settled), true) = (copy.settled(), pools.contains(&None)) {
+        return settled;
+    }
+    let host = core.accounts.ledger.host_name(copy.host);
+    let initiators = configuration.hosts.get(host).map(|host| &host.initiators);
+    let sees = |initiator: &str| {
+        let luns = configuration.visible_luns(initiator);
+        ends.map(|end| luns.values().any(|lun| lun.volume == end))
+    };
+    let seen: Vec<[bool; 2]> = match initiators {
+        Some(initiators) => initiators.iter().map(|initiator| sees(initiator)).collect(),
+        None => vec![sees(host)],
+    };
+    let is_seen = |end: usize| seen.iter().any(|ends| ends[end]);
+    Facts {
+        same_product: alike(identifications),
+        same_block_length: alike(block_lengths),
+        same_pool: alike(pools),
+        // The host saw both when it copied. What was unmapped since says nothing of that.
+        seen_together: !(is_seen(0) && is_seen(1)) || seen.contains(&[true, true]),
+        // The ledger knows the rest.
+        ..Facts::default()
+    }
+}
+
+/// Whether both are the same; what is not there was, as far as anybody knows.
+fn alike<T: PartialEq>([one, other]: [Option<T>; 2]) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one == other)
 }
 
 /// Puts findings into words.

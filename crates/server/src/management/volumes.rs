@@ -136,6 +136,7 @@ impl Management {
     ) -> Result<(Ticket, Step), ArrayError> {
         self.configuration.check_unlocked(id, now())?;
         self.configuration.check_unmapped(id)?;
+        self.settle_copies(core, id);
         core.target.remove_unit(id);
         let ticket = core.new_ticket();
         core.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));

@@ -22,8 +22,9 @@ impl Reactor {
     /// be opened: an address may have left the machine.
     pub(super) fn listen_at_start(&mut self, fixed: &[SocketAddr]) -> Result<()> {
         for &address in fixed {
-            let socket = TcpListener::bind(address)
-                .with_context(|| format!("cannot listen on --iscsi {address}"))?;
+            let socket = TcpListener::bind(address).with_context(|| {
+                format!("cannot listen on --iscsi {address}: choose another one")
+            })?;
             let address = socket.local_addr()?;
             self.management.portals.fixed.push(address);
             self.listen(address, socket)?;
