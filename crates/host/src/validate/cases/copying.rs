@@ -29,7 +29,7 @@ fn machine(id: &str, scale: Scale) -> Machine {
     let bytes = |tenths, divisor| scale.bytes(tenths, divisor);
     let disk = |size, data, seed| Layout { size, data, seed };
     let (disks, format) = match id {
-        "Q2" => (vec![disk(bytes(2000, 50), bytes(770, 50), 2)], DiskFormat::ZeroedThick),
+        "Q2" => (vec![disk(bytes(2000, 25), bytes(770, 25), 2)], DiskFormat::ZeroedThick),
         "N1" => (vec![disk(bytes(400, 10), bytes(104, 10), 3)], DiskFormat::Thin),
         "I3" => {
             let size = bytes(1000, 100);
