@@ -1,6 +1,7 @@
 //! Validates our array and tgt with `gantry-host validate`, and keeps the reports.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,10 @@ use harness::{Array, number};
 use crate::{process, setup, test, workspace};
 
 /// Bytes of each LUN under test.
-const LUN: u64 = 8 << 30;
+const LUN: u64 = 24 << 30;
+
+/// Bytes of the pool behind them.
+const POOL: u64 = 12 << 30;
 
 /// How long unmapped space may take to come back before a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,53 +36,90 @@ pub(crate) struct Options {
     /// Validate and print, but leave docs/validation alone.
     #[arg(long)]
     dry_run: bool,
+    /// Gbit/s of the wire, in each direction. Loopback is as fast as memory; with this, our array
+    /// alone is validated in a network namespace whose loopback is as fast as that wire. Needs
+    /// root.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
+    wire: Option<u32>,
+    /// The namespace is there: go on in it.
+    #[arg(long, hide = true, requires = "wire")]
+    in_namespace: bool,
 }
 
-/// Validates both, and writes the pages.
+/// Where our array listens behind a wire: all that goes there is one direction.
+const BEHIND_THE_WIRE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
+
+/// Makes the wire, and goes on: Gbit/s, the address behind it, and the command.
+const WIRE: &str = r#"set -e
+rate="$1"gbit; address="$2"; shift 2
+class() { tc class add dev lo parent 1: classid "$1" htb rate $rate burst 1mb cburst 1mb quantum 200000; }
+ip link set lo up
+tc qdisc add dev lo root handle 1: htb default 2
+class 1:1
+class 1:2
+tc filter add dev lo parent 1: protocol ip u32 match ip dst "$address"/32 flowid 1:1
+exec "$@"
+"#;
+
+/// Validates both, or ours behind a wire, and writes the pages.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    setup::run()?;
-    test::build()?;
+    if !options.in_namespace {
+        setup::run()?;
+        test::build()?;
+    }
     let temporary = tempfile::Builder::new().prefix("gantry-validate-").tempdir()?;
     let folder = options.scratch.clone().unwrap_or_else(|| temporary.path().to_owned());
     fs::create_dir_all(&folder)?;
-    ours(options, &folder)?;
+    match options.wire {
+        Some(gbit) if !options.in_namespace => return behind_a_wire(gbit),
+        Some(gbit) => {
+            ours(options, &folder, BEHIND_THE_WIRE)?;
+            return keep(options, &folder, &[("gantry", &format!("gantry-{gbit}gbit"))]);
+        }
+        None => {}
+    }
+    ours(options, &folder, Ipv4Addr::LOCALHOST)?;
     theirs(options, &folder)?;
     let result = |name: &str| folder.join(name).join("result.json");
-    let host = program();
-    process::run(
-        &host,
-        &[
-            "compare".into(),
-            result("gantry").into_os_string(),
-            result("tgt").into_os_string(),
-            "--out".into(),
-            folder.clone().into_os_string(),
-        ],
-    )?;
-    if options.dry_run { Ok(()) } else { keep(&folder) }
+    let words = ["compare".into(), result("gantry").into_os_string(), result("tgt").into()];
+    let out = ["--out".into(), folder.clone().into_os_string()];
+    process::run(&program(), &words.into_iter().chain(out).collect::<Vec<_>>())?;
+    keep(options, &folder, &[("gantry", "gantry"), ("tgt", "tgt")])?;
+    if options.dry_run {
+        return Ok(());
+    }
+    copy(&folder.join("compare.html"), "gantry-and-tgt.html")
 }
 
-fn program() -> String {
-    workspace::release_folder().join("gantry-host").display().to_string()
+/// Runs this same command in a network namespace with such a wire.
+fn behind_a_wire(gbit: u32) -> Result<()> {
+    let (gbit, address) = (gbit.to_string(), BEHIND_THE_WIRE.to_string());
+    let made = ["--net", "sh", "-c", WIRE, "sh", &gbit, &address];
+    let same = std::env::args().chain(["--in-namespace".to_owned()]);
+    let words: Vec<String> = made.map(str::to_owned).into_iter().chain(same).collect();
+    process::run("unshare", &words)
 }
 
 /// Our array: a thin pool on a file, two LUNs; another, small pool for Q4.
-fn ours(options: &Options, folder: &Path) -> Result<()> {
+fn ours(options: &Options, folder: &Path, address: Ipv4Addr) -> Result<()> {
     let binaries = workspace::release_folder();
-    let mut array = Array::at(&folder.join("array"), harness::array::free_address()?)?;
+    let port = harness::array::free_address()?.port();
+    let mut array = Array::at(&folder.join("array"), (address, port).into())?;
     array = array.with_binaries(&binaries);
     fs::create_dir_all(folder.join("array"))?;
     array.restart()?;
-    for (pool, size) in [("large", "12G"), ("small", "1G")] {
+    for (pool, size) in [("large", POOL), ("small", 1 << 30)] {
         let device = format!("file:{}", folder.join(format!("array/{pool}.img")).display());
-        array.gantry(&["pool", "create", pool, "--device", &device, "--size", size])?;
+        let size = size.to_string();
+        array.gantry(&["pool", "create", pool, "--device", &device, "--size", &size])?;
     }
     let size = LUN.to_string();
     let urls = [("large/a", size.as_str()), ("large/b", &size), ("small/c", "4G")]
         .map(|(volume, size)| array.create_lun(volume, size).and_then(|lun| array.lun_url(lun)));
     let [first, second, small] = urls;
     let (first, second, small) = (first?, second?, small?);
-    write_once(&array, &[(&first, LUN), (&second, 3 << 30)])?;
+    let half = POOL / 2 - (256 << 20);
+    write_once(&array, &[(&first, half), (&second, half)])?;
     validate(options, folder, "gantry", &[&first, "--url2", &second, "--small", &small])?;
     array.stop()?;
     Ok(fs::remove_dir_all(folder.join("array"))?)
@@ -116,18 +157,31 @@ fn validate(options: &Options, folder: &Path, name: &str, words: &[&str]) -> Res
     if let Some(case) = &options.case {
         all.extend(["--case", case]);
     }
+    let wire = options.wire.map(|gbit| format!("a wire of {gbit} Gbit/s"));
+    if let Some(wire) = &wire {
+        all.extend(["--remark", wire]);
+    }
     process::run(&program(), &all)
 }
 
-fn keep(folder: &Path) -> Result<()> {
+/// Keeps the reports: what they are called where they were made, and in docs/validation.
+fn keep(options: &Options, folder: &Path, reports: &[(&str, &str)]) -> Result<()> {
+    if options.dry_run {
+        return Ok(());
+    }
+    for (made, kept) in reports {
+        copy(&folder.join(made).join("report.html"), &format!("{kept}.html"))?;
+        copy(&folder.join(made).join("junit.xml"), &format!("{kept}.junit.xml"))?;
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &str) -> Result<()> {
     let docs = workspace::root().join("docs/validation");
     fs::create_dir_all(&docs)?;
-    let copy = |from: PathBuf, to: &str| {
-        fs::copy(&from, docs.join(to)).map(drop).with_context(|| from.display().to_string())
-    };
-    for name in ["gantry", "tgt"] {
-        copy(folder.join(name).join("report.html"), &format!("{name}.html"))?;
-        copy(folder.join(name).join("junit.xml"), &format!("{name}.junit.xml"))?;
-    }
-    copy(folder.join("compare.html"), "gantry-and-tgt.html")
+    fs::copy(from, docs.join(to)).map(drop).with_context(|| from.display().to_string())
+}
+
+fn program() -> String {
+    workspace::release_folder().join("gantry-host").display().to_string()
 }

@@ -22,8 +22,10 @@ pub struct Settings {
     pub enable_block_delete: bool,
     /// VMW_PSP_RR: commands on a path before the next one.
     pub round_robin_iops: u64,
-    /// Offloaded commands that are outstanding at once.
+    /// Commands of a copy or of an UNMAP that are outstanding at once.
     pub outstanding: u64,
+    /// Commands that zero, offloaded or not, that are outstanding at once.
+    pub outstanding_zeroes: u64,
     /// Claim rule -a: sizes of EXTENDED COPY as the array reports them.
     pub use_array_values: bool,
     /// Claim rule -s: several segments in one command.
@@ -78,6 +80,7 @@ impl Default for Settings {
             enable_block_delete: false,
             round_robin_iops: 1000,
             outstanding: 8,
+            outstanding_zeroes: 32,
             use_array_values: false,
             use_multiple_segments: false,
             claim_max_transfer_mib: 0,

@@ -49,6 +49,8 @@ pub struct Order {
     pub only_on: bool,
     /// Overwrite what is on the LUNs.
     pub erase: bool,
+    /// What a reader should know of this run.
+    pub remark: Option<String>,
     /// Folder of the results.
     pub out: PathBuf,
 }
@@ -154,6 +156,7 @@ fn is_wanted(order: &Order, id: &str) -> bool {
 fn head(order: &Order, context: &Context) -> Report {
     let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let machine = [Some(format!("{cores} cores, Linux {}", kernel.trim())), order.remark.clone()];
     Report {
         format: FORMAT,
         program: format!("gantry-host {}", env!("CARGO_PKG_VERSION")),
@@ -161,7 +164,7 @@ fn head(order: &Order, context: &Context) -> Report {
         seconds: 0.0,
         scale: order.scale.name().to_owned(),
         rounds: order.rounds,
-        machine: format!("{cores} cores, Linux {}", kernel.trim()),
+        machine: machine.into_iter().flatten().collect::<Vec<_>>().join(" · "),
         array: context.bench.words(),
         cases: Vec::new(),
         honesty: Vec::<Probe>::new(),

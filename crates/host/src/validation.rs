@@ -58,6 +58,9 @@ pub(crate) struct ValidateArguments {
     /// Overwrite the LUNs though something is on them.
     #[arg(long)]
     erase: bool,
+    /// What a reader of the report should know of this run, for example its wire.
+    #[arg(long)]
+    remark: Option<String>,
     /// Folder of the results; an interrupted validation goes on in it.
     #[arg(long, default_value = "gantry-validate")]
     out: PathBuf,
@@ -94,6 +97,7 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
         rounds: arguments.rounds,
         only_on: arguments.only_on,
         erase: arguments.erase,
+        remark: arguments.remark.clone(),
         out: arguments.out.clone(),
     };
     let report = validate::run(&order)?;

@@ -19,6 +19,17 @@ pub enum DiskError {
     Failed(String),
 }
 
+/// A sector that is replaced, if it is as expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Swap {
+    /// Where it lies.
+    pub offset: u64,
+    /// What it should hold.
+    pub expected: [u8; 512],
+    /// What it holds then.
+    pub replacement: [u8; 512],
+}
+
 /// A disk of 512-byte blocks, seen by one host. All offsets and lengths are multiples of 512.
 pub trait Disk {
     /// Bytes of the disk.
@@ -30,6 +41,12 @@ pub trait Disk {
     /// Writes durably.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError>;
 
+    /// Writes several pieces durably, in no order; a disk that can have several commands
+    /// outstanding does so.
+    fn write_each(&mut self, pieces: &[(u64, Vec<u8>)]) -> Result<(), DiskError> {
+        pieces.iter().try_for_each(|(offset, bytes)| self.write(*offset, bytes))
+    }
+
     /// COMPARE AND WRITE (ATS) of one sector. Returns whether the sector was as expected and so
     /// was replaced.
     fn compare_and_write(
@@ -38,6 +55,13 @@ pub trait Disk {
         expected: &[u8; 512],
         replacement: &[u8; 512],
     ) -> Result<bool, DiskError>;
+
+    /// COMPARE AND WRITE of several sectors, each for itself and in no order.
+    fn compare_and_write_each(&mut self, swaps: &[Swap]) -> Vec<Result<bool, DiskError>> {
+        let one =
+            |swap: &Swap| self.compare_and_write(swap.offset, &swap.expected, &swap.replacement);
+        swaps.iter().map(one).collect()
+    }
 
     /// RESERVE(6).
     fn reserve(&mut self) -> Result<(), DiskError>;

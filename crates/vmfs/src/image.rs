@@ -124,6 +124,11 @@ impl Disk for FileDisk {
         Ok(())
     }
 
+    /// Last first: who relies on an order finds out.
+    fn write_each(&mut self, pieces: &[(u64, Vec<u8>)]) -> Result<(), DiskError> {
+        pieces.iter().rev().try_for_each(|(offset, bytes)| self.write(*offset, bytes))
+    }
+
     fn compare_and_write(
         &mut self,
         offset: u64,

@@ -31,7 +31,7 @@ pub mod vmdk;
 pub mod volume;
 
 pub use bytes::Uuid;
-pub use disk::{Disk, DiskError};
+pub use disk::{Disk, DiskError, Swap};
 pub use error::{Error, Result};
 pub use fd::FileKind;
 pub use lock::{LockMode, Locking};

@@ -1,9 +1,11 @@
 //! Taking and giving resources.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
+use crate::bytes::Sector;
 use crate::limits::TRANSACTION_CLUSTERS_MAX;
-use crate::resource::{CLUSTER_HEADER, CLUSTERS_PER_GROUP, Cluster, Resource};
+use crate::resource::{CLUSTER_HEADER, CLUSTERS_PER_GROUP, Cluster, Resource, ResourceFile};
 use crate::transaction::{Patience, Transaction};
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
@@ -17,6 +19,49 @@ pub struct Space {
     pub free_bytes: u64,
     /// File descriptors that are free.
     pub free_descriptors: u64,
+}
+
+/// The headers of a group of clusters, as they were read.
+#[derive(Default)]
+struct Group {
+    kind: Option<Resource>,
+    numbers: Range<u64>,
+    headers: Vec<u8>,
+    /// Clusters whose lock was held already when they were read: nobody else changes them.
+    locked: BTreeSet<u64>,
+}
+
+impl Group {
+    fn has(&self, number: u64) -> bool {
+        self.numbers.contains(&number)
+    }
+
+    fn header(&self, number: u64) -> &[u8] {
+        let at = (number - self.numbers.start) * CLUSTER_HEADER;
+        &self.headers[at as usize..(at + CLUSTER_HEADER) as usize]
+    }
+
+    fn lock(&self, number: u64) -> &Sector {
+        self.header(number)[..512].try_into().expect("512 bytes")
+    }
+
+    fn bitmap(&self, number: u64) -> &[u8] {
+        &self.header(number)[512..]
+    }
+
+    /// The first clusters from a number on that have so many resources free together, at most so
+    /// many clusters.
+    fn with_free(&self, from: u64, mut wanted: u64, clusters_max: usize) -> Vec<u64> {
+        let mut found = Vec::new();
+        for number in from..self.numbers.end {
+            let free = Cluster::parse(self.bitmap(number), number).map_or(0, |found| found.free);
+            if free > 0 && wanted > 0 && found.len() < clusters_max {
+                found.push(number);
+                wanted = wanted.saturating_sub(u64::from(free));
+            }
+        }
+        found
+    }
 }
 
 impl<D: Disk> Volume<D> {
@@ -35,18 +80,19 @@ impl<D: Disk> Volume<D> {
         let (clusters, start) = (file.clusters(), self.hints[kind as usize - 1]);
         let mut taken = Vec::new();
         let (mut contended, mut used) = (false, 0);
-        let mut group: (u64, Vec<u8>) = (u64::MAX, Vec::new());
+        let mut group = Group::default();
         for step in 0..clusters {
             let number = (start + step) % clusters;
-            if number / CLUSTERS_PER_GROUP != group.0 {
-                group = (number / CLUSTERS_PER_GROUP, self.read_group(&file, number)?);
+            let left = count - taken.len() as u64;
+            if !group.has(number) {
+                group = self.read_group(&file, number)?;
+                let wanted = group.with_free(number, left, TRANSACTION_CLUSTERS_MAX - used);
+                self.lock_clusters(transaction, &mut group, &wanted)?;
             }
-            let at = (number % CLUSTERS_PER_GROUP * CLUSTER_HEADER) as usize + 512;
-            if Cluster::parse(&group.1[at..at + 512], number)?.free == 0 {
+            if Cluster::parse(group.bitmap(number), number)?.free == 0 {
                 continue;
             }
-            match self.take_from(transaction, kind, number, count - taken.len() as u64, &mut taken)
-            {
+            match self.take_from(transaction, &group, number, left, &mut taken) {
                 Ok(()) => used += 1,
                 Err(Error::Contended) => contended = true,
                 Err(error) => return Err(error),
@@ -67,28 +113,48 @@ impl<D: Disk> Volume<D> {
     }
 
     /// The headers of all clusters of the group in which a cluster lies.
-    fn read_group(
-        &mut self,
-        file: &crate::resource::ResourceFile,
-        cluster: u64,
-    ) -> Result<Vec<u8>> {
-        let mut headers = vec![0; (CLUSTERS_PER_GROUP * CLUSTER_HEADER) as usize];
+    fn read_group(&mut self, file: &ResourceFile, cluster: u64) -> Result<Group> {
         let first = cluster / CLUSTERS_PER_GROUP * CLUSTERS_PER_GROUP;
+        let mut headers = vec![0; (CLUSTERS_PER_GROUP * CLUSTER_HEADER) as usize];
         self.read_sectors(file.cluster(first), &mut headers)?;
-        Ok(headers)
+        let numbers = first..(first + CLUSTERS_PER_GROUP).min(file.clusters());
+        Ok(Group { kind: Some(file.kind), numbers, headers, locked: BTreeSet::new() })
+    }
+
+    /// Locks clusters of a group that are free, at once, and reads them again. The others are left
+    /// to be locked one by one, which also finds out whose holder is dead.
+    fn lock_clusters(
+        &mut self,
+        transaction: &mut Transaction,
+        group: &mut Group,
+        numbers: &[u64],
+    ) -> Result<()> {
+        let Some(kind) = group.kind.filter(|_| numbers.len() > 1 && self.locks_at_once()) else {
+            return Ok(());
+        };
+        let file = self.resource(kind).clone();
+        let image = |number: &u64| (file.cluster(*number), *group.lock(*number));
+        let images: Vec<_> = numbers.iter().map(image).collect();
+        let free = images.iter().filter(|(at, _)| !transaction.holds(*at)).copied();
+        let taken = self.lock_each(transaction, &free.collect::<Vec<_>>())?;
+        let locked = numbers.iter().filter(|number| taken.contains(&file.cluster(**number)));
+        let locked: BTreeSet<u64> = locked.copied().collect();
+        *group = Group { locked, ..self.read_group(&file, numbers[0])? };
+        Ok(())
     }
 
     fn take_from(
         &mut self,
         transaction: &mut Transaction,
-        kind: Resource,
+        group: &Group,
         number: u64,
         wanted: u64,
         taken: &mut Vec<u32>,
     ) -> Result<()> {
+        let kind = group.kind.expect("a group that was read");
         let at = self.resource(kind).cluster(number);
         self.lock_for(transaction, at, Patience::None)?;
-        let mut cluster = self.read_cluster(transaction, kind, number)?;
+        let mut cluster = self.read_cluster(transaction, group, number)?;
         for _ in 0..wanted {
             let Some(item) = cluster.take_any() else { break };
             taken.push(kind.address(number * kind.per_cluster() + u64::from(item)));
@@ -97,15 +163,23 @@ impl<D: Disk> Volume<D> {
         Ok(())
     }
 
+    /// A cluster that is locked, as this transaction leaves it.
     fn read_cluster(
         &mut self,
         transaction: &Transaction,
-        kind: Resource,
+        group: &Group,
         number: u64,
     ) -> Result<Cluster> {
+        let kind = group.kind.expect("a group that was read");
         let at = self.resource(kind).cluster(number) + 512;
+        if let Some(staged) = transaction.staged(at) {
+            return Cluster::parse(staged, number);
+        }
+        if group.locked.contains(&number) {
+            return Cluster::parse(group.bitmap(number), number);
+        }
         let mut bytes = [0; 512];
-        transaction.read(self, at, &mut bytes)?;
+        self.read_sectors(at, &mut bytes)?;
         Cluster::parse(&bytes, number)
     }
 
@@ -122,11 +196,20 @@ impl<D: Disk> Volume<D> {
             let item = (number % kind.per_cluster()) as u32;
             clusters.entry((kind as u8, number / kind.per_cluster())).or_default().push(item);
         }
+        let mut group = Group::default();
+        let numbers: Vec<(u8, u64)> = clusters.keys().copied().collect();
         for ((kind, number), items) in clusters {
             let kind = Resource::of(u32::from(kind))?;
+            if group.kind != Some(kind) || !group.has(number) {
+                group = self.read_group(&self.resource(kind).clone(), number)?;
+                let same = numbers.iter().filter(|(other, _)| *other == kind as u8);
+                let same = same.map(|(_, number)| *number).filter(|number| group.has(*number));
+                let same: Vec<u64> = same.collect();
+                self.lock_clusters(transaction, &mut group, &same)?;
+            }
             let at = self.resource(kind).cluster(number);
             self.lock_for(transaction, at, Patience::Short)?;
-            let mut cluster = self.read_cluster(transaction, kind, number)?;
+            let mut cluster = self.read_cluster(transaction, &group, number)?;
             items.into_iter().for_each(|item| cluster.give(item));
             transaction.put_sector(at + 512, cluster.emit());
         }
@@ -135,7 +218,7 @@ impl<D: Disk> Volume<D> {
 
     /// How many of the addresses, from the first, lie in few enough clusters for one transaction.
     pub(crate) fn prefix_in_few_clusters(addresses: &[u32]) -> usize {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let fits = |address: &&u32| {
             if let Ok(kind) = Resource::of(**address) {
                 seen.insert((kind as u8, kind.number(**address) / kind.per_cluster()));
@@ -162,10 +245,9 @@ impl<D: Disk> Volume<D> {
         let file = self.resource(kind).clone();
         let mut free = 0;
         for first in (0..file.clusters()).step_by(CLUSTERS_PER_GROUP as usize) {
-            let headers = self.read_group(&file, first)?;
-            for number in first..(first + CLUSTERS_PER_GROUP).min(file.clusters()) {
-                let at = ((number - first) * CLUSTER_HEADER) as usize + 512;
-                free += u64::from(Cluster::parse(&headers[at..at + 512], number)?.free);
+            let group = self.read_group(&file, first)?;
+            for number in group.numbers.clone() {
+                free += u64::from(Cluster::parse(group.bitmap(number), number)?.free);
             }
         }
         Ok(free)

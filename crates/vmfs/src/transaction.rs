@@ -3,13 +3,14 @@
 use std::collections::btree_map::Entry;
 
 use crate::bytes::Sector;
+use crate::disk::Swap;
 use crate::fd::{self, FileDescriptor};
 use crate::journal::{self, Changes};
 use crate::limits::{LOCK_ATTEMPTS_MAX, TRANSACTION_SECTORS_MAX};
 use crate::lock::{LockMode, LockRecord};
 use crate::resource::Resource;
 use crate::volume::Volume;
-use crate::{Disk, Error, Result};
+use crate::{Disk, DiskError, Error, Result};
 
 /// A lock that this host holds.
 #[derive(Clone, Debug)]
@@ -96,6 +97,11 @@ impl Transaction {
         self.patch(volume, at + 512, &file.emit()[..512])
     }
 
+    /// What is staged for a sector.
+    pub(crate) fn staged(&self, address: u64) -> Option<&Sector> {
+        self.changes.get(&address).map(|image| &**image)
+    }
+
     /// Stages a sector as it is.
     pub(crate) fn put_sector(&mut self, address: u64, image: Sector) {
         self.changes.insert(address, Box::new(image));
@@ -126,7 +132,7 @@ impl<D: Disk> Volume<D> {
                 Ok(value) => self.commit(&transaction.changes).map(|()| value),
                 Err(error) => Err(error),
             };
-            let released = transaction.held.iter().try_for_each(|held| self.unlock(held));
+            let released = self.unlock_each(&transaction.held);
             match outcome {
                 Err(Error::Contended) => {
                     released?;
@@ -162,18 +168,16 @@ impl<D: Disk> Volume<D> {
 
     /// Writes the changes, neighbours together.
     pub(crate) fn apply(&mut self, changes: &Changes) -> Result<()> {
-        let mut run: (u64, Vec<u8>) = (0, Vec::new());
+        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
         for (address, image) in changes {
-            if run.0 + run.1.len() as u64 != *address && !run.1.is_empty() {
-                self.write_sectors(run.0, &run.1)?;
-                run.1.clear();
+            match runs.last_mut() {
+                Some((start, run)) if *start + run.len() as u64 == *address => {
+                    run.extend_from_slice(&image[..]);
+                }
+                _ => runs.push((*address, image.to_vec())),
             }
-            if run.1.is_empty() {
-                run.0 = *address;
-            }
-            run.1.extend_from_slice(&image[..]);
         }
-        if run.1.is_empty() { Ok(()) } else { self.write_sectors(run.0, &run.1) }
+        if runs.is_empty() { Ok(()) } else { self.write_each(runs) }
     }
 
     /// Takes an object's lock for the rest of a transaction.
@@ -249,6 +253,53 @@ impl<D: Disk> Volume<D> {
             }
         }
         Ok(left)
+    }
+
+    /// Takes the locks of objects that nobody held when these images of them were read: as many
+    /// as still nobody holds, all at once. Returns which ones.
+    pub(crate) fn lock_each(
+        &mut self,
+        transaction: &mut Transaction,
+        images: &[(u64, Sector)],
+    ) -> Result<Vec<u64>> {
+        let (holder, now) = (self.holder(), self.disk.now_us());
+        let next = |(address, image): &(u64, Sector)| {
+            let found = LockRecord::parse(image);
+            let record = found.with(holder, LockMode::Exclusive, now)?;
+            let swap = Swap { offset: *address, expected: *image, replacement: record.emit() };
+            (record.address == *address).then_some((record, swap))
+        };
+        let (records, swaps): (Vec<_>, Vec<_>) = images.iter().filter_map(next).unzip();
+        let mut taken = Vec::new();
+        let mut failure = None;
+        for (record, swapped) in records.into_iter().zip(self.swap_each(swaps)) {
+            match swapped {
+                Ok(true) => {
+                    taken.push(record.address);
+                    transaction.held.push(Held { record });
+                }
+                Ok(false) | Err(DiskError::Reserved) => {}
+                Err(error) => failure = Some(error),
+            }
+        }
+        self.stats.locks += taken.len() as u64;
+        failure.map_or(Ok(taken), |error| Err(error.into()))
+    }
+
+    /// Gives locks back, all at once; those that others share, or that met an error, one by one.
+    fn unlock_each(&mut self, held: &[Held]) -> Result<()> {
+        if held.len() < 2 || !self.locks_at_once() {
+            return held.iter().try_for_each(|held| self.unlock(held));
+        }
+        let holder = self.holder();
+        let swap = |held: &Held| Swap {
+            offset: held.record.address,
+            expected: held.record.emit(),
+            replacement: held.record.without(&holder).emit(),
+        };
+        let swapped = self.swap_each(held.iter().map(swap).collect());
+        let left = held.iter().zip(swapped).filter(|(_, swapped)| *swapped != Ok(true));
+        left.map(|(held, _)| held).try_for_each(|held| self.unlock(held))
     }
 
     /// Gives a lock back.

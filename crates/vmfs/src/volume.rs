@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use crate::bytes::{Sector, Uuid};
 use crate::descriptor::{self, Descriptor};
-use crate::disk::DiskError;
+use crate::disk::{DiskError, Swap};
 use crate::fd::{self, FileDescriptor};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
@@ -206,6 +206,12 @@ impl<D: Disk> Volume<D> {
         self.despite_reservations(|disk| disk.write(at, bytes))
     }
 
+    /// Writes several pieces, in no order.
+    pub(crate) fn write_each(&mut self, mut pieces: Vec<(u64, Vec<u8>)>) -> Result<()> {
+        pieces.iter_mut().for_each(|(address, _)| *address += self.base);
+        self.despite_reservations(|disk| disk.write_each(&pieces))
+    }
+
     pub(crate) fn zero_sectors(&mut self, address: u64, length: u64) -> Result<()> {
         let at = self.base + address;
         self.despite_reservations(|disk| disk.zero(at, length))
@@ -237,6 +243,23 @@ impl<D: Disk> Volume<D> {
     pub(crate) fn swap(&mut self, address: u64, images: [&Sector; 2]) -> Result<bool> {
         let (locking, base) = (self.mount.locking, self.base);
         locking.swap(&mut self.disk, base + address, images, &mut self.stats.contention)
+    }
+
+    /// As [`Volume::swap`], several at once. Only for [`Locking::Ats`].
+    pub(crate) fn swap_each(
+        &mut self,
+        mut swaps: Vec<Swap>,
+    ) -> Vec<std::result::Result<bool, DiskError>> {
+        swaps.iter_mut().for_each(|swap| swap.offset += self.base);
+        let swapped = self.disk.compare_and_write_each(&swaps);
+        let missed = swapped.iter().filter(|one| **one == Ok(false)).count();
+        self.stats.contention.miscompares += missed as u64;
+        swapped
+    }
+
+    /// Whether locks are changed by commands of their own, so that several can be at once.
+    pub(crate) fn locks_at_once(&self) -> bool {
+        self.mount.locking == Locking::Ats
     }
 
     /// A number below a limit, different from host to host.

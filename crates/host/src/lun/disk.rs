@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use vmfs::{Disk, DiskError};
+use vmfs::{Disk, DiskError, Swap};
 
 use super::{Job, Lun, RESERVATION_CONFLICT};
 use crate::cdb::{self, Cdb};
@@ -39,6 +39,17 @@ impl Lun {
     /// The first failure; the others have ended by then.
     pub fn over(
         &mut self,
+        range: [u64; 2],
+        step: u64,
+        job: impl FnMut(u64, u64) -> Job,
+    ) -> Result<(), SessionError> {
+        self.at_once(self.settings.outstanding, range, step, job)
+    }
+
+    /// As [`Lun::over`], with so many outstanding.
+    fn at_once(
+        &mut self,
+        outstanding: u64,
         [offset, length]: [u64; 2],
         step: u64,
         mut job: impl FnMut(u64, u64) -> Job,
@@ -46,10 +57,7 @@ impl Lun {
         let mut next = 0;
         let mut failure = None;
         while next < length || self.in_flight() > 0 {
-            while next < length
-                && failure.is_none()
-                && self.in_flight() < self.settings.outstanding as usize
-            {
+            while next < length && failure.is_none() && self.in_flight() < outstanding as usize {
                 let taken = step.min(length - next);
                 self.submit(job(offset + next, taken))?;
                 next += taken;
@@ -64,14 +72,61 @@ impl Lun {
         failure.map_or(Ok(()), Err)
     }
 
+    /// Carries out several commands at once, each with its data and the bytes of the LUN that it is
+    /// about; returns how each ended, in their order.
+    fn each(
+        &mut self,
+        jobs: impl IntoIterator<Item = (Kind, Cdb, Vec<u8>, u64)>,
+    ) -> Result<Vec<Result<(), SessionError>>, SessionError> {
+        /// Tags of others are smaller: places on the LUN, or counted from 0.
+        const OURS: u64 = 1 << 63;
+        let mut ended = Vec::new();
+        for (number, (kind, cdb, data, bytes)) in jobs.into_iter().enumerate() {
+            let tag = OURS + number as u64;
+            self.submit(Job { tag, kind, cdb, data: Data::Out(data), bytes })?;
+            ended.push(None);
+        }
+        let mut others = Vec::new();
+        while ended.iter().any(Option::is_none) {
+            for done in self.wait()? {
+                match done.tag.checked_sub(OURS) {
+                    Some(number) => ended[number as usize] = Some(done.result),
+                    None => others.push(done),
+                }
+            }
+        }
+        self.early.append(&mut others);
+        Ok(ended.into_iter().flatten().collect())
+    }
+
+    /// Whether a sector was replaced. Repeated on another path, a COMPARE AND WRITE may have met
+    /// its own first attempt.
+    fn swapped(
+        &mut self,
+        offset: u64,
+        replacement: &[u8; 512],
+        result: Result<(), SessionError>,
+        repeated: bool,
+    ) -> Result<bool, DiskError> {
+        match result {
+            Ok(()) => Ok(true),
+            Err(SessionError::Command { key: 0xe, .. }) => {
+                let found = if repeated { self.read_bytes(offset, 512) } else { Ok(Vec::new()) };
+                Ok(found.map_err(disk_error)? == replacement)
+            }
+            Err(error) => Err(disk_error(error)),
+        }
+    }
+
     /// Makes a range read as zeros: by WRITE SAME where the settings and the LUN allow it, else by
     /// sending zeros.
     ///
     /// # Errors
     /// As a command.
     pub fn zero_range(&mut self, range: [u64; 2]) -> Result<(), SessionError> {
+        let outstanding = self.settings.outstanding_zeroes;
         if self.settings.hardware_accelerated_init && self.vaai.zero != Status::Unsupported {
-            let same = self.over(range, WRITE_SAME, |at, length| Job {
+            let same = self.at_once(outstanding, range, WRITE_SAME, |at, length| Job {
                 tag: 0,
                 kind: Kind::Zero,
                 cdb: cdb::write_same(at / 512, (length / 512) as u32),
@@ -82,7 +137,7 @@ impl Lun {
                 return same;
             }
         }
-        self.over(range, TRANSFER, |at, length| Job {
+        self.at_once(outstanding, range, TRANSFER, |at, length| Job {
             tag: 0,
             kind: Kind::Write,
             cdb: cdb::write(at / 512, (length / 512) as u32),
@@ -132,6 +187,19 @@ impl Disk for Lun {
         Ok(())
     }
 
+    fn write_each(&mut self, pieces: &[(u64, Vec<u8>)]) -> Result<(), DiskError> {
+        let transfers = pieces.iter().flat_map(|(offset, bytes)| {
+            let places = (*offset..).step_by(TRANSFER as usize);
+            bytes.chunks(TRANSFER as usize).zip(places).map(|(piece, at)| {
+                let length = piece.len() as u64;
+                let cdb = cdb::write(at / 512, (length / 512) as u32);
+                (Kind::Write, cdb, piece.to_vec(), length)
+            })
+        });
+        let results = self.each(transfers).map_err(disk_error)?;
+        results.into_iter().collect::<Result<(), _>>().map_err(disk_error)
+    }
+
     fn compare_and_write(
         &mut self,
         offset: u64,
@@ -141,16 +209,26 @@ impl Disk for Lun {
         let data = Data::Out([expected.as_slice(), replacement].concat());
         let failovers = self.counters.failovers;
         let cdb = cdb::compare_and_write(offset / 512, 1);
-        match self.command(Kind::Ats, cdb, data, 512) {
-            Ok(_) => Ok(true),
-            Err(SessionError::Command { key: 0xe, .. }) => {
-                // Repeated on another path, it may have met its own first attempt.
-                let repeated = self.counters.failovers != failovers;
-                let found = if repeated { self.read_bytes(offset, 512) } else { Ok(Vec::new()) };
-                Ok(found.map_err(disk_error)? == replacement)
-            }
-            Err(error) => Err(disk_error(error)),
-        }
+        let result = self.command(Kind::Ats, cdb, data, 512).map(drop);
+        let repeated = self.counters.failovers != failovers;
+        self.swapped(offset, replacement, result, repeated)
+    }
+
+    fn compare_and_write_each(&mut self, swaps: &[Swap]) -> Vec<Result<bool, DiskError>> {
+        let failovers = self.counters.failovers;
+        let job = |swap: &Swap| {
+            let data = [swap.expected, swap.replacement].concat();
+            (Kind::Ats, cdb::compare_and_write(swap.offset / 512, 1), data, 512)
+        };
+        let results = match self.each(swaps.iter().map(job)) {
+            Ok(results) => results,
+            Err(error) => return vec![Err(disk_error(error)); swaps.len()],
+        };
+        let repeated = self.counters.failovers != failovers;
+        let ended = swaps.iter().zip(results);
+        ended
+            .map(|(swap, result)| self.swapped(swap.offset, &swap.replacement, result, repeated))
+            .collect()
     }
 
     fn reserve(&mut self) -> Result<(), DiskError> {

@@ -10,6 +10,7 @@ fn order(only: &[&str], rounds: u32) -> Order {
         rounds,
         only_on: false,
         erase: false,
+        remark: None,
         out: PathBuf::new(),
     }
 }

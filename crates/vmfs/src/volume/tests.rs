@@ -394,6 +394,71 @@ fn whenever_a_host_dies_another_takes_over_a_whole_volume() -> Result<()> {
     Ok(())
 }
 
+/// The same while it takes and gives the blocks of several clusters at once.
+#[test]
+fn a_host_dies_while_it_works_on_many_clusters_and_nothing_is_lost() -> Result<()> {
+    let bench = Bench::new(2 << 30, 100)?;
+    let mut survivor = bench.host(1, Locking::Ats)?;
+    let free = survivor.space()?.free_bytes;
+    for writes in 0..200 {
+        let mut dying = bench.host(2, Locking::Ats)?;
+        dying.disk().die_after_writes(writes);
+        let worked = (|| -> Result<()> {
+            let mut file = dying.create("large")?;
+            dying.set_length(&mut file, 1100 * MIB)?;
+            dying.allocate(&mut file, [0, 1100 * MIB], Fill::AsIs)?;
+            dying.close(file)?;
+            dying.remove_path("large")?;
+            Ok(())
+        })();
+        match survivor.remove_path("large") {
+            Ok(()) | Err(Error::NotFound(_)) => {}
+            other => other.with_context(|| format!("after {writes} writes"))?,
+        }
+        // Takes the locks that the dead host left on any cluster.
+        let mut file = survivor.create("probe")?;
+        survivor.set_length(&mut file, 1100 * MIB)?;
+        survivor.allocate(&mut file, [0, 1100 * MIB], Fill::AsIs)?;
+        survivor.close(file)?;
+        survivor.remove_path("probe")?;
+        assert_eq!(survivor.space()?.free_bytes, free, "after {writes} writes");
+        bench.check().with_context(|| format!("after {writes} writes"))?;
+        if worked.is_ok() {
+            assert!(writes > 30, "several clusters at once are many writes");
+            return Ok(());
+        }
+    }
+    panic!("the host never came to its end");
+}
+
+#[test]
+fn hosts_that_take_the_blocks_of_many_clusters_at_once_share_none() -> Result<()> {
+    for locking in [Locking::Ats, Locking::Scsi] {
+        let bench = Bench::new(4 << 30, 16_000)?;
+        let workers: Vec<_> = (1..=3_u8)
+            .map(|number| {
+                let mut volume = bench.host(number, locking)?;
+                Ok(std::thread::spawn(move || -> Result<()> {
+                    for round in 0..6_u64 {
+                        let path = format!("h{number}");
+                        let mut file = volume.create(&path)?;
+                        volume.set_length(&mut file, (450 + round) * MIB)?;
+                        volume.allocate(&mut file, [0, (450 + round) * MIB], Fill::AsIs)?;
+                        volume.close(file)?;
+                        if round < 5 {
+                            volume.remove_path(&path)?;
+                        }
+                    }
+                    Ok(drop(volume.unmount()?))
+                }))
+            })
+            .collect::<Result<_>>()?;
+        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))?;
+        bench.check()?;
+    }
+    Ok(())
+}
+
 #[test]
 fn a_host_that_was_taken_over_cannot_change_anything_any_more() -> Result<()> {
     let bench = Bench::new(1 << 30, 50)?;

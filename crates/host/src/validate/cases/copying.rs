@@ -29,10 +29,10 @@ fn machine(id: &str, scale: Scale) -> Machine {
     let bytes = |tenths, divisor| scale.bytes(tenths, divisor);
     let disk = |size, data, seed| Layout { size, data, seed };
     let (disks, format) = match id {
-        "Q2" => (vec![disk(bytes(2000, 200), bytes(770, 200), 2)], DiskFormat::ZeroedThick),
-        "N1" => (vec![disk(bytes(400, 40), bytes(104, 40), 3)], DiskFormat::Thin),
+        "Q2" => (vec![disk(bytes(2000, 25), bytes(770, 25), 2)], DiskFormat::ZeroedThick),
+        "N1" => (vec![disk(bytes(400, 10), bytes(104, 10), 3)], DiskFormat::Thin),
         "I3" => {
-            let size = bytes(1000, 200);
+            let size = bytes(1000, 100);
             (vec![disk(size, size, 4)], DiskFormat::EagerZeroedThick)
         }
         "I4" => {
@@ -40,7 +40,7 @@ fn machine(id: &str, scale: Scale) -> Machine {
             (vec![disk(size, size, 5)], DiskFormat::EagerZeroedThick)
         }
         _ => {
-            let (first, second) = (bytes(700, 400), bytes(1100, 400));
+            let (first, second) = (bytes(700, 100), bytes(1100, 100));
             let data = |size: u64| (size / 9 * 5) >> 20 << 20;
             let disks = vec![disk(first, data(first), 6), disk(second, data(second), 7)];
             (disks, DiskFormat::EagerZeroedThick)

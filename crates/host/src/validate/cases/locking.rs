@@ -1,18 +1,21 @@
 //! I1, I2: what one host's locking costs another host.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use vmfs::LockMode;
+use vmfs::file::File;
 use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
 use super::{By, Pair, Scale, Spec, Way, nothing_in_the_way, off, on};
 use crate::counters::Counters;
 use crate::datastore::Datastore;
+use crate::settings::Settings;
 use crate::validate::Context;
-use crate::validate::bench::{Vaai, seconds_since};
+use crate::validate::bench::Vaai;
 use crate::validate::content::{self, Layout};
 use crate::validate::judge::{figure, target};
 use crate::validate::meter::Meter;
@@ -24,6 +27,12 @@ const MACHINES: u32 = 10;
 
 /// Between two touches: a shell that forks `touch` is not faster.
 const TOUCH: Duration = Duration::from_millis(10);
+
+/// How long mounting may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Slices of the time in which the second host locks, and as many in which it rests.
+const SLICES: u64 = 8;
 
 /// Between two snapshot operations.
 const SNAPSHOT: Duration = Duration::from_millis(50);
@@ -55,7 +64,7 @@ pub(super) fn cases() -> Vec<Spec> {
         run: |_, _| Ok(Run::default()),
         judge,
         notes: &[
-            "ATS off: locks by RESERVE and RELEASE, so that all other hosts wait. The second host works at the same pace in both modes.",
+            "ATS off: locks by RESERVE and RELEASE, so that all other hosts wait. The second host works at the same pace in both modes, and rests every other slice of time: rates of both kinds of slices of one run are compared, so that a drift of the machine meets both alike.",
         ],
     };
     vec![
@@ -93,6 +102,7 @@ fn prepare(context: &Context) -> Result<()> {
 }
 
 /// What the second host did.
+#[derive(Default)]
 struct Locking {
     operations: u64,
     counters: Counters,
@@ -105,23 +115,29 @@ struct Load {
     pace: Duration,
 }
 
+/// What the second host is told to do.
+struct Orders {
+    rest: AtomicBool,
+    stop: AtomicBool,
+}
+
 fn run(context: &Context, way: Way, load: Load) -> Result<Run> {
     let settings = way.vaai.unwrap_or(Vaai::On).settings();
     let mut stores = vec![context.bench.mount(0, "esx1", &settings)?];
-    let stop = AtomicBool::new(way.scenario == "alone");
-    let (mut run, locking) = thread::scope(|scope| {
-        let other = scope.spawn(|| second_host(context, way, load, &stop));
-        let read = Meter::measure(&mut stores, |stores| read(&mut stores[0], context.scale));
-        stop.store(true, Ordering::Relaxed);
-        let locking = other.join().ok().context("the second host panicked")??;
-        let (operations, mut run) = read?;
-        run.figures.insert("IOPS".to_owned(), operations as f64 / run.seconds);
-        run.figures.insert("MB/s".to_owned(), operations as f64 * 4096.0 / run.seconds / 1e6);
-        anyhow::Ok((run, locking))
-    })?;
-    let conflicts = (run.counters.cons + locking.counters.cons) as f64 / run.seconds;
+    let (read, locking) = if way.scenario == "alone" {
+        (Meter::measure(&mut stores, |stores| alone(&mut stores[0], context.scale))?, None)
+    } else {
+        let (read, locking) = beside(context, &mut stores, &settings, load)?;
+        (read, Some(locking))
+    };
+    let (rates, mut run) = read;
+    run.figures.insert("IOPS".to_owned(), rates.beside);
+    run.figures.insert("MB/s".to_owned(), rates.beside * 4096.0 / 1e6);
+    run.figures.insert("IOPS while the other host rests".to_owned(), rates.resting);
+    let locking = locking.unwrap_or_default();
+    let conflicts = (run.counters.cons + locking.counters.cons) as f64 / rates.seconds;
     run.figures.insert("conflicts/s".to_owned(), conflicts);
-    let rate = locking.operations as f64 / run.seconds;
+    let rate = locking.operations as f64 / rates.seconds;
     run.figures.insert("locking operations/s".to_owned(), rate);
     run.counters.add(&locking.counters);
     let layout = Layout { size: DATA, data: DATA, seed: 21 };
@@ -131,43 +147,100 @@ fn run(context: &Context, way: Way, load: Load) -> Result<Run> {
     Ok(run)
 }
 
-/// Host A: 4 KiB after 4 KiB, one at a time.
-fn read(store: &mut Datastore, scale: Scale) -> Result<u64> {
-    let duration = Duration::from_millis(scale.window_ms());
+/// Reads per second.
+struct Rates {
+    /// Beside the other host's locking, and seconds of that.
+    beside: f64,
+    seconds: f64,
+    /// While it rests.
+    resting: f64,
+}
+
+/// Host A, with nobody beside it.
+fn alone(store: &mut Datastore, scale: Scale) -> Result<Rates> {
+    let seconds = scale.window_ms() as f64 / 1e3;
     let file = store.volume.open_disk(DISK, LockMode::ReadOnly)?;
+    let operations = read(store, &file, Duration::from_secs_f64(seconds))?;
+    store.volume.close(file)?;
+    let rate = operations as f64 / seconds;
+    Ok(Rates { beside: rate, seconds, resting: rate })
+}
+
+/// Host A, beside host B, which rests every other slice of time.
+fn beside(
+    context: &Context,
+    stores: &mut [Datastore],
+    settings: &Settings,
+    load: Load,
+) -> Result<((Rates, Run), Locking)> {
+    let orders = &Orders { rest: AtomicBool::new(true), stop: AtomicBool::new(false) };
+    let (mounted, is_mounted) = mpsc::channel();
+    thread::scope(|scope| {
+        let second = scope.spawn(move || {
+            let mut stores = vec![context.bench.mount(0, "esx2", settings)?];
+            // Nobody listens any more when the first host has failed, which it tells itself.
+            let _ = mounted.send(());
+            let locking = second_host(&mut stores[0], load, orders)?;
+            context.unmount(stores)?;
+            anyhow::Ok(locking)
+        });
+        // A mount that failed is told by the thread.
+        let _ = is_mounted.recv_timeout(PATIENCE);
+        let read = Meter::measure(stores, |stores| in_turns(&mut stores[0], context.scale, orders));
+        orders.stop.store(true, Ordering::Relaxed);
+        let locking = second.join().ok().context("the second host panicked")??;
+        Ok((read?, locking))
+    })
+}
+
+/// Reads while the other host locks and while it rests, in turns, so that a drift of the machine
+/// meets both alike.
+fn in_turns(store: &mut Datastore, scale: Scale, orders: &Orders) -> Result<Rates> {
+    let slice = Duration::from_millis(scale.window_ms() / SLICES);
+    let file = store.volume.open_disk(DISK, LockMode::ReadOnly)?;
+    let mut operations = [0, 0];
+    for number in 0..2 * SLICES {
+        // Resting, locking, locking, resting.
+        let rest = matches!(number % 4, 0 | 3);
+        orders.rest.store(rest, Ordering::Relaxed);
+        operations[usize::from(rest)] += read(store, &file, slice)?;
+    }
+    store.volume.close(file)?;
+    let seconds = (slice * SLICES as u32).as_secs_f64();
+    let rate = |operations: u64| operations as f64 / seconds;
+    Ok(Rates { beside: rate(operations[0]), seconds, resting: rate(operations[1]) })
+}
+
+/// 4 KiB after 4 KiB, one at a time.
+fn read(store: &mut Datastore, file: &File, duration: Duration) -> Result<u64> {
     let (started, mut operations) = (Instant::now(), 0);
     let mut buffer = [0; 4096];
     while started.elapsed() < duration {
         let at = operations * 4096 % DATA;
-        let read = store.volume.read_at(&file, at, &mut buffer)?;
+        let read = store.volume.read_at(file, at, &mut buffer)?;
         ensure!(read == buffer.len(), "a short read");
         operations += 1;
     }
-    store.volume.close(file)?;
     Ok(operations)
 }
 
-/// Host B: locks at a pace, until it is told to stop.
-fn second_host(context: &Context, way: Way, load: Load, stop: &AtomicBool) -> Result<Locking> {
-    if way.scenario == "alone" {
-        return Ok(Locking { operations: 0, counters: Counters::default() });
-    }
-    let settings = way.vaai.unwrap_or(Vaai::On).settings();
-    let mut stores = vec![context.bench.mount(0, "esx2", &settings)?];
-    let started = Instant::now();
+/// Host B: locks at a pace, rests when told so, until it is told to stop.
+fn second_host(store: &mut Datastore, load: Load, orders: &Orders) -> Result<Locking> {
+    let before = store.volume.disk().counters;
     let mut operations = 0;
-    while !stop.load(Ordering::Relaxed) {
-        (load.operation)(&mut stores[0], operations)?;
-        operations += 1;
-        let due = load.pace.as_secs_f64() * operations as f64;
-        let early = due - seconds_since(started);
-        if early > 0.0 {
-            thread::sleep(Duration::from_secs_f64(early));
+    let mut due = Instant::now();
+    while !orders.stop.load(Ordering::Relaxed) {
+        if orders.rest.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_millis(1));
+            due = Instant::now();
+            continue;
         }
+        (load.operation)(store, operations)?;
+        operations += 1;
+        due += load.pace;
+        thread::sleep(due.saturating_duration_since(Instant::now()));
     }
-    let counters = stores[0].volume.disk().counters;
-    context.unmount(stores)?;
-    Ok(Locking { operations, counters })
+    Ok(Locking { operations, counters: store.volume.disk().counters.since(&before) })
 }
 
 fn touch(store: &mut Datastore, _: u64) -> Result<()> {
@@ -203,7 +276,7 @@ fn snapshots(store: &mut Datastore, number: u64) -> Result<()> {
 }
 
 fn judge(_: &Context, variants: &[Variant]) -> Vec<Target> {
-    let alone = figure(variants, "no locking load", "IOPS");
+    let alone = figure(variants, "ATS on", "IOPS while the other host rests");
     let share = figure(variants, "ATS on", "IOPS").zip(alone).map(|(on, alone)| on / alone);
     let conflicts = figure(variants, "ATS on", "conflicts/s");
     vec![

@@ -42,10 +42,10 @@ pub(super) fn cases() -> Vec<Spec> {
         notes: &[SOILED],
     };
     let q3 = Spec {
-        sizes: |scale| sizes("200 GB", bytes(scale, 2000, 200)),
+        sizes: |scale| sizes("200 GB", bytes(scale, 2000, 50)),
         pairs: const { &[seconds("create eager zeroed", "off", "on", Some(546.0 / 240.0))] },
-        needs: |scale| room(bytes(scale, 2000, 200)),
-        run: |context, way| create(context, way, bytes(context.scale, 2000, 200)),
+        needs: |scale| room(bytes(scale, 2000, 50)),
+        run: |context, way| create(context, way, bytes(context.scale, 2000, 50)),
         judge: twentyfold,
         ..zeroing(
             "Q3",
@@ -56,10 +56,10 @@ pub(super) fn cases() -> Vec<Spec> {
         )
     };
     let e1 = Spec {
-        sizes: |scale| sizes("10 GB on a LUN of 26 GB", bytes(scale, 100, 10)),
+        sizes: |scale| sizes("10 GB on a LUN of 26 GB", bytes(scale, 100, 2)),
         pairs: const { &[seconds("create eager zeroed", "off", "on", Some(22.0 / 17.0))] },
-        needs: |scale| room(bytes(scale, 100, 10)),
-        run: |context, way| create(context, way, bytes(context.scale, 100, 10)),
+        needs: |scale| room(bytes(scale, 100, 2)),
+        run: |context, way| create(context, way, bytes(context.scale, 100, 2)),
         judge: twentyfold,
         ..zeroing(
             "E1",
@@ -70,10 +70,10 @@ pub(super) fn cases() -> Vec<Spec> {
         )
     };
     let i5 = Spec {
-        sizes: |scale| sizes("100 GB", bytes(scale, 1000, 100)),
+        sizes: |scale| sizes("100 GB", bytes(scale, 1000, 50)),
         pairs: const { &[seconds("create eager zeroed", "off", "on", None)] },
-        needs: |scale| room(bytes(scale, 1000, 100)),
-        run: |context, way| create(context, way, bytes(context.scale, 1000, 100)),
+        needs: |scale| room(bytes(scale, 1000, 50)),
+        run: |context, way| create(context, way, bytes(context.scale, 1000, 50)),
         judge: idle_interface,
         ..zeroing(
             "I5",
