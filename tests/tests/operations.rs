@@ -599,6 +599,25 @@ fn secrets_leave_over_the_socket_only_and_nonsense_is_refused() -> Result<()> {
 }
 
 #[test]
+fn events_outlive_a_sudden_end() -> Result<()> {
+    let mut array = array()?;
+    let deviate = ["volume", "identification", "p/a", "--vendor", "ACME", "--product", "Array"];
+    array.gantry(&deviate)?;
+    let before = array.gantry_json(&["events"])?;
+    assert!(before[0]["message"].to_string().contains("ACME"), "{before}");
+    wait_for("the record", || {
+        let record = fs::read_to_string(array.data().join("events.jsonl"))?;
+        Ok(record.contains("ACME").then_some(()))
+    })?;
+    array.kill()?;
+    array.restart()?;
+    array.gantry(&["volume", "identification", "p/a", "--inherit"])?;
+    let after = array.gantry_json(&["events"])?;
+    assert_eq!((&after[0], &after[1]["number"]), (&before[0], &2.into()), "{after}");
+    Ok(())
+}
+
+#[test]
 fn a_service_manager_hears_that_the_daemon_is_ready_lives_and_stops() -> Result<()> {
     let array = Array::prepare()?;
     let place = array.beside("notify.sock");

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-09766e648853e8f3.js",
+        path: "/assets/gantry-f8bb1af86ccac592.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"09766e648853e8f3\"",
-        identity: include_bytes!("assets/gantry-09766e648853e8f3.js"),
-        gzip: include_bytes!("assets/gantry-09766e648853e8f3.js.gz"),
-        brotli: include_bytes!("assets/gantry-09766e648853e8f3.js.br"),
+        etag: "W/\"f8bb1af86ccac592\"",
+        identity: include_bytes!("assets/gantry-f8bb1af86ccac592.js"),
+        gzip: include_bytes!("assets/gantry-f8bb1af86ccac592.js.gz"),
+        brotli: include_bytes!("assets/gantry-f8bb1af86ccac592.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"91b9fe149ce351d3\"",
+        etag: "W/\"24c2ac1977d1f03c\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 /// Something that an administrator should know.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Event {
-    /// Counted since the daemon started, from 1. The daemon keeps the latest 1,000.
+    /// Counted from the array's first start, from 1. The latest 1,000 are shown.
     pub number: u64,
     /// Seconds since 1970.
     pub time: u64,

@@ -18,6 +18,7 @@ mod management;
 mod options;
 mod pool;
 mod reactor;
+mod record;
 mod scheduler;
 mod sessions;
 mod token_spaces;

@@ -21,6 +21,12 @@ pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Events that are kept for whoever asks; the oldest one makes room.
 pub const EVENTS_MAX: usize = 1000;
 
+/// Bytes of the record of events; then it becomes the old one, and a new one begins.
+pub const EVENTS_BYTES_MAX: u64 = 4 << 20;
+
+/// Events that wait to be written to the record; further ones are not kept over a restart.
+pub const EVENTS_UNWRITTEN_MAX: usize = 1000;
+
 /// How often pools and volumes are compared with their thresholds, and schedules with the clock.
 pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -32,7 +32,6 @@ use serde::de::DeserializeOwned;
 use store::{Failure, Outcome};
 use tokio::sync::oneshot;
 
-use crate::alerts::Alerts;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
@@ -113,7 +112,7 @@ impl Management {
         configuration: Configuration,
         secrets: Secrets,
         directory: Arc<DataDirectory>,
-        alerts: Alerts,
+        events: Events,
         options: &Options,
     ) -> Self {
         let mut management = Self {
@@ -124,7 +123,7 @@ impl Management {
             io: options.io,
             memory_bytes: options.memory,
             sampling: !options.no_statistics,
-            events: Events::new(alerts),
+            events,
             told: Told::default(),
             tasks: Tasks::default(),
             schedule_problems: HashMap::new(),

@@ -29,6 +29,7 @@ use crate::alerts::Alerts;
 use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
+use crate::events;
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, Mailbox, Message};
 use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
@@ -96,6 +97,7 @@ impl Reactor {
         });
         target.set_token_key(random_bytes()?);
         let alerts = Alerts::start(&configuration.target_name)?;
+        let events = events::Events::open(directory.path(), alerts)?;
         let mut reactor = Self {
             poll,
             inbox,
@@ -109,7 +111,7 @@ impl Reactor {
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
-            management: Management::new(configuration, secrets, directory, alerts, options),
+            management: Management::new(configuration, secrets, directory, events, options),
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,

@@ -41,7 +41,7 @@ export function EventsPage() {
   const least = level === 'error' ? 2 : level === 'warning' ? 1 : 0;
   const fits = (event: ArrayEvent) => RANK[event.severity] >= least && `${event.object} ${event.message}`.toLowerCase().includes(search);
   return (
-    <Page title="Events" lead="The latest 1,000 things that happened to the array, since the daemon started.">
+    <Page title="Events" lead="The latest 1,000 things that happened to the array.">
       <div class="filters">
         <SearchBox label="Filter events" value={search} onChange={(value) => setParameter('search', value)} />
         <Segmented label="Severity" value={level} options={LEVELS} onChange={(value) => setParameter('level', value)} />

@@ -449,7 +449,8 @@ fn hosts_that_take_the_blocks_of_many_clusters_at_once_share_none() -> Result<()
                             volume.remove_path(&path)?;
                         }
                     }
-                    Ok(drop(volume.unmount()?))
+                    volume.unmount()?;
+                    Ok(())
                 }))
             })
             .collect::<Result<_>>()?;
