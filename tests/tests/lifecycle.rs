@@ -120,6 +120,16 @@ fn global_options_stand_before_or_after_the_subcommand() -> Result<()> {
 }
 
 #[test]
+fn a_list_of_nothing_says_so() -> Result<()> {
+    let array = Array::start()?;
+    for object in ["pool", "volume", "snapshot", "host", "group", "session", "schedule"] {
+        assert_eq!(array.gantry(&[object, "list"])?.trim(), "There are none yet.", "{object}");
+        assert_eq!(array.gantry_json(&[object, "list"])?, serde_json::json!([]), "{object}");
+    }
+    Ok(())
+}
+
+#[test]
 fn every_refusal_says_what_to_do() -> Result<()> {
     let array = array_with_pool()?;
     array.create_lun("p/v", "1G")?;

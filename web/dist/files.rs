@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-f8bb1af86ccac592.js",
+        path: "/assets/gantry-8449caf5c5711595.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"f8bb1af86ccac592\"",
-        identity: include_bytes!("assets/gantry-f8bb1af86ccac592.js"),
-        gzip: include_bytes!("assets/gantry-f8bb1af86ccac592.js.gz"),
-        brotli: include_bytes!("assets/gantry-f8bb1af86ccac592.js.br"),
+        etag: "W/\"8449caf5c5711595\"",
+        identity: include_bytes!("assets/gantry-8449caf5c5711595.js"),
+        gzip: include_bytes!("assets/gantry-8449caf5c5711595.js.gz"),
+        brotli: include_bytes!("assets/gantry-8449caf5c5711595.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-f0d6462a689ecb04.css",
+        path: "/assets/style-8cef37bcea0cfbce.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"f0d6462a689ecb04\"",
-        identity: include_bytes!("assets/style-f0d6462a689ecb04.css"),
-        gzip: include_bytes!("assets/style-f0d6462a689ecb04.css.gz"),
-        brotli: include_bytes!("assets/style-f0d6462a689ecb04.css.br"),
+        etag: "W/\"8cef37bcea0cfbce\"",
+        identity: include_bytes!("assets/style-8cef37bcea0cfbce.css"),
+        gzip: include_bytes!("assets/style-8cef37bcea0cfbce.css.gz"),
+        brotli: include_bytes!("assets/style-8cef37bcea0cfbce.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"24c2ac1977d1f03c\"",
+        etag: "W/\"1601c62b0a416c95\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

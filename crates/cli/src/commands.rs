@@ -131,9 +131,14 @@ impl Session {
         object: &T,
         table: impl FnOnce(&T) -> Table,
     ) -> Result<()> {
-        match self.json {
-            true => println!("{}", serde_json::to_string_pretty(object)?),
-            false => println!("{}", table(object)),
+        if self.json {
+            println!("{}", serde_json::to_string_pretty(object)?);
+            return Ok(());
+        }
+        let table = table(object);
+        match table.is_empty() {
+            true => println!("There are none yet."),
+            false => println!("{table}"),
         }
         Ok(())
     }

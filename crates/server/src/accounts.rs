@@ -1,6 +1,6 @@
 //! What commands and requests did, told to the ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::{Account, Request, VolumeId};
@@ -24,7 +24,9 @@ pub(crate) struct Accounts {
     /// Requests under way of commands whose list says where they work.
     lists: HashMap<RequestId, Asked>,
     /// POOL/NAME of volumes that were deleted, for what is told of the past.
-    gone: BTreeMap<VolumeId, String>,
+    gone: HashMap<VolumeId, String>,
+    /// The same volumes, in the order in which they went.
+    gone_in_order: VecDeque<VolumeId>,
 }
 
 /// What such a request names.
@@ -43,21 +45,24 @@ impl Accounts {
             started: started.map_or(0.0, |since| since.as_secs_f64()),
             hosts: HashMap::new(),
             lists: HashMap::new(),
-            gone: BTreeMap::new(),
+            gone: HashMap::new(),
+            gone_in_order: VecDeque::new(),
         }
     }
 
-    /// Keeps the name of a volume that is being deleted. Identifiers grow, so the first is the one
-    /// that was made first.
+    /// Keeps the name of a volume that is being deleted; the one that went first makes room.
     pub(crate) fn keep_name(&mut self, volume: VolumeId, name: String) {
-        self.gone.insert(volume, name);
-        if self.gone.len() > GONE_NAMES_MAX {
-            self.gone.pop_first();
+        if self.gone.insert(volume, name).is_none() {
+            self.gone_in_order.push_back(volume);
+        }
+        if self.gone_in_order.len() > GONE_NAMES_MAX {
+            let first = self.gone_in_order.pop_front();
+            first.map(|first| self.gone.remove(&first));
         }
     }
 
     /// Volumes that were deleted.
-    pub(crate) const fn gone(&self) -> &BTreeMap<VolumeId, String> {
+    pub(crate) const fn gone(&self) -> &HashMap<VolumeId, String> {
         &self.gone
     }
 

@@ -78,7 +78,7 @@ function RatesTab() {
 function NowTable() {
   const live = useLive();
   const rows = live?.rows ?? [];
-  const cell = (rates: (typeof rows)[number]['rates'], one: Primitive) => rates[one] ? rate(rates[one]!.bytes) : <span class="faint">–</span>;
+  const cell = (rates: (typeof rows)[number]['rates'], one: Primitive) => rates[one] ? rate(rates[one]!.bytes) : null;
   return (
     <Card title="Now" hint="by host and LUN">
       <Table
@@ -88,7 +88,7 @@ function NowTable() {
           { name: 'Host', head: true, sort: (row) => row.host, cell: (row) => row.host },
           { name: 'Volume', sort: (row) => row.volume, cell: (row) => <>{row.volume}{row.lun !== null && <span class="faint"> LUN {row.lun}</span>}</> },
           ...(['read', 'write', 'extended_copy', 'write_same', 'unmap'] as Primitive[]).map((one) => ({ name: PRIMITIVES[one].name, number: true, cell: (row: (typeof rows)[number]) => cell(row.rates, one) })),
-          { name: 'Locks', number: true, cell: (row) => row.rates.compare_and_write ? `${count(row.rates.compare_and_write.commands)}/s` : <span class="faint">–</span> },
+          { name: 'Locks', number: true, cell: (row) => row.rates.compare_and_write ? `${count(row.rates.compare_and_write.commands)}/s` : null },
         ]}
       />
     </Card>
@@ -114,12 +114,12 @@ function LedgerTab() {
                 columns={[
                   { name: 'Host', head: true, sort: (one) => one.host, cell: (one) => <span class="breakable">{one.host}</span> },
                   { name: 'Volume', sort: (one) => one.volume, cell: (one) => <>{one.volume}{one.lun !== null && <span class="faint"> LUN {one.lun}</span>}</> },
-                  { name: 'Cloned', number: true, sort: (one) => one.clone.done_bytes, cell: (one) => <Done asked={one.clone} /> },
-                  { name: 'By reference', number: true, sort: (one) => one.cloned_by_reference_bytes, cell: (one) => one.clone.done_bytes > 0 ? percent(one.cloned_by_reference_bytes, one.cloned_by_reference_bytes + one.copied_bytes) : <span class="faint">–</span> },
-                  { name: 'Zeroed', number: true, sort: (one) => one.zero.done_bytes, cell: (one) => <Done asked={one.zero} /> },
-                  { name: 'Deleted', number: true, sort: (one) => one.unmap.done_bytes, cell: (one) => <Done asked={one.unmap} /> },
-                  { name: 'Locks', number: true, sort: (one) => one.compare_and_write.commands, cell: (one) => one.compare_and_write.commands > 0 ? count(one.compare_and_write.commands) : <span class="faint">–</span> },
-                  { name: 'By the host', number: true, sort: (one) => one.host_copied_bytes + one.host_zeroed_bytes, cell: (one) => one.host_copied_bytes + one.host_zeroed_bytes > 0 ? <span class="loss">{one.host_copied_bytes > 0 ? '≈ ' : ''}{bytes(one.host_copied_bytes + one.host_zeroed_bytes)}</span> : <span class="faint">–</span> },
+                  { name: 'Cloned', number: true, sort: (one) => one.clone.done_bytes, cell: (one) => done(one.clone) },
+                  { name: 'By reference', number: true, sort: (one) => one.cloned_by_reference_bytes, cell: (one) => one.clone.done_bytes > 0 ? percent(one.cloned_by_reference_bytes, one.cloned_by_reference_bytes + one.copied_bytes) : null },
+                  { name: 'Zeroed', number: true, sort: (one) => one.zero.done_bytes, cell: (one) => done(one.zero) },
+                  { name: 'Deleted', number: true, sort: (one) => one.unmap.done_bytes, cell: (one) => done(one.unmap) },
+                  { name: 'Locks', number: true, sort: (one) => one.compare_and_write.commands, cell: (one) => one.compare_and_write.commands > 0 ? count(one.compare_and_write.commands) : null },
+                  { name: 'By the host', number: true, sort: (one) => one.host_copied_bytes + one.host_zeroed_bytes, cell: (one) => one.host_copied_bytes + one.host_zeroed_bytes > 0 ? <span class="loss">{one.host_copied_bytes > 0 ? '≈ ' : ''}{bytes(one.host_copied_bytes + one.host_zeroed_bytes)}</span> : null },
                   { name: 'Details', silent: true, cell: (one) => <button type="button" class="button plain small" onClick={() => show(id(one))} aria-label={`Details of ${one.host} on ${one.volume}`}>Details</button> },
                 ]}
               />
@@ -132,8 +132,8 @@ function LedgerTab() {
   );
 }
 
-function Done({ asked }: { asked: Asked }) {
-  if (asked.commands === 0) return <span class="faint">–</span>;
+function done(asked: Asked) {
+  if (asked.commands === 0) return null;
   return <span title={`${count(asked.commands)} commands, ${bytes(asked.asked_bytes)} asked`}>{bytes(asked.done_bytes)}{asked.refused > 0 && <> <Badge tone="warn">{count(asked.refused)} refused</Badge></>}</span>;
 }
 

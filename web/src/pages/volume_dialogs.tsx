@@ -160,7 +160,7 @@ export function DeleteVolume({ volume, onClose }: OfVolume) {
     <Confirm title={`Delete ${volume.name}?`} action={mapped ? 'Unmap and delete' : 'Delete'} retype={volume.name} said={`${volume.name} was deleted`} onConfirm={remove} onClose={onClose}>
       <PartsBar label="What it holds" parts={volumeParts(volume)} />
       <p>Frees {least === volume.mapped_bytes ? <b>{bytes(least)}</b> : <><b>at least {bytes(least)}</b>; the other {bytes(volume.shared_bytes)} may stay in use by snapshots or clones</>}. There is no way back.</p>
-      {volume.snapshots > 0 && <Note tone="info">Its {plural(volume.snapshots, 'snapshot')} stay, and what they hold stays with them.</Note>}
+      {volume.snapshots > 0 && <Note tone="info">{volume.snapshots === 1 ? 'Its snapshot stays' : `Its ${volume.snapshots} snapshots stay`}, with all that is held there.</Note>}
       {mapped && <Note tone="warn">It is mapped to {volume.hosts.join(', ')} as LUN {volume.lun}, and is unmapped there first.</Note>}
       {mapped && <InUse lun={volume.lun} />}
     </Confirm>

@@ -24,7 +24,7 @@ const HISTORY_SECONDS: u64 = 300;
 /// POOL/NAME of volumes.
 pub(super) struct VolumeNames<'a> {
     there: HashMap<VolumeId, String>,
-    gone: &'a BTreeMap<VolumeId, String>,
+    gone: &'a HashMap<VolumeId, String>,
 }
 
 impl<'a> VolumeNames<'a> {
