@@ -181,3 +181,20 @@ fn space(pool: &Pool) -> SpaceSample {
         total: space.total as f64,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_deleted_volumes_have_a_bound_and_the_first_to_go_makes_room() {
+        let mut accounts = Accounts::new(true);
+        for number in (0..=GONE_NAMES_MAX as u64).rev() {
+            accounts.keep_name(VolumeId(number), format!("p/{number}"));
+            accounts.keep_name(VolumeId(number), format!("p/{number} again"));
+        }
+        assert_eq!(accounts.gone().len(), GONE_NAMES_MAX);
+        assert!(!accounts.gone().contains_key(&VolumeId(GONE_NAMES_MAX as u64)));
+        assert_eq!(accounts.gone()[&VolumeId(0)], "p/0 again");
+    }
+}
