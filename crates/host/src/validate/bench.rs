@@ -216,6 +216,11 @@ impl Bench {
         (0..=self.other()).map(|unit| self.mount(unit, "esx1", settings)).collect()
     }
 
+    /// Whether a LUN takes UNMAP.
+    pub fn is_thin(&self, unit: usize) -> bool {
+        self.units[unit].thin
+    }
+
     /// Bytes that the array uses for a LUN, if it says so.
     pub fn space(&self, unit: usize) -> Option<u64> {
         let mut lun = self.lun(unit, "esx1", &Settings::default()).ok()?;
