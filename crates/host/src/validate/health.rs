@@ -62,11 +62,11 @@ pub(super) fn examine(context: &Context) -> Result<LockHealth> {
     Ok(health)
 }
 
-/// Milliseconds of each storm.
+/// How long each storm lasts: 9,999 of 10,000 want some 10,000 at least.
 fn window(scale: Scale) -> Duration {
     Duration::from_millis(match scale {
         Scale::Tiny => 300,
-        Scale::Scaled => 4000,
+        Scale::Scaled => 12_000,
         Scale::Full => 60_000,
     })
 }
@@ -112,7 +112,7 @@ fn under(
 
 /// Work while the LUN is written to.
 fn during_writes<T>(bench: &Bench, scale: Scale, work: impl FnOnce() -> Result<T>) -> Result<T> {
-    let load = order(bench, (load::Kind::RandomWrite, 64 << 10, 8), window(scale));
+    let load = order(bench, (load::Kind::RandomWrite, 64 << 10, 8), window(scale) / 3);
     thread::scope(|scope| {
         let storm = scope.spawn(move || load::run(&load));
         let worked = work();
