@@ -109,6 +109,11 @@ impl LockRecord {
         }
     }
 
+    /// Whether this is the lock of the object at an address.
+    pub(crate) fn is_of(&self, address: u64) -> bool {
+        self.address == address && self.kind & 0xffff_ff00 == 0x10c0_0000
+    }
+
     /// With one more holder, if the mode allows it beside those that are there.
     pub(crate) fn with(&self, holder: Holder, mode: LockMode, now_us: u64) -> Option<Self> {
         let shared = mode != LockMode::Exclusive && self.mode == mode.code();

@@ -239,7 +239,7 @@ impl<D: Disk> Volume<D> {
         let mut image = [0; 512];
         self.read_sectors(address, &mut image)?;
         let record = LockRecord::parse(&image);
-        if record.address != address || record.kind & 0xffff_ff00 != 0x10c0_0000 {
+        if !record.is_of(address) {
             return Err(Error::Format(format!("no lock at {address:x}")));
         }
         Ok((image, record))
@@ -267,7 +267,7 @@ impl<D: Disk> Volume<D> {
             let found = LockRecord::parse(image);
             let record = found.with(holder, LockMode::Exclusive, now)?;
             let swap = Swap { offset: *address, expected: *image, replacement: record.emit() };
-            (record.address == *address).then_some((record, swap))
+            found.is_of(*address).then_some((record, swap))
         };
         let (records, swaps): (Vec<_>, Vec<_>) = images.iter().filter_map(next).unzip();
         let mut taken = Vec::new();

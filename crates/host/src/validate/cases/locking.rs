@@ -28,9 +28,6 @@ const MACHINES: u32 = 10;
 /// Between two touches: a shell that forks `touch` is not faster.
 const TOUCH: Duration = Duration::from_millis(10);
 
-/// How long mounting may take.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// Slices of the time in which the second host locks, and as many in which it rests.
 const SLICES: u64 = 8;
 
@@ -184,8 +181,8 @@ fn beside(
             context.unmount(stores)?;
             anyhow::Ok(locking)
         });
-        // A mount that failed is told by the thread.
-        let _ = is_mounted.recv_timeout(PATIENCE);
+        // A mount that failed ends the thread and with it the wait; joining tells why.
+        let _ = is_mounted.recv();
         let read = Meter::measure(stores, |stores| in_turns(&mut stores[0], context.scale, orders));
         orders.stop.store(true, Ordering::Relaxed);
         let locking = second.join().ok().context("the second host panicked")??;
