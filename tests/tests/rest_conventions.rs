@@ -1,8 +1,9 @@
 //! What all routes of the management interface have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -181,6 +182,28 @@ fn a_request_that_is_sent_again_with_its_key_is_done_once() -> Result<()> {
     create("v", &"k".repeat(65))?.problem(400)?;
     create("v", "two words")?.problem(400)?;
     assert_eq!(get(&array, "/v1/volumes")?.success()?.as_array().map(Vec::len), Some(1));
+    Ok(())
+}
+
+#[test]
+fn whoever_is_refused_while_sending_reads_why() -> Result<()> {
+    let array = array()?;
+    let body = volume("v").to_string();
+    let mut stream = UnixStream::connect(array.data().join("gantry.sock"))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    write!(
+        stream,
+        "POST /v1/volumes HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+         Idempotency-Key: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        "k".repeat(65),
+        body.len()
+    )?;
+    // So a network may deliver a body: long after its head.
+    thread::sleep(Duration::from_millis(200));
+    stream.write_all(body.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
     Ok(())
 }
 

@@ -109,6 +109,9 @@ pub const GONE_NAMES_MAX: usize = 4096;
 /// The largest body of a request to the management interface, in bytes; a larger one is refused.
 pub const BODY_BYTES_MAX: usize = 64 << 10;
 
+/// How long such a body may take to arrive.
+pub const BODY_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Answers that are kept for whoever sends a request again; the oldest one makes room.
 pub const ANSWERS_KEPT_MAX: usize = 1000;
 

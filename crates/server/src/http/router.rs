@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use api::{Method, Problem, ROUTES, Route};
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{self, HeaderMap, Uri, header};
 use axum::middleware::{self, Next};
@@ -21,7 +21,7 @@ use super::peer::Peer;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
 use crate::heartbeat::Heartbeat;
-use crate::limits::{BODY_BYTES_MAX, IMPORT_BYTES_MAX, READINESS_MAX};
+use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
 
 #[cfg(test)]
 mod tests;
@@ -58,6 +58,7 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(gate), refuse_strangers))
+        .layer(middleware::from_fn(after_its_body))
         .layer(middleware::from_fn(one_form_of_refusal))
 }
 
@@ -200,6 +201,25 @@ async fn no_such_route(method: http::Method, uri: Uri, headers: HeaderMap) -> Re
 async fn no_such_method(uri: Uri) -> Response {
     let detail = format!("'{}' takes other methods: see the header Allow", uri.path());
     refuse(405, "Method not allowed", &detail)
+}
+
+/// Answers a request when it has arrived whole, unless it says that it is large or does not say how
+/// large it is. Whoever is refused while still sending may meet a closed connection instead of the
+/// answer (RFC 9112 9.6).
+async fn after_its_body(request: Request, next: Next) -> Response {
+    let size = request.body().size_hint().exact();
+    if !size.is_some_and(|size| (1..=BODY_BYTES_MAX as u64).contains(&size)) {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
+        Ok(Ok(body)) => next.run(Request::from_parts(parts, body.into())).await,
+        Ok(Err(_)) => refuse(400, "Invalid request", "the body ended early: send it again"),
+        Err(_) => {
+            let detail = format!("no whole body in {} s: send it again", BODY_PATIENCE.as_secs());
+            refuse(408, "Too slow", &detail)
+        }
+    }
 }
 
 /// Keeps out web pages from elsewhere, and everybody from afar before the first password was
