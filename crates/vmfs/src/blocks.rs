@@ -210,7 +210,7 @@ impl<D: Disk> Volume<D> {
         Ok(block)
     }
 
-    /// Puts addresses of consecutive blocks in place. All must stand in one pointer block.
+    /// Puts addresses of consecutive blocks in place, at most as many as one transaction changes.
     pub(crate) fn set_addresses(
         &mut self,
         transaction: &mut Transaction,
@@ -224,10 +224,16 @@ impl<D: Disk> Volume<D> {
             file.addresses[first..first + addresses.len()].copy_from_slice(addresses);
             return Ok(());
         }
-        let leaf = self.leaf_for_writing(transaction, file, first)?;
-        let bytes: Vec<u8> = addresses.iter().flat_map(|address| address.to_le_bytes()).collect();
-        let at = self.pointer_at(leaf, first % POINTERS)?;
-        transaction.patch(self, at, &bytes)
+        let (mut first, mut left) = (first, addresses);
+        while !left.is_empty() {
+            let (inside, rest) = left.split_at(within_leaf(first, left.len() as u64) as usize);
+            let leaf = self.leaf_for_writing(transaction, file, first)?;
+            let bytes: Vec<u8> = inside.iter().flat_map(|address| address.to_le_bytes()).collect();
+            let at = self.pointer_at(leaf, first % POINTERS)?;
+            transaction.patch(self, at, &bytes)?;
+            (first, left) = (first + inside.len() as u64, rest);
+        }
+        Ok(())
     }
 
     fn leaf_for_writing(

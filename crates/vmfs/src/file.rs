@@ -596,7 +596,7 @@ impl<D: Disk> Volume<D> {
         let (mut index, last) = (offset / FILE_BLOCK, (offset + length).div_ceil(FILE_BLOCK));
         while index < last {
             self.pulse_if_due()?;
-            let count = within_leaf(index, (last - index).min(TRANSACTION_BLOCKS_MAX));
+            let count = (last - index).min(TRANSACTION_BLOCKS_MAX);
             let old = file.descriptor.clone();
             let done;
             (file.descriptor, done) = self.transact(|volume, transaction| {
@@ -667,7 +667,7 @@ impl<D: Disk> Volume<D> {
         let (mut index, last) = (offset / FILE_BLOCK, (offset + length).div_ceil(FILE_BLOCK));
         while index < last {
             self.pulse_if_due()?;
-            let count = within_leaf(index, last - index);
+            let count = (last - index).min(TRANSACTION_BLOCKS_MAX);
             let old = file.descriptor.clone();
             file.descriptor = self.transact(|volume, transaction| {
                 let mut next = old.clone();

@@ -22,8 +22,13 @@ pub const TRANSACTION_SECTORS_MAX: usize = 124;
 /// Clusters from which one transaction takes or to which it gives. Longer work is done in several.
 pub const TRANSACTION_CLUSTERS_MAX: usize = 40;
 
-/// Blocks that one transaction takes or gives.
-pub const TRANSACTION_BLOCKS_MAX: u64 = 1024;
+/// Blocks that one transaction takes or changes: six pointer blocks name them, the first and the
+/// last in part.
+pub const TRANSACTION_BLOCKS_MAX: u64 = 5 * 1024;
+
+/// Sectors of a transaction that taking resources leaves for what names them: six pointer blocks
+/// and three above them, of eight sectors, a cluster for each, and a descriptor.
+pub const TRANSACTION_SECTORS_KEPT: usize = 86;
 
 /// Attempts at an object's lock while others hold it for short; then the operation fails with
 /// [`crate::Error::Contended`]. With the pauses between them it is about two minutes.

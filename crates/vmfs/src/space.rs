@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::bytes::Sector;
-use crate::limits::TRANSACTION_CLUSTERS_MAX;
+use crate::limits::{TRANSACTION_CLUSTERS_MAX, TRANSACTION_SECTORS_KEPT};
 use crate::resource::{CLUSTER_HEADER, CLUSTERS_PER_GROUP, Cluster, Resource, ResourceFile};
 use crate::transaction::{Patience, Transaction};
 use crate::volume::Volume;
@@ -99,7 +99,7 @@ impl<D: Disk> Volume<D> {
             }
             if taken.len() as u64 >= count
                 || used >= TRANSACTION_CLUSTERS_MAX
-                || !transaction.has_room_for(24)
+                || !transaction.has_room_for(TRANSACTION_SECTORS_KEPT)
             {
                 self.hints[kind as usize - 1] = number;
                 break;

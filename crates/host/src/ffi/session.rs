@@ -348,11 +348,40 @@ impl Session {
 
     /// Lets libiscsi act on events; returns the commands that ended.
     pub fn service(&mut self, events: i16) -> Result<Vec<Finished>, SessionError> {
-        // SAFETY: the context is valid; callbacks write to `finished`, which nobody borrows now.
-        let alive = unsafe { ffi::iscsi_service(self.context, c_int::from(events)) } == 0;
+        let sends = events & libc::POLLOUT != 0;
+        let rest = events & !libc::POLLOUT;
+        let alive = (!sends || self.send()) && (sends && rest == 0 || self.act(rest));
         let finished = std::mem::take(&mut *self.finished);
         self.in_flight -= finished.len();
         if alive { Ok(finished) } else { Err(SessionError::Lost) }
+    }
+
+    /// Sends what waits. libiscsi sends header by header and data by data; held back until all is
+    /// there, they fill segments and wake the target once.
+    fn send(&mut self) -> bool {
+        if self.in_flight <= 1 {
+            return self.act(libc::POLLOUT);
+        }
+        self.hold_back(true);
+        let alive = self.act(libc::POLLOUT);
+        self.hold_back(false);
+        alive
+    }
+
+    fn act(&mut self, events: i16) -> bool {
+        // SAFETY: the context is valid; callbacks write to `finished`, which nobody borrows now.
+        unsafe { ffi::iscsi_service(self.context, c_int::from(events)) == 0 }
+    }
+
+    /// TCP_CORK of tcp(7). If the kernel does not heed it, more segments are sent, that is all.
+    fn hold_back(&self, held: bool) {
+        let (fd, _) = self.poll();
+        let held = c_int::from(held);
+        let (level, option, size) = (libc::IPPROTO_TCP, libc::TCP_CORK, size_of::<c_int>());
+        // SAFETY: pointer and size belong to one number.
+        unsafe {
+            libc::setsockopt(fd, level, option, (&raw const held).cast(), size as libc::socklen_t)
+        };
     }
 
     /// Carries out one command, and returns its data. No other may be under way.

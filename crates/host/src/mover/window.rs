@@ -8,8 +8,9 @@ const FIRST: u64 = 64 << 20;
 /// Bytes of the longest one.
 const LONGEST: u64 = 1 << 30;
 
-/// A window that was done faster than this is followed by one twice as long; one that took four
-/// times as long, by one half as long. Far below the lease of a heartbeat.
+/// A window that was done faster than this is followed by one twice as long, or four times if it
+/// took less than an eighth of this; one that took four times as long, by one half as long. Far
+/// below the lease of a heartbeat.
 const QUICK: Duration = Duration::from_millis(250);
 
 /// Windows over a disk, one after the other, as long as their speed allows.
@@ -27,7 +28,9 @@ impl Windows {
     }
 
     fn adapt(&mut self, took: Duration) {
-        if took < QUICK {
+        if took < QUICK / 8 {
+            self.length = (4 * self.length).min(LONGEST);
+        } else if took < QUICK {
             self.length = (2 * self.length).min(LONGEST);
         } else if took > 4 * QUICK {
             self.length = (self.length / 2).max(FIRST);
@@ -73,8 +76,8 @@ mod tests {
             windows.adapt(Duration::from_millis(milliseconds));
             windows.length / FIRST
         };
-        assert_eq!([10, 10, 500, 2000].map(&mut after), [2, 4, 4, 2]);
-        assert_eq!([2000, 2000].map(&mut after), [1, 1]);
-        assert_eq!([1; 6].map(&mut after), [2, 4, 8, 16, 16, 16]);
+        assert_eq!([40, 10, 500, 2000].map(&mut after), [2, 8, 8, 4]);
+        assert_eq!([2000, 2000, 2000].map(&mut after), [2, 1, 1]);
+        assert_eq!([1; 4].map(&mut after), [4, 16, 16, 16]);
     }
 }
