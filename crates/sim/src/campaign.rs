@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 22] = [
+pub const PLANTED: [PlantedBug; 23] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -31,6 +31,7 @@ pub const PLANTED: [PlantedBug; 22] = [
     PlantedBug::ReaperForgets,
     PlantedBug::FlushFirstDeviceOnly,
     PlantedBug::LabelNotFlushed,
+    PlantedBug::KeepsWhatIsGone,
     PlantedBug::MisreadEndsJournal,
     PlantedBug::RefusalIgnored,
 ];

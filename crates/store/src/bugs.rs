@@ -46,6 +46,8 @@ pub enum PlantedBug {
     LabelNotFlushed,
     /// One read of the journal that goes wrong ends it.
     MisreadEndsJournal,
+    /// A block that is kept in memory is shown although another was written to its place.
+    KeepsWhatIsGone,
     /// A group counts as housed although the space for it was refused.
     RefusalIgnored,
 }

@@ -25,6 +25,7 @@ mod locks;
 mod map;
 mod operation;
 mod options;
+mod recent;
 mod reclaim;
 mod record;
 mod recovery;

@@ -48,6 +48,13 @@ pub(crate) const GROUP_DATA_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that a physical copy moves at once.
 pub(crate) const COPY_SLICE_BYTES: u64 = 1 << 20;
 
+/// Blocks that are kept because hosts changed or read a part of them; the oldest one makes room.
+/// They take 8 MiB of memory, besides what the pool's maps may.
+pub(crate) const RECENT_BLOCKS_MAX: usize = 2048;
+
+/// Bytes of the longest request whose blocks are kept.
+pub(crate) const RECENT_BYTES_MAX: u64 = 16 << 10;
+
 /// Writes of a checkpoint that are under way at once.
 pub(crate) const CHECKPOINT_WRITES_MAX: usize = 64;
 

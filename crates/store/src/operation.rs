@@ -18,6 +18,7 @@ use crate::limits::{REQUEST_BYTES_MAX, UNMAP_RANGES_MAX};
 use crate::loading::PageWaiter;
 use crate::locks::Claim;
 use crate::map::Missing;
+use crate::recent::is_for_parts;
 use crate::record::Record;
 use crate::space::{Allocation, GroupId, Run};
 use crate::status::Health;
@@ -82,6 +83,8 @@ pub(crate) struct Operation {
     pub(crate) tag: Tag,
     pub(crate) volume: VolumeId,
     work: Work,
+    /// Whether its blocks are kept in memory.
+    is_for_parts: bool,
     stage: Stage,
     claims: SmallVec<[Claim; 2]>,
     reads: SmallVec<[BlockRead; 1]>,
@@ -196,6 +199,7 @@ impl Store {
         let key = self.operations.insert(Operation {
             tag,
             volume,
+            is_for_parts: matches!(&work, Work::Request(request) if is_for_parts(request)),
             work,
             stage: Stage::Begun,
             claims,
@@ -363,11 +367,12 @@ impl Store {
         }
         let pieces = std::mem::take(&mut self.operations[key].pieces);
         let volume = self.operations[key].volume;
-        let mut runs = std::mem::take(&mut self.operations[key].runs).into_iter();
-        let mut run = Run { start: 0, blocks: 0 };
+        let runs = std::mem::take(&mut self.operations[key].runs);
+        let mut places = Places { run: Run { start: 0, blocks: 0 }, rest: runs.into_iter() };
         let mut account = std::mem::take(&mut self.operations[key].account);
+        let keeps = self.operations[key].is_for_parts;
         for piece in pieces {
-            self.record_piece(volume, piece, lane, &mut run, &mut runs, &mut account);
+            self.record_piece(volume, piece, lane, keeps, &mut places, &mut account);
         }
         self.operations[key].account = account;
         self.groups.of(lane).member(key);
@@ -393,8 +398,8 @@ impl Store {
         volume: VolumeId,
         piece: Piece,
         lane: Lane,
-        run: &mut Run,
-        runs: &mut impl Iterator<Item = Run>,
+        keeps: bool,
+        places: &mut Places,
         account: &mut Account,
     ) {
         let (group, sampling) = (self.groups.of(lane), self.options.sampling);
@@ -409,18 +414,25 @@ impl Store {
                 group.record(Record::Clone { source, source_first, volume, first, count });
             }
             Piece::Fill { first, count, content } => {
-                let block = take_blocks(run, runs, 1).start;
+                let block = places.take(1).start;
+                self.recent.forget(block, 1);
                 let crc = checksums(&content)[0];
                 let record = Record::Fill { volume, first, count, block, crc };
                 group.write(record, block, content);
             }
             Piece::Data { mut first, mut data } => {
                 while !data.is_empty() {
-                    let part = take_blocks(run, runs, data.len() as u64 / BLOCK);
+                    let part = places.take(data.len() as u64 / BLOCK);
                     let bytes = data.split_to((part.blocks * BLOCK) as usize);
                     let crcs = checksums(&bytes);
                     if sampling {
                         sampling::sample(account, first * BLOCK, crcs.iter().copied());
+                    }
+                    if !planted!(self.bugs, KeepsWhatIsGone) {
+                        self.recent.forget(part.start, part.blocks);
+                    }
+                    if keeps {
+                        self.recent.keep(part.start, &crcs, &bytes);
                     }
                     let record = Record::Write { volume, first, start: part.start, crcs };
                     self.groups.of(lane).write(record, part.start, bytes);
@@ -648,14 +660,23 @@ impl Piece {
     }
 }
 
-/// Takes up to `wanted` adjacent blocks from the runs that were handed out.
-fn take_blocks(run: &mut Run, runs: &mut impl Iterator<Item = Run>, wanted: u64) -> Run {
-    if run.blocks == 0 {
-        *run = runs.next().expect("as many blocks were handed out as pieces need");
+/// The blocks that were handed out for an operation's data.
+struct Places {
+    run: Run,
+    rest: smallvec::IntoIter<[Run; 1]>,
+}
+
+impl Places {
+    /// Takes up to `wanted` adjacent ones.
+    fn take(&mut self, wanted: u64) -> Run {
+        if self.run.blocks == 0 {
+            self.run = self.rest.next().expect("as many blocks were handed out as pieces need");
+        }
+        let Run { start, blocks } = self.run;
+        let part = Run { start, blocks: blocks.min(wanted) };
+        self.run = Run { start: start + part.blocks, blocks: blocks - part.blocks };
+        part
     }
-    let part = Run { start: run.start, blocks: run.blocks.min(wanted) };
-    *run = Run { start: run.start + part.blocks, blocks: run.blocks - part.blocks };
-    part
 }
 
 /// The block that a pattern makes; `None` for zeros.

@@ -22,6 +22,7 @@ use crate::locks::Locks;
 use crate::map::Map;
 use crate::operation::{Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
+use crate::recent::Recent;
 use crate::reclaim::Reclaimed;
 use crate::recovery::Recovery;
 use crate::scrub::{Scrub, ScrubStatus};
@@ -109,6 +110,8 @@ pub struct Store {
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
+    /// Blocks of which a part was changed or read a moment ago.
+    pub(crate) recent: Recent,
     pub(crate) operations: Operations,
     pub(crate) locks: Locks,
     /// Operations that may go on.
@@ -216,6 +219,7 @@ impl Store {
             promising: 0,
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
+            recent: Recent::default(),
             operations: Operations::default(),
             locks: Locks::default(),
             ready: VecDeque::new(),

@@ -15,6 +15,7 @@ use crate::error::Failure;
 use crate::io::Waiter;
 use crate::loading::PageWaiter;
 use crate::map::{Map, Missing, Root};
+use crate::recent::Recent;
 use crate::store::Store;
 
 /// A run of blocks of a volume that are to be read.
@@ -72,6 +73,17 @@ impl BlockRead {
         })
     }
 
+    /// Takes what is kept in memory.
+    fn take_recent(&mut self, recent: &Recent, whatever: bool) {
+        for extent in self.extents.iter_mut().filter(|extent| extent.blocks == 1) {
+            if let Place::Device(place) = extent.place
+                && let Some(content) = recent.get(place, self.crcs[extent.crc_at], whatever)
+            {
+                extent.place = Place::Memory(content);
+            }
+        }
+    }
+
     /// Every part that holds data: blocks from the start of the read, their number, and the place
     /// of the first checksum.
     pub(super) fn parts(&self) -> impl Iterator<Item = (u64, u64, usize)> {
@@ -123,7 +135,8 @@ impl Store {
             }
         }
         let mut pending = 0;
-        for (number, read) in reads.iter().enumerate() {
+        for (number, read) in reads.iter_mut().enumerate() {
+            read.take_recent(&self.recent, planted!(self.bugs, KeepsWhatIsGone));
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(block) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };
@@ -204,8 +217,14 @@ impl Store {
         let Some(operation) = self.operations.get_mut(key) else { return };
         let read = &mut operation.reads[number];
         let extent = &mut read.extents[part];
-        match verified(result, &read.crcs[extent.crc_at..], trust) {
+        let crcs = &read.crcs[extent.crc_at..];
+        match verified(result, crcs, trust) {
             Ok(buffer) => {
+                if operation.is_for_parts
+                    && let Place::Device(place) = extent.place
+                {
+                    self.recent.keep(place, crcs, &buffer);
+                }
                 extent.place = Place::Memory(buffer.freeze());
                 operation.reads_pending -= 1;
                 if operation.reads_pending == 0 {
