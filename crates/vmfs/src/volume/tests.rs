@@ -187,6 +187,40 @@ fn a_file_of_pointer_blocks_is_read_at_its_end_and_deleted_whole() -> Result<()>
     bench.check()
 }
 
+/// Several pointer blocks in one transaction, and clusters that have one free block each.
+#[test]
+fn a_file_takes_what_is_left_in_many_clusters() -> Result<()> {
+    let bench = Bench::new(12 << 30, 16_000)?;
+    let mut volume = bench.host(1, Locking::Ats)?;
+    let before = volume.space()?;
+    let all = before.free_bytes / MIB - 1;
+    let mut file = volume.create("large")?;
+    volume.set_length(&mut file, all * MIB)?;
+    let transactions = volume.stats().transactions;
+    volume.allocate(&mut file, [0, 5120 * MIB], Fill::ToBeZeroed)?;
+    assert_eq!(volume.stats().transactions, transactions + 1);
+    volume.allocate(&mut file, [5120 * MIB, (all - 5120) * MIB], Fill::ToBeZeroed)?;
+    assert_eq!((file.allocated(), u64::from(file.to_be_zeroed())), (all * MIB, all));
+    volume.mark_written(&mut file, [0, all * MIB])?;
+    assert_eq!(file.to_be_zeroed(), 0);
+    let holes: Vec<u64> = (0..all).step_by(150).collect();
+    for hole in &holes {
+        volume.punch(&mut file, [hole * MIB, MIB])?;
+    }
+    let mut small = volume.create("small")?;
+    volume.set_length(&mut small, holes.len() as u64 * MIB)?;
+    volume.allocate(&mut small, [0, holes.len() as u64 * MIB], Fill::AsIs)?;
+    assert_eq!(small.allocated(), holes.len() as u64 * MIB);
+    volume.close(small)?;
+    volume.close(file)?;
+    bench.check()?;
+    volume.remove_path("small")?;
+    volume.remove_path("large")?;
+    assert_eq!(volume.space()?, before);
+    volume.unmount()?;
+    bench.check()
+}
+
 #[test]
 fn a_sparse_file_beyond_256_gib_goes_through_two_levels_of_pointers() -> Result<()> {
     let bench = Bench::new(2 << 30, 16_000)?;
