@@ -56,6 +56,7 @@ impl Store {
         // read, would be replayed as a whole.
         let between_commits = self.records_applied == 0 || planted!(self.bugs, CutInsideCommit);
         if due
+            && !self.is_nothing_to_cut()
             && between_commits
             && self.health == Health::Ready
             && self.checkpoint.is_none()
@@ -68,6 +69,20 @@ impl Store {
             #[cfg(feature = "planted-bugs")]
             self.space.release_early();
         }
+    }
+
+    /// Whether a checkpoint would be the last one again, while a commit under way will change that:
+    /// whoever waits for space then waits for the device to finish that commit, however long it
+    /// takes, and not for any number of empty checkpoints.
+    fn is_nothing_to_cut(&self) -> bool {
+        let is_commit_under_way = !self.in_flight.is_empty() || !self.durable.is_empty();
+        is_commit_under_way
+            && self.applied.sequence == self.cut_sequence
+            && self.map.dirty.is_empty()
+            && self.map.reap.is_empty()
+            && self.space.quarantined() == 0
+            && self.space.groups_with_deltas() == 0
+            && self.checkpoint_waiters.is_empty()
     }
 
     /// Whether all pages that the cut will place have room; if not, it is being made.
@@ -119,6 +134,7 @@ impl Store {
             true => self.journal.next,
             false => self.applied,
         };
+        self.cut_sequence = head.sequence;
         self.checkpoint = Some(Checkpoint {
             phase: Phase::Pages,
             writes: coalesce(writes),

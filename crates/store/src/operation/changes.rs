@@ -118,6 +118,7 @@ impl Store {
         let layout = self.extended_layout(device, size_bytes)?;
         self.set_aside_for(key, device, layout);
         if self.operations[key].label_writes == 0 {
+            self.operations[key].stage = Stage::Labelled;
             return self.commit_device(key);
         }
         Ok(())
