@@ -77,7 +77,7 @@ impl Store {
     fn is_nothing_to_cut(&self) -> bool {
         let is_commit_under_way = !self.in_flight.is_empty() || !self.durable.is_empty();
         is_commit_under_way
-            && self.applied.sequence == self.cut_sequence
+            && self.journal.oldest() == Some(self.applied.sequence)
             && self.map.dirty.is_empty()
             && self.map.reap.is_empty()
             && self.space.quarantined() == 0
@@ -134,7 +134,6 @@ impl Store {
             true => self.journal.next,
             false => self.applied,
         };
-        self.cut_sequence = head.sequence;
         self.checkpoint = Some(Checkpoint {
             phase: Phase::Pages,
             writes: coalesce(writes),

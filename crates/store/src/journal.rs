@@ -156,6 +156,11 @@ impl Journal {
         }
     }
 
+    /// The first commit that the durable checkpoint does not cover.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.units.front().map(|&(sequence, _)| sequence)
+    }
+
     /// Whether a change was made that the durable checkpoint does not cover.
     pub(crate) fn is_empty(&self) -> bool {
         self.units.is_empty()

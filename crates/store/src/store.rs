@@ -127,8 +127,6 @@ pub struct Store {
     pub(crate) records_applied: usize,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
-    /// The first commit that the newest checkpoint does not hold.
-    pub(crate) cut_sequence: u64,
     /// Since when there was no commit, as far as it was looked at, and how many there were.
     quiet_since: Duration,
     commits_seen: u64,
@@ -233,7 +231,6 @@ impl Store {
             records_applied: 0,
             checkpoint: None,
             checkpoint_wanted: false,
-            cut_sequence: 0,
             quiet_since: Duration::ZERO,
             commits_seen: 0,
             checkpoint_waiters: Vec::new(),
