@@ -94,6 +94,14 @@ impl From<Bytes> for Rope {
     }
 }
 
+impl FromIterator<Bytes> for Rope {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
+        let mut rope = Self::new();
+        pieces.into_iter().for_each(|piece| rope.push(piece));
+        rope
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,6 +42,12 @@ pub const SCRUB_RATE_MIN: u64 = 1 << 20;
 /// How often time is told to the rooms.
 pub const TICK: Duration = Duration::from_millis(100);
 
+/// How long the reactor looks for a command before it sleeps, if that often comes so soon.
+pub const POLL_TIME_MAX: Duration = Duration::from_micros(50);
+
+/// Commands under way with which it does so.
+pub const EXPECTING_COMMANDS_MAX: usize = 2;
+
 /// Commands of one pool that are under way at once; further ones wait for their turn.
 pub const LANE_COMMANDS_MAX: usize = 1024;
 

@@ -7,15 +7,15 @@ mod listeners;
 mod logins;
 mod recovery;
 mod stopping;
+mod waiting;
 
-use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hashbrown::HashMap;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -40,6 +40,7 @@ use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
 use listeners::Listener;
 use stopping::Stopping;
+use waiting::Waiting;
 
 const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
@@ -49,6 +50,7 @@ const FIRST_CONNECTION: usize = 1 << 32;
 /// The one thread that owns connections, device server and pools.
 pub(crate) struct Reactor {
     poll: Poll,
+    waiting: Waiting,
     inbox: Receiver<Message>,
     listeners: Slab<Listener>,
     connections: Slab<Connection>,
@@ -100,6 +102,7 @@ impl Reactor {
         let events = events::Events::open(directory.path(), alerts)?;
         let mut reactor = Self {
             poll,
+            waiting: Waiting::new(),
             inbox,
             listeners: Slab::new(),
             connections: Slab::new(),
@@ -149,10 +152,12 @@ impl Reactor {
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
         let has_more = !self.ready.is_empty() || self.scheduler.can_start();
-        let timeout = if has_more { Duration::ZERO } else { TICK };
-        match self.poll.poll(events, Some(timeout)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => result.context("waiting for events failed")?,
+        match has_more {
+            true => waiting::look(&mut self.poll, events, Duration::ZERO)?,
+            false => {
+                let expects_a_command = self.scheduler.expects_a_command();
+                self.waiting.wait(&mut self.poll, events, expects_a_command)?;
+            }
         }
         self.tell_time();
         for event in events.iter() {
@@ -405,10 +410,7 @@ impl Reactor {
         let mut events = Events::with_capacity(64);
         self.pump();
         while self.management.is_busy() {
-            match self.poll.poll(&mut events, Some(TICK)) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                result => result.context("waiting for the pools failed")?,
-            }
+            waiting::look(&mut self.poll, &mut events, TICK)?;
             self.tick();
             self.pump();
         }

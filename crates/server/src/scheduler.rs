@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use hashbrown::HashMap;
 use scsi::{NexusId, TaskId};
 
-use crate::limits::{COMMAND_COST, LANE_COMMANDS_MAX, SHARE_BYTES};
+use crate::limits::{COMMAND_COST, EXPECTING_COMMANDS_MAX, LANE_COMMANDS_MAX, SHARE_BYTES};
 
 /// Where commands queue: the pool, or `None` for what needs none and ends at once.
 pub(crate) type Lane = Option<usize>;
@@ -39,11 +39,18 @@ pub(crate) struct Scheduler<C> {
     last_lane: Lane,
     /// Commands under way.
     under_way: HashMap<TaskId, (Lane, NexusId)>,
+    /// The session whose command ended last.
+    last_ended: Option<NexusId>,
 }
 
 impl<C> Default for Scheduler<C> {
     fn default() -> Self {
-        Self { lanes: BTreeMap::new(), last_lane: None, under_way: HashMap::new() }
+        Self {
+            lanes: BTreeMap::new(),
+            last_lane: None,
+            under_way: HashMap::new(),
+            last_ended: None,
+        }
     }
 }
 
@@ -70,6 +77,13 @@ impl<C> Scheduler<C> {
     /// Whether [`Self::start_next`] has a command to give.
     pub(crate) fn can_start(&self) -> bool {
         self.lanes.iter().any(|(&lane, queue)| queue.can_start(lane))
+    }
+
+    /// Whether the session whose command ended last is likely to send another one soon: it waits
+    /// for nothing, and few commands are under way.
+    pub(crate) fn expects_a_command(&self) -> bool {
+        let waits = |nexus| self.under_way.values().any(|&(_, other)| other == nexus);
+        self.under_way.len() <= EXPECTING_COMMANDS_MAX && !self.last_ended.is_some_and(waits)
     }
 
     /// The command whose turn it is; it is under way until [`Self::finished`].
@@ -107,7 +121,8 @@ impl<C> Scheduler<C> {
 
     /// A command has ended; does nothing if it is not under way.
     pub(crate) fn finished(&mut self, task: TaskId) {
-        let Some((lane, _)) = self.under_way.remove(&task) else { return };
+        let Some((lane, nexus)) = self.under_way.remove(&task) else { return };
+        self.last_ended = Some(nexus);
         if let Some(queue) = self.lanes.get_mut(&lane) {
             queue.under_way -= 1;
             if queue.is_idle() {

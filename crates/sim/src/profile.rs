@@ -58,6 +58,8 @@ pub struct Profile {
     pub refuse_one_in: u64,
     /// What goes wrong besides power failures.
     pub faults: Option<Faults>,
+    /// Whether a host reads on, block after block.
+    pub scans: bool,
     /// A deliberate mistake in the engine.
     pub planted: Option<PlantedBug>,
 }
@@ -96,6 +98,7 @@ impl Profile {
             stall_one_in: random.pick(&[0, 0, 0, 0, 0, 0, 0, 2000]),
             refuse_one_in: random.pick(&[0, 0, 0, 0, 1, 2, 5, 20]),
             faults: random.percent(12).then(|| faults(random)),
+            scans: false,
             planted: None,
         }
     }

@@ -18,6 +18,7 @@ use crate::limits::COMMAND_NANOSECONDS_MAX;
 use crate::oracle::{Excuses, Oracle, Violation, violation};
 use crate::profile::Profile;
 use crate::random::Random;
+use crate::scan::Scan;
 use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
 
@@ -107,8 +108,15 @@ impl Run {
         self.draw_profile(&mut Random::new(self.seed))
     }
 
+    /// Chance of its own, so that the runs without such a host stay what they were before there
+    /// were any.
+    fn of_scans(&self) -> Random {
+        Random::new(!self.seed)
+    }
+
     fn draw_profile(&self, random: &mut Random) -> Profile {
         let mut profile = Profile::new(random, self.operations);
+        profile.scans = self.of_scans().percent(30);
         if let Some(bug) = self.planted {
             profile.plant(bug);
         }
@@ -145,6 +153,7 @@ pub struct World {
     store: Store,
     oracle: Oracle,
     workload: Workload,
+    scan: Option<Scan>,
     trace: Trace,
     figures: Figures,
     in_flight: BTreeMap<u64, Flight>,
@@ -203,6 +212,7 @@ impl World {
         });
         let disks = disks.collect();
         let workload = Workload::new(random.fork());
+        let scan = profile.scans.then(|| Scan::new(run.of_scans().fork()));
         let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
         Self {
             random,
@@ -211,6 +221,7 @@ impl World {
             store,
             oracle: Oracle::default(),
             workload,
+            scan,
             trace: Trace::new(run.events),
             figures: Figures::default(),
             in_flight: BTreeMap::new(),
@@ -247,6 +258,7 @@ impl World {
     /// One turn: new commands, then the end of one device operation.
     fn step(&mut self) -> Result<(), Violation> {
         self.submit_commands();
+        self.read_on();
         self.pump()?;
         if self.crash_in == 0 {
             return self.power_failure_and_recovery();
@@ -293,6 +305,18 @@ impl World {
             if changes && self.oracle.volumes.is_empty() {
                 return;
             }
+        }
+    }
+
+    /// The host that reads on sends its next request, if the last one was answered.
+    fn read_on(&mut self) {
+        let Some(scan) = &mut self.scan else { return };
+        if self.repeating || self.read_only || self.in_flight.contains_key(&scan.tag) {
+            return;
+        }
+        if let Some(action) = scan.next(&self.oracle) {
+            scan.tag = self.next_tag;
+            self.submit(action);
         }
     }
 

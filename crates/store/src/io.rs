@@ -28,6 +28,8 @@ pub struct Io {
 pub(crate) enum Waiter {
     /// A read of an operation.
     Operation { operation: usize, read: usize, extent: usize },
+    /// Nobody yet: blocks that are read ahead.
+    Ahead { number: u64, place: u64, blocks: u64 },
     /// A page of the map, or its copy.
     Page { missing: Missing, attempt: u8 },
     /// A page of a group's space maps.

@@ -33,6 +33,7 @@ mod scrub;
 mod space;
 mod status;
 mod store;
+mod streams;
 mod superblock;
 mod table;
 mod verify;

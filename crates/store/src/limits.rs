@@ -55,6 +55,25 @@ pub(crate) const RECENT_BLOCKS_MAX: usize = 2048;
 /// Bytes of the longest request whose blocks are kept.
 pub(crate) const RECENT_BYTES_MAX: u64 = 16 << 10;
 
+/// Streams of a pool that are read ahead of; the one that rested longest makes room.
+pub(crate) const STREAMS_MAX: usize = 32;
+
+/// Blocks that are read ahead of a stream at first. It doubles up to [`AHEAD_BLOCKS_MAX`].
+pub(crate) const AHEAD_BLOCKS_MIN: u64 = 16;
+
+/// Blocks that are read ahead of a stream at most: 512 KiB.
+pub(crate) const AHEAD_BLOCKS_MAX: u64 = 128;
+
+/// Blocks that are read ahead by one wish to a device.
+pub(crate) const AHEAD_READ_BLOCKS_MAX: u64 = 64;
+
+/// Blocks of the longest request that is read ahead of: larger ones are quick enough.
+pub(crate) const AHEAD_REQUEST_BLOCKS_MAX: u64 = 32;
+
+/// Blocks that were read ahead and are kept; the oldest one makes room. They take 16 MiB of memory,
+/// besides what the pool's maps may.
+pub(crate) const AHEAD_KEPT_BLOCKS_MAX: usize = STREAMS_MAX * AHEAD_BLOCKS_MAX as usize;
+
 /// Writes of a checkpoint that are under way at once.
 pub(crate) const CHECKPOINT_WRITES_MAX: usize = 64;
 

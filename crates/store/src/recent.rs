@@ -1,5 +1,6 @@
-//! Blocks of which hosts changed or read a part a moment ago: locks, heartbeats and other metadata
-//! of their file systems, which they look at again and again, a sector at a time.
+//! Blocks that hosts will look at soon: locks, heartbeats and other metadata of their file systems,
+//! of which they changed or read a part a moment ago; and what follows where they read one block
+//! after the other.
 //!
 //! They are kept by the place where they lie. A place holds other data only after that was written
 //! there, and is forgotten then; so what is kept is what a read would find. It is shown only to
@@ -10,22 +11,52 @@ use std::collections::{BTreeMap, VecDeque};
 use block::{BLOCK, ByteRange, Request};
 use bytes::Bytes;
 
-use crate::limits::{RECENT_BLOCKS_MAX, RECENT_BYTES_MAX};
+use crate::checksum::crc32c;
+use crate::limits::{AHEAD_KEPT_BLOCKS_MAX, RECENT_BLOCKS_MAX, RECENT_BYTES_MAX};
 
-/// The blocks that are kept; the oldest one makes room.
-#[derive(Default)]
+/// The blocks that are kept; the oldest one of its kind makes room.
 pub(crate) struct Recent {
     blocks: BTreeMap<u64, Kept>,
-    /// The numbers and places of blocks in the order in which they came, also of those that are
-    /// forgotten.
-    order: VecDeque<(u64, u64)>,
+    parts: Order,
+    ahead: Order,
     last_number: u64,
 }
 
 struct Kept {
     number: u64,
     crc: u32,
-    content: Bytes,
+    /// None while it is being read.
+    content: Option<Bytes>,
+}
+
+/// The numbers and places of blocks in the order in which they came, also of those that are
+/// forgotten.
+struct Order {
+    order: VecDeque<(u64, u64)>,
+    blocks_max: usize,
+}
+
+impl Order {
+    fn new(blocks_max: usize) -> Self {
+        Self { order: VecDeque::new(), blocks_max }
+    }
+
+    /// One more came; returns the one that makes room.
+    fn push(&mut self, number: u64, place: u64) -> Option<(u64, u64)> {
+        self.order.push_back((number, place));
+        if self.order.len() > self.blocks_max { self.order.pop_front() } else { None }
+    }
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self {
+            blocks: BTreeMap::new(),
+            parts: Order::new(RECENT_BLOCKS_MAX),
+            ahead: Order::new(AHEAD_KEPT_BLOCKS_MAX),
+            last_number: 0,
+        }
+    }
 }
 
 impl Recent {
@@ -33,7 +64,7 @@ impl Recent {
     /// mistake.
     pub(crate) fn get(&self, place: u64, crc: u32, whatever: bool) -> Option<Bytes> {
         let kept = self.blocks.get(&place).filter(|kept| kept.crc == crc || whatever);
-        kept.map(|kept| kept.content.clone())
+        kept.and_then(|kept| kept.content.clone())
     }
 
     /// Keeps adjacent blocks as they are at a place, or are about to be.
@@ -42,15 +73,50 @@ impl Recent {
             self.last_number += 1;
             let number = self.last_number;
             // A copy, so that no larger buffer is held.
-            let content = Bytes::copy_from_slice(content);
+            let content = Some(Bytes::copy_from_slice(content));
             self.blocks.insert(place, Kept { number, crc, content });
-            self.order.push_back((number, place));
+            let oldest = self.parts.push(number, place);
+            self.make_room(oldest);
         }
-        while self.order.len() > RECENT_BLOCKS_MAX {
-            let Some((number, place)) = self.order.pop_front() else { break };
-            if self.blocks.get(&place).is_some_and(|kept| kept.number == number) {
-                self.blocks.remove(&place);
+    }
+
+    /// Adjacent blocks at a place are going to be read ahead. Returns the first one's number.
+    pub(crate) fn expect(&mut self, place: u64, crcs: &[u32]) -> u64 {
+        let first = self.last_number + 1;
+        for (place, &crc) in (place..).zip(crcs) {
+            self.last_number += 1;
+            let number = self.last_number;
+            if self.get(place, crc, false).is_none() {
+                self.blocks.insert(place, Kept { number, crc, content: None });
+                let oldest = self.ahead.push(number, place);
+                self.make_room(oldest);
             }
+        }
+        first
+    }
+
+    /// What was read ahead, from the block with that number on. What was forgotten meanwhile stays
+    /// so, and what is not as it should be is left to whoever asks for it.
+    pub(crate) fn arrived(&mut self, first: u64, place: u64, blocks: u64, content: Option<&[u8]>) {
+        for at in 0..blocks {
+            let Some(kept) = self.blocks.get_mut(&(place + at)) else { continue };
+            if kept.number != first + at {
+                continue;
+            }
+            let start = (at * BLOCK) as usize;
+            let block = content.map(|content| &content[start..start + BLOCK as usize]);
+            match block.filter(|block| crc32c(block) == kept.crc) {
+                Some(block) => kept.content = Some(Bytes::copy_from_slice(block)),
+                None => drop(self.blocks.remove(&(place + at))),
+            }
+        }
+    }
+
+    fn make_room(&mut self, oldest: Option<(u64, u64)>) {
+        if let Some((number, place)) = oldest
+            && self.blocks.get(&place).is_some_and(|kept| kept.number == number)
+        {
+            self.blocks.remove(&place);
         }
     }
 

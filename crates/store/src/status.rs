@@ -62,8 +62,12 @@ pub struct Statistics {
     pub journal_bytes: u64,
     /// Bytes of volume data written.
     pub data_bytes_written: u64,
-    /// Bytes of volume data read.
+    /// Bytes of volume data read from devices.
     pub data_bytes_read: u64,
+    /// Part of `data_bytes_read` that was read before hosts asked for it.
+    pub ahead_bytes_read: u64,
+    /// Bytes of volume data that hosts asked for and that were in memory.
+    pub recent_bytes_read: u64,
     /// Bytes copied by reference.
     pub cloned_bytes: u64,
     /// Bytes copied by reading and writing.

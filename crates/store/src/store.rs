@@ -28,6 +28,7 @@ use crate::recovery::Recovery;
 use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
 use crate::status::{Health, Space as SpaceStatus, Statistics};
+use crate::streams::Streams;
 use crate::table::Table;
 use crate::volume::{Volume, VolumeSpec};
 
@@ -110,8 +111,9 @@ pub struct Store {
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
-    /// Blocks of which a part was changed or read a moment ago.
+    /// Blocks that hosts will look at soon.
     pub(crate) recent: Recent,
+    pub(crate) streams: Streams,
     pub(crate) operations: Operations,
     pub(crate) locks: Locks,
     /// Operations that may go on.
@@ -220,6 +222,7 @@ impl Store {
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             recent: Recent::default(),
+            streams: Streams::default(),
             operations: Operations::default(),
             locks: Locks::default(),
             ready: VecDeque::new(),
@@ -319,6 +322,10 @@ impl Store {
         match waiter {
             Waiter::Operation { operation, read, extent } => {
                 self.extent_read(operation, read, extent, result);
+            }
+            Waiter::Ahead { number, place, blocks } => {
+                let content = result.ok().flatten();
+                self.recent.arrived(number, place, blocks, content.as_deref());
             }
             Waiter::Page { missing, attempt } => self.page_read(missing, attempt, result),
             Waiter::GroupPage { group, page, attempt } => {

@@ -11,6 +11,7 @@ use crate::{
     Tag, VolumeSpec,
 };
 
+mod ahead;
 mod damage;
 mod devices;
 mod golden;
@@ -30,6 +31,7 @@ pub(crate) struct Pool {
     pub(crate) devices: Vec<Vec<u8>>,
     options: Options,
     written: u64,
+    reads: u64,
     /// Whether the devices' keepers have no space but what they gave already.
     refuse_space: bool,
     housed: std::collections::HashSet<(usize, u64, u64)>,
@@ -63,7 +65,16 @@ impl Pool {
 
     pub(crate) fn on(store: Store, devices: Vec<Vec<u8>>, options: Options) -> Self {
         let housed = std::collections::HashSet::new();
-        Self { store, devices, options, written: 0, refuse_space: false, housed, next_tag: 0 }
+        Self {
+            store,
+            devices,
+            options,
+            written: 0,
+            reads: 0,
+            refuse_space: false,
+            housed,
+            next_tag: 0,
+        }
     }
 
     pub(crate) fn sizes(&self) -> Vec<u64> {
@@ -103,6 +114,7 @@ impl Pool {
         let bytes = &mut self.devices[device];
         match operation {
             DeviceOperation::Read { offset, mut buffer } => {
+                self.reads += 1;
                 let length = buffer.len();
                 buffer.copy_from_slice(&bytes[offset as usize..][..length]);
                 return Ok(Some(buffer));

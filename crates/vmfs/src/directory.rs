@@ -4,7 +4,7 @@ use crate::bytes::{get_text, get_u32, put_text, put_u32};
 use crate::fd::{FileDescriptor, FileKind, Level};
 use crate::limits::{DIRECTORY_LOOKS_MAX, FILE_BLOCK, NAME_MAX};
 use crate::resource::Resource;
-use crate::transaction::{Patience, Transaction};
+use crate::transaction::Transaction;
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
 
@@ -79,9 +79,7 @@ impl<D: Disk> Volume<D> {
         transaction: &mut Transaction,
         directory: u32,
     ) -> Result<(FileDescriptor, Vec<Entry>)> {
-        let at = self.descriptor_at(directory)?;
-        self.lock_for(transaction, at, Patience::Short)?;
-        let (_, file) = self.read_descriptor(directory)?;
+        let file = self.lock_descriptor_for(transaction, directory)?;
         if file.kind != FileKind::Directory || file.links == 0 {
             return Err(Error::Kind("a directory on the way".into()));
         }

@@ -9,7 +9,7 @@ use crate::fd::{FileDescriptor, FileKind, Level};
 use crate::limits::{FILE_BLOCK, SUB_BLOCK, TRANSACTION_BLOCKS_MAX};
 use crate::lock::{self, LockMode, LockRecord};
 use crate::resource::Resource;
-use crate::transaction::{Held, Patience, Transaction};
+use crate::transaction::{Held, Transaction};
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
 
@@ -170,9 +170,7 @@ impl<D: Disk> Volume<D> {
         if entry.kind != FileKind::File {
             return Err(Error::Kind(path.to_owned()));
         }
-        let at = self.descriptor_at(entry.address)?;
-        let held = self.lock(at, mode, Patience::Lease)?;
-        let (_, descriptor) = self.read_descriptor(entry.address)?;
+        let (held, descriptor) = self.lock_descriptor(entry.address, mode)?;
         if descriptor.generation != entry.generation || descriptor.links == 0 {
             self.unlock(&held)?;
             return Err(Error::NotFound(path.to_owned()));
@@ -289,9 +287,7 @@ impl<D: Disk> Volume<D> {
         let parent = self.directory(&names)?;
         self.transact(|volume, transaction| {
             let entry = volume.remove(transaction, parent, name)?;
-            let at = volume.descriptor_at(entry.address)?;
-            volume.lock_for(transaction, at, Patience::Short)?;
-            let (_, file) = volume.read_descriptor(entry.address)?;
+            let file = volume.lock_descriptor_for(transaction, entry.address)?;
             if file.kind != FileKind::Directory || file.length > 2 * 140 {
                 return Err(Error::NotEmpty(path.to_owned()));
             }

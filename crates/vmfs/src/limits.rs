@@ -19,6 +19,9 @@ pub const EXTENTS_MAX: u64 = 8192;
 /// Sectors that one transaction may change. Longer work is done in several.
 pub const TRANSACTION_SECTORS_MAX: usize = 124;
 
+/// Locks that a journal record names. A transaction with more clears its record when it is done.
+pub const TRANSACTION_LOCKS_MAX: usize = 64;
+
 /// Clusters from which one transaction takes or to which it gives. Longer work is done in several.
 pub const TRANSACTION_CLUSTERS_MAX: usize = 40;
 

@@ -27,7 +27,7 @@ struct Group {
     kind: Option<Resource>,
     numbers: Range<u64>,
     headers: Vec<u8>,
-    /// Clusters whose lock was held already when they were read: nobody else changes them.
+    /// Clusters that were locked after they were read, and that nobody changed in between.
     locked: BTreeSet<u64>,
 }
 
@@ -121,15 +121,15 @@ impl<D: Disk> Volume<D> {
         Ok(Group { kind: Some(file.kind), numbers, headers, locked: BTreeSet::new() })
     }
 
-    /// Locks clusters of a group that are free, at once, and reads them again. The others are left
-    /// to be locked one by one, which also finds out whose holder is dead.
+    /// Locks clusters of a group that nobody holds, at once. The others are left to be locked one
+    /// by one, which also finds out whose holder is dead.
     fn lock_clusters(
         &mut self,
         transaction: &mut Transaction,
         group: &mut Group,
         numbers: &[u64],
     ) -> Result<()> {
-        let Some(kind) = group.kind.filter(|_| numbers.len() > 1 && self.locks_at_once()) else {
+        let Some(kind) = group.kind.filter(|_| self.locks_at_once()) else {
             return Ok(());
         };
         let file = self.resource(kind).clone();
@@ -138,8 +138,7 @@ impl<D: Disk> Volume<D> {
         let free = images.iter().filter(|(at, _)| !transaction.holds(*at)).copied();
         let taken = self.lock_each(transaction, &free.collect::<Vec<_>>())?;
         let locked = numbers.iter().filter(|number| taken.contains(&file.cluster(**number)));
-        let locked: BTreeSet<u64> = locked.copied().collect();
-        *group = Group { locked, ..self.read_group(&file, numbers[0])? };
+        group.locked = locked.copied().collect();
         Ok(())
     }
 
@@ -153,8 +152,7 @@ impl<D: Disk> Volume<D> {
     ) -> Result<()> {
         let kind = group.kind.expect("a group that was read");
         let at = self.resource(kind).cluster(number);
-        self.lock_for(transaction, at, Patience::None)?;
-        let mut cluster = self.read_cluster(transaction, group, number)?;
+        let mut cluster = self.lock_cluster(transaction, group, number, Patience::None)?;
         for _ in 0..wanted {
             let Some(item) = cluster.take_any() else { break };
             taken.push(kind.address(number * kind.per_cluster() + u64::from(item)));
@@ -163,24 +161,25 @@ impl<D: Disk> Volume<D> {
         Ok(())
     }
 
-    /// A cluster that is locked, as this transaction leaves it.
-    fn read_cluster(
+    /// Locks a cluster, if it is not locked already: as this transaction leaves it.
+    fn lock_cluster(
         &mut self,
-        transaction: &Transaction,
+        transaction: &mut Transaction,
         group: &Group,
         number: u64,
+        patience: Patience,
     ) -> Result<Cluster> {
         let kind = group.kind.expect("a group that was read");
-        let at = self.resource(kind).cluster(number) + 512;
-        if let Some(staged) = transaction.staged(at) {
+        let at = self.resource(kind).cluster(number);
+        if let Some(staged) = transaction.staged(at + 512) {
             return Cluster::parse(staged, number);
         }
         if group.locked.contains(&number) {
             return Cluster::parse(group.bitmap(number), number);
         }
-        let mut bytes = [0; 512];
-        self.read_sectors(at, &mut bytes)?;
-        Cluster::parse(&bytes, number)
+        let mut bytes = [0; CLUSTER_HEADER as usize];
+        self.lock_for(transaction, at, patience, &mut bytes)?;
+        Cluster::parse(&bytes[512..], number)
     }
 
     /// Gives resources back. At most [`TRANSACTION_CLUSTERS_MAX`] clusters at once: the caller
@@ -208,8 +207,7 @@ impl<D: Disk> Volume<D> {
                 self.lock_clusters(transaction, &mut group, &same)?;
             }
             let at = self.resource(kind).cluster(number);
-            self.lock_for(transaction, at, Patience::Short)?;
-            let mut cluster = self.read_cluster(transaction, &group, number)?;
+            let mut cluster = self.lock_cluster(transaction, &group, number, Patience::Short)?;
             items.into_iter().for_each(|item| cluster.give(item));
             transaction.put_sector(at + 512, cluster.emit());
         }

@@ -6,7 +6,7 @@ use crate::bytes::Sector;
 use crate::disk::Swap;
 use crate::fd::{self, FileDescriptor};
 use crate::journal::{self, Changes};
-use crate::limits::{LOCK_ATTEMPTS_MAX, TRANSACTION_SECTORS_MAX};
+use crate::limits::{LOCK_ATTEMPTS_MAX, TRANSACTION_LOCKS_MAX, TRANSACTION_SECTORS_MAX};
 use crate::lock::{LockMode, LockRecord};
 use crate::resource::Resource;
 use crate::volume::Volume;
@@ -28,6 +28,14 @@ pub(crate) struct Transaction {
 impl Transaction {
     pub(crate) fn holds(&self, address: u64) -> bool {
         self.held.iter().any(|held| held.record.address == address)
+    }
+
+    /// Addresses and tokens of the locks; none if they are too many to be named.
+    fn locks(&self) -> Vec<(u64, u64)> {
+        if self.held.len() > TRANSACTION_LOCKS_MAX {
+            return Vec::new();
+        }
+        self.held.iter().map(|held| (held.record.address, held.record.token)).collect()
     }
 
     pub(crate) fn has_room_for(&self, sectors: usize) -> bool {
@@ -129,10 +137,14 @@ impl<D: Disk> Volume<D> {
         for attempt in 0..LOCK_ATTEMPTS_MAX {
             let mut transaction = Transaction::default();
             let outcome = match operation(self, &mut transaction) {
-                Ok(value) => self.commit(&transaction.changes).map(|()| value),
+                Ok(value) => self.commit(&transaction).map(|()| value),
                 Err(error) => Err(error),
             };
+            // Giving the locks back makes the record void.
             let released = self.unlock_each(&transaction.held);
+            if released.is_err() && outcome.is_ok() {
+                self.clear_journal()?;
+            }
             match outcome {
                 Err(Error::Contended) => {
                     released?;
@@ -153,16 +165,27 @@ impl<D: Disk> Volume<D> {
         self.disk.pause_us(500 + spread);
     }
 
-    fn commit(&mut self, changes: &Changes) -> Result<()> {
+    fn commit(&mut self, transaction: &Transaction) -> Result<()> {
         self.pulse_if_due()?;
+        let changes = &transaction.changes;
         if changes.len() < 2 {
             return self.apply(changes);
         }
         let at = self.own_journal()?;
-        let record = journal::emit(changes, self.slot_generation());
+        let locks = transaction.locks();
+        let record = journal::emit(changes, &locks, self.slot_generation());
         self.stats.transactions += 1;
         self.write_sectors(at, &record)?;
-        self.apply(changes)?;
+        if let Err(error) = self.apply(changes) {
+            // Some of them may be made. The record is to hold also when the locks are given back.
+            let record = journal::emit(changes, &[], self.slot_generation());
+            return self.write_sectors(at, &record).and(Err(error));
+        }
+        if locks.is_empty() { self.clear_journal() } else { Ok(()) }
+    }
+
+    fn clear_journal(&mut self) -> Result<()> {
+        let at = self.own_journal()?;
         self.write_sectors(at, &[0; 512])
     }
 
@@ -180,32 +203,38 @@ impl<D: Disk> Volume<D> {
         if runs.is_empty() { Ok(()) } else { self.write_each(runs) }
     }
 
-    /// Takes an object's lock for the rest of a transaction.
+    /// Takes an object's lock for the rest of a transaction, and reads the object from its lock on.
     pub(crate) fn lock_for(
         &mut self,
         transaction: &mut Transaction,
         address: u64,
         patience: Patience,
+        object: &mut [u8],
     ) -> Result<()> {
         if transaction.holds(address) {
-            return Ok(());
+            return self.read_sectors(address, object);
         }
-        let held = self.lock(address, LockMode::Exclusive, patience)?;
+        let held = self.lock(address, LockMode::Exclusive, patience, object)?;
         transaction.held.push(held);
         Ok(())
     }
 
-    /// Takes a lock. With [`Patience::Short`] it fails with [`Error::Contended`] after one look,
-    /// so that the caller gives up what it holds before it waits.
-    pub(crate) fn lock(
+    /// Takes a lock and reads its object, which begins with it. With [`Patience::Short`] it fails
+    /// with [`Error::Contended`] after one look, so that the caller gives up what it holds before it
+    /// waits.
+    ///
+    /// The object is read with its lock: if nobody held that, and it is unchanged when it is taken,
+    /// then nobody changed the object in between.
+    fn lock(
         &mut self,
         address: u64,
         mode: LockMode,
         patience: Patience,
+        object: &mut [u8],
     ) -> Result<Held> {
         let (mut started, mut token, mut attempt) = (self.disk.now_us(), u64::MAX, 0);
         loop {
-            let (image, found) = self.read_lock(address)?;
+            let (image, found) = self.read_lock(address, object)?;
             if found.token != token {
                 // Another acquisition: its holder is given as long as the one before.
                 (started, token) = (self.disk.now_us(), found.token);
@@ -215,6 +244,10 @@ impl<D: Disk> Volume<D> {
             if let Some(next) = record.with(self.holder(), mode, now) {
                 if self.swap(address, [&image, &next.emit()])? {
                     self.stats.locks += 1;
+                    if !found.holders.is_empty() {
+                        // They may have changed it, or a dead one's journal did.
+                        self.read_sectors(address, object)?;
+                    }
                     return Ok(Held { record: next });
                 }
                 continue;
@@ -235,9 +268,14 @@ impl<D: Disk> Volume<D> {
         }
     }
 
-    pub(crate) fn read_lock(&mut self, address: u64) -> Result<(Sector, LockRecord)> {
-        let mut image = [0; 512];
-        self.read_sectors(address, &mut image)?;
+    /// Reads an object, of which the first sector is its lock.
+    pub(crate) fn read_lock(
+        &mut self,
+        address: u64,
+        object: &mut [u8],
+    ) -> Result<(Sector, LockRecord)> {
+        self.read_sectors(address, object)?;
+        let image: Sector = object[..512].try_into().expect("512 bytes");
         let record = LockRecord::parse(&image);
         if !record.is_of(address) {
             return Err(Error::Format(format!("no lock at {address:x}")));
@@ -311,7 +349,7 @@ impl<D: Disk> Volume<D> {
                 return Ok(());
             }
             // Another holder of a shared lock came or went.
-            let (_, found) = self.read_lock(record.address)?;
+            let (_, found) = self.read_lock(record.address, &mut [0; 512])?;
             if !found.holders.contains(&self.holder()) {
                 return Err(Error::LostHeartbeat);
             }
@@ -332,5 +370,32 @@ impl<D: Disk> Volume<D> {
         self.read_sectors(at, &mut bytes)?;
         let lock = LockRecord::parse(bytes[..512].try_into().expect("512 bytes"));
         Ok((lock, FileDescriptor::parse(&bytes[512..], address)?))
+    }
+
+    /// Locks a descriptor and reads it.
+    pub(crate) fn lock_descriptor(
+        &mut self,
+        address: u32,
+        mode: LockMode,
+    ) -> Result<(Held, FileDescriptor)> {
+        let at = self.descriptor_at(address)?;
+        let mut bytes = [0; fd::SIZE as usize];
+        let held = self.lock(at, mode, Patience::Lease, &mut bytes)?;
+        match FileDescriptor::parse(&bytes[512..], address) {
+            Ok(file) => Ok((held, file)),
+            Err(error) => self.unlock(&held).and(Err(error)),
+        }
+    }
+
+    /// Locks a descriptor for the rest of a transaction and reads it.
+    pub(crate) fn lock_descriptor_for(
+        &mut self,
+        transaction: &mut Transaction,
+        address: u32,
+    ) -> Result<FileDescriptor> {
+        let at = self.descriptor_at(address)?;
+        let mut bytes = [0; fd::SIZE as usize];
+        self.lock_for(transaction, at, Patience::Short, &mut bytes)?;
+        FileDescriptor::parse(&bytes[512..], address)
     }
 }

@@ -506,11 +506,23 @@ impl<D: Disk> Volume<D> {
         let at = self.journal_of(dead.address)?;
         let mut record = vec![0; journal::SLOT as usize];
         self.read_sectors(at, &mut record)?;
-        if let Some(changes) = journal::parse(&record, dead.generation) {
-            self.apply(&changes)?;
-            self.write_sectors(at, &[0; 512])?;
+        let Some(record) = journal::parse(&record, dead.generation) else { return Ok(()) };
+        if self.are_held(dead, &record.locks)? {
+            self.apply(&record.changes)?;
         }
-        Ok(())
+        self.write_sectors(at, &[0; 512])
+    }
+
+    /// Whether a dead host holds all these locks, by address and token.
+    fn are_held(&mut self, dead: &Slot, locks: &[(u64, u64)]) -> Result<bool> {
+        let holder = Holder { slot: dead.address, generation: dead.generation, host: dead.host };
+        for (address, token) in locks {
+            let (_, found) = self.read_lock(*address, &mut [0; 512])?;
+            if found.token != *token || found.holders != [holder] {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Gives the heartbeat slot back. Files that are still open stay locked until then; close them

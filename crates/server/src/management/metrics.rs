@@ -56,6 +56,8 @@ metrics! {
     POOL_CHECKPOINTS = "gantry_pool_checkpoints_total" "counter" "Checkpoints.";
     POOL_JOURNAL = "gantry_pool_journal_bytes_total" "counter" "Bytes written to the journal.";
     POOL_READ = "gantry_pool_read_bytes_total" "counter" "Bytes of data read from devices.";
+    POOL_READ_AHEAD = "gantry_pool_read_ahead_bytes_total" "counter" "Those of them that were read before hosts asked for them.";
+    POOL_READ_MEMORY = "gantry_pool_memory_read_bytes_total" "counter" "Bytes of data that hosts asked for and that were in memory.";
     POOL_WRITTEN = "gantry_pool_written_bytes_total" "counter" "Bytes of data written to devices.";
     VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
     VOLUME_MAPPED = "gantry_volume_mapped_bytes" "gauge" "Bytes that hold data, shared or not.";
@@ -183,6 +185,8 @@ fn pool_counters(page: &mut Page, core: &Core) {
         (&POOL_CHECKPOINTS, |s| s.checkpoints),
         (&POOL_JOURNAL, |s| s.journal_bytes),
         (&POOL_READ, |s| s.data_bytes_read),
+        (&POOL_READ_AHEAD, |s| s.ahead_bytes_read),
+        (&POOL_READ_MEMORY, |s| s.recent_bytes_read),
         (&POOL_WRITTEN, |s| s.data_bytes_written),
     ] {
         page.begin(metric);

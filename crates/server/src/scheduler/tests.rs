@@ -188,3 +188,25 @@ fn a_name_that_is_used_twice_is_counted_once() {
     world.scheduler.finished(TaskId(7));
     assert!(world.scheduler.lanes.is_empty());
 }
+
+#[test]
+fn a_command_is_expected_of_a_session_that_waits_for_nothing() {
+    let mut world = World::new();
+    assert!(world.scheduler.expects_a_command());
+    world.push(1, 1, Some(0), 4096);
+    world.serve();
+    assert!(world.scheduler.expects_a_command());
+    let first = world.push(1, 1, Some(0), 4096);
+    world.scheduler.start_next();
+    assert!(!world.scheduler.expects_a_command(), "the session waits for its answer");
+    world.push(2, 2, Some(0), 4096);
+    world.serve();
+    assert!(world.scheduler.expects_a_command(), "another one was answered");
+    for _ in 0..2 {
+        world.push(3, 3, Some(0), 4096);
+        world.scheduler.start_next();
+    }
+    assert!(!world.scheduler.expects_a_command(), "much is under way");
+    world.scheduler.finished(first);
+    assert!(world.scheduler.expects_a_command());
+}

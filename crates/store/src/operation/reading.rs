@@ -4,7 +4,6 @@ use block::{
     BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response, Rope, VolumeId,
 };
 use block::{Buffer, ByteRange};
-use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{Operation, Stage, Work, block_bounds};
@@ -13,6 +12,7 @@ use crate::checksum::crc32c;
 use crate::entry::Kind;
 use crate::error::Failure;
 use crate::io::Waiter;
+use crate::limits::{AHEAD_READ_BLOCKS_MAX, AHEAD_REQUEST_BLOCKS_MAX};
 use crate::loading::PageWaiter;
 use crate::map::{Map, Missing, Root};
 use crate::recent::Recent;
@@ -41,7 +41,7 @@ struct Extent {
 enum Place {
     Hole,
     Device(u64),
-    Memory(Bytes),
+    Memory(Rope),
 }
 
 impl BlockRead {
@@ -73,15 +73,31 @@ impl BlockRead {
         })
     }
 
-    /// Takes what is kept in memory.
-    fn take_recent(&mut self, recent: &Recent, whatever: bool) {
-        for extent in self.extents.iter_mut().filter(|extent| extent.blocks == 1) {
-            if let Place::Device(place) = extent.place
-                && let Some(content) = recent.get(place, self.crcs[extent.crc_at], whatever)
-            {
+    /// Takes what is kept in memory; returns how many blocks that was.
+    fn take_recent(&mut self, recent: &Recent, whatever: bool) -> u64 {
+        let mut taken = 0;
+        let is_short = |extent: &&mut Extent| extent.blocks <= AHEAD_REQUEST_BLOCKS_MAX;
+        for extent in self.extents.iter_mut().filter(is_short) {
+            let Place::Device(place) = extent.place else { continue };
+            let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
+            let kept = (place..).zip(crcs).map(|(place, &crc)| recent.get(place, crc, whatever));
+            if let Some(content) = kept.collect::<Option<Rope>>() {
                 extent.place = Place::Memory(content);
+                taken += extent.blocks;
             }
         }
+        taken
+    }
+
+    /// Every part that lies on a device: its place and its checksums.
+    fn on_devices(&self) -> impl Iterator<Item = (u64, &[u32])> {
+        self.extents.iter().filter_map(|extent| match extent.place {
+            Place::Device(place) => {
+                let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
+                Some((place, crcs))
+            }
+            Place::Hole | Place::Memory(_) => None,
+        })
     }
 
     /// Every part that holds data: blocks from the start of the read, their number, and the place
@@ -101,7 +117,7 @@ impl BlockRead {
         let mut rope = Rope::new();
         for extent in &self.extents {
             match &extent.place {
-                Place::Memory(bytes) => rope.push(bytes.clone()),
+                Place::Memory(content) => rope.append(content.clone()),
                 _ => rope.push_zeros((extent.blocks * BLOCK) as usize),
             }
         }
@@ -136,7 +152,8 @@ impl Store {
         }
         let mut pending = 0;
         for (number, read) in reads.iter_mut().enumerate() {
-            read.take_recent(&self.recent, planted!(self.bugs, KeepsWhatIsGone));
+            let whatever = planted!(self.bugs, KeepsWhatIsGone);
+            self.statistics.recent_bytes_read += read.take_recent(&self.recent, whatever) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(block) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };
@@ -150,7 +167,39 @@ impl Store {
         operation.reads = reads;
         operation.reads_pending = pending;
         operation.stage = Stage::Reading;
+        self.read_ahead(key);
         Ok(true)
+    }
+
+    /// Reads what a host will ask for that reads on, one request after the other.
+    fn read_ahead(&mut self, key: usize) {
+        let operation = &self.operations[key];
+        let Work::Request(Request::Read { range }) = &operation.work else { return };
+        let (first, end) = block_bounds(*range);
+        if !range.is_aligned(BLOCK) || end - first > AHEAD_REQUEST_BLOCKS_MAX {
+            return;
+        }
+        let Some(volume) = self.volumes.get(&operation.volume) else { return };
+        let is_under_way = |operation| self.operations.contains(operation);
+        let ahead = self.streams.follow(volume.id, first..end, key, is_under_way);
+        let end = ahead.end.min(volume.blocks());
+        if ahead.start >= end {
+            return;
+        }
+        let mut read = BlockRead::new(volume.id, ahead.start, end - ahead.start);
+        if read.locate(&mut self.map, volume.root).is_err() {
+            // The host's own read will wait for the page.
+            return;
+        }
+        for (place, crcs) in read.on_devices() {
+            let chunks = crcs.chunks(AHEAD_READ_BLOCKS_MAX as usize);
+            for (place, crcs) in (place..).step_by(AHEAD_READ_BLOCKS_MAX as usize).zip(chunks) {
+                let (number, blocks) = (self.recent.expect(place, crcs), crcs.len() as u64);
+                self.statistics.data_bytes_read += blocks * BLOCK;
+                self.statistics.ahead_bytes_read += blocks * BLOCK;
+                self.submit_read(Waiter::Ahead { number, place, blocks }, place, blocks);
+            }
+        }
     }
 
     fn reads_needed(&self, operation: &Operation) -> SmallVec<[BlockRead; 1]> {
@@ -225,7 +274,7 @@ impl Store {
                 {
                     self.recent.keep(place, crcs, &buffer);
                 }
-                extent.place = Place::Memory(buffer.freeze());
+                extent.place = Place::Memory(buffer.freeze().into());
                 operation.reads_pending -= 1;
                 if operation.reads_pending == 0 {
                     self.ready.push_back(key);

@@ -31,7 +31,7 @@ fn the_oldest_blocks_make_room_and_memory_stays_bounded() {
         recent.keep(5, &[place as u32], &content(1));
         recent.keep(100 + place, &[0], &content(2));
         assert!(recent.blocks.len() <= RECENT_BLOCKS_MAX);
-        assert!(recent.order.len() <= RECENT_BLOCKS_MAX);
+        assert!(recent.parts.order.len() <= RECENT_BLOCKS_MAX);
     }
     assert!(recent.get(5, 3 * max as u32 - 1, false).is_some());
     assert!(recent.get(100, 0, false).is_none());
@@ -48,4 +48,42 @@ fn only_requests_for_parts_of_few_blocks_count() {
     let range = ByteRange::new(BLOCK, BLOCK);
     let (compare, write) = (Bytes::new(), Bytes::new());
     assert!(is_for_parts(&Request::CompareAndWrite { range, compare, write }));
+}
+
+#[test]
+fn what_is_read_ahead_is_shown_when_it_came_and_only_if_it_is_still_there() {
+    let mut recent = Recent::default();
+    let blocks: Vec<Vec<u8>> = (1..=4).map(content).collect();
+    let crcs: Vec<u32> = blocks.iter().map(|block| crc32c(block)).collect();
+    let number = recent.expect(10, &crcs);
+    assert!(recent.get(10, crcs[0], false).is_none(), "it is not there yet");
+    // The second is written to meanwhile, the third too and kept; the fourth decayed.
+    recent.forget(11, 2);
+    recent.keep(12, &[99], &content(9));
+    let came = [&blocks[0][..], &blocks[1], &blocks[2], &content(7)].concat();
+    recent.arrived(number, 10, 4, Some(&came));
+    assert_eq!(recent.get(10, crcs[0], false).as_deref(), Some(&blocks[0][..]));
+    assert!(recent.get(11, crcs[1], false).is_none());
+    assert_eq!(recent.get(12, 99, false).as_deref(), Some(&content(9)[..]));
+    assert!(recent.get(13, crcs[3], false).is_none());
+    assert_eq!(recent.blocks.len(), 2);
+}
+
+#[test]
+fn a_read_ahead_that_failed_leaves_nothing_behind() {
+    let mut recent = Recent::default();
+    let number = recent.expect(10, &[1, 2]);
+    recent.arrived(number, 10, 2, None);
+    assert!(recent.blocks.is_empty());
+}
+
+#[test]
+fn blocks_that_were_read_ahead_do_not_drive_others_out() {
+    let mut recent = Recent::default();
+    recent.keep(5, &[50], &content(5));
+    for place in (100..).take(2 * AHEAD_KEPT_BLOCKS_MAX) {
+        recent.expect(place, &[1]);
+    }
+    assert!(recent.get(5, 50, false).is_some());
+    assert_eq!(recent.blocks.len(), 1 + AHEAD_KEPT_BLOCKS_MAX);
 }

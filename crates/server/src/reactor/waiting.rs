@@ -1,0 +1,94 @@
+//! How the reactor waits for what happens next.
+//!
+//! A host that sends one command at a time sends the next one some microseconds after it was
+//! answered. To sleep until then costs more than to look again: the processor goes idle, and
+//! whoever wakes it waits for that. So if the last such wait was that short, the reactor keeps
+//! looking for as long before it sleeps. If that host, or many, have commands under way, it sleeps
+//! at once: devices, and the threads that flush them, need the processors.
+
+use std::io;
+use std::num::NonZero;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use mio::{Events, Poll};
+
+use crate::limits::{POLL_TIME_MAX, TICK};
+
+/// What the last wait for a command was like.
+pub(super) struct Waiting {
+    /// Whether there is a processor to spare.
+    may_poll: bool,
+    was_short: bool,
+}
+
+impl Waiting {
+    pub(super) fn new() -> Self {
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        Self { may_poll: processors > 1, was_short: false }
+    }
+
+    /// Waits until something happens, a tick at most.
+    pub(super) fn wait(
+        &mut self,
+        poll: &mut Poll,
+        events: &mut Events,
+        expects_a_command: bool,
+    ) -> Result<()> {
+        if !expects_a_command {
+            return look(poll, events, TICK);
+        }
+        let began = Instant::now();
+        if self.was_short {
+            while began.elapsed() < POLL_TIME_MAX {
+                look(poll, events, Duration::ZERO)?;
+                if !events.is_empty() {
+                    return Ok(());
+                }
+                // Threads that work for commands under way go first.
+                thread::yield_now();
+            }
+        }
+        look(poll, events, TICK)?;
+        self.was_short = self.may_poll && began.elapsed() < 2 * POLL_TIME_MAX;
+        Ok(())
+    }
+}
+
+/// Takes what happened, or happens within a time.
+pub(super) fn look(poll: &mut Poll, events: &mut Events, time: Duration) -> Result<()> {
+    match poll.poll(events, Some(time)) {
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+            events.clear();
+            Ok(())
+        }
+        result => result.context("waiting for events failed"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mio::{Token, Waker};
+
+    use super::*;
+
+    #[test]
+    fn it_looks_after_a_short_wait_and_sleeps_after_a_long_one() -> Result<()> {
+        let mut poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), Token(0))?;
+        let mut events = Events::with_capacity(8);
+        let mut waiting = Waiting { may_poll: true, was_short: false };
+        waker.wake()?;
+        waiting.wait(&mut poll, &mut events, true)?;
+        assert!(!events.is_empty());
+        assert!(waiting.was_short);
+        waker.wake()?;
+        waiting.wait(&mut poll, &mut events, true)?;
+        assert!(!events.is_empty(), "what it finds before it sleeps, it tells");
+        waiting.wait(&mut poll, &mut events, true)?;
+        assert!(events.is_empty());
+        assert!(!waiting.was_short);
+        Ok(())
+    }
+}

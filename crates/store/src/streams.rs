@@ -1,0 +1,75 @@
+//! Who reads a volume from one block to the next, and sends each request when the one before was
+//! answered: what follows is read ahead. A host that has several requests on the way does that
+//! itself.
+
+use std::ops::Range;
+
+use block::VolumeId;
+
+use crate::limits::{AHEAD_BLOCKS_MAX, AHEAD_BLOCKS_MIN, STREAMS_MAX};
+
+/// Requests one after the other that make a stream.
+const REQUESTS_MIN: u32 = 3;
+
+/// The streams of a pool, the one that rested longest first.
+#[derive(Default)]
+pub(crate) struct Streams {
+    streams: Vec<Stream>,
+}
+
+struct Stream {
+    volume: VolumeId,
+    /// The block after the last request.
+    next: u64,
+    requests: u32,
+    /// What is read ahead ends here.
+    ahead: u64,
+    /// Blocks that are read ahead next.
+    window: u64,
+    /// The last request.
+    operation: usize,
+}
+
+impl Streams {
+    /// Takes notice of a request for blocks of a volume; returns those that are to be read ahead.
+    pub(crate) fn follow(
+        &mut self,
+        volume: VolumeId,
+        blocks: Range<u64>,
+        operation: usize,
+        is_under_way: impl Fn(usize) -> bool,
+    ) -> Range<u64> {
+        let Range { start, end } = blocks;
+        let is_next = |stream: &Stream| stream.volume == volume && stream.next == start;
+        let Some(at) = self.streams.iter().rposition(is_next) else {
+            if self.streams.len() == STREAMS_MAX {
+                self.streams.remove(0);
+            }
+            let (requests, window) = (1, AHEAD_BLOCKS_MIN);
+            self.streams.push(Stream {
+                volume,
+                next: end,
+                requests,
+                ahead: end,
+                window,
+                operation,
+            });
+            return end..end;
+        };
+        self.streams[at..].rotate_left(1);
+        let stream = self.streams.last_mut().expect("it is there");
+        let waits = !is_under_way(stream.operation);
+        (stream.next, stream.operation) = (end, operation);
+        stream.requests = if waits { stream.requests.saturating_add(1) } else { 1 };
+        stream.ahead = stream.ahead.max(end);
+        if stream.requests < REQUESTS_MIN || stream.ahead - end >= stream.window / 2 {
+            return end..end;
+        }
+        let from = std::mem::replace(&mut stream.ahead, end + stream.window);
+        stream.window = (stream.window * 2).min(AHEAD_BLOCKS_MAX);
+        from..stream.ahead
+    }
+}
+
+#[cfg(test)]
+mod tests;
