@@ -24,16 +24,6 @@ fn a_few_seconds_of_power_failures_break_no_promise() {
     assert!(found.seeds > 0 && found.figures.crashes > 0);
 }
 
-/// A write to a reserved volume of a full pool while the device stalled a commit; a device that
-/// grows by nothing while the journal is full.
-#[test]
-fn what_failed_once_does_not_fail_again() {
-    for seed in [9_003_023, 9_003_176] {
-        let run = World::run(&Run::new(seed, 10_000));
-        assert!(run.violation.is_none(), "seed {seed}: {:?}\n{}", run.violation, run.story);
-    }
-}
-
 #[test]
 fn the_same_seed_makes_the_same_run_and_another_seed_another() {
     let sum = |seed| World::run(&Run::new(seed, OPERATIONS)).sum;

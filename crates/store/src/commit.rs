@@ -90,7 +90,8 @@ impl Groups {
         self.waiting.push(operation);
     }
 
-    fn is_empty(&self) -> bool {
+    /// Whether nothing waits to be committed.
+    pub(crate) fn is_empty(&self) -> bool {
         self.fast.members.is_empty() && self.ordinary.members.is_empty()
     }
 

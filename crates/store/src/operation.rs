@@ -580,6 +580,7 @@ impl Store {
             || self.space.groups_with_deltas() > 0
             || !self.map.reap.is_empty()
             || !self.journal.is_empty()
+            || !self.groups.is_empty()
             || self.checkpoint.is_some();
         let operation = &mut self.operations[key];
         operation.space_waits += 1;

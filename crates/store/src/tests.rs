@@ -20,6 +20,7 @@ mod housing;
 mod paging;
 mod reclaim;
 mod snapshots;
+mod waiting;
 
 pub(crate) const SIZE: u64 = 256 << 20;
 pub(crate) const A: VolumeId = VolumeId(1);
