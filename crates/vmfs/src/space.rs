@@ -89,7 +89,9 @@ impl<D: Disk> Volume<D> {
                 let wanted = group.with_free(number, left, TRANSACTION_CLUSTERS_MAX - used);
                 self.lock_clusters(transaction, &mut group, &wanted)?;
             }
-            if Cluster::parse(group.bitmap(number), number)?.free == 0 {
+            let bitmap = transaction.staged(file.cluster(number) + 512);
+            let bitmap = bitmap.map_or_else(|| group.bitmap(number), |staged| &staged[..]);
+            if Cluster::parse(bitmap, number)?.free == 0 {
                 continue;
             }
             match self.take_from(transaction, &group, number, left, &mut taken) {
@@ -97,9 +99,10 @@ impl<D: Disk> Volume<D> {
                 Err(Error::Contended) => contended = true,
                 Err(error) => return Err(error),
             }
+            let is_full = !transaction.has_room_for(TRANSACTION_SECTORS_KEPT);
             if taken.len() as u64 >= count
                 || used >= TRANSACTION_CLUSTERS_MAX
-                || !transaction.has_room_for(TRANSACTION_SECTORS_KEPT)
+                || (is_full && !taken.is_empty())
             {
                 self.hints[kind as usize - 1] = number;
                 break;

@@ -303,6 +303,16 @@ fn names_that_are_wrong_missing_or_taken_are_refused() -> Result<()> {
 }
 
 #[test]
+fn a_disk_of_the_published_size_fits() -> Result<()> {
+    let bench = Bench::new(501 << 30, 16_000)?;
+    let mut volume = bench.host(1, Locking::Ats)?;
+    let disk = volume.create_disk("vm.vmdk", 200 << 30, DiskFormat::ZeroedThick)?;
+    volume.close(disk)?;
+    volume.unmount()?;
+    bench.check_with_to_be_zeroed(200 << 10)
+}
+
+#[test]
 fn a_full_volume_says_so_and_stays_whole() -> Result<()> {
     let bench = Bench::new(300 * MIB, 16_000)?;
     let mut volume = bench.host(1, Locking::Ats)?;
