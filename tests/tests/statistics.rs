@@ -84,6 +84,12 @@ fn metrics_count_what_hosts_did_and_every_line_is_well_formed() -> Result<()> {
         metrics.contains("gantry_command_duration_seconds_bucket{command=\"WRITE ("),
         "{metrics}"
     );
+    let device = "gantry_device_operation_duration_seconds_count{pool=\"p\",device=\"memory:";
+    for operation in ["write", "flush"] {
+        let of = format!("operation=\"{operation}\"}}");
+        let line = metrics.lines().find(|line| line.starts_with(device) && line.contains(&of));
+        ensure!(sample(line.context("a device")?, device)? > 0.0, "{line:?}");
+    }
     for line in metrics.lines().filter(|line| !line.starts_with("# ")) {
         let (name, value) = line.rsplit_once(' ').context("a name and a value")?;
         value.parse::<f64>().with_context(|| line.to_owned())?;

@@ -1,5 +1,7 @@
 //! Validates our array and tgt with `gantry-host validate`, and keeps the reports.
 
+mod devices;
+
 use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -17,6 +19,10 @@ const LUN: u64 = 24 << 30;
 
 /// Bytes of the pool behind them.
 const POOL: u64 = 12 << 30;
+
+/// The same when the pool is in memory.
+const LUN_IN_MEMORY: u64 = 3 << 30;
+const POOL_IN_MEMORY: u64 = 8 << 30;
 
 /// How long unmapped space may take to come back before a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -36,6 +42,10 @@ pub(crate) struct Options {
     /// Validate and print, but leave docs/validation alone.
     #[arg(long)]
     dry_run: bool,
+    /// Our array alone, with its pool in memory: what is left is the array's own doing and not the
+    /// disk's. For the cases that have room on LUNs of 3 GiB, and for 'locks'.
+    #[arg(long, conflicts_with = "wire")]
+    memory: bool,
     /// Gbit/s of the wire, in each direction. Loopback is as fast as memory; with this, our array
     /// alone is validated in a network namespace whose loopback is as fast as that wire. Needs
     /// root.
@@ -79,6 +89,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         None => {}
     }
     ours(options, &folder, Ipv4Addr::LOCALHOST)?;
+    if options.memory {
+        return keep(options, &folder, &[("gantry", "gantry-memory")]);
+    }
     theirs(options, &folder)?;
     let result = |name: &str| folder.join(name).join("result.json");
     let words = ["compare".into(), result("gantry").into_os_string(), result("tgt").into()];
@@ -108,21 +121,39 @@ fn ours(options: &Options, folder: &Path, address: Ipv4Addr) -> Result<()> {
     array = array.with_binaries(&binaries);
     fs::create_dir_all(folder.join("array"))?;
     array.restart()?;
+    match options.memory {
+        true => in_memory(options, folder, &array)?,
+        false => on_files(options, folder, &array)?,
+    }
+    print!("{}", devices::times(&array, "large")?);
+    array.stop()?;
+    Ok(fs::remove_dir_all(folder.join("array"))?)
+}
+
+fn on_files(options: &Options, folder: &Path, array: &Array) -> Result<()> {
     for (pool, size) in [("large", POOL), ("small", 1 << 30)] {
         let device = format!("file:{}", folder.join(format!("array/{pool}.img")).display());
         let size = size.to_string();
         array.gantry(&["pool", "create", pool, "--device", &device, "--size", &size])?;
     }
-    let size = LUN.to_string();
-    let urls = [("large/a", size.as_str()), ("large/b", &size), ("small/c", "4G")]
-        .map(|(volume, size)| array.create_lun(volume, size).and_then(|lun| array.lun_url(lun)));
-    let [first, second, small] = urls;
-    let (first, second, small) = (first?, second?, small?);
+    let [first, second] = luns(array, LUN)?;
+    let small = array.lun_url(array.create_lun("small/c", "4G")?)?;
     let half = POOL / 2 - (256 << 20);
-    write_once(&array, &[(&first, half), (&second, half)])?;
-    validate(options, folder, "gantry", &[&first, "--url2", &second, "--small", &small])?;
-    array.stop()?;
-    Ok(fs::remove_dir_all(folder.join("array"))?)
+    write_once(array, &[(&first, half), (&second, half)])?;
+    validate(options, folder, "gantry", &[&first, "--url2", &second, "--small", &small])
+}
+
+fn in_memory(options: &Options, folder: &Path, array: &Array) -> Result<()> {
+    let size = POOL_IN_MEMORY.to_string();
+    array.gantry(&["pool", "create", "large", "--device", "memory:", "--size", &size])?;
+    let [first, second] = luns(array, LUN_IN_MEMORY)?;
+    validate(options, folder, "gantry", &[&first, "--url2", &second])
+}
+
+/// Two LUNs of a size.
+fn luns(array: &Array, size: u64) -> Result<[String; 2]> {
+    let make = |volume| array.lun_url(array.create_lun(volume, &size.to_string())?);
+    Ok([make("large/a")?, make("large/b")?])
 }
 
 /// Writes the pool's file once, through its LUNs, and gives all back: so that a pool in use is
@@ -158,8 +189,9 @@ fn validate(options: &Options, folder: &Path, name: &str, words: &[&str]) -> Res
         all.extend(["--case", case]);
     }
     let wire = options.wire.map(|gbit| format!("a wire of {gbit} Gbit/s"));
-    if let Some(wire) = &wire {
-        all.extend(["--remark", wire]);
+    let memory = options.memory.then(|| "the pool in memory".to_owned());
+    for remark in wire.iter().chain(&memory) {
+        all.extend(["--remark", remark]);
     }
     process::run(&program(), &all)
 }

@@ -10,6 +10,7 @@ mod alerts;
 mod connection;
 mod core;
 mod data_directory;
+mod device_times;
 mod events;
 mod heartbeat;
 mod http;

@@ -1,11 +1,14 @@
 //! A pool that is being served: the engine and its devices, wired together.
 
+use std::time::Instant;
+
 use array::{DeviceName, Pool as PoolConfiguration, PoolDevice};
 use device::{Counters, Device, DeviceSpec, Method, OpenError};
 use scsi::TokenSpace;
 use store::{Failure, IoId, PoolSpec, Store, Tag};
 
 use crate::core::Ticket;
+use crate::device_times::DeviceTimes;
 use crate::options::IoMethod;
 
 /// How a pool is run.
@@ -23,6 +26,7 @@ pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) store: Store,
     pub(crate) devices: Vec<Device>,
+    pub(crate) device_times: DeviceTimes,
     pub(crate) memory_bytes: u64,
     /// Percentage of its space at which hosts are warned.
     pub(crate) soft_percent: u8,
@@ -104,6 +108,7 @@ impl Pool {
             name: name.to_owned(),
             store,
             devices,
+            device_times: DeviceTimes::default(),
             memory_bytes: options.memory_bytes,
             soft_percent: configuration.thresholds.soft_percent,
             joining: false,
@@ -118,7 +123,9 @@ impl Pool {
     /// whether anything moved.
     pub(crate) fn pump(&mut self) -> bool {
         let mut moved = false;
+        let now = Instant::now();
         while let Some(io) = self.store.next_io() {
+            self.device_times.submitted(&io, now);
             self.devices[usize::from(io.device)].submit(io.id.0, io.operation);
             moved = true;
         }
@@ -126,11 +133,15 @@ impl Pool {
             device.kick();
             device.reap(&mut self.completions);
         }
-        for (token, result) in self.completions.drain(..) {
-            self.store.completed(IoId(token), result);
-            moved = true;
+        if self.completions.is_empty() {
+            return moved;
         }
-        moved
+        let now = Instant::now();
+        for (token, result) in self.completions.drain(..) {
+            self.device_times.completed(IoId(token), now);
+            self.store.completed(IoId(token), result);
+        }
+        true
     }
 
     /// What its devices did, added up.

@@ -8,7 +8,8 @@ use crate::recovery::Wanted;
 use crate::space::{GroupId, GroupPage};
 use crate::store::Store;
 
-/// The engine's name for an I/O.
+/// The engine's name for an I/O. Numbers are used again when their I/O has ended, so that they stay
+/// small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IoId(pub u64);
 

@@ -29,6 +29,11 @@ pub(super) fn figure(variants: &[Variant], name: &str, figure: &str) -> Option<f
     median(values(variants, name, |run| run.figures.get(figure).copied()))
 }
 
+/// How a figure of a run relates to another one of the same run: the median over a variant's runs.
+pub(super) fn share(variants: &[Variant], name: &str, part: &str, whole: &str) -> Option<f64> {
+    median(values(variants, name, |run| Some(run.figures.get(part)? / run.figures.get(whole)?)))
+}
+
 /// How many times longer a variant takes than another.
 pub(super) fn ratio_of(variants: &[Variant], off: &str, on: &str) -> Option<f64> {
     let seconds = |name| median_of(variants, name, |run| run.seconds);
@@ -129,6 +134,19 @@ mod tests {
         assert_eq!(median(vec![3.0]), Some(3.0));
         assert_eq!(median(vec![100.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    }
+
+    #[test]
+    fn a_share_compares_figures_of_one_run_and_not_of_two() {
+        let run = |part: f64, whole: f64| Run {
+            figures: [("part".to_owned(), part), ("whole".to_owned(), whole)].into(),
+            ..Run::default()
+        };
+        let runs = vec![run(90.0, 100.0), run(19.0, 20.0), run(49.0, 50.0)];
+        let variants = [Variant { name: "on".to_owned(), runs }];
+        assert_eq!(share(&variants, "on", "part", "whole"), Some(0.95));
+        assert_eq!(share(&variants, "on", "part", "absent"), None);
+        assert_eq!(share(&variants, "off", "part", "whole"), None);
     }
 
     #[test]

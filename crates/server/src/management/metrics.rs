@@ -2,12 +2,13 @@
 
 use std::fmt::Write;
 
-use ledger::{Latency, Primitive, Row, UPPER_BOUNDS_US};
+use ledger::{Histogram, Latency, Primitive, Row, UPPER_BOUNDS_US};
 use store::Health;
 
 use super::Management;
 use super::statistics::VolumeNames;
 use crate::core::Core;
+use crate::device_times::OPERATIONS;
 use crate::pool::Pool;
 
 /// One metric. docs/metrics.md lists every one of them.
@@ -59,6 +60,7 @@ metrics! {
     POOL_READ_AHEAD = "gantry_pool_read_ahead_bytes_total" "counter" "Those of them that were read before hosts asked for them.";
     POOL_READ_MEMORY = "gantry_pool_memory_read_bytes_total" "counter" "Bytes of data that hosts asked for and that were in memory.";
     POOL_WRITTEN = "gantry_pool_written_bytes_total" "counter" "Bytes of data written to devices.";
+    DEVICE_DURATION = "gantry_device_operation_duration_seconds" "histogram" "How long devices took.";
     VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
     VOLUME_MAPPED = "gantry_volume_mapped_bytes" "gauge" "Bytes that hold data, shared or not.";
     RECLAIM_ASKED = "gantry_volume_reclaim_asked_bytes_total" "counter" "Bytes that were to become free.";
@@ -88,6 +90,19 @@ impl Page {
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(self.0, "{end} {value}");
+    }
+
+    /// All samples of a histogram.
+    fn histogram(&mut self, metric: &Metric, labels: Labels<'_>, histogram: &Histogram) {
+        let named = |end| format!("{}{end}", metric.name);
+        let bounds = UPPER_BOUNDS_US.iter().map(|&us| (us as f64 / 1e6).to_string());
+        let bounds = bounds.chain(std::iter::once("+Inf".to_owned()));
+        for (bound, count) in bounds.zip(histogram.cumulative()) {
+            let labels = [labels, &[("le", &bound)]].concat();
+            self.sample(&named("_bucket"), &labels, count as f64);
+        }
+        self.sample(&named("_sum"), labels, histogram.sum_us() as f64 / 1e6);
+        self.sample(&named("_count"), labels, histogram.count() as f64);
     }
 
     /// A metric of one sample.
@@ -147,6 +162,24 @@ impl Management {
             }
         }
         pool_counters(page, core);
+        self.device_metrics(page, core);
+    }
+
+    fn device_metrics(&self, page: &mut Page, core: &Core) {
+        page.begin(&DEVICE_DURATION);
+        for pool in pools(core) {
+            let configured = self.configuration.pools.get(&pool.name);
+            for (number, device) in configured.iter().flat_map(|pool| &pool.devices).enumerate() {
+                let name = device.device.to_string();
+                let times = pool.device_times.of(number).into_iter().flatten();
+                for (operation, times) in OPERATIONS.into_iter().zip(times) {
+                    let device = name.as_str();
+                    let labels =
+                        [("pool", pool.name.as_str()), ("device", device), ("operation", operation)];
+                    page.histogram(&DEVICE_DURATION, &labels, times);
+                }
+            }
+        }
     }
 }
 
@@ -261,16 +294,7 @@ fn row_metrics(page: &mut Page, core: &Core) {
 fn latency_metrics(page: &mut Page, core: &Core) {
     page.begin(&DURATION);
     for Latency { name, histogram, .. } in core.accounts.ledger.latencies() {
-        let bounds = UPPER_BOUNDS_US.iter().map(|&us| (us as f64 / 1e6).to_string());
-        let bounds = bounds.chain(std::iter::once("+Inf".to_owned()));
-        for (bound, count) in bounds.zip(histogram.cumulative()) {
-            let labels = [("command", *name), ("le", bound.as_str())];
-            page.sample("gantry_command_duration_seconds_bucket", &labels, count as f64);
-        }
-        let (sum, labels) = (histogram.sum_us() as f64 / 1e6, [("command", *name)]);
-        page.sample("gantry_command_duration_seconds_sum", &labels, sum);
-        let count = histogram.count() as f64;
-        page.sample("gantry_command_duration_seconds_count", &labels, count);
+        page.histogram(&DURATION, &[("command", name)], histogram);
     }
     page.begin(&FAILED);
     for latency in core.accounts.ledger.latencies() {

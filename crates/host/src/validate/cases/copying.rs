@@ -316,7 +316,7 @@ fn prepare(context: &Context, id: &str) -> Result<()> {
     let bench = &context.bench;
     (0..=bench.other()).try_for_each(|unit| bench.format(unit))?;
     let machine = machine(id, context.scale);
-    let mut stores = bench.mount_all(&Vaai::On.settings())?;
+    let mut stores = vec![bench.mount(0, "esx1", &Vaai::On.settings())?];
     for (number, layout) in machine.disks.iter().enumerate() {
         let name = path(number, 0);
         content::create(&mut stores[0], &name, layout, machine.format)?;

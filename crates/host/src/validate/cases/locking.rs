@@ -17,7 +17,7 @@ use crate::settings::Settings;
 use crate::validate::Context;
 use crate::validate::bench::Vaai;
 use crate::validate::content::{self, Layout};
-use crate::validate::judge::{figure, target};
+use crate::validate::judge::{figure, share, target};
 use crate::validate::meter::Meter;
 use crate::validate::model::{Run, Target, Variant};
 
@@ -273,8 +273,7 @@ fn snapshots(store: &mut Datastore, number: u64) -> Result<()> {
 }
 
 fn judge(_: &Context, variants: &[Variant]) -> Vec<Target> {
-    let alone = figure(variants, "ATS on", "IOPS while the other host rests");
-    let share = figure(variants, "ATS on", "IOPS").zip(alone).map(|(on, alone)| on / alone);
+    let share = share(variants, "ATS on", "IOPS", "IOPS while the other host rests");
     let conflicts = figure(variants, "ATS on", "conflicts/s");
     vec![
         target(
