@@ -22,9 +22,8 @@ pub struct Space {
 }
 
 /// The headers of a group of clusters, as they were read.
-#[derive(Default)]
 struct Group {
-    kind: Option<Resource>,
+    kind: Resource,
     numbers: Range<u64>,
     headers: Vec<u8>,
     /// Clusters that were locked after they were read, and that nobody changed in between.
@@ -32,6 +31,11 @@ struct Group {
 }
 
 impl Group {
+    /// No cluster of a kind.
+    fn unread(kind: Resource) -> Self {
+        Self { kind, numbers: 0..0, headers: Vec::new(), locked: BTreeSet::new() }
+    }
+
     fn has(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
@@ -80,7 +84,7 @@ impl<D: Disk> Volume<D> {
         let (clusters, start) = (file.clusters(), self.hints[kind as usize - 1]);
         let mut taken = Vec::new();
         let (mut contended, mut used) = (false, 0);
-        let mut group = Group::default();
+        let mut group = Group::unread(kind);
         for step in 0..clusters {
             let number = (start + step) % clusters;
             let left = count - taken.len() as u64;
@@ -121,7 +125,7 @@ impl<D: Disk> Volume<D> {
         let mut headers = vec![0; (CLUSTERS_PER_GROUP * CLUSTER_HEADER) as usize];
         self.read_sectors(file.cluster(first), &mut headers)?;
         let numbers = first..(first + CLUSTERS_PER_GROUP).min(file.clusters());
-        Ok(Group { kind: Some(file.kind), numbers, headers, locked: BTreeSet::new() })
+        Ok(Group { kind: file.kind, numbers, headers, locked: BTreeSet::new() })
     }
 
     /// Locks clusters of a group that nobody holds, at once. The others are left to be locked one
@@ -132,10 +136,10 @@ impl<D: Disk> Volume<D> {
         group: &mut Group,
         numbers: &[u64],
     ) -> Result<()> {
-        let Some(kind) = group.kind.filter(|_| self.locks_at_once()) else {
+        if !self.locks_at_once() {
             return Ok(());
-        };
-        let file = self.resource(kind).clone();
+        }
+        let file = self.resource(group.kind).clone();
         let image = |number: &u64| (file.cluster(*number), *group.lock(*number));
         let images: Vec<_> = numbers.iter().map(image).collect();
         let free = images.iter().filter(|(at, _)| !transaction.holds(*at)).copied();
@@ -153,7 +157,7 @@ impl<D: Disk> Volume<D> {
         wanted: u64,
         taken: &mut Vec<u32>,
     ) -> Result<()> {
-        let kind = group.kind.expect("a group that was read");
+        let kind = group.kind;
         let at = self.resource(kind).cluster(number);
         let mut cluster = self.lock_cluster(transaction, group, number, Patience::None)?;
         for _ in 0..wanted {
@@ -172,8 +176,7 @@ impl<D: Disk> Volume<D> {
         number: u64,
         patience: Patience,
     ) -> Result<Cluster> {
-        let kind = group.kind.expect("a group that was read");
-        let at = self.resource(kind).cluster(number);
+        let at = self.resource(group.kind).cluster(number);
         if let Some(staged) = transaction.staged(at + 512) {
             return Cluster::parse(staged, number);
         }
@@ -198,11 +201,11 @@ impl<D: Disk> Volume<D> {
             let item = (number % kind.per_cluster()) as u32;
             clusters.entry((kind as u8, number / kind.per_cluster())).or_default().push(item);
         }
-        let mut group = Group::default();
+        let mut group = Group::unread(Resource::FileBlock);
         let numbers: Vec<(u8, u64)> = clusters.keys().copied().collect();
         for ((kind, number), items) in clusters {
             let kind = Resource::of(u32::from(kind))?;
-            if group.kind != Some(kind) || !group.has(number) {
+            if group.kind != kind || !group.has(number) {
                 group = self.read_group(&self.resource(kind).clone(), number)?;
                 let same = numbers.iter().filter(|(other, _)| *other == kind as u8);
                 let same = same.map(|(_, number)| *number).filter(|number| group.has(*number));

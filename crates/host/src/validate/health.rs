@@ -27,6 +27,9 @@ use crate::vaai::Status;
 /// Bytes at the end of the LUN that storms leave alone.
 const QUIET: u64 = 64 << 20;
 
+/// Bytes of the LUN that a storm is spread over at most: a thin pool must not run full.
+const SPREAD_MAX: u64 = 4 << 30;
+
 /// IBM's limit: a heartbeat that takes so long loses the datastore.
 const HEARTBEAT_LIMIT: Duration = Duration::from_secs(8);
 
@@ -66,7 +69,7 @@ pub(super) fn examine(context: &Context) -> Result<LockHealth> {
 fn window(scale: Scale) -> Duration {
     Duration::from_millis(match scale {
         Scale::Tiny => 300,
-        Scale::Scaled => 12_000,
+        Scale::Scaled => 20_000,
         Scale::Full => 60_000,
     })
 }
@@ -84,7 +87,7 @@ fn order(bench: &Bench, storm: (load::Kind, u64, usize), duration: Duration) -> 
         sessions: 1,
         queue_depth,
         duration,
-        span: Some(bench.size_bytes(other) - QUIET),
+        span: Some((bench.size_bytes(other) - QUIET).min(SPREAD_MAX)),
         rate: None,
     }
 }
