@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use vmfs::limits::{FILE_BLOCK, TRANSACTION_BLOCKS_MAX};
+
 /// Bytes of the first window.
 const FIRST: u64 = 64 << 20;
 
-/// Bytes of the longest one.
-const LONGEST: u64 = 1 << 30;
+/// Bytes of the longest one: of so many blocks one transaction of the file system says that they
+/// hold data now.
+const LONGEST: u64 = TRANSACTION_BLOCKS_MAX * FILE_BLOCK;
 
-/// A window that was done faster than this is followed by one twice as long, or four times if it
+/// A window that was done faster than this is followed by one twice as long, or eight times if it
 /// took less than an eighth of this; one that took four times as long, by one half as long. Far
 /// below the lease of a heartbeat.
 const QUICK: Duration = Duration::from_millis(250);
@@ -29,7 +32,7 @@ impl Windows {
 
     fn adapt(&mut self, took: Duration) {
         if took < QUICK / 8 {
-            self.length = (4 * self.length).min(LONGEST);
+            self.length = (8 * self.length).min(LONGEST);
         } else if took < QUICK {
             self.length = (2 * self.length).min(LONGEST);
         } else if took > 4 * QUICK {
@@ -76,8 +79,8 @@ mod tests {
             windows.adapt(Duration::from_millis(milliseconds));
             windows.length / FIRST
         };
-        assert_eq!([40, 10, 500, 2000].map(&mut after), [2, 8, 8, 4]);
-        assert_eq!([2000, 2000, 2000].map(&mut after), [2, 1, 1]);
-        assert_eq!([1; 4].map(&mut after), [4, 16, 16, 16]);
+        assert_eq!([40, 10, 500, 2000].map(&mut after), [2, 16, 16, 8]);
+        assert_eq!([2000; 4].map(&mut after), [4, 2, 1, 1]);
+        assert_eq!([1; 4].map(&mut after), [8, 64, 80, 80]);
     }
 }
