@@ -174,8 +174,11 @@ impl Management {
                 let times = pool.device_times.of(number).into_iter().flatten();
                 for (operation, times) in OPERATIONS.into_iter().zip(times) {
                     let device = name.as_str();
-                    let labels =
-                        [("pool", pool.name.as_str()), ("device", device), ("operation", operation)];
+                    let labels = [
+                        ("pool", pool.name.as_str()),
+                        ("device", device),
+                        ("operation", operation),
+                    ];
                     page.histogram(&DEVICE_DURATION, &labels, times);
                 }
             }
