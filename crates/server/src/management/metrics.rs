@@ -170,19 +170,17 @@ impl Management {
         for pool in pools(core) {
             let configured = self.configuration.pools.get(&pool.name);
             for (number, device) in configured.iter().flat_map(|pool| &pool.devices).enumerate() {
-                let name = device.device.to_string();
-                let times = pool.device_times.of(number).into_iter().flatten();
-                for (operation, times) in OPERATIONS.into_iter().zip(times) {
-                    let device = name.as_str();
-                    let labels = [
-                        ("pool", pool.name.as_str()),
-                        ("device", device),
-                        ("operation", operation),
-                    ];
-                    page.histogram(&DEVICE_DURATION, &labels, times);
-                }
+                device_durations(page, pool, number, &device.device.to_string());
             }
         }
+    }
+}
+
+fn device_durations(page: &mut Page, pool: &Pool, number: usize, device: &str) {
+    let Some(durations) = pool.device_times.of(number) else { return };
+    for (operation, durations) in OPERATIONS.into_iter().zip(durations) {
+        let labels = [("pool", pool.name.as_str()), ("device", device), ("operation", operation)];
+        page.histogram(&DEVICE_DURATION, &labels, durations);
     }
 }
 
