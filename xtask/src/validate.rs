@@ -22,7 +22,7 @@ const POOL: u64 = 12 << 30;
 
 /// The same when the pool is in memory.
 const LUN_IN_MEMORY: u64 = 3 << 30;
-const POOL_IN_MEMORY: u64 = 8 << 30;
+const POOL_IN_MEMORY: u64 = 7 << 30;
 
 /// How long unmapped space may take to come back before a measurement.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -147,6 +147,7 @@ fn in_memory(options: &Options, folder: &Path, array: &Array) -> Result<()> {
     let size = POOL_IN_MEMORY.to_string();
     array.gantry(&["pool", "create", "large", "--device", "memory:", "--size", &size])?;
     let [first, second] = luns(array, LUN_IN_MEMORY)?;
+    write_once(array, &[(&first, LUN_IN_MEMORY), (&second, LUN_IN_MEMORY)])?;
     validate(options, folder, "gantry", &[&first, "--url2", &second])
 }
 
@@ -156,8 +157,8 @@ fn luns(array: &Array, size: u64) -> Result<[String; 2]> {
     Ok([make("large/a")?, make("large/b")?])
 }
 
-/// Writes the pool's file once, through its LUNs, and gives all back: so that a pool in use is
-/// measured, not how a file system finds space for a new file.
+/// Writes the pool once, through its LUNs, and gives all back: so that a pool in use is measured,
+/// not how a file system finds space for a new file, or the kernel memory.
 fn write_once(array: &Array, luns: &[(&str, u64)]) -> Result<()> {
     let host = program();
     for step in ["fill", "unmap"] {
