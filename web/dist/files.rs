@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-8449caf5c5711595.js",
+        path: "/assets/gantry-037432caee738e55.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"8449caf5c5711595\"",
-        identity: include_bytes!("assets/gantry-8449caf5c5711595.js"),
-        gzip: include_bytes!("assets/gantry-8449caf5c5711595.js.gz"),
-        brotli: include_bytes!("assets/gantry-8449caf5c5711595.js.br"),
+        etag: "W/\"037432caee738e55\"",
+        identity: include_bytes!("assets/gantry-037432caee738e55.js"),
+        gzip: include_bytes!("assets/gantry-037432caee738e55.js.gz"),
+        brotli: include_bytes!("assets/gantry-037432caee738e55.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-8cef37bcea0cfbce.css",
+        path: "/assets/style-5aa495c9153b9459.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"8cef37bcea0cfbce\"",
-        identity: include_bytes!("assets/style-8cef37bcea0cfbce.css"),
-        gzip: include_bytes!("assets/style-8cef37bcea0cfbce.css.gz"),
-        brotli: include_bytes!("assets/style-8cef37bcea0cfbce.css.br"),
+        etag: "W/\"5aa495c9153b9459\"",
+        identity: include_bytes!("assets/style-5aa495c9153b9459.css"),
+        gzip: include_bytes!("assets/style-5aa495c9153b9459.css.gz"),
+        brotli: include_bytes!("assets/style-5aa495c9153b9459.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"1601c62b0a416c95\"",
+        etag: "W/\"4461185ff573d03c\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -1,7 +1,8 @@
 // The frame around every page: who is using it, where one can go, and what is shown.
 import type { ComponentChild } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { useConnection } from './data/live';
+import { useSilence } from './data/heard';
+import { TARGET, useConnection } from './data/live';
 import { begin, logout, useSession } from './data/session';
 import { useResource } from './data/store';
 import type { Me, Target } from './data/types';
@@ -25,6 +26,7 @@ import { Button, Empty, ButtonLink, Page } from './ui/basic';
 import { Icon, Logo } from './ui/icons';
 import type { IconName } from './ui/icons';
 import { Toasts } from './ui/toast';
+import { exact } from './units';
 
 type Values = Record<string, string>;
 
@@ -81,6 +83,7 @@ function Unreachable({ detail }: { detail: string }) {
 function Frame({ me }: { me: Me }) {
   const { path } = useLocation();
   const [open, setOpen] = useState(false);
+  const silent = useSilence() !== null;
   useEffect(() => setOpen(false), [path]);
   useEffect(() => {
     const close = (event: KeyboardEvent) => event.key === 'Escape' && setOpen(false);
@@ -104,7 +107,7 @@ function Frame({ me }: { me: Me }) {
         </div>
       </aside>
       <div class="shade" onClick={() => setOpen(false)} />
-      <main id="content" tabIndex={-1}>
+      <main id="content" tabIndex={-1} class={silent ? 'stale' : undefined}>
         <Lost />
         {shown(path)}
       </main>
@@ -150,13 +153,11 @@ function Places({ path }: { path: string }) {
   );
 }
 
-const CONNECTED = { stream: 'Live', polling: 'Live, by polling', lost: 'Connecting again' };
+const CONNECTED = { stream: 'Live', polling: 'Live, by polling', lost: 'Connecting again', silent: 'No answer' };
 
 function Connected() {
-  const target = useResource<Target>('/v1/target', 5000);
-  const lost = target.problem?.status === 0;
-  const connection = useConnection();
-  const state = lost ? 'lost' : connection;
+  const target = useResource<Target>(TARGET, 5000);
+  const state = useConnection();
   return (
     <p class={`connected ${state}`} title={target.data?.name}>
       <i /><span>{CONNECTED[state]}</span>
@@ -165,9 +166,9 @@ function Connected() {
 }
 
 function Lost() {
-  const { problem } = useResource<Target>('/v1/target', 5000);
-  if (problem?.status !== 0) return null;
-  return <div class="lost" role="alert"><Icon name="alert" /> The array does not answer since a moment. What you see is from before.</div>;
+  const since = useSilence();
+  if (since === null) return null;
+  return <div class="lost" role="alert"><Icon name="alert" /> The array does not answer. What you see is from {exact(since / 1000)}.</div>;
 }
 
 type Theme = 'auto' | 'light' | 'dark';

@@ -365,14 +365,14 @@ test('everything can be done with the keyboard', async () => {
 
 const PLACES = [
   ['/', 'Overview'], ['/setup', 'Set-up'], ['/pools', 'Pools'], ['/pools/fast', 'fast'], ['/volumes', 'Volumes'],
-  ['/volumes/fast/vm1', 'fast/vm1'], ['/hosts', 'Hosts'], ['/sessions', 'Sessions'], ['/offload', 'Offload'],
+  ['/volumes/fast/vm1', 'fast/vm1'], ['/volumes/fast/audit', 'fast/audit'], ['/hosts', 'Hosts'], ['/sessions', 'Sessions'], ['/offload', 'Offload'],
   ['/offload/ledger', 'Offload'], ['/offload/why', 'Offload'], ['/offload/locks', 'Offload'], ['/reclaim', 'Reclaim'],
   ['/events', 'Events'], ['/tasks', 'Tasks'], ['/settings/users', 'Settings'], ['/settings/tokens', 'Settings'],
   ['/settings/portals', 'Settings'], ['/settings/alerts', 'Settings'], ['/settings/schedules', 'Settings'],
   ['/settings/audit', 'Settings'], ['/settings/configuration', 'Settings'], ['/nowhere', 'There is no such page'],
 ];
 
-for (const [scheme, width] of [['light', 1440], ['dark', 390]]) {
+for (const [scheme, width] of [['light', 1440], ['dark', 1440], ['light', 390], ['dark', 390]]) {
   test(`every page is accessible and fits: ${scheme}, ${width} pixels`, async () => {
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await page.setViewportSize({ width, height: 900 });
@@ -393,6 +393,29 @@ for (const [scheme, width] of [['light', 1440], ['dark', 390]]) {
     }
   });
 }
+
+test('an array that is silent is not called live, and nothing about it is in order', async () => {
+  await page.emulateMedia({ colorScheme: 'light', reducedMotion: 'reduce' });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await visit('/', 'Overview');
+  const state = page.locator('.connected');
+  await state.getByText('Live').waitFor();
+  array.process.kill('SIGSTOP');
+  try {
+    await state.getByText('No answer', { exact: true }).waitFor({ timeout: 8_000 });
+    await page.getByRole('alert').getByText('The array does not answer.').waitFor();
+    await page.getByText('Unknown: the array does not answer').waitFor();
+    assert.equal(await page.getByText('Everything is in order').count(), 0);
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+    assert.deepEqual(violations.map((one) => one.id), []);
+  } finally {
+    array.process.kill('SIGCONT');
+  }
+  await state.getByText('Live').waitFor();
+  await page.getByRole('alert').waitFor({ state: 'detached' });
+  assert.equal(await page.getByText('Unknown: the array does not answer').count(), 0);
+});
 
 test('a viewer is offered nothing that is refused', async () => {
   await page.setViewportSize({ width: 1440, height: 900 });

@@ -1,4 +1,5 @@
 // Asks the daemon.
+import { heard } from './heard';
 import type { Problem } from './types';
 
 /** Why the daemon refused, or that it could not be reached (status 0). */
@@ -7,6 +8,9 @@ export class Refused extends Error {
     super(problem.detail);
   }
 }
+
+/** How long a question may go without an answer, in milliseconds. A change may take long. */
+const QUESTION_PATIENCE = 10_000;
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
@@ -41,7 +45,9 @@ async function exchange<T>(method: Method, path: string, body?: unknown, ifMatch
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (csrf && method !== 'GET') headers['X-Gantry-Csrf'] = csrf;
   if (method === 'POST') headers['Idempotency-Key'] = crypto.getRandomValues(new Uint32Array(4)).join('-');
-  const answer = await send(path, { method, headers, body: body === undefined ? null : JSON.stringify(body) });
+  const signal = method === 'GET' ? AbortSignal.timeout(QUESTION_PATIENCE) : null;
+  const answer = await send(path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
+  if (answer.status < 500) heard();
   if (answer.ok) return { data: (await parse(answer)) as T, etag: answer.headers.get('ETag') };
   const problem = await problemOf(answer);
   if (problem.status === 401 && path !== '/v1/login') onUnauthorized();
@@ -52,13 +58,19 @@ async function send(path: string, request: RequestInit): Promise<Response> {
   try {
     return await fetch(path, { ...request, cache: 'no-cache', credentials: 'same-origin' });
   } catch {
-    const detail = 'The daemon does not answer. The page tries again by itself; see whether gantryd runs.';
-    throw new Refused({ status: 0, title: 'No answer', detail });
+    throw noAnswer();
   }
 }
 
+function noAnswer(): Refused {
+  const detail = 'The daemon does not answer. The page tries again by itself; see whether gantryd runs.';
+  return new Refused({ status: 0, title: 'No answer', detail });
+}
+
 async function parse(answer: Response): Promise<unknown> {
-  const text = await answer.text();
+  const text = await answer.text().catch(() => {
+    throw noAnswer();
+  });
   return text === '' ? null : JSON.parse(text);
 }
 

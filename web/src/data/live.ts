@@ -1,12 +1,14 @@
 // What happens now: by server-sent events, or by asking when there are none.
 import { Changes } from './changes';
+import { heard, isQuiet, useSilence } from './heard';
 import { useResource, put, refresh } from './store';
 import type { ArrayEvent, Live } from './types';
 
 const LIVE = '/v1/statistics/live';
 
-/** How the page hears of changes. */
-export type Connection = 'stream' | 'polling' | 'lost';
+/** How the page hears of changes: by the stream, by asking, not until it is connected again, or not
+ * since the array fell silent. */
+export type Connection = 'stream' | 'polling' | 'lost' | 'silent';
 
 let connection: Connection = 'polling';
 let source: EventSource | null = null;
@@ -45,10 +47,15 @@ function open(): void {
   source = opened;
   opened.addEventListener('open', () => become('stream'));
   opened.addEventListener('live', (event) => {
+    heard();
     put(LIVE, JSON.parse((event as MessageEvent<string>).data));
   });
-  opened.addEventListener('events', () => void refresh('/v1/events'));
+  opened.addEventListener('events', () => {
+    heard();
+    void refresh('/v1/events');
+  });
   opened.addEventListener('changed', (event) => {
+    heard();
     const names = JSON.parse((event as MessageEvent<string>).data) as string[];
     void refresh(...names.map((name) => `/v1/${name}`));
   });
@@ -67,8 +74,15 @@ function close(): void {
 /** How the page hears of changes, now. */
 export function useConnection(): Connection {
   changes.use();
-  return connection;
+  return useSilence() === null ? connection : 'silent';
 }
+
+/** What is asked for a sign of life: the frame shows it on every page. */
+export const TARGET = '/v1/target';
+
+setInterval(() => {
+  if (wanted && isQuiet()) void refresh(TARGET);
+}, 500);
 
 /** Rates of the last second. */
 export function useLive(): Live | undefined {

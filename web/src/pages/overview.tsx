@@ -1,6 +1,7 @@
 // How the array does, at a glance.
 import { useState } from 'preact/hooks';
 import { bytesOf, commandsOf, latencyOf, offloadShare } from '../data/rates';
+import { useSilence } from '../data/heard';
 import { useEvents, useLive } from '../data/live';
 import { OFTEN, useResource } from '../data/store';
 import type { Finding, Forecast, OffloadLedger, Pool, Session, Volume } from '../data/types';
@@ -61,10 +62,11 @@ function Health({ pools }: { pools: Pool[] | undefined }) {
   const findings = useResource<Finding[]>('/v1/offload/explain').data;
   const volumes = useResource<Volume[]>('/v1/volumes', OFTEN).data;
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data;
+  const silent = useSilence() !== null;
   if (!pools || !findings || !volumes) return <div class="card health"><Waiting lines={1} /></div>;
   const found = troubles(pools, findings, volumes);
-  const worst = found.some((one) => one.tone === 'bad') ? 'bad' : found.length > 0 ? 'warn' : 'good';
-  const words = { good: 'Everything is in order', warn: 'Worth a look', bad: 'Needs attention' };
+  const worst = silent ? 'unknown' : found.some((one) => one.tone === 'bad') ? 'bad' : found.length > 0 ? 'warn' : 'good';
+  const words = { good: 'Everything is in order', warn: 'Worth a look', bad: 'Needs attention', unknown: 'Unknown: the array does not answer' };
   return (
     <section class={`card health ${worst}`} aria-label="Health">
       <div class="health-head">
