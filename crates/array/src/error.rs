@@ -1,5 +1,6 @@
 //! Why a change was refused; each text says what to do.
 
+use notation::format_time;
 use thiserror::Error;
 
 /// A change that the configuration does not allow. Nothing was changed.
@@ -119,9 +120,7 @@ pub enum ArrayError {
     #[error("{0}")]
     InvalidSize(String),
     /// A snapshot that must not be deleted yet.
-    #[error(
-        "the snapshot is locked until {until} (seconds since 1970) and cannot be deleted before"
-    )]
+    #[error("the snapshot is locked until {} and cannot be deleted before", format_time(*until))]
     Locked {
         /// Seconds since 1970.
         until: u64,
@@ -130,11 +129,12 @@ pub enum ArrayError {
     #[error("a lock ends in the future: choose a later moment")]
     LockInThePast,
     /// A lock for more than a century.
-    #[error("a lock lasts 100 years at most: choose an earlier moment, in seconds since 1970")]
+    #[error("a lock lasts 100 years at most: choose an earlier moment")]
     LockTooLong,
     /// A lock that would end earlier than it does.
     #[error(
-        "the snapshot is locked until {until} (seconds since 1970) already: a lock can only be made longer"
+        "the snapshot is locked until {} already: a lock can only be made longer",
+        format_time(*until)
     )]
     LockShortened {
         /// Seconds since 1970.

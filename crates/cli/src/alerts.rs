@@ -10,7 +10,7 @@ use reqwest::Method;
 use crate::chap::read_secret;
 use crate::commands::Session;
 use crate::tables::{Table, severity_word, table};
-use crate::time::format_time;
+use notation::format_time;
 
 const ROUTE: &str = "/v1/alerts";
 

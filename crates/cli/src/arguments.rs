@@ -9,15 +9,16 @@ use clap_complete::Shell;
 
 use crate::alerts::AlertCommand;
 use crate::configuration::ConfigurationCommand;
+use crate::confirmation::Confirmation;
 use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
-use crate::size::parse_size;
 use crate::snapshots::SnapshotCommand;
 use crate::tasks::TaskCommand;
 use crate::top::TopArguments;
 use crate::users::{AuditArguments, TokenCommand, UserCommand};
+use notation::parse_size;
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -178,6 +179,8 @@ pub(crate) enum VolumeCommand {
         /// Agree that the volume changes while it is mapped; no host may have it open.
         #[arg(long)]
         force: bool,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Set how full the volume may become before someone is told.
     Set {
@@ -209,6 +212,8 @@ pub(crate) enum VolumeCommand {
     Delete {
         #[arg(value_name = "POOL/NAME")]
         path: String,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
     /// Let a host see a volume.
     Map {
@@ -396,8 +401,12 @@ pub(crate) enum DiscoveryCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
-    /// List all sessions, with what was negotiated and how fast they go.
-    List,
+    /// List all sessions, a line each: who, through which portal, which LUNs, how fast.
+    List {
+        /// List what was negotiated at login (RFC 7143 13) instead, a line for each key.
+        #[arg(long)]
+        keys: bool,
+    },
 }
 
 impl From<BlockSizeArgument> for BlockSize {

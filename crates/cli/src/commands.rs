@@ -10,7 +10,8 @@ use crate::arguments::{
 };
 use crate::client::Client;
 use crate::tables::{
-    Table, events_table, sessions_table, target_details, volume_details, volumes_table,
+    Table, events_table, session_keys_table, sessions_table, target_details, volume_details,
+    volumes_table,
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -41,10 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Group(command) => session.group(command),
         Object::Portal(command) => session.portal(command),
         Object::Discovery(command) => session.discovery(command),
-        Object::Session(SessionCommand::List) => session
-            .show(&session.client.get::<Vec<api::Session>>("/v1/sessions")?, |list| {
-                sessions_table(list)
-            }),
+        Object::Session(SessionCommand::List { keys }) => session.list_sessions(*keys),
         Object::Target(TargetCommand::Identification { identification }) => {
             session.identification(identification)
         }
@@ -64,6 +62,12 @@ impl Session {
     /// Whether answers are printed as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json
+    }
+
+    fn list_sessions(&self, keys: bool) -> Result<()> {
+        let sessions: Vec<api::Session> = self.client.get("/v1/sessions")?;
+        let table = if keys { session_keys_table } else { sessions_table };
+        self.show(&sessions, |list| table(list))
     }
 
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
@@ -95,7 +99,12 @@ impl Session {
             VolumeCommand::Clone { path, name, reserved } => {
                 self.clone_volume(path, name, *reserved)
             }
-            VolumeCommand::Revert { path, to, force } => self.revert_volume(path, to, *force),
+            VolumeCommand::Revert { path, to, force, confirmation } => {
+                confirmation.ask(&format!(
+                    "Take volume {path} back to {to}? What was written since then is lost."
+                ))?;
+                self.revert_volume(path, to, *force)
+            }
             VolumeCommand::Set { path, thresholds } => self.set_volume_thresholds(path, thresholds),
             VolumeCommand::Reservations { path, visibility } => {
                 let hidden = *visibility == VisibilityArgument::Hidden;
@@ -109,7 +118,8 @@ impl Session {
             VolumeCommand::Identification { path, identification, .. } => {
                 self.volume_identification(path, identification)
             }
-            VolumeCommand::Delete { path } => {
+            VolumeCommand::Delete { path, confirmation } => {
+                confirmation.ask(&format!("Delete volume {path} and all its data?"))?;
                 self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))
             }
             VolumeCommand::Map { path, host, lun, read_only } => {
@@ -132,13 +142,13 @@ impl Session {
         table: impl FnOnce(&T) -> Table,
     ) -> Result<()> {
         if self.json {
-            println!("{}", serde_json::to_string_pretty(object)?);
+            terminal::say!("{}", serde_json::to_string_pretty(object)?);
             return Ok(());
         }
         let table = table(object);
         match table.is_empty() {
-            true => println!("There are none yet."),
-            false => println!("{table}"),
+            true => terminal::say!("There are none yet."),
+            false => terminal::say!("{table}"),
         }
         Ok(())
     }
@@ -161,8 +171,8 @@ impl Session {
         sentence: impl FnOnce(&T) -> String,
     ) -> Result<()> {
         match self.json {
-            true => println!("{}", serde_json::to_string_pretty(object)?),
-            false => println!("{}", sentence(object)),
+            true => terminal::say!("{}", serde_json::to_string_pretty(object)?),
+            false => terminal::say!("{}", sentence(object)),
         }
         Ok(())
     }
@@ -170,7 +180,7 @@ impl Session {
     pub(crate) fn delete(&self, path: &str, sentence: &str) -> Result<()> {
         self.client.delete(path)?;
         if !self.json {
-            println!("{sentence}");
+            terminal::say!("{sentence}");
         }
         Ok(())
     }

@@ -14,15 +14,15 @@ use crate::commands::Session;
 use crate::missing::Missing;
 use crate::tables::table;
 
-/// Stands for the standard input.
-const STANDARD_INPUT: &str = "-";
+/// Stands for the standard input, or the standard output.
+const STANDARD_STREAM: &str = "-";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigurationCommand {
     /// Write hosts, groups, maps, portals, thresholds, schedules and alerts as JSON, and what pools
     /// and volumes there are.
     Export {
-        /// Where to; the standard output when left out. A new file that its owner alone can read.
+        /// Where to; the standard output when left out, or -. A new file that its owner alone can read.
         file: Option<PathBuf>,
         /// Also write the secrets. Works over the daemon's socket only.
         #[arg(long)]
@@ -50,10 +50,10 @@ impl Session {
                 let route = format!("/v1/configuration?with_secrets={with_secrets}");
                 let configuration = self.client.get::<Configuration>(&route)?;
                 let text = serde_json::to_string_pretty(&configuration)?;
-                if let Some(file) = file {
+                if let Some(file) = file.as_ref().filter(|file| !is_standard_stream(file)) {
                     return write_new(file, &text);
                 }
-                println!("{text}");
+                terminal::say!("{text}");
                 Ok(())
             }
             ConfigurationCommand::Import { file, dry_run, create } => {
@@ -116,8 +116,12 @@ fn parse(file: &Path) -> Result<Configuration> {
     })
 }
 
+fn is_standard_stream(file: &Path) -> bool {
+    file == Path::new(STANDARD_STREAM)
+}
+
 fn read(file: &Path) -> std::io::Result<String> {
-    if file != Path::new(STANDARD_INPUT) {
+    if !is_standard_stream(file) {
         return fs::read_to_string(file);
     }
     let mut text = String::new();

@@ -7,8 +7,10 @@ mod alerts;
 mod arguments;
 mod chap;
 mod client;
+mod clock;
 mod commands;
 mod configuration;
+mod confirmation;
 mod identification;
 mod manuals;
 mod missing;
@@ -16,11 +18,9 @@ mod offload;
 mod pools;
 mod schedules;
 mod scrubs;
-mod size;
 mod snapshots;
 mod tables;
 mod tasks;
-mod time;
 mod top;
 mod users;
 mod verify;
@@ -38,14 +38,17 @@ fn main() -> ExitCode {
         return verify::run(devices, *quick, arguments.global.json);
     }
     let done = match &arguments.object {
-        Object::Completions { shell } => manuals::print_completions(*shell),
+        Object::Completions { shell } => {
+            manuals::print_completions(*shell);
+            Ok(())
+        }
         Object::ManPages { folder } => manuals::write_pages(folder),
         _ => commands::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("gantry: {error:#}");
+            terminal::complain!("gantry: {error:#}");
             ExitCode::FAILURE
         }
     }

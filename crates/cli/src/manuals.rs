@@ -1,6 +1,5 @@
 //! What shells and 'man' know of the command line.
 
-use std::io::stdout;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -10,10 +9,10 @@ use clap_complete::Shell;
 use crate::arguments::Arguments;
 
 /// Prints a script that completes words of the command line.
-pub(crate) fn print_completions(shell: Shell) -> Result<()> {
+pub(crate) fn print_completions(shell: Shell) {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Arguments::command(), "gantry", &mut script);
-    std::io::Write::write_all(&mut stdout(), &script).context("printing completions")
+    terminal::say_part!("{}", String::from_utf8_lossy(&script));
 }
 
 /// Writes one page for each subcommand.

@@ -10,7 +10,7 @@ use api::{
 use reqwest::Method;
 
 use crate::commands::{Session, check_segment, split};
-use crate::size::format_size;
+use notation::format_size;
 
 /// What is to be made before a configuration can be imported.
 #[derive(Debug, Default)]

@@ -9,9 +9,9 @@ use api::{
 use clap::Subcommand;
 
 use crate::commands::Session;
-use crate::size::format_size;
 use crate::tables::{Table, optional, or_dash, table};
-use crate::time::format_time;
+use notation::format_size;
+use notation::format_time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OffloadCommand {

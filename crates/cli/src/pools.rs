@@ -6,8 +6,8 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 
 use crate::commands::{Session, check_segment, volume_route};
-use crate::size::{format_size, parse_size};
 use crate::tables::{Table, optional, table, thresholds_text};
+use notation::{format_size, parse_size};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PoolCommand {
@@ -29,7 +29,11 @@ pub(crate) enum PoolCommand {
     AddDevice {
         name: String,
         /// file:PATH, block:PATH or memory:
-        device: String,
+        #[arg(long, value_name = "DEVICE", required_unless_present = "place")]
+        device: Option<String>,
+        /// The same without --device.
+        #[arg(value_name = "DEVICE", conflicts_with = "device")]
+        place: Option<String>,
         /// Its size, for example 20G.
         #[arg(long, value_parser = parse_size)]
         size: Option<u64>,
@@ -91,7 +95,9 @@ impl Session {
             PoolCommand::Show { name } => {
                 self.show(&self.client.get::<Pool>(&pool_route(name)?)?, pool_details)
             }
-            PoolCommand::AddDevice { name, device, size } => {
+            PoolCommand::AddDevice { name, device, place, size } => {
+                let device = device.as_ref().or(place.as_ref());
+                let device = device.expect("clap wants one of the two");
                 let body = AddDevice { device: absolute_device(device)?, size_bytes: *size };
                 let route = format!("{}/devices", pool_route(name)?);
                 self.changed::<Pool>(Method::POST, &route, &body, |pool| {

@@ -7,7 +7,7 @@ use reqwest::Method;
 
 use crate::commands::{Session, check_segment};
 use crate::tables::{Table, optional, table};
-use crate::time::{format_duration, format_time, parse_duration};
+use notation::{format_duration, format_time, parse_duration};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScheduleCommand {

@@ -7,8 +7,8 @@ use reqwest::Method;
 
 use crate::commands::Session;
 use crate::pools::pool_route;
-use crate::size::{format_size, parse_size};
 use crate::tables::{Table, table};
+use notation::{format_size, parse_size};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ScrubCommand {

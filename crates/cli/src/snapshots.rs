@@ -7,10 +7,12 @@ use api::{
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
+use crate::clock::now;
 use crate::commands::{Session, split, volume_route};
-use crate::size::format_size;
+use crate::confirmation::Confirmation;
 use crate::tables::{Table, optional, or_dash, table};
-use crate::time::{format_time, now, parse_duration, parse_time};
+use notation::format_size;
+use notation::{format_time, parse_duration, parse_time};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
@@ -45,6 +47,8 @@ pub(crate) enum SnapshotCommand {
     Delete {
         #[arg(value_name = "POOL/NAME")]
         path: String,
+        #[command(flatten)]
+        confirmation: Confirmation,
     },
 }
 
@@ -94,7 +98,8 @@ impl Session {
                 let snapshot = self.client.get::<Snapshot>(&snapshot_route(path)?)?;
                 self.show(&snapshot, |snapshot| snapshots_table(std::slice::from_ref(snapshot)))
             }
-            SnapshotCommand::Delete { path } => {
+            SnapshotCommand::Delete { path, confirmation } => {
+                confirmation.ask(&format!("Delete snapshot {path} for good?"))?;
                 self.delete(&snapshot_route(path)?, &format!("Deleted snapshot {path}."))
             }
         }

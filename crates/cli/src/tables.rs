@@ -7,8 +7,8 @@ use api::{
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
-use crate::size::format_size;
-use crate::time::format_time;
+use notation::format_size;
+use notation::format_time;
 
 pub(crate) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
@@ -139,30 +139,57 @@ pub(crate) fn portals_table(portals: &[Portal]) -> Table {
     rows
 }
 
+/// One line a session.
 pub(crate) fn sessions_table(sessions: &[Session]) -> Table {
-    let header = ["INITIATOR", "ADDRESS", "PORTAL", "CONNECTIONS", "KEYS", "LUNS", "RATES"];
-    let mut rows = table(&header);
+    let mut rows = table(&[
+        "INITIATOR",
+        "HOST",
+        "ADDRESS",
+        "PORTAL",
+        "CONNECTIONS",
+        "LUNS",
+        "COMMANDS/S",
+        "IN/S",
+        "OUT/S",
+    ]);
     for session in sessions {
-        let keys: Vec<String> =
-            session.keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let luns: Vec<String> = session.luns.iter().map(u16::to_string).collect();
         let rates = &session.rates;
         rows.add_row([
-            format!("{}\n{}", session.initiator, optional(session.host.clone())),
+            session.initiator.clone(),
+            optional(session.host.clone()),
             session.address.clone(),
             session.portal.clone(),
             session.connections.to_string(),
-            format!("AuthMethod={}\n{}", session.authentication, keys.join("\n")),
-            or_dash(luns.join(", ")),
-            format!(
-                "{} commands/s\n{}/s in\n{}/s out",
-                rates.commands,
-                format_size(rates.bytes_received),
-                format_size(rates.bytes_sent)
-            ),
+            or_dash(number_ranges(&session.luns)),
+            rates.commands.to_string(),
+            format_size(rates.bytes_received),
+            format_size(rates.bytes_sent),
         ]);
     }
     rows
+}
+
+/// What was negotiated at login, a line a key.
+pub(crate) fn session_keys_table(sessions: &[Session]) -> Table {
+    let mut rows = table(&["INITIATOR", "ADDRESS", "KEY", "VALUE"]);
+    for session in sessions {
+        let method = ("AuthMethod", session.authentication.as_str());
+        let keys = session.keys.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+        for (key, value) in std::iter::once(method).chain(keys) {
+            rows.add_row([&session.initiator, &session.address, key, value]);
+        }
+    }
+    rows
+}
+
+/// Ascending numbers, those that follow each other as ranges: '0-3, 7'.
+fn number_ranges(numbers: &[u16]) -> String {
+    let runs = numbers.chunk_by(|a, b| u32::from(*b) == u32::from(*a) + 1);
+    let texts = runs.map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        run => run.iter().map(u16::to_string).collect(),
+    });
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 pub(crate) fn discovery_details(discovery: &Discovery) -> Table {
@@ -224,4 +251,22 @@ pub(crate) fn thresholds_text(thresholds: Thresholds, fill: Fill) -> String {
         Fill::Hard => " (hard reached)",
     };
     format!("{} % and {} %{reached}", thresholds.soft_percent, thresholds.hard_percent)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_follow_each_other_are_a_range() {
+        for (numbers, text) in [
+            (&[][..], ""),
+            (&[0], "0"),
+            (&[0, 1], "0-1"),
+            (&[0, 1, 2, 7, 9, 10], "0-2, 7, 9-10"),
+            (&[16_383], "16383"),
+        ] {
+            assert_eq!(number_ranges(numbers), text);
+        }
+    }
 }

@@ -10,9 +10,9 @@ use clap::Subcommand;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::commands::Session;
-use crate::size::format_size;
 use crate::tables::{Table, optional, table};
-use crate::time::format_time;
+use notation::format_size;
+use notation::format_time;
 
 /// How often the daemon is asked how far a task is.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);

@@ -9,8 +9,8 @@ use api::{Live, NamedRates, PrimitiveRate, PrimitiveRates, RowRates};
 use clap::{Args, ValueEnum};
 
 use crate::commands::Session;
-use crate::size::format_size;
 use crate::tables::{Table, table};
+use notation::format_size;
 
 /// Moves to the upper left corner and clears what lies below.
 const CLEAR: &str = "\x1b[H\x1b[J";

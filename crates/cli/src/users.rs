@@ -11,7 +11,7 @@ use reqwest::Method;
 
 use crate::commands::{Session, check_segment};
 use crate::tables::{Table, or_dash, table, yes_or_no};
-use crate::time::format_time;
+use notation::format_time;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum UserCommand {

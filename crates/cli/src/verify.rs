@@ -10,7 +10,7 @@ use device::Reader;
 use serde::Serialize;
 use store::{Depth, OpenError, Report, verify};
 
-use crate::size::format_size;
+use notation::format_size;
 
 /// The pool is damaged.
 const FAULTS_FOUND: u8 = 1;
@@ -71,7 +71,7 @@ fn path_of(name: &str) -> &Path {
 }
 
 fn not_checked(error: &impl std::fmt::Display) -> ExitCode {
-    eprintln!("gantry: {error}");
+    terminal::complain!("gantry: {error}");
     ExitCode::from(NOT_CHECKED)
 }
 
@@ -90,19 +90,19 @@ fn print(report: &Report, bytes_read: u64, json: bool) {
             replayed_units,
             bytes_read,
         };
-        return println!("{}", serde_json::json!(summary));
+        return terminal::say!("{}", serde_json::json!(summary));
     }
-    faults.iter().for_each(|fault| println!("{fault}"));
+    faults.iter().for_each(|fault| terminal::say!("{fault}"));
     let named = faults.len() as u64;
     if *fault_count > named {
-        println!("and {} more faults", fault_count - named);
+        terminal::say!("and {} more faults", fault_count - named);
     }
     let verdict = match fault_count {
         0 => "The pool is sound".to_owned(),
         count => format!("{count} fault(s) found"),
     };
     let data = format_size(blocks * BLOCK);
-    println!(
+    terminal::say!(
         "{verdict}: {volumes} volumes and snapshots, {pages} pages of the map, {data} of data, \
          {replayed_units} journal units since the last checkpoint."
     );

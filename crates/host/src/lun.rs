@@ -308,7 +308,10 @@ impl Lun {
         let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
         if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
             self.counters.space_warnings += 1;
-            eprintln!("{}: the array's space runs low (06h/38h/07h)", self.identity.name());
+            terminal::complain!(
+                "{}: the array's space runs low (06h/38h/07h)",
+                self.identity.name()
+            );
         }
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
         if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {

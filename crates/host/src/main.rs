@@ -16,6 +16,7 @@ use gantry_host::load::{self, Kind, Load};
 use gantry_host::ranges::{self, Expected, Range, Summary};
 use gantry_host::session::{HeaderDigest, Session};
 use gantry_host::{lean, raw, wire};
+use notation::parse_size;
 use serde_json::{Value, json};
 use validation::Validation;
 use words::Words;
@@ -35,11 +36,11 @@ struct Arguments {
 
 #[derive(Debug, Args)]
 struct RangeArguments {
-    /// First byte.
-    #[arg(long, default_value_t = 0)]
+    /// First byte, for example 1G (powers of 1024).
+    #[arg(long, default_value = "0", value_parser = parse_size)]
     offset: u64,
-    /// Number of bytes; the rest of the LUN when left out.
-    #[arg(long)]
+    /// Number of bytes, for example 512M; the rest of the LUN when left out.
+    #[arg(long, value_parser = parse_size)]
     length: Option<u64>,
 }
 
@@ -93,7 +94,7 @@ enum Command {
         #[arg(long)]
         by_host: bool,
         /// Bytes per EXTENDED COPY.
-        #[arg(long, default_value_t = 4 << 20)]
+        #[arg(long, default_value = "4M", value_parser = parse_size)]
         transfer_size: u64,
     },
     /// A steady load for some seconds.
@@ -110,7 +111,7 @@ enum Command {
         #[arg(long, default_value_t = 5)]
         seconds: u64,
         /// Bytes of the LUN, from its start, that are used.
-        #[arg(long, default_value_t = 1 << 30)]
+        #[arg(long, default_value = "1G", value_parser = parse_size)]
         span: u64,
     },
     /// The bare wire: answer requests.
@@ -134,7 +135,7 @@ enum Command {
     /// A file written in place, or read; with --length, prepared first.
     Raw {
         path: PathBuf,
-        #[arg(long)]
+        #[arg(long, value_parser = parse_size)]
         length: Option<u64>,
         #[arg(long, value_enum)]
         pattern: Option<Pattern>,
@@ -160,10 +161,10 @@ struct IoArguments {
     #[arg(long, default_value_t = 5)]
     seconds: u64,
     /// Bytes per command; the pattern's usual size when left out.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_size)]
     block: Option<u64>,
     /// Bytes of the LUN, from its start, that are used.
-    #[arg(long)]
+    #[arg(long, value_parser = parse_size)]
     span: Option<u64>,
     /// Commands per second at most.
     #[arg(long)]
@@ -186,7 +187,7 @@ fn main() -> ExitCode {
         Command::Host(words) => ended(words::run(words, &arguments.state, arguments.json)),
         Command::Validation(order) => ended(validation::run(order, arguments.json)),
         Command::PrintReference => {
-            print!("{}", reference::page(&Arguments::command()));
+            terminal::say_part!("{}", reference::page(&Arguments::command()));
             ExitCode::SUCCESS
         }
         command => measure(command, arguments.json),
@@ -203,12 +204,12 @@ fn ended(result: Result<()>) -> ExitCode {
 fn measure(command: &Command, as_json: bool) -> ExitCode {
     match run(command) {
         Ok(outcome) if as_json => {
-            println!("{outcome}");
+            terminal::say!("{outcome}");
             ExitCode::SUCCESS
         }
         Ok(outcome) => {
             for (name, value) in outcome.as_object().into_iter().flatten() {
-                println!("{name:18} {value}");
+                terminal::say!("{name:18} {value}");
             }
             ExitCode::SUCCESS
         }
@@ -217,7 +218,7 @@ fn measure(command: &Command, as_json: bool) -> ExitCode {
 }
 
 fn failed(error: &anyhow::Error) -> ExitCode {
-    eprintln!("gantry-host: {error:#}");
+    terminal::complain!("gantry-host: {error:#}");
     ExitCode::FAILURE
 }
 

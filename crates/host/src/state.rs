@@ -145,7 +145,7 @@ impl Host {
             let one = std::slice::from_ref(url);
             match Lun::connect(one, &self.record.iqn, &self.record.settings) {
                 Ok(lun) => groups.entry(lun.identity.name()).or_default().push(url.clone()),
-                Err(error) => eprintln!("{url}: {error}"),
+                Err(error) => terminal::complain!("{url}: {error}"),
             }
         }
         let mut devices = BTreeMap::new();

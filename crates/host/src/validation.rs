@@ -76,7 +76,7 @@ pub(crate) fn run(words: &Validation, as_json: bool) -> Result<()> {
         Validation::Compare { left, right, out } => {
             let (left, right) = (compare::read(left)?, compare::read(right)?);
             let tables = compare::tables(&left, &right);
-            print!("{}", compare::text(&tables));
+            terminal::say_part!("{}", compare::text(&tables));
             let Some(out) = out else { return Ok(()) };
             let path = out.join("compare.html");
             fs::create_dir_all(out)?;
@@ -102,10 +102,10 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
     };
     let report = validate::run(&order)?;
     if as_json {
-        println!("{}", serde_json::to_string(&report)?);
+        terminal::say!("{}", serde_json::to_string(&report)?);
     } else {
-        print!("{}", summary(&report));
-        println!("{}", order.out.join("report.html").display());
+        terminal::say_part!("{}", summary(&report));
+        terminal::say!("{}", order.out.join("report.html").display());
     }
     let failed = report.cases.iter().filter(|case| matches!(case.state, State::Failed(_)));
     let failed: Vec<&str> = failed.map(|case| case.id.as_str()).collect();

@@ -194,7 +194,7 @@ impl<'a> Teller<'a> {
 
     /// Says how far the work is, and whether it shall go on.
     pub fn tell(&self, done: u64, all: u64) -> ControlFlow<()> {
-        print!(
+        terminal::progress!(
             "{}: {}% done.{}",
             self.what,
             done * 100 / all.max(1),
@@ -231,7 +231,7 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
         Order::Reclaim { percent, store } => reclaim(host, &store, percent),
         Order::Format { label, device, lease_ms } => {
             datastore::format(host, &device, &label, lease_ms)?;
-            println!("Successfully created new volume: {label}");
+            terminal::say!("Successfully created new volume: {label}");
             Ok(Report::default())
         }
         Order::Query(path) => plain(host, &path, |store, _| query(store)),
@@ -239,7 +239,7 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
             plain(host, &path, |store, path| Ok(store.volume.remove_disk(path)?))
         }
         Order::Lock(path) => plain(host, &path, |store, path| {
-            println!("{}", store.volume.status(path)?.lock);
+            terminal::say!("{}", store.volume.status(path)?.lock);
             Ok(())
         }),
         Order::Rename { from, to } => {
@@ -326,7 +326,7 @@ fn clone(host: &mut Host, named: &str, path: &str, format: DiskFormat) -> Result
         has_snapshot: false,
     };
     let name = if format == DiskFormat::Thin { "thin-provisioned" } else { format.name() };
-    println!("Destination disk format: VMFS {name}\nCloning disk '{named}'...");
+    terminal::progress!("Destination disk format: VMFS {name}\nCloning disk '{named}'...\n");
     let teller = Teller::new(host, "Clone")?;
     let report = mover::clone(&mut stores, order, &mut |done, all| teller.tell(done, all));
     datastore::finish_all(stores, host)?;
@@ -376,15 +376,19 @@ fn query(store: &mut Datastore) -> Result<()> {
     let identity = vmfs::volume::probe(store.volume.disk())?;
     let mode = if identity.ats_only { "public ATS-only" } else { "public" };
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    println!("VMFS-5.61 (Raw Major Version: 14) file system spanning 1 partitions.");
-    println!("File system label (if any): {}", identity.label);
-    println!("Mode: {mode}");
-    println!(
+    terminal::say!("VMFS-5.61 (Raw Major Version: 14) file system spanning 1 partitions.");
+    terminal::say!("File system label (if any): {}", identity.label);
+    terminal::say!("Mode: {mode}");
+    terminal::say!(
         "Capacity {:.1} GB, {:.1} GB available, file block size 1 MB, max supported file size 62.9 TB",
         gib(space.total_bytes),
         gib(space.free_bytes)
     );
-    println!("UUID: {}\nPartitions spanned (on \"lvm\"):\n\t{}:1", identity.uuid, store.device);
+    terminal::say!(
+        "UUID: {}\nPartitions spanned (on \"lvm\"):\n\t{}:1",
+        identity.uuid,
+        store.device
+    );
     Ok(())
 }
 

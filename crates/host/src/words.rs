@@ -124,7 +124,7 @@ pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
     match words {
         Words::HostCreate { name, iqn } => {
             let host = Host::create(state, name, iqn.as_deref())?;
-            println!("{}", host.record.iqn);
+            terminal::say!("{}", host.record.iqn);
             Ok(())
         }
         Words::Doctor { url, scratch } => {
@@ -132,8 +132,8 @@ pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
             let depth = if *scratch { Depth::Scratch } else { Depth::ReadOnly };
             let found = doctor::examine(url, &initiator, depth)?;
             match as_json {
-                true => println!("{}", serde_json::to_string_pretty(&found)?),
-                false => print!("{}", found.text()),
+                true => terminal::say!("{}", serde_json::to_string_pretty(&found)?),
+                false => terminal::say_part!("{}", found.text()),
             }
             Ok(())
         }
@@ -141,7 +141,7 @@ pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
             let locking = if *scsi { Locking::Scsi } else { Locking::Ats };
             let (urls, hosts, rounds) = (urls.clone(), *hosts, *rounds);
             let outcome = touch::run(&touch::Loop { urls, hosts, rounds, locking })?;
-            println!("{}", serde_json::to_string(&outcome)?);
+            terminal::say!("{}", serde_json::to_string(&outcome)?);
             Ok(())
         }
         other => on_host(other, &mut Host::open(state)?, as_json),
@@ -159,16 +159,16 @@ fn on_host(words: &Words, host: &mut Host, as_json: bool) -> Result<()> {
         }
         Words::Rescan => rescan(host),
         Words::Esxcli { words } => {
-            print!("{}", esxcli::run(host, words)?);
+            terminal::say_part!("{}", esxcli::run(host, words)?);
             Ok(())
         }
         Words::Advcfg { words } => {
-            print!("{}", esxcli::advcfg(host, words)?);
+            terminal::say_part!("{}", esxcli::advcfg(host, words)?);
             Ok(())
         }
         Words::Vmkfstools { words } => {
             let report = vmkfstools::run(host, words)?;
-            eprintln!("{}", serde_json::to_string(&report)?);
+            terminal::complain!("{}", serde_json::to_string(&report)?);
             Ok(())
         }
         Words::Esxtop { delay, count, batch } => {
@@ -191,7 +191,7 @@ fn rescan(host: &mut Host) -> Result<()> {
     for (name, lun) in host.rescan()? {
         let paths = lun.paths().count();
         let datastore = host.record.devices.get(&name).and_then(|found| found.datastore.clone());
-        println!("{name} paths {paths} datastore {}", datastore.as_deref().unwrap_or("-"));
+        terminal::say!("{name} paths {paths} datastore {}", datastore.as_deref().unwrap_or("-"));
         host.finish(lun)?;
     }
     Ok(())
@@ -233,11 +233,11 @@ fn file(host: &mut Host, words: &FileWords) -> Result<()> {
         }
         FileWords::Hash { path } => on_store(host, path, |_, store, inside| {
             let sum = mover::checksum(store, inside, &mut |_, _| ControlFlow::Continue(()))?;
-            println!("{sum}");
+            terminal::say!("{sum}");
             Ok(())
         }),
         FileWords::Recover { datastore } => on_store(host, datastore, |_, store, _| {
-            println!("{}", store.volume.take_over_dead()?);
+            terminal::say!("{}", store.volume.take_over_dead()?);
             Ok(())
         }),
         FileWords::Hold { path, seconds } => {
@@ -249,7 +249,13 @@ fn file(host: &mut Host, words: &FileWords) -> Result<()> {
 fn list(store: &mut Datastore, inside: &str) -> Result<()> {
     for entry in store.volume.list(inside)? {
         let status = store.volume.status(&format!("{inside}/{}", entry.name))?;
-        println!("{:9?} {:14} {:14} {}", status.kind, status.length, status.allocated, entry.name);
+        terminal::say!(
+            "{:9?} {:14} {:14} {}",
+            status.kind,
+            status.length,
+            status.allocated,
+            entry.name
+        );
     }
     Ok(())
 }
@@ -282,7 +288,7 @@ fn get(store: &mut Datastore, inside: &str) -> Result<Vec<u8>> {
 
 fn hold(store: &mut Datastore, inside: &str, seconds: u64) -> Result<()> {
     let file = store.volume.open(inside, LockMode::Exclusive)?;
-    println!("held");
+    terminal::say!("held");
     for _ in 0..seconds * 20 {
         std::thread::sleep(Duration::from_millis(50));
         store.volume.pulse_if_due()?;

@@ -100,7 +100,7 @@ fn run(search: &Search, failures: usize) -> ExitCode {
             let Found { seeds, figures, failures, .. } = found;
             let (operations, crashes) = (figures.operations, figures.crashes);
             let failures = failures.len();
-            println!(
+            terminal::say!(
                 "{seeds} runs, {operations} commands, {crashes} power failures, {failures} failed"
             );
         }
@@ -133,22 +133,22 @@ fn summary(found: &Found) {
         ("damaged copies opened", figures.probes),
         ("failed runs", found.failures.len() as u64),
     ];
-    println!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));
+    terminal::say!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));
     for (name, number) in rows {
-        println!("{name:<34}{number:>14}");
+        terminal::say!("{name:<34}{number:>14}");
     }
 }
 
 fn tell(outcome: &Outcome, operations: u64) {
-    println!("{}", outcome.story);
+    terminal::say!("{}", outcome.story);
     let violation = outcome.violation.as_deref().unwrap_or("nothing");
-    println!("seed {}: {violation}", outcome.seed);
-    println!("again: gantry-sim replay {} --ops {operations}\n", outcome.seed);
+    terminal::say!("seed {}: {violation}", outcome.seed);
+    terminal::say!("again: gantry-sim replay {} --ops {operations}\n", outcome.seed);
 }
 
 fn planted(budget: u64, seed: u64, operations: u64) -> ExitCode {
     let mut missed = 0;
-    println!("{:<26}{:>8}{:>10}  found as", "planted bug", "seeds", "seconds");
+    terminal::say!("{:<26}{:>8}{:>10}  found as", "planted bug", "seeds", "seconds");
     for bug in PLANTED {
         let hunt = campaign::hunt(bug, seed, budget, operations);
         let words = match &hunt.outcome {
@@ -157,7 +157,7 @@ fn planted(budget: u64, seed: u64, operations: u64) -> ExitCode {
         };
         missed += u64::from(hunt.outcome.is_none());
         let (name, seconds) = (format!("{bug:?}"), hunt.elapsed.as_secs_f64());
-        println!("{name:<26}{:>8}{seconds:>10.1}  {words}", hunt.seeds);
+        terminal::say!("{name:<26}{:>8}{seconds:>10.1}  {words}", hunt.seeds);
     }
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -166,13 +166,13 @@ fn replay(run: Run, planted: Option<&str>) -> ExitCode {
     campaign::prepare();
     let bug = planted.map(|name| PLANTED.into_iter().find(|bug| format!("{bug:?}") == name));
     if bug == Some(None) {
-        println!("there is no such mistake: {PLANTED:?}");
+        terminal::say!("there is no such mistake: {PLANTED:?}");
         return ExitCode::FAILURE;
     }
     let run = Run { planted: bug.flatten(), ..run };
-    println!("{:#?}", run.profile());
+    terminal::say!("{:#?}", run.profile());
     let outcome = World::run(&run);
     tell(&outcome, run.operations);
-    println!("sum {:016x}", outcome.sum);
+    terminal::say!("sum {:016x}", outcome.sum);
     if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

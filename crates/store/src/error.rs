@@ -1,6 +1,7 @@
 //! Why something was not done.
 
 use block::{BlockError, DeviceError};
+use notation::format_size;
 use thiserror::Error;
 
 /// Why work ended without success.
@@ -38,7 +39,9 @@ pub enum OpenError {
     },
     /// The device is too small.
     #[error(
-        "the device has {actual} bytes, but the pool needs {expected}: it was cut short, restore it. It was not changed"
+        "the device has {actual} bytes ({}), but the pool needs {expected} ({}): it was cut short, restore it. It was not changed",
+        format_size(*actual),
+        format_size(*expected)
     )]
     Short {
         /// Bytes there are.
@@ -82,7 +85,7 @@ pub enum OpenError {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ChangeError {
     /// The pool has a volume of that name or identifier.
-    #[error("the pool already has a volume '{0}': choose another name")]
+    #[error("the pool already has a volume or snapshot named '{0}': choose another name")]
     NameTaken(String),
     /// The pool has no such volume.
     #[error("the pool has no such volume")]

@@ -11,11 +11,12 @@ use super::Finding;
 use crate::workspace;
 
 /// Rooms without I/O, clock, threads or randomness. In `block` the aligned buffer is set apart.
-const ROOMS: [&str; 6] = [
+const ROOMS: [&str; 7] = [
     "crates/array/",
     "crates/block/",
     "crates/iscsi/",
     "crates/ledger/",
+    "crates/notation/",
     "crates/scsi/",
     "crates/store/",
 ];

@@ -7,13 +7,15 @@ use super::Finding;
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 18] = [
+const ROOMS: [(&str, &[&str]); 20] = [
     ("gantry-block", &[]),
+    ("gantry-notation", &[]),
+    ("gantry-terminal", &[]),
     ("gantry-iscsi", &["gantry-block"]),
     ("gantry-scsi", &["gantry-block"]),
-    ("gantry-store", &["gantry-block"]),
+    ("gantry-store", &["gantry-block", "gantry-notation"]),
     ("gantry-device", &["gantry-block"]),
-    ("gantry-array", &["gantry-block", "gantry-scsi", "gantry-store"]),
+    ("gantry-array", &["gantry-block", "gantry-notation", "gantry-scsi", "gantry-store"]),
     ("gantry-ledger", &["gantry-block"]),
     ("gantry-api", &[]),
     ("gantry-access", &["gantry-api"]),
@@ -27,16 +29,34 @@ const ROOMS: [(&str, &[&str]); 18] = [
             "gantry-device",
             "gantry-iscsi",
             "gantry-ledger",
+            "gantry-notation",
             "gantry-scsi",
             "gantry-store",
         ],
     ),
-    ("gantry-cli", &["gantry-api", "gantry-block", "gantry-device", "gantry-store"]),
+    (
+        "gantry-cli",
+        &[
+            "gantry-api",
+            "gantry-block",
+            "gantry-device",
+            "gantry-notation",
+            "gantry-store",
+            "gantry-terminal",
+        ],
+    ),
     ("gantry-vmfs", &[]),
-    ("gantry-host", &["gantry-vmfs"]),
+    ("gantry-host", &["gantry-notation", "gantry-terminal", "gantry-vmfs"]),
     (
         "gantry-sim",
-        &["gantry-array", "gantry-block", "gantry-iscsi", "gantry-scsi", "gantry-store"],
+        &[
+            "gantry-array",
+            "gantry-block",
+            "gantry-iscsi",
+            "gantry-scsi",
+            "gantry-store",
+            "gantry-terminal",
+        ],
     ),
     ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store"]),
     ("gantry-tests", &["gantry-host"]),
@@ -45,11 +65,12 @@ const ROOMS: [(&str, &[&str]); 18] = [
 ];
 
 /// Rooms without I/O, clock, threads or randomness.
-const IO_FREE: [&str; 6] = [
+const IO_FREE: [&str; 7] = [
     "gantry-access",
     "gantry-array",
     "gantry-iscsi",
     "gantry-ledger",
+    "gantry-notation",
     "gantry-scsi",
     "gantry-store",
 ];

@@ -22,7 +22,7 @@ impl Progress {
     pub(crate) fn begin(&mut self, what: &str, kind: &str) {
         let left = self.left(kind);
         let left = left.map_or_else(String::new, |left| format!(", about {} left", clock(left)));
-        eprintln!("[{}/{}] {what}{left}", self.done + 1, self.all);
+        terminal::complain!("[{}/{}] {what}{left}", self.done + 1, self.all);
         self.current = Some(Instant::now());
     }
 

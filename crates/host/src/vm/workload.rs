@@ -237,7 +237,7 @@ impl Worker<'_> {
         ensure!(is_full(error) && waited <= self.order.patience, "{error}");
         if waited < PAUSE {
             self.outcome.pauses += 1;
-            eprintln!("paused: {error}");
+            terminal::complain!("paused: {error}");
         }
         std::thread::sleep(PAUSE);
         self.store.volume.pulse_if_due()?;

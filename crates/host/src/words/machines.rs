@@ -71,11 +71,11 @@ pub(crate) enum VmWords {
     Trim {
         /// The descriptor of the disk.
         disk: String,
-        /// First byte.
-        #[arg(long, default_value_t = 0)]
+        /// First byte, for example 1G (powers of 1024).
+        #[arg(long, default_value = "0", value_parser = notation::parse_size)]
         offset: u64,
-        /// Bytes.
-        #[arg(long)]
+        /// Number of bytes, for example 512M.
+        #[arg(long, value_parser = notation::parse_size)]
         length: u64,
     },
     /// Move one disk while it is written to.
@@ -119,7 +119,7 @@ pub(super) fn run(host: &mut Host, words: &VmWords) -> Result<()> {
             on_store(host, machine, |_, store, name| vm::take_snapshot(store, name, label))
         }
         VmWords::Snapshots { machine } => on_store(host, machine, |_, store, name| {
-            vm::snapshots(store, name)?.iter().for_each(|label| println!("{label}"));
+            vm::snapshots(store, name)?.iter().for_each(|label| terminal::say!("{label}"));
             Ok(())
         }),
         VmWords::Unsnapshot { machine, label } => on_store(host, machine, |host, store, name| {
@@ -129,7 +129,7 @@ pub(super) fn run(host: &mut Host, words: &VmWords) -> Result<()> {
         }),
         VmWords::Trim { disk, offset, length } => on_store(host, disk, |_, store, inside| {
             let report = mover::guest_unmap(store, inside, [*offset, *length])?;
-            println!("{}", json!({ "report": report }));
+            terminal::say!("{}", json!({ "report": report }));
             Ok(())
         }),
         VmWords::Run { .. } => use_disk(host, words),
@@ -154,7 +154,7 @@ fn use_disk(host: &mut Host, words: &VmWords) -> Result<()> {
             ..vm::Run::new(inside, *pattern, Duration::from_secs(*seconds))
         };
         let outcome = vm::run(host, store, &order)?;
-        println!("{}", serde_json::to_string(&outcome)?);
+        terminal::say!("{}", serde_json::to_string(&outcome)?);
         Ok(())
     })
 }
@@ -178,7 +178,7 @@ fn deploy(host: &mut Host, paths: [&str; 2], format: Option<DiskFormat>) -> Resu
         let teller = Teller::new(host, "Clone")?;
         vm::deploy(stores, from, to, format, &mut |done, all| teller.tell(done, all))
     })?;
-    println!("{}", json!({ "report": report }));
+    terminal::say!("{}", json!({ "report": report }));
     Ok(())
 }
 
@@ -228,7 +228,7 @@ fn relocate(host: &mut Host, paths: [&str; 2], writes: u64) -> Result<()> {
         )?;
         Ok(json!({ "report": report, "writes": writer.made }))
     })?;
-    println!("{outcome}");
+    terminal::say!("{outcome}");
     Ok(())
 }
 
@@ -245,6 +245,6 @@ fn migrate(host: &mut Host, paths: [&str; 2], format: DiskFormat, writes: u64) -
         )?;
         Ok(json!({ "report": report, "writes": writer.made }))
     })?;
-    println!("{outcome}");
+    terminal::say!("{outcome}");
     Ok(())
 }

@@ -4,6 +4,7 @@ use api::{AddDevice, Problem, ResizePool};
 use array::limits::POOL_BYTES_MIN;
 use array::{ArrayError, DeviceName, PoolDevice};
 use block::BLOCK;
+use notation::format_size;
 use store::{Change, Failure, Health, Outcome};
 
 use super::problems::{bad_request, conflict, failed, internal, refused};
@@ -127,7 +128,8 @@ impl Management {
         let current = served.store.devices().nth(device).map_or(0, |device| device.size_bytes);
         if size_bytes <= current || !size_bytes.is_multiple_of(BLOCK) {
             return Err(bad_request(&format!(
-                "a device only grows: choose a multiple of 4096 above {current} bytes"
+                "the device has {} and only grows: choose a multiple of 4096 bytes above {current}",
+                format_size(current)
             )));
         }
         served.store.set_extending(true);
@@ -161,7 +163,7 @@ impl Management {
             }
             Ok(())
         })?;
-        self.inform(&name, format!("device {device} has {size_bytes} bytes now"));
+        self.inform(&name, format!("device {device} has {} now", format_size(size_bytes)));
         self.show_pool(core, &name)
     }
 }

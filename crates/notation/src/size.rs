@@ -1,11 +1,14 @@
-//! Sizes as people write them.
+//! Sizes in bytes, with units that are powers of 1024.
 
 const UNITS: [(&str, u64); 6] =
     [("K", 1 << 10), ("M", 1 << 20), ("G", 1 << 30), ("T", 1 << 40), ("P", 1 << 50), ("", 1)];
 
-/// Reads '20G', '512M', '1T', '1.5T' or a number of bytes; units are powers of 1024, and may be
+/// Parses '20G', '512M', '1T', '1.5T' or a number of bytes; units are powers of 1024, and may be
 /// followed by 'iB' or 'B'.
-pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// When it is no size, or 2^64 bytes or more; the text says how to write one.
+pub fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a size: write for example 20G, 512M or 1T");
     let upper = text.to_ascii_uppercase();
     let number = upper.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -23,8 +26,9 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     whole.checked_mul(unit).and_then(|bytes| bytes.checked_add(part)).ok_or_else(wrong)
 }
 
-/// Writes a size with the largest unit that leaves at least 1 before the point.
-pub(crate) fn format_size(bytes: u64) -> String {
+/// Formats a size in the largest unit of which it has at least one, with two decimals at most:
+/// '1.5 GiB'.
+pub fn format_size(bytes: u64) -> String {
     let mut units = UNITS.iter().filter(|(name, unit)| !name.is_empty() && bytes >= *unit);
     match units.next_back() {
         #[allow(clippy::cast_precision_loss, reason = "two decimals are shown")]

@@ -1,17 +1,14 @@
-//! Moments as people read them.
+//! Moments in UTC and lengths of time.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
 const DAY: u64 = 86_400;
 
-/// Seconds since 1970.
-pub(crate) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_secs())
-}
-
-/// Reads a length of time in whole seconds: '90s', '15m', '6h', '30d', '1h 30m'.
-pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
+/// Parses a length of time in whole seconds: '90s', '15m', '6h', '30d', '1h 30m'.
+///
+/// # Errors
+/// When it is none, or has a part of a second; the text says how to write one.
+pub fn parse_duration(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a length of time: write for example 15m, 6h or 30d");
     let duration = humantime::parse_duration(text).map_err(|_| wrong())?;
     match duration.subsec_nanos() {
@@ -20,14 +17,17 @@ pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Writes a length of time: '15m', '1day 6h'.
-pub(crate) fn format_duration(seconds: u64) -> String {
+/// Formats a length of time in seconds: '15m', '1day 6h'.
+pub fn format_duration(seconds: u64) -> String {
     humantime::format_duration(std::time::Duration::from_secs(seconds)).to_string()
 }
 
-/// Reads a moment in UTC: '2027-01-31', '2027-01-31 18:00:00' or '2027-01-31T18:00:00Z', as seconds
-/// since 1970.
-pub(crate) fn parse_time(text: &str) -> Result<u64, String> {
+/// Parses a moment in UTC, '2027-01-31', '2027-01-31 18:00:00' or '2027-01-31T18:00:00Z', as
+/// seconds since 1970.
+///
+/// # Errors
+/// When it is none, or lies before 1970; the text says how to write one.
+pub fn parse_time(text: &str) -> Result<u64, String> {
     let whole = if text.len() == 10 { format!("{text} 00:00:00") } else { text.to_owned() };
     let moment = humantime::parse_rfc3339_weak(whole.trim_end_matches('Z'));
     let since = moment.ok().and_then(|moment| moment.duration_since(UNIX_EPOCH).ok());
@@ -35,8 +35,8 @@ pub(crate) fn parse_time(text: &str) -> Result<u64, String> {
     since.map(|since| since.as_secs()).ok_or_else(wrong)
 }
 
-/// Writes seconds since 1970 as date and time of day, in UTC.
-pub(crate) fn format_time(seconds: u64) -> String {
+/// Formats seconds since 1970 as date and time of day in UTC: '2027-01-31 18:00:00Z'.
+pub fn format_time(seconds: u64) -> String {
     let (year, month, day) = date_of(seconds / DAY);
     let rest = seconds % DAY;
     let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
