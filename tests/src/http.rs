@@ -1,13 +1,14 @@
 //! One HTTP request at a time over a socket, so that a test decides every header.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
+use socket2::{Domain, Socket, Type};
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -67,6 +68,25 @@ impl Request {
         self.exchange(stream, &address.to_string())
     }
 
+    /// Sends it to an address from another one of this machine.
+    ///
+    /// # Errors
+    /// When nobody answers, or not in HTTP.
+    pub fn send_from(&self, source: Ipv4Addr, address: SocketAddr) -> Result<Answer> {
+        let stream = connect_from(source, address)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        self.exchange(stream, &address.to_string())
+    }
+
+    /// Sends it to an address, and closes the connection without waiting for an answer.
+    ///
+    /// # Errors
+    /// When nobody listens.
+    pub fn send_and_hang_up(&self, address: SocketAddr) -> Result<()> {
+        let mut stream = TcpStream::connect(address)?;
+        self.write(&mut stream, &address.to_string())
+    }
+
     /// Sends it to a socket.
     ///
     /// # Errors
@@ -77,16 +97,27 @@ impl Request {
         self.exchange(stream, "localhost")
     }
 
-    fn exchange(&self, mut stream: impl Read + Write, host: &str) -> Result<Answer> {
+    fn write(&self, stream: &mut impl Write, host: &str) -> Result<()> {
         let host = self.host.as_deref().unwrap_or(host);
         let length = self.body.len();
         let head = format!("{}Host: {host}\r\nContent-Length: {length}\r\n\r\n", self.head);
         stream.write_all(head.as_bytes())?;
-        stream.write_all(self.body.as_bytes())?;
+        Ok(stream.write_all(self.body.as_bytes())?)
+    }
+
+    fn exchange(&self, mut stream: impl Read + Write, host: &str) -> Result<Answer> {
+        self.write(&mut stream, host)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         Answer::parse(&String::from_utf8_lossy(&answer))
     }
+}
+
+fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.bind(&SocketAddr::from((source, 0)).into())?;
+    socket.connect(&address.into())?;
+    Ok(TcpStream::from(socket))
 }
 
 impl Answer {
@@ -104,6 +135,13 @@ impl Answer {
     pub fn header(&self, name: &str) -> Option<&str> {
         let mut pairs = self.head.lines().filter_map(|line| line.split_once(": "));
         pairs.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// All headers of a name, which may be there several times.
+    pub fn headers(&self, name: &str) -> Vec<&str> {
+        let pairs = self.head.lines().filter_map(|line| line.split_once(": "));
+        let named = pairs.filter(|(key, _)| key.eq_ignore_ascii_case(name));
+        named.map(|(_, value)| value).collect()
     }
 
     /// The body as JSON.

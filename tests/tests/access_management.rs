@@ -1,9 +1,10 @@
 //! Who may administer the array over the network, and how that is kept safe.
 
 use std::fs;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use harness::array::free_address;
@@ -45,9 +46,12 @@ impl<'a> Browser<'a> {
     }
 }
 
+fn login_request(user: &str, password: &str) -> Request {
+    Request::new("POST", "/v1/login").json(&json!({ "user": user, "password": password }))
+}
+
 fn login(array: &Array, user: &str, password: &str) -> Result<Answer> {
-    let body = json!({ "user": user, "password": password });
-    Request::new("POST", "/v1/login").json(&body).send(array.http())
+    login_request(user, password).send(array.http())
 }
 
 /// Sends a request with a token.
@@ -221,6 +225,51 @@ fn a_token_ends_with_its_deletion_its_user_or_a_new_password_of_the_user() -> Re
     Ok(())
 }
 
+/// A viewer's token of one day made one that never ended and stayed when its parent was deleted, and
+/// a viewer could use up all tokens that there can be.
+#[test]
+fn a_token_makes_nothing_longer_or_wider_than_itself_and_ends_what_it_made() -> Result<()> {
+    let array = Array::start()?;
+    create_user(&array, "olga", "operator")?;
+    let browser = Browser::log_in(&array, "olga", PASSWORD)?;
+    let wanted = |role: &str, days: Value| {
+        let body = json!({ "name": "t", "role": role, "expires_in_days": days });
+        Request::new("POST", "/v1/tokens").json(&body)
+    };
+    let make = |request: &Request| -> Result<(Value, String)> {
+        let token = browser.send(request)?.success()?;
+        Ok((token["id"].clone(), text(&token, "/secret")?.to_owned()))
+    };
+    let (strong_id, strong) = make(&wanted("operator", Value::Null))?;
+    let parent = browser.send(&wanted("viewer", json!(1)))?.success()?;
+    let (parent_id, parent_secret) = (text(&parent, "/id")?, text(&parent, "/secret")?);
+    with_token(&array, parent_secret, &wanted("operator", Value::Null))?.problem(403)?;
+    for days in [2, 3650] {
+        with_token(&array, parent_secret, &wanted("viewer", json!(days)))?.problem(403)?;
+    }
+    let child = with_token(&array, parent_secret, &wanted("viewer", Value::Null))?.success()?;
+    assert_eq!((&child["expires"], &child["parent"]), (&parent["expires"], &parent["id"]));
+    let (child_id, child_secret) = (text(&child, "/id")?, text(&child, "/secret")?);
+    // What allows less does not delete what allows more, nor what made it.
+    let delete = |id: &str| Request::new("DELETE", &format!("/v1/tokens/{id}"));
+    let strong_id = strong_id.as_str().context("an identifier")?;
+    with_token(&array, parent_secret, &delete(strong_id))?.problem(403)?;
+    with_token(&array, child_secret, &delete(parent_id))?.problem(403)?;
+    let pools = Request::new("GET", "/v1/pools");
+    with_token(&array, child_secret, &pools)?.success()?;
+    with_token(&array, parent_secret, &delete(parent_id))?.success()?;
+    with_token(&array, child_secret, &pools)?.problem(401)?;
+    browser.send(&delete(child_id))?.problem(404)?;
+    with_token(&array, &strong, &pools)?.success()?;
+    // One user has 32 at most, and others still get theirs.
+    for _ in 1..32 {
+        with_token(&array, &strong, &wanted("viewer", Value::Null))?.success()?;
+    }
+    ensure!(browser.send(&wanted("viewer", Value::Null))?.problem(409)?.contains("'olga' has 32"));
+    create_token(&array, "admin")?;
+    Ok(())
+}
+
 #[test]
 fn whoever_guesses_passwords_must_wait() -> Result<()> {
     let array = Array::start()?;
@@ -237,7 +286,70 @@ fn whoever_guesses_passwords_must_wait() -> Result<()> {
     let wait: u64 = answer.header("retry-after").context("Retry-After")?.parse()?;
     ensure!((1..=300).contains(&wait), "{wait}");
     login(&array, "olga", PASSWORD)?.problem(429)?;
+    // Names that there are not are treated the same; in the end the address waits for any name.
+    for round in 0..20 {
+        login(&array, &format!("nobody-{round}"), PASSWORD)?;
+    }
     login(&array, "somebody-else", PASSWORD)?.problem(429)?;
+    Ok(())
+}
+
+/// Six wrong passwords by anybody kept the right user out for minutes.
+#[test]
+fn wrong_passwords_of_others_do_not_keep_the_right_user_out() -> Result<()> {
+    let array = Array::start()?;
+    create_user(&array, "olga", "operator")?;
+    let from = |last: u8, request: &Request| {
+        request.send_from(Ipv4Addr::new(127, 0, 0, last), array.http())
+    };
+    let (right, wrong) = (login_request("olga", PASSWORD), login_request("olga", "wrong"));
+    let first = from(1, &right)?;
+    let cookies = first.headers("set-cookie");
+    let browser = cookies.iter().find_map(|set| set.strip_prefix("gantry_browser="));
+    let browser = browser.context("a cookie for the browser")?.split(';').next();
+    let guess = |last: u8| -> Result<()> { (0..12).try_for_each(|_| from(last, &wrong).map(drop)) };
+    guess(6)?;
+    from(6, &right)?.problem(429)?;
+    from(1, &right)?.success()?;
+    from(7, &right)?.success()?;
+    // Even where somebody guesses from her own address her browser is let in, and so is the socket.
+    guess(1)?;
+    from(1, &right)?.problem(429)?;
+    let known = format!("gantry_browser={}", browser.unwrap_or_default());
+    from(1, &right.clone().with("Cookie", &known))?.success()?;
+    from(1, &login_request("admin", PASSWORD).with("Cookie", &known))?.problem(401)?;
+    right.send_to_socket(&array.data().join("gantry.sock"))?.success()?;
+    Ok(())
+}
+
+/// A caller who hung up at once was not counted, and any number of passwords was hashed at a time.
+#[test]
+fn wrong_passwords_count_even_if_nobody_waits_for_the_answer() -> Result<()> {
+    let array = Array::start()?;
+    create_user(&array, "olga", "operator")?;
+    for _ in 0..12 {
+        login_request("olga", "wrong").send_and_hang_up(array.http())?;
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while login(&array, "olga", PASSWORD)?.status != 429 {
+        ensure!(Instant::now() < deadline, "they were not counted");
+        login_request("olga", "wrong").send_and_hang_up(array.http())?;
+    }
+    Ok(())
+}
+
+/// As a daemon of before parents of tokens were kept wrote it.
+#[test]
+fn users_and_tokens_of_before_are_read() -> Result<()> {
+    let mut array = Array::start()?;
+    let token = create_token(&array, "viewer")?;
+    ensure!(array.stop()?.success());
+    let path = array.data().join("users.json");
+    let before: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
+    let tokens = before["tokens"].as_object().context("tokens")?;
+    ensure!(tokens.values().all(|token| token.get("parent").is_none()), "{before}");
+    array.restart()?;
+    with_token(&array, &token, &Request::new("GET", "/v1/pools"))?.success()?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use harness::http::{Answer, Request};
@@ -98,7 +98,28 @@ fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
     assert_eq!(body.success()?["size_bytes"], 2 << 20);
     resize(3 << 20, body.header("etag").context("an ETag")?)?.success()?;
     send(&array, &Request::new("DELETE", path).with("If-Match", "*"))?.success()?;
-    send(&array, &Request::new("DELETE", path).with("If-Match", "*"))?.problem(404)?;
+    // What is not there is not what If-Match names, whatever it names.
+    send(&array, &Request::new("DELETE", path))?.problem(404)?;
+    for (method, path, body) in [
+        ("DELETE", path, None),
+        ("PATCH", path, Some(json!({ "size_bytes": 1 << 20 }))),
+        ("DELETE", "/v1/pools/q", None),
+        ("DELETE", "/v1/snapshots/p/s", None),
+        ("PUT", "/v1/groups/g", Some(json!({ "hosts": [] }))),
+        ("DELETE", "/v1/schedules/s", None),
+        ("DELETE", "/v1/users/nobody", None),
+        ("PATCH", "/v1/users/nobody", Some(json!({ "role": "viewer" }))),
+        ("DELETE", "/v1/portals/127.0.0.1:1", None),
+        ("DELETE", "/v1/tokens/0123", None),
+        ("POST", "/v1/volumes", Some(volume("new"))),
+        ("POST", "/v1/tokens", Some(json!({ "name": "t", "role": "viewer" }))),
+    ] {
+        for tag in ["*", "\"old-1\""] {
+            let request = Request::new(method, path).with("If-Match", tag);
+            let request = body.iter().fold(request, |request, body| request.json(body));
+            send(&array, &request)?.problem(412).with_context(|| format!("{method} {path}"))?;
+        }
+    }
     // What is wrong about the request itself is told before what the precondition says.
     let identify = |vendor: &str| {
         let body = json!({ "vendor": vendor, "product": "Array" });
@@ -108,8 +129,6 @@ fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
     for vendor in ["", " ACME", "ACME 1234", "\u{c4}CME"] {
         ensure!(send(&array, &identify(vendor))?.problem(400)?.contains("vendor"), "{vendor}");
     }
-    let portal = Request::new("DELETE", "/v1/portals/127.0.0.1:1").with("If-Match", "*");
-    send(&array, &portal)?.problem(404)?;
     let state = Request::new("PUT", "/v1/portal-groups/1/state").with("If-Match", "*");
     send(&array, &state.json(&json!({ "state": "standby" })))?.problem(412)?;
     Ok(())
@@ -182,6 +201,64 @@ fn a_request_that_is_sent_again_with_its_key_is_done_once() -> Result<()> {
     create("v", &"k".repeat(65))?.problem(400)?;
     create("v", "two words")?.problem(400)?;
     assert_eq!(get(&array, "/v1/volumes")?.success()?.as_array().map(Vec::len), Some(1));
+    Ok(())
+}
+
+/// An import with `dry_run=true`, then the real one with the same key and body, was answered 200, and
+/// nothing was imported.
+#[test]
+fn a_key_is_of_one_request_with_its_query() -> Result<()> {
+    let array = array()?;
+    let mut configuration = get(&array, "/v1/configuration")?.success()?;
+    configuration["hosts"] =
+        json!([{ "name": "esx1", "initiators": ["iqn.2026-01.org.example:a"] }]);
+    // Larger than other bodies may be.
+    configuration["array"] = json!("x".repeat(100_000));
+    let import = |query: &str, key: &str| {
+        let request = Request::new("POST", &format!("/v1/configuration{query}"));
+        send(&array, &request.with("Idempotency-Key", key).json(&configuration))
+    };
+    assert_eq!(import("?dry_run=true", "k")?.success()?["dry_run"], true);
+    assert_eq!(import("?dry%5Frun=true", "k")?.success()?["dry_run"], true);
+    import("", "k")?.problem(422)?;
+    import("?dry_run=false", "k")?.problem(422)?;
+    get(&array, "/v1/hosts/esx1")?.problem(404)?;
+    let real = import("", "l")?;
+    assert_eq!(real.success()?["dry_run"], false);
+    assert_eq!(import("", "l")?.body, real.body);
+    get(&array, "/v1/hosts/esx1")?.success()?;
+    Ok(())
+}
+
+/// A caller who hung up was forgotten: sent again, the request met what it had made itself, and the
+/// audit log did not know of it.
+#[test]
+fn what_a_caller_asked_for_who_hung_up_is_answered_to_the_next_and_noted() -> Result<()> {
+    let array = array()?;
+    let token = array.gantry(&["token", "create", "t", "--role", "admin"])?;
+    let create = |name: &str| {
+        let request = Request::new("POST", "/v1/volumes").with("Idempotency-Key", name);
+        request.with("Authorization", &format!("Bearer {}", token.trim())).json(&volume(name))
+    };
+    let names: Vec<String> = (0..20).map(|number| format!("v{number}")).collect();
+    for name in &names {
+        create(name).send_and_hang_up(array.http())?;
+    }
+    for name in &names {
+        let deadline = Instant::now() + TIMEOUT;
+        let mut answer = create(name).send(array.http())?;
+        // The first one may be under way still.
+        while answer.status == 409 && Instant::now() < deadline {
+            ensure!(answer.body.contains("under way"), "{}", answer.body);
+            thread::sleep(Duration::from_millis(10));
+            answer = create(name).send(array.http())?;
+        }
+        assert_eq!(answer.success()?["name"], *name);
+    }
+    let done = |entry: &&Value| entry["path"] == "/v1/volumes" && entry["status"] == 200;
+    let audit = get(&array, "/v1/audit")?.success()?;
+    let noted = audit.as_array().context("a list")?.iter().filter(done).count();
+    ensure!(noted >= 2 * names.len() - 1, "{noted} of them were noted");
     Ok(())
 }
 

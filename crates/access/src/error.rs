@@ -3,7 +3,8 @@
 use thiserror::Error;
 
 use crate::limits::{
-    NAME_MAX, PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, TOKEN_DAYS_MAX, TOKENS_MAX, USERS_MAX,
+    NAME_MAX, PARENTS_MAX, PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, TOKEN_DAYS_MAX, TOKENS_MAX,
+    USERS_MAX,
 };
 
 /// Why a change is refused; what to do about it is part of the text.
@@ -21,10 +22,10 @@ pub enum AccessError {
     #[error("there is a user '{0}' already: choose another name")]
     Exists(String),
     /// It is not there.
-    #[error("there is no user '{0}': 'gantry user list' shows them")]
+    #[error("there is no user '{0}'")]
     NoUser(String),
     /// It is not there.
-    #[error("there is no token '{0}': 'gantry token list' shows them")]
+    #[error("there is no token '{0}'")]
     NoToken(String),
     /// It is not what the caller thinks.
     #[error("somebody else changed user '{0}' meanwhile: look again, then repeat")]
@@ -32,9 +33,32 @@ pub enum AccessError {
     /// Nobody could manage the array over the network any more.
     #[error("'{0}' is the last administrator: give another user the role 'admin' first")]
     LastAdmin(String),
+    /// `If-Match` for somebody who is not there.
+    #[error("there is no user '{0}', so it is not the one that If-Match names: look again")]
+    Gone(String),
     /// A token for somebody who may do less.
-    #[error("a token may not allow more than its user's role does: choose that or a lower one")]
+    #[error(
+        "a token allows no more than its user's role, and than the token by which it is made: choose that role or a lower one"
+    )]
     TokenRole,
+    /// A token that would last longer than the one by which it is made.
+    #[error(
+        "a token ends with the one by which it is made, here at {end} (seconds since 1970): choose fewer days, or none for just that"
+    )]
+    TokenTooLong {
+        /// When the parent ends, seconds since 1970.
+        end: u64,
+    },
+    /// A token made by a token made by a token, too often.
+    #[error(
+        "a token has at most {PARENTS_MAX} others before it, each made by the one before: make it with one of the first"
+    )]
+    TokenDepth,
+    /// A token that another one may not delete.
+    #[error(
+        "a token deletes itself and those that were made by it: delete others with a password, or over the socket"
+    )]
+    TokenOfAnother,
     /// The days are out of range.
     #[error("a token expires in 1 to {TOKEN_DAYS_MAX} days, or never")]
     TokenDays,
@@ -50,4 +74,12 @@ pub enum AccessError {
     /// There are too many.
     #[error("there are {TOKENS_MAX} tokens, the most possible: delete one first")]
     TooManyTokens,
+    /// One user has too many.
+    #[error("user '{user}' has {max} tokens, the most possible: delete one first")]
+    TooManyTokensOfUser {
+        /// The user.
+        user: String,
+        /// The limit.
+        max: usize,
+    },
 }

@@ -11,7 +11,7 @@ mod sessions;
 mod users;
 
 pub use error::AccessError;
-pub use limiter::Limiter;
+pub use limiter::{Attempt, Limiter};
 pub use limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, SECRET_BYTES};
 pub use password::PasswordHash;
 pub use sessions::{Session, Sessions};

@@ -1,15 +1,45 @@
-//! Slows down whoever guesses passwords: after some wrong ones, each costs twice the time of the
-//! one before, per address and per user.
+//! Slows down whoever guesses passwords (rate limiting, exponential back-off) without locking out
+//! whoever knows theirs.
+//!
+//! Wrong passwords are counted three times: for a user from an address, for the address, and for the
+//! user. Each counter has some free ones; after those, each costs twice the time of the one before.
+//! Whoever is known, because this browser or this address logged in as this user before, waits for
+//! nobody's wrong passwords but their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::limits::{FAILURES_FORGOTTEN_SECONDS, FAILURES_FREE, FAILURES_MAX, WAIT_SECONDS_MAX};
+use crate::limits::{
+    ADDRESS_FAILURES_FREE, FAILURES_FORGOTTEN_SECONDS, FAILURES_MAX, KNOWN_ADDRESSES_MAX,
+    PAIR_FAILURES_FREE, USER_FAILURES_FREE, USER_WAIT_SECONDS_MAX, USERS_MAX, WAIT_SECONDS_MAX,
+};
 
-/// Wrong passwords of late.
+#[cfg(test)]
+mod tests;
+
+/// Wrong passwords of late, and where users logged in from.
 #[derive(Debug, Default)]
 pub struct Limiter {
-    failures: BTreeMap<String, Failures>,
+    pairs: Counters,
+    addresses: Counters,
+    users: Counters,
+    /// Addresses from which each user logged in, the latest last.
+    known: BTreeMap<String, VecDeque<String>>,
 }
+
+/// Who wants a password looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The name that was given, whether there is such a user or not.
+    pub user: String,
+    /// Where from: an address without its port, of IPv6 the network.
+    pub address: String,
+    /// What names the browser, if it showed that this user logged in with it before.
+    pub browser: Option<String>,
+}
+
+/// One kind of counter.
+#[derive(Debug, Default)]
+struct Counters(BTreeMap<String, Failures>);
 
 #[derive(Clone, Copy, Debug)]
 struct Failures {
@@ -17,89 +47,105 @@ struct Failures {
     last: u64,
 }
 
-impl Failures {
+/// How many are free, and how long one waits at most.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    free: u32,
+    seconds_max: u64,
+}
+
+const PAIR: Pace = Pace { free: PAIR_FAILURES_FREE, seconds_max: WAIT_SECONDS_MAX };
+const ADDRESS: Pace = Pace { free: ADDRESS_FAILURES_FREE, seconds_max: WAIT_SECONDS_MAX };
+const USER: Pace = Pace { free: USER_FAILURES_FREE, seconds_max: USER_WAIT_SECONDS_MAX };
+
+impl Pace {
     /// Seconds from the last one on in which no other attempt is looked at.
-    fn wait(self) -> u64 {
-        let doublings = self.count.saturating_sub(FAILURES_FREE);
-        match doublings {
+    fn wait(self, count: u32) -> u64 {
+        match count.saturating_sub(self.free) {
             0 => 0,
-            _ => (1_u64 << doublings.min(20)).min(WAIT_SECONDS_MAX),
+            doublings => (1_u64 << doublings.min(20)).min(self.seconds_max),
+        }
+    }
+}
+
+impl Counters {
+    fn wait(&self, key: &str, pace: Pace, now: u64) -> u64 {
+        let until = |failures: &Failures| failures.last + pace.wait(failures.count);
+        self.0.get(key).map_or(0, |failures| until(failures).saturating_sub(now))
+    }
+
+    fn failed(&mut self, key: String, now: u64) {
+        self.0.retain(|_, failures| failures.last + FAILURES_FORGOTTEN_SECONDS > now);
+        if self.0.len() >= FAILURES_MAX && !self.0.contains_key(&key) {
+            self.forget_one();
+        }
+        let failures = self.0.entry(key).or_insert(Failures { count: 0, last: now });
+        failures.count = failures.count.saturating_add(1);
+        failures.last = now;
+    }
+
+    /// Forgets who has the fewest: whoever guesses cannot make us forget with a few wrong passwords
+    /// under each of many names what was counted before.
+    fn forget_one(&mut self) {
+        let fewest = self.0.iter().min_by_key(|(_, failures)| (failures.count, failures.last));
+        if let Some(key) = fewest.map(|(key, _)| key.clone()) {
+            self.0.remove(&key);
+        }
+    }
+}
+
+impl Attempt {
+    /// What is counted for the user from this place: a browser that is known counts for itself.
+    fn pair(&self) -> String {
+        match &self.browser {
+            Some(browser) => format!("{} with {browser}", self.user),
+            None => format!("{} from {}", self.user, self.address),
         }
     }
 }
 
 impl Limiter {
-    /// Seconds until one of these may try again; 0 if all may now. Times are seconds since 1970.
-    pub fn wait(&self, keys: &[&str], now: u64) -> u64 {
-        let waits = keys.iter().filter_map(|&key| self.failures.get(key));
-        waits
-            .map(|failures| (failures.last + failures.wait()).saturating_sub(now))
-            .max()
-            .unwrap_or(0)
+    /// Whether this user logged in with this browser or from this address before.
+    pub fn knows(&self, attempt: &Attempt) -> bool {
+        let addresses = self.known.get(&attempt.user);
+        attempt.browser.is_some() || addresses.is_some_and(|all| all.contains(&attempt.address))
+    }
+
+    /// Seconds until the attempt may be made; 0 if it may now. Times are seconds since 1970.
+    pub fn wait(&self, attempt: &Attempt, now: u64) -> u64 {
+        let own = self.pairs.wait(&attempt.pair(), PAIR, now);
+        if self.knows(attempt) {
+            return own;
+        }
+        let address = self.addresses.wait(&attempt.address, ADDRESS, now);
+        own.max(address).max(self.users.wait(&attempt.user, USER, now))
     }
 
     /// Notes a wrong password.
-    pub fn failed(&mut self, keys: &[&str], now: u64) {
-        self.failures.retain(|_, failures| failures.last + FAILURES_FORGOTTEN_SECONDS > now);
-        for &key in keys {
-            if self.failures.len() >= FAILURES_MAX && !self.failures.contains_key(key) {
-                self.forget_oldest();
-            }
-            let failures =
-                self.failures.entry(key.to_owned()).or_insert(Failures { count: 0, last: now });
-            failures.count = failures.count.saturating_add(1);
-            failures.last = now;
+    pub fn failed(&mut self, attempt: &Attempt, now: u64) {
+        self.pairs.failed(attempt.pair(), now);
+        self.addresses.failed(attempt.address.clone(), now);
+        self.users.failed(attempt.user.clone(), now);
+    }
+
+    /// Notes a right one. What others did wrong stays counted: whoever has an account of their own
+    /// must not be able to guess others' passwords between two right ones.
+    pub fn succeeded(&mut self, attempt: &Attempt) {
+        self.pairs.0.remove(&attempt.pair());
+        if !self.known.contains_key(&attempt.user) && self.known.len() >= USERS_MAX {
+            // Some of them are users who are gone.
+            self.known.pop_first();
+        }
+        let addresses = self.known.entry(attempt.user.clone()).or_default();
+        addresses.retain(|address| *address != attempt.address);
+        addresses.push_back(attempt.address.clone());
+        if addresses.len() > KNOWN_ADDRESSES_MAX {
+            addresses.pop_front();
         }
     }
 
-    /// Notes a right one.
-    pub fn succeeded(&mut self, keys: &[&str]) {
-        for &key in keys {
-            self.failures.remove(key);
-        }
-    }
-
-    fn forget_oldest(&mut self) {
-        let oldest = self.failures.iter().min_by_key(|(_, failures)| failures.last);
-        if let Some(key) = oldest.map(|(key, _)| key.clone()) {
-            self.failures.remove(&key);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_five_wrong_passwords_are_free_and_then_time_doubles() {
-        let mut limiter = Limiter::default();
-        let waits: Vec<u64> = (0..8)
-            .map(|_| {
-                limiter.failed(&["10.0.0.1"], 100);
-                limiter.wait(&["10.0.0.1"], 100)
-            })
-            .collect();
-        assert_eq!(waits, [0, 0, 0, 0, 0, 2, 4, 8]);
-        assert_eq!(limiter.wait(&["10.0.0.1"], 103), 5);
-        assert_eq!(limiter.wait(&["10.0.0.2"], 100), 0);
-    }
-
-    #[test]
-    fn nobody_waits_longer_than_five_minutes_and_success_forgets() {
-        let mut limiter = Limiter::default();
-        (0..100).for_each(|_| limiter.failed(&["a"], 100));
-        assert_eq!(limiter.wait(&["a"], 100), WAIT_SECONDS_MAX);
-        limiter.succeeded(&["a"]);
-        assert_eq!(limiter.wait(&["a"], 100), 0);
-    }
-
-    #[test]
-    fn memory_is_bounded() {
-        let mut limiter = Limiter::default();
-        for number in 0..2 * FAILURES_MAX {
-            limiter.failed(&[&number.to_string()], 100 + number as u64 / 100);
-        }
-        assert_eq!(limiter.failures.len(), FAILURES_MAX);
+    /// Forgets where a user logged in from, who is gone or whose password somebody else set.
+    pub fn forget(&mut self, user: &str) {
+        self.known.remove(user);
     }
 }

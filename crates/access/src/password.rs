@@ -4,7 +4,9 @@ use std::fmt;
 
 use argon2::password_hash::phc;
 use argon2::{Argon2, PasswordHasher, PasswordVerifier};
+use hmac::{Hmac, KeyInit, Mac};
 use serde::{Deserialize, Serialize};
+use sha2::Sha256;
 
 use crate::AccessError;
 use crate::limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN};
@@ -27,6 +29,15 @@ impl PasswordHash {
         let hash = Argon2::default().hash_password_with_salt(password.as_bytes(), salt);
         let hash: phc::PasswordHash = hash.expect("the salt and the default parameters are valid");
         Ok(Self(hash.to_string()))
+    }
+
+    /// A seal (HMAC-SHA-256) on some bytes that only who has this hash can make: it says that
+    /// somebody gave the right password before, and is good for nothing once there is another one.
+    pub fn seal(&self, bytes: &[u8]) -> [u8; 32] {
+        let mac = Hmac::<Sha256>::new_from_slice(self.0.as_bytes());
+        let mut mac = mac.expect("a key of HMAC has any length");
+        mac.update(bytes);
+        mac.finalize().into_bytes().into()
     }
 
     /// Whether it is of this password.
@@ -67,6 +78,15 @@ mod tests {
             let refused = PasswordHash::new(&password, &[7; 16]);
             assert_eq!(refused, Err(AccessError::PasswordLength(length)));
         }
+    }
+
+    #[test]
+    fn a_seal_is_of_one_password_and_of_what_was_sealed() {
+        let [one, same, other] = [[7; 16], [7; 16], [8; 16]]
+            .map(|salt| PasswordHash::new("correct horse battery", &salt).unwrap());
+        assert_eq!(one.seal(b"ann"), same.seal(b"ann"));
+        assert_ne!(one.seal(b"ann"), one.seal(b"bob"));
+        assert_ne!(one.seal(b"ann"), other.seal(b"ann"));
     }
 
     #[test]

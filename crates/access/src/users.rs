@@ -7,7 +7,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use crate::limits::{NAME_MAX, SECRET_BYTES, TOKEN_DAYS_MAX, TOKENS_MAX, USERS_MAX};
+use crate::limits::{
+    NAME_MAX, PARENTS_MAX, SECRET_BYTES, TOKEN_DAYS_MAX, TOKENS_MAX, TOKENS_PER_ADMIN_MAX,
+    TOKENS_PER_USER_MAX, USERS_MAX,
+};
 use crate::{AccessError, PasswordHash};
 
 #[cfg(test)]
@@ -44,6 +47,8 @@ pub struct Identity {
     pub role: Role,
     /// How that was found out.
     pub via: Via,
+    /// The identifier of the token that was shown, if it was one.
+    pub token: Option<String>,
     /// Whether nothing else is allowed before the password was changed.
     pub must_change_password: bool,
 }
@@ -73,6 +78,10 @@ struct StoredToken {
     role: Role,
     created: u64,
     expires: Option<u64>,
+    /// The token by which it was made, with which it ends. None of a token that a user made without
+    /// one, and of those made before this was kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    parent: Option<String>,
     /// SHA-256 of the secret; a slow hash would add nothing to 256 random bits.
     digest: String,
 }
@@ -86,8 +95,10 @@ pub struct NewTokenSpec<'a> {
     pub user: &'a str,
     /// What it allows.
     pub role: Role,
-    /// Days until it expires; `None` for never.
+    /// Days until it expires; `None` for never, or for as long as its parent.
     pub days: Option<u32>,
+    /// The identifier of the token by which it is made, if it is made by one.
+    pub parent: Option<&'a str>,
 }
 
 impl Users {
@@ -200,10 +211,12 @@ impl Users {
         self.tokens.iter().map(|(id, token)| describe_token(id, token))
     }
 
-    /// Adds a token whose secret is these random bytes.
+    /// Adds a token whose secret is these random bytes. One that is made by another token allows no
+    /// more than that one, lasts no longer and ends with it. Tokens whose time is over make room.
     ///
     /// # Errors
-    /// When its user does not exist or may do less, a number is out of range, or there are 1,024.
+    /// When its user does not exist, its user or its parent may do less or its parent ends earlier, a
+    /// number is out of range, its user has as many tokens as one user may have, or there are 16,384.
     pub fn add_token(
         &mut self,
         spec: &NewTokenSpec<'_>,
@@ -213,15 +226,17 @@ impl Users {
         check_name(spec.name)?;
         let owner = self.users.get(spec.user);
         let owner = owner.ok_or_else(|| AccessError::NoUser(spec.user.to_owned()))?;
-        if spec.role > owner.role {
+        let owner_role = owner.role;
+        if spec.role > owner_role {
             return Err(AccessError::TokenRole);
         }
         if spec.days.is_some_and(|days| !(1..=TOKEN_DAYS_MAX).contains(&days)) {
             return Err(AccessError::TokenDays);
         }
-        if self.tokens.len() >= TOKENS_MAX {
-            return Err(AccessError::TooManyTokens);
-        }
+        let expires = spec.days.map(|days| now + u64::from(days) * 86_400);
+        let expires = self.bounded_by_parent(spec, expires)?;
+        self.tokens.retain(|_, token| token.expires.is_none_or(|expires| now < expires));
+        self.check_quota(spec.user, owner_role)?;
         let digest = hexadecimal(&digest(secret));
         let id = digest[..16].to_owned();
         let token = StoredToken {
@@ -229,7 +244,8 @@ impl Users {
             user: spec.user.to_owned(),
             role: spec.role,
             created: now,
-            expires: spec.days.map(|days| now + u64::from(days) * 86_400),
+            expires,
+            parent: spec.parent.map(str::to_owned),
             digest,
         };
         let described = describe_token(&id, &token);
@@ -237,26 +253,90 @@ impl Users {
         Ok(described)
     }
 
-    /// Removes a token.
+    /// When a token ends that is made by another one.
+    fn bounded_by_parent(
+        &self,
+        spec: &NewTokenSpec<'_>,
+        expires: Option<u64>,
+    ) -> Result<Option<u64>, AccessError> {
+        let Some(id) = spec.parent else { return Ok(expires) };
+        let parent = self.tokens.get(id).filter(|parent| parent.user == spec.user);
+        let parent = parent.ok_or_else(|| AccessError::NoToken(id.to_owned()))?;
+        if spec.role > parent.role {
+            return Err(AccessError::TokenRole);
+        }
+        if self.ancestors(id).count() > PARENTS_MAX {
+            return Err(AccessError::TokenDepth);
+        }
+        match (expires, parent.expires) {
+            (Some(wanted), Some(end)) if wanted > end => Err(AccessError::TokenTooLong { end }),
+            (wanted, end) => Ok(wanted.or(end)),
+        }
+    }
+
+    /// A token and those by which it was made, each made by the next.
+    fn ancestors(&self, id: &str) -> impl Iterator<Item = (&String, &StoredToken)> {
+        let first = self.tokens.get_key_value(id);
+        let next = |(_, token): &(&String, &StoredToken)| {
+            token.parent.as_ref().and_then(|parent| self.tokens.get_key_value(parent))
+        };
+        // Bounded, for a file that names a token as its own ancestor.
+        std::iter::successors(first, next).take(PARENTS_MAX + 1)
+    }
+
+    /// Refuses one more token of a user who has as many as one may have. What users who are no
+    /// administrators can have together leaves administrators theirs.
+    fn check_quota(&self, user: &str, role: Role) -> Result<(), AccessError> {
+        let max = match role {
+            Role::Admin => TOKENS_PER_ADMIN_MAX,
+            Role::Viewer | Role::Operator => TOKENS_PER_USER_MAX,
+        };
+        if self.tokens.values().filter(|token| token.user == user).count() >= max {
+            return Err(AccessError::TooManyTokensOfUser { user: user.to_owned(), max });
+        }
+        match self.tokens.len() >= TOKENS_MAX {
+            true => Err(AccessError::TooManyTokens),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a token is another one, or was made by it, be it through others.
+    pub fn descends(&self, id: &str, ancestor: &str) -> bool {
+        self.ancestors(id).any(|(id, _)| id == ancestor)
+    }
+
+    /// Removes a token, and those that were made by it.
     ///
     /// # Errors
     /// When there is none of that identifier.
     pub fn remove_token(&mut self, id: &str) -> Result<(), AccessError> {
-        let removed = self.tokens.remove(id);
-        removed.map(drop).ok_or_else(|| AccessError::NoToken(id.to_owned()))
+        if !self.tokens.contains_key(id) {
+            return Err(AccessError::NoToken(id.to_owned()));
+        }
+        let made: Vec<String> =
+            self.tokens.keys().filter(|other| self.descends(other, id)).cloned().collect();
+        made.iter().for_each(|id| drop(self.tokens.remove(id)));
+        Ok(())
     }
 
-    /// Whose secret of a token it is, if it is one and has not expired.
+    /// Whose secret of a token it is, if it is one and has not expired, and neither has one by which
+    /// it was made.
     pub fn identify_token(&self, secret: &[u8], now: u64) -> Option<Identity> {
         let digest = hexadecimal(&digest(secret));
-        let token = self.tokens.get(&digest[..16])?;
+        let id = &digest[..16];
+        let token = self.tokens.get(id)?;
         let equal: bool = token.digest.as_bytes().ct_eq(digest.as_bytes()).into();
-        let valid = equal && token.expires.is_none_or(|expires| now < expires);
+        let has_time = |token: &StoredToken| token.expires.is_none_or(|expires| now < expires);
+        let last = self.ancestors(id).last();
+        // Whose parent is not there, or never ends, is nobody's.
+        let is_rooted = last.is_some_and(|(_, token)| token.parent.is_none());
+        let valid = equal && is_rooted && self.ancestors(id).all(|(_, token)| has_time(token));
         let user = self.users.get(&token.user).filter(|_| valid)?;
         Some(Identity {
             user: token.user.clone(),
             role: token.role.min(user.role),
             via: Via::Token,
+            token: Some(id.to_owned()),
             // Whoever made it had proven more than a password that must be changed.
             must_change_password: false,
         })
@@ -269,6 +349,7 @@ impl Users {
             user: user.to_owned(),
             role: stored.role,
             via: Via::Session,
+            token: None,
             must_change_password: stored.must_change_password,
         })
     }
@@ -305,6 +386,7 @@ fn describe_token(id: &str, token: &StoredToken) -> Token {
         role: token.role,
         created: token.created,
         expires: token.expires,
+        parent: token.parent.clone(),
     }
 }
 

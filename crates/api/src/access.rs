@@ -128,6 +128,9 @@ pub struct Token {
     /// Seconds since 1970; absent if it does not expire.
     #[serde(default)]
     pub expires: Option<u64>,
+    /// The identifier of the token by which it was made, and with which it ends.
+    #[serde(default)]
+    pub parent: Option<String>,
 }
 
 /// A new token.
@@ -137,9 +140,10 @@ pub struct CreateToken {
     /// What it is for, 1 to 63 letters, digits, dots, hyphens or underscores.
     #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9._-]+$")]
     pub name: String,
-    /// What it allows.
+    /// What it allows; no more than its user's role, and than the token by which it is made.
     pub role: Role,
-    /// 1 to 3,650; absent if it does not expire.
+    /// 1 to 3,650; absent if it does not expire, or, of one that is made by another token, ends when
+    /// that one does.
     #[schema(minimum = 1, maximum = 3650)]
     #[serde(default)]
     pub expires_in_days: Option<u32>,

@@ -118,8 +118,12 @@ pub const BODY_BYTES_MAX: usize = 64 << 10;
 /// How long such a body may take to arrive.
 pub const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers that are kept for whoever sends a request again; the oldest one makes room.
+/// Answers that are kept for whoever sends a request again; the oldest one of the user who has most
+/// makes room. When all of them are still under way, a further request is answered 503.
 pub const ANSWERS_KEPT_MAX: usize = 1000;
+
+/// Bytes of all such answers; then the oldest one of the user who has most makes room.
+pub const ANSWERS_KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// Seconds for which such answers are kept.
 pub const ANSWERS_KEPT_SECONDS: u64 = 24 * 3600;
@@ -132,3 +136,10 @@ pub const STREAMS_PER_USER_MAX: usize = 16;
 
 /// Things to tell that wait for a slow reader of a stream; then it misses some.
 pub const STREAM_BACKLOG: usize = 64;
+
+/// Passwords that wait to be looked at, of users who are known and of strangers; one more is answered
+/// 429.
+pub const PASSWORDS_WAITING_MAX: usize = 16;
+
+/// Those of them that one address, or one user who is known, sent; one more is answered 429.
+pub const PASSWORDS_WAITING_OF_ONE_MAX: usize = 4;

@@ -170,8 +170,13 @@ impl Management {
         if_match: &str,
     ) -> Result<(), Problem> {
         let object = route.object().ok_or_else(etag::no_version)?;
-        match self.route(core, Vec::new(), object, parameters, &Bytes::new())? {
-            Progress::Answer(answer) => etag::check(if_match, &answer?),
+        let not_there = |problem: Problem| match problem.status {
+            404 => etag::not_there(),
+            _ => problem,
+        };
+        let shown = self.route(core, Vec::new(), object, parameters, &Bytes::new());
+        match shown.map_err(not_there)? {
+            Progress::Answer(answer) => etag::check(if_match, &answer.map_err(not_there)?),
             Progress::Wait(..) => Err(etag::no_version()),
         }
     }

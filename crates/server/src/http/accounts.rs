@@ -1,5 +1,6 @@
 //! Logging in, users, tokens and the audit log: what the HTTP thread answers by itself.
 
+mod browsers;
 mod passwords;
 mod sessions;
 
@@ -83,6 +84,7 @@ async fn show_user(State(gate): Gated, Path(user): Path<String>) -> Response {
 async fn create_user(State(gate): Gated, headers: HeaderMap, body: Bytes) -> Response {
     let created = async {
         let CreateUser { name, role, password, must_change_password } = parse(&headers, &body)?;
+        no_version(&headers)?;
         let hash = passwords::hash(password).await?;
         gate.change(|users| users.add(&name, role, hash, must_change_password, now()))
     };
@@ -116,7 +118,7 @@ async fn change_user(
             users.user(&user).ok_or_else(|| AccessError::NoUser(user.clone()))
         })?;
         if ends_sessions {
-            gate.state().sessions.end_all_of(&user);
+            gate.state().forget(&user);
         }
         Ok(described)
     };
@@ -129,7 +131,7 @@ async fn delete_user(State(gate): Gated, Path(user): Path<String>, headers: Head
         users.remove(&user)
     });
     if deleted.is_ok() {
-        gate.state().sessions.end_all_of(&user);
+        gate.state().forget(&user);
     }
     answer(deleted.map(|()| serde_json::json!({})))
 }
@@ -137,10 +139,18 @@ async fn delete_user(State(gate): Gated, Path(user): Path<String>, headers: Head
 /// Refuses a change of a user who is not what `If-Match` names any more.
 fn check_version(headers: &HeaderMap, users: &Users, name: &str) -> Result<(), AccessError> {
     let Some(if_match) = headers.get(header::IF_MATCH) else { return Ok(()) };
-    let user = users.user(name).ok_or_else(|| AccessError::NoUser(name.to_owned()))?;
+    let user = users.user(name).ok_or_else(|| AccessError::Gone(name.to_owned()))?;
     let object = serde_json::to_value(user).unwrap_or_default();
     let checked = etag::check(if_match.to_str().unwrap_or_default(), &object);
     checked.map_err(|_| AccessError::Changed(name.to_owned()))
+}
+
+/// Refuses an `If-Match` where there is no object that it could name.
+fn no_version(headers: &HeaderMap) -> Answered<()> {
+    match headers.contains_key(header::IF_MATCH) {
+        true => Err(etag::no_version()),
+        false => Ok(()),
+    }
 }
 
 /// An administrator sees all tokens, others their own.
@@ -162,12 +172,19 @@ async fn create_token(
 ) -> Response {
     let created = || {
         let CreateToken { name, role, expires_in_days: days } = parse(&headers, &body)?;
+        no_version(&headers)?;
         if role > identity.role {
             return Err(refused(&AccessError::TokenRole));
         }
         let owner = token_owner(&gate, &identity);
         let secret = random_bytes::<SECRET_BYTES>().map_err(|_| no_random())?;
-        let spec = NewTokenSpec { name: &name, user: &owner, role, days };
+        let spec = NewTokenSpec {
+            name: &name,
+            user: &owner,
+            role,
+            days,
+            parent: identity.token.as_deref(),
+        };
         let token = gate.change(|users| users.add_token(&spec, &secret, now()))?;
         Ok(NewToken { token, secret: hexadecimal(&secret) })
     };
@@ -188,15 +205,26 @@ async fn delete_token(
     State(gate): Gated,
     Extension(identity): Extension<Identity>,
     Path(id): Path<String>,
+    headers: HeaderMap,
 ) -> Response {
-    let deleted = gate.change(|users| {
+    let delete = |users: &mut Users| {
         let found = users.tokens().find(|token| token.id == id);
-        match found.is_some_and(|token| may_see(&identity, &token)) {
+        let Some(token) = found.filter(|token| may_see(&identity, token)) else {
+            return Err(AccessError::NoToken(id.clone()));
+        };
+        match may_delete(&identity, users, &token) {
             true => users.remove_token(&id),
-            false => Err(AccessError::NoToken(id.clone())),
+            false => Err(AccessError::TokenOfAnother),
         }
-    });
+    };
+    let deleted = no_version(&headers).and_then(|()| gate.change(delete));
     answer(deleted.map(|()| serde_json::json!({})))
+}
+
+/// A token must not end others of its user, which may allow more than it does.
+fn may_delete(identity: &Identity, users: &Users, token: &Token) -> bool {
+    let own = identity.token.as_ref();
+    identity.role == Role::Admin || own.is_none_or(|own| users.descends(&token.id, own))
 }
 
 async fn list_audit(State(gate): Gated) -> Response {

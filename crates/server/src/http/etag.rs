@@ -81,6 +81,13 @@ fn changed() -> Problem {
     problem(412, "Changed", "somebody else changed it meanwhile: look again, then repeat")
 }
 
+/// What is answered to an `If-Match` of an object that is not there: it has no version that could be
+/// the one named, not even `*` (RFC 9110 13.1.1).
+pub(crate) fn not_there() -> Problem {
+    let detail = "there is no such object, so it is not the one that If-Match names: look again";
+    problem(412, "Not there", detail)
+}
+
 /// What is answered to an `If-Match` where there is nothing to compare.
 pub(crate) fn no_version() -> Problem {
     let detail = "nothing here has a version that If-Match could name: leave it out";

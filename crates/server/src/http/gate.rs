@@ -41,6 +41,15 @@ pub(super) struct GateState {
     pub(super) audit: Audit,
 }
 
+impl GateState {
+    /// Ends all sessions of a user who is gone or whose password somebody else set, and forgets
+    /// where the user logged in from.
+    pub(super) fn forget(&mut self, user: &str) {
+        self.sessions.end_all_of(user);
+        self.limiter.forget(user);
+    }
+}
+
 impl Gate {
     /// Reads who there is. At the first start makes an administrator, and prints the password once.
     pub(crate) fn open(directory: Arc<DataDirectory>) -> Result<Self> {
@@ -92,6 +101,7 @@ impl Gate {
                 user: "local".to_owned(),
                 role: Role::Admin,
                 via: Via::Socket,
+                token: None,
                 must_change_password: false,
             });
         }
@@ -120,9 +130,7 @@ impl Gate {
         let headers = request.headers();
         let identity = self.identify(peer, headers).ok_or_else(|| {
             let detail = match headers.contains_key(header::AUTHORIZATION) {
-                true => {
-                    "the token is not known, or its time is over: 'gantry token create' makes one"
-                }
+                true => "the token is not known, or its time is over: POST /v1/tokens makes one",
                 false => "log in at /v1/login, or send 'Authorization: Bearer TOKEN'",
             };
             problem(401, "Not logged in", detail)
@@ -219,22 +227,32 @@ fn bearer(headers: &HeaderMap) -> Option<Vec<u8>> {
 
 /// What names a browser's session.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<Vec<u8>> {
+    from_hexadecimal(cookie_named(headers, COOKIE)?)
+}
+
+/// The value of a cookie.
+pub(super) fn cookie_named<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let pairs = cookies.flat_map(|value| value.split(';'));
     let mut pairs = pairs.filter_map(|pair| pair.trim().split_once('='));
-    from_hexadecimal(pairs.find(|(name, _)| *name == COOKIE)?.1)
+    pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
 }
 
 /// What an error of this room means in HTTP.
 pub(super) fn refused(error: &AccessError) -> Problem {
     let (status, title) = match error {
         AccessError::NoUser(_) | AccessError::NoToken(_) => (404, "Not found"),
-        AccessError::Changed(_) => (412, "Changed"),
+        AccessError::Changed(_) | AccessError::Gone(_) => (412, "Changed"),
         AccessError::Exists(_)
         | AccessError::LastAdmin(_)
         | AccessError::TooManyUsers
+        | AccessError::TooManyTokensOfUser { .. }
         | AccessError::TooManyTokens => (409, "Conflict"),
-        AccessError::WrongPassword | AccessError::TokenRole => (403, "Not allowed"),
+        AccessError::WrongPassword
+        | AccessError::TokenRole
+        | AccessError::TokenTooLong { .. }
+        | AccessError::TokenDepth
+        | AccessError::TokenOfAnother => (403, "Not allowed"),
         _ => (400, "Invalid request"),
     };
     problem(status, title, &error.to_string())

@@ -5,16 +5,20 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use access::Identity;
+use api::Route;
 use axum::Extension;
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{StatusCode, header, request};
 use axum::middleware::Next;
 use axum::response::Response;
 
 use super::answers::refuse;
 use crate::events::now;
-use crate::limits::{ANSWERS_KEPT_MAX, ANSWERS_KEPT_SECONDS, BODY_BYTES_MAX};
+use crate::limits::{
+    ANSWERS_KEPT_BYTES_MAX, ANSWERS_KEPT_MAX, ANSWERS_KEPT_SECONDS, BODY_BYTES_MAX,
+    IMPORT_BYTES_MAX,
+};
 
 #[cfg(test)]
 mod tests;
@@ -31,11 +35,20 @@ type Key = (String, String);
 #[derive(Debug, Default)]
 pub(super) struct FirstAnswers(Mutex<Kept>);
 
+/// The middleware of one route.
+#[derive(Clone)]
+pub(super) struct Once {
+    pub(super) first: Arc<FirstAnswers>,
+    pub(super) route: Route,
+}
+
 #[derive(Debug, Default)]
 struct Kept {
     answers: BTreeMap<Key, First>,
     /// When each key was first used, oldest first.
     order: VecDeque<(u64, Key)>,
+    /// Bytes of all answers that are kept.
+    bytes: usize,
 }
 
 /// What became of a request.
@@ -54,6 +67,8 @@ enum Step {
     Repeat(StatusCode, Bytes),
     UnderWay,
     AnotherRequest,
+    /// So many requests with keys are under way that this one could not be remembered.
+    Full,
 }
 
 impl FirstAnswers {
@@ -69,41 +84,63 @@ impl Kept {
             Some(kept) if kept.request != request => Step::AnotherRequest,
             Some(First { answer: Some((status, body)), .. }) => Step::Repeat(*status, body.clone()),
             Some(_) => Step::UnderWay,
-            None => {
-                self.answers.insert(key.clone(), First { request, answer: None });
-                self.order.push_back((now, key.clone()));
-                Step::Run
-            }
+            None => self.remember(key, request, now),
         }
     }
 
-    fn end(&mut self, key: &Key, answer: Option<(StatusCode, Bytes)>) {
-        match answer {
-            Some(_) => {
-                if let Some(kept) = self.answers.get_mut(key) {
-                    kept.answer = answer;
-                }
-            }
-            None => {
-                self.answers.remove(key);
-                self.order.retain(|(_, other)| other != key);
-            }
+    fn remember(&mut self, key: &Key, request: u64, now: u64) -> Step {
+        if self.answers.len() >= ANSWERS_KEPT_MAX && !self.make_room() {
+            return Step::Full;
         }
+        self.answers.insert(key.clone(), First { request, answer: None });
+        self.order.push_back((now, key.clone()));
+        Step::Run
+    }
+
+    /// Keeps the answer of a request, or forgets the request so that it may be tried again.
+    fn end(&mut self, key: &Key, answer: Option<(StatusCode, Bytes)>) {
+        let Some((status, body)) = answer else { return self.forget(key) };
+        if let Some(kept) = self.answers.get_mut(key) {
+            self.bytes += body.len();
+            kept.answer = Some((status, body));
+        }
+        while self.bytes > ANSWERS_KEPT_BYTES_MAX && self.make_room() {}
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if let Some(First { answer: Some((_, body)), .. }) = self.answers.remove(key) {
+            self.bytes -= body.len();
+        }
+        self.order.retain(|(_, other)| other != key);
     }
 
     fn forget_old(&mut self, now: u64) {
-        let is_old = |(since, _): &(u64, Key)| since + ANSWERS_KEPT_SECONDS <= now;
-        while self.order.len() >= ANSWERS_KEPT_MAX || self.order.front().is_some_and(is_old) {
-            if let Some((_, key)) = self.order.pop_front() {
-                self.answers.remove(&key);
-            }
+        while let Some((since, key)) = self.order.front().cloned()
+            && since + ANSWERS_KEPT_SECONDS <= now
+        {
+            self.forget(&key);
         }
+    }
+
+    /// Forgets the oldest answer of the user who has most, so that nobody can push out the answers
+    /// that others may still need. What is under way stays: sent again, it would be carried out
+    /// twice. False if everything is under way.
+    fn make_room(&mut self) -> bool {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        let done = self.answers.iter().filter(|(_, first)| first.answer.is_some());
+        done.for_each(|((user, _), _)| *counts.entry(user).or_default() += 1);
+        let Some((&user, _)) = counts.iter().max_by_key(|(_, count)| **count) else { return false };
+        let is_done = |key: &Key| self.answers.get(key).is_some_and(|kept| kept.answer.is_some());
+        let oldest = self.order.iter().find(|(_, key)| key.0 == user && is_done(key));
+        let Some((_, key)) = oldest.cloned() else { return false };
+        self.forget(&key);
+        true
     }
 }
 
 /// Answers a request with a key that was seen before as it was answered then.
 pub(super) async fn once(
-    State(first): State<Arc<FirstAnswers>>,
+    State(Once { first, route }): State<Once>,
     Extension(identity): Extension<Identity>,
     request: Request,
     next: Next,
@@ -115,12 +152,14 @@ pub(super) async fn once(
         let detail = "an Idempotency-Key has 1 to 64 printable characters, no spaces";
         return refuse(400, "Invalid request", detail);
     }
-    let key = (identity.user, text.to_owned());
+    let key = (identity.user.clone(), text.to_owned());
     let (parts, body) = request.into_parts();
-    let Ok(body) = to_bytes(body, BODY_BYTES_MAX).await else {
-        return refuse(413, "Too large", "a body has at most 64 KiB");
+    let bytes_max = body_bytes_max(route);
+    let Ok(body) = to_bytes(body, bytes_max).await else {
+        let detail = format!("a body has at most {} KiB here", bytes_max >> 10);
+        return refuse(413, "Too large", &detail);
     };
-    let asked = hash(&[parts.method.as_str().as_bytes(), parts.uri.path().as_bytes(), &body]);
+    let asked = fingerprint(&parts, &body, &identity, route);
     let what = first.kept().begin(&key, asked, now());
     match what {
         Step::Run => {
@@ -136,10 +175,65 @@ pub(super) async fn once(
             let detail = "this Idempotency-Key was used for another request: choose a new one";
             refuse(422, "Key used before", detail)
         }
+        Step::Full => {
+            let detail = "too many requests with an Idempotency-Key are under way: try again";
+            refuse(503, "Busy", detail)
+        }
     }
 }
 
-/// A request whose answer will be kept. One that nobody waits for any more is forgotten.
+fn body_bytes_max(route: Route) -> usize {
+    match route {
+        Route::ImportConfiguration => IMPORT_BYTES_MAX,
+        _ => BODY_BYTES_MAX,
+    }
+}
+
+/// What tells requests of one user apart: method, path, query, the precondition, the body, and what
+/// the caller may do. The answer to a new token holds its secret, so that one is only for whoever
+/// made it.
+fn fingerprint(parts: &request::Parts, body: &[u8], identity: &Identity, route: Route) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    let mut add = |part: &[u8]| {
+        hasher.write_usize(part.len());
+        hasher.write(part);
+    };
+    add(parts.method.as_str().as_bytes());
+    parts.uri.path().split('/').for_each(|step| add(&decoded(step)));
+    let query = parts.uri.query().unwrap_or_default().replace('+', " ");
+    let mut pairs: Vec<_> = query.split('&').filter(|pair| !pair.is_empty()).collect();
+    // In any order, but those of one name in theirs, of which the last one counts.
+    pairs.sort_by_key(|pair| decoded(pair.split('=').next().unwrap_or_default()));
+    pairs.iter().for_each(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        add(&decoded(name));
+        add(&decoded(value));
+    });
+    add(b"?");
+    parts.headers.get_all(header::IF_MATCH).iter().for_each(|value| add(value.as_bytes()));
+    add(identity.role.name().as_bytes());
+    if route == Route::CreateToken {
+        add(identity.via.name().as_bytes());
+        add(identity.token.as_deref().unwrap_or_default().as_bytes());
+    }
+    add(body);
+    hasher.finish()
+}
+
+/// Bytes of a part of a path or query, without percent-encoding.
+fn decoded(text: &str) -> Vec<u8> {
+    let (mut rest, mut bytes) = (text.as_bytes(), Vec::with_capacity(text.len()));
+    while let Some((&first, others)) = rest.split_first() {
+        let is_code = |digits: &&[u8]| first == b'%' && digits.iter().all(u8::is_ascii_hexdigit);
+        let digits = others.get(..2).filter(is_code).and_then(|digits| str::from_utf8(digits).ok());
+        let byte = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &others[2..] } else { others };
+    }
+    bytes
+}
+
+/// A request whose answer will be kept. One that ends without an answer is forgotten.
 struct UnderWay<'a> {
     first: &'a FirstAnswers,
     key: Key,
@@ -177,13 +271,4 @@ fn answer(status: StatusCode, body: Bytes) -> Response {
         false => "application/problem+json",
     };
     (status, [(CONTENT_TYPE, kind)], body).into_response()
-}
-
-fn hash(parts: &[&[u8]]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for part in parts {
-        hasher.write_usize(part.len());
-        hasher.write(part);
-    }
-    hasher.finish()
 }

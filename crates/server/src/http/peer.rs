@@ -1,6 +1,6 @@
 //! Where a request came from.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
@@ -29,11 +29,26 @@ impl Peer {
         }
     }
 
-    /// For the audit log and for counting wrong passwords; without the port, which changes.
+    /// For the audit log; without the port, which changes.
     pub(crate) fn source(self) -> String {
         match self {
             Self::Socket => String::new(),
             Self::Plain(address) | Self::Tls(address) => address.ip().to_canonical().to_string(),
+        }
+    }
+
+    /// For counting wrong passwords: the address, of IPv6 the network (RFC 4291 2.5.4), in which one
+    /// machine can have as many addresses as it likes.
+    pub(crate) fn network(self) -> String {
+        match self {
+            Self::Socket => String::new(),
+            Self::Plain(address) | Self::Tls(address) => match address.ip().to_canonical() {
+                IpAddr::V4(address) => address.to_string(),
+                IpAddr::V6(address) => {
+                    let network = address.to_bits() & !u128::from(u64::MAX);
+                    format!("{}/64", Ipv6Addr::from_bits(network))
+                }
+            },
         }
     }
 
@@ -61,5 +76,21 @@ impl Connected<IncomingStream<'_, TcpListener>> for Peer {
 impl Connected<IncomingStream<'_, TlsListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
         Self::Tls(*stream.remote_addr())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_passwords_are_counted_by_address_and_of_ipv6_by_network() {
+        for (address, network) in [
+            ("10.1.2.3:99", "10.1.2.3"),
+            ("[::ffff:10.1.2.3]:99", "10.1.2.3"),
+            ("[2001:db8:1:2:3:4:5:6]:99", "2001:db8:1:2::/64"),
+        ] {
+            assert_eq!(Peer::Tls(address.parse().unwrap()).network(), network);
+        }
     }
 }

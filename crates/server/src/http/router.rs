@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use super::answers::{check_body, problem, refuse, respond};
 use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
-use super::idempotency::{FirstAnswers, once};
+use super::idempotency::{FirstAnswers, Once, once};
 use super::peer::Peer;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
@@ -57,6 +57,7 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
         .fallback(no_such_route)
         .method_not_allowed_fallback(no_such_method)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn(to_the_end))
         .layer(middleware::from_fn_with_state(Arc::clone(gate), refuse_strangers))
         .layer(middleware::from_fn(after_its_body))
         .layer(middleware::from_fn(one_form_of_refusal))
@@ -95,8 +96,8 @@ fn presented(
             handlers.route_layer(middleware::from_fn_with_state(view, present))
         }
         Method::Post if !route.is_about_oneself() => {
-            let first = Arc::clone(&shared.first);
-            handlers.route_layer(middleware::from_fn_with_state(first, once))
+            let once_of_route = Once { first: Arc::clone(&shared.first), route };
+            handlers.route_layer(middleware::from_fn_with_state(once_of_route, once))
         }
         _ => handlers,
     }
@@ -201,6 +202,17 @@ async fn no_such_route(method: http::Method, uri: Uri, headers: HeaderMap) -> Re
 async fn no_such_method(uri: Uri) -> Response {
     let detail = format!("'{}' takes other methods: see the header Allow", uri.path());
     refuse(405, "Method not allowed", &detail)
+}
+
+/// Carries out a change in a task of its own, so that a caller who hangs up does not stop it half
+/// way: the array changes whether anybody waits for the answer or not, so the audit log must say
+/// so, a key (`Idempotency-Key`) must know the answer, and a wrong password must count.
+async fn to_the_end(request: Request, next: Next) -> Response {
+    if request.method().is_safe() {
+        return next.run(request).await;
+    }
+    let lost = |_| refuse(500, "Failed", "the request was not carried out: see the log");
+    tokio::spawn(next.run(request)).await.unwrap_or_else(lost)
 }
 
 /// Answers a request when it has arrived whole, unless it says that it is large or does not say how

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use access::{AccessError, Identity, SECRET_BYTES, Via};
+use access::{AccessError, Attempt, Identity, SECRET_BYTES, Via};
 use api::{ChangePassword, Login, Me, Problem};
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, State};
-use axum::http::{HeaderMap, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, HeaderName, header};
+use axum::response::{AppendHeaders, IntoResponse, Response};
 
-use super::{Answered, Gated, answer, no_random, parse, passwords, refused};
+use super::{Answered, Gated, answer, browsers, no_random, no_version, parse, passwords, refused};
 use crate::data_directory::random_bytes;
 use crate::events::now;
 use crate::http::answers::{problem, respond};
@@ -18,49 +18,67 @@ use crate::http::gate::{Asked, COOKIE, Gate, cookie};
 use crate::http::peer::Peer;
 use crate::management::hexadecimal;
 
-/// Under which names wrong passwords are counted: a user, and an address.
-struct Keys([String; 2]);
-
-impl Keys {
-    fn new(user: &str, peer: Peer) -> Self {
-        let user: String = user.chars().take(64).collect();
-        Self([format!("user {user}"), format!("address {}", peer.source())])
-    }
-
-    fn get(&self) -> [&str; 2] {
-        self.0.each_ref().map(String::as_str)
-    }
+/// Who wants a password looked at, and whether that is limited. The socket is the way in that is
+/// always open: whoever may open it needs no password to do anything.
+struct Asking {
+    attempt: Attempt,
+    is_limited: bool,
 }
 
-/// Compares a password, unless there were too many wrong ones of late.
-async fn check_password(gate: &Gate, keys: &Keys, user: &str, password: String) -> Answered<()> {
-    let may_try = || match gate.state().limiter.wait(&keys.get(), now()) {
-        0 => Ok(()),
-        wait => Err(too_many(wait)),
-    };
-    may_try()?;
-    let stored = gate.state().users.password(user).cloned();
-    let right = passwords::is_right(stored, password, may_try).await?;
-    let mut state = gate.state();
-    match right {
-        true => state.limiter.succeeded(&keys.get()),
-        false => state.limiter.failed(&keys.get(), now()),
+impl Asking {
+    fn new(gate: &Gate, user: &str, peer: Peer, headers: &HeaderMap) -> Self {
+        let browser = browsers::known(headers, user, gate.state().users.password(user));
+        let user = user.chars().take(64).collect();
+        let attempt = Attempt { user, address: peer.network(), browser };
+        Self { attempt, is_limited: peer != Peer::Socket }
     }
-    right.then_some(()).ok_or_else(|| refused(&AccessError::WrongPassword))
+
+    fn wait(&self, gate: &Gate) -> u64 {
+        if self.is_limited { gate.state().limiter.wait(&self.attempt, now()) } else { 0 }
+    }
+
+    /// Where a password waits for its turn, and under which name.
+    fn queue(&self, gate: &Gate) -> (&'static passwords::Queue, &str) {
+        match !self.is_limited || gate.state().limiter.knows(&self.attempt) {
+            true => (&passwords::KNOWN, &self.attempt.user),
+            false => (&passwords::STRANGERS, &self.attempt.address),
+        }
+    }
+
+    /// Compares a password, unless there were too many wrong ones of late.
+    async fn check_password(&self, gate: &Gate, user: &str, password: String) -> Answered<()> {
+        let may_try = || match self.wait(gate) {
+            0 => Ok(()),
+            wait => Err(too_many(wait)),
+        };
+        may_try()?;
+        let stored = gate.state().users.password(user).cloned();
+        let (queue, who) = self.queue(gate);
+        let right = passwords::is_right(queue, who, stored, password, may_try).await?;
+        let mut state = gate.state();
+        match right {
+            _ if !self.is_limited => {}
+            true => state.limiter.succeeded(&self.attempt),
+            false => state.limiter.failed(&self.attempt, now()),
+        }
+        right.then_some(()).ok_or_else(|| refused(&AccessError::WrongPassword))
+    }
+
+    /// A refusal, with how long to wait if that helps.
+    fn respond(&self, gate: &Gate, problem: Problem) -> Response {
+        if problem.status != 429 {
+            return respond(Err(problem));
+        }
+        let wait = self.wait(gate).max(1);
+        ([(header::RETRY_AFTER, wait.to_string())], respond(Err(problem))).into_response()
+    }
 }
 
 fn too_many(wait: u64) -> Problem {
-    let detail = format!("too many wrong passwords: try again in {wait} s");
+    let detail = format!(
+        "too many wrong passwords: try again in {wait} s, or from where this user logged in before"
+    );
     problem(429, "Too many attempts", &detail)
-}
-
-/// A refusal, with how long to wait if that helps.
-fn respond_with_wait(gate: &Gate, keys: &Keys, problem: Problem) -> Response {
-    if problem.status != 429 {
-        return respond(Err(problem));
-    }
-    let wait = gate.state().limiter.wait(&keys.get(), now()).max(1);
-    ([(header::RETRY_AFTER, wait.to_string())], respond(Err(problem))).into_response()
 }
 
 pub(super) async fn login(
@@ -73,22 +91,36 @@ pub(super) async fn login(
         Ok(login) => login,
         Err(problem) => return respond(Err(problem)),
     };
-    let keys = Keys::new(&user, peer);
-    let begun = match check_password(&gate, &keys, &user, password).await {
+    let asking = Asking::new(&gate, &user, peer, &headers);
+    let begun = match asking.check_password(&gate, &user, password).await {
         Ok(()) => begin_session(&gate, &user),
         Err(problem) if problem.status == 403 => Err(not_them()),
         Err(problem) => Err(problem),
     };
     let response = match begun {
         Ok((secret, me)) => {
-            let secure = if matches!(peer, Peer::Tls(_)) { "; Secure" } else { "" };
+            let secure = secure(peer);
             let cookie = format!("{COOKIE}={secret}; HttpOnly; SameSite=Strict; Path=/{secure}");
-            ([(header::SET_COOKIE, cookie)], answer(Ok(me))).into_response()
+            let remembered = remember(&gate, &user, peer);
+            ([(header::SET_COOKIE, cookie)], remembered, answer(Ok(me))).into_response()
         }
-        Err(problem) => respond_with_wait(&gate, &keys, problem),
+        Err(problem) => asking.respond(&gate, problem),
     };
     note(&gate, peer, &user, response.status().as_u16());
     response
+}
+
+/// What keeps a cookie from connections that others could read.
+fn secure(peer: Peer) -> &'static str {
+    if matches!(peer, Peer::Tls(_)) { "; Secure" } else { "" }
+}
+
+/// A cookie by which the browser is known the next time.
+fn remember(gate: &Gate, user: &str, peer: Peer) -> AppendHeaders<Option<(HeaderName, String)>> {
+    let state = gate.state();
+    let hash = state.users.password(user);
+    let cookie = hash.and_then(|hash| browsers::cookie(hash, user, secure(peer)));
+    AppendHeaders(cookie.map(|cookie| (header::SET_COOKIE, cookie)))
 }
 
 /// Notes a login. Who gave a wrong name may have typed the password there.
@@ -150,15 +182,16 @@ pub(super) async fn change_own_password(
     body: Bytes,
 ) -> Response {
     let user = &identity.user;
-    let keys = Keys::new(user, peer);
+    let asking = Asking::new(&gate, user, peer, &headers);
     let changed = async {
         let ChangePassword { old, new } = parse(&headers, &body)?;
         if identity.via == Via::Socket {
             let detail = "the socket belongs to no user: PATCH /v1/users/{user} sets a password";
             return Err(problem(409, "Conflict", detail));
         }
+        no_version(&headers)?;
         let same = old == new;
-        check_password(&gate, &keys, user, old).await?;
+        asking.check_password(&gate, user, old).await?;
         if same {
             return Err(refused(&AccessError::SamePassword));
         }
@@ -168,7 +201,7 @@ pub(super) async fn change_own_password(
         Ok(serde_json::json!({}))
     };
     match changed.await {
-        Ok(done) => answer(Ok(done)),
-        Err(problem) => respond_with_wait(&gate, &keys, problem),
+        Ok(done) => (remember(&gate, user, peer), answer(Ok(done))).into_response(),
+        Err(problem) => asking.respond(&gate, problem),
     }
 }
