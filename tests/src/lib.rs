@@ -17,6 +17,7 @@ pub mod program;
 pub mod proxy;
 pub mod random;
 pub mod recoverer;
+pub mod slow_folder;
 pub mod stalling;
 pub mod survivor;
 pub mod tgt;

@@ -144,17 +144,26 @@ impl Device {
         }
     }
 
-    /// Makes a file or memory larger; a block device must have grown already.
-    pub fn resize(&mut self, size_bytes: u64) -> Result<(), OpenError> {
-        let os =
-            |source| OpenError::Os { path: "the device".into(), what: "make it larger", source };
+    /// Begins to make it larger, without I/O: [`Growth::to`], which may take long, does it, and
+    /// [`Self::take_growth`] makes what is new usable.
+    ///
+    /// # Errors
+    /// When no more files can be open.
+    pub fn growth(&self) -> Result<Growth, OpenError> {
+        let os = |source| OpenError::Os { path: "the device".into(), what: "open again", source };
+        Ok(Growth(match &self.backend {
+            Backend::Ring(ring) => Some(ring.file().map_err(os)?),
+            Backend::Threads(threads) => Some(threads.file().map_err(os)?),
+            Backend::Memory(_) => None,
+        }))
+    }
+
+    /// Uses what [`Growth::to`] added.
+    pub fn take_growth(&mut self, grown: Grown) {
         match &mut self.backend {
-            Backend::Ring(ring) => ring.resize(size_bytes).map_err(os),
-            Backend::Threads(threads) => threads.resize(size_bytes).map_err(os),
-            Backend::Memory(memory) => {
-                memory.resize(size_bytes);
-                Ok(())
-            }
+            Backend::Ring(ring) => ring.size_bytes = grown.0,
+            Backend::Threads(threads) => threads.set_size_bytes(grown.0),
+            Backend::Memory(memory) => memory.resize(grown.0),
         }
     }
 
@@ -207,5 +216,29 @@ impl Device {
     /// What it did since it was opened.
     pub fn counters(&self) -> Counters {
         self.counters
+    }
+}
+
+/// A device that is to become larger. Can be handed to another thread.
+#[derive(Debug)]
+pub struct Growth(Option<File>);
+
+/// The size that a device has been given, in bytes.
+#[derive(Debug)]
+pub struct Grown(u64);
+
+impl Growth {
+    /// Makes a file or memory larger, and a file's size durable; a block device must have grown
+    /// already. May take as long as the file system does.
+    ///
+    /// # Errors
+    /// When the file system refuses.
+    pub fn to(self, size_bytes: u64) -> Result<Grown, OpenError> {
+        let os =
+            |source| OpenError::Os { path: "the device".into(), what: "make it larger", source };
+        match self.0 {
+            Some(file) => crate::ring::grow(&file, size_bytes).map(Grown).map_err(os),
+            None => Ok(Grown(size_bytes)),
+        }
     }
 }

@@ -14,7 +14,7 @@ mod reader;
 mod ring;
 mod threads;
 
-pub use device::{Completion, Counters, Device, DeviceSpec, Method};
+pub use device::{Completion, Counters, Device, DeviceSpec, Grown, Growth, Method};
 pub use error::OpenError;
 pub use file::block_device_size;
 pub use reader::Reader;

@@ -38,6 +38,10 @@ enum Memory {
     Write(Rope, Vec<libc::iovec>),
 }
 
+// SAFETY: the pointers lead into the buffers of the rope beside them, which may be handed to
+// another thread (block::Buffer is Send), and nobody but the kernel uses them.
+unsafe impl Send for Memory {}
+
 /// A ring and its file.
 pub(crate) struct Ring {
     /// Dropped first, so that the kernel is done with the memory in `in_flight`.
@@ -65,9 +69,9 @@ impl Ring {
         Ok(Self { ring, file, size_bytes, in_flight, waiting, failed, flusher, arena })
     }
 
-    pub(crate) fn resize(&mut self, size_bytes: u64) -> io::Result<()> {
-        self.size_bytes = grow(&self.file, size_bytes)?;
-        Ok(())
+    /// The file, to be made larger by somebody who may wait for it.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {

@@ -56,7 +56,8 @@ fn conforms(device: &mut Device) {
     }
     let beyond = Err(DeviceError::BeyondEnd { end: SIZE + 4096 });
     assert_eq!(read(device, SIZE, 4096).map(|_| ()), beyond);
-    device.resize(2 * SIZE).unwrap();
+    let grown = device.growth().unwrap().to(2 * SIZE).unwrap();
+    device.take_growth(grown);
     assert_eq!(read(device, SIZE, 4096).unwrap().unwrap()[..], [0; 4096]);
     assert_eq!(device.counters().writes, 600);
     assert_eq!(device.counters().bytes_written, 600 * 12288);

@@ -68,9 +68,13 @@ impl Threads {
         self.size_bytes
     }
 
-    pub(crate) fn resize(&mut self, size_bytes: u64) -> io::Result<()> {
-        self.size_bytes = crate::ring::grow(&self.shared.file, size_bytes)?;
-        Ok(())
+    /// The file, to be made larger by somebody who may wait for it.
+    pub(crate) fn file(&self) -> io::Result<File> {
+        self.shared.file.try_clone()
+    }
+
+    pub(crate) fn set_size_bytes(&mut self, size_bytes: u64) {
+        self.size_bytes = size_bytes;
     }
 
     pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {

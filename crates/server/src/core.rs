@@ -6,11 +6,12 @@ use std::time::Duration;
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
 use scsi::{NexusId, RequestId, Target, UnitSpace};
-use slab::Slab;
-use store::{Done, Outcome, Tag};
+use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
+use crate::guard::Critical;
 use crate::pool::Pool;
+use crate::pools::{PoolId, Pools};
 use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
@@ -20,9 +21,9 @@ const MANAGEMENT: u64 = 1 << 63;
 pub(crate) struct Core {
     pub(crate) target: Target,
     pub(crate) unit_states: UnitStates,
-    pub(crate) pools: Slab<Pool>,
+    pub(crate) pools: Pools,
     /// The pool of each volume that is being served.
-    pool_of: HashMap<VolumeId, usize>,
+    pool_of: HashMap<VolumeId, PoolId>,
     next_ticket: u64,
     pub(crate) traffic: Traffic,
     pub(crate) accounts: Accounts,
@@ -55,13 +56,21 @@ impl Core {
         Self {
             target,
             unit_states,
-            pools: Slab::new(),
+            pools: Pools::default(),
             pool_of: HashMap::new(),
             next_ticket: 0,
             traffic: Traffic::default(),
             accounts,
             finished: Vec::new(),
         }
+    }
+
+    /// Begins a change of a pool, unless the pool is served no more; its outcome comes from
+    /// [`Core::take_finished`] under the ticket.
+    pub(crate) fn begin(&mut self, pool: PoolId, change: Change) -> Option<Ticket> {
+        let ticket = self.new_ticket();
+        self.pools.get_mut(pool)?.store.change(ticket.tag(), change);
+        Some(ticket)
     }
 
     /// A name for a new piece of management work; its outcome comes from [`Core::take_finished`].
@@ -76,30 +85,30 @@ impl Core {
     }
 
     /// The pool of that name, while it is open.
-    pub(crate) fn pool_named(&self, name: &str) -> Option<(usize, &Pool)> {
+    pub(crate) fn pool_named(&self, name: &str) -> Option<(PoolId, &Pool)> {
         self.pools.iter().find(|(_, pool)| pool.name == name)
     }
 
     /// Where a command queues: the pool that it works on, if it works on one.
     pub(crate) fn lane(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<usize> {
         let volume = self.target.works_on(nexus, lun, cdb)?;
-        self.pool_of.get(&volume).copied()
+        Some(self.pool_of.get(&volume)?.lane())
     }
 
     /// Sends the requests for a volume to a pool from now on.
-    pub(crate) fn attach(&mut self, volume: VolumeId, pool: usize) {
+    pub(crate) fn attach(&mut self, volume: VolumeId, pool: PoolId) {
         self.route(volume, pool);
         self.give_token_space(volume, pool);
     }
 
     /// Says in which pool a volume is that no host needs to see.
-    pub(crate) fn route(&mut self, volume: VolumeId, pool: usize) {
+    pub(crate) fn route(&mut self, volume: VolumeId, pool: PoolId) {
         self.pool_of.insert(volume, pool);
     }
 
     /// 'volume POOL/NAME', as events name it.
     pub(crate) fn name_of(&self, volume: VolumeId) -> String {
-        let pool = self.pool_of.get(&volume).and_then(|pool| self.pools.get(*pool));
+        let pool = self.pool_of.get(&volume).and_then(|&pool| self.pools.get(pool));
         let found = pool.and_then(|pool| Some((&pool.name, &pool.store.volume(volume)?.name)));
         found.map_or_else(
             || format!("volume {:016x}", volume.0),
@@ -108,12 +117,12 @@ impl Core {
     }
 
     /// The pool of a volume that is served.
-    pub(crate) fn pool_of(&self, volume: VolumeId) -> Option<usize> {
+    pub(crate) fn pool_of(&self, volume: VolumeId) -> Option<PoolId> {
         self.pool_of.get(&volume).copied()
     }
 
     /// Volumes that are served from a pool.
-    pub(crate) fn volumes_of(&self, pool: usize) -> impl Iterator<Item = VolumeId> {
+    pub(crate) fn volumes_of(&self, pool: PoolId) -> impl Iterator<Item = VolumeId> {
         let of_pool = self.pool_of.iter().filter(move |(_, other)| **other == pool);
         of_pool.map(|(volume, _)| *volume)
     }
@@ -123,11 +132,16 @@ impl Core {
         self.pool_of.remove(&volume);
     }
 
+    /// Forgets every volume of a pool that is served no more.
+    pub(crate) fn detach_all(&mut self, pool: PoolId) {
+        self.pool_of.retain(|_, other| *other != pool);
+    }
+
     /// Carries requests down and completions up until nothing moves.
     pub(crate) fn pump(&mut self) {
         loop {
             let mut moved = self.submit_requests();
-            for (_, pool) in &mut self.pools {
+            for (_, pool) in self.pools.iter_mut() {
                 moved |= pool.pump();
             }
             moved |= self.take_done();
@@ -139,7 +153,7 @@ impl Core {
 
     pub(crate) fn tick(&mut self, now: Duration) {
         self.target.tick(now);
-        for (_, pool) in &mut self.pools {
+        for (_, pool) in self.pools.iter_mut() {
             pool.store.tick(now);
         }
         self.accounts.tick(now, self.pools.iter().map(|(_, pool)| pool));
@@ -149,7 +163,7 @@ impl Core {
     /// Tells the device server where every volume's space stands. What is freed counts as
     /// available before the next checkpoint, so that hosts are not told again with each of them.
     pub(crate) fn tell_space(&mut self) {
-        for (_, pool) in &self.pools {
+        for (_, pool) in self.pools.iter() {
             let space = pool.store.space();
             let threshold = left_at(pool.soft_percent, space.total - space.reserve);
             for volume in pool.store.volumes() {
@@ -176,7 +190,10 @@ impl Core {
             match self.pool_for(volume, &request) {
                 Ok(pool) => {
                     self.accounts.submitted(id, volume, &request);
-                    self.pools[pool].store.submit(Tag(id.0), volume, request);
+                    match self.pools.get_mut(pool) {
+                        Some(mut pool) => pool.store.submit(Tag(id.0), volume, request),
+                        None => self.target.completed(id, Err(BlockError::Closed)),
+                    }
                 }
                 Err(error) => self.target.completed(id, Err(error)),
             }
@@ -184,20 +201,25 @@ impl Core {
         moved
     }
 
-    fn pool_for(&self, volume: VolumeId, request: &Request) -> Result<usize, BlockError> {
+    fn pool_for(&self, volume: VolumeId, request: &Request) -> Result<PoolId, BlockError> {
         let pool_of = |volume| self.pool_of.get(&volume).copied().ok_or(BlockError::NoSuchVolume);
         let pool = pool_of(volume)?;
-        match request {
-            Request::Copy { source, .. } if pool_of(*source)? != pool => {
-                Err(BlockError::DifferentPool)
-            }
-            _ => Ok(pool),
+        if let Request::Copy { source, .. } = request
+            && pool_of(*source)? != pool
+        {
+            return Err(BlockError::DifferentPool);
         }
+        Ok(pool)
+    }
+
+    /// The device server, for changes that management makes: see [`Critical`].
+    pub(crate) fn device_server(&mut self) -> Critical<'_, Target> {
+        Critical::new(&mut self.target, "the device server")
     }
 
     fn take_done(&mut self) -> bool {
         let mut moved = false;
-        for (_, pool) in &mut self.pools {
+        for (_, pool) in self.pools.iter_mut() {
             while let Some(Done { tag, result, account }) = pool.store.next_done() {
                 moved = true;
                 if tag.0 & MANAGEMENT != 0 {

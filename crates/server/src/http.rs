@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 
 use anyhow::{Context, Result, bail};
 use api::{Problem, Route};
@@ -33,7 +33,10 @@ use tokio::sync::oneshot;
 
 use crate::data_directory::DataDirectory;
 use crate::heartbeat::Heartbeat;
+use crate::limits::CALLS_WAITING_MAX;
+use crate::management::{Finished, SaveFailed};
 use crate::options::HttpOptions;
+use answers::problem;
 use gate::Gate;
 use peer::Peer;
 use tls::{Certificate, TlsListener};
@@ -55,6 +58,13 @@ pub(crate) type Answer = Result<serde_json::Value, Problem>;
 /// Something that other threads tell the reactor.
 pub(crate) enum Message {
     Call(Call),
+    /// A version of the configuration is on stable storage, or cannot be.
+    Saved {
+        number: u64,
+        result: Result<(), SaveFailed>,
+    },
+    /// Work of the administrator's that took a thread of its own.
+    Finished(Finished),
     /// A state of a logical unit is on stable storage, or may not be.
     Stored {
         id: scsi::SaveId,
@@ -67,15 +77,48 @@ pub(crate) enum Message {
 /// Hands messages to the reactor and wakes it.
 #[derive(Clone)]
 pub(crate) struct Mailbox {
-    pub(crate) sender: Sender<Message>,
-    pub(crate) waker: Arc<Waker>,
+    calls: SyncSender<Call>,
+    others: Sender<Message>,
+    waker: Arc<Waker>,
+}
+
+/// Where the reactor finds its messages. Calls, of which somebody may send as many as they like,
+/// wait apart from what others have to tell.
+pub(crate) struct Inbox {
+    pub(crate) calls: Receiver<Call>,
+    pub(crate) others: Receiver<Message>,
 }
 
 impl Mailbox {
+    /// A mailbox and where its messages arrive.
+    pub(crate) fn new(waker: Waker) -> (Self, Inbox) {
+        let (calls, calls_inbox) = sync_channel(CALLS_WAITING_MAX);
+        let (others, others_inbox) = channel();
+        let inbox = Inbox { calls: calls_inbox, others: others_inbox };
+        (Self { calls, others, waker: Arc::new(waker) }, inbox)
+    }
+
+    /// Posts a message. A call for which there is no room is answered 503.
     pub(crate) fn post(&self, message: Message) {
         // When the reactor is gone the daemon is stopping, and nobody waits for an answer.
-        if self.sender.send(message).is_ok() {
+        let posted = match message {
+            Message::Call(call) => self.post_call(call),
+            other => self.others.send(other).is_ok(),
+        };
+        if posted {
             let _ = self.waker.wake();
+        }
+    }
+
+    fn post_call(&self, call: Call) -> bool {
+        match self.calls.try_send(call) {
+            Ok(()) => true,
+            Err(TrySendError::Full(call)) => {
+                let detail = "too many requests wait already: try again in a moment";
+                let _ = call.reply.send(Err(problem(503, "Busy", detail)));
+                false
+            }
+            Err(TrySendError::Disconnected(_)) => false,
         }
     }
 }

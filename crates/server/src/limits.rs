@@ -143,3 +143,19 @@ pub const PASSWORDS_WAITING_MAX: usize = 16;
 
 /// Those of them that one address, or one user who is known, sent; one more is answered 429.
 pub const PASSWORDS_WAITING_OF_ONE_MAX: usize = 4;
+
+/// Files of devices that are made, grown, closed or removed at once, each by a thread; further ones
+/// wait.
+pub const JOBS_MAX: usize = 8;
+
+/// Such work that waits; whoever asks for more is answered 503.
+pub const JOBS_WAITING_MAX: usize = 256;
+
+/// Requests to the management interface that wait for the reactor; a further one is answered 503.
+pub const CALLS_WAITING_MAX: usize = 4096;
+
+/// Requests that the reactor begins in one turn of its loop; further ones wait for the next.
+pub const CALLS_PER_TURN: usize = 16;
+
+/// Time after which a turn of the loop begins no further request.
+pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);

@@ -2,17 +2,20 @@
 //! saved, and only then answered.
 
 mod alerts;
+mod claims;
 mod describe;
 mod devices;
 mod hosts;
 mod identification;
 mod interchange;
+mod jobs;
 mod metrics;
 mod offload;
-mod operations;
 mod pools;
 mod portals;
 mod problems;
+mod routing;
+mod saving;
 mod schedules;
 mod scrubs;
 mod snapshots;
@@ -35,24 +38,33 @@ use tokio::sync::oneshot;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
-use crate::http::{Answer, Call, etag};
+use crate::guard::guarded;
+use crate::http::{Answer, Call, Mailbox, etag};
 use crate::options::{IoMethod, Options};
+use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
-use identification::describe_identification;
-use problems::{bad_request, internal, refused};
+use claims::Claims;
+use jobs::{Job, Jobs};
+use problems::{bad_request, gone, internal, refused};
+use saving::Saving;
 use tasks::Tasks;
 use thresholds::Told;
 
 pub(crate) use describe::hexadecimal;
 pub(crate) use identification::to_scsi as scsi_identification;
+pub(crate) use jobs::Finished;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
+pub(crate) use saving::SaveFailed;
 
 /// The reactor's memory of what the administrator made.
 pub(crate) struct Management {
-    pub(crate) configuration: Configuration,
-    pub(crate) secrets: Secrets,
-    directory: Arc<DataDirectory>,
+    /// What is in effect; it is on stable storage.
+    pub(crate) configuration: Arc<Configuration>,
+    /// The secrets that belong to it.
+    pub(crate) secrets: Arc<Secrets>,
+    saving: Saving,
+    jobs: Jobs,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
     /// Memory for the maps of all pools, in bytes.
@@ -66,6 +78,8 @@ pub(crate) struct Management {
     schedule_problems: HashMap<String, String>,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
+    /// Pools of which something is being changed that excludes other changes.
+    claims: Claims,
     /// Pools that could not be opened, and why.
     unavailable: HashMap<String, UnavailablePool>,
     /// Whether the daemon is stopping, so that a closed pool stays configured.
@@ -77,33 +91,80 @@ pub(crate) struct Management {
 /// What is to happen when a pool has finished something, and who waits for it.
 struct Work {
     step: Step,
+    caller: Caller,
+}
+
+/// Who waits for the end of a piece of work that may take several steps.
+#[derive(Default)]
+struct Caller {
+    /// Where the answer goes; to nobody, if the daemon began the work by itself.
     reply: Option<oneshot::Sender<Answer>>,
+    /// The task that is shown of the work.
+    task: Option<Ticket>,
+    /// The pool that only this work may change, by name.
+    claim: Option<String>,
 }
 
 /// The last thing that a pool was asked to do.
 enum Step {
-    OpenPool { pool: usize },
-    CreatePool { pool: usize, configuration: array::Pool },
-    ExtendPool { pool: usize, device: usize, size_bytes: u64 },
-    AddDevice { pool: usize },
-    ClosePool { pool: usize },
-    CreateVolume { pool: usize, id: block::VolumeId },
-    ResizeVolume { pool: usize, id: block::VolumeId },
-    DeleteVolume { pool: usize, id: block::VolumeId },
-    CreateSnapshots { pool: usize, ids: Vec<block::VolumeId> },
-    RevertVolume { pool: usize, id: block::VolumeId },
-    RunSchedule { pool: usize, name: String, ids: Vec<block::VolumeId> },
+    OpenPool { pool: PoolId },
+    CreatePool { pool: PoolId, configuration: array::Pool },
+    ExtendPool { pool: PoolId, device: usize, size_bytes: u64 },
+    AddDevice { pool: PoolId },
+    ClosePool { pool: PoolId },
+    CreateVolume { pool: PoolId, id: block::VolumeId },
+    ResizeVolume { pool: PoolId, id: block::VolumeId },
+    DeleteVolume { pool: PoolId, id: block::VolumeId },
+    CreateSnapshots { pool: PoolId, ids: Vec<block::VolumeId> },
+    RevertVolume { pool: PoolId, id: block::VolumeId },
+    RunSchedule { pool: PoolId, name: String, ids: Vec<block::VolumeId> },
 }
 
-/// The beginning of an answer: there it is, or a pool must finish something first.
+impl Step {
+    /// The pool that was asked.
+    const fn pool(&self) -> PoolId {
+        match self {
+            Self::OpenPool { pool }
+            | Self::CreatePool { pool, .. }
+            | Self::ExtendPool { pool, .. }
+            | Self::AddDevice { pool }
+            | Self::ClosePool { pool }
+            | Self::CreateVolume { pool, .. }
+            | Self::ResizeVolume { pool, .. }
+            | Self::DeleteVolume { pool, .. }
+            | Self::CreateSnapshots { pool, .. }
+            | Self::RevertVolume { pool, .. }
+            | Self::RunSchedule { pool, .. } => *pool,
+        }
+    }
+}
+
+/// How far a piece of work is: it has its answer, or something must be done first.
 enum Progress {
     Answer(Answer),
+    /// A pool must finish something.
     Wait(Ticket, Step),
+    /// This version of the configuration must be on stable storage.
+    Saved {
+        version: u64,
+        then: Then,
+    },
+    /// Something must be done that may take long, by another thread.
+    Job(Job),
 }
+
+/// What follows when the configuration is saved, or could not be.
+type Then =
+    Box<dyn FnOnce(&mut Management, &mut Core, Result<(), Problem>) -> Result<Progress, Problem>>;
 
 impl Progress {
     fn answer(value: &impl Serialize) -> Self {
         Self::Answer(serde_json::to_value(value).map_err(|error| internal(&error)))
+    }
+
+    /// Work that nobody is told anything of but that it is done.
+    const fn done() -> Self {
+        Self::Answer(Ok(serde_json::Value::Null))
     }
 }
 
@@ -114,11 +175,15 @@ impl Management {
         directory: Arc<DataDirectory>,
         events: Events,
         options: &Options,
-    ) -> Self {
+        mailbox: Mailbox,
+    ) -> anyhow::Result<Self> {
+        let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
+        let saving = Saving::start(directory, mailbox.clone(), &configuration, &secrets)?;
         let mut management = Self {
             configuration,
             secrets,
-            directory,
+            saving,
+            jobs: Jobs::new(mailbox),
             portals: Portals::default(),
             io: options.io,
             memory_bytes: options.memory,
@@ -128,40 +193,36 @@ impl Management {
             tasks: Tasks::default(),
             schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
+            claims: Claims::default(),
             unavailable: HashMap::new(),
             closing: false,
             luns_changed: false,
         };
         management.tell_receivers();
-        management
+        Ok(management)
     }
 
-    /// Begins to carry out a request.
+    /// Begins to carry out a request. Whatever happens it is answered, once.
     pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
         let Call { route, parameters, body, if_match, reply } = call;
         if route == Route::TestAlerts {
             return self.events.alerts.test(reply);
         }
         let parameters = Parameters(parameters);
-        if let Some(if_match) = if_match {
-            // RFC 9110 13.2.1: what is wrong about the request itself goes first.
-            let checked = check_body(route, &body)
-                .and_then(|()| self.check_version(core, route, &parameters, &if_match));
-            if let Err(problem) = checked {
-                return deliver(reply, Err(problem));
+        let outcome = self.guarded(|management| {
+            if let Some(if_match) = if_match {
+                // RFC 9110 13.2.1: what is wrong about the request itself goes first.
+                check_body(route, &body)?;
+                management.check_version(core, route, &parameters, &if_match)?;
             }
-        }
-        match self.route(core, sessions, route, &parameters, &body) {
-            Ok(Progress::Wait(ticket, step)) => {
-                self.tasks.waits(core, ticket, &step);
-                self.under_way.insert(ticket, Work { step, reply: Some(reply) });
-            }
-            Ok(Progress::Answer(answer)) => deliver(reply, answer),
-            Err(problem) => deliver(reply, Err(problem)),
-        }
+            management.route(core, sessions, route, &parameters, &body)
+        });
+        let claim = self.claims.take_new();
+        self.proceed(core, outcome, Caller { reply: Some(reply), task: None, claim });
     }
 
-    /// Refuses a change of an object that is not what the caller thinks any more.
+    /// Refuses a change of an object that is not what the caller thinks any more. What is about to
+    /// be saved counts: of two who change the same version the second is refused.
     fn check_version(
         &mut self,
         core: &mut Core,
@@ -174,10 +235,14 @@ impl Management {
             404 => etag::not_there(),
             _ => problem,
         };
+        let in_effect = std::mem::replace(&mut self.configuration, self.saving.next());
         let shown = self.route(core, Vec::new(), object, parameters, &Bytes::new());
+        self.configuration = in_effect;
         match shown.map_err(not_there)? {
             Progress::Answer(answer) => etag::check(if_match, &answer.map_err(not_there)?),
-            Progress::Wait(..) => Err(etag::no_version()),
+            Progress::Wait(..) | Progress::Saved { .. } | Progress::Job(_) => {
+                Err(etag::no_version())
+            }
         }
     }
 
@@ -188,12 +253,85 @@ impl Management {
         ticket: Ticket,
         result: Result<Outcome, Failure>,
     ) {
-        let Some(Work { step, reply }) = self.under_way.remove(&ticket) else { return };
-        let answer = self.finish(core, step, result);
-        self.tasks.answered(ticket, &answer);
-        if let Some(reply) = reply {
-            deliver(reply, answer);
+        let Some(Work { step, caller }) = self.under_way.remove(&ticket) else { return };
+        let outcome = self.guarded(|management| management.finish(core, step, result));
+        self.proceed(core, outcome, caller);
+    }
+
+    /// Takes a piece of work as far as it goes now.
+    fn proceed(
+        &mut self,
+        core: &mut Core,
+        mut outcome: Result<Progress, Problem>,
+        mut caller: Caller,
+    ) {
+        loop {
+            match outcome {
+                Err(problem) => return self.answer(caller, Err(problem)),
+                Ok(Progress::Answer(answer)) => return self.answer(caller, answer),
+                Ok(Progress::Wait(ticket, step)) => {
+                    if caller.reply.is_some() && self.tasks.waits(core, ticket, &step) {
+                        caller.task = Some(ticket);
+                    }
+                    self.under_way.insert(ticket, Work { step, caller });
+                    return;
+                }
+                Ok(Progress::Saved { version, then }) if !self.saving.is_saved(version) => {
+                    return self.saving.wait(version, then, caller);
+                }
+                Ok(Progress::Saved { then, .. }) => {
+                    outcome = self.guarded(|management| then(management, core, Ok(())));
+                }
+                Ok(Progress::Job(job)) => match self.jobs.begin(job, caller) {
+                    Ok(()) => return,
+                    Err(refused) => {
+                        caller = refused;
+                        outcome = Err(problems::unavailable(
+                            &"too much is under way already: try again in a moment",
+                        ));
+                    }
+                },
+            }
         }
+    }
+
+    /// Begins a piece of work that nobody waits for.
+    fn begin(&mut self, core: &mut Core, outcome: Result<Progress, Problem>) {
+        self.proceed(core, outcome, Caller::default());
+    }
+
+    /// Tells whoever waits how a piece of work ended.
+    fn answer(&mut self, caller: Caller, answer: Answer) {
+        if let Some(ticket) = caller.task {
+            self.tasks.answered(ticket, &answer);
+        }
+        if let Some(pool) = caller.claim {
+            self.claims.release(&pool);
+        }
+        match (caller.reply, &answer) {
+            (Some(reply), _) => deliver(reply, answer),
+            (None, Err(problem)) => tracing::warn!(problem = problem.detail, "work failed"),
+            (None, Ok(_)) => {}
+        }
+    }
+
+    /// Does work of the administrator's. If it panics it has failed, and the array goes on; but a
+    /// panic while a pool or the device server is changed ends the process (see [`crate::guard`]).
+    fn guarded(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<Progress, Problem>,
+    ) -> Result<Progress, Problem> {
+        guarded(|| work(self)).unwrap_or_else(|said| {
+            // What hosts see is told to them again from the configuration, which is never half
+            // changed.
+            self.luns_changed = true;
+            let message = format!(
+                "a request of an administrator failed by a mistake in gantryd ({said}); the array \
+                 goes on: please report it"
+            );
+            self.events.note(api::Severity::Error, "daemon".to_owned(), message);
+            Err(internal(&"a mistake in gantryd: see 'gantry events'; hosts are served on"))
+        })
     }
 
     /// Whether LUN maps or volumes changed since the last call.
@@ -206,153 +344,36 @@ impl Management {
         self.check_fill(core);
         self.check_schedules(core);
         self.check_tasks(core);
+        self.save_again();
     }
 
-    /// Whether a pool still works on something that someone waits for.
+    /// Whether something is still under way that someone waits for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.under_way.is_empty()
+        !self.under_way.is_empty() || self.saving.is_busy() || self.jobs.is_busy()
     }
 
-    fn route(
+    /// Whether a pool still works on something.
+    fn works_on(&self, pool: PoolId) -> bool {
+        self.under_way.values().any(|work| work.step.pool() == pool)
+    }
+
+    /// Asks a pool for a change; 409 if it is served no more.
+    fn wait_for(
+        core: &mut Core,
+        pool: PoolId,
+        change: store::Change,
+        step: Step,
+    ) -> Result<Progress, Problem> {
+        let ticket = core.begin(pool, change).ok_or_else(gone)?;
+        Ok(Progress::Wait(ticket, step))
+    }
+
+    fn finish(
         &mut self,
         core: &mut Core,
-        sessions: Vec<api::Session>,
-        route: Route,
-        parameters: &Parameters,
-        body: &Bytes,
+        step: Step,
+        result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        match route {
-            Route::ShowTarget => Ok(Progress::answer(&self.describe_target(core, sessions))),
-            Route::ListPools => Ok(Progress::answer(&self.describe_pools(core))),
-            Route::CreatePool => self.create_pool(core, &read(body)?),
-            Route::ShowPool => {
-                Ok(Progress::answer(&self.describe_pool(core, parameters.get("pool"))?))
-            }
-            Route::DeletePool => self.delete_pool(core, parameters.get("pool")),
-            Route::ListVolumes => Ok(Progress::answer(&self.describe_volumes(core))),
-            Route::CreateVolume => self.create_volume(core, &read(body)?),
-            Route::ShowVolume => {
-                let (pool, id) = find_volume(core, parameters)?;
-                Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
-            }
-            Route::ResizeVolume => self.resize_volume(core, parameters, &read(body)?),
-            Route::DeleteVolume => self.delete_volume(core, parameters),
-            Route::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
-            Route::UnmapVolume => self.unmap_volume(core, parameters),
-            Route::SetReservations => self.set_reservations(core, parameters, read(body)?),
-            Route::SetPathState => self.set_path_state(core, parameters.get("group"), read(body)?),
-            Route::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
-            Route::ShowHost => Ok(Progress::answer(&self.show_host(parameters.get("host"))?)),
-            Route::ListSessions => Ok(Progress::answer(&sessions)),
-            Route::ListEvents => Ok(Progress::answer(&self.describe_events())),
-            Route::ExtendPool
-            | Route::AddDevice
-            | Route::SetPoolThresholds
-            | Route::SetVolumeThresholds
-            | Route::ShowIdentification
-            | Route::SetIdentification
-            | Route::SetVolumeIdentification
-            | Route::DeleteVolumeIdentification
-            | Route::ShowScrub
-            | Route::StartScrub
-            | Route::StopScrub => self.route_space(core, route, parameters, body),
-            Route::CloneVolume
-            | Route::RevertVolume
-            | Route::ListSnapshots
-            | Route::CreateSnapshots
-            | Route::ShowSnapshot
-            | Route::DeleteSnapshot => self.route_snapshots(core, route, parameters, body),
-            Route::ShowOffload
-            | Route::ExplainOffload
-            | Route::ShowLive
-            | Route::ListSeries
-            | Route::ShowHistory
-            | Route::ListLocks
-            | Route::ListReclaim
-            | Route::ListForecasts
-            | Route::ShowMetrics
-            | Route::ShowHealth
-            | Route::ShowReadiness => self.route_statistics(core, &sessions, route, parameters),
-            _ if operations::has(route) => self.route_operations(core, route, parameters, body),
-            _ => self.route_access(route, parameters, body),
-        }
-    }
-
-    /// Devices, thresholds, scrubs, and what volumes say of vendor and product.
-    fn route_space(
-        &mut self,
-        core: &mut Core,
-        route: Route,
-        parameters: &Parameters,
-        body: &Bytes,
-    ) -> Result<Progress, Problem> {
-        let pool = parameters.get("pool");
-        match route {
-            Route::ExtendPool => self.extend_pool(core, pool, &read(body)?),
-            Route::AddDevice => self.add_device(core, pool, &read(body)?),
-            Route::SetPoolThresholds => self.set_pool_thresholds(core, pool, read(body)?),
-            Route::ShowScrub => self.show_scrub(core, pool),
-            Route::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
-            Route::StopScrub => self.stop_scrub(core, pool),
-            Route::ShowIdentification => {
-                Ok(Progress::answer(&describe_identification(self.configuration.identification)))
-            }
-            Route::SetIdentification => self.set_identification(core, &read(body)?),
-            Route::SetVolumeIdentification => {
-                self.set_volume_identification(core, parameters, &read(body)?)
-            }
-            Route::DeleteVolumeIdentification => {
-                self.delete_volume_identification(core, parameters)
-            }
-            _ => self.set_volume_thresholds(core, parameters, read(body)?),
-        }
-    }
-
-    /// Snapshots, and what is made of them.
-    fn route_snapshots(
-        &mut self,
-        core: &mut Core,
-        route: Route,
-        parameters: &Parameters,
-        body: &Bytes,
-    ) -> Result<Progress, Problem> {
-        match route {
-            Route::CloneVolume => self.clone_volume(core, parameters, &read(body)?),
-            Route::RevertVolume => self.revert_volume(core, parameters, &read(body)?),
-            Route::ListSnapshots => Ok(Progress::answer(&self.describe_snapshots(core))),
-            Route::CreateSnapshots => self.create_snapshots(core, &read(body)?),
-            Route::ShowSnapshot => Ok(Progress::answer(&self.describe_snapshot(core, parameters)?)),
-            _ => self.delete_snapshot(core, parameters),
-        }
-    }
-
-    /// Who may come in, and where.
-    fn route_access(
-        &mut self,
-        route: Route,
-        parameters: &Parameters,
-        body: &Bytes,
-    ) -> Result<Progress, Problem> {
-        match route {
-            Route::CreateHost => self.create_host(read_secret(body)?),
-            Route::ChangeHost => self.change_host(parameters.get("host"), read_secret(body)?),
-            Route::DeleteHost => self.delete_host(parameters.get("host")),
-            Route::ListGroups => Ok(Progress::answer(&self.describe_groups())),
-            Route::ShowGroup => Ok(Progress::answer(&self.show_group(parameters.get("group"))?)),
-            Route::SetGroup => self.set_group(parameters.get("group"), &read(body)?),
-            Route::DeleteGroup => self.delete_group(parameters.get("group")),
-            Route::ListPortals => Ok(Progress::answer(&self.describe_portals())),
-            Route::ShowPortal => Ok(Progress::answer(&self.show_portal(parameters.get("portal"))?)),
-            Route::CreatePortal => self.create_portal(&read(body)?),
-            Route::DeletePortal => self.delete_portal(parameters.get("portal")),
-            Route::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
-            Route::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),
-            Route::DeleteDiscoveryChap => self.delete_discovery_chap(),
-            _ => unreachable!("every other route is in the table above"),
-        }
-    }
-
-    fn finish(&mut self, core: &mut Core, step: Step, result: Result<Outcome, Failure>) -> Answer {
         match step {
             Step::OpenPool { pool } => self.pool_opened(core, pool, result),
             Step::CreatePool { pool, configuration } => {
@@ -373,36 +394,6 @@ impl Management {
             }
         }
     }
-
-    /// Makes a change to the configuration and saves it; when either fails nothing has changed.
-    fn change<T>(
-        &mut self,
-        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-    ) -> Result<T, Problem> {
-        self.change_with_secrets(|configuration, _| change(configuration))
-    }
-
-    /// The same with secrets. They are saved first: after a crash in between, a host whose secret
-    /// is not there yet, or no more, is kept out.
-    fn change_with_secrets<T>(
-        &mut self,
-        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-    ) -> Result<T, Problem> {
-        let (mut changed, mut secrets) = (self.configuration.clone(), self.secrets.clone());
-        let value = change(&mut changed, &mut secrets).map_err(|error| refused(&error))?;
-        if secrets != self.secrets {
-            self.directory
-                .save_secrets(&secrets)
-                .map_err(|error| internal(&format!("{error:#}")))?;
-            self.secrets = secrets;
-        }
-        if changed != self.configuration {
-            self.directory.save(&changed).map_err(|error| internal(&format!("{error:#}")))?;
-            self.configuration = changed;
-            self.luns_changed = true;
-        }
-        Ok(value)
-    }
 }
 
 /// The names in a request's path.
@@ -415,7 +406,7 @@ impl Parameters {
     }
 }
 
-fn find_volume(core: &Core, parameters: &Parameters) -> Result<(usize, block::VolumeId), Problem> {
+fn find_volume(core: &Core, parameters: &Parameters) -> Result<(PoolId, block::VolumeId), Problem> {
     find(core, "volume", parameters.get("pool"), parameters.get("volume"))
 }
 
@@ -425,7 +416,7 @@ fn find(
     kind: &'static str,
     pool: &str,
     name: &str,
-) -> Result<(usize, block::VolumeId), Problem> {
+) -> Result<(PoolId, block::VolumeId), Problem> {
     let not_found = || {
         let name = format!("{pool}/{name}");
         refused(&ArrayError::NotFound { kind, name })

@@ -42,33 +42,23 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// A pool on new devices, one per name in the second list. `tag` is done when it is ready.
-    /// If one cannot be made, those that were are removed.
+    /// A pool on new devices, each with an identifier of its own. `tag` is done when it is ready.
     pub(crate) fn create(
         name: &str,
         configuration: &PoolConfiguration,
         options: PoolOptions,
-        device_uuids: &[[u8; 16]],
+        devices: Vec<(Device, [u8; 16])>,
         tag: Tag,
-    ) -> Result<Self, OpenError> {
-        let mut devices = Vec::new();
-        for (number, device) in configuration.devices.iter().enumerate() {
-            match create_device(device, options.io) {
-                Ok(device) => devices.push(device),
-                Err(error) => {
-                    configuration.devices[..number].iter().for_each(remove_device);
-                    return Err(error);
-                }
-            }
-        }
-        let specs = configuration.devices.iter().zip(device_uuids);
+    ) -> Self {
+        let (devices, device_uuids): (Vec<_>, Vec<_>) = devices.into_iter().unzip();
+        let specs = configuration.devices.iter().zip(&device_uuids);
         let spec = |(device, &uuid): (&PoolDevice, &[u8; 16])| store::DeviceSpec {
             uuid,
             size_bytes: device.size_bytes,
         };
         let spec = PoolSpec { pool_uuid: configuration.uuid, devices: specs.map(spec).collect() };
         let store = Store::format(&spec, store_options(options), tag);
-        Ok(Self::new(name, store, devices, options, configuration))
+        Self::new(name, store, devices, options, configuration)
     }
 
     /// A pool whose devices are there. `tag` is done when it is ready or found unusable. Where a
@@ -185,12 +175,30 @@ fn store_options(options: PoolOptions) -> store::Options {
     store::Options { memory_bytes, sampling, ..store::Options::default() }
 }
 
-/// Makes a new device. Never overwrites a file.
+/// Makes the devices of a new pool, all or none. May take long.
+pub(crate) fn create_devices(
+    devices: &[PoolDevice],
+    method: IoMethod,
+) -> Result<Vec<Device>, OpenError> {
+    let mut made = Vec::new();
+    for (number, device) in devices.iter().enumerate() {
+        match create_device(device, method) {
+            Ok(device) => made.push(device),
+            Err(error) => {
+                devices[..number].iter().for_each(remove_device);
+                return Err(error);
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// Makes a new device. May take long. Never overwrites a file.
 pub(crate) fn create_device(device: &PoolDevice, method: IoMethod) -> Result<Device, OpenError> {
     Device::create(&device_spec(device), device.size_bytes, backend(method))
 }
 
-/// Removes the file of a device in which nothing was ever stored.
+/// Removes the file of a device in which nothing was ever stored. May take long.
 pub(crate) fn remove_device(device: &PoolDevice) {
     if let DeviceName::File(path) = &device.device
         && let Err(error) = std::fs::remove_file(path)

@@ -12,10 +12,10 @@ mod waiting;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
+use api::Route;
 use hashbrown::HashMap;
 use mio::event::Event;
 use mio::net::TcpStream;
@@ -31,10 +31,11 @@ use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events;
 use crate::heartbeat::Heartbeat;
-use crate::http::{self, Mailbox, Message};
-use crate::limits::{FILL_INTERVAL, STARTS_PER_TURN, TICK};
+use crate::http::{self, Call, Inbox, Mailbox, Message};
+use crate::limits::{CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::{Management, scsi_identification};
 use crate::options::{Options, SessionOptions};
+use crate::pools::PoolId;
 use crate::scheduler::Scheduler;
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
@@ -51,7 +52,7 @@ const FIRST_CONNECTION: usize = 1 << 32;
 pub(crate) struct Reactor {
     poll: Poll,
     waiting: Waiting,
-    inbox: Receiver<Message>,
+    inbox: Inbox,
     listeners: Slab<Listener>,
     connections: Slab<Connection>,
     /// The slot of each connection's serial number.
@@ -66,8 +67,10 @@ pub(crate) struct Reactor {
     options: SessionOptions,
     core: Core,
     management: Management,
+    /// Whether administrators ask for something that was not looked at yet.
+    calls_wait: bool,
     /// Pools, and the devices of them that the poll knows.
-    registered_devices: Vec<(usize, usize)>,
+    registered_devices: Vec<(PoolId, usize)>,
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
@@ -85,12 +88,11 @@ impl Reactor {
         let configuration = directory.load()?;
         let secrets = directory.load_secrets()?;
         let poll = Poll::new()?;
-        let (sender, inbox) = channel();
-        let mailbox = Mailbox { sender, waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
+        let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());
         http::start(&options.http, &directory, mailbox.clone(), Arc::clone(&heartbeat))?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
-        stop_on_signals(mailbox)?;
+        stop_on_signals(mailbox.clone())?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
         let mut target = Target::new(scsi::Identity {
             identification: scsi_identification(configuration.identification),
@@ -100,6 +102,8 @@ impl Reactor {
         target.set_token_key(random_bytes()?);
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
+        let management =
+            Management::new(configuration, secrets, directory, events, options, mailbox)?;
         let mut reactor = Self {
             poll,
             waiting: Waiting::new(),
@@ -114,7 +118,8 @@ impl Reactor {
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
-            management: Management::new(configuration, secrets, directory, events, options),
+            management,
+            calls_wait: false,
             registered_devices: Vec::new(),
             started: Instant::now(),
             next_tick: Duration::ZERO,
@@ -151,7 +156,7 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        let has_more = !self.ready.is_empty() || self.scheduler.can_start();
+        let has_more = !self.ready.is_empty() || self.scheduler.can_start() || self.calls_wait;
         match has_more {
             true => waiting::look(&mut self.poll, events, Duration::ZERO)?,
             false => {
@@ -164,6 +169,9 @@ impl Reactor {
             self.apply(event);
         }
         self.serve_ready_connections();
+        if self.calls_wait {
+            self.take_calls();
+        }
         self.tick();
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
@@ -219,17 +227,53 @@ impl Reactor {
         self.ready.push(slot);
     }
 
+    /// Takes what other threads tell, then some of what administrators ask for.
     fn take_messages(&mut self) {
-        while let Ok(message) = self.inbox.try_recv() {
+        self.take_news();
+        self.calls_wait = true;
+    }
+
+    /// Takes what other threads tell.
+    fn take_news(&mut self) {
+        while let Ok(message) = self.inbox.others.try_recv() {
             match message {
-                Message::Call(call) => {
-                    let sessions = self.describe_sessions();
-                    self.management.call(&mut self.core, sessions, call);
+                Message::Call(call) => self.call(call),
+                Message::Saved { number, result } => {
+                    self.management.saved(&mut self.core, number, result);
+                }
+                Message::Finished(finished) => {
+                    self.management.job_ended(&mut self.core, finished);
                 }
                 Message::Stored { id, stored } => self.core.target.saved(id, stored),
                 Message::Stop => self.begin_stop(),
             }
         }
+    }
+
+    /// Takes what administrators ask for, as much as one turn has room for: hosts have theirs in
+    /// between.
+    fn take_calls(&mut self) {
+        let began = Instant::now();
+        for _ in 0..CALLS_PER_TURN {
+            let Ok(call) = self.inbox.calls.try_recv() else {
+                self.calls_wait = false;
+                return;
+            };
+            self.call(call);
+            if began.elapsed() >= CALLS_TIME_PER_TURN {
+                return;
+            }
+        }
+    }
+
+    fn call(&mut self, call: Call) {
+        let sessions = match call.route {
+            Route::ListSessions | Route::ShowTarget | Route::ShowMetrics => {
+                self.describe_sessions()
+            }
+            _ => Vec::new(),
+        };
+        self.management.call(&mut self.core, sessions, call);
     }
 
     /// Reads from every connection that may hold something, and acts on what it says.
@@ -386,11 +430,11 @@ impl Reactor {
     /// Makes the poll wake up for the devices of new pools.
     fn register_devices(&mut self) {
         let pools = &self.core.pools;
-        let is_there = |slot, device| pools.get(slot).is_some_and(|p| device < p.devices.len());
-        self.registered_devices.retain(|&(slot, device)| is_there(slot, device));
-        let devices = pools.iter().flat_map(|(slot, pool)| {
+        let is_there = |pool, device| pools.get(pool).is_some_and(|p| device < p.devices.len());
+        self.registered_devices.retain(|&(pool, device)| is_there(pool, device));
+        let devices = pools.iter().flat_map(|(id, pool)| {
             let devices = pool.devices.iter().enumerate();
-            devices.map(move |(number, device)| ((slot, number), device))
+            devices.map(move |(number, device)| ((id, number), device))
         });
         for (key, device) in devices {
             if self.registered_devices.contains(&key) {
@@ -411,6 +455,7 @@ impl Reactor {
         self.pump();
         while self.management.is_busy() {
             waiting::look(&mut self.poll, &mut events, TICK)?;
+            self.take_news();
             self.tick();
             self.pump();
         }

@@ -7,6 +7,7 @@ use store::{Change, Failure, Outcome, VolumeSpec};
 
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_u64;
+use crate::pools::PoolId;
 
 /// Begins the names of hidden volumes; no name that an administrator gives does.
 const HIDDEN: char = '.';
@@ -21,26 +22,27 @@ pub(crate) fn is_hidden(volume: &store::Volume) -> bool {
 
 impl Core {
     /// Deletes what an earlier life of the daemon left in a pool.
-    pub(crate) fn delete_old_token_spaces(&mut self, pool: usize) {
-        let hidden = self.pools[pool].store.volumes().filter(|volume| is_hidden(volume));
+    pub(crate) fn delete_old_token_spaces(&mut self, pool: PoolId) {
+        let Some(served) = self.pools.get(pool) else { return };
+        let hidden = served.store.volumes().filter(|volume| is_hidden(volume));
         let hidden: Vec<VolumeId> = hidden.map(|volume| volume.id).collect();
         for id in hidden {
-            let ticket = self.new_ticket();
-            self.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));
+            self.begin(pool, Change::DeleteVolume(id));
         }
     }
 
     /// Gives a volume that is served from now on the token space of its pool, now or as soon as
     /// there is one.
-    pub(crate) fn give_token_space(&mut self, volume: VolumeId, pool: usize) {
-        match (self.pools[pool].token_space, self.pools[pool].coming_token_space) {
+    pub(crate) fn give_token_space(&mut self, volume: VolumeId, pool: PoolId) {
+        let Some(served) = self.pools.get(pool) else { return };
+        match (served.token_space, served.coming_token_space) {
             (Some(space), _) => self.target.set_token_space(volume, space),
             (None, Some(_)) => {}
             (None, None) => self.begin_token_space(pool),
         }
     }
 
-    fn begin_token_space(&mut self, pool: usize) {
+    fn begin_token_space(&mut self, pool: PoolId) {
         let Ok(id) = random_u64().map(VolumeId) else { return };
         let spec = VolumeSpec {
             id,
@@ -51,10 +53,11 @@ impl Core {
             snapshot: false,
             created: 0,
         };
-        let ticket = self.new_ticket();
-        let space = TokenSpace { volume: id, size_bytes: SPACE_BYTES };
-        self.pools[pool].coming_token_space = Some((ticket, space));
-        self.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
+        let Some(ticket) = self.begin(pool, Change::CreateVolume(spec)) else { return };
+        if let Some(mut pool) = self.pools.get_mut(pool) {
+            let space = TokenSpace { volume: id, size_bytes: SPACE_BYTES };
+            pool.coming_token_space = Some((ticket, space));
+        }
     }
 
     /// Takes the outcome of management work if it is a token space that was to be made; gives any
@@ -71,15 +74,17 @@ impl Core {
         match result {
             Ok(_) => self.use_token_space(pool, space),
             Err(failure) => {
-                let pool = &self.pools[pool].name;
+                let pool = self.pools.get(pool).map_or("", |pool| &pool.name);
                 tracing::warn!(pool, %failure, "no tokens can be made of volumes of this pool");
             }
         }
         None
     }
 
-    fn use_token_space(&mut self, pool: usize, space: TokenSpace) {
-        self.pools[pool].token_space = Some(space);
+    fn use_token_space(&mut self, pool: PoolId, space: TokenSpace) {
+        let Some(mut changing) = self.pools.get_mut(pool) else { return };
+        changing.token_space = Some(space);
+        drop(changing);
         let served: Vec<VolumeId> = self.volumes_of(pool).collect();
         for volume in served {
             self.target.set_token_space(volume, space);

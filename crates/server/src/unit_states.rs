@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use block::VolumeId;
 use scsi::{DurableState, SaveId};
 
+use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
 
 #[cfg(test)]
@@ -87,7 +88,8 @@ fn carry_out(directory: &Path, inbox: &Receiver<Work>, mailbox: &Mailbox) {
     for work in inbox {
         match work {
             Work::Store { id, volume, state } => {
-                let result = write(directory, volume, &state);
+                let result = guarded(|| write(directory, volume, &state))
+                    .unwrap_or_else(|said| Err(io::Error::other(said)));
                 if let Err(error) = &result {
                     let volume = path_of(directory, volume);
                     tracing::error!(file = %volume.display(), %error, "a state was not stored");

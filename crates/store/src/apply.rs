@@ -138,7 +138,9 @@ impl Store {
             volume.reserved = false;
             map.drop_page(space, volume.root.entry, volume.root.levels - 1);
         });
-        self.volumes.remove(&id);
+        if let Some(volume) = self.volumes.remove(&id) {
+            self.directory.remove(&volume);
+        }
         self.forget_reclaimed(id);
         self.want_count();
     }

@@ -13,6 +13,7 @@ mod bugs;
 mod checkpoint;
 mod checksum;
 mod commit;
+mod directory;
 mod entry;
 mod error;
 mod housing;

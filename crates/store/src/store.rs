@@ -1,6 +1,7 @@
 //! The pool as its owner sees it, and the heart that lets its parts act on each other.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use block::{Account, BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
@@ -11,6 +12,7 @@ use crate::allowance::Allowance;
 use crate::bugs::Bugs;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, Groups};
+use crate::directory::Directory;
 use crate::error::{ChangeError, Failure, OpenError};
 use crate::housing::Housing;
 use crate::io::{Io, IoId, Waiter};
@@ -104,6 +106,7 @@ pub struct Store {
     pub(crate) space: Space,
     pub(crate) map: Map,
     pub(crate) volumes: BTreeMap<VolumeId, Volume>,
+    pub(crate) directory: Directory,
     /// Blocks that are promised to reserved volumes and not yet theirs.
     owed: u64,
     /// Blocks that operations under way will add to those.
@@ -217,6 +220,7 @@ impl Store {
             space: Space::new(&[], options.groups()),
             map: Map::new(options.clean_pages()),
             volumes: BTreeMap::new(),
+            directory: Directory::default(),
             owed: 0,
             promising: 0,
             journal: Journal::new(journal_blocks, 1, start),
@@ -397,6 +401,33 @@ impl Store {
         self.volumes.values()
     }
 
+    /// Volumes whose identifiers are above one, or all, by identifier: so that whoever looks at many
+    /// can do it in parts.
+    pub fn volumes_after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.volumes.range((from, Bound::Unbounded)).map(|(_, volume)| volume)
+    }
+
+    /// The volume or snapshot of a name.
+    pub fn volume_named(&self, name: &str) -> Option<&Volume> {
+        self.volumes.get(&self.directory.named(name)?)
+    }
+
+    /// How many volumes and snapshots there are.
+    pub fn volume_count(&self) -> usize {
+        self.volumes.len()
+    }
+
+    /// How many of them are snapshots.
+    pub fn snapshot_count(&self) -> usize {
+        self.directory.snapshots()
+    }
+
+    /// How many snapshots of a volume there are.
+    pub fn snapshots_of(&self, volume: VolumeId) -> usize {
+        self.directory.snapshots_of(volume)
+    }
+
     /// One volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Volume> {
         self.volumes.get(&id)
@@ -545,6 +576,7 @@ impl Store {
     /// Adds a volume, and keeps the sum of what is promised.
     pub(crate) fn insert_volume(&mut self, volume: Volume) -> Option<Volume> {
         self.owed += volume.owed_blocks();
+        self.directory.insert(&volume);
         self.volumes.insert(volume.id, volume)
     }
 

@@ -1,6 +1,7 @@
 //! From the table of routes to what answers them.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
 use api::{Method, Problem, ROUTES, Route};
@@ -11,6 +12,7 @@ use axum::http::{self, HeaderMap, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::answers::{check_body, problem, refuse, respond};
@@ -61,6 +63,7 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
         .layer(middleware::from_fn_with_state(Arc::clone(gate), refuse_strangers))
         .layer(middleware::from_fn(after_its_body))
         .layer(middleware::from_fn(one_form_of_refusal))
+        .layer(middleware::from_fn(answered_all_the_same))
 }
 
 /// What answers a route.
@@ -213,6 +216,12 @@ async fn to_the_end(request: Request, next: Next) -> Response {
     }
     let lost = |_| refuse(500, "Failed", "the request was not carried out: see the log");
     tokio::spawn(next.run(request)).await.unwrap_or_else(lost)
+}
+
+/// Answers 500 where a handler panics: the request has failed, everything else goes on.
+async fn answered_all_the_same(request: Request, next: Next) -> Response {
+    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    answer.unwrap_or_else(|_| refuse(500, "Failed", "a mistake in gantryd: see its log"))
 }
 
 /// Answers a request when it has arrived whole, unless it says that it is large or does not say how

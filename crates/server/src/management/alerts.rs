@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use api::{Problem, Severity};
-use array::{AlertLevel, Alerts, ArrayError, Mail, MailTls, Secret, Secrets, Webhook};
+use array::{
+    AlertLevel, Alerts, ArrayError, Configuration, Mail, MailTls, Secret, Secrets, Webhook,
+};
 
 use super::problems::{bad_request, refused};
 use super::{Management, Progress};
@@ -11,14 +13,16 @@ use super::{Management, Progress};
 impl Management {
     pub(super) fn set_alerts(&mut self, request: api::Alerts) -> Result<Progress, Problem> {
         let (alerts, secrets) = self.parse_alerts(request)?;
-        self.change_with_secrets(|configuration, all| {
+        let change = |configuration: &mut Configuration, all: &mut Secrets| {
             alerts.check()?;
             configuration.alerts = alerts;
             (all.webhooks, all.mail) = (secrets.webhooks, secrets.mail);
             Ok(())
-        })?;
-        self.tell_receivers();
-        Ok(Progress::answer(&self.describe_alerts()))
+        };
+        self.change_with_secrets(change, |management, _, ()| {
+            management.tell_receivers();
+            Ok(Progress::answer(&management.describe_alerts()))
+        })
     }
 
     /// Lets the receivers be told that are configured.

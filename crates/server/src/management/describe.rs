@@ -8,11 +8,12 @@ use store::Health;
 
 use super::Management;
 use super::identification::describe_identification;
-use super::problems::refused;
+use super::problems::{gone, refused};
 use super::thresholds::{describe_thresholds, used_percent};
 use super::volumes::describe_blocks;
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
+use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
 
 impl Management {
@@ -72,7 +73,7 @@ impl Management {
 
     pub(super) fn describe_volumes(&self, core: &Core) -> Vec<Volume> {
         let mut described: Vec<Volume> = Vec::new();
-        for (_, pool) in &core.pools {
+        for (_, pool) in core.pools.iter() {
             let mut snapshots: HashMap<VolumeId, usize> = HashMap::new();
             let origins = pool.store.volumes().filter(|volume| volume.snapshot);
             for origin in origins.filter_map(|snapshot| snapshot.origin) {
@@ -89,10 +90,10 @@ impl Management {
     pub(super) fn describe_volume(
         &self,
         core: &Core,
-        pool: usize,
+        pool: PoolId,
         id: VolumeId,
     ) -> Result<Volume, Problem> {
-        let pool = &core.pools[pool];
+        let pool = core.pools.get(pool).ok_or_else(gone)?;
         let not_found =
             || refused(&ArrayError::NotFound { kind: "volume", name: pool.name.clone() });
         let volume = pool.store.volume(id).ok_or_else(not_found)?;

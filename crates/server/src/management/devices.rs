@@ -2,115 +2,151 @@
 
 use api::{AddDevice, Problem, ResizePool};
 use array::limits::POOL_BYTES_MIN;
-use array::{ArrayError, DeviceName, PoolDevice};
+use array::{ArrayError, Configuration, DeviceName, PoolDevice, Secrets};
 use block::BLOCK;
+use device::{Device, Grown, OpenError};
 use notation::format_size;
 use store::{Change, Failure, Health, Outcome};
 
-use super::problems::{bad_request, conflict, failed, internal, refused};
-use super::{Management, Progress, Step, Work};
-use crate::core::Core;
+use super::claims::Purpose;
+use super::jobs::job;
+use super::problems::{bad_request, conflict, failed, gone, internal, refused};
+use super::{Management, Progress, Step};
+use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
-use crate::http::Answer;
 use crate::pool::{create_device, remove_device};
+use crate::pools::PoolId;
 
 impl Management {
     /// Makes a device and lets it join. It is configured before it joins: after a crash in between
     /// the pool does not need it yet, and it joins at the next start.
     pub(super) fn add_device(
         &mut self,
-        core: &mut Core,
+        core: &Core,
         name: &str,
         request: &AddDevice,
     ) -> Result<Progress, Problem> {
         let pool = self.ready_pool(core, name)?;
-        let served = &core.pools[pool];
+        let served = core.pools.get(pool).ok_or_else(gone)?;
         if served.joining || served.devices.len() != served.store.devices().count() {
             return Err(conflict(&"another device is just joining this pool: wait until it has"));
         }
         let device = parse_device(&request.device)?;
-        self.configuration.check_new_device(name, &device).map_err(|error| refused(&error))?;
-        let size_bytes = new_device_size(&device, request.size_bytes)?;
-        let device = PoolDevice { device, size_bytes };
-        let opened = create_device(&device, self.io).map_err(|error| conflict(&error))?;
-        let saved = self.change(|array| {
+        let accepted = self.saving.accepted();
+        accepted.check_new_device(name, &device).map_err(|error| refused(&error))?;
+        self.claims.claim(name, Purpose::AddDevice)?;
+        let (io, size_bytes, name) = (self.io, request.size_bytes, name.to_owned());
+        let make = move || {
+            let size_bytes = new_device_size(&device, size_bytes)?;
+            let device = PoolDevice { device, size_bytes };
+            let opened = create_device(&device, io).map_err(|error| conflict(&error))?;
+            Ok((device, opened))
+        };
+        Ok(job(make, move |management, _, made: Result<_, Problem>| {
+            let (device, opened) = made?;
+            management.configure_device(pool, &name, device, opened)
+        }))
+    }
+
+    fn configure_device(
+        &mut self,
+        pool: PoolId,
+        name: &str,
+        device: PoolDevice,
+        opened: Device,
+    ) -> Result<Progress, Problem> {
+        let change = |array: &mut Configuration, _: &mut Secrets| {
             let pool = array.pools.get_mut(name);
             pool.into_iter().for_each(|pool| pool.devices.push(device.clone()));
             Ok(())
-        });
-        if let Err(problem) = saved {
-            remove_device(&device);
-            return Err(problem);
-        }
-        core.pools[pool].devices.push(opened);
-        let (ticket, step) = join_device(core, pool)?;
-        Ok(Progress::Wait(ticket, step))
+        };
+        let left_over = device.clone();
+        self.change_or_not(change, move |management, core, saved| match saved {
+            Ok(()) => {
+                core.pools.get_mut(pool).ok_or_else(gone)?.devices.push(opened);
+                let (ticket, step) = join_device(core, pool)?;
+                Ok(Progress::Wait(ticket, step))
+            }
+            Err(problem) => {
+                management.in_background(move || {
+                    drop(opened);
+                    remove_device(&left_over);
+                });
+                Err(problem)
+            }
+        })
     }
 
     /// Lets a device join that was configured, but had not joined when the daemon stopped; forgets
     /// it if it cannot be opened.
-    pub(super) fn join_configured_device(&mut self, core: &mut Core, pool: usize) {
-        let served = &mut core.pools[pool];
+    pub(super) fn join_configured_device(&mut self, core: &mut Core, pool: PoolId) {
+        let Some(mut served) = core.pools.get_mut(pool) else { return };
         let joined = served.store.devices().count();
-        if served.devices.len() > joined && served.store.health() == Health::Ready {
-            served.devices.truncate(joined + 1);
-            self.retain_devices(&core.pools[pool].name, joined + 1);
-            match join_device(core, pool) {
-                Ok((ticket, step)) => {
-                    self.under_way.insert(ticket, Work { step, reply: None });
-                }
-                Err(problem) => tracing::error!(problem = problem.detail, "no device can join"),
-            }
-            return;
+        let joins = served.devices.len() > joined && served.store.health() == Health::Ready;
+        let kept = joined + usize::from(joins);
+        served.devices.truncate(kept);
+        let name = served.name.clone();
+        drop(served);
+        let forgotten = self.retain_devices(&name, kept, |_, _| Ok(Progress::done()));
+        self.begin(core, forgotten);
+        if joins {
+            let joining = join_device(core, pool);
+            self.begin(core, joining.map(|(ticket, step)| Progress::Wait(ticket, step)));
         }
-        served.devices.truncate(joined);
-        self.retain_devices(&core.pools[pool].name, joined);
     }
 
     pub(super) fn device_added(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
-        let served = &mut core.pools[pool];
+    ) -> Result<Progress, Problem> {
+        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
         served.joining = false;
         served.store.set_extending(false);
         let name = served.name.clone();
         let joined = served.store.devices().count();
-        match result {
-            Ok(_) => {
-                self.inform(&name, format!("device {} has joined", joined - 1));
-                self.show_pool(core, &name)
-            }
-            Err(failure) => {
-                // A pool that failed meanwhile may have recorded the device or not: it stays.
-                if served.store.health() == Health::Ready {
-                    served.devices.truncate(joined);
-                    let left_over = self.retain_devices(&name, joined);
-                    left_over.iter().for_each(remove_device);
-                }
-                Err(failed(&failure))
-            }
+        let Err(failure) = result else {
+            drop(served);
+            self.inform(&name, format!("device {} has joined", joined - 1));
+            return self.show_pool(core, &name);
+        };
+        // A pool that failed meanwhile may have recorded the device or not: it stays.
+        if served.store.health() != Health::Ready {
+            return Err(failed(&failure));
         }
+        let closed = served.devices.split_off(joined);
+        drop(served);
+        self.retain_devices(&name, joined, move |management, left_over| {
+            management.in_background(move || {
+                drop(closed);
+                left_over.iter().for_each(remove_device);
+            });
+            Err(failed(&failure))
+        })
     }
 
-    /// Forgets all configured devices of a pool but the first ones; returns the others.
-    fn retain_devices(&mut self, name: &str, count: usize) -> Vec<PoolDevice> {
-        let forgotten = self.change(|array| {
+    /// Forgets all configured devices of a pool but the first ones; `then` is told which.
+    fn retain_devices(
+        &mut self,
+        name: &str,
+        count: usize,
+        then: impl FnOnce(&mut Self, Vec<PoolDevice>) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        let change = |array: &mut Configuration| {
             let pool = array.pools.get_mut(name);
-            Ok(pool.map_or_else(Vec::new, |pool| {
+            let forgotten = pool.map_or_else(Vec::new, |pool| {
                 pool.devices.split_off(count.min(pool.devices.len()))
-            }))
-        });
-        let forgotten = forgotten.unwrap_or_else(|problem| {
-            tracing::error!(pool = name, problem = problem.detail, "configuration is not saved");
-            Vec::new()
-        });
-        for device in &forgotten {
-            self.warn(name, format!("{} has not joined and is forgotten", device.device));
-        }
-        forgotten
+            });
+            Ok((name.to_owned(), forgotten))
+        };
+        self.change(change, |management, _, (name, forgotten)| {
+            for device in &forgotten {
+                let message = format!("{} has not joined and is forgotten", device.device);
+                management.warn(&name, message);
+            }
+            then(management, forgotten)
+        })
     }
 
     /// Makes a device larger. From the first step on, hosts that find no space are told to try
@@ -122,7 +158,7 @@ impl Management {
         request: &ResizePool,
     ) -> Result<Progress, Problem> {
         let pool = self.ready_pool(core, name)?;
-        let served = &mut core.pools[pool];
+        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
         let device = chosen_device(request.device, served.store.devices().count())?;
         let size_bytes = request.size_bytes;
         let current = served.store.devices().nth(device).map_or(0, |device| device.size_bytes);
@@ -132,48 +168,78 @@ impl Management {
                 format_size(current)
             )));
         }
+        self.claims.claim(name, Purpose::Extend)?;
+        let growth = served.devices.get(device).ok_or_else(gone)?.growth();
+        let growth = growth.map_err(|error| conflict(&error))?;
         served.store.set_extending(true);
-        if let Err(error) = served.devices[device].resize(size_bytes) {
-            served.store.set_extending(false);
-            return Err(conflict(&error));
+        Ok(job(
+            move || growth.to(size_bytes),
+            move |_, core, grown| Self::extend_device(core, pool, device, size_bytes, grown),
+        ))
+    }
+
+    /// The file has grown, or could not: the pool takes what is new.
+    fn extend_device(
+        core: &mut Core,
+        pool: PoolId,
+        device: usize,
+        size_bytes: u64,
+        grown: Result<Grown, OpenError>,
+    ) -> Result<Progress, Problem> {
+        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        match grown {
+            Ok(grown) => {
+                if let Some(device) = served.devices.get_mut(device) {
+                    device.take_growth(grown);
+                }
+            }
+            Err(error) => {
+                let extending = served.joining;
+                served.store.set_extending(extending);
+                return Err(conflict(&error));
+            }
         }
-        let ticket = core.new_ticket();
+        drop(served);
         let index = u8::try_from(device).expect("a pool has at most 32 devices");
         let change = Change::ExtendDevice { device: index, size_bytes };
-        core.pools[pool].store.change(ticket.tag(), change);
-        Ok(Progress::Wait(ticket, Step::ExtendPool { pool, device, size_bytes }))
+        Self::wait_for(core, pool, change, Step::ExtendPool { pool, device, size_bytes })
     }
 
     pub(super) fn pool_extended(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         device: usize,
         size_bytes: u64,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
-        let served = &mut core.pools[pool];
-        served.store.set_extending(served.joining);
-        result.map_err(|failure| failed(&failure))?;
+    ) -> Result<Progress, Problem> {
+        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let extending = served.joining;
+        served.store.set_extending(extending);
         let name = served.name.clone();
-        self.change(|array| {
+        drop(served);
+        result.map_err(|failure| failed(&failure))?;
+        let change = |array: &mut Configuration| {
             let pool = array.pools.get_mut(&name);
             if let Some(device) = pool.and_then(|pool| pool.devices.get_mut(device)) {
                 device.size_bytes = size_bytes;
             }
-            Ok(())
-        })?;
-        self.inform(&name, format!("device {device} has {} now", format_size(size_bytes)));
-        self.show_pool(core, &name)
+            Ok(name)
+        };
+        self.change(change, move |management, core, name| {
+            let size = format_size(size_bytes);
+            management.inform(&name, format!("device {device} has {size} now"));
+            management.show_pool(core, &name)
+        })
     }
 }
 
 /// Begins to let the last open device of a pool join it.
-fn join_device(core: &mut Core, pool: usize) -> Result<(crate::core::Ticket, Step), Problem> {
+fn join_device(core: &mut Core, pool: PoolId) -> Result<(Ticket, Step), Problem> {
     let uuid = random_uuid().map_err(|error| internal(&error))?;
     let ticket = core.new_ticket();
-    let served = &mut core.pools[pool];
-    let size_bytes = served.devices.last().map_or(0, device::Device::size_bytes);
+    let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+    let size_bytes = served.devices.last().map_or(0, Device::size_bytes);
     served.joining = true;
     served.store.set_extending(true);
     let size_bytes = size_bytes - size_bytes % BLOCK;
@@ -196,7 +262,7 @@ pub(super) fn parse_device(text: &str) -> Result<DeviceName, Problem> {
     text.parse().map_err(|error| refused(&error))
 }
 
-/// The size that a new device is to have.
+/// The size that a new device is to have. Asks block devices for theirs, which may take long.
 pub(super) fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Result<u64, Problem> {
     let size_bytes = match (device, wanted) {
         (_, Some(size_bytes)) => size_bytes,

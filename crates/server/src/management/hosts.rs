@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::{ChangeHost, CreateHost, Discovery, Group, Problem, SetGroup};
-use array::{ArrayError, Chap, Credential, Host, Secret};
+use array::{ArrayError, Chap, Configuration, Credential, Host, Secret, Secrets};
 
 use super::problems::{bad_request, refused};
 use super::{Management, Progress};
@@ -16,14 +16,16 @@ impl Management {
             chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
         };
         let name = request.name;
-        self.change_with_secrets(|configuration, secrets| {
+        let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             configuration.create_host(&name, host)?;
             // A host of this name that was deleted in a crash may have left its secret.
             secrets.hosts.remove(&name);
             secrets.hosts.extend(chap.map(|chap| (name.clone(), chap)));
-            Ok(())
-        })?;
-        Ok(Progress::answer(&self.describe_host(&name)))
+            Ok(name)
+        };
+        self.change_with_secrets(change, |management, _, name| {
+            Ok(Progress::answer(&management.describe_host(&name)))
+        })
     }
 
     pub(super) fn change_host(
@@ -35,7 +37,7 @@ impl Management {
             return Err(bad_request(&"a host has a CHAP account or none: choose one of the two"));
         }
         let chap = request.chap.map(check_chap).transpose()?;
-        self.change_with_secrets(|configuration, secrets| {
+        let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             let not_found = || ArrayError::NotFound { kind: "host", name: name.to_owned() };
             let mut host = configuration.hosts.get(name).ok_or_else(not_found)?.clone();
             if let Some(initiators) = request.initiators {
@@ -48,18 +50,21 @@ impl Management {
                 host.chap_name = None;
                 secrets.hosts.remove(name);
             }
-            configuration.change_host(name, host)
-        })?;
-        Ok(Progress::answer(&self.describe_host(name)))
+            configuration.change_host(name, host)?;
+            Ok(name.to_owned())
+        };
+        self.change_with_secrets(change, |management, _, name| {
+            Ok(Progress::answer(&management.describe_host(&name)))
+        })
     }
 
     pub(super) fn delete_host(&mut self, name: &str) -> Result<Progress, Problem> {
-        self.change_with_secrets(|configuration, secrets| {
+        let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             configuration.delete_host(name)?;
             secrets.hosts.remove(name);
             Ok(())
-        })?;
-        Ok(Progress::answer(&()))
+        };
+        self.change_with_secrets(change, |_, _, ()| Ok(Progress::done()))
     }
 
     pub(super) fn show_host(&self, name: &str) -> Result<api::Host, Problem> {
@@ -85,29 +90,32 @@ impl Management {
         groups.map(describe).collect()
     }
 
-    pub(super) fn set_group(
-        &mut self,
-        name: &str,
-        request: &SetGroup,
-    ) -> Result<Progress, Problem> {
+    pub(super) fn set_group(&mut self, name: &str, request: SetGroup) -> Result<Progress, Problem> {
         let hosts = request.hosts.iter().cloned().collect();
-        self.change(|configuration| configuration.set_host_group(name, hosts))?;
-        Ok(Progress::answer(&Group { name: name.to_owned(), hosts: request.hosts.clone() }))
+        let group = Group { name: name.to_owned(), hosts: request.hosts };
+        self.change(
+            |configuration| configuration.set_host_group(name, hosts),
+            move |_, _, ()| Ok(Progress::answer(&group)),
+        )
     }
 
     pub(super) fn delete_group(&mut self, name: &str) -> Result<Progress, Problem> {
-        self.change(|configuration| configuration.delete_host_group(name))?;
-        Ok(Progress::answer(&()))
+        self.change(
+            |configuration| configuration.delete_host_group(name),
+            |_, _, ()| Ok(Progress::done()),
+        )
     }
 
     pub(super) fn set_discovery_chap(&mut self, chap: api::Chap) -> Result<Progress, Problem> {
         let chap = check_chap(chap)?;
-        self.change_with_secrets(|configuration, secrets| {
+        let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             configuration.discovery_chap_name = Some(chap.initiator.name.clone());
             secrets.discovery = Some(chap);
             Ok(())
-        })?;
-        Ok(Progress::answer(&self.describe_discovery()))
+        };
+        self.change_with_secrets(change, |management, _, ()| {
+            Ok(Progress::answer(&management.describe_discovery()))
+        })
     }
 
     pub(super) fn describe_discovery(&self) -> Discovery {
@@ -119,12 +127,12 @@ impl Management {
     }
 
     pub(super) fn delete_discovery_chap(&mut self) -> Result<Progress, Problem> {
-        self.change_with_secrets(|configuration, secrets| {
+        let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             configuration.discovery_chap_name = None;
             secrets.discovery = None;
             Ok(())
-        })?;
-        Ok(Progress::answer(&()))
+        };
+        self.change_with_secrets(change, |_, _, ()| Ok(Progress::done()))
     }
 }
 

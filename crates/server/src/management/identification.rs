@@ -13,12 +13,13 @@ use crate::core::Core;
 impl Management {
     pub(super) fn set_identification(
         &mut self,
-        core: &mut Core,
-        request: &api::Identification,
+        request: api::Identification,
     ) -> Result<Progress, Problem> {
-        let identification = parse_identification(request).map_err(|error| refused(&error))?;
-        self.change_identifications(core, |array| array.identification = identification)?;
-        Ok(Progress::answer(request))
+        let identification = parse_identification(&request).map_err(|error| refused(&error))?;
+        self.change_identifications(
+            |array| array.identification = identification,
+            move |_, _| Ok(Progress::answer(&request)),
+        )
     }
 
     pub(super) fn set_volume_identification(
@@ -29,8 +30,10 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
         let own = parse_identification(request).map_err(|error| refused(&error))?;
-        self.change_identifications(core, |array| set_own(array, id, Some(own)))?;
-        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+        self.change_identifications(
+            |array| set_own(array, id, Some(own)),
+            move |management, core| management.show_volume(core, pool, id),
+        )
     }
 
     pub(super) fn delete_volume_identification(
@@ -39,22 +42,23 @@ impl Management {
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
         let (_, id) = find_volume(core, parameters)?;
-        self.change_identifications(core, |array| set_own(array, id, None))?;
-        Ok(Progress::answer(&()))
+        self.change_identifications(|array| set_own(array, id, None), |_, _| Ok(Progress::done()))
     }
 
     fn change_identifications(
         &mut self,
-        core: &mut Core,
         change: impl FnOnce(&mut Configuration),
-    ) -> Result<(), Problem> {
-        let before = self.configuration.deviating_identifications();
-        self.change(|array| {
+        then: impl FnOnce(&mut Self, &mut Core) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        let before = self.saving.accepted().deviating_identifications();
+        let changed = |array: &mut Configuration| {
             change(array);
             Ok(())
-        })?;
-        self.tell_identifications(core, &before);
-        Ok(())
+        };
+        self.change(changed, move |management, core, ()| {
+            management.tell_identifications(core, &before);
+            then(management, core)
+        })
     }
 
     /// Tells hosts, and the administrator of volumes that deviate from the array or do so no more.
@@ -63,12 +67,12 @@ impl Management {
         core: &mut Core,
         before: &BTreeMap<VolumeId, Identification>,
     ) {
-        core.target.set_identification(to_scsi(self.configuration.identification));
+        core.device_server().set_identification(to_scsi(self.configuration.identification));
         let volumes: Vec<VolumeId> =
             core.pools.iter().flat_map(|(_, pool)| pool.store.volumes()).map(|v| v.id).collect();
         for id in volumes {
             let own = self.configuration.presentation(id).identification;
-            core.target.set_own_identification(id, own.map(to_scsi));
+            core.device_server().set_own_identification(id, own.map(to_scsi));
         }
         let after = self.configuration.deviating_identifications();
         for (&id, own) in after.iter().filter(|(id, own)| before.get(id) != Some(own)) {

@@ -122,7 +122,7 @@ impl Management {
 
     fn describe_configured_volumes(&self, core: &Core) -> Vec<ConfiguredVolume> {
         let mut volumes = Vec::new();
-        for (_, pool) in &core.pools {
+        for (_, pool) in core.pools.iter() {
             for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
                 let path = format!("{}/{}", pool.name, volume.name);
                 volumes.extend(self.configured_volume(path, volume));
@@ -164,7 +164,7 @@ impl Management {
 
     pub(super) fn import(
         &mut self,
-        core: &mut Core,
+        core: &Core,
         parameters: &Parameters,
         file: api::Configuration,
     ) -> Result<Progress, Problem> {
@@ -181,21 +181,27 @@ impl Management {
         if !problems.is_empty() {
             return Err(conflict(&refusal(&problems)));
         }
-        if !dry_run {
-            let deviating = self.configuration.deviating_identifications();
-            self.change_with_secrets(|current, current_secrets| {
-                (*current, *current_secrets) = (array, secrets);
-                Ok(())
-            })?;
-            self.take_effect(core, listeners);
-            self.tell_identifications(core, &deviating);
-            if !changes.is_empty() {
-                let count = changes.len();
-                let message = format!("{count} change(s) were imported");
-                self.events.note(api::Severity::Information, "configuration".to_owned(), message);
-            }
+        if dry_run {
+            return Ok(Progress::answer(&Imported { dry_run, changes }));
         }
-        Ok(Progress::answer(&Imported { dry_run, changes }))
+        let deviating = self.saving.accepted().deviating_identifications();
+        let change = |current: &mut Configuration, current_secrets: &mut Secrets| {
+            (*current, *current_secrets) = (array, secrets);
+            Ok(())
+        };
+        self.change_with_secrets(change, move |management, core, ()| {
+            management.take_effect(core, listeners);
+            management.tell_identifications(core, &deviating);
+            management.tell_of_import(changes.len());
+            Ok(Progress::answer(&Imported { dry_run, changes }))
+        })
+    }
+
+    fn tell_of_import(&mut self, changes: usize) {
+        if changes > 0 {
+            let message = format!("{changes} change(s) were imported");
+            self.events.note(api::Severity::Information, "configuration".to_owned(), message);
+        }
     }
 
     /// Tells everybody who acts on the configuration.
@@ -204,13 +210,13 @@ impl Management {
         let opened = opened.map(|(address, listener)| PortalChange::Open(address, listener));
         opened.for_each(|change| self.portals.change(change));
         for (group, state) in self.configuration.path_states() {
-            core.target.set_access_state(group, to_scsi(state));
+            core.device_server().set_access_state(group, to_scsi(state));
         }
         let volumes = core.pools.iter().flat_map(|(_, pool)| pool.store.volumes());
         let volumes: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
         for id in volumes {
             let hidden = self.configuration.presentation(id).reservations_hidden;
-            core.target.set_reservations_hidden(id, hidden);
+            core.device_server().set_reservations_hidden(id, hidden);
         }
         self.forget_what_was_told();
         self.tell_receivers();
@@ -233,8 +239,8 @@ impl<'a> Import<'a> {
         Self {
             management,
             core,
-            array: management.configuration.clone(),
-            secrets: management.secrets.clone(),
+            array: Configuration::clone(management.saving.accepted()),
+            secrets: Secrets::clone(management.saving.accepted_secrets()),
             changes: Vec::new(),
             problems: Vec::new(),
             listeners: Vec::new(),

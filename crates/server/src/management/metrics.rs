@@ -154,7 +154,7 @@ impl Management {
         }
         pool_spaces(page, core);
         page.begin(&POOL_FULL);
-        for (_, pool) in &core.pools {
+        for (_, pool) in core.pools.iter() {
             let series = core.accounts.ledger.history().pool(&pool.name);
             let forecast = series.and_then(ledger::forecast);
             if let Some(seconds) = forecast.and_then(|forecast| forecast.seconds_until_full) {

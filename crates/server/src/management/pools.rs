@@ -1,17 +1,20 @@
 //! Pools: create, open at start, delete, close.
 
 use api::{CreatePool, DeviceCounters, Problem};
-use array::{ArrayError, PoolDevice, Thresholds};
-use store::{Change, Failure, Health, Outcome};
+use array::{ArrayError, Configuration, PoolDevice, Secrets, Thresholds};
+use device::Device;
+use store::{Change, ChangeError, Failure, Health, Outcome};
 
+use super::claims::Purpose;
 use super::devices::{new_device_size, parse_device};
-use super::problems::{bad_request, conflict, failed, internal, refused};
-use super::{Management, Progress, Step, Work};
-use crate::core::Core;
+use super::jobs::job;
+use super::problems::{bad_request, conflict, failed, gone, internal, refused};
+use super::{Caller, Management, Progress, Step, Work};
+use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
 use crate::events::now;
-use crate::http::Answer;
-use crate::pool::{Pool, PoolOptions, remove_device};
+use crate::pool::{Pool, PoolOptions, create_devices, remove_device};
+use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
 
 /// A pool that is configured but cannot be served.
@@ -29,8 +32,8 @@ impl Management {
             match Pool::open(&name, &configuration, options, ticket.tag()) {
                 Ok(pool) => {
                     let pool = core.pools.insert(pool);
-                    let work = Work { step: Step::OpenPool { pool }, reply: None };
-                    self.under_way.insert(ticket, work);
+                    let (step, caller) = (Step::OpenPool { pool }, Caller::default());
+                    self.under_way.insert(ticket, Work { step, caller });
                 }
                 Err(error) => self.set_unavailable(&name, error.to_string()),
             }
@@ -40,55 +43,79 @@ impl Management {
     pub(super) fn pool_opened(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
+    ) -> Result<Progress, Problem> {
         if let Err(failure) = result {
-            let pool = core.pools.remove(pool);
-            let configuration = self.configuration.pools.get(&pool.name);
-            let reason = configuration.map(|configuration| pool.explain(&failure, configuration));
-            self.set_unavailable(&pool.name, reason.unwrap_or_default());
+            let closed = self.stop_serving(core, pool).ok_or_else(gone)?;
+            let configuration = self.configuration.pools.get(&closed.name);
+            let reason = configuration.map(|configuration| closed.explain(&failure, configuration));
+            self.set_unavailable(&closed.name, reason.unwrap_or_default());
+            self.close_in_background(closed);
             return Err(failed(&failure));
         }
         core.delete_old_token_spaces(pool);
         self.join_configured_device(core, pool);
-        let volumes = core.pools[pool].store.volumes().filter(|volume| !is_hidden(volume));
+        let served = core.pools.get(pool).ok_or_else(gone)?;
+        let volumes = served.store.volumes().filter(|volume| !is_hidden(volume));
         let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
-        tracing::info!(pool = core.pools[pool].name, volumes = volumes.len(), "pool is open");
+        tracing::info!(pool = served.name, volumes = volumes.len(), "pool is open");
         for id in volumes {
             self.serve_volume(core, pool, id);
         }
         self.luns_changed = true;
-        Ok(serde_json::Value::Null)
+        Ok(Progress::done())
     }
 
+    /// Makes the devices in another thread, then the pool on them; it is configured when it is
+    /// ready.
     pub(super) fn create_pool(
         &mut self,
-        core: &mut Core,
-        request: &CreatePool,
+        core: &Core,
+        request: CreatePool,
     ) -> Result<Progress, Problem> {
         let names = request.devices.iter().map(|device| parse_device(device));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         if names.is_empty() {
             return Err(bad_request(&"a pool has at least one device: name it with --device"));
         }
-        self.configuration.check_new_pool(&request.name, &names).map_err(|e| refused(&e))?;
+        let accepted = self.saving.accepted();
+        accepted.check_new_pool(&request.name, &names).map_err(|error| refused(&error))?;
+        self.claims.claim(&request.name, Purpose::Create)?;
         if core.pool_named(&request.name).is_some() {
-            return Err(conflict(&"the pool is just being created: wait until it is ready"));
+            return Err(conflict(&"a pool of this name is just being closed: try again"));
         }
-        let devices = names.into_iter().map(|device| {
-            let size_bytes = new_device_size(&device, request.size_bytes)?;
-            Ok(PoolDevice { device, size_bytes })
-        });
-        let devices = devices.collect::<Result<Vec<_>, Problem>>()?;
-        let uuids = devices.iter().map(|_| random_uuid()).collect::<Result<Vec<_>, _>>();
-        let uuids = uuids.map_err(|error| internal(&error))?;
+        let io = self.io;
+        let make = move || {
+            let devices = names.into_iter().map(|device| {
+                let size_bytes = new_device_size(&device, request.size_bytes)?;
+                Ok(PoolDevice { device, size_bytes })
+            });
+            let devices = devices.collect::<Result<Vec<_>, Problem>>()?;
+            let made = create_devices(&devices, io).map_err(|error| conflict(&error))?;
+            Ok((request.name, devices, made))
+        };
+        Ok(job(make, |management, core, made: Result<_, Problem>| {
+            let (name, devices, made) = made?;
+            management.format_pool(core, &name, devices, made)
+        }))
+    }
+
+    fn format_pool(
+        &mut self,
+        core: &mut Core,
+        name: &str,
+        devices: Vec<PoolDevice>,
+        made: Vec<Device>,
+    ) -> Result<Progress, Problem> {
+        let with_uuid = |device| Ok((device, random_uuid()?));
+        let made = made.into_iter().map(with_uuid).collect::<anyhow::Result<Vec<_>>>();
+        let made = made.map_err(|error| internal(&error))?;
         let uuid = random_uuid().map_err(|error| internal(&error))?;
         let configuration = array::Pool { uuid, devices, thresholds: Thresholds::default() };
         let ticket = core.new_ticket();
         let options = self.pool_options(self.configuration.pools.len() + 1);
-        let pool = Pool::create(&request.name, &configuration, options, &uuids, ticket.tag())
-            .map_err(|error| conflict(&error))?;
+        let pool = Pool::create(name, &configuration, options, made, ticket.tag());
         let pool = core.pools.insert(pool);
         Ok(Progress::Wait(ticket, Step::CreatePool { pool, configuration }))
     }
@@ -96,24 +123,31 @@ impl Management {
     pub(super) fn pool_created(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         configuration: array::Pool,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
-        let name = core.pools[pool].name.clone();
-        let saved = match result {
-            Ok(_) => self.change(|array| {
-                array.pools.insert(name.clone(), configuration.clone());
-                Ok(())
-            }),
-            Err(failure) => Err(failed(&failure)),
+    ) -> Result<Progress, Problem> {
+        let name = core.pools.get(pool).ok_or_else(gone)?.name.clone();
+        let devices = configuration.devices.clone();
+        let give_up = move |management: &mut Self, core: &mut Core, problem| {
+            let closed = management.stop_serving(core, pool);
+            management.in_background(move || {
+                drop(closed);
+                devices.iter().for_each(remove_device);
+            });
+            Err(problem)
         };
-        if let Err(problem) = saved {
-            core.pools.remove(pool);
-            configuration.devices.iter().for_each(remove_device);
-            return Err(problem);
+        if let Err(failure) = result {
+            return give_up(self, core, failed(&failure));
         }
-        self.show_pool(core, &name)
+        let change = |array: &mut Configuration, _: &mut Secrets| {
+            array.pools.insert(name.clone(), configuration);
+            Ok(name)
+        };
+        self.change_or_not(change, move |management, core, saved| match saved {
+            Ok(name) => management.show_pool(core, &name),
+            Err(problem) => give_up(management, core, problem),
+        })
     }
 
     /// How one of so many pools is run.
@@ -123,55 +157,78 @@ impl Management {
     }
 
     pub(super) fn delete_pool(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
-        self.configuration.pool(name).map_err(|error| refused(&error))?;
+        self.saving.accepted().pool(name).map_err(|error| refused(&error))?;
+        self.claims.claim(name, Purpose::Delete)?;
         let Some((pool, served)) = core.pool_named(name) else {
             // It cannot be opened, so whether it holds volumes is unknown; its device is not touched.
-            let unlocked = self.configuration.check_pool_unlocked(name, now());
+            let unlocked = self.saving.accepted().check_pool_unlocked(name, now());
             unlocked.map_err(|error| refused(&error))?;
-            self.forget_pool(name)?;
-            return Ok(Progress::answer(&()));
+            return self.forget_pool(name);
         };
+        if self.works_on(pool) {
+            return Err(conflict(&format!(
+                "pool '{name}' is just changing volumes or devices: wait until that has ended"
+            )));
+        }
         let volumes = served.store.volumes().filter(|volume| !is_hidden(volume)).count();
         if volumes > 0 {
             return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
         }
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), Change::Close);
-        Ok(Progress::Wait(ticket, Step::ClosePool { pool }))
+        Self::wait_for(core, pool, Change::Close, Step::ClosePool { pool })
     }
 
     /// Begins to close every pool, so that the next start has nothing to replay.
     pub(crate) fn close_pools(&mut self, core: &mut Core) {
         self.closing = true;
-        let pools: Vec<usize> = core.pools.iter().map(|(pool, _)| pool).collect();
-        for pool in pools {
-            let ticket = core.new_ticket();
-            core.pools[pool].store.change(ticket.tag(), Change::Close);
-            let work = Work { step: Step::ClosePool { pool }, reply: None };
-            self.under_way.insert(ticket, work);
+        let closes = |work: &Work| matches!(work.step, Step::ClosePool { .. });
+        for pool in core.pools.ids() {
+            let mut of_pool = self.under_way.values().filter(|work| work.step.pool() == pool);
+            if !of_pool.any(closes) {
+                let closed = Self::wait_for(core, pool, Change::Close, Step::ClosePool { pool });
+                self.begin(core, closed);
+            }
         }
     }
 
     pub(super) fn pool_closed(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
-        let pool = core.pools.remove(pool);
+    ) -> Result<Progress, Problem> {
+        let closed = self.stop_serving(core, pool).ok_or_else(gone)?;
         if let Err(failure) = &result {
-            tracing::warn!(pool = pool.name, %failure, "pool did not close cleanly");
+            tracing::warn!(pool = closed.name, %failure, "pool did not close cleanly");
         }
+        let name = closed.name.clone();
         if self.closing {
-            return Ok(serde_json::Value::Null);
+            return Ok(Progress::done());
         }
-        self.forget_pool(&pool.name)?;
-        Ok(serde_json::Value::Null)
+        self.close_in_background(closed);
+        self.forget_pool(&name)
+    }
+
+    /// Serves a pool no more. Whoever still waits for it is told that it is closed.
+    fn stop_serving(&mut self, core: &mut Core, pool: PoolId) -> Option<Pool> {
+        let closed = core.pools.remove(pool)?;
+        core.detach_all(pool);
+        let left = self.under_way.iter().filter(|(_, work)| work.step.pool() == pool);
+        let left: Vec<Ticket> = left.map(|(&ticket, _)| ticket).collect();
+        for ticket in left {
+            self.finished(core, ticket, Err(Failure::Change(ChangeError::Closed)));
+        }
+        Some(closed)
+    }
+
+    /// Closes files and ends threads, which may take as long as a device that stalls.
+    fn close_in_background(&mut self, pool: Pool) {
+        self.in_background(move || drop(pool));
     }
 
     /// The pool of that name, if it can take changes.
-    pub(super) fn ready_pool(&self, core: &Core, name: &str) -> Result<usize, Problem> {
+    pub(super) fn ready_pool(&self, core: &Core, name: &str) -> Result<PoolId, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
+        self.claims.check_volumes(name)?;
         if let Some(unavailable) = self.unavailable.get(name) {
             return Err(conflict(&format!("pool '{name}' is unavailable: {}", unavailable.reason)));
         }
@@ -199,13 +256,26 @@ impl Management {
         }
     }
 
-    fn forget_pool(&mut self, name: &str) -> Result<(), Problem> {
-        self.change(|array| {
-            array.pools.remove(name);
+    /// A pool that was closed and stays configured, as the configuration cannot be saved, can be
+    /// deleted again, and is opened by the next start.
+    fn forget_pool(&mut self, name: &str) -> Result<Progress, Problem> {
+        let name = name.to_owned();
+        let change = |array: &mut Configuration, _: &mut Secrets| {
+            array.pools.remove(&name);
             Ok(())
-        })?;
-        self.unavailable.remove(name);
-        Ok(())
+        };
+        let forgotten = name.clone();
+        self.change_or_not(change, move |management, _, saved| match saved {
+            Ok(()) => {
+                management.unavailable.remove(&forgotten);
+                Ok(Progress::done())
+            }
+            Err(problem) => {
+                let reason = format!("it was closed to be deleted, but {}", problem.detail);
+                management.set_unavailable(&forgotten, reason);
+                Err(problem)
+            }
+        })
     }
 
     fn set_unavailable(&mut self, name: &str, reason: String) {
@@ -213,7 +283,7 @@ impl Management {
         self.unavailable.insert(name.to_owned(), UnavailablePool { reason });
     }
 
-    pub(super) fn show_pool(&self, core: &Core, name: &str) -> Answer {
-        serde_json::to_value(self.describe_pool(core, name)?).map_err(|error| internal(&error))
+    pub(super) fn show_pool(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
+        Ok(Progress::answer(&self.describe_pool(core, name)?))
     }
 }

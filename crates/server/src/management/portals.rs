@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use api::{CreatePortal, Problem, SetPathState};
-use array::{ArrayError, PathState, Portal};
+use array::{ArrayError, Configuration, PathState, Portal};
 use mio::net::TcpListener;
 use scsi::AccessState;
 
 use super::problems::{bad_request, conflict, refused};
 use super::{Management, Progress};
 use crate::TARGET_PORTAL_GROUP_TAG;
-use crate::core::Core;
 
 /// A portal that is to be opened or closed; the reactor, which owns the sockets, does it.
 #[derive(Debug)]
@@ -87,17 +86,20 @@ impl Management {
         let listener = TcpListener::bind(address).map_err(|error| {
             conflict(&format!("cannot listen on {address}: {error}: choose another address"))
         })?;
-        self.change(|configuration| configuration.create_portal(address, portal.clone()))?;
-        self.portals.changes.push(PortalChange::Open(address, listener));
-        let portals = self.describe_portals();
-        let created = portals.into_iter().find(|portal| portal.address == address.to_string());
-        Ok(Progress::answer(&created))
+        self.change(
+            |configuration| configuration.create_portal(address, portal),
+            move |management, _, ()| {
+                management.portals.changes.push(PortalChange::Open(address, listener));
+                let mut portals = management.describe_portals().into_iter();
+                let created = portals.find(|portal| portal.address == address.to_string());
+                Ok(Progress::answer(&created))
+            },
+        )
     }
 
     /// Hosts are told at once; sessions stay.
     pub(super) fn set_path_state(
         &mut self,
-        core: &mut Core,
         group: &str,
         request: SetPathState,
     ) -> Result<Progress, Problem> {
@@ -105,12 +107,14 @@ impl Management {
             bad_request(&"a target portal group is a number from 1 to 65535: write one of them")
         })?;
         let state = parse_state(request.state);
-        self.change(|configuration| {
+        let change = |configuration: &mut Configuration| {
             configuration.set_path_state(group, state);
             Ok(())
-        })?;
-        core.target.set_access_state(group, to_scsi(state));
-        Ok(Progress::answer(&request))
+        };
+        self.change(change, move |_, core, ()| {
+            core.device_server().set_access_state(group, to_scsi(state));
+            Ok(Progress::answer(&request))
+        })
     }
 
     /// Tells the device server the states that were set in an earlier life.
@@ -127,9 +131,13 @@ impl Management {
                 &"this portal was given at the start: leave out its --iscsi and start again",
             ));
         }
-        self.change(|configuration| configuration.delete_portal(address))?;
-        self.portals.changes.push(PortalChange::Close(address));
-        Ok(Progress::answer(&()))
+        self.change(
+            |configuration| configuration.delete_portal(address),
+            move |management, _, ()| {
+                management.portals.changes.push(PortalChange::Close(address));
+                Ok(Progress::done())
+            },
+        )
     }
 }
 

@@ -25,6 +25,11 @@ pub(super) fn conflict(detail: &impl Display) -> Problem {
     problem(409, "Conflict", detail)
 }
 
+/// The pool that a request was about is served no more.
+pub(super) fn gone() -> Problem {
+    conflict(&"the pool was closed or deleted meanwhile: nothing was changed")
+}
+
 /// Not this way.
 pub(super) fn forbidden(detail: &impl Display) -> Problem {
     problem(403, "Forbidden", detail)

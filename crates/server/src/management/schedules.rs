@@ -3,22 +3,26 @@
 //! What a run is going to make is saved before it is made, with its locks: after a crash in between
 //! nothing is left that is not known, and nothing unlocked that should be locked.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use api::{LockSnapshot, Problem, SetSchedule, Severity};
 use array::limits::SCHEDULE_SURPLUS_MAX;
-use array::{ArrayError, Due, Presentation, Schedule, ScheduleRecord, VolumePath};
+use array::{
+    ArrayError, Configuration, Due, Presentation, Schedule, ScheduleRecord, Secrets, VolumePath,
+};
 use block::VolumeId;
 use store::{Change, Failure, Health, Outcome, VolumeSpec};
 
-use super::problems::{bad_request, conflict, failed, refused};
+use super::problems::{bad_request, conflict, failed, gone, refused};
 use super::snapshots::copy_spec;
 use super::volumes::{is_snapshot, presentation_of_copy};
 use super::{Management, Parameters, Progress, Step, Work, find};
 use crate::core::Core;
 use crate::events::now;
-use crate::http::Answer;
 use crate::limits::EXPIRED_PER_RUN_MAX;
+use crate::pool::Pool;
+use crate::pools::PoolId;
 
 impl Management {
     pub(super) fn lock_snapshot(
@@ -32,13 +36,15 @@ impl Management {
         if !is_snapshot(core, slot, id) {
             return Err(conflict(&"this is a volume: only snapshots can be locked"));
         }
-        let is_going =
-            |work: &Work| matches!(work.step, Step::DeleteVolume { id: going, .. } if going == id);
-        if self.under_way.values().any(is_going) {
-            return Err(conflict(&"the snapshot is just being deleted"));
-        }
-        self.change(|array| array.lock_snapshot(pool, id, request.until, now()))?;
-        Ok(Progress::answer(&self.describe_snapshot(core, parameters)?))
+        self.check_stays(id)?;
+        self.change(
+            |array| array.lock_snapshot(pool, id, request.until, now()),
+            move |management, core, ()| {
+                let pool = core.pools.get(slot).ok_or_else(gone)?;
+                let volume = pool.store.volume(id).ok_or_else(gone)?;
+                Ok(Progress::answer(&management.snapshot(pool, volume)))
+            },
+        )
     }
 
     pub(super) fn set_schedule(
@@ -51,15 +57,26 @@ impl Management {
         for volume in &schedule.volumes {
             find(core, "volume", &schedule.pool, volume)?;
         }
-        self.change(|array| array.set_schedule(name, schedule, now()))?;
-        self.schedule_problems.remove(name);
-        Ok(Progress::answer(&self.describe_schedule(name)?))
+        let name = name.to_owned();
+        let change = |array: &mut Configuration| {
+            array.set_schedule(&name, schedule, now())?;
+            Ok(name)
+        };
+        self.change(change, |management, _, name| {
+            management.schedule_problems.remove(&name);
+            Ok(Progress::answer(&management.describe_schedule(&name)?))
+        })
     }
 
     pub(super) fn delete_schedule(&mut self, name: &str) -> Result<Progress, Problem> {
-        self.change(|array| array.delete_schedule(name))?;
-        self.schedule_problems.remove(name);
-        Ok(Progress::answer(&()))
+        let change = |array: &mut Configuration| {
+            array.delete_schedule(name)?;
+            Ok(name.to_owned())
+        };
+        self.change(change, |management, _, name| {
+            management.schedule_problems.remove(&name);
+            Ok(Progress::done())
+        })
     }
 
     pub(super) fn describe_schedules(&self) -> Vec<api::Schedule> {
@@ -95,23 +112,21 @@ impl Management {
         schedules.find(|(_, record)| record.made(snapshot)).map(|(name, _)| name.as_str())
     }
 
-    /// Begins the runs that are due.
+    /// Begins the runs that are due, by what was accepted: a run that is just being saved has begun.
     pub(super) fn check_schedules(&mut self, core: &mut Core) {
         if self.closing || self.is_opening() {
             return;
         }
         let now = now();
-        let all = self.configuration.schedules.iter();
+        let all = self.saving.accepted().schedules.iter();
         let all: Vec<(String, Due)> =
             all.map(|(name, record)| (name.clone(), record.due(now))).collect();
         for (name, due) in all {
             match due {
                 Due::NotYet => {}
                 Due::ClockWentBack { moment } => {
-                    if self.reach(&name, moment).is_ok() {
-                        let message = "the clock went back: runs are counted from now on";
-                        self.note_schedule(Severity::Warning, &name, message.to_owned());
-                    }
+                    let message = "the clock went back: runs are counted from now on".to_owned();
+                    self.reach(core, &name, moment, Some(message));
                 }
                 Due::Run { moment, missed } if !self.is_running(&name) => {
                     self.run(core, &name, now, moment, missed);
@@ -134,38 +149,49 @@ impl Management {
 
     /// Begins one run in place of all that were missed.
     fn run(&mut self, core: &mut Core, name: &str, now: u64, moment: u64, missed: u64) {
-        let begun = self.begin_run(core, name, now, moment);
-        let reached = match &begun {
-            Ok(()) => true,
-            Err(_) => self.reach(name, moment).is_ok(),
-        };
-        if missed > 0 && reached {
-            let message = format!(
+        let warning = (missed > 0).then(|| {
+            format!(
                 "{missed} run(s) were missed, because the array was off or busy; \
                  they are not made up for"
-            );
-            self.note_schedule(Severity::Warning, name, message);
-        }
-        if let Err(problem) = begun {
-            self.schedule_failed(name, problem.detail);
+            )
+        });
+        match self.begin_run(core, name, now, moment, warning.clone()) {
+            Ok(progress) => self.begin(core, Ok(progress)),
+            Err(problem) => {
+                self.reach(core, name, moment, warning);
+                self.schedule_failed(name, problem.detail);
+            }
         }
     }
 
-    fn reach(&mut self, name: &str, moment: u64) -> Result<(), Problem> {
-        self.change(|array| {
+    /// Counts a run as begun, and warns of something once that is saved.
+    fn reach(&mut self, core: &mut Core, name: &str, moment: u64, warning: Option<String>) {
+        let change = |array: &mut Configuration| {
             array.schedule_reached(name, moment);
-            Ok(())
-        })
+            Ok(name.to_owned())
+        };
+        let reached = self.change(change, |management, _, name| {
+            management.warn_of_schedule(&name, warning);
+            Ok(Progress::done())
+        });
+        self.begin(core, reached);
+    }
+
+    fn warn_of_schedule(&mut self, name: &str, warning: Option<String>) {
+        if let Some(warning) = warning {
+            self.note_schedule(Severity::Warning, name, warning);
+        }
     }
 
     fn begin_run(
         &mut self,
-        core: &mut Core,
+        core: &Core,
         name: &str,
         now: u64,
         moment: u64,
-    ) -> Result<(), Problem> {
-        let record = self.configuration.schedule(name).map_err(|error| refused(&error))?;
+        warning: Option<String>,
+    ) -> Result<Progress, Problem> {
+        let record = self.saving.accepted().schedule(name).map_err(|error| refused(&error))?;
         let schedule = record.schedule.clone();
         if record.runs().len() > SCHEDULE_SURPLUS_MAX + schedule.keep as usize {
             return Err(conflict(&format!(
@@ -176,80 +202,99 @@ impl Management {
         let pool = self.ready_pool(core, &schedule.pool)?;
         let members = members(core, name, &schedule, now)?;
         let ids: Vec<VolumeId> = members.iter().map(|(_, spec)| spec.id).collect();
-        self.change(|array| {
+        let made = ids.clone();
+        let change = |array: &mut Configuration, _: &mut Secrets| {
             array.schedule_reached(name, moment);
             for (source, spec) in &members {
                 let presentation = presentation_of_copy(array, *source);
                 array.set_presentation(spec.id, presentation);
             }
-            array.begin_run(name, now, &ids)
-        })?;
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), Change::CloneVolumes(members));
-        let step = Step::RunSchedule { pool, name: name.to_owned(), ids };
-        self.under_way.insert(ticket, Work { step, reply: None });
-        Ok(())
+            array.begin_run(name, now, &made)?;
+            Ok(members)
+        };
+        let name = name.to_owned();
+        self.change_or_not(change, move |management, core, saved| match saved {
+            Ok(members) => {
+                management.warn_of_schedule(&name, warning);
+                let step = Step::RunSchedule { pool, name, ids };
+                Self::wait_for(core, pool, Change::CloneVolumes(members), step)
+            }
+            Err(problem) => {
+                management.schedule_failed(&name, problem.detail.clone());
+                Err(problem)
+            }
+        })
     }
 
     pub(super) fn schedule_ran(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         name: &str,
         ids: &[VolumeId],
         result: Result<Outcome, Failure>,
-    ) -> Answer {
+    ) -> Result<Progress, Problem> {
         match result {
             Ok(_) => {
                 ids.iter().for_each(|&id| self.serve_volume(core, pool, id));
-                match self.expire(core, pool, name) {
-                    Ok(()) => drop(self.schedule_problems.remove(name)),
-                    Err(problem) => self.schedule_failed(name, problem.detail),
-                }
+                self.prune(core, pool, name)
             }
             Err(failure) => {
                 self.schedule_failed(name, failed(&failure).detail);
                 self.forget_run(core, pool, name, ids);
+                Ok(Progress::done())
             }
         }
-        Ok(serde_json::Value::Null)
     }
 
     /// Forgets snapshots that were not made. A pool that failed may hold them all the same.
-    fn forget_run(&mut self, core: &Core, pool: usize, name: &str, ids: &[VolumeId]) {
-        let Some(pool) = core.pools.get(pool) else { return };
-        if pool.store.health() != Health::Ready || !self.is_in(name, &pool.name) {
+    fn forget_run(&mut self, core: &mut Core, pool: PoolId, name: &str, ids: &[VolumeId]) {
+        let Some(served) = core.pools.get(pool) else { return };
+        if served.store.health() != Health::Ready || !self.is_in(name, &served.name) {
             return;
         }
-        let forgotten = self.change(|array| {
-            array.prune_runs(name, |id| pool.store.volume(id).is_some());
+        let there = volumes_of_runs(self.saving.accepted(), served, name);
+        self.change_by_itself(core, |array| {
+            array.prune_runs(name, |id| there.contains(&id));
             for &id in ids {
                 array.set_presentation(id, Presentation::default());
             }
-            Ok(())
         });
-        if let Err(problem) = forgotten {
-            tracing::error!(problem = problem.detail, "the configuration is not saved");
+    }
+
+    /// Forgets snapshots of a schedule that are gone, then deletes what is not to be kept.
+    fn prune(&mut self, core: &Core, pool: PoolId, name: &str) -> Result<Progress, Problem> {
+        let served = core.pools.get(pool).ok_or_else(gone)?;
+        if !self.is_in(name, &served.name) {
+            return Ok(Progress::done());
         }
+        let there = volumes_of_runs(self.saving.accepted(), served, name);
+        let change = |array: &mut Configuration, _: &mut Secrets| {
+            array.prune_runs(name, |id| there.contains(&id));
+            Ok(())
+        };
+        let name = name.to_owned();
+        self.change_or_not(change, move |management, core, saved| {
+            match saved.and_then(|()| management.expire(core, pool, &name)) {
+                Ok(()) => drop(management.schedule_problems.remove(&name)),
+                Err(problem) => management.schedule_failed(&name, problem.detail),
+            }
+            Ok(Progress::done())
+        })
     }
 
     /// Deletes the snapshots of the oldest runs of a schedule that are not to be kept.
-    fn expire(&mut self, core: &mut Core, pool: usize, name: &str) -> Result<(), Problem> {
-        if !self.is_in(name, &core.pools[pool].name) {
-            return Ok(());
-        }
-        let store = &core.pools[pool].store;
-        self.change(|array| {
-            array.prune_runs(name, |id| store.volume(id).is_some());
-            Ok(())
-        })?;
+    fn expire(&mut self, core: &mut Core, pool: PoolId, name: &str) -> Result<(), Problem> {
         let Ok(record) = self.configuration.schedule(name) else { return Ok(()) };
         let surplus: Vec<VolumeId> = record.surplus().take(EXPIRED_PER_RUN_MAX).collect();
         let mut mapped = None;
         for id in surplus {
-            match self.begin_deletion(core, pool, id) {
-                Ok((ticket, step)) => {
-                    self.under_way.insert(ticket, Work { step, reply: None });
+            match self.check_deletable(id) {
+                // Somebody else deletes it.
+                Ok(()) if self.check_stays(id).is_err() => {}
+                Ok(()) => {
+                    let begun = self.begin_deletion(core, pool, id);
+                    self.begin(core, begun);
                 }
                 Err(ArrayError::Locked { .. }) => {}
                 Err(error) => mapped = Some((id, error)),
@@ -266,7 +311,8 @@ impl Management {
 
     /// Whether a schedule is, or still is, one of a pool.
     fn is_in(&self, name: &str, pool: &str) -> bool {
-        self.configuration.schedule(name).is_ok_and(|record| record.schedule.pool == pool)
+        let record = self.saving.accepted().schedule(name);
+        record.is_ok_and(|record| record.schedule.pool == pool)
     }
 
     /// Keeps why a run failed, and tells it once as long as it is the same.
@@ -280,6 +326,13 @@ impl Management {
     fn note_schedule(&mut self, severity: Severity, name: &str, message: String) {
         self.events.note(severity, format!("schedule {name}"), message);
     }
+}
+
+/// Those snapshots of a schedule's runs that the pool holds.
+fn volumes_of_runs(array: &Configuration, pool: &Pool, name: &str) -> BTreeSet<VolumeId> {
+    let runs = array.schedule(name).into_iter().flat_map(|record| record.runs());
+    let snapshots = runs.flat_map(|run| run.snapshots());
+    snapshots.filter(|&id| pool.store.volume(id).is_some()).collect()
 }
 
 /// The snapshots that a run is to make, and of which volumes.

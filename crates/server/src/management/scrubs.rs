@@ -2,11 +2,12 @@
 
 use api::{BadRange, Problem, Scrub, Severity, StartScrub};
 
-use super::problems::{bad_request, conflict, refused};
+use super::problems::{bad_request, conflict, gone, refused};
 use super::{Management, Progress};
 use crate::core::Core;
 use crate::limits::{SCRUB_RATE_DEFAULT, SCRUB_RATE_MIN};
 use crate::pool::Pool;
+use crate::pools::PoolId;
 
 impl Management {
     /// Begins a scrub; one that is under way goes on at the new rate.
@@ -21,20 +22,25 @@ impl Management {
         if rate < SCRUB_RATE_MIN {
             return Err(bad_request(&"a scrub reads at least 1 MiB per second: choose more"));
         }
-        let store = &mut core.pools[slot].store;
-        store.set_scrub_rate(rate);
-        if !store.scrub_status().running {
-            store.start_scrub();
+        let mut pool = core.pools.get_mut(slot).ok_or_else(gone)?;
+        pool.store.set_scrub_rate(rate);
+        let begins = !pool.store.scrub_status().running;
+        if begins {
+            pool.store.start_scrub();
+        }
+        drop(pool);
+        if begins {
             self.told.scrubbing.insert(name.to_owned());
             self.inform(name, "is being scrubbed".to_owned());
         }
         self.check_tasks(core);
-        Ok(Progress::answer(&self.describe_scrub(&core.pools[slot])))
+        let pool = core.pools.get(slot).ok_or_else(gone)?;
+        Ok(Progress::answer(&self.describe_scrub(pool)))
     }
 
     pub(super) fn stop_scrub(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
         let slot = self.ready_pool(core, name)?;
-        core.pools[slot].store.stop_scrub();
+        core.pools.get_mut(slot).ok_or_else(gone)?.store.stop_scrub();
         self.check_scrub(core, slot);
         Ok(Progress::answer(&()))
     }
@@ -47,8 +53,8 @@ impl Management {
     }
 
     /// Tells of a scrub that has ended since the last call.
-    pub(super) fn check_scrub(&mut self, core: &Core, slot: usize) {
-        let pool = &core.pools[slot];
+    pub(super) fn check_scrub(&mut self, core: &Core, slot: PoolId) {
+        let Some(pool) = core.pools.get(slot) else { return };
         let status = pool.store.scrub_status();
         if status.running || !self.told.scrubbing.remove(&pool.name) {
             return;

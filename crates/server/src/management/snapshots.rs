@@ -1,18 +1,19 @@
 //! Snapshots, clones, and volumes that take back what a snapshot kept.
 
 use api::{CloneVolume, CreateSnapshots, Problem, RevertVolume, Snapshot};
-use array::{ArrayError, check_name, naa_identifier};
+use array::{ArrayError, Configuration, check_name, naa_identifier};
 use block::VolumeId;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::describe::hexadecimal;
-use super::problems::{conflict, failed, internal, refused};
+use super::problems::{conflict, failed, gone, internal, refused};
+use super::volumes::{presentation_of_copy, size_of};
 use super::{Management, Parameters, Progress, Step, find, find_volume};
 use crate::core::Core;
 use crate::data_directory::random_u64;
 use crate::events::now;
-use crate::http::Answer;
 use crate::pool::Pool;
+use crate::pools::PoolId;
 
 impl Management {
     /// All snapshots of the request are of one moment, or none is made.
@@ -27,41 +28,38 @@ impl Management {
             Ok((source, copy_spec(&new.name, true, false)?))
         });
         let members = members.collect::<Result<Vec<_>, Problem>>()?;
-        for (source, spec) in &members {
-            self.present_as(spec.id, *source)?;
-        }
         let ids: Vec<VolumeId> = members.iter().map(|(_, spec)| spec.id).collect();
         // The locks are there before the snapshots are.
-        if let Some(until) = request.locked_until {
-            self.change(|array| {
-                let mut ids = ids.iter();
-                ids.try_for_each(|&id| array.lock_snapshot(&request.pool, id, until, now()))
-            })?;
-        }
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), Change::CloneVolumes(members));
-        Ok(Progress::Wait(ticket, Step::CreateSnapshots { pool, ids }))
+        let change = |array: &mut Configuration| {
+            for (source, spec) in &members {
+                array.set_presentation(spec.id, presentation_of_copy(array, *source));
+                if let Some(until) = request.locked_until {
+                    array.lock_snapshot(&request.pool, spec.id, until, now())?;
+                }
+            }
+            Ok(members)
+        };
+        self.change(change, move |_, core, members| {
+            let step = Step::CreateSnapshots { pool, ids };
+            Self::wait_for(core, pool, Change::CloneVolumes(members), step)
+        })
     }
 
     pub(super) fn snapshots_created(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         ids: &[VolumeId],
         result: Result<Outcome, Failure>,
-    ) -> Answer {
+    ) -> Result<Progress, Problem> {
         if let Err(failure) = result {
-            self.change(|array| {
-                ids.iter().for_each(|&id| array.forget_lock(id));
-                Ok(())
-            })?;
-            return Err(failed(&failure));
+            return self.forget_presentations(ids.to_vec(), failed(&failure));
         }
         ids.iter().for_each(|&id| self.serve_volume(core, pool, id));
-        let pool = &core.pools[pool];
+        let pool = core.pools.get(pool).ok_or_else(gone)?;
         let made = ids.iter().filter_map(|&id| pool.store.volume(id));
         let made: Vec<Snapshot> = made.map(|volume| self.snapshot(pool, volume)).collect();
-        serde_json::to_value(made).map_err(|error| internal(&error))
+        Ok(Progress::answer(&made))
     }
 
     pub(super) fn clone_volume(
@@ -74,10 +72,14 @@ impl Management {
         let pool = self.ready_pool(core, parameters.get("pool"))?;
         let spec = copy_spec(&request.name, false, request.reserved)?;
         let id = spec.id;
-        self.present_as(id, source)?;
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), Change::CloneVolumes(vec![(source, spec)]));
-        Ok(Progress::Wait(ticket, Step::CreateVolume { pool, id }))
+        let change = |array: &mut Configuration| {
+            array.set_presentation(id, presentation_of_copy(array, source));
+            Ok(())
+        };
+        self.change(change, move |_, core, ()| {
+            let change = Change::CloneVolumes(vec![(source, spec)]);
+            Self::wait_for(core, pool, change, Step::CreateVolume { pool, id })
+        })
     }
 
     /// Hosts keep in memory what they read and what they are going to write, so a volume changes
@@ -91,7 +93,9 @@ impl Management {
         let (_, id) = find_volume(core, parameters)?;
         let pool = self.ready_pool(core, parameters.get("pool"))?;
         let (_, source) = find(core, "snapshot", parameters.get("pool"), &request.snapshot)?;
-        let snapshot = core.pools[pool].store.volume(source).cloned();
+        self.check_stays(id)?;
+        let served = core.pools.get(pool).ok_or_else(gone)?;
+        let snapshot = served.store.volume(source).cloned();
         let Some(snapshot) = snapshot.filter(|snapshot| is_snapshot_of(snapshot, id)) else {
             return Err(conflict(&format!(
                 "'{}' is not a snapshot of this volume: 'gantry snapshot list' shows them; \
@@ -99,39 +103,38 @@ impl Management {
                 request.snapshot
             )));
         };
-        if !request.force && self.configuration.check_unmapped(id).is_err() {
+        let versions = [&*self.configuration, self.saving.accepted()];
+        let is_mapped = versions.iter().any(|array| array.check_unmapped(id).is_err());
+        if !request.force && is_mapped {
             return Err(conflict(
                 &"hosts may be using the volume, and it would change under them: \
                   unmap it first, or add --force if none of them has it open",
             ));
         }
-        let current = core.pools[pool].store.volume(id).map_or(0, |volume| volume.size_bytes);
-        if snapshot.size_bytes < current {
+        if snapshot.size_bytes < size_of(core, pool, id) {
             // Hosts must not see a size that the volume has no more.
-            core.target.resize_unit(id, snapshot.size_bytes);
+            core.device_server().resize_unit(id, snapshot.size_bytes);
         }
-        let ticket = core.new_ticket();
         let change = Change::RevertVolume { volume: id, source };
-        core.pools[pool].store.change(ticket.tag(), change);
-        Ok(Progress::Wait(ticket, Step::RevertVolume { pool, id }))
+        Self::wait_for(core, pool, change, Step::RevertVolume { pool, id })
     }
 
     pub(super) fn volume_reverted(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
+    ) -> Result<Progress, Problem> {
         if result.is_ok() {
-            core.target.announce_medium_change(id);
+            core.device_server().announce_medium_change(id);
         }
         self.volume_resized(core, pool, id, result)
     }
 
     pub(super) fn describe_snapshots(&self, core: &Core) -> Vec<Snapshot> {
         let mut snapshots = Vec::new();
-        for (_, pool) in &core.pools {
+        for (_, pool) in core.pools.iter() {
             let found = pool.store.volumes().filter(|volume| volume.snapshot);
             snapshots.extend(found.map(|volume| self.snapshot(pool, volume)));
         }
@@ -148,7 +151,7 @@ impl Management {
     ) -> Result<Snapshot, Problem> {
         let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
         let (slot, id) = find(core, "snapshot", pool, name)?;
-        let pool = &core.pools[slot];
+        let pool = core.pools.get(slot).ok_or_else(gone)?;
         let volume = pool.store.volume(id);
         let not_found =
             || refused(&ArrayError::NotFound { kind: "snapshot", name: name.to_owned() });

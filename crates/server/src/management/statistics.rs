@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::{
     Forecast, Holder, HolderKind, Live, LockAttempt, LockMap, LockOutcome, LockRange, NamedRates,
-    PrimitiveRate, PrimitiveRates, Problem, Reclaim, Route, RowRates, SeriesHistory, SeriesName,
+    PrimitiveRate, PrimitiveRates, Problem, Reclaim, RowRates, SeriesHistory, SeriesName,
 };
 use block::VolumeId;
 use hashbrown::HashMap;
@@ -12,10 +12,11 @@ use ledger::{Columns, FlowSample, Primitive, SpaceSample, Subject};
 use store::Health;
 
 use super::problems::{bad_request, not_found, unavailable};
-use super::{Management, Parameters, Progress};
+use super::{Management, Parameters};
 use crate::core::Core;
 use crate::limits::CONTENDED_SHOWN_MAX;
 use crate::pool::Pool;
+use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
 
 /// Seconds of history that are shown unless others are asked for.
@@ -58,29 +59,8 @@ impl<'a> VolumeNames<'a> {
 }
 
 impl Management {
-    pub(super) fn route_statistics(
-        &self,
-        core: &Core,
-        sessions: &[api::Session],
-        route: Route,
-        parameters: &Parameters,
-    ) -> Result<Progress, Problem> {
-        Ok(match route {
-            Route::ShowOffload => Progress::answer(&self.describe_offload(core)),
-            Route::ExplainOffload => Progress::answer(&self.explain_offload(core)),
-            Route::ShowLive => Progress::answer(&self.describe_live(core)),
-            Route::ListSeries => Progress::answer(&describe_series(core)),
-            Route::ShowHistory => Progress::answer(&describe_history(core, parameters)?),
-            Route::ListLocks => Progress::answer(&describe_locks(core)),
-            Route::ListReclaim => Progress::answer(&describe_reclaim(core)),
-            Route::ListForecasts => Progress::answer(&describe_forecasts(core)),
-            Route::ShowMetrics => Progress::answer(&self.metrics(core, sessions)),
-            _ => Progress::answer(&self.readiness(core)?),
-        })
-    }
-
     /// Whether every configured pool serves.
-    fn readiness(&self, core: &Core) -> Result<&'static str, Problem> {
+    pub(super) fn readiness(&self, core: &Core) -> Result<&'static str, Problem> {
         for name in self.configuration.pools.keys() {
             let pool = core.pool_named(name);
             let health = pool.map(|(_, pool)| pool.store.health());
@@ -94,7 +74,7 @@ impl Management {
         Ok("ok")
     }
 
-    fn describe_live(&self, core: &Core) -> Live {
+    pub(super) fn describe_live(&self, core: &Core) -> Live {
         let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
         let rates_of = |subject| {
             let last = ledger.history().flow(subject).and_then(|series| series.last());
@@ -142,7 +122,7 @@ fn rates(flows: &FlowSample) -> PrimitiveRates {
     busy.map(rate).collect()
 }
 
-fn describe_series(core: &Core) -> Vec<SeriesName> {
+pub(super) fn describe_series(core: &Core) -> Vec<SeriesName> {
     let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
     let name = |subject| match subject {
         Subject::Total => "total".to_owned(),
@@ -154,7 +134,10 @@ fn describe_series(core: &Core) -> Vec<SeriesName> {
     series.map(|series| SeriesName { series }).collect()
 }
 
-fn describe_history(core: &Core, parameters: &Parameters) -> Result<SeriesHistory, Problem> {
+pub(super) fn describe_history(
+    core: &Core,
+    parameters: &Parameters,
+) -> Result<SeriesHistory, Problem> {
     let series = parameters.get("series");
     let seconds = match parameters.get("seconds") {
         "" => HISTORY_SECONDS,
@@ -222,7 +205,7 @@ fn space_columns(part: &Columns<SpaceSample>) -> BTreeMap<String, Vec<f64>> {
     ])
 }
 
-fn describe_locks(core: &Core) -> Vec<LockMap> {
+pub(super) fn describe_locks(core: &Core) -> Vec<LockMap> {
     let (accounts, names) = (&core.accounts, VolumeNames::new(core));
     let host = |id| accounts.ledger.host_name(id).to_owned();
     let describe = |(volume, map): (VolumeId, &ledger::LockMap)| {
@@ -257,10 +240,10 @@ fn describe_locks(core: &Core) -> Vec<LockMap> {
     accounts.ledger.locks().map(describe).collect()
 }
 
-fn describe_reclaim(core: &Core) -> Vec<Reclaim> {
+pub(super) fn describe_reclaim(core: &Core) -> Vec<Reclaim> {
     let names = VolumeNames::new(core);
     let mut list = Vec::new();
-    for (_, pool) in &core.pools {
+    for (_, pool) in core.pools.iter() {
         for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
             let reclaim = pool.store.reclaimed(volume.id);
             list.push(Reclaim {
@@ -299,8 +282,8 @@ fn holder(
     Holder { name, kind, bytes: held.bytes }
 }
 
-fn describe_forecasts(core: &Core) -> Vec<Forecast> {
-    let describe = |(_, pool): (usize, &Pool)| {
+pub(super) fn describe_forecasts(core: &Core) -> Vec<Forecast> {
+    let describe = |(_, pool): (PoolId, &Pool)| {
         let space = pool.store.space();
         let series = core.accounts.ledger.history().pool(&pool.name);
         let forecast = series.and_then(ledger::forecast);

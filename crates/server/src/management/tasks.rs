@@ -91,16 +91,24 @@ impl Tasks {
         }
     }
 
-    /// A request began work that may take long.
-    pub(super) fn waits(&mut self, core: &Core, ticket: Ticket, step: &Step) {
-        let (kind, pool) = match *step {
-            Step::CreatePool { pool, .. } => (TaskKind::CreatePool, pool),
-            Step::ExtendPool { pool, .. } => (TaskKind::ExtendPool, pool),
-            Step::AddDevice { pool } => (TaskKind::AddDevice, pool),
-            Step::ClosePool { pool } => (TaskKind::DeletePool, pool),
-            _ => return,
+    /// A request began work that may take long. Returns whether it is shown as a task.
+    pub(super) fn waits(&mut self, core: &Core, ticket: Ticket, step: &Step) -> bool {
+        let kind = match *step {
+            Step::CreatePool { .. } => TaskKind::CreatePool,
+            Step::ExtendPool { .. } => TaskKind::ExtendPool,
+            Step::AddDevice { .. } => TaskKind::AddDevice,
+            Step::ClosePool { .. } => TaskKind::DeletePool,
+            Step::OpenPool { .. }
+            | Step::CreateVolume { .. }
+            | Step::ResizeVolume { .. }
+            | Step::DeleteVolume { .. }
+            | Step::CreateSnapshots { .. }
+            | Step::RevertVolume { .. }
+            | Step::RunSchedule { .. } => return false,
         };
-        self.begin(kind, object(&core.pools[pool])).ticket = Some(ticket);
+        let Some(pool) = core.pools.get(step.pool()) else { return false };
+        self.begin(kind, object(pool)).ticket = Some(ticket);
+        true
     }
 
     /// The work of a request has come to its end.
@@ -210,7 +218,7 @@ impl Known {
 impl Management {
     /// Looks at what goes on by itself.
     pub(super) fn check_tasks(&mut self, core: &Core) {
-        for (_, pool) in &core.pools {
+        for (_, pool) in core.pools.iter() {
             self.tasks.look_at_scrub(pool);
             self.tasks.look_at_reaper(pool);
             for volume in pool.store.volumes() {

@@ -1,15 +1,15 @@
 //! How full pools and volumes are, and who is told.
 
 use api::{Event, Problem, Severity};
-use array::{Fill, Thresholds};
+use array::{Configuration, Fill, Thresholds};
 use block::VolumeId;
 use hashbrown::{HashMap, HashSet};
 use store::{Health, Space};
 
-use super::problems::refused;
 use super::{Management, Parameters, Progress, find_volume};
 use crate::core::Core;
 use crate::pool::Pool;
+use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
 
 /// What was told last.
@@ -27,8 +27,7 @@ impl Management {
     /// Compares every pool and volume with its thresholds, and tells hosts and administrators
     /// where one was reached since the last call.
     pub(super) fn check_fill(&mut self, core: &mut Core) {
-        let pools: Vec<usize> = core.pools.iter().map(|(slot, _)| slot).collect();
-        for &slot in &pools {
+        for slot in core.pools.ids() {
             self.check_health(core, slot);
             self.check_pool_fill(core, slot);
             self.check_volume_fill(core, slot);
@@ -39,8 +38,8 @@ impl Management {
         self.told.pools.retain(|name, _| self.configuration.pools.contains_key(name));
     }
 
-    fn check_health(&mut self, core: &Core, slot: usize) {
-        let pool = &core.pools[slot];
+    fn check_health(&mut self, core: &Core, slot: PoolId) {
+        let Some(pool) = core.pools.get(slot) else { return };
         if let Health::ReadOnly { reason } = pool.store.health()
             && !self.told.read_only.contains(&pool.name)
         {
@@ -49,8 +48,8 @@ impl Management {
         }
     }
 
-    fn check_pool_fill(&mut self, core: &mut Core, slot: usize) {
-        let pool = &mut core.pools[slot];
+    fn check_pool_fill(&mut self, core: &mut Core, slot: PoolId) {
+        let Some(mut pool) = core.pools.get_mut(slot) else { return };
         let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
         let percent = used_percent(&pool.store.space());
         let before = self.told.pools.get(&pool.name).copied().unwrap_or_default();
@@ -59,16 +58,18 @@ impl Management {
         let fill = thresholds.fill(percent, before);
         let name = pool.name.clone();
         self.told.pools.insert(name.clone(), fill);
+        drop(pool);
         self.tell_fill(format!("pool {name}"), percent, thresholds, before, fill);
         // Of the soft threshold the device server tells by itself: it is in the mode page.
         if fill > before && fill == Fill::Hard {
-            let thin: Vec<VolumeId> = thin(&core.pools[slot]).map(|volume| volume.id).collect();
+            let volumes = core.pools.get(slot).into_iter().flat_map(thin);
+            let thin: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
             thin.into_iter().for_each(|id| core.target.announce_threshold(id));
         }
     }
 
-    fn check_volume_fill(&mut self, core: &mut Core, slot: usize) {
-        let pool = &core.pools[slot];
+    fn check_volume_fill(&mut self, core: &mut Core, slot: PoolId) {
+        let Some(pool) = core.pools.get(slot) else { return };
         let mut reached = Vec::new();
         for volume in thin(pool) {
             let percent = percent_of(volume.mapped_bytes, volume.size_bytes);
@@ -122,20 +123,21 @@ impl Management {
 
     pub(super) fn set_pool_thresholds(
         &mut self,
-        core: &Core,
         name: &str,
         request: api::Thresholds,
     ) -> Result<Progress, Problem> {
         let thresholds = parse_thresholds(request);
-        self.configuration.pool(name).map_err(|error| refused(&error))?;
-        self.change(|array| {
+        let change = |array: &mut Configuration| {
+            array.pool(name)?;
             thresholds.check()?;
             let pool = array.pools.get_mut(name);
             pool.into_iter().for_each(|pool| pool.thresholds = thresholds);
-            Ok(())
-        })?;
-        self.told.pools.remove(name);
-        Ok(Progress::answer(&self.describe_pool(core, name)?))
+            Ok(name.to_owned())
+        };
+        self.change(change, |management, core, name| {
+            management.told.pools.remove(&name);
+            Ok(Progress::answer(&management.describe_pool(core, &name)?))
+        })
     }
 
     pub(super) fn set_volume_thresholds(
@@ -145,9 +147,13 @@ impl Management {
         request: api::Thresholds,
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
-        self.change(|array| array.set_volume_thresholds(id, parse_thresholds(request)))?;
-        self.told.volumes.remove(&id);
-        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+        self.change(
+            |array| array.set_volume_thresholds(id, parse_thresholds(request)),
+            move |management, core, ()| {
+                management.told.volumes.remove(&id);
+                management.show_volume(core, pool, id)
+            },
+        )
     }
 
     /// Thresholds may be others now: whoever was told is told again.

@@ -3,18 +3,18 @@
 use api::{BlockSize, CreateVolume, LunMap, MapVolume, Problem, ResizeVolume, SetReservations};
 use array::limits::VOLUME_BYTES_MAX;
 use array::{
-    Access, ArrayError, BlockForm, Configuration, Presentation, check_name, naa_identifier,
+    Access, ArrayError, BlockForm, Configuration, Presentation, Secrets, check_name, naa_identifier,
 };
 use block::{BLOCK, VolumeId};
 use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
-use super::problems::{conflict, failed, internal, refused};
-use super::{Management, Parameters, Progress, Step, find, find_volume, scsi_identification};
-use crate::core::{Core, Ticket};
+use super::problems::{conflict, failed, gone, internal, refused};
+use super::{Management, Parameters, Progress, Step, Work, find, find_volume, scsi_identification};
+use crate::core::Core;
 use crate::data_directory::random_u64;
 use crate::events::now;
-use crate::http::Answer;
+use crate::pools::PoolId;
 
 impl Management {
     pub(super) fn create_volume(
@@ -37,22 +37,21 @@ impl Management {
         };
         let presentation =
             Presentation { blocks: parse_blocks(request.block_size), ..Presentation::default() };
-        self.present(id, presentation)?;
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), Change::CreateVolume(spec));
-        Ok(Progress::Wait(ticket, Step::CreateVolume { pool, id }))
+        self.present(id, presentation, move |_, core| {
+            let change = Change::CreateVolume(spec);
+            Self::wait_for(core, pool, change, Step::CreateVolume { pool, id })
+        })
     }
 
     pub(super) fn volume_created(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
+    ) -> Result<Progress, Problem> {
         if let Err(failure) = result {
-            self.present(id, Presentation::default())?;
-            return Err(failed(&failure));
+            return self.forget_presentations(vec![id], failed(&failure));
         }
         self.serve_volume(core, pool, id);
         self.show_volume(core, pool, id)
@@ -66,7 +65,8 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
         check_size(request.size_bytes)?;
-        let current = core.pools[pool].store.volume(id).map_or(0, |volume| volume.size_bytes);
+        self.check_stays(id)?;
+        let current = size_of(core, pool, id);
         if request.size_bytes < current && !request.shrink {
             return Err(conflict(
                 &"a smaller size destroys what lies beyond it: add --shrink if that is wanted",
@@ -74,24 +74,22 @@ impl Management {
         }
         if request.size_bytes < current {
             // Hosts must not see a size that the volume has no more.
-            core.target.resize_unit(id, request.size_bytes);
+            core.device_server().resize_unit(id, request.size_bytes);
         }
         let change = Change::ResizeVolume { id, size_bytes: request.size_bytes };
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), change);
-        Ok(Progress::Wait(ticket, Step::ResizeVolume { pool, id }))
+        Self::wait_for(core, pool, change, Step::ResizeVolume { pool, id })
     }
 
     pub(super) fn volume_resized(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
-        if let Some(volume) = core.pools[pool].store.volume(id) {
+    ) -> Result<Progress, Problem> {
+        if let Some(volume) = core.pools.get(pool).and_then(|pool| pool.store.volume(id)) {
             let size_bytes = volume.size_bytes;
-            core.target.resize_unit(id, size_bytes);
+            core.device_server().resize_unit(id, size_bytes);
         }
         result.map_err(|failure| failed(&failure))?;
         self.show_volume(core, pool, id)
@@ -122,49 +120,69 @@ impl Management {
         self.delete(core, pool, id)
     }
 
-    fn delete(&mut self, core: &mut Core, pool: usize, id: VolumeId) -> Result<Progress, Problem> {
-        let (ticket, step) = self.begin_deletion(core, pool, id).map_err(|e| refused(&e))?;
-        Ok(Progress::Wait(ticket, step))
+    fn delete(&mut self, core: &mut Core, pool: PoolId, id: VolumeId) -> Result<Progress, Problem> {
+        self.check_stays(id)?;
+        self.check_deletable(id).map_err(|error| refused(&error))?;
+        self.begin_deletion(core, pool, id)
     }
 
-    /// Begins to delete a volume or snapshot: every deletion goes this way.
+    /// Refuses what is asked of a volume or snapshot that is just being deleted.
+    pub(super) fn check_stays(&self, id: VolumeId) -> Result<(), Problem> {
+        let goes =
+            |work: &Work| matches!(work.step, Step::DeleteVolume { id: going, .. } if going == id);
+        match self.under_way.values().any(goes) {
+            true => Err(conflict(&"it is just being deleted")),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether a volume or snapshot may be deleted, now and with what is about to be saved.
+    pub(super) fn check_deletable(&self, id: VolumeId) -> Result<(), ArrayError> {
+        for configuration in [&*self.configuration, self.saving.accepted()] {
+            configuration.check_unlocked(id, now())?;
+            configuration.check_unmapped(id)?;
+        }
+        Ok(())
+    }
+
+    /// Begins to delete a volume or snapshot that [`Self::check_deletable`] lets go: every deletion
+    /// goes this way.
     pub(super) fn begin_deletion(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         id: VolumeId,
-    ) -> Result<(Ticket, Step), ArrayError> {
-        self.configuration.check_unlocked(id, now())?;
-        self.configuration.check_unmapped(id)?;
+    ) -> Result<Progress, Problem> {
+        let served = core.pools.get(pool).ok_or_else(gone)?;
+        let name = served.store.volume(id).map_or("", |volume| &volume.name);
+        let name = format!("{}/{name}", served.name);
         self.settle_copies(core, id);
-        let name = core.pools[pool].store.volume(id).map(|volume| volume.name.clone());
-        let name = format!("{}/{}", core.pools[pool].name, name.unwrap_or_default());
         core.accounts.keep_name(id, name);
-        core.target.remove_unit(id);
-        let ticket = core.new_ticket();
-        core.pools[pool].store.change(ticket.tag(), Change::DeleteVolume(id));
-        Ok((ticket, Step::DeleteVolume { pool, id }))
+        core.device_server().remove_unit(id);
+        Self::wait_for(core, pool, Change::DeleteVolume(id), Step::DeleteVolume { pool, id })
     }
 
     pub(super) fn volume_deleted(
         &mut self,
         core: &mut Core,
-        pool: usize,
+        pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
-    ) -> Answer {
+    ) -> Result<Progress, Problem> {
         match result {
             Ok(_) => {
                 core.detach(id);
                 core.unit_states.forget(id);
-                self.tasks.look_at_reaper(&core.pools[pool]);
-                self.change(|array| {
+                if let Some(pool) = core.pools.get(pool) {
+                    self.tasks.look_at_reaper(pool);
+                }
+                let forget = |array: &mut Configuration| {
                     array.forget_volume_thresholds(id);
                     array.forget_lock(id);
                     array.set_presentation(id, Presentation::default());
                     Ok(())
-                })?;
-                Ok(serde_json::Value::Null)
+                };
+                self.change(forget, |_, _, ()| Ok(Progress::done()))
             }
             Err(failure) => {
                 self.serve_volume(core, pool, id);
@@ -181,17 +199,17 @@ impl Management {
         request: &MapVolume,
     ) -> Result<Progress, Problem> {
         let (_, id) = find_volume(core, parameters)?;
+        self.check_stays(id)?;
         let host = parameters.get("host");
         let access = if request.read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let lun =
-            self.change(|configuration| configuration.map_volume(id, host, request.lun, access))?;
         let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
-        Ok(Progress::answer(&LunMap {
-            volume,
-            host: host.to_owned(),
-            lun,
-            read_only: request.read_only,
-        }))
+        let (owned_host, read_only) = (host.to_owned(), request.read_only);
+        self.change(
+            |configuration| configuration.map_volume(id, host, request.lun, access),
+            move |_, _, lun| {
+                Ok(Progress::answer(&LunMap { volume, host: owned_host, lun, read_only }))
+            },
+        )
     }
 
     pub(super) fn unmap_volume(
@@ -201,8 +219,10 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (_, id) = find_volume(core, parameters)?;
         let host = parameters.get("host");
-        self.change(|configuration| configuration.unmap_volume(id, Some(host)))?;
-        Ok(Progress::answer(&()))
+        self.change(
+            |configuration| configuration.unmap_volume(id, Some(host)),
+            |_, _, ()| Ok(Progress::done()),
+        )
     }
 
     pub(super) fn set_reservations(
@@ -214,39 +234,61 @@ impl Management {
         let (pool, id) = find_volume(core, parameters)?;
         let presentation = Presentation {
             reservations_hidden: request.hidden,
-            ..self.configuration.presentation(id)
+            ..self.saving.accepted().presentation(id)
         };
-        self.present(id, presentation)?;
-        core.target.set_reservations_hidden(id, request.hidden);
-        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
-    }
-
-    pub(super) fn present_as(&mut self, copy: VolumeId, source: VolumeId) -> Result<(), Problem> {
-        self.present(copy, presentation_of_copy(&self.configuration, source))
-    }
-
-    /// Saved before a volume is made, so that hosts never see it in another form.
-    fn present(&mut self, id: VolumeId, presentation: Presentation) -> Result<(), Problem> {
-        self.change(|array| {
-            array.set_presentation(id, presentation);
-            Ok(())
+        self.present(id, presentation, move |management, core| {
+            core.device_server().set_reservations_hidden(id, request.hidden);
+            management.show_volume(core, pool, id)
         })
     }
 
+    /// Saved before a volume is made, so that hosts never see it in another form.
+    fn present(
+        &mut self,
+        id: VolumeId,
+        presentation: Presentation,
+        then: impl FnOnce(&mut Self, &mut Core) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        let change = |array: &mut Configuration| {
+            array.set_presentation(id, presentation);
+            Ok(())
+        };
+        self.change(change, |management, core, ()| then(management, core))
+    }
+
+    /// Forgets what was said of volumes that could not be made, and answers why.
+    pub(super) fn forget_presentations(
+        &mut self,
+        ids: Vec<VolumeId>,
+        why: Problem,
+    ) -> Result<Progress, Problem> {
+        let forget = |array: &mut Configuration, _: &mut Secrets| {
+            for id in ids {
+                array.forget_lock(id);
+                array.set_presentation(id, Presentation::default());
+            }
+            Ok(())
+        };
+        self.change_or_not(forget, |_, _, _| Err(why))
+    }
+
     /// Lets hosts reach a volume that its pool holds.
-    pub(super) fn serve_volume(&self, core: &mut Core, pool: usize, id: VolumeId) {
-        let Some(volume) = core.pools[pool].store.volume(id) else { return };
+    pub(super) fn serve_volume(&self, core: &mut Core, pool: PoolId, id: VolumeId) {
+        let served = core.pools.get(pool);
+        let Some(volume) = served.and_then(|pool| pool.store.volume(id)) else { return };
         let presentation = self.configuration.presentation(id);
         let spec = unit_spec(volume, presentation.blocks);
         let snapshot = volume.snapshot;
         match core.unit_states.load(id) {
             Ok(state) => {
-                core.target.add_unit(id, spec);
-                core.target.restore_unit(id, state.unwrap_or_default());
-                core.target.set_write_protected(id, snapshot);
-                core.target.set_reservations_hidden(id, presentation.reservations_hidden);
+                let mut target = core.device_server();
+                target.add_unit(id, spec);
+                target.restore_unit(id, state.unwrap_or_default());
+                target.set_write_protected(id, snapshot);
+                target.set_reservations_hidden(id, presentation.reservations_hidden);
                 let own = presentation.identification.map(scsi_identification);
-                core.target.set_own_identification(id, own);
+                target.set_own_identification(id, own);
+                drop(target);
                 core.attach(id, pool);
             }
             Err(error) => {
@@ -256,9 +298,13 @@ impl Management {
         }
     }
 
-    fn show_volume(&self, core: &Core, pool: usize, id: VolumeId) -> Answer {
-        let volume = self.describe_volume(core, pool, id)?;
-        serde_json::to_value(volume).map_err(|error| internal(&error))
+    pub(super) fn show_volume(
+        &self,
+        core: &Core,
+        pool: PoolId,
+        id: VolumeId,
+    ) -> Result<Progress, Problem> {
+        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
     }
 }
 
@@ -268,8 +314,15 @@ pub(super) fn presentation_of_copy(array: &Configuration, source: VolumeId) -> P
     Presentation { reservations_hidden: false, ..array.presentation(source) }
 }
 
-pub(super) fn is_snapshot(core: &Core, pool: usize, id: VolumeId) -> bool {
-    core.pools[pool].store.volume(id).is_some_and(|volume| volume.snapshot)
+pub(super) fn is_snapshot(core: &Core, pool: PoolId, id: VolumeId) -> bool {
+    let pool = core.pools.get(pool);
+    pool.and_then(|pool| pool.store.volume(id)).is_some_and(|volume| volume.snapshot)
+}
+
+/// The size of a volume in bytes; 0 if it is gone.
+pub(super) fn size_of(core: &Core, pool: PoolId, id: VolumeId) -> u64 {
+    let pool = core.pools.get(pool);
+    pool.and_then(|pool| pool.store.volume(id)).map_or(0, |volume| volume.size_bytes)
 }
 
 fn unit_spec(volume: &Volume, blocks: BlockForm) -> LogicalUnitSpec {

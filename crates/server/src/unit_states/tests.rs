@@ -1,17 +1,17 @@
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use scsi::{DurableReservations, Registrant};
 
 use super::*;
+use crate::http::Inbox;
 
 const VOLUME: VolumeId = VolumeId(0x12);
 
 fn open(place: &Path) -> (UnitStates, Receiver<Message>, mio::Poll) {
     let poll = mio::Poll::new().unwrap();
-    let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
-    let (sender, inbox) = channel();
-    (UnitStates::open(place, Mailbox { sender, waker }).unwrap(), inbox, poll)
+    let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
+    let (mailbox, Inbox { others: inbox, .. }) = Mailbox::new(waker);
+    (UnitStates::open(place, mailbox).unwrap(), inbox, poll)
 }
 
 fn stored(inbox: &Receiver<Message>) -> (SaveId, bool) {

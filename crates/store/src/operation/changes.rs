@@ -245,8 +245,9 @@ impl Store {
         if volume.name.is_empty() || volume.name.len() > NAME_BYTES_MAX {
             return Err(ChangeError::VolumeName);
         }
-        let taken = |other: &Volume| other.id == volume.id || other.name == volume.name;
-        if volume.id == CHANGES || self.volumes.values().any(taken) {
+        let is_taken =
+            self.volumes.contains_key(&volume.id) || self.directory.named(&volume.name).is_some();
+        if volume.id == CHANGES || is_taken {
             return Err(ChangeError::NameTaken(volume.name.clone()));
         }
         match self.volumes.len() + count > VOLUMES_MAX {

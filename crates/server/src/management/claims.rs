@@ -1,0 +1,99 @@
+//! Mutual exclusion: changes of a pool that exclude others, one at a time for each pool.
+
+use std::collections::HashMap;
+
+use api::Problem;
+
+use super::problems::conflict;
+
+/// Pools that are claimed, and what for.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    claimed: HashMap<String, Purpose>,
+    /// Claimed by the call that is being carried out.
+    new: Option<String>,
+}
+
+/// What a pool is claimed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Create,
+    Delete,
+    Extend,
+    AddDevice,
+}
+
+impl Purpose {
+    /// What goes on.
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Create => "is just being created",
+            Self::Delete => "is just being deleted",
+            Self::Extend => "has a device that is just being extended",
+            Self::AddDevice => "is just being joined by another device",
+        }
+    }
+
+    /// Whether volumes may be made, changed and deleted meanwhile.
+    const fn admits_volumes(self) -> bool {
+        match self {
+            Self::Create | Self::Delete => false,
+            Self::Extend | Self::AddDevice => true,
+        }
+    }
+}
+
+impl Claims {
+    /// Claims a pool for the call that is being carried out; refused while somebody else has it.
+    pub(super) fn claim(&mut self, pool: &str, purpose: Purpose) -> Result<(), Problem> {
+        self.check_free(pool)?;
+        self.claimed.insert(pool.to_owned(), purpose);
+        self.new = Some(pool.to_owned());
+        Ok(())
+    }
+
+    /// Refuses where a pool is claimed.
+    pub(super) fn check_free(&self, pool: &str) -> Result<(), Problem> {
+        self.claimed.get(pool).map_or(Ok(()), |purpose| Err(taken(pool, *purpose)))
+    }
+
+    /// Refuses where volumes of a pool may not be changed now.
+    pub(super) fn check_volumes(&self, pool: &str) -> Result<(), Problem> {
+        let purpose = self.claimed.get(pool).filter(|purpose| !purpose.admits_volumes());
+        purpose.map_or(Ok(()), |purpose| Err(taken(pool, *purpose)))
+    }
+
+    /// What the call that was carried out has claimed: whoever waits for its end gives it back.
+    pub(super) fn take_new(&mut self) -> Option<String> {
+        self.new.take()
+    }
+
+    pub(super) fn release(&mut self, pool: &str) {
+        self.claimed.remove(pool);
+    }
+}
+
+fn taken(pool: &str, purpose: Purpose) -> Problem {
+    conflict(&format!("pool '{pool}' {}: wait until that has ended", purpose.text()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_change_of_a_pool_excludes_others_until_it_has_ended() {
+        let mut claims = Claims::default();
+        assert_eq!(claims.claim("p", Purpose::Extend), Ok(()));
+        assert_eq!(claims.take_new().as_deref(), Some("p"));
+        let refusal = claims.claim("p", Purpose::Delete).unwrap_err();
+        assert_eq!(refusal.status, 409);
+        assert!(refusal.detail.contains("being extended"), "{}", refusal.detail);
+        assert_eq!(claims.take_new(), None, "what was refused claims nothing");
+        assert_eq!(claims.check_volumes("p"), Ok(()), "volumes come and go meanwhile");
+        assert_eq!(claims.claim("q", Purpose::Delete), Ok(()));
+        assert!(claims.check_volumes("q").is_err());
+        claims.release("p");
+        assert_eq!(claims.claim("p", Purpose::Delete), Ok(()));
+    }
+}

@@ -1,0 +1,333 @@
+//! Group commit of the configuration. A change is made on a copy, `next`; a thread saves the copy
+//! with fsync; only then does it take the place of what is in effect, hosts see it, and whoever
+//! asked is answered. Changes that come while a save is under way are saved together by the next
+//! one. If a save fails, everything that is not saved is taken back and everybody who waits is told
+//! (docs/decisions/0077).
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use api::{Problem, Severity};
+use array::{ArrayError, Configuration, Secrets};
+
+use super::problems::{internal, refused};
+use super::{Caller, Management, Progress, Then};
+use crate::core::Core;
+use crate::data_directory::DataDirectory;
+use crate::guard::guarded;
+use crate::http::{Mailbox, Message};
+
+#[cfg(test)]
+mod tests;
+
+/// Where the configuration and what was changed of it stand.
+pub(super) struct Saving {
+    keeper: Sender<Save>,
+    /// What is in effect, with every change that is not saved yet.
+    next: Version,
+    /// The number of the last change.
+    changed: u64,
+    /// The number of the last change that is saved, or that was taken back.
+    saved: u64,
+    /// What the thread saves now.
+    in_flight: Option<(u64, Version)>,
+    waiting: VecDeque<Waiting>,
+    /// Whether the files may hold something that was taken back.
+    in_doubt: bool,
+    /// Whether the last save failed: it is told once.
+    failing: bool,
+}
+
+/// Configuration and secrets that belong together.
+#[derive(Clone)]
+struct Version {
+    configuration: Arc<Configuration>,
+    secrets: Arc<Secrets>,
+}
+
+/// Somebody who waits until a change is saved.
+struct Waiting {
+    version: u64,
+    then: Then,
+    caller: Caller,
+}
+
+/// Work for the thread.
+struct Save {
+    number: u64,
+    wanted: Version,
+    /// What is put back if that fails.
+    before: Version,
+    /// Whether the files may be others than `before`.
+    in_doubt: bool,
+}
+
+/// Why nothing was saved.
+#[derive(Debug)]
+pub(crate) struct SaveFailed {
+    reason: String,
+    /// Whether the files could not be put back, so that they may hold what was taken back.
+    in_doubt: bool,
+}
+
+impl Saving {
+    /// Starts the thread that saves.
+    pub(super) fn start(
+        directory: Arc<DataDirectory>,
+        mailbox: Mailbox,
+        configuration: &Arc<Configuration>,
+        secrets: &Arc<Secrets>,
+    ) -> anyhow::Result<Self> {
+        let (keeper, inbox) = channel();
+        std::thread::Builder::new()
+            .name("configuration".to_owned())
+            .spawn(move || keep(&*directory, &inbox, &mailbox))?;
+        let next =
+            Version { configuration: Arc::clone(configuration), secrets: Arc::clone(secrets) };
+        Ok(Self {
+            keeper,
+            next,
+            changed: 0,
+            saved: 0,
+            in_flight: None,
+            waiting: VecDeque::new(),
+            in_doubt: false,
+            failing: false,
+        })
+    }
+
+    /// The configuration with every change that was accepted, saved or not.
+    pub(super) fn next(&self) -> Arc<Configuration> {
+        Arc::clone(&self.next.configuration)
+    }
+
+    /// The same, to look at.
+    pub(super) fn accepted(&self) -> &Configuration {
+        &self.next.configuration
+    }
+
+    /// The secrets that belong to [`Self::accepted`].
+    pub(super) fn accepted_secrets(&self) -> &Secrets {
+        &self.next.secrets
+    }
+
+    pub(super) fn is_saved(&self, version: u64) -> bool {
+        version <= self.saved
+    }
+
+    pub(super) fn wait(&mut self, version: u64, then: Then, caller: Caller) {
+        self.waiting.push_back(Waiting { version, then, caller });
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight.is_some() || !self.waiting.is_empty()
+    }
+
+    /// Has the thread save what is not saved yet, unless it is busy.
+    fn save(&mut self, in_effect: Version) {
+        if self.in_flight.is_some() || self.changed == self.saved {
+            return;
+        }
+        let (number, wanted) = (self.changed, self.next.clone());
+        self.in_flight = Some((number, wanted.clone()));
+        let save = Save { number, wanted, before: in_effect, in_doubt: self.in_doubt };
+        self.keeper.send(save).expect("the thread lives as long as this value");
+    }
+}
+
+impl Management {
+    /// Makes a change of the configuration. When it is saved, and in effect, `then` goes on; if it
+    /// cannot be saved nothing has changed, and the caller is told.
+    pub(super) fn change<T: 'static>(
+        &mut self,
+        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
+        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        self.change_with_secrets(|configuration, _| change(configuration), then)
+    }
+
+    /// The same with secrets.
+    pub(super) fn change_with_secrets<T: 'static>(
+        &mut self,
+        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
+        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        self.change_or_not(change, move |management, core, value| then(management, core, value?))
+    }
+
+    /// The same, where something is to be done also if the change cannot be saved.
+    pub(super) fn change_or_not<T: 'static>(
+        &mut self,
+        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
+        then: impl FnOnce(&mut Self, &mut Core, Result<T, Problem>) -> Result<Progress, Problem>
+        + 'static,
+    ) -> Result<Progress, Problem> {
+        let mut configuration = Configuration::clone(&self.saving.next.configuration);
+        let mut secrets = Secrets::clone(&self.saving.next.secrets);
+        let value = change(&mut configuration, &mut secrets).map_err(|error| refused(&error))?;
+        let next = &mut self.saving.next;
+        let is_other = configuration != *next.configuration;
+        let are_other = secrets != *next.secrets;
+        if is_other {
+            next.configuration = Arc::new(configuration);
+        }
+        if are_other {
+            next.secrets = Arc::new(secrets);
+        }
+        if is_other || are_other {
+            self.saving.changed += 1;
+            self.save();
+        }
+        Ok(Progress::Saved {
+            version: self.saving.changed,
+            then: Box::new(move |management, core, saved| {
+                then(management, core, saved.map(|()| value))
+            }),
+        })
+    }
+
+    /// Makes a change that nobody waits for.
+    pub(super) fn change_by_itself(
+        &mut self,
+        core: &mut Core,
+        change: impl FnOnce(&mut Configuration),
+    ) {
+        let changed = |configuration: &mut Configuration| {
+            change(configuration);
+            Ok(())
+        };
+        let outcome = self.change(changed, |_, _, ()| Ok(Progress::done()));
+        self.begin(core, outcome);
+    }
+
+    /// The thread has saved, or could not.
+    pub(crate) fn saved(&mut self, core: &mut Core, number: u64, result: Result<(), SaveFailed>) {
+        let Some((_, version)) = self.saving.in_flight.take_if(|(flying, _)| *flying == number)
+        else {
+            return;
+        };
+        match result {
+            Ok(()) => {
+                self.saving.in_doubt = false;
+                if std::mem::take(&mut self.saving.failing) {
+                    let message = "can be saved again".to_owned();
+                    self.events.note(Severity::Information, "configuration".to_owned(), message);
+                }
+                self.saving.saved = number;
+                self.take_effect_of(version);
+                self.go_on(core, number, None);
+            }
+            Err(failed) => self.take_back(core, failed),
+        }
+        self.save();
+    }
+
+    fn take_effect_of(&mut self, version: Version) {
+        // The first save after a failure may be of what is in effect already.
+        if !Arc::ptr_eq(&self.configuration, &version.configuration) {
+            self.configuration = version.configuration;
+            self.luns_changed = true;
+        }
+        self.secrets = version.secrets;
+    }
+
+    /// Nothing that is not saved has ever been; later changes were built on those that failed.
+    fn take_back(&mut self, core: &mut Core, failed: SaveFailed) {
+        if !std::mem::replace(&mut self.saving.failing, true) {
+            let message = format!(
+                "cannot be saved: {}; every change that was not saved is taken back",
+                failed.reason
+            );
+            self.events.note(Severity::Error, "configuration".to_owned(), message);
+        }
+        self.saving.in_doubt = failed.in_doubt;
+        self.saving.next = self.in_effect();
+        self.saving.saved = self.saving.changed;
+        let reason = format!("the configuration cannot be saved: {}", failed.reason);
+        self.go_on(core, self.saving.changed, Some(internal(&reason)));
+    }
+
+    /// Goes on with everything that waited for a change up to that number.
+    fn go_on(&mut self, core: &mut Core, number: u64, problem: Option<Problem>) {
+        let waiting = std::mem::take(&mut self.saving.waiting);
+        let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
+            waiting.into_iter().partition(|waiting| waiting.version <= number);
+        self.saving.waiting = waiting;
+        for Waiting { then, caller, .. } in ready {
+            let saved = problem.clone().map_or(Ok(()), Err);
+            let outcome = self.guarded(|management| then(management, core, saved));
+            self.proceed(core, outcome, caller);
+        }
+    }
+
+    fn in_effect(&self) -> Version {
+        Version {
+            configuration: Arc::clone(&self.configuration),
+            secrets: Arc::clone(&self.secrets),
+        }
+    }
+
+    fn save(&mut self) {
+        let in_effect = self.in_effect();
+        self.saving.save(in_effect);
+    }
+
+    /// Saves what is in effect once more if the files may hold something else.
+    pub(super) fn save_again(&mut self) {
+        if self.saving.in_doubt && !self.saving.is_busy() {
+            self.saving.changed += 1;
+            self.save();
+        }
+    }
+}
+
+/// Where versions are kept.
+trait Files {
+    fn save(&self, configuration: &Configuration) -> anyhow::Result<()>;
+    fn save_secrets(&self, secrets: &Secrets) -> anyhow::Result<()>;
+}
+
+impl Files for DataDirectory {
+    fn save(&self, configuration: &Configuration) -> anyhow::Result<()> {
+        Self::save(self, configuration)
+    }
+
+    fn save_secrets(&self, secrets: &Secrets) -> anyhow::Result<()> {
+        Self::save_secrets(self, secrets)
+    }
+}
+
+fn keep(files: &dyn Files, inbox: &Receiver<Save>, mailbox: &Mailbox) {
+    for save in inbox {
+        let number = save.number;
+        let result = guarded(|| save.run(files))
+            .unwrap_or_else(|reason| Err(SaveFailed { reason, in_doubt: true }));
+        mailbox.post(Message::Saved { number, result });
+    }
+}
+
+impl Save {
+    /// Secrets go first: after a crash in between, a host whose secret is not there yet, or no more,
+    /// is kept out.
+    fn run(&self, files: &dyn Files) -> Result<(), SaveFailed> {
+        let (wanted, before) = (&self.wanted, &self.before);
+        let secrets_differ = self.in_doubt || wanted.secrets != before.secrets;
+        let configuration_differs = self.in_doubt || wanted.configuration != before.configuration;
+        let save = || {
+            if secrets_differ {
+                files.save_secrets(&wanted.secrets)?;
+            }
+            if configuration_differs {
+                files.save(&wanted.configuration)?;
+            }
+            Ok(())
+        };
+        save().map_err(|error: anyhow::Error| SaveFailed {
+            reason: format!("{error:#}"),
+            // A rename may have been done although its fsync failed.
+            in_doubt: files.save(&before.configuration).is_err()
+                || secrets_differ && files.save_secrets(&before.secrets).is_err(),
+        })
+    }
+}

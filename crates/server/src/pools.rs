@@ -1,0 +1,95 @@
+//! The pools that are served, each under a number that is never given twice: whoever kept the
+//! number of a pool that is closed finds nothing, never another pool.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
+
+use crate::pool::Pool;
+
+/// The number of a pool in this life of the daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct PoolId(usize);
+
+impl PoolId {
+    /// The lane in which commands for the pool queue.
+    pub(crate) const fn lane(self) -> usize {
+        self.0
+    }
+}
+
+/// All pools that are served.
+#[derive(Default)]
+pub(crate) struct Pools {
+    by_id: BTreeMap<PoolId, Pool>,
+    last: usize,
+}
+
+impl Pools {
+    /// Serves a pool from now on.
+    pub(crate) fn insert(&mut self, pool: Pool) -> PoolId {
+        self.last += 1;
+        let id = PoolId(self.last);
+        self.by_id.insert(id, pool);
+        id
+    }
+
+    /// The pool of that number, if it is still served.
+    pub(crate) fn get(&self, id: PoolId) -> Option<&Pool> {
+        self.by_id.get(&id)
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn get_mut(&mut self, id: PoolId) -> Option<Changing<'_>> {
+        self.by_id.get_mut(&id).map(Changing)
+    }
+
+    /// Serves a pool no more.
+    pub(crate) fn remove(&mut self, id: PoolId) -> Option<Pool> {
+        self.by_id.remove(&id)
+    }
+
+    /// All of them, the one that was opened first before the others.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PoolId, &Pool)> {
+        self.by_id.iter().map(|(&id, pool)| (id, pool))
+    }
+
+    /// All of them, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (PoolId, &mut Pool)> {
+        self.by_id.iter_mut().map(|(&id, pool)| (id, pool))
+    }
+
+    /// Their numbers.
+    pub(crate) fn ids(&self) -> Vec<PoolId> {
+        self.by_id.keys().copied().collect()
+    }
+}
+
+/// A pool that is being changed. A panic while it is may leave the engine half changed, and such an
+/// engine must not go on: the process ends, although whoever called may catch panics, and the next
+/// start replays the journal (docs/decisions/0076).
+pub(crate) struct Changing<'a>(&'a mut Pool);
+
+impl Deref for Changing<'_> {
+    type Target = Pool;
+
+    fn deref(&self) -> &Pool {
+        self.0
+    }
+}
+
+impl DerefMut for Changing<'_> {
+    fn deref_mut(&mut self) -> &mut Pool {
+        self.0
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            crate::guard::end_process(&self.0.name);
+        }
+    }
+}

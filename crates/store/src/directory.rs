@@ -1,0 +1,106 @@
+//! Indexes of the volumes: by name, and by the volume that a snapshot was taken of, so that neither
+//! is looked for among all.
+
+use std::collections::HashMap;
+
+use block::VolumeId;
+
+use crate::volume::Volume;
+
+/// What is known of all volumes together.
+#[derive(Debug, Default)]
+pub(crate) struct Directory {
+    by_name: HashMap<String, VolumeId>,
+    /// Snapshots of each volume that has any.
+    snapshots_of: HashMap<VolumeId, usize>,
+    snapshots: usize,
+}
+
+impl Directory {
+    pub(crate) fn insert(&mut self, volume: &Volume) {
+        self.by_name.insert(volume.name.clone(), volume.id);
+        if volume.snapshot {
+            self.snapshots += 1;
+            if let Some(origin) = volume.origin {
+                *self.snapshots_of.entry(origin).or_default() += 1;
+            }
+        }
+    }
+
+    pub(crate) fn remove(&mut self, volume: &Volume) {
+        if self.by_name.get(&volume.name) == Some(&volume.id) {
+            self.by_name.remove(&volume.name);
+        }
+        if volume.snapshot {
+            self.snapshots -= 1;
+            if let Some(origin) = volume.origin
+                && let Some(count) = self.snapshots_of.get_mut(&origin)
+            {
+                *count -= 1;
+                if *count == 0 {
+                    self.snapshots_of.remove(&origin);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn named(&self, name: &str) -> Option<VolumeId> {
+        self.by_name.get(name).copied()
+    }
+
+    pub(crate) fn snapshots_of(&self, volume: VolumeId) -> usize {
+        self.snapshots_of.get(&volume).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn snapshots(&self) -> usize {
+        self.snapshots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volume::VolumeSpec;
+
+    fn volume(id: u64, name: &str, origin: Option<u64>) -> Volume {
+        let spec = VolumeSpec {
+            id: VolumeId(id),
+            name: name.to_owned(),
+            size_bytes: 4096,
+            reserved: false,
+            naa: [0; 16],
+            snapshot: origin.is_some(),
+            created: 0,
+        };
+        let mut volume = Volume::new(spec);
+        volume.origin = origin.map(VolumeId);
+        volume
+    }
+
+    #[test]
+    fn volumes_are_found_by_name_and_snapshots_counted_by_origin() {
+        let mut directory = Directory::default();
+        let (origin, one, two) =
+            (volume(1, "v", None), volume(2, "a", Some(1)), volume(3, "b", Some(1)));
+        [&origin, &one, &two].into_iter().for_each(|volume| directory.insert(volume));
+        assert_eq!(directory.named("a"), Some(VolumeId(2)));
+        assert_eq!(directory.named("c"), None);
+        assert_eq!((directory.snapshots_of(VolumeId(1)), directory.snapshots()), (2, 2));
+        directory.remove(&one);
+        assert_eq!(directory.named("a"), None);
+        assert_eq!((directory.snapshots_of(VolumeId(1)), directory.snapshots()), (1, 1));
+        directory.remove(&two);
+        assert_eq!((directory.snapshots_of(VolumeId(1)), directory.snapshots()), (0, 0));
+    }
+
+    /// A clone's name may be given again as soon as the volume that had it is gone.
+    #[test]
+    fn a_name_belongs_to_the_volume_that_took_it_last() {
+        let mut directory = Directory::default();
+        let (old, new) = (volume(1, "v", None), volume(2, "v", None));
+        directory.insert(&old);
+        directory.insert(&new);
+        directory.remove(&old);
+        assert_eq!(directory.named("v"), Some(VolumeId(2)));
+    }
+}
