@@ -10,17 +10,17 @@ use super::{Management, Parameters, Progress, find_volume, read, read_or_default
 use crate::core::Core;
 
 macro_rules! nouns {
-    ($($(#[$meta:meta])* $noun:ident { $($route:ident)* })*) => {
+    ($($(#[$meta:meta])* $noun:ident: $routes:ident { $($route:ident)* })*) => {
         /// A route, by what it is about.
         #[derive(Clone, Copy)]
         enum Noun {
-            $($noun($noun),)*
+            $($noun($routes),)*
         }
 
         $(
             $(#[$meta])*
             #[derive(Clone, Copy, Debug)]
-            enum $noun {
+            enum $routes {
                 $($route,)*
             }
         )*
@@ -28,7 +28,7 @@ macro_rules! nouns {
         impl From<Route> for Noun {
             fn from(route: Route) -> Self {
                 match route {
-                    $($(Route::$route => Self::$noun($noun::$route),)*)*
+                    $($(Route::$route => Self::$noun($routes::$route),)*)*
                 }
             }
         }
@@ -37,40 +37,40 @@ macro_rules! nouns {
 
 nouns! {
     /// Pools, their devices and scrubs.
-    Pools {
+    Pools: PoolRoutes {
         ListPools CreatePool ShowPool ExtendPool AddDevice SetPoolThresholds ShowScrub StartScrub
         StopScrub DeletePool
     }
     /// Volumes, and who sees them.
-    Volumes {
+    Volumes: VolumeRoutes {
         ListVolumes CreateVolume ShowVolume ResizeVolume DeleteVolume CloneVolume RevertVolume
         SetVolumeThresholds SetReservations SetVolumeIdentification DeleteVolumeIdentification
         MapVolume UnmapVolume
     }
     /// Snapshots and their schedules.
-    Snapshots {
+    Snapshots: SnapshotRoutes {
         ListSnapshots CreateSnapshots ShowSnapshot DeleteSnapshot LockSnapshot ListSchedules
         ShowSchedule SetSchedule DeleteSchedule
     }
     /// Hosts, groups of them, and what they must prove.
-    Hosts {
+    Hosts: HostRoutes {
         ListHosts ShowHost CreateHost ChangeHost DeleteHost ListGroups ShowGroup SetGroup
         DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap
     }
     /// Portals and their paths.
-    Portals { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
+    Portals: PortalRoutes { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
     /// The array as a whole.
-    Array {
+    Array: ArrayRoutes {
         ShowTarget ShowIdentification SetIdentification ListSessions ListEvents ListTasks ShowTask
         CancelTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
     }
     /// What hosts did, and how the array is.
-    Statistics {
+    Statistics: StatisticsRoutes {
         ShowOffload ExplainOffload ShowLive ListSeries ShowHistory ListLocks ListReclaim
         ListForecasts ShowMetrics ShowReadiness
     }
     /// What other threads answer, so that nobody asks the reactor.
-    Elsewhere {
+    Elsewhere: ElsewhereRoutes {
         TestAlerts ShowHealth Login Logout ShowMe ChangePassword ListUsers CreateUser ShowUser
         ChangeUser DeleteUser ListTokens CreateToken DeleteToken ListAudit Stream ShowOpenApi
     }
@@ -111,51 +111,51 @@ impl Management {
     fn route_pools(
         &mut self,
         core: &mut Core,
-        route: Pools,
+        route: PoolRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let pool = parameters.get("pool");
         match route {
-            Pools::ListPools => Ok(Progress::answer(&self.describe_pools(core))),
-            Pools::CreatePool => self.create_pool(core, read(body)?),
-            Pools::ShowPool => Ok(Progress::answer(&self.describe_pool(core, pool)?)),
-            Pools::DeletePool => self.delete_pool(core, pool),
-            Pools::ExtendPool => self.extend_pool(core, pool, &read(body)?),
-            Pools::AddDevice => self.add_device(core, pool, &read(body)?),
-            Pools::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
-            Pools::ShowScrub => self.show_scrub(core, pool),
-            Pools::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
-            Pools::StopScrub => self.stop_scrub(core, pool),
+            PoolRoutes::ListPools => Ok(Progress::answer(&self.describe_pools(core))),
+            PoolRoutes::CreatePool => self.create_pool(core, read(body)?),
+            PoolRoutes::ShowPool => Ok(Progress::answer(&self.describe_pool(core, pool)?)),
+            PoolRoutes::DeletePool => self.delete_pool(core, pool),
+            PoolRoutes::ExtendPool => self.extend_pool(core, pool, &read(body)?),
+            PoolRoutes::AddDevice => self.add_device(core, pool, &read(body)?),
+            PoolRoutes::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
+            PoolRoutes::ShowScrub => self.show_scrub(core, pool),
+            PoolRoutes::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
+            PoolRoutes::StopScrub => self.stop_scrub(core, pool),
         }
     }
 
     fn route_volumes(
         &mut self,
         core: &mut Core,
-        route: Volumes,
+        route: VolumeRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         match route {
-            Volumes::ListVolumes => Ok(Progress::answer(&self.describe_volumes(core))),
-            Volumes::CreateVolume => self.create_volume(core, &read(body)?),
-            Volumes::ShowVolume => {
+            VolumeRoutes::ListVolumes => Ok(Progress::answer(&self.describe_volumes(core))),
+            VolumeRoutes::CreateVolume => self.create_volume(core, &read(body)?),
+            VolumeRoutes::ShowVolume => {
                 let (pool, id) = find_volume(core, parameters)?;
                 Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
             }
-            Volumes::ResizeVolume => self.resize_volume(core, parameters, &read(body)?),
-            Volumes::DeleteVolume => self.delete_volume(core, parameters),
-            Volumes::CloneVolume => self.clone_volume(core, parameters, &read(body)?),
-            Volumes::RevertVolume => self.revert_volume(core, parameters, &read(body)?),
-            Volumes::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
-            Volumes::UnmapVolume => self.unmap_volume(core, parameters),
-            Volumes::SetReservations => self.set_reservations(core, parameters, read(body)?),
-            Volumes::SetVolumeThresholds => {
+            VolumeRoutes::ResizeVolume => self.resize_volume(core, parameters, &read(body)?),
+            VolumeRoutes::DeleteVolume => self.delete_volume(core, parameters),
+            VolumeRoutes::CloneVolume => self.clone_volume(core, parameters, &read(body)?),
+            VolumeRoutes::RevertVolume => self.revert_volume(core, parameters, &read(body)?),
+            VolumeRoutes::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
+            VolumeRoutes::UnmapVolume => self.unmap_volume(core, parameters),
+            VolumeRoutes::SetReservations => self.set_reservations(core, parameters, read(body)?),
+            VolumeRoutes::SetVolumeThresholds => {
                 self.set_volume_thresholds(core, parameters, read(body)?)
             }
-            Volumes::SetVolumeIdentification => {
+            VolumeRoutes::SetVolumeIdentification => {
                 self.set_volume_identification(core, parameters, &read(body)?)
             }
-            Volumes::DeleteVolumeIdentification => {
+            VolumeRoutes::DeleteVolumeIdentification => {
                 self.delete_volume_identification(core, parameters)
             }
         }
@@ -164,59 +164,61 @@ impl Management {
     fn route_snapshots(
         &mut self,
         core: &mut Core,
-        route: Snapshots,
+        route: SnapshotRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let schedule = parameters.get("schedule");
         match route {
-            Snapshots::ListSnapshots => Ok(Progress::answer(&self.describe_snapshots(core))),
-            Snapshots::CreateSnapshots => self.create_snapshots(core, &read(body)?),
-            Snapshots::ShowSnapshot => {
+            SnapshotRoutes::ListSnapshots => Ok(Progress::answer(&self.describe_snapshots(core))),
+            SnapshotRoutes::CreateSnapshots => self.create_snapshots(core, &read(body)?),
+            SnapshotRoutes::ShowSnapshot => {
                 Ok(Progress::answer(&self.describe_snapshot(core, parameters)?))
             }
-            Snapshots::DeleteSnapshot => self.delete_snapshot(core, parameters),
-            Snapshots::LockSnapshot => self.lock_snapshot(core, parameters, read(body)?),
-            Snapshots::ListSchedules => Ok(Progress::answer(&self.describe_schedules())),
-            Snapshots::ShowSchedule => Ok(Progress::answer(&self.describe_schedule(schedule)?)),
-            Snapshots::SetSchedule => self.set_schedule(core, schedule, &read(body)?),
-            Snapshots::DeleteSchedule => self.delete_schedule(schedule),
+            SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(core, parameters),
+            SnapshotRoutes::LockSnapshot => self.lock_snapshot(core, parameters, read(body)?),
+            SnapshotRoutes::ListSchedules => Ok(Progress::answer(&self.describe_schedules())),
+            SnapshotRoutes::ShowSchedule => {
+                Ok(Progress::answer(&self.describe_schedule(schedule)?))
+            }
+            SnapshotRoutes::SetSchedule => self.set_schedule(core, schedule, &read(body)?),
+            SnapshotRoutes::DeleteSchedule => self.delete_schedule(schedule),
         }
     }
 
     fn route_hosts(
         &mut self,
-        route: Hosts,
+        route: HostRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let (host, group) = (parameters.get("host"), parameters.get("group"));
         match route {
-            Hosts::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
-            Hosts::ShowHost => Ok(Progress::answer(&self.show_host(host)?)),
-            Hosts::CreateHost => self.create_host(read_secret(body)?),
-            Hosts::ChangeHost => self.change_host(host, read_secret(body)?),
-            Hosts::DeleteHost => self.delete_host(host),
-            Hosts::ListGroups => Ok(Progress::answer(&self.describe_groups())),
-            Hosts::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
-            Hosts::SetGroup => self.set_group(group, read(body)?),
-            Hosts::DeleteGroup => self.delete_group(group),
-            Hosts::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
-            Hosts::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),
-            Hosts::DeleteDiscoveryChap => self.delete_discovery_chap(),
+            HostRoutes::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
+            HostRoutes::ShowHost => Ok(Progress::answer(&self.show_host(host)?)),
+            HostRoutes::CreateHost => self.create_host(read_secret(body)?),
+            HostRoutes::ChangeHost => self.change_host(host, read_secret(body)?),
+            HostRoutes::DeleteHost => self.delete_host(host),
+            HostRoutes::ListGroups => Ok(Progress::answer(&self.describe_groups())),
+            HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
+            HostRoutes::SetGroup => self.set_group(group, read(body)?),
+            HostRoutes::DeleteGroup => self.delete_group(group),
+            HostRoutes::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
+            HostRoutes::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),
+            HostRoutes::DeleteDiscoveryChap => self.delete_discovery_chap(),
         }
     }
 
     fn route_portals(
         &mut self,
-        route: Portals,
+        route: PortalRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let portal = parameters.get("portal");
         match route {
-            Portals::ListPortals => Ok(Progress::answer(&self.describe_portals())),
-            Portals::ShowPortal => Ok(Progress::answer(&self.show_portal(portal)?)),
-            Portals::CreatePortal => self.create_portal(&read(body)?),
-            Portals::SetPathState => self.set_path_state(parameters.get("group"), read(body)?),
-            Portals::DeletePortal => self.delete_portal(portal),
+            PortalRoutes::ListPortals => Ok(Progress::answer(&self.describe_portals())),
+            PortalRoutes::ShowPortal => Ok(Progress::answer(&self.show_portal(portal)?)),
+            PortalRoutes::CreatePortal => self.create_portal(&read(body)?),
+            PortalRoutes::SetPathState => self.set_path_state(parameters.get("group"), read(body)?),
+            PortalRoutes::DeletePortal => self.delete_portal(portal),
         }
     }
 
@@ -224,26 +226,26 @@ impl Management {
         &mut self,
         core: &mut Core,
         sessions: Vec<api::Session>,
-        route: Array,
+        route: ArrayRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let task = parameters.get("task");
         match route {
-            Array::ShowTarget => Ok(Progress::answer(&self.describe_target(core, sessions))),
-            Array::ListSessions => Ok(Progress::answer(&sessions)),
-            Array::ShowIdentification => {
+            ArrayRoutes::ShowTarget => Ok(Progress::answer(&self.describe_target(core, sessions))),
+            ArrayRoutes::ListSessions => Ok(Progress::answer(&sessions)),
+            ArrayRoutes::ShowIdentification => {
                 Ok(Progress::answer(&describe_identification(self.configuration.identification)))
             }
-            Array::SetIdentification => self.set_identification(read(body)?),
-            Array::ListEvents => Ok(Progress::answer(&self.describe_events())),
-            Array::ListTasks => Ok(self.list_tasks(core)),
-            Array::ShowTask => self.show_task(core, task),
-            Array::CancelTask => self.cancel_task(core, task),
-            Array::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
-            Array::SetAlerts => self.set_alerts(read_secret(body)?),
-            Array::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
-            Array::ShowConfiguration => self.export(core, parameters),
-            Array::ImportConfiguration => self.import(core, parameters, read_secret(body)?),
+            ArrayRoutes::SetIdentification => self.set_identification(read(body)?),
+            ArrayRoutes::ListEvents => Ok(Progress::answer(&self.describe_events())),
+            ArrayRoutes::ListTasks => Ok(self.list_tasks(core)),
+            ArrayRoutes::ShowTask => self.show_task(core, task),
+            ArrayRoutes::CancelTask => self.cancel_task(core, task),
+            ArrayRoutes::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
+            ArrayRoutes::SetAlerts => self.set_alerts(read_secret(body)?),
+            ArrayRoutes::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
+            ArrayRoutes::ShowConfiguration => self.export(core, parameters),
+            ArrayRoutes::ImportConfiguration => self.import(core, parameters, read_secret(body)?),
         }
     }
 
@@ -251,24 +253,30 @@ impl Management {
         &self,
         core: &Core,
         sessions: &[api::Session],
-        route: Statistics,
+        route: StatisticsRoutes,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
         Ok(match route {
-            Statistics::ShowOffload => Progress::answer(&self.describe_offload(core)),
-            Statistics::ExplainOffload => Progress::answer(&self.explain_offload(core)),
-            Statistics::ShowLive => Progress::answer(&self.describe_live(core)),
-            Statistics::ListSeries => Progress::answer(&super::statistics::describe_series(core)),
-            Statistics::ShowHistory => {
+            StatisticsRoutes::ShowOffload => Progress::answer(&self.describe_offload(core)),
+            StatisticsRoutes::ExplainOffload => Progress::answer(&self.explain_offload(core)),
+            StatisticsRoutes::ShowLive => Progress::answer(&self.describe_live(core)),
+            StatisticsRoutes::ListSeries => {
+                Progress::answer(&super::statistics::describe_series(core))
+            }
+            StatisticsRoutes::ShowHistory => {
                 Progress::answer(&super::statistics::describe_history(core, parameters)?)
             }
-            Statistics::ListLocks => Progress::answer(&super::statistics::describe_locks(core)),
-            Statistics::ListReclaim => Progress::answer(&super::statistics::describe_reclaim(core)),
-            Statistics::ListForecasts => {
+            StatisticsRoutes::ListLocks => {
+                Progress::answer(&super::statistics::describe_locks(core))
+            }
+            StatisticsRoutes::ListReclaim => {
+                Progress::answer(&super::statistics::describe_reclaim(core))
+            }
+            StatisticsRoutes::ListForecasts => {
                 Progress::answer(&super::statistics::describe_forecasts(core))
             }
-            Statistics::ShowMetrics => Progress::answer(&self.metrics(core, sessions)),
-            Statistics::ShowReadiness => Progress::answer(&self.readiness(core)?),
+            StatisticsRoutes::ShowMetrics => Progress::answer(&self.metrics(core, sessions)),
+            StatisticsRoutes::ShowReadiness => Progress::answer(&self.readiness(core)?),
         })
     }
 }
