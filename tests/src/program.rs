@@ -29,6 +29,11 @@ pub struct Finished {
 }
 
 impl Finished {
+    /// Whether it says that it did what it was asked for.
+    pub fn is_success(&self) -> bool {
+        self.status.success()
+    }
+
     /// What it printed, if it succeeded.
     ///
     /// # Errors

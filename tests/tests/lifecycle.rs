@@ -1,10 +1,11 @@
 //! What an administrator makes stays as it was made, and every refusal says what to do.
 
 use std::process::ExitStatus;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use harness::program::run;
+use harness::wire::{Wire, cdb16};
 use harness::{Array, Value, binaries, number, text};
 
 fn array_with_pool() -> Result<Array> {
@@ -42,25 +43,135 @@ fn objects_and_their_identifiers_survive_a_restart() -> Result<()> {
 }
 
 #[test]
-fn lun_numbers_and_naa_identifiers_are_never_given_to_a_second_volume() -> Result<()> {
+fn a_lun_number_rests_before_another_volume_has_it_and_an_naa_identifier_never_comes_again()
+-> Result<()> {
     let mut array = array_with_pool()?;
     let first_lun = array.create_lun("p/v", "1G")?;
     let first_naa = text(&volume(&array, "p/v")?, "/naa")?.to_owned();
     array.gantry(&["volume", "unmap", "p/v", "--host", "any"])?;
     let again = array.gantry_json(&["volume", "map", "p/v", "--host", "any"])?;
-    assert_eq!(number(&again, "/lun")?, u64::from(first_lun), "a volume keeps its number");
+    assert_eq!(number(&again, "/lun")?, u64::from(first_lun), "it comes back to its number");
     array.gantry(&["volume", "unmap", "p/v", "--host", "any"])?;
     array.gantry(&["volume", "delete", "p/v"])?;
     assert!(array.stop()?.success());
     array.restart()?;
     let second_lun = array.create_lun("p/v", "1G")?;
-    assert_ne!(second_lun, first_lun);
+    assert_ne!(second_lun, first_lun, "the number rests, also after a restart");
     assert_ne!(text(&volume(&array, "p/v")?, "/naa")?, first_naa);
     let number = first_lun.to_string();
     array.gantry(&["volume", "create", "p/w", "--size", "1G"])?;
-    let taken = ["volume", "map", "p/w", "--host", "any", "--lun", &number];
+    let resting = ["volume", "map", "p/w", "--host", "any", "--lun", &number];
+    let refusal = array.try_gantry(&resting)?.failure()?;
+    assert!(refusal.contains("rests for"), "{refusal}");
+    Ok(())
+}
+
+#[test]
+fn hosts_have_lun_numbers_of_their_own_and_a_volume_one_for_all() -> Result<()> {
+    let array = array_with_pool()?;
+    let initiator = |name: &str| format!("iqn.2026-01.org.example:{name}");
+    for name in ["a", "b", "c"] {
+        array.gantry(&["host", "create", name, "--initiator", &initiator(name)])?;
+    }
+    array.gantry(&["group", "set", "cluster", "--host", "a", "--host", "b"])?;
+    let map = |volume: &str, host: &str| -> Result<u64> {
+        let volume = format!("p/{volume}");
+        if !array.try_gantry(&["volume", "show", &volume])?.is_success() {
+            array.gantry(&["volume", "create", &volume, "--size", "1G"])?;
+        }
+        number(&array.gantry_json(&["volume", "map", &volume, "--host", host])?, "/lun")
+    };
+    assert_eq!((map("own", "b")?, map("shared", "cluster")?), (0, 1));
+    assert_eq!((map("of-c", "c")?, map("shared", "c")?, map("own", "c")?), (0, 1, 2));
+    let target = array.target_name()?;
+    let luns = |name| harness::initiator::luns(array.portal(), &initiator(name), &target);
+    assert_eq!((luns("a")?, luns("b")?, luns("c")?), (vec![1], vec![0, 1], vec![0, 1, 2]));
+    let shown = array.gantry(&["volume", "show", "p/own"])?;
+    assert!(shown.contains("0 for b, 2 for c"), "{shown}");
+    let taken = ["volume", "map", "p/own", "--host", "a", "--lun", "1"];
     let refusal = array.try_gantry(&taken)?.failure()?;
-    assert!(refusal.contains("never reused"), "{refusal}");
+    assert!(refusal.contains("is another volume for cluster"), "{refusal}");
+    // What is written out reads back with each host's number.
+    let file = array.beside("configuration.json");
+    let file = file.to_str().unwrap_or_default();
+    array.gantry(&["configuration", "export", file])?;
+    array.gantry(&["volume", "unmap", "p/own", "--host", "c"])?;
+    array.gantry(&["configuration", "import", file])?;
+    assert_eq!(luns("c")?, [0, 1, 2]);
+    Ok(())
+}
+
+#[test]
+fn a_configuration_with_array_wide_lun_numbers_keeps_them() -> Result<()> {
+    let mut array = array_with_pool()?;
+    let initiator = "iqn.2026-01.org.example:one";
+    array.gantry(&["host", "create", "one", "--initiator", initiator])?;
+    for (name, host, lun) in [("a", "any", "0"), ("b", "one", "7"), ("c", "one", "300")] {
+        let volume = format!("p/{name}");
+        array.gantry(&["volume", "create", &volume, "--size", "1G"])?;
+        array.gantry(&["volume", "map", &volume, "--host", host, "--lun", lun])?;
+    }
+    let before = array.gantry_json(&["volume", "list"])?;
+    assert!(array.stop()?.success());
+    let path = array.data().join("gantry.json");
+    let mut file: Value = serde_json::from_slice(&std::fs::read(&path)?)?;
+    let maps = file["lun_maps"]["maps"].take();
+    let hosts = maps.as_object().into_iter().flatten();
+    let luns = hosts.flat_map(|(host, numbers)| {
+        let numbers = numbers.as_object().into_iter().flatten();
+        numbers.map(move |(lun, map)| {
+            (lun.clone(), serde_json::json!({ "volume": map["volume"], "hosts": [host] }))
+        })
+    });
+    file["luns"] = Value::Object(luns.collect());
+    file["version"] = 1.into();
+    let file_fields = file.as_object_mut();
+    file_fields.map(|fields| fields.remove("lun_maps"));
+    std::fs::write(&path, serde_json::to_vec(&file)?)?;
+    array.restart()?;
+    assert_eq!(array.gantry_json(&["volume", "list"])?, before);
+    let target = array.target_name()?;
+    assert_eq!(harness::initiator::luns(array.portal(), initiator, &target)?, [0, 7, 300]);
+    Ok(())
+}
+
+/// kubernetes#90982 and others: a stale LUN whose number went to another volume was written to.
+#[test]
+fn a_session_that_knew_a_volume_never_takes_another_one_for_it() -> Result<()> {
+    let mut array = Array::prepare()?.with_words(&[], &["--lun-rest", "1"]);
+    array.restart()?;
+    array.create_pool("p", "2G")?;
+    let lun = array.create_lun("p/old", "1G")?;
+    array.gantry(&["volume", "create", "p/new", "--size", "1G"])?;
+    let target = array.target_name()?;
+    let mut host = Wire::log_in(array.portal(), "iqn.2026-01.org.example:stale", &target)?;
+    host.run(lun, &cdb16(0x8a, 0, 0, 1), &[0x11; 512], 0)?.good()?;
+    array.gantry(&["volume", "unmap", "p/old", "--host", "any"])?;
+    let number = lun.to_string();
+    let wanted = ["volume", "map", "p/new", "--host", "any", "--lun", &number];
+    std::thread::sleep(Duration::from_millis(2100));
+    let refusal = array.try_gantry(&wanted)?.failure()?;
+    assert!(refusal.contains("has not asked for its LUNs"), "{refusal}");
+    let report_luns = [0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+    assert_eq!(host.run(0, &report_luns, &[], 256)?.good()?[..8], [0; 8]);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !array.try_gantry(&wanted)?.is_success() {
+        assert!(Instant::now() < deadline, "the number never comes free");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // The number is another volume now, and the session still writes as if it were the old one.
+    let mut senses = Vec::new();
+    for _ in 0..6 {
+        let answer = host.run_once(lun, &cdb16(0x8a, 0, 0, 1), &[0x22; 512], 0)?;
+        senses.push(answer.code().unwrap_or_default());
+    }
+    assert!(senses.contains(&(6, 0x3f, 3)), "{senses:x?}");
+    assert_eq!(senses.last(), Some(&(5, 0x25, 0)), "{senses:x?}");
+    let mut fresh = Wire::log_in(array.portal(), "iqn.2026-01.org.example:fresh", &target)?;
+    assert_eq!(fresh.run(lun, &cdb16(0x88, 0, 0, 1), &[], 512)?.good()?, [0; 512]);
+    // It asks which volume this is, and is let in.
+    host.run(lun, &[0x12, 1, 0x83, 1, 0, 0], &[], 256)?.good()?;
+    host.run(lun, &cdb16(0x8a, 0, 0, 1), &[0x33; 512], 0)?.good()?;
     Ok(())
 }
 

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-037432caee738e55.js",
+        path: "/assets/gantry-b003c7be02c8acd2.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"037432caee738e55\"",
-        identity: include_bytes!("assets/gantry-037432caee738e55.js"),
-        gzip: include_bytes!("assets/gantry-037432caee738e55.js.gz"),
-        brotli: include_bytes!("assets/gantry-037432caee738e55.js.br"),
+        etag: "W/\"b003c7be02c8acd2\"",
+        identity: include_bytes!("assets/gantry-b003c7be02c8acd2.js"),
+        gzip: include_bytes!("assets/gantry-b003c7be02c8acd2.js.gz"),
+        brotli: include_bytes!("assets/gantry-b003c7be02c8acd2.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"4461185ff573d03c\"",
+        etag: "W/\"d55e507d1d410920\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -140,7 +140,7 @@ pub struct ConfiguredVolume {
     /// What it is, unless it is a snapshot; not imported.
     #[serde(default)]
     pub shape: Option<ConfiguredShape>,
-    /// Its LUN number, if it is mapped.
+    /// The LUN number of maps that do not say their own; the smallest of them when written.
     #[serde(default)]
     pub lun: Option<u16>,
     /// Who sees it. Who is not named and sees it already goes on to.
@@ -166,6 +166,9 @@ pub struct ConfiguredMap {
     /// Whether it may only read.
     #[serde(default)]
     pub read_only: bool,
+    /// The number by which it addresses the volume.
+    #[serde(default)]
+    pub lun: Option<u16>,
 }
 
 /// A schedule of snapshots.

@@ -50,4 +50,5 @@ pub use tasks::{Task, TaskKind, TaskState, TaskUnit};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,
     MapVolume, Portal, Problem, Rates, ResizeVolume, Secret, Session, SetGroup, Target, Volume,
+    VolumeMap,
 };

@@ -48,7 +48,7 @@ pub struct Snapshot {
     pub mapped_bytes: u64,
     /// Those of them that are shared, at most.
     pub shared_bytes: u64,
-    /// The LUN number, once it was mapped.
+    /// The LUN number, if it is mapped; the smallest if hosts see it by several.
     pub lun: Option<u16>,
     /// Hosts that see it.
     pub hosts: Vec<String>,

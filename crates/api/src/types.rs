@@ -194,8 +194,10 @@ pub struct Volume {
     pub thresholds: Thresholds,
     /// How full it is.
     pub fill: Fill,
-    /// The LUN number, once it was mapped. Never changes, never reused.
+    /// The LUN number, if it is mapped; the smallest if hosts see it by several (`maps`).
     pub lun: Option<u16>,
+    /// Who sees it, and by which number.
+    pub maps: Vec<VolumeMap>,
     /// Hosts and groups that see it; 'any' stands for every initiator.
     pub hosts: Vec<String>,
     /// Those of `hosts` that may only read.
@@ -206,11 +208,23 @@ pub struct Volume {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapVolume {
-    /// The LUN number, 0 to 16,383; the lowest unused one when left out.
+    /// The LUN number, 0 to 16,383. When left out it is the one by which other hosts see the
+    /// volume, or by which this one saw it before, if that is free; else the lowest free one.
     #[schema(maximum = 16383)]
     pub lun: Option<u16>,
     /// Whether the host may only read.
     #[serde(default)]
+    pub read_only: bool,
+}
+
+/// Somebody who sees a volume.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeMap {
+    /// A host, a group, or 'any'.
+    pub host: String,
+    /// The number by which it addresses the volume. Hosts may have different ones.
+    pub lun: u16,
+    /// Whether it may only read.
     pub read_only: bool,
 }
 

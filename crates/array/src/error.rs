@@ -83,22 +83,51 @@ pub enum ArrayError {
     /// A CHAP name that is empty or too long.
     #[error("a CHAP name has 1 to 255 bytes: choose another")]
     InvalidChapName,
-    /// The LUN number belongs, or once belonged, to another volume.
+    /// The LUN number stands for another volume.
+    #[error("LUN {lun} is another volume for {host}: choose another number, or leave out --lun")]
+    LunTaken {
+        /// The number that was wanted.
+        lun: u16,
+        /// The host, group or 'any' that addresses another volume by it.
+        host: String,
+    },
+    /// The LUN number stood for another volume until a short while ago.
     #[error(
-        "LUN {0} belongs or belonged to another volume and is never reused: choose another number, or leave out --lun"
+        "LUN {lun} was another volume for {host} and rests for {seconds} s more, so that no host takes one for the other: wait, choose another number, or leave out --lun"
     )]
-    LunTaken(u16),
-    /// The volume has another LUN number for life.
-    #[error("the volume has LUN {current} and keeps it: leave out --lun, or write --lun {current}")]
+    LunResting {
+        /// The number that was wanted.
+        lun: u16,
+        /// The host, group or 'any' that addressed another volume by it.
+        host: String,
+        /// How much longer it rests at least.
+        seconds: u64,
+    },
+    /// A session may still mean another volume by the LUN number.
+    #[error(
+        "LUN {lun} was another volume for {initiator}, whose session asks for it still, has not asked for its LUNs since, or ended only now: rescan there, wait, choose another number, or leave out --lun"
+    )]
+    LunHeld {
+        /// The number that was wanted.
+        lun: u16,
+        /// iSCSI name of the session's initiator.
+        initiator: String,
+    },
+    /// Somebody in the same view has the volume by another LUN number.
+    #[error(
+        "{host} sees the volume as LUN {current}, and a host sees it by one number only: leave out --lun, or unmap it from {host} first"
+    )]
     LunFixed {
-        /// The number that the volume has.
+        /// The number that the volume has there.
         current: u16,
+        /// The host, group or 'any' that sees it so.
+        host: String,
     },
     /// A LUN number beyond the flat space.
     #[error("LUN {0} is too large: numbers go from 0 to 16383")]
     LunTooLarge(u16),
-    /// Every LUN number was used.
-    #[error("all 16384 LUN numbers have been used: set up a second array")]
+    /// No LUN number is free for somebody.
+    #[error("all 16384 LUN numbers are other volumes there, or rest: unmap volumes first")]
     LunsExhausted,
     /// The volume is not mapped so.
     #[error("the volume is not mapped to '{0}': 'gantry volume show' lists its maps")]

@@ -15,11 +15,12 @@ mod secrets;
 
 pub use configuration::alerts::{AlertLevel, Alerts, Mail, MailTls, Webhook};
 pub use configuration::hosts::Host;
+pub use configuration::lun_maps::{HeldLun, Rest, VolumeMap};
 pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
 pub use configuration::presentation::{BlockForm, PathState, Presentation};
 pub use configuration::schedules::{Due, Run, Schedule, ScheduleRecord};
-pub use configuration::{Access, Configuration, LunMap, VisibleLun};
+pub use configuration::{Access, Configuration, VisibleLun};
 pub use error::ArrayError;
 pub use identification::Identification;
 pub use identity::{naa_identifier, volume_id};

@@ -27,8 +27,8 @@ pub const SECRET_BYTES_MIN: usize = 12;
 /// The longest CHAP secret, in bytes. A longer one is refused.
 pub const SECRET_BYTES_MAX: usize = 255;
 
-/// LUN numbers are below this: the flat space of SAM-5 4.7.7.3. A number is never given to a
-/// second volume, so this bounds the volumes that were ever mapped; then mapping a new one is
+/// LUN numbers are below this: the flat space of SAM-5 4.7.7.3. It bounds the volumes that one host
+/// sees, and those that it saw a short while ago; beyond it, mapping one more to that host is
 /// refused.
 pub const LUN_NUMBERS: u16 = 16_384;
 

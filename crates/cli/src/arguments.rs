@@ -39,6 +39,10 @@ pub(crate) struct Global {
     /// The daemon's data directory, whose socket is used.
     #[arg(long, global = true, value_name = "DIR", env = "GANTRY_DATA")]
     pub(crate) data: Option<PathBuf>,
+    /// For how many seconds to wait for a daemon on this machine that is starting: by default 3 if
+    /// nobody has opened the data directory yet, and 60 if somebody has.
+    #[arg(long, global = true, value_name = "S")]
+    pub(crate) wait: Option<u64>,
     /// The daemon's HTTP or HTTPS address; goes before --data. A token is needed there, in the
     /// variable GANTRY_TOKEN or in a file.
     #[arg(long, global = true, value_name = "URL", env = "GANTRY_URL")]
@@ -222,7 +226,8 @@ pub(crate) enum VolumeCommand {
         /// A host's or a group's name, or 'any' for every initiator.
         #[arg(long)]
         host: String,
-        /// LUN number, 0 to 16383; the lowest unused one when left out.
+        /// LUN number, 0 to 16383. When left out it is the one by which other hosts see the volume,
+        /// or this one saw it before, if that is free; else the lowest free one of the host.
         #[arg(long, value_parser = clap::value_parser!(u16).range(0..=16_383))]
         lun: Option<u16>,
         /// Let the host read only.

@@ -7,12 +7,13 @@ use std::{fs, io};
 
 use anyhow::{Context, Result, bail};
 use api::Problem;
-use reqwest::blocking::{Client as Http, ClientBuilder};
-use reqwest::{Certificate, Method};
+use reqwest::blocking::{Client as Http, ClientBuilder, Request, Response};
+use reqwest::{Certificate, Method, StatusCode};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::arguments::Global;
+use crate::starting::Patience;
 
 /// Where the daemon keeps its state unless told otherwise.
 const DATA_DEFAULT: &str = "/var/lib/gantry";
@@ -32,6 +33,8 @@ pub(crate) struct Client {
     is_local: bool,
     /// What is shown instead of a password, over the network.
     token: Option<String>,
+    /// How long a daemon on this machine may take to start.
+    patience: Patience,
 }
 
 impl Client {
@@ -40,7 +43,7 @@ impl Client {
             Some(url) => Self::over_http(url, global),
             None => {
                 let data = global.data.clone().unwrap_or_else(|| PathBuf::from(DATA_DEFAULT));
-                Self::over_socket(&data)
+                Self::over_socket(&data, global.wait)
             }
         }
     }
@@ -52,10 +55,17 @@ impl Client {
             false => unencrypted(),
         };
         let token = read_token(global.token_file.as_deref())?;
-        Ok(Self { http: builder.build()?, place: base.clone(), is_local: false, base, token })
+        Ok(Self {
+            http: builder.build()?,
+            place: base.clone(),
+            is_local: false,
+            base,
+            token,
+            patience: Patience::none(),
+        })
     }
 
-    fn over_socket(data: &Path) -> Result<Self> {
+    fn over_socket(data: &Path, wait: Option<u64>) -> Result<Self> {
         let socket = data.join(SOCKET_NAME);
         Ok(Self {
             place: socket.display().to_string(),
@@ -63,6 +73,7 @@ impl Client {
             http: unencrypted().unix_socket(socket).build()?,
             base: "http://localhost".to_owned(),
             token: None,
+            patience: Patience::new(data, wait),
         })
     }
 
@@ -102,7 +113,7 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.bearer_auth(token);
         }
-        let response = request.send().map_err(|error| self.unreachable(&error))?;
+        let response = self.answer_of(&request.build()?)?;
         let success = response.status().is_success();
         let status = response.status();
         let text = response.text().context("the daemon's answer broke off")?;
@@ -114,6 +125,25 @@ impl Client {
         }
         let text = if text.is_empty() { "null" } else { &text };
         serde_json::from_str(text).context("the daemon speaks another version of this interface")
+    }
+
+    /// Sends a request; waits for a daemon on this machine that is starting. What is sent again was
+    /// not begun: nobody took the connection, or the answer was 503.
+    fn answer_of(&self, request: &Request) -> Result<Response> {
+        let mut waiting = self.patience.begin();
+        loop {
+            let again = request.try_clone().context("a request without a stream can be copied")?;
+            let is_starting = match self.http.execute(again) {
+                Ok(response) if response.status() != StatusCode::SERVICE_UNAVAILABLE => {
+                    return Ok(response);
+                }
+                Err(error) if !is_absent(&error) => return Err(self.unreachable(&error)),
+                other => other,
+            };
+            if !waiting.goes_on(&self.place) {
+                return is_starting.map_err(|error| self.unreachable(&error));
+            }
+        }
     }
 
     /// What to do about a refusal, in words of the command line.
@@ -190,9 +220,18 @@ fn read_token(file: Option<&Path>) -> Result<Option<String>> {
 
 /// Whether the system keeps this user away from the socket.
 fn is_forbidden(error: &reqwest::Error) -> bool {
+    system_errors(error).any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+}
+
+/// Whether nobody listens at the socket, so that nothing was sent.
+fn is_absent(error: &reqwest::Error) -> bool {
+    let absent = [io::ErrorKind::NotFound, io::ErrorKind::ConnectionRefused];
+    system_errors(error).any(|error| absent.contains(&error.kind()))
+}
+
+fn system_errors(error: &reqwest::Error) -> impl Iterator<Item = &io::Error> {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    let mut errors = causes.filter_map(|cause| cause.downcast_ref::<io::Error>());
-    errors.any(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    causes.filter_map(|cause| cause.downcast_ref::<io::Error>())
 }
 
 /// What is wrong with the certificate, if that is why nobody answered.

@@ -19,6 +19,7 @@ mod pools;
 mod schedules;
 mod scrubs;
 mod snapshots;
+mod starting;
 mod tables;
 mod tasks;
 mod top;

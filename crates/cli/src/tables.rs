@@ -35,7 +35,7 @@ pub(crate) fn volumes_table(volumes: &[Volume]) -> Table {
             format_size(volume.size_bytes),
             format_size(volume.mapped_bytes),
             yes_or_no(volume.reserved),
-            optional(volume.lun),
+            luns(volume),
             or_dash(volume.hosts.join(", ")),
             volume.naa.clone(),
         ]);
@@ -60,13 +60,22 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Block size", block_size(volume.block_size).to_owned()),
         ("Vendor and product", identification(volume.identification.as_ref())),
         ("Reservations hidden", yes_or_no(volume.reservations_hidden)),
-        ("LUN", optional(volume.lun)),
+        ("LUN", luns(volume)),
         ("Hosts", or_dash(volume.hosts.join(", "))),
         ("Read only", or_dash(volume.read_only_hosts.join(", "))),
     ] {
         rows.add_row([name.to_owned(), value]);
     }
     rows
+}
+
+/// The number by which hosts see a volume; each host's where they differ.
+fn luns(volume: &Volume) -> String {
+    if volume.maps.iter().all(|map| Some(map.lun) == volume.lun) {
+        return optional(volume.lun);
+    }
+    let each = volume.maps.iter().map(|map| format!("{} for {}", map.lun, map.host));
+    each.collect::<Vec<_>>().join(", ")
 }
 
 fn identification(own: Option<&Identification>) -> String {

@@ -23,6 +23,7 @@ mod durable;
 mod identity;
 pub mod limits;
 mod lun;
+mod mistaken;
 mod modes;
 mod nexus;
 mod procedure;

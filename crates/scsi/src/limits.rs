@@ -123,3 +123,7 @@ pub const FAR_COPY_SLICES_MAX: usize = 2;
 /// Attempts of a copy of bytes to find the sectors around its destination unchanged between its
 /// read and its write; then BUSY.
 pub const BYTE_COPY_ATTEMPTS_MAX: u32 = 64;
+
+/// Initiator ports without a session of which it is kept that they take a LUN for another volume;
+/// one more is not kept, and its next session is let through as one that never saw the other volume.
+pub const MISTAKEN_PORTS_MAX: usize = 1024;

@@ -28,6 +28,7 @@ use crate::copy_operations::{CopyKey, CopyOperations};
 use crate::durable::{DurableState, SaveId};
 use crate::identity::Identity;
 use crate::limits::TASKS_MAX;
+use crate::mistaken::Mistaken;
 use crate::nexus::Nexus;
 use crate::procedure::{Answer, Lane, Procedure};
 use crate::task_set::{Class, Slot};
@@ -159,6 +160,7 @@ pub struct Target {
     identity: Identity,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
+    mistaken: Mistaken,
     port_groups: PortGroups,
     /// The device clock of units that have none of their own.
     clock: Clock,
@@ -280,6 +282,7 @@ impl Target {
             counters: Counters::default(),
             last_epoch: 0,
             now: Duration::ZERO,
+            mistaken: Mistaken::default(),
         }
     }
 

@@ -79,7 +79,7 @@ impl DataDirectory {
         if !configuration.version_is_known() {
             bail!("{} was written by a newer gantryd: use that version", path.display());
         }
-        Ok(configuration)
+        Ok(configuration.upgraded())
     }
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.

@@ -159,3 +159,7 @@ pub const CALLS_PER_TURN: usize = 16;
 
 /// Time after which a turn of the loop begins no further request.
 pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);
+
+/// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
+/// forgotten, and may go to another volume earlier.
+pub(crate) const HELD_BY_ENDED_MAX: usize = 65_536;

@@ -9,6 +9,7 @@ mod hosts;
 mod identification;
 mod interchange;
 mod jobs;
+mod lun_rest;
 mod metrics;
 mod offload;
 mod pools;
@@ -32,7 +33,7 @@ use array::{ArrayError, Configuration, Secrets};
 use axum::body::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use store::{Failure, Outcome};
+use store::{Failure, Health, Outcome};
 use tokio::sync::oneshot;
 
 use crate::core::{Core, Ticket};
@@ -45,7 +46,8 @@ use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
 use claims::Claims;
 use jobs::{Job, Jobs};
-use problems::{bad_request, gone, internal, refused};
+use lun_rest::LunRest;
+use problems::{bad_request, gone, internal, is_opening, refused};
 use saving::Saving;
 use tasks::Tasks;
 use thresholds::Told;
@@ -86,6 +88,8 @@ pub(crate) struct Management {
     closing: bool,
     /// Whether sessions must be told that their LUNs changed.
     luns_changed: bool,
+    /// How long LUN numbers rest.
+    lun_rest: LunRest,
 }
 
 /// What is to happen when a pool has finished something, and who waits for it.
@@ -197,6 +201,7 @@ impl Management {
             unavailable: HashMap::new(),
             closing: false,
             luns_changed: false,
+            lun_rest: LunRest::new(options.lun_rest),
         };
         management.tell_receivers();
         Ok(management)
@@ -422,6 +427,9 @@ fn find(
         refused(&ArrayError::NotFound { kind, name })
     };
     let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
+    if pool.store.health() == Health::Opening {
+        return Err(is_opening(&pool.name));
+    }
     let is_meant = |volume: &&store::Volume| volume.name == name && !is_hidden(volume);
     let volume = pool.store.volumes().find(is_meant).ok_or_else(not_found)?;
     Ok((slot, volume.id))

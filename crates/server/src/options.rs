@@ -42,6 +42,10 @@ pub struct Options {
     /// example 'info' or 'debug'.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
+    /// Seconds for which a LUN number rests after its volume was unmapped, and after the last
+    /// command or session that may have meant that volume, before it goes to another one.
+    #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub(crate) lun_rest: u64,
     #[command(flatten)]
     pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.

@@ -26,11 +26,13 @@ export interface Scrub {
   total_bytes: number; bad_blocks: number; bad_pages: number; repaired_pages: number;
   bad: { volume: string; lba: number; blocks: number }[];
 }
+export interface VolumeMap { host: string; lun: number; read_only: boolean }
+
 export interface Volume {
   pool: string; name: string; naa: string; size_bytes: number; reserved: boolean;
   block_size: string; reservations_hidden: boolean; mapped_bytes: number; shared_bytes: number;
   created: number; snapshot: boolean; origin: string | null; snapshots: number;
-  thresholds: Thresholds; fill: Fill; lun: number | null; hosts: string[]; read_only_hosts: string[];
+  thresholds: Thresholds; fill: Fill; lun: number | null; maps: VolumeMap[]; hosts: string[]; read_only_hosts: string[];
 }
 export interface Snapshot {
   pool: string; name: string; volume: string | null; created: number; naa: string;

@@ -64,7 +64,7 @@ function HostCards({ host }: { host: Host }) {
             empty={<Empty icon="volume" title="It sees no volume">Open a volume and map it to {host.name}.</Empty>}
             columns={[
               { name: 'Volume', head: true, cell: (volume) => <a href={volumeLink(`${volume.pool}/${volume.name}`)}>{volume.pool}/{volume.name}</a> },
-              { name: 'LUN', number: true, cell: (volume) => volume.lun },
+              { name: 'LUN', number: true, cell: (volume) => volume.maps.find((map) => map.host === host.name || map.host === 'any' || groups.some((group) => group.name === map.host && group.hosts.includes(host.name)))?.lun },
               { name: 'By', cell: (volume) => volume.hosts.filter((one) => one === host.name || one === 'any' || groups.some((group) => group.name === one && group.hosts.includes(host.name))).join(', ') },
               { name: 'Size', number: true, cell: (volume) => bytes(volume.size_bytes) },
             ]}

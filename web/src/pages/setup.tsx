@@ -139,7 +139,7 @@ function MapStep({ choice, onDone }: { choice: Choice; onDone: (lun: number) => 
 function ConnectStep({ choice }: { choice: Choice }) {
   const host = useResource<Host[]>('/v1/hosts').data?.find((one) => one.name === choice.host);
   const sessions = useResource<Session[]>('/v1/sessions', 2000).data ?? [];
-  const there = sessions.some((session) => choice.lun !== null && session.luns.includes(choice.lun));
+  const there = sessions.some((session) => choice.lun !== null && session.luns.includes(choice.lun) && (choice.host === 'any' || session.host === choice.host));
   return (
     <>
       <p>{choice.volume} is LUN {choice.lun} for {choice.host === 'any' ? 'every initiator' : choice.host}. {there ? <Badge tone="good">A host is logged in and sees it</Badge> : <Badge tone="none">Waiting for the host to log in</Badge>}</p>

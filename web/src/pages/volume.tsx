@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, useResource } from '../data/store';
-import type { Host, Reclaim, Session, Snapshot, Volume } from '../data/types';
+import type { Group, Host, Reclaim, Session, Snapshot, Volume } from '../data/types';
 import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Page, Time } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
 import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
@@ -93,23 +93,34 @@ function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () 
   );
 }
 
-/** Sessions that see a LUN. */
-export function usersOf(lun: number | null, sessions: Session[] | undefined): Session[] {
-  return lun === null || !sessions ? [] : sessions.filter((session) => session.luns.includes(lun));
+/** Sessions that see a volume, by one of its maps or all. Hosts have numbers of their own, so the number alone does not tell. */
+export function usersOf(volume: Volume, sessions: Session[] | undefined, groups: Group[], host?: string): Session[] {
+  const isOf = (name: string, session: Session) => name === 'any' || name === session.host
+    || groups.some((group) => group.name === name && group.hosts.includes(session.host ?? ''));
+  const maps = volume.maps.filter((map) => !host || map.host === host);
+  return (sessions ?? []).filter((session) => maps.some((map) => isOf(map.host, session) && session.luns.includes(map.lun)));
+}
+
+/** The number by which hosts see a volume, or that they have several. */
+export function lunOf(volume: Volume): string {
+  const numbers = [...new Set(volume.maps.map((map) => map.lun))];
+  return numbers.length === 0 ? '' : numbers.length === 1 ? `LUN ${numbers[0]}` : `LUN ${numbers.join(', ')}, by host`;
 }
 
 function MapsCard({ volume, open }: { volume: Volume; open: (open: Open) => void }) {
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data;
   const hosts = useResource<Host[]>('/v1/hosts').data ?? [];
-  const users = usersOf(volume.lun, sessions);
+  const groups = useResource<Group[]>('/v1/groups').data ?? [];
+  const users = usersOf(volume, sessions, groups);
   const isHost = (name: string) => hosts.some((host) => host.name === name);
   return (
-    <Card title="Hosts" hint={volume.lun === null ? '' : `LUN ${volume.lun}`}>
+    <Card title="Hosts" hint={lunOf(volume)}>
       <Table
         caption="Hosts that see this volume" rows={volume.hosts} id={(host) => host}
         empty={<Empty icon="host" title="No host sees this volume" action={may('operator') && <Button kind="primary" icon="link" onClick={() => open('map')}>Map it to a host</Button>}>Until then nobody can read or write it.</Empty>}
         columns={[
           { name: 'Host', head: true, cell: (host) => host === 'any' ? 'Every initiator' : isHost(host) ? <a href={`/hosts/${encodeURIComponent(host)}`}>{host}</a> : <>{host} <Badge tone="none">group</Badge></> },
+          { name: 'LUN', number: true, cell: (host) => volume.maps.find((map) => map.host === host)?.lun },
           { name: 'May', cell: (host) => volume.read_only_hosts.includes(host) ? 'read' : 'read and write' },
           { name: 'Actions', silent: true, cell: (host) => may('operator') && <Button small onClick={() => open({ unmap: host })} aria-label={`Unmap from ${host}`}>Unmap</Button> },
         ]}

@@ -8,7 +8,7 @@ import { Note, Segmented, Time } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
 import { CheckField, Confirm, FormDialog, NumberField, SelectField, SizeField, TextField } from '../ui/form';
 import { bytes, parseBytes, plural, sizeText } from '../units';
-import { usersOf, volumeParts } from './volume';
+import { lunOf, usersOf, volumeParts } from './volume';
 import { volumeLink } from './volumes';
 
 interface OfVolume { volume: Volume; onClose: () => void }
@@ -40,18 +40,17 @@ export function MapDialog({ volume, onClose }: OfVolume) {
   return (
     <FormDialog title={`Map ${volume.name} to a host`} action="Map" said={`${volume.name} was mapped to ${host}`} disabled={host === ''} onSubmit={map} onClose={onClose}>
       <SelectField label="Host or group" value={host} onChange={setHost} options={choices} hint={host === 'any' ? 'Whoever reaches the portal may use it: for tests and networks that you trust.' : <>Not in the list? <a href="/hosts">Create the host</a> first.</>} />
-      {volume.lun === null && <NumberField label="LUN" value={lun} onChange={setLun} min={0} max={16383} placeholder="lowest free" hint="Never changes, never given to another volume." />}
+      <NumberField label="LUN" value={lun} onChange={setLun} min={0} max={16383} placeholder={volume.lun === null ? 'lowest free' : `${volume.lun} if that is free`} hint="The number by which this host sees the volume." />
       <CheckField label="The host may only read" checked={readOnly} onChange={setReadOnly} />
     </FormDialog>
   );
 }
 
 /** Sessions that a change would hurt. */
-function InUse({ lun, host }: { lun: number | null; host?: string }) {
+function InUse({ volume, host }: { volume: Volume; host?: string }) {
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data;
   const groups = useResource<Group[]>('/v1/groups').data ?? [];
-  const members = groups.find((group) => group.name === host)?.hosts ?? [host];
-  const users = usersOf(lun, sessions).filter((session) => !host || host === 'any' || members.includes(session.host ?? ''));
+  const users = usersOf(volume, sessions, groups, host);
   if (users.length === 0) return <Note tone="info">Nobody who sees it is logged in now.</Note>;
   const busy = users.reduce((sum, session) => sum + session.commands_under_way, 0);
   return (
@@ -70,7 +69,7 @@ export function UnmapDialog({ volume, host, onClose }: OfVolume & { host: string
   return (
     <Confirm title={`Unmap ${volume.name} from ${host}?`} action="Unmap" said={`${volume.name} was unmapped from ${host}`} onConfirm={unmap} onClose={onClose}>
       <p>No data are lost: the volume stays, and can be mapped again under the same LUN.</p>
-      <InUse lun={volume.lun} host={host} />
+      <InUse volume={volume} host={host} />
     </Confirm>
   );
 }
@@ -90,7 +89,7 @@ export function ResizeDialog({ volume, onClose }: OfVolume) {
       {shrinks && (
         <>
           <Note tone="bad">What lies beyond {bytes(wanted)} is destroyed: {bytes(volume.size_bytes - wanted)} of addresses.</Note>
-          <InUse lun={volume.lun} />
+          <InUse volume={volume} />
           <CheckField label="The file system on it was made smaller before" checked={sure} onChange={setSure} />
         </>
       )}
@@ -141,7 +140,7 @@ export function RevertDialog({ volume, snapshot, onClose }: OfVolume & { snapsho
   return (
     <Confirm title={`Revert ${volume.name} to ${snapshot.name}?`} action="Revert" disabled={mapped && !sure} said={`${volume.name} is as it was in ${snapshot.name}`} onConfirm={revert} onClose={onClose}>
       <p>The volume takes back the content and the size ({bytes(snapshot.size_bytes)}) that it had <Time at={snapshot.created} />. <b>Everything written since is lost</b>, unless another snapshot keeps it.</p>
-      {mapped && <InUse lun={volume.lun} />}
+      {mapped && <InUse volume={volume} />}
       {mapped && <CheckField label="No host has it in use: it is unmounted, its machines are off" checked={sure} onChange={setSure} />}
     </Confirm>
   );
@@ -161,8 +160,8 @@ export function DeleteVolume({ volume, onClose }: OfVolume) {
       <PartsBar label="What it holds" parts={volumeParts(volume)} />
       <p>Frees {least === volume.mapped_bytes ? <b>{bytes(least)}</b> : <><b>at least {bytes(least)}</b>; the other {bytes(volume.shared_bytes)} may stay in use by snapshots or clones</>}. There is no way back.</p>
       {volume.snapshots > 0 && <Note tone="info">{volume.snapshots === 1 ? 'Its snapshot stays' : `Its ${volume.snapshots} snapshots stay`}, with all that is held there.</Note>}
-      {mapped && <Note tone="warn">It is mapped to {volume.hosts.join(', ')} as LUN {volume.lun}, and is unmapped there first.</Note>}
-      {mapped && <InUse lun={volume.lun} />}
+      {mapped && <Note tone="warn">It is mapped to {volume.hosts.join(', ')} as {lunOf(volume)}, and is unmapped there first.</Note>}
+      {mapped && <InUse volume={volume} />}
     </Confirm>
   );
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;
+use super::lun_maps::Rest;
 use crate::limits::{HOST_GROUPS_MAX, HOSTS_MAX, INITIATORS_PER_HOST_MAX};
 use crate::{ANY_HOST, ArrayError, check_name};
 
@@ -46,23 +47,27 @@ impl Configuration {
         changed
     }
 
-    /// Removes a host that no volume is mapped to and that is in no group.
-    pub fn delete_host(&mut self, name: &str) -> Result<(), ArrayError> {
+    /// Removes a host that no volume is mapped to and that is in no group. `now` is the time as in
+    /// [`Rest`].
+    pub fn delete_host(&mut self, name: &str, now: u64) -> Result<(), ArrayError> {
         self.check_host(name)?;
         let group = self.host_groups.iter().find(|(_, hosts)| hosts.contains(name));
         if let Some((group, _)) = group {
             return Err(ArrayError::HostInGroup { host: name.to_owned(), group: group.clone() });
         }
         self.check_no_maps(name)?;
+        self.forget_name(name, now);
         self.hosts.remove(name);
         Ok(())
     }
 
-    /// Adds a group of hosts, or replaces its members.
+    /// Adds a group of hosts, or replaces its members. Who joins must be able to see what the group
+    /// sees by the group's numbers.
     pub fn set_host_group(
         &mut self,
         name: &str,
         hosts: BTreeSet<String>,
+        rest: &Rest<'_>,
     ) -> Result<(), ArrayError> {
         if !self.host_groups.contains_key(name) {
             self.check_new_name("group", name)?;
@@ -71,16 +76,19 @@ impl Configuration {
             }
         }
         hosts.iter().try_for_each(|host| self.check_host(host))?;
+        self.check_joining(name, &hosts, rest)?;
+        self.leave_group(name, &hosts, rest.now);
         self.host_groups.insert(name.to_owned(), hosts);
         Ok(())
     }
 
-    /// Removes a group that no volume is mapped to.
-    pub fn delete_host_group(&mut self, name: &str) -> Result<(), ArrayError> {
+    /// Removes a group that no volume is mapped to. `now` is the time as in [`Rest`].
+    pub fn delete_host_group(&mut self, name: &str, now: u64) -> Result<(), ArrayError> {
         if !self.host_groups.contains_key(name) {
             return Err(ArrayError::NotFound { kind: "group", name: name.to_owned() });
         }
         self.check_no_maps(name)?;
+        self.forget_name(name, now);
         self.host_groups.remove(name);
         Ok(())
     }
@@ -110,7 +118,7 @@ impl Configuration {
     }
 
     fn check_no_maps(&self, name: &str) -> Result<(), ArrayError> {
-        match self.luns.values().any(|map| map.hosts.contains(name)) {
+        match self.has_maps(name) {
             true => Err(ArrayError::HostInUse(name.to_owned())),
             false => Ok(()),
         }

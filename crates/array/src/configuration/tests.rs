@@ -1,6 +1,8 @@
 use super::*;
+use crate::{ANY_HOST, ArrayError, Rest};
 
 const RW: Access = Access::ReadWrite;
+const REST: Rest<'static> = Rest { now: 0, seconds: 600, held: &[] };
 const ESX_A: &str = "iqn.1998-01.com.vmware:a";
 
 fn host(initiator: &str) -> Host {
@@ -14,39 +16,26 @@ fn array() -> Configuration {
 }
 
 #[test]
-fn a_lun_number_is_kept_for_life_and_never_reused() {
-    let mut array = array();
-    let (first, second) = (VolumeId(1), VolumeId(2));
-    assert_eq!(array.map_volume(first, ANY_HOST, None, RW), Ok(0));
-    array.unmap_volume(first, None).unwrap();
-    assert_eq!(array.map_volume(second, ANY_HOST, None, RW), Ok(1));
-    assert_eq!(array.map_volume(VolumeId(3), ANY_HOST, Some(0), RW), Err(ArrayError::LunTaken(0)));
-    assert_eq!(array.map_volume(first, "esx-a", None, RW), Ok(0));
-    let fixed = Err(ArrayError::LunFixed { current: 0 });
-    assert_eq!(array.map_volume(first, "esx-a", Some(7), RW), fixed);
-}
-
-#[test]
 fn an_initiator_sees_what_its_host_or_any_host_is_given() {
     let mut array = array();
-    array.map_volume(VolumeId(1), ANY_HOST, Some(5), RW).unwrap();
-    array.map_volume(VolumeId(2), "esx-a", Some(300), RW).unwrap();
+    array.map_volume(VolumeId(1), ANY_HOST, (Some(5), RW), &REST).unwrap();
+    array.map_volume(VolumeId(2), "esx-a", (Some(300), RW), &REST).unwrap();
     let lun = |volume| VisibleLun { volume: VolumeId(volume), access: RW };
     assert_eq!(array.visible_luns(ESX_A), BTreeMap::from([(5, lun(1)), (300, lun(2))]));
     assert_eq!(array.visible_luns("iqn.stranger"), BTreeMap::from([(5, lun(1))]));
-    array.unmap_volume(VolumeId(1), Some(ANY_HOST)).unwrap();
+    array.unmap_volume(VolumeId(1), Some(ANY_HOST), 0).unwrap();
     assert!(array.visible_luns("iqn.stranger").is_empty());
 }
 
 #[test]
 fn what_is_in_use_cannot_be_removed() {
     let mut array = array();
-    array.map_volume(VolumeId(2), "esx-a", None, RW).unwrap();
-    assert_eq!(array.delete_host("esx-a"), Err(ArrayError::HostInUse("esx-a".to_owned())));
+    array.map_volume(VolumeId(2), "esx-a", (None, RW), &REST).unwrap();
+    assert_eq!(array.delete_host("esx-a", 0), Err(ArrayError::HostInUse("esx-a".to_owned())));
     assert!(array.check_unmapped(VolumeId(2)).is_err());
-    array.unmap_volume(VolumeId(2), Some("esx-a")).unwrap();
+    array.unmap_volume(VolumeId(2), Some("esx-a"), 0).unwrap();
     assert_eq!(array.check_unmapped(VolumeId(2)), Ok(()));
-    assert_eq!(array.delete_host("esx-a"), Ok(()));
+    assert_eq!(array.delete_host("esx-a", 0), Ok(()));
 }
 
 #[test]
@@ -59,15 +48,15 @@ fn wrong_hosts_and_luns_are_refused() {
     assert!(refused("b", ESX_A));
     assert!(refused("b", "b"));
     assert!(refused("b", "iqn.b c"));
-    assert!(array.map_volume(VolumeId(1), "nobody", None, RW).is_err());
-    assert!(array.map_volume(VolumeId(1), ANY_HOST, Some(16_384), RW).is_err());
-    assert!(array.unmap_volume(VolumeId(1), None).is_err());
+    assert!(array.map_volume(VolumeId(1), "nobody", (None, RW), &REST).is_err());
+    assert!(array.map_volume(VolumeId(1), ANY_HOST, (Some(16_384), RW), &REST).is_err());
+    assert!(array.unmap_volume(VolumeId(1), None, 0).is_err());
 }
 
 #[test]
 fn a_saved_configuration_reads_back_equal() {
     let mut array = array();
-    array.map_volume(VolumeId(u64::MAX), ANY_HOST, None, RW).unwrap();
+    array.map_volume(VolumeId(u64::MAX), ANY_HOST, (None, RW), &REST).unwrap();
     let text = serde_json::to_string(&array).unwrap();
     assert_eq!(serde_json::from_str::<Configuration>(&text).unwrap(), array);
 }
@@ -77,40 +66,40 @@ fn a_group_gives_its_hosts_what_is_mapped_to_it() {
     let mut array = array();
     array.create_host("esx-b", host("iqn.b")).unwrap();
     let members = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    array.set_host_group("cluster", members(&["esx-a"])).unwrap();
-    array.map_volume(VolumeId(1), "cluster", None, RW).unwrap();
+    array.set_host_group("cluster", members(&["esx-a"]), &REST).unwrap();
+    array.map_volume(VolumeId(1), "cluster", (None, RW), &REST).unwrap();
     assert_eq!(array.visible_luns(ESX_A).len(), 1);
     assert!(array.visible_luns("iqn.b").is_empty());
-    array.set_host_group("cluster", members(&["esx-a", "esx-b"])).unwrap();
+    array.set_host_group("cluster", members(&["esx-a", "esx-b"]), &REST).unwrap();
     assert_eq!(array.visible_luns("iqn.b").len(), 1);
     let in_group = ArrayError::HostInGroup { host: "esx-a".into(), group: "cluster".into() };
-    assert_eq!(array.delete_host("esx-a"), Err(in_group));
-    assert_eq!(array.delete_host_group("cluster"), Err(ArrayError::HostInUse("cluster".into())));
-    array.unmap_volume(VolumeId(1), Some("cluster")).unwrap();
-    array.delete_host_group("cluster").unwrap();
-    assert!(array.set_host_group("cluster", members(&["nobody"])).is_err());
-    assert!(array.set_host_group("esx-a", members(&[])).is_err(), "a host has the name");
+    assert_eq!(array.delete_host("esx-a", 0), Err(in_group));
+    assert_eq!(array.delete_host_group("cluster", 0), Err(ArrayError::HostInUse("cluster".into())));
+    array.unmap_volume(VolumeId(1), Some("cluster"), 0).unwrap();
+    array.delete_host_group("cluster", 0).unwrap();
+    assert!(array.set_host_group("cluster", members(&["nobody"]), &REST).is_err());
+    assert!(array.set_host_group("esx-a", members(&[]), &REST).is_err(), "a host has the name");
 }
 
 #[test]
 fn who_may_only_read_may_write_through_another_map() {
     let mut array = array();
     let access = |array: &Configuration, name: &str| array.visible_luns(name)[&0].access;
-    array.map_volume(VolumeId(1), ANY_HOST, None, Access::ReadOnly).unwrap();
+    array.map_volume(VolumeId(1), ANY_HOST, (None, Access::ReadOnly), &REST).unwrap();
     assert_eq!(access(&array, ESX_A), Access::ReadOnly);
-    array.map_volume(VolumeId(1), "esx-a", None, RW).unwrap();
+    array.map_volume(VolumeId(1), "esx-a", (None, RW), &REST).unwrap();
     assert_eq!(access(&array, ESX_A), RW);
     assert_eq!(access(&array, "iqn.stranger"), Access::ReadOnly);
     assert_eq!(array.read_only_hosts_of(VolumeId(1)).collect::<Vec<_>>(), [ANY_HOST]);
-    array.unmap_volume(VolumeId(1), Some(ANY_HOST)).unwrap();
-    array.map_volume(VolumeId(1), ANY_HOST, None, RW).unwrap();
+    array.unmap_volume(VolumeId(1), Some(ANY_HOST), 0).unwrap();
+    array.map_volume(VolumeId(1), ANY_HOST, (None, RW), &REST).unwrap();
     assert_eq!(access(&array, "iqn.stranger"), RW, "what was unmapped left nothing behind");
 }
 
 #[test]
 fn a_changed_host_keeps_its_maps() {
     let mut array = array();
-    array.map_volume(VolumeId(1), "esx-a", None, RW).unwrap();
+    array.map_volume(VolumeId(1), "esx-a", (None, RW), &REST).unwrap();
     array.change_host("esx-a", host("iqn.new")).unwrap();
     assert!(array.visible_luns(ESX_A).is_empty());
     assert_eq!(array.visible_luns("iqn.new").len(), 1);
@@ -139,5 +128,6 @@ fn a_configuration_without_the_newer_fields_is_read() {
     let text = r#"{"version":1,"target_name":"iqn.a","pools":{},
         "hosts":{"h":{"initiators":["iqn.h"]}},"luns":{"0":{"volume":1,"hosts":["any"]}}}"#;
     let array: Configuration = serde_json::from_str(text).unwrap();
-    assert_eq!(array.visible_luns("iqn.h")[&0].access, RW);
+    assert!(array.version_is_known());
+    assert_eq!(array.upgraded().visible_luns("iqn.h")[&0].access, RW);
 }

@@ -25,7 +25,11 @@ pub(super) fn inquiry(execution: &mut Execution<'_>) -> Result<Action, Completio
     let allocation_length = u32::from(execution.cdb.u16(3));
     let page_code = execution.cdb.u8(2);
     let data = if execution.cdb.bit(1, EVPD) {
-        vpd::page(execution, page_code)?
+        let page = vpd::page(execution, page_code)?;
+        if vpd::tells_identity(page_code) {
+            execution.nexus.identified(execution.lun);
+        }
+        page
     } else if page_code != 0 {
         return Err(Sense::invalid_cdb_field(2).into());
     } else {
@@ -82,6 +86,7 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
     };
     // SPC-4 6.33: the nexus knows the new inventory now.
     nexus.clear_everywhere(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
+    nexus.luns_reported();
     let mut data = (luns.len() as u32 * 8).to_be_bytes().to_vec();
     data.extend([0; 4]);
     data.extend(luns.into_iter().flat_map(|lun| crate::lun::emit_lun(lun).to_be_bytes()));

@@ -25,6 +25,7 @@ pub(crate) const RECEIVE_COPY_RESULTS: u8 = 0x84;
 
 /// Operation code of SANITIZE.
 pub(crate) const SANITIZE: u8 = 0x48;
+pub(crate) const REPORT_LUNS: u8 = 0xa0;
 
 type Length = fn(&Cdb, u64) -> u64;
 type Traits = (Medium, Reservation, Ordering, Scope);

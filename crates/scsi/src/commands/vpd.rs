@@ -52,6 +52,11 @@ pub(super) fn page(execution: &Execution<'_>, code: u8) -> Result<Vec<u8>, Compl
     Ok(page)
 }
 
+/// Whether a page tells which volume the logical unit is: unit serial number, device identification.
+pub(super) const fn tells_identity(code: u8) -> bool {
+    matches!(code, 0x80 | 0x83)
+}
+
 fn supported_pages(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
     PAGES.iter().map(|(code, _)| *code).collect()
 }

@@ -96,6 +96,9 @@ impl Target {
         let row = table::find(&cdb, &self.identity);
         let mapped = nexus.mappings.get(&lun).map(|mapping| mapping.volume);
         let volume = mapped.filter(|volume| self.units.contains_key(volume));
+        if volume.is_none() && cdb.u8(0) != table::REPORT_LUNS {
+            nexus.addressed(lun, self.now);
+        }
         if volume.is_none() && !row.is_ok_and(|row| row.scope == Scope::AnyLun) {
             return Err(lun_not_supported());
         }
@@ -478,6 +481,7 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
         return Ok(());
     }
     take_attention(execution.nexus, execution.lun)?;
+    check_identity(execution.nexus, execution.lun)?;
     let unit = execution.unit()?;
     if unit.reservations_hidden && row.is_about_reservations() {
         return Err(Sense::from(sense::INVALID_COMMAND_OPERATION_CODE).into());
@@ -522,6 +526,15 @@ fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {
     match nexus.take_attention(lun) {
         Some(condition) => Err(Sense::from(condition).into()),
         None => Ok(()),
+    }
+}
+
+/// Where a nexus knew another volume, it finds none until it asks which one is there (INQUIRY, VPD
+/// page 80h or 83h): whoever still means the old volume never reaches the new one.
+fn check_identity(nexus: &Nexus, lun: u16) -> Result<(), Completion> {
+    match nexus.mappings.get(&lun) {
+        Some(mapping) if mapping.mistaken => Err(lun_not_supported()),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Logical units and nexuses come, change and go.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use block::VolumeId;
 
@@ -128,13 +129,16 @@ impl Target {
         for (&volume, _) in self.units.iter().filter(|(_, unit)| unit.reached.any()) {
             nexus.establish(volume, sense::THIN_PROVISIONING_SOFT_THRESHOLD_REACHED);
         }
+        self.mistaken.recall(&mut nexus);
         self.nexuses.insert(id, nexus);
     }
 
     /// I_T nexus loss: ends its tasks without telling anyone, and its reservations. Requests that
     /// are in the engine already are still to be answered.
     pub fn close_nexus(&mut self, id: NexusId) {
-        self.nexuses.remove(&id);
+        if let Some(nexus) = self.nexuses.remove(&id) {
+            self.mistaken.remember(&nexus);
+        }
         self.copies.forget_nexus(id);
         for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(id)) {
             unit.reservation = None;
@@ -183,11 +187,35 @@ impl Target {
     /// Changes what a nexus sees; if it differs from before, the nexus is told (3Fh/0Eh).
     pub fn set_luns(&mut self, id: NexusId, luns: BTreeMap<u16, VolumeId>) {
         let Some(nexus) = self.nexuses.get_mut(&id) else { return };
-        if nexus.set_luns(&luns) {
+        if nexus.set_luns(&luns, self.now) {
             for mapping in nexus.mappings.values_mut() {
                 mapping.attentions.establish(sense::REPORTED_LUNS_DATA_HAS_CHANGED);
             }
         }
+    }
+
+    /// Says by which numbers an initiator may know volumes from sessions of before, though it sees
+    /// none there now.
+    pub fn set_former_luns(&mut self, id: NexusId, luns: BTreeMap<u16, VolumeId>) {
+        if let Some(nexus) = self.nexuses.get_mut(&id) {
+            nexus.set_former(luns);
+        }
+    }
+
+    /// The numbers by which some session may still mean a volume that it saw there before, with the
+    /// name of its initiator: it has not had an answer to REPORT LUNS without the number, or has
+    /// addressed it within `rest`.
+    pub fn held_luns(&self, rest: Duration) -> impl Iterator<Item = (&str, u16, VolumeId)> {
+        self.nexuses.values().flat_map(move |nexus| {
+            let held = nexus.held(self.now, rest);
+            held.map(|(lun, volume)| (nexus.spec.initiator_name.as_str(), lun, volume))
+        })
+    }
+
+    /// As [`Self::held_luns`], of one nexus.
+    pub fn held_luns_of(&self, id: NexusId, rest: Duration) -> Vec<(u16, VolumeId)> {
+        let nexus = self.nexuses.get(&id);
+        nexus.map(|nexus| nexus.held(self.now, rest).collect()).unwrap_or_default()
     }
 
     /// Says which logical units a nexus may only read; the others it may write. A nexus for which

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::*;
 
 const TEST_UNIT_READY: [u8; 6] = [0; 6];
@@ -93,8 +95,92 @@ fn another_volume_under_a_known_number_is_told_also_after_a_while_without_one() 
             assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x3f, 3));
         }
         assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x3f, 0x0e));
+        if told {
+            // Who still means the old volume is not let through, however often it tries.
+            for cdb in [&TEST_UNIT_READY[..], &cdb10(0x28, 0, 0, 1), &cdb10(0x2a, 0, 0, 1)] {
+                assert_eq!(world.fails(1, cdb, &[0; 512]), (5, 0x25, 0));
+                assert_eq!(world.fails(1, cdb, &[0; 512]), (5, 0x25, 0));
+            }
+            world.good(1, &[0x12, 0, 0, 0, 96, 0], &[]);
+            assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (5, 0x25, 0));
+            world.good(1, &[0x12, 1, 0x83, 1, 0, 0], &[]);
+        }
         world.good(1, &TEST_UNIT_READY, &[]);
     }
+}
+
+/// A volume that comes back in place of another one, of which the nexus never learnt.
+#[test]
+fn who_did_not_ask_for_the_second_volume_does_not_reach_it_when_it_comes_back() {
+    let mut world = World::new();
+    for volume in [Some(HIDDEN), None, Some(HIDDEN)] {
+        let luns = volume.map(|volume| (1, volume)).into_iter().chain([(0, ONE)]).collect();
+        world.target.set_luns(ALICE, luns);
+    }
+    let told: Vec<_> = (0..5).map(|_| world.sense(ALICE, 1, &TEST_UNIT_READY, &[])).collect();
+    assert_eq!(told.last(), Some(&(5, 0x25, 0)), "{told:?}");
+    world.good(1, &[0x12, 1, 0x80, 1, 0, 0], &[]);
+    world.good(1, &TEST_UNIT_READY, &[]);
+}
+
+#[test]
+fn a_number_is_held_until_report_luns_was_answered_without_it_and_nobody_addressed_it() {
+    let mut world = World::new();
+    let rest = Duration::from_secs(600);
+    let at = |world: &mut World, seconds| world.target.tick(Duration::from_secs(seconds));
+    let held = |world: &World| world.target.held_luns(rest).map(|held| held.1).collect::<Vec<_>>();
+    assert!(held(&world).is_empty());
+    world.target.set_luns(ALICE, BTreeMap::from([(0, ONE)]));
+    at(&mut world, 10_000);
+    assert_eq!(held(&world), [1, 300], "nobody was told");
+    world.good(0, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], &[]);
+    assert!(held(&world).is_empty());
+    assert_eq!(world.fails(300, &TEST_UNIT_READY, &[]), (5, 0x25, 0));
+    assert_eq!(held(&world), [300], "somebody still asks for it");
+    at(&mut world, 10_600);
+    assert!(held(&world).is_empty());
+    world.target.set_luns(ALICE, BTreeMap::from([(0, ONE), (300, FAR)]));
+    world.target.set_luns(ALICE, BTreeMap::from([(0, ONE)]));
+    assert_eq!(world.target.held_luns_of(ALICE, rest), [(300, FAR)]);
+    world.target.close_nexus(ALICE);
+    assert!(held(&world).is_empty());
+}
+
+/// A network fault between the change and the next write must not open the way.
+#[test]
+fn who_logs_in_again_is_kept_from_what_it_takes_for_another_volume() {
+    let mut world = World::new();
+    let spec = || NexusSpec { luns: BTreeMap::from([(1, HIDDEN)]), ..nexus_spec("alice") };
+    world.target.set_luns(ALICE, BTreeMap::from([(1, HIDDEN)]));
+    for _ in 0..2 {
+        world.target.close_nexus(ALICE);
+        world.target.open_nexus(ALICE, spec());
+        assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x29, 0));
+        assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x3f, 3));
+        assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (5, 0x25, 0));
+    }
+    world.good(1, &[0x12, 1, 0x83, 1, 0, 0], &[]);
+    world.good(1, &TEST_UNIT_READY, &[]);
+    world.target.close_nexus(ALICE);
+    world.target.open_nexus(ALICE, spec());
+    assert_eq!(world.fails(1, &TEST_UNIT_READY, &[]), (6, 0x29, 0));
+    world.good(1, &TEST_UNIT_READY, &[]);
+}
+
+#[test]
+fn what_an_initiator_may_know_from_before_is_not_held_but_another_volume_there_is_fenced() {
+    let mut world = World::new();
+    let rest = Duration::from_secs(600);
+    world.target.set_former_luns(ALICE, BTreeMap::from([(0, TWO), (7, TWO), (8, TWO)]));
+    assert_eq!(world.target.held_luns(rest).count(), 0);
+    world.target.set_luns(ALICE, BTreeMap::from([(0, ONE), (7, HIDDEN), (8, TWO)]));
+    world.good(0, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0], &[]);
+    world.good(0, &TEST_UNIT_READY, &[]);
+    assert_eq!(world.fails(7, &TEST_UNIT_READY, &[]), (6, 0x29, 0));
+    assert_eq!(world.fails(7, &TEST_UNIT_READY, &[]), (6, 0x3f, 3));
+    assert_eq!(world.fails(7, &TEST_UNIT_READY, &[]), (5, 0x25, 0));
+    assert_eq!(world.fails(8, &TEST_UNIT_READY, &[]), (6, 0x29, 0));
+    world.good(8, &TEST_UNIT_READY, &[]);
 }
 
 #[test]

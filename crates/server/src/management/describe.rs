@@ -123,6 +123,7 @@ impl Management {
             thresholds: describe_thresholds(self.configuration.volume_thresholds(volume.id)),
             fill: self.volume_fill(volume.id),
             lun: self.configuration.lun_of(volume.id),
+            maps: self.configuration.maps_of(volume.id).map(describe_map).collect(),
             hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
             read_only_hosts: self
                 .configuration
@@ -187,4 +188,12 @@ fn space(pool: &ServedPool) -> Space {
 
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn describe_map(map: array::VolumeMap<'_>) -> api::VolumeMap {
+    api::VolumeMap {
+        host: map.host.to_owned(),
+        lun: map.lun,
+        read_only: map.access == array::Access::ReadOnly,
+    }
 }

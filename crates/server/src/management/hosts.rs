@@ -7,6 +7,7 @@ use array::{ArrayError, Chap, Configuration, Credential, Host, Secret, Secrets};
 
 use super::problems::{bad_request, refused};
 use super::{Management, Progress};
+use crate::core::Core;
 
 impl Management {
     pub(super) fn create_host(&mut self, request: CreateHost) -> Result<Progress, Problem> {
@@ -59,8 +60,9 @@ impl Management {
     }
 
     pub(super) fn delete_host(&mut self, name: &str) -> Result<Progress, Problem> {
+        let now = self.lun_rest.now();
         let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
-            configuration.delete_host(name)?;
+            configuration.delete_host(name, now)?;
             secrets.hosts.remove(name);
             Ok(())
         };
@@ -90,18 +92,26 @@ impl Management {
         groups.map(describe).collect()
     }
 
-    pub(super) fn set_group(&mut self, name: &str, request: SetGroup) -> Result<Progress, Problem> {
+    pub(super) fn set_group(
+        &mut self,
+        core: &Core,
+        name: &str,
+        request: SetGroup,
+    ) -> Result<Progress, Problem> {
+        let held = self.lun_rest.held(core);
+        let rest = self.lun_rest.rest(&held);
         let hosts = request.hosts.iter().cloned().collect();
         let group = Group { name: name.to_owned(), hosts: request.hosts };
         self.change(
-            |configuration| configuration.set_host_group(name, hosts),
+            |configuration| configuration.set_host_group(name, hosts, &rest),
             move |_, _, ()| Ok(Progress::answer(&group)),
         )
     }
 
     pub(super) fn delete_group(&mut self, name: &str) -> Result<Progress, Problem> {
+        let now = self.lun_rest.now();
         self.change(
-            |configuration| configuration.delete_host_group(name),
+            |configuration| configuration.delete_host_group(name, now),
             |_, _, ()| Ok(Progress::done()),
         )
     }

@@ -10,7 +10,9 @@ use api::{
     ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume, CreatePortal, Device,
     Imported, Problem,
 };
-use array::{Access, Alerts, Chap, Configuration, Presentation, Secret, Secrets, Thresholds};
+use array::{
+    Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secret, Secrets, Thresholds,
+};
 use block::VolumeId;
 use mio::net::TcpListener;
 
@@ -135,10 +137,10 @@ impl Management {
     /// What a volume is and what is said of it; of a snapshot, if anything is.
     fn configured_volume(&self, path: String, volume: &store::Volume) -> Option<ConfiguredVolume> {
         let (array, id) = (&self.configuration, volume.id);
-        let read_only: Vec<&str> = array.read_only_hosts_of(id).collect();
-        let maps = array.hosts_of(id).map(|host| ConfiguredMap {
-            host: host.to_owned(),
-            read_only: read_only.contains(&host),
+        let maps = array.maps_of(id).map(|map| ConfiguredMap {
+            host: map.host.to_owned(),
+            read_only: map.access == Access::ReadOnly,
+            lun: Some(map.lun),
         });
         let maps: Vec<ConfiguredMap> = maps.collect();
         let thresholds = array.volume_thresholds(id);
@@ -154,7 +156,7 @@ impl Management {
         (said || shape.is_some()).then(|| ConfiguredVolume {
             volume: path,
             shape,
-            lun: array.lun_of(id).filter(|_| !maps.is_empty()),
+            lun: array.lun_of(id),
             maps,
             thresholds: Some(describe_thresholds(thresholds)),
             reservations_hidden: Some(hidden),
@@ -232,6 +234,8 @@ struct Import<'a> {
     changes: Vec<String>,
     problems: Vec<String>,
     listeners: Vec<(SocketAddr, TcpListener)>,
+    /// LUN numbers that sessions hold.
+    held: Vec<HeldLun>,
 }
 
 impl<'a> Import<'a> {
@@ -244,6 +248,7 @@ impl<'a> Import<'a> {
             changes: Vec::new(),
             problems: Vec::new(),
             listeners: Vec::new(),
+            held: management.lun_rest.held(core),
         }
     }
 
@@ -332,7 +337,8 @@ impl<'a> Import<'a> {
             return Ok(None);
         }
         let change = if before.is_none() { "is created" } else { "is changed" };
-        self.array.set_host_group(&group.name, hosts).map_err(text)?;
+        let rest = self.management.lun_rest.rest(&self.held);
+        self.array.set_host_group(&group.name, hosts, &rest).map_err(text)?;
         Ok(Some(change))
     }
 
@@ -401,7 +407,7 @@ impl<'a> Import<'a> {
         let (_, id) = found.map_err(|problem| problem.detail)?;
         let mut changed = false;
         for map in &wanted.maps {
-            changed |= self.take_map(id, wanted.lun, map)?;
+            changed |= self.take_map(id, map.lun.or(wanted.lun), map)?;
         }
         if let Some(thresholds) = wanted.thresholds.map(parse_thresholds) {
             changed |= self.array.volume_thresholds(id) != thresholds;
@@ -427,8 +433,9 @@ impl<'a> Import<'a> {
         let is_mapped = self.array.hosts_of(id).any(|host| host == map.host);
         let read_only = self.array.read_only_hosts_of(id).any(|host| host == map.host);
         let access = if map.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let rest = self.management.lun_rest.rest(&self.held);
         // It also says where the number is another one than the volume has.
-        self.array.map_volume(id, &map.host, lun, access).map_err(text)?;
+        self.array.map_volume(id, &map.host, (lun, access), &rest).map_err(text)?;
         Ok(!is_mapped || read_only != map.read_only)
     }
 

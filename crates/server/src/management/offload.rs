@@ -24,7 +24,9 @@ impl Management {
         OffloadRow {
             host: core.accounts.ledger.host_name(row.host).to_owned(),
             volume: names.name(row.volume),
-            lun: self.configuration.lun_of(row.volume),
+            lun: self
+                .configuration
+                .lun_seen_by(core.accounts.ledger.host_name(row.host), row.volume),
             clone: asked(row, Primitive::ExtendedCopy),
             cloned_by_reference_bytes: effects.referenced_bytes,
             copied_bytes: effects.copied_bytes,

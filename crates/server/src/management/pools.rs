@@ -8,7 +8,7 @@ use store::{Change, ChangeError, Failure, Health, Outcome};
 use super::claims::Purpose;
 use super::devices::{new_device_size, parse_device};
 use super::jobs::job;
-use super::problems::{bad_request, conflict, failed, gone, internal, refused};
+use super::problems::{bad_request, conflict, failed, gone, internal, is_opening, refused};
 use super::{Caller, Management, Progress, Step, Work};
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
@@ -237,6 +237,7 @@ impl Management {
             .ok_or_else(|| conflict(&format!("pool '{name}' is closing: try again")))?;
         match pool.store.health() {
             Health::Ready => Ok(slot),
+            Health::Opening => Err(is_opening(name)),
             health => Err(conflict(&format!("pool '{name}' takes no changes: it is {health}"))),
         }
     }

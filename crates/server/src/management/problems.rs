@@ -45,6 +45,11 @@ pub(super) fn unavailable(detail: &impl Display) -> Problem {
     problem(503, "Not ready", detail)
 }
 
+/// The pool is still being opened, so nobody knows what it holds.
+pub(super) fn is_opening(pool: &str) -> Problem {
+    unavailable(&format!("pool '{pool}' is being opened: try again in a moment"))
+}
+
 /// The configuration does not allow it.
 pub(super) fn refused(error: &ArrayError) -> Problem {
     match error {

@@ -98,7 +98,7 @@ impl Management {
             Noun::Pools(route) => self.route_pools(core, route, request),
             Noun::Volumes(route) => self.route_volumes(core, route, request),
             Noun::Snapshots(route) => self.route_snapshots(core, route, request),
-            Noun::Hosts(route) => self.route_hosts(route, request),
+            Noun::Hosts(route) => self.route_hosts(core, route, request),
             Noun::Portals(route) => self.route_portals(route, request),
             Noun::Array(route) => self.route_array(core, sessions, route, request),
             Noun::Statistics(route) => self.route_statistics(core, &sessions, route, parameters),
@@ -187,6 +187,7 @@ impl Management {
 
     fn route_hosts(
         &mut self,
+        core: &Core,
         route: HostRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
@@ -199,7 +200,7 @@ impl Management {
             HostRoutes::DeleteHost => self.delete_host(host),
             HostRoutes::ListGroups => Ok(Progress::answer(&self.describe_groups())),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
-            HostRoutes::SetGroup => self.set_group(group, read(body)?),
+            HostRoutes::SetGroup => self.set_group(core, group, read(body)?),
             HostRoutes::DeleteGroup => self.delete_group(group),
             HostRoutes::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
             HostRoutes::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),

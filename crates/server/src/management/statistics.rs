@@ -97,7 +97,7 @@ impl Management {
         let rows = ledger.rows().map(|row| RowRates {
             host: ledger.host_name(row.host).to_owned(),
             volume: names.name(row.volume),
-            lun: self.configuration.lun_of(row.volume),
+            lun: self.configuration.lun_seen_by(ledger.host_name(row.host), row.volume),
             rates: rates(row.rates()),
         });
         Live {

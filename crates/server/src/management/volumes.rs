@@ -202,10 +202,13 @@ impl Management {
         self.check_stays(id)?;
         let host = parameters.get("host");
         let access = if request.read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let held = self.lun_rest.held(core);
+        let rest = self.lun_rest.rest(&held);
+        let wanted = (request.lun, access);
         let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
         let (owned_host, read_only) = (host.to_owned(), request.read_only);
         self.change(
-            |configuration| configuration.map_volume(id, host, request.lun, access),
+            |configuration| configuration.map_volume(id, host, wanted, &rest),
             move |_, _, lun| {
                 Ok(Progress::answer(&LunMap { volume, host: owned_host, lun, read_only }))
             },
@@ -219,8 +222,9 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (_, id) = find_volume(core, parameters)?;
         let host = parameters.get("host");
+        let now = self.lun_rest.now();
         self.change(
-            |configuration| configuration.unmap_volume(id, Some(host)),
+            |configuration| configuration.unmap_volume(id, Some(host), now),
             |_, _, ()| Ok(Progress::done()),
         )
     }

@@ -176,6 +176,8 @@ impl Reactor {
         let host = self.management.configuration.host_of(&request.initiator_name);
         self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
         self.core.target.open_nexus(nexus, spec);
+        let retired = self.management.configuration.retired_luns(&request.initiator_name);
+        self.core.target.set_former_luns(nexus, retired);
         self.core.target.set_read_only(nexus, &read_only(&luns));
     }
 

@@ -76,6 +76,7 @@ impl Reactor {
 
     pub(super) fn end_session(&mut self, session: &Session, reason: &str) {
         self.scheduler.forget(session.nexus);
+        self.management.session_ends(&self.core, session);
         self.core.target.close_nexus(session.nexus);
         self.core.accounts.close_nexus(session.nexus);
         tracing::info!(initiator = session.port.name, reason, "session ended");

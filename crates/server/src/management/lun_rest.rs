@@ -1,0 +1,65 @@
+//! For how long a LUN number rests between two volumes, and which numbers sessions hold.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use array::{HeldLun, Rest};
+
+use super::Management;
+use crate::core::Core;
+use crate::limits::HELD_BY_ENDED_MAX;
+use crate::sessions::Session;
+
+/// How long LUN numbers rest, and what must be known for that.
+pub(super) struct LunRest {
+    begun: Instant,
+    length: Duration,
+    /// What sessions held when they ended, oldest first, and when that was.
+    ended: VecDeque<(Instant, HeldLun)>,
+}
+
+impl LunRest {
+    pub(super) fn new(seconds: u64) -> Self {
+        let length = Duration::from_secs(seconds);
+        Self { begun: Instant::now(), length, ended: VecDeque::new() }
+    }
+
+    /// Seconds since the daemon began.
+    pub(super) fn now(&self) -> u64 {
+        self.begun.elapsed().as_secs()
+    }
+
+    /// The numbers that sessions hold, or held until they ended a short while ago.
+    pub(super) fn held(&self, core: &Core) -> Vec<HeldLun> {
+        let held = core.target.held_luns(self.length).map(|(initiator, lun, volume)| HeldLun {
+            initiator: initiator.to_owned(),
+            lun,
+            volume,
+        });
+        let ended = self.ended.iter().filter(|(at, _)| at.elapsed() < self.length);
+        held.chain(ended.map(|(_, held)| held.clone())).collect()
+    }
+
+    /// What decides now whether a number may go to another volume.
+    pub(super) fn rest<'a>(&self, held: &'a [HeldLun]) -> Rest<'a> {
+        Rest { now: self.now(), seconds: self.length.as_secs(), held }
+    }
+}
+
+impl Management {
+    /// Lets the numbers rest that a session holds which ends now. To be called while the device
+    /// server still knows it.
+    pub(crate) fn session_ends(&mut self, core: &Core, session: &Session) {
+        let LunRest { length, ended, .. } = &mut self.lun_rest;
+        while ended.front().is_some_and(|(at, _)| at.elapsed() >= *length)
+            || ended.len() >= HELD_BY_ENDED_MAX
+        {
+            ended.pop_front();
+        }
+        let held = core.target.held_luns_of(session.nexus, *length).into_iter();
+        let held = held.map(|(lun, volume)| {
+            (Instant::now(), HeldLun { initiator: session.port.name.clone(), lun, volume })
+        });
+        ended.extend(held.take(HELD_BY_ENDED_MAX));
+    }
+}
