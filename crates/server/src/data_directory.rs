@@ -80,7 +80,7 @@ impl DataDirectory {
             None => {
                 let configuration = Configuration::new(new_target_name()?);
                 self.save(&configuration)?;
-                Ok(configuration.upgraded())
+                Ok(configuration)
             }
         }
     }
