@@ -14,7 +14,8 @@ fn flip(path: &std::path::Path) -> Result<()> {
 }
 
 fn readiness(array: &Array) -> Result<String> {
-    let answer = Request::new("GET", "/readyz").send_to_socket(&array.data().join("gantry.sock"))?;
+    let answer =
+        Request::new("GET", "/readyz").send_to_socket(&array.data().join("gantry.sock"))?;
     ensure!(answer.status == 200, "{answer:?}");
     Ok(answer.body)
 }

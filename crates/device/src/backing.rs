@@ -24,11 +24,12 @@ pub struct Backing {
 
 impl Backing {
     /// Asks the file system, which may take as long as it likes. `None` for what is no regular
-    /// file, and for a file system that does not tell its size.
+    /// file, and for a file system that does not tell its size. Where it is mounted is taken from
+    /// what was found before, if it is the same one.
     ///
     /// # Errors
     /// When the system refuses.
-    pub(crate) fn of(file: &File) -> io::Result<Option<Self>> {
+    pub(crate) fn of(file: &File, before: Option<Self>) -> io::Result<Option<Self>> {
         let stat = rustix::fs::fstat(file)?;
         let space = rustix::fs::fstatvfs(file)?;
         let is_file =
@@ -38,9 +39,10 @@ impl Backing {
             return Ok(None);
         }
         let allocated = u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(512);
+        let same = before.filter(|before| before.file_system == stat.st_dev);
         Ok(Some(Self {
             file_system: stat.st_dev,
-            mount_point: mount_point(file),
+            mount_point: same.map_or_else(|| mount_point(file), |before| before.mount_point),
             size_bytes,
             free_bytes: space.f_bavail.saturating_mul(space.f_frsize),
             unallocated_bytes: u64::try_from(stat.st_size).unwrap_or(0).saturating_sub(allocated),
@@ -92,11 +94,11 @@ mod tests {
     fn a_sparse_file_has_no_space_until_it_is_written() {
         let file = tempfile::NamedTempFile::new().unwrap();
         file.as_file().set_len(1 << 20).unwrap();
-        let before = Backing::of(file.as_file()).unwrap().unwrap();
+        let before = Backing::of(file.as_file(), None).unwrap().unwrap();
         assert_eq!(before.unallocated_bytes, 1 << 20);
         std::os::unix::fs::FileExt::write_all_at(file.as_file(), &[1; 1 << 19], 0).unwrap();
         file.as_file().sync_all().unwrap();
-        let after = Backing::of(file.as_file()).unwrap().unwrap();
+        let after = Backing::of(file.as_file(), Some(before.clone())).unwrap().unwrap();
         assert!(after.unallocated_bytes <= 1 << 19, "{after:?}");
         assert_eq!((before.file_system, before.size_bytes), (after.file_system, after.size_bytes));
     }

@@ -62,7 +62,7 @@ impl Threads {
         let shared = Arc::new(Shared {
             file,
             write_through: open.write_through,
-            queues: Mutex::new(Queues { backing: look(&open.file), ..Queues::default() }),
+            queues: Mutex::new(Queues { backing: look(&open.file, None), ..Queues::default() }),
             work: Condvar::new(),
             notify: notify.clone(),
         });
@@ -134,7 +134,8 @@ impl Shared {
                     self.notify.ring();
                 }
                 Task::Look => {
-                    let backing = look(&self.file);
+                    let before = self.lock().backing.clone();
+                    let backing = look(&self.file, before);
                     self.lock().backing = backing;
                 }
                 Task::Stop => return,
@@ -184,8 +185,8 @@ fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
 }
 
 /// What cannot be asked is not known.
-fn look(file: &File) -> Option<Backing> {
-    Backing::of(file).ok().flatten()
+fn look(file: &File, before: Option<Backing>) -> Option<Backing> {
+    Backing::of(file, before).ok().flatten()
 }
 
 /// Bytes that are asked for even where there seems to be no space: they may be there already. More

@@ -56,6 +56,7 @@ impl Management {
                 ("read-only", Some(reason + &failed.unwrap_or_default()))
             }
             (Some(Health::Opening), None) => ("opening", None),
+            (Some(Health::Closed), None) if self.is_resuming(core, name) => ("opening", None),
             (Some(Health::Closed) | None, None) => ("closing", None),
         };
         Pool {

@@ -127,6 +127,11 @@ impl Management {
         Ok(Progress::Wait(ticket, Step::ResumePool { pool, how: Resuming::Asked(mode) }))
     }
 
+    /// Whether a pool waits for its devices to come to rest.
+    pub(super) fn is_resuming(&self, core: &Core, name: &str) -> bool {
+        let mut pools = self.quiescing.iter().filter_map(|one| core.pools.get(one.pool));
+        pools.any(|pool| pool.name == name)
+    }
 
     /// Opens pools anew whose devices have come to rest.
     pub(super) fn go_on_resuming(&mut self, core: &mut Core) {
