@@ -18,6 +18,7 @@ pub mod proxy;
 pub mod random;
 pub mod recoverer;
 pub mod slow_folder;
+pub mod small_disk;
 pub mod stalling;
 pub mod survivor;
 pub mod tgt;

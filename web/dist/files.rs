@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-b003c7be02c8acd2.js",
+        path: "/assets/gantry-eeccb3c4e293acc8.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"b003c7be02c8acd2\"",
-        identity: include_bytes!("assets/gantry-b003c7be02c8acd2.js"),
-        gzip: include_bytes!("assets/gantry-b003c7be02c8acd2.js.gz"),
-        brotli: include_bytes!("assets/gantry-b003c7be02c8acd2.js.br"),
+        etag: "W/\"eeccb3c4e293acc8\"",
+        identity: include_bytes!("assets/gantry-eeccb3c4e293acc8.js"),
+        gzip: include_bytes!("assets/gantry-eeccb3c4e293acc8.js.gz"),
+        brotli: include_bytes!("assets/gantry-eeccb3c4e293acc8.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-5aa495c9153b9459.css",
+        path: "/assets/style-024091893abd7338.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"5aa495c9153b9459\"",
-        identity: include_bytes!("assets/style-5aa495c9153b9459.css"),
-        gzip: include_bytes!("assets/style-5aa495c9153b9459.css.gz"),
-        brotli: include_bytes!("assets/style-5aa495c9153b9459.css.br"),
+        etag: "W/\"024091893abd7338\"",
+        identity: include_bytes!("assets/style-024091893abd7338.css"),
+        gzip: include_bytes!("assets/style-024091893abd7338.css.gz"),
+        brotli: include_bytes!("assets/style-024091893abd7338.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"d55e507d1d410920\"",
+        etag: "W/\"91ee80d25602edfc\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

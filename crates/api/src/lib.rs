@@ -39,7 +39,8 @@ pub use ledger::{
 };
 pub use openapi::{body_fits, document, fields};
 pub use pools::{
-    AddDevice, CreatePool, Device, DeviceCounters, Fill, Pool, ResizePool, Space, Thresholds,
+    AddDevice, Backing, BackingState, CreatePool, Device, DeviceCounters, Fill, JournalLoss, Pool,
+    PoolMode, ResizePool, ResumePool, Space, Thresholds,
 };
 pub use presentation::{BlockSize, Identification, PathState, SetPathState, SetReservations};
 pub use routes::{Listing, Method, ROUTES, Route};

@@ -37,6 +37,50 @@ pub struct ResizePool {
     pub size_bytes: u64,
 }
 
+/// A pool that takes no writes, or is unavailable, is opened anew.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct ResumePool {
+    /// How; for reads and writes when left out.
+    pub mode: PoolMode,
+    /// Changes nothing, and answers the pool with what would be given up (`journal_loss`).
+    pub dry_run: bool,
+}
+
+/// How a pool is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolMode {
+    /// For reads and writes.
+    #[default]
+    ReadWrite,
+    /// For reads alone, as it was before anything of its journal was lost. Nothing is written to
+    /// its devices.
+    ReadOnly,
+    /// For reads and writes; what a damaged journal lost is given up for good.
+    Rewind,
+}
+
+/// Commits at the end of a damaged journal that cannot be applied.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct JournalLoss {
+    /// How many.
+    pub commits: u64,
+    /// Number of the first one, which is damaged.
+    pub first_commit: u64,
+    /// Number of the last one.
+    pub last_commit: u64,
+    /// Number of the newest one that hosts were surely told is on stable storage.
+    pub acknowledged_commit: u64,
+    /// How many of them are intact, but build on the damaged one.
+    pub intact_commits: u64,
+    /// Changes that those are made of.
+    pub intact_changes: u64,
+    /// Identifiers of volumes that those changed, hexadecimal, at most 64: the last 16 digits of
+    /// a volume's NAA identifier hold it.
+    pub volumes: Vec<String>,
+}
+
 /// A thin pool.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Pool {
@@ -50,6 +94,16 @@ pub struct Pool {
     pub state: String,
     /// Why, when it is not ready.
     pub reason: Option<String>,
+    /// What of its journal is lost, when it is unavailable or read-only for that.
+    pub journal_loss: Option<JournalLoss>,
+    /// The file systems under its files; none for block devices and memory.
+    pub backing: Vec<Backing>,
+    /// Bytes that those file systems have left, each counted once; absent if no device is a file.
+    pub backing_free_bytes: Option<u64>,
+    /// Whether they have the space that the pool's files may still take.
+    pub backing_state: BackingState,
+    /// What that means, when it is not `enough`.
+    pub backing_message: Option<String>,
     /// Sum of the sizes of the devices, bytes.
     pub size_bytes: u64,
     /// Where the space went; absent when the pool is unavailable.
@@ -79,7 +133,37 @@ pub struct Device {
     pub size_bytes: u64,
 }
 
-/// Where a pool's space went, bytes. `used + pending + reserve + free = total`, and
+/// A file system under a pool's files.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Backing {
+    /// Where it is mounted.
+    pub file_system: String,
+    /// Its size, bytes.
+    pub size_bytes: u64,
+    /// Bytes that it has left for everybody.
+    pub free_bytes: u64,
+    /// Bytes of the pool's files on it that have no space there yet.
+    pub unallocated_bytes: u64,
+    /// Devices of the pool on it, counted from 0.
+    pub devices: Vec<usize>,
+    /// Other pools with files on it.
+    pub shared_with: Vec<String>,
+}
+
+/// Whether the file systems under a pool have the space that its files may still take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BackingState {
+    /// All of it.
+    #[default]
+    Enough,
+    /// Not all of it; what is missing is `unbacked`.
+    Short,
+    /// None is left: new data is refused.
+    Full,
+}
+
+/// Where a pool's space went, bytes. `used + pending + reserve + free + unbacked = total`, and
 /// `data + metadata = used`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Space {
@@ -97,13 +181,15 @@ pub struct Space {
     pub reserve_bytes: u64,
     /// Free for new data.
     pub free_bytes: u64,
+    /// Not in use, and not free either: the file system under the pool has no space for it.
+    pub unbacked_bytes: u64,
     /// Part of `free` that is promised to reserved volumes.
     pub promised_bytes: u64,
     /// Saved by sharing: what volumes and snapshots map, less the data that there is.
     pub shared_bytes: u64,
     /// Sum of the sizes of all volumes, without snapshots.
     pub provisioned_bytes: u64,
-    /// What is used or promised, in hundredths of what is not reserve.
+    /// What is used or promised, in hundredths of what is backed and not reserve.
     pub used_percent: u8,
 }
 

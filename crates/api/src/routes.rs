@@ -45,6 +45,8 @@ pub enum Route {
     ExtendPool,
     /// A device joins a pool, from [`crate::AddDevice`].
     AddDevice,
+    /// Open a pool anew that takes no writes or is unavailable, from [`crate::ResumePool`].
+    ResumePool,
     /// When someone is told how full a pool is, from [`crate::Thresholds`].
     SetPoolThresholds,
     /// How a pool's scrub is doing.
@@ -272,6 +274,7 @@ impl Route {
         Some(match self {
             Self::ExtendPool
             | Self::AddDevice
+            | Self::ResumePool
             | Self::SetPoolThresholds
             | Self::StartScrub
             | Self::StopScrub
@@ -353,6 +356,7 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Patch, "/v1/pools/{pool}", Route::ExtendPool),
     (Method::Delete, "/v1/pools/{pool}", Route::DeletePool),
     (Method::Post, "/v1/pools/{pool}/devices", Route::AddDevice),
+    (Method::Post, "/v1/pools/{pool}/resume", Route::ResumePool),
     (Method::Put, "/v1/pools/{pool}/thresholds", Route::SetPoolThresholds),
     (Method::Get, "/v1/pools/{pool}/scrub", Route::ShowScrub),
     (Method::Put, "/v1/pools/{pool}/scrub", Route::StartScrub),

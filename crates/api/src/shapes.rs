@@ -10,9 +10,9 @@ use crate::{
     Configuration, CreateHost, CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser,
     CreateVolume, Delivery, Discovery, Event, Finding, Forecast, Group, Host, Identification,
     Imported, Live, LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger,
-    Pool, Portal, Reclaim, ResizePool, ResizeVolume, RevertVolume, Route, Schedule, Scrub,
-    SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations, SetSchedule,
-    Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    Pool, Portal, Reclaim, ResizePool, ResizeVolume, ResumePool, RevertVolume, Route, Schedule,
+    Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations,
+    SetSchedule, Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 
 /// What a route takes and gives.
@@ -110,6 +110,7 @@ fn space_shape(route: Route) -> Option<Shape> {
         Route::ExtendPool => Shape::gives(one::<Pool>()).takes::<ResizePool>(),
         Route::AddDevice => Shape::gives(one::<Pool>()).takes::<AddDevice>(),
         Route::SetPoolThresholds => Shape::gives(one::<Pool>()).takes::<Thresholds>(),
+        Route::ResumePool => Shape::gives(one::<Pool>()).may_take::<ResumePool>(),
         Route::ShowScrub => Shape::gives(one::<Scrub>()),
         Route::StartScrub => Shape::gives(one::<Scrub>()).may_take::<StartScrub>(),
         Route::ListVolumes => Shape::gives(list::<Volume>()),

@@ -1,7 +1,10 @@
 //! Commands about pools, their devices and thresholds.
 
 use anyhow::Result;
-use api::{AddDevice, CreatePool, Pool, ResizePool, Space, Thresholds, Volume};
+use api::{
+    AddDevice, Backing, BackingState, CreatePool, JournalLoss, Pool, PoolMode, ResizePool,
+    ResumePool, Space, Thresholds, Volume,
+};
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
@@ -47,6 +50,21 @@ pub(crate) enum PoolCommand {
         /// The new size of the device, for example 40G.
         #[arg(long, value_parser = parse_size)]
         size: u64,
+    },
+    /// Go on with a pool that takes no writes, or is unavailable: checks its devices and opens it
+    /// anew, without a restart. Hosts keep their LUNs.
+    Resume {
+        name: String,
+        /// Serve reads alone. Where the journal is damaged: what there was before the damage.
+        #[arg(long, conflicts_with = "rewind")]
+        read_only: bool,
+        /// Where the journal is damaged: go on from the last commit before the damage. Without
+        /// --yes only says what that gives up.
+        #[arg(long)]
+        rewind: bool,
+        /// Give it up.
+        #[arg(long, requires = "rewind")]
+        yes: bool,
     },
     /// Set how full the pool may become before someone is told.
     Set {
@@ -110,6 +128,14 @@ impl Session {
                     format!("Extended pool {}.", pool.name)
                 })
             }
+            PoolCommand::Resume { name, read_only, rewind, yes } => {
+                let mode = match (read_only, rewind) {
+                    (_, true) => PoolMode::Rewind,
+                    (true, false) => PoolMode::ReadOnly,
+                    (false, false) => PoolMode::ReadWrite,
+                };
+                self.resume_pool(name, &ResumePool { mode, dry_run: *rewind && !yes })
+            }
             PoolCommand::Set { name, thresholds } => {
                 let route = format!("{}/thresholds", pool_route(name)?);
                 self.changed::<Pool>(Method::PUT, &route, &thresholds.body(), |pool| {
@@ -129,7 +155,25 @@ impl Session {
         let devices = devices.collect::<Result<Vec<_>>>()?;
         let body = CreatePool { name: name.to_owned(), devices, size_bytes };
         self.changed::<Pool>(Method::POST, "/v1/pools", &body, |pool| {
-            format!("Created pool {}.", pool.name)
+            let mut text = format!("Created pool {}.", pool.name);
+            if let Some(message) = &pool.backing_message {
+                text += &format!(" Note: {message}.");
+            }
+            text
+        })
+    }
+
+    fn resume_pool(&self, name: &str, body: &ResumePool) -> Result<()> {
+        let route = format!("{}/resume", pool_route(name)?);
+        self.changed::<Pool>(Method::POST, &route, body, |pool| {
+            match (body.dry_run, &pool.journal_loss) {
+                (true, Some(loss)) => format!(
+                    "Nothing was changed. {}. Say --rewind --yes to give that up for good.",
+                    loss_text(loss)
+                ),
+                (true, None) => "Nothing was changed: nothing would be given up.".to_owned(),
+                (false, _) => format!("Pool {} is {}.", pool.name, pool.state),
+            }
         })
     }
 
@@ -169,7 +213,7 @@ fn pools_table(pools: &[Pool]) -> Table {
         let devices: Vec<&str> = pool.devices.iter().map(|device| &*device.device).collect();
         rows.add_row([
             pool.name.clone(),
-            pool.state.clone(),
+            state_text(pool),
             format_size(pool.size_bytes),
             space(|space| space.used_bytes),
             space(|space| space.free_bytes),
@@ -181,19 +225,32 @@ fn pools_table(pools: &[Pool]) -> Table {
     rows
 }
 
+fn state_text(pool: &Pool) -> String {
+    match pool.backing_state {
+        BackingState::Enough | BackingState::Short => pool.state.clone(),
+        BackingState::Full => format!("{} (file system full)", pool.state),
+    }
+}
+
 fn pool_details(pool: &Pool) -> Table {
     let mut rows = table(&[]);
     let mut row = |name: &str, value: String| {
         rows.add_row([name.to_owned(), value]);
     };
     row("Name", pool.name.clone());
-    row("State", pool.state.clone());
+    row("State", state_text(pool));
     if let Some(reason) = &pool.reason {
         row("Reason", reason.clone());
+    }
+    if let Some(message) = &pool.backing_message {
+        row("Note", message.clone());
     }
     for device in &pool.devices {
         let text = format!("{}, {}", device.device, format_size(device.size_bytes));
         row(&format!("Device {}", device.index), text);
+    }
+    for backing in &pool.backing {
+        row(&format!("File system {}", backing.file_system), backing_text(backing));
     }
     row("UUID", pool.uuid.clone());
     row("Size", format_size(pool.size_bytes));
@@ -210,7 +267,34 @@ fn pool_details(pool: &Pool) -> Table {
     rows
 }
 
-fn space_rows(space: &Space) -> [(&'static str, String); 10] {
+fn loss_text(loss: &JournalLoss) -> String {
+    format!(
+        "Commit {} of the journal is damaged: {} commit(s) up to {} are lost, of which those up to \
+         {} were acknowledged to hosts. {} of them can be read: {} change(s) of {} volume(s)",
+        loss.first_commit,
+        loss.commits,
+        loss.last_commit,
+        loss.acknowledged_commit,
+        loss.intact_commits,
+        loss.intact_changes,
+        loss.volumes.len()
+    )
+}
+
+fn backing_text(backing: &Backing) -> String {
+    let (free, size) = (format_size(backing.free_bytes), format_size(backing.size_bytes));
+    let mut text = format!("{free} free of {size}");
+    if backing.unallocated_bytes > 0 {
+        let growth = format_size(backing.unallocated_bytes);
+        text += &format!("; the pool's files may grow by {growth}");
+    }
+    if !backing.shared_with.is_empty() {
+        text += &format!("; pool(s) {} use it, too", backing.shared_with.join(", "));
+    }
+    text
+}
+
+fn space_rows(space: &Space) -> [(&'static str, String); 11] {
     [
         ("Space", format_size(space.total_bytes)),
         ("  Used", format!("{} ({} %)", format_size(space.used_bytes), space.used_percent)),
@@ -218,6 +302,7 @@ fn space_rows(space: &Space) -> [(&'static str, String); 10] {
         ("    Map", format_size(space.metadata_bytes)),
         ("  Pending", format_size(space.pending_bytes)),
         ("  Reserve", format_size(space.reserve_bytes)),
+        ("  Without space below", format_size(space.unbacked_bytes)),
         ("  Free", format_size(space.free_bytes)),
         ("    Promised", format_size(space.promised_bytes)),
         ("Saved by sharing", format_size(space.shared_bytes)),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use block::BLOCK;
 use device::Reader;
 use serde::Serialize;
-use store::{Depth, OpenError, Report, verify};
+use store::{Depth, JournalLoss, OpenError, Report, verify};
 
 use notation::format_size;
 
@@ -35,6 +35,10 @@ struct Summary<'a> {
     blocks: u64,
     replayed_units: u64,
     bytes_read: u64,
+    /// Commits that a damaged journal lost; the rest is of what was before.
+    lost_commits: u64,
+    /// Volumes that they changed, as far as it can be told.
+    lost_in: &'a [String],
 }
 
 /// Checks the pool on those devices, in that order, and prints what was found.
@@ -76,7 +80,8 @@ fn not_checked(error: &impl std::fmt::Display) -> ExitCode {
 }
 
 fn print(report: &Report, bytes_read: u64, json: bool) {
-    let Report { faults, fault_count, volumes, pages, blocks, replayed_units } = report;
+    let Report { faults, fault_count, volumes, pages, blocks, replayed_units, loss, loss_volumes } =
+        report;
     if json {
         let (fault_count, volumes, pages) = (*fault_count, *volumes, *pages);
         let (blocks, replayed_units, sound) = (*blocks, *replayed_units, fault_count == 0);
@@ -89,6 +94,8 @@ fn print(report: &Report, bytes_read: u64, json: bool) {
             blocks,
             replayed_units,
             bytes_read,
+            lost_commits: loss.as_ref().map_or(0, JournalLoss::commits),
+            lost_in: loss_volumes,
         };
         return terminal::say!("{}", serde_json::json!(summary));
     }
@@ -96,6 +103,16 @@ fn print(report: &Report, bytes_read: u64, json: bool) {
     let named = faults.len() as u64;
     if *fault_count > named {
         terminal::say!("and {} more faults", fault_count - named);
+    }
+    if loss.is_some() {
+        let volumes = match loss_volumes.is_empty() {
+            true => "volumes that cannot be told".to_owned(),
+            false => format!("at least {}", loss_volumes.join(", ")),
+        };
+        println!(
+            "The lost commits changed {volumes}. What follows is of the pool as it was before them: \
+             'gantry pool resume NAME --read-only' serves that, and '--rewind' goes on from there."
+        );
     }
     let verdict = match fault_count {
         0 => "The pool is sound".to_owned(),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use block::{DeviceOperation, DeviceResult};
 
+use crate::backing::Backing;
 use crate::error::OpenError;
 use crate::file::{self, OpenFile};
 use crate::memory::Memory;
@@ -211,6 +212,28 @@ impl Device {
     /// To be polled edge-triggered: raises an event whenever there may be something new to reap.
     pub fn readiness(&self) -> BorrowedFd<'_> {
         self.notify.as_fd()
+    }
+
+    /// Has the file system under a file looked at, without waiting for it; [`Device::backing`] says
+    /// later what was found.
+    pub fn look_at_backing(&self) {
+        if let Some(threads) = self.threads() {
+            threads.look();
+        }
+    }
+
+    /// The file system under a file, as it was last looked at; first when the device was opened.
+    /// `None` for block devices and memory, and where the system does not tell.
+    pub fn backing(&self) -> Option<Backing> {
+        self.threads().and_then(Threads::backing)
+    }
+
+    fn threads(&self) -> Option<&Threads> {
+        match &self.backend {
+            Backend::Ring(ring) => Some(&ring.flusher),
+            Backend::Threads(threads) => Some(threads),
+            Backend::Memory(_) => None,
+        }
     }
 
     /// What it did since it was opened.

@@ -4,6 +4,7 @@
 //! results, never blocking. The one place in the daemon, beside aligned buffers, that needs
 //! `unsafe`: the kernel reads and writes memory that we lend it.
 
+mod backing;
 mod device;
 mod error;
 mod file;
@@ -14,6 +15,7 @@ mod reader;
 mod ring;
 mod threads;
 
+pub use backing::Backing;
 pub use device::{Completion, Counters, Device, DeviceSpec, Grown, Growth, Method};
 pub use error::OpenError;
 pub use file::block_device_size;

@@ -51,7 +51,7 @@ pub(crate) struct Ring {
     in_flight: Slab<InFlight>,
     waiting: VecDeque<(u64, DeviceOperation)>,
     failed: Vec<Completion>,
-    flusher: Threads,
+    pub(crate) flusher: Threads,
     /// Address and length of the registered arena.
     arena: (usize, usize),
 }

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 
 use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
 
+use crate::backing::Backing;
 use crate::device::Completion;
 use crate::file::OpenFile;
 use crate::limits::{PIECES_MAX, THREADS};
@@ -27,7 +28,17 @@ struct Shared {
 struct Queues {
     waiting: VecDeque<(u64, DeviceOperation)>,
     done: Vec<Completion>,
+    /// The file system under the file is to be looked at.
+    look: bool,
+    backing: Option<Backing>,
     stop: bool,
+}
+
+/// What a thread does next.
+enum Task {
+    Execute(u64, DeviceOperation),
+    Look,
+    Stop,
 }
 
 /// A pool of threads.
@@ -51,7 +62,7 @@ impl Threads {
         let shared = Arc::new(Shared {
             file,
             write_through: open.write_through,
-            queues: Mutex::default(),
+            queues: Mutex::new(Queues { backing: look(&open.file, None), ..Queues::default() }),
             work: Condvar::new(),
             notify: notify.clone(),
         });
@@ -75,6 +86,17 @@ impl Threads {
 
     pub(crate) fn set_size_bytes(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
+    }
+
+    /// Has the file system under the file looked at; [`Threads::backing`] says later what was found.
+    pub(crate) fn look(&self) {
+        self.shared.lock().look = true;
+        self.shared.work.notify_one();
+    }
+
+    /// The file system under the file, as it was last looked at.
+    pub(crate) fn backing(&self) -> Option<Backing> {
+        self.shared.lock().backing.clone()
     }
 
     pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {
@@ -105,20 +127,35 @@ impl Shared {
 
     fn serve(&self) {
         loop {
-            let mut queues = self.lock();
-            let (token, operation) = loop {
-                if let Some(next) = queues.waiting.pop_front() {
-                    break next;
+            match self.next_task() {
+                Task::Execute(token, operation) => {
+                    let result = self.execute(operation);
+                    self.lock().done.push((token, result));
+                    self.notify.ring();
                 }
-                if queues.stop {
-                    return;
+                Task::Look => {
+                    let before = self.lock().backing.clone();
+                    let backing = look(&self.file, before);
+                    self.lock().backing = backing;
                 }
-                queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
-            };
-            drop(queues);
-            let result = self.execute(operation);
-            self.lock().done.push((token, result));
-            self.notify.ring();
+                Task::Stop => return,
+            }
+        }
+    }
+
+    fn next_task(&self) -> Task {
+        let mut queues = self.lock();
+        loop {
+            if std::mem::take(&mut queues.look) {
+                return Task::Look;
+            }
+            if let Some((token, operation)) = queues.waiting.pop_front() {
+                return Task::Execute(token, operation);
+            }
+            if queues.stop {
+                return Task::Stop;
+            }
+            queues = self.work.wait(queues).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -145,6 +182,11 @@ fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
         }
         Err(error) => Err(os(error)),
     }
+}
+
+/// What cannot be asked is not known.
+fn look(file: &File, before: Option<Backing>) -> Option<Backing> {
+    Backing::of(file, before).ok().flatten()
 }
 
 /// Bytes that are asked for even where there seems to be no space: they may be there already. More

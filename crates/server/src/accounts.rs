@@ -171,7 +171,7 @@ fn outcome(completion: &Completion, primitive: Primitive) -> Outcome {
 }
 
 fn space(pool: &Pool) -> SpaceSample {
-    let space = pool.store.space();
+    let space = pool.space();
     SpaceSample {
         used: space.used as f64,
         pending: space.pending as f64,

@@ -182,8 +182,9 @@ impl Core {
     /// available before the next checkpoint, so that hosts are not told again with each of them.
     pub(crate) fn tell_space(&mut self) {
         for (_, pool) in self.pools.iter() {
-            let space = pool.store.space();
-            let threshold = left_at(pool.soft_percent, space.total - space.reserve);
+            let space = pool.space();
+            let backed = space.total - space.reserve - space.unbacked;
+            let threshold = left_at(pool.soft_percent, backed);
             for volume in pool.store.volumes() {
                 let promised = if volume.reserved { 0 } else { space.promised };
                 let unit_space = UnitSpace {

@@ -4,12 +4,17 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use access::Users;
 use anyhow::{Context, Result, bail};
 use array::{Configuration, Secrets};
 use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
+
+use generations::Found;
+
+mod generations;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +28,8 @@ const LOCK_NAME: &str = "gantryd.lock";
 /// An array's directory, held by one daemon at a time.
 pub(crate) struct DataDirectory {
     path: PathBuf,
+    /// What was found wrong with the files that were read at start.
+    findings: Mutex<Vec<String>>,
     /// Held for its lock.
     _lock: File,
 }
@@ -48,7 +55,7 @@ impl DataDirectory {
                 path.display()
             );
         }
-        Ok(Self { path: path.to_owned(), _lock: lock })
+        Ok(Self { path: path.to_owned(), findings: Mutex::default(), _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -61,30 +68,26 @@ impl DataDirectory {
 
     /// Reads the configuration; makes a new one at first start.
     pub(crate) fn load(&self) -> Result<Configuration> {
-        let path = self.path.join(CONFIGURATION_NAME);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                let configuration = Configuration::new(new_target_name()?);
-                self.save(&configuration)?;
-                return Ok(configuration);
-            }
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        let parse = |text: &[u8]| {
+            let configuration: Configuration = generations::parse_json(text)?;
+            match configuration.version_is_known() {
+                true => Ok(configuration),
+                false => Err("was written by a newer gantryd: use that version".to_owned()),
             }
         };
-        let configuration: Configuration = serde_json::from_slice(&text).with_context(|| {
-            format!("{} is damaged or of another version: restore it from a copy", path.display())
-        })?;
-        if !configuration.version_is_known() {
-            bail!("{} was written by a newer gantryd: use that version", path.display());
+        match self.load_generations(CONFIGURATION_NAME, parse)? {
+            Some(configuration) => Ok(configuration.upgraded()),
+            None => {
+                let configuration = Configuration::new(new_target_name()?);
+                self.save(&configuration)?;
+                Ok(configuration)
+            }
         }
-        Ok(configuration.upgraded())
     }
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.
     pub(crate) fn save(&self, configuration: &Configuration) -> Result<()> {
-        self.replace(CONFIGURATION_NAME, &serde_json::to_vec_pretty(configuration)?)
+        self.save_generation(CONFIGURATION_NAME, &serde_json::to_vec_pretty(configuration)?)
     }
 
     /// Reads the secrets; there are none before the first is set.
@@ -94,7 +97,7 @@ impl DataDirectory {
 
     /// Replaces the secrets as one step.
     pub(crate) fn save_secrets(&self, secrets: &Secrets) -> Result<()> {
-        self.replace(SECRETS_NAME, &serde_json::to_vec_pretty(secrets)?)
+        self.save_generation(SECRETS_NAME, &serde_json::to_vec_pretty(secrets)?)
     }
 
     /// Reads who may use the management interface; nobody before the first start.
@@ -104,19 +107,37 @@ impl DataDirectory {
 
     /// Replaces the users and their tokens as one step.
     pub(crate) fn save_users(&self, users: &Users) -> Result<()> {
-        self.replace(USERS_NAME, &serde_json::to_vec_pretty(users)?)
+        self.save_generation(USERS_NAME, &serde_json::to_vec_pretty(users)?)
     }
 
     fn load_confidential<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T> {
+        Ok(self.load_generations(name, generations::parse_json)?.unwrap_or_default())
+    }
+
+    /// The newest generation of a file that is intact; `None` if there is no file.
+    fn load_generations<T>(
+        &self,
+        name: &str,
+        parse: impl Fn(&[u8]) -> Result<T, String>,
+    ) -> Result<Option<T>> {
+        let Some(Found { value, findings }) = generations::load(&self.path, name, parse)? else {
+            return Ok(None);
+        };
+        findings.iter().for_each(|finding| tracing::error!("{finding}"));
+        self.findings().extend(findings);
+        Ok(Some(value))
+    }
+
+    /// What is not as it should be with the files that were read at start, in sentences.
+    pub(crate) fn findings(&self) -> MutexGuard<'_, Vec<String>> {
+        // A list is whole between any two statements that hold the lock.
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn save_generation(&self, name: &str, text: &[u8]) -> Result<()> {
         let path = self.path.join(name);
-        match fs::read(&path) {
-            // What serde says of a damaged file could quote it.
-            Ok(text) => serde_json::from_slice(&text).map_err(|_| {
-                anyhow::anyhow!("{} is damaged: restore it from a copy", path.display())
-            }),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(T::default()),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+        generations::save(&self.path, name, text)
+            .with_context(|| format!("cannot save {}", path.display()))
     }
 
     /// Replaces a file, which nobody but the owner may read, as one step.

@@ -7,6 +7,7 @@
 
 mod accounts;
 mod alerts;
+mod backing;
 mod connection;
 mod core;
 mod data_directory;

@@ -52,6 +52,15 @@ pub const EVENTS_UNWRITTEN_MAX: usize = 1000;
 /// How often pools and volumes are compared with their thresholds, and schedules with the clock.
 pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Damaged generations of one file of the data directory that are kept; the oldest one goes.
+pub const DAMAGED_FILES_MAX: usize = 8;
+
+/// New data is refused for want of space below a pool when less than this is left of what is backed.
+pub const BACKING_FULL_BELOW_BYTES: u64 = 1 << 20;
+
+/// What must be backed again before that counts as over.
+pub const BACKING_ROOM_AGAIN_BYTES: u64 = 64 << 20;
+
 /// The least memory for the maps of all pools, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 256 << 20;
 

@@ -15,6 +15,7 @@ mod offload;
 mod pools;
 mod portals;
 mod problems;
+mod resume;
 mod routing;
 mod saving;
 mod schedules;
@@ -48,6 +49,7 @@ use claims::Claims;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
 use problems::{bad_request, gone, internal, is_opening, refused};
+use resume::{Quiescing, Resuming};
 use saving::Saving;
 use tasks::Tasks;
 use thresholds::Told;
@@ -84,6 +86,10 @@ pub(crate) struct Management {
     claims: Claims,
     /// Pools that could not be opened, and why.
     unavailable: HashMap<String, UnavailablePool>,
+    /// Pools that are opened anew as soon as their devices have come to rest.
+    quiescing: Vec<Quiescing>,
+    /// What was wrong with the files that were read at start, in sentences.
+    findings: Vec<String>,
     /// Whether the daemon is stopping, so that a closed pool stays configured.
     closing: bool,
     /// Whether sessions must be told that their LUNs changed.
@@ -115,6 +121,7 @@ enum Step {
     CreatePool { pool: PoolId, configuration: array::Pool },
     ExtendPool { pool: PoolId, device: usize, size_bytes: u64 },
     AddDevice { pool: PoolId },
+    ResumePool { pool: PoolId, how: Resuming },
     ClosePool { pool: PoolId },
     CreateVolume { pool: PoolId, id: block::VolumeId },
     ResizeVolume { pool: PoolId, id: block::VolumeId },
@@ -132,6 +139,7 @@ impl Step {
             | Self::CreatePool { pool, .. }
             | Self::ExtendPool { pool, .. }
             | Self::AddDevice { pool }
+            | Self::ResumePool { pool, .. }
             | Self::ClosePool { pool }
             | Self::CreateVolume { pool, .. }
             | Self::ResizeVolume { pool, .. }
@@ -182,6 +190,7 @@ impl Management {
         mailbox: Mailbox,
     ) -> anyhow::Result<Self> {
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
+        let findings = directory.findings().clone();
         let saving = Saving::start(directory, mailbox.clone(), &configuration, &secrets)?;
         let mut management = Self {
             configuration,
@@ -199,11 +208,16 @@ impl Management {
             under_way: HashMap::new(),
             claims: Claims::default(),
             unavailable: HashMap::new(),
+            quiescing: Vec::new(),
+            findings,
             closing: false,
             luns_changed: false,
             lun_rest: LunRest::new(options.lun_rest),
         };
         management.tell_receivers();
+        for finding in management.findings.clone() {
+            management.events.note(api::Severity::Error, "configuration".to_owned(), finding);
+        }
         Ok(management)
     }
 
@@ -346,6 +360,7 @@ impl Management {
 
     /// Looks after what happens by itself: thresholds, schedules, tasks.
     pub(crate) fn look_around(&mut self, core: &mut Core) {
+        self.go_on_resuming(core);
         self.check_fill(core);
         self.check_schedules(core);
         self.check_tasks(core);
@@ -388,6 +403,7 @@ impl Management {
                 self.pool_extended(core, pool, device, size_bytes, result)
             }
             Step::AddDevice { pool } => self.device_added(core, pool, result),
+            Step::ResumePool { pool, how } => self.pool_resumed(core, pool, how, result),
             Step::ClosePool { pool } => self.pool_closed(core, pool, result),
             Step::CreateVolume { pool, id } => self.volume_created(core, pool, id, result),
             Step::ResizeVolume { pool, id } => self.volume_resized(core, pool, id, result),

@@ -1,15 +1,20 @@
 //! A pool that is being served: the engine and its devices, wired together.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use array::{DeviceName, Pool as PoolConfiguration, PoolDevice};
 use device::{Counters, Device, DeviceSpec, Method, OpenError};
 use scsi::TokenSpace;
-use store::{Failure, IoId, PoolSpec, Store, Tag};
+use store::{Failure, IoId, OpenMode, PoolSpec, Space, Store, Tag};
 
+use crate::backing::PoolBacking;
 use crate::core::Ticket;
 use crate::device_times::DeviceTimes;
 use crate::options::IoMethod;
+
+/// Counts openings of devices.
+static SERIALS: AtomicU64 = AtomicU64::new(0);
 
 /// How a pool is run.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +24,7 @@ pub(crate) struct PoolOptions {
     pub(crate) memory_bytes: u64,
     /// Whether some of the data is watched for copies that hosts make themselves.
     pub(crate) sampling: bool,
+    pub(crate) mode: OpenMode,
 }
 
 /// The engine and the devices of one pool.
@@ -34,7 +40,13 @@ pub(crate) struct Pool {
     pub(crate) joining: bool,
     /// The first configured device that could not be opened, and why.
     pub(crate) absent: Option<OpenError>,
-    completions: Vec<(u64, block::DeviceResult)>,
+    /// Why it could not be resumed, and serves reads instead.
+    pub(crate) resume_problem: Option<String>,
+    /// Which opening of its devices this is, in the life of the daemon.
+    pub(crate) serial: u64,
+    /// What the file systems under its files have.
+    pub(crate) backing: PoolBacking,
+    pub(crate) completions: Vec<(u64, block::DeviceResult)>,
     /// Where the data of ROD tokens rests.
     pub(crate) token_space: Option<TokenSpace>,
     /// The same, while it is being made.
@@ -103,9 +115,25 @@ impl Pool {
             soft_percent: configuration.thresholds.soft_percent,
             joining: false,
             absent: None,
+            resume_problem: None,
+            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
+            backing: PoolBacking::default(),
             completions: Vec::new(),
             token_space: None,
             coming_token_space: None,
+        }
+    }
+
+    /// Opens the engine anew on the devices, which have come to rest. `tag` is done when it is
+    /// ready or found unusable.
+    pub(crate) fn reopen(&mut self, uuid: Option<[u8; 16]>, options: PoolOptions, tag: Tag) {
+        let sizes: Vec<u64> = self.devices.iter().map(Device::size_bytes).collect();
+        self.store = Store::open(&sizes, uuid, store_options(options), tag);
+        self.device_times = DeviceTimes::default();
+        self.joining = false;
+        self.absent = None;
+        if options.mode != OpenMode::ReadOnly {
+            self.resume_problem = None;
         }
     }
 
@@ -132,6 +160,16 @@ impl Pool {
             self.store.completed(IoId(token), result);
         }
         true
+    }
+
+    /// Where the space went. What has no space on the file system under the pool is not free.
+    pub(crate) fn space(&self) -> Space {
+        self.backing.cap(self.store.space())
+    }
+
+    /// Looks after the file systems under its files, without waiting for them.
+    pub(crate) fn look_at_backing(&mut self) {
+        self.backing.look(&self.devices, &self.store.space());
     }
 
     /// What its devices did, added up.
@@ -171,8 +209,8 @@ impl Pool {
 }
 
 fn store_options(options: PoolOptions) -> store::Options {
-    let (memory_bytes, sampling) = (options.memory_bytes, options.sampling);
-    store::Options { memory_bytes, sampling, ..store::Options::default() }
+    let PoolOptions { memory_bytes, sampling, mode, io: _ } = options;
+    store::Options { memory_bytes, sampling, mode, ..store::Options::default() }
 }
 
 /// Makes the devices of a new pool, all or none. May take long.

@@ -83,8 +83,8 @@ pub(crate) struct Reactor {
     management: Management,
     /// Whether administrators ask for something that was not looked at yet.
     calls_wait: bool,
-    /// Pools, and the devices of them that the poll knows.
-    registered_devices: Vec<(PoolId, usize)>,
+    /// Pools, the devices of them that the poll knows, and which opening of them it was.
+    registered_devices: Vec<(PoolId, usize, u64)>,
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
@@ -472,11 +472,13 @@ impl Reactor {
     /// Makes the poll wake up for the devices of new pools.
     fn register_devices(&mut self) {
         let pools = &self.core.pools;
-        let is_there = |pool, device| pools.get(pool).is_some_and(|p| device < p.devices.len());
-        self.registered_devices.retain(|&(pool, device)| is_there(pool, device));
+        let is_there = |pool, device, serial| {
+            pools.get(pool).is_some_and(|p| p.serial == serial && device < p.devices.len())
+        };
+        self.registered_devices.retain(|&(pool, device, serial)| is_there(pool, device, serial));
         let devices = pools.iter().flat_map(|(id, pool)| {
             let devices = pool.devices.iter().enumerate();
-            devices.map(move |(number, device)| ((id, number), device))
+            devices.map(move |(number, device)| ((id, number, pool.serial), device))
         });
         for (key, device) in devices {
             if self.registered_devices.contains(&key) {

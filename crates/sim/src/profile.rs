@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use store::{Options, PlantedBug};
+use store::{OpenMode, Options, PlantedBug};
 
 use crate::disk::Faults;
 use crate::random::Random;
@@ -150,6 +150,10 @@ impl Profile {
                 self.crash_interval = 20_000;
                 self.filling_percent = 60;
             }
+            PlantedBug::RewindForgetsIntact | PlantedBug::RewindKeepsEpoch => {
+                self.crash_interval = 500;
+                self.probe_one_in = 2;
+            }
             PlantedBug::RefusalIgnored => {
                 self.devices = vec![64 * MEBIBYTE; 3];
                 self.refuse_one_in = 2;
@@ -178,6 +182,7 @@ impl Profile {
         Options {
             sampling: true,
             journal_bytes: self.journal_bytes,
+            mode: OpenMode::ReadWrite,
             memory_bytes: self.memory_bytes,
             checkpoint_interval: self.checkpoint_interval,
             reap_rate: self.reap_rate,

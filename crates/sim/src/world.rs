@@ -3,6 +3,7 @@
 mod checks;
 mod power;
 mod probes;
+mod rewind;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -48,6 +48,10 @@ pub enum PlantedBug {
     MisreadEndsJournal,
     /// A block that is kept in memory is shown although another was written to its place.
     KeepsWhatIsGone,
+    /// Rewinding a damaged journal gives up the units before the damage, too.
+    RewindForgetsIntact,
+    /// Rewinding a damaged journal goes on in the same epoch.
+    RewindKeepsEpoch,
     /// A group counts as housed although the space for it was refused.
     RefusalIgnored,
 }

@@ -4,6 +4,8 @@ use block::{BlockError, DeviceError};
 use notation::format_size;
 use thiserror::Error;
 
+use crate::recovery::JournalLoss;
+
 /// Why work ended without success.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Failure {
@@ -68,6 +70,11 @@ pub enum OpenError {
     /// What must be intact is not.
     #[error("the pool is damaged: {0}. It was not changed; restore it from a copy")]
     Damaged(&'static str),
+    /// Acknowledged commits of the journal are lost. [`crate::OpenMode`] says what can be done.
+    #[error(
+        "{0}. The pool was not changed. 'gantry pool verify' checks what is left; 'gantry pool resume NAME --read-only' serves it without the lost commits, and '--rewind' gives them up"
+    )]
+    JournalLost(Box<JournalLoss>),
     /// The device failed.
     #[error("the pool could not be read: {0}")]
     Device(#[from] DeviceError),

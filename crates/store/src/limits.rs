@@ -89,6 +89,9 @@ pub(crate) const VERIFY_READS_MAX: usize = 64;
 /// Bad ranges that a scrub reports; more are only counted.
 pub const SCRUB_FAULTS_MAX: usize = 1000;
 
+/// Volumes that are named of what a damaged journal lost; further ones are not.
+pub(crate) const LOST_VOLUMES_MAX: usize = 64;
+
 /// How often a change reaches a checkpoint at the latest.
 pub(crate) const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(30);
 

@@ -6,11 +6,28 @@ use block::BLOCK;
 
 use crate::limits::CHECKPOINT_INTERVAL;
 
+/// What may be done to a pool that is opened, and what to do where its journal is damaged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenMode {
+    /// It serves reads and writes. If acknowledged commits of its journal are lost it is not
+    /// opened ([`crate::OpenError::JournalLost`]).
+    #[default]
+    ReadWrite,
+    /// It serves reads, and nothing is written to its devices. A damaged journal is followed as
+    /// far as it is intact.
+    ReadOnly,
+    /// As [`OpenMode::ReadWrite`], but what a damaged journal lost is given up for good: the pool
+    /// goes on from the last commit before the damage.
+    Rewind,
+}
+
 /// How a pool is run. Nothing of it is on disk, but for the journal's size when it is made.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Bytes of the journal of a new pool; 0 for 1/64 of the device, between 8 and 256 MiB.
     pub journal_bytes: u64,
+    /// How a pool that is there is opened.
+    pub mode: OpenMode,
     /// Bytes of memory for the pool's maps: half for pages of the map that are
     /// also on disk, an eighth for space maps, an eighth at most for changed pages, twice.
     pub memory_bytes: u64,
@@ -32,6 +49,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             journal_bytes: 0,
+            mode: OpenMode::ReadWrite,
             memory_bytes: 2 << 30,
             reap_rate: 50_000,
             scrub_rate: 200 << 20,

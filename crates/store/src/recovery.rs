@@ -6,6 +6,9 @@
 
 mod journal;
 mod load;
+mod loss;
+
+pub use loss::JournalLoss;
 
 use std::collections::VecDeque;
 
@@ -19,6 +22,7 @@ use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCK
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
 use crate::loading::READ_ATTEMPTS;
 use crate::map::Map;
+use crate::options::OpenMode;
 use crate::space::{Preparation, Space};
 use crate::status::Health;
 use crate::store::{Outcome, Store, Tag};
@@ -437,13 +441,23 @@ impl Store {
             self.health = Health::Closed;
             return;
         }
+        if self.options.mode == OpenMode::ReadOnly {
+            self.recovered();
+            return self.fail(match &self.journal_loss {
+                Some(loss) => format!("it was opened read-only, as it was before a loss: {loss}"),
+                None => "it was opened read-only".to_owned(),
+            });
+        }
         if self.read_only_features != 0 {
             let features = self.read_only_features;
             self.recovered();
             return self
                 .fail(format!("it has features {features:#x}, which a newer program knows"));
         }
-        if !planted!(self.bugs, NoEpochBump) {
+        let is_rewound = self.journal_loss.is_some();
+        let keeps_epoch = planted!(self.bugs, NoEpochBump)
+            || (is_rewound && planted!(self.bugs, RewindKeepsEpoch));
+        if !keeps_epoch {
             self.journal.epoch += 1;
         }
         let heads = self.set_heads_aside();

@@ -29,7 +29,7 @@ impl fmt::Display for Health {
     }
 }
 
-/// Where the space went, bytes: `used + pending + reserve + free = total`.
+/// Where the space went, bytes: `used + pending + reserve + free + unbacked = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {
     /// All that can hold data or the map.
@@ -42,6 +42,8 @@ pub struct Space {
     pub reserve: u64,
     /// Free for new data.
     pub free: u64,
+    /// Free, but the file system under the pool refused the space for it when it was last asked.
+    pub unbacked: u64,
     /// Part of `free` that is promised to reserved volumes.
     pub promised: u64,
     /// Part of `used` that the map occupies.

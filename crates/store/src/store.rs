@@ -26,7 +26,7 @@ use crate::operation::{Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
 use crate::recent::Recent;
 use crate::reclaim::Reclaimed;
-use crate::recovery::Recovery;
+use crate::recovery::{JournalLoss, Recovery};
 use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
 use crate::status::{Health, Space as SpaceStatus, Statistics};
@@ -144,6 +144,8 @@ pub struct Store {
     /// The volume table of the newest checkpoint.
     pub(crate) table: Table,
     pub(crate) recovery: Option<Box<Recovery>>,
+    /// What the journal had lost when the pool was opened all the same.
+    pub(crate) journal_loss: Option<JournalLoss>,
     pub(crate) pages_loading: HashMap<u64, Vec<PageWaiter>>,
     pub(crate) groups_loading: BTreeMap<GroupId, GroupLoad>,
     pub(crate) housing: BTreeMap<GroupId, Housing>,
@@ -245,6 +247,7 @@ impl Store {
             device_uuids: Vec::new(),
             table: Table::default(),
             recovery: None,
+            journal_loss: None,
             pages_loading: HashMap::new(),
             groups_loading: BTreeMap::new(),
             housing: BTreeMap::new(),
@@ -443,16 +446,29 @@ impl Store {
         let total = self.space.total();
         let free = self.space.free() - reserve;
         let used = self.space.used();
+        let (pending, unbacked) = self.pending_and_unbacked(total - used - reserve - free);
         SpaceStatus {
             total: bytes(total),
             used: bytes(used),
-            pending: bytes(total - used - reserve - free),
+            pending: bytes(pending),
             reserve: bytes(reserve),
             free: bytes(free),
+            unbacked: bytes(unbacked),
             promised: bytes(self.owed_blocks().min(free)),
             metadata: bytes(self.space.pages),
             shared: self.shared_bytes(),
         }
+    }
+
+    /// Divides what is neither used nor free: what comes back with the next checkpoint or was handed
+    /// out, and the free blocks of groups for which the file system under the pool has no space.
+    fn pending_and_unbacked(&self, blocks: u64) -> (u64, u64) {
+        let (_, unavailable) = self.space.unusable();
+        if unavailable == 0 {
+            return (blocks, 0);
+        }
+        let pending = blocks.min(self.space.quarantined() + self.handed_out);
+        (pending, blocks - pending)
     }
 
     /// What volumes map, less the data that there is.
@@ -501,6 +517,35 @@ impl Store {
     /// Bytes of data that wait for the reaper, at most: some of them others share.
     pub fn reap_bytes(&self) -> u64 {
         self.map.reap.iter().map(|dead| u64::from(dead.entry.mapped) * block::BLOCK).sum()
+    }
+
+    /// What the journal had lost when the pool was opened, read-only or rewound.
+    pub fn journal_loss(&self) -> Option<&JournalLoss> {
+        self.journal_loss.as_ref()
+    }
+
+    /// Gives up a pool that takes no writes any more: everything under way is answered with
+    /// [`BlockError::Closed`], and so is what comes. What was acknowledged is in its journal. I/O
+    /// under way comes to its end; [`Store::has_io`] says when.
+    pub fn abandon(&mut self) {
+        if !matches!(self.health, Health::ReadOnly { .. }) {
+            return;
+        }
+        self.health = Health::Closed;
+        self.scrub = None;
+        for io in std::mem::take(&mut self.wishes) {
+            self.waiters.try_remove(io.id.0 as usize);
+        }
+        let operations: Vec<usize> = self.operations.iter().map(|(key, _)| key).collect();
+        for operation in operations {
+            self.finish(operation, Err(BlockError::Closed.into()));
+        }
+        self.ready.clear();
+    }
+
+    /// Whether an I/O is under way on the devices, or wished for.
+    pub fn has_io(&self) -> bool {
+        !self.waiters.is_empty()
     }
 
     /// Whether anything is under way or waits to be done.

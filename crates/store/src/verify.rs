@@ -8,7 +8,8 @@ use crate::checksum::crc32c;
 use crate::entry::{Entry, Kind, Page};
 use crate::error::{Failure, OpenError};
 use crate::layout::{block_of, device_of};
-use crate::options::Options;
+use crate::options::{OpenMode, Options};
+use crate::recovery::JournalLoss;
 use crate::space::STUCK;
 use crate::store::{Store, Tag};
 
@@ -30,6 +31,10 @@ pub struct Report {
     pub blocks: u64,
     /// Journal units that were not in a checkpoint yet.
     pub replayed_units: u64,
+    /// What a damaged journal lost; the rest of the report is of what was before.
+    pub loss: Option<JournalLoss>,
+    /// Names of volumes that the lost commits changed, as far as it can be told.
+    pub loss_volumes: Vec<String>,
 }
 
 /// Whether data is read and compared with its checksums, too.
@@ -51,7 +56,20 @@ pub fn verify(
     depth: Depth,
     mut read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
 ) -> Result<Report, OpenError> {
-    let mut store = Store::open(sizes, None, Options::default(), Tag(0));
+    match check(sizes, depth, OpenMode::ReadWrite, &mut read) {
+        Err(OpenError::JournalLost(_)) => check(sizes, depth, OpenMode::ReadOnly, &mut read),
+        result => result,
+    }
+}
+
+fn check(
+    sizes: &[u64],
+    depth: Depth,
+    mode: OpenMode,
+    mut read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
+) -> Result<Report, OpenError> {
+    let options = Options { mode, ..Options::default() };
+    let mut store = Store::open(sizes, None, options, Tag(0));
     store.check_only();
     while let Some(io) = store.next_io() {
         let result = match io.operation {
@@ -64,8 +82,25 @@ pub fn verify(
     }
     match store.next_done().map(|done| done.result) {
         Some(Err(Failure::Open(error))) => Err(error),
-        _ => Ok(store.audit(depth, read)),
+        _ => {
+            let report = store.audit(depth, read);
+            Ok(with_loss(report, &store))
+        }
     }
+}
+
+/// Adds what the journal lost to a report: it is a fault.
+fn with_loss(mut report: Report, store: &Store) -> Report {
+    let Some(loss) = store.journal_loss() else { return report };
+    report.faults.insert(0, loss.to_string());
+    report.fault_count += 1;
+    let name = |id: &VolumeId| {
+        let volume = store.volume(*id);
+        volume.map_or_else(|| format!("{:016x}", id.0), |volume| volume.name.clone())
+    };
+    report.loss_volumes = loss.volumes.iter().map(name).collect();
+    report.loss = Some(loss.clone());
+    report
 }
 
 /// A walk through everything that a pool refers to.

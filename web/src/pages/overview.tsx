@@ -47,6 +47,7 @@ function troubles(pools: Pool[], findings: Finding[], volumes: Volume[]): Troubl
   for (const pool of pools) {
     const href = `/pools/${pool.name}`;
     if (pool.state !== 'ready') found.push({ tone: 'bad', href, text: `Pool ${pool.name} is ${pool.state}${pool.reason ? `: ${pool.reason}` : ''}` });
+    if (pool.backing_state === 'full') found.push({ tone: 'bad', href, text: `Pool ${pool.name} refuses new data: ${pool.backing_message}` });
     if (pool.fill === 'hard') found.push({ tone: 'bad', href, text: `Pool ${pool.name} is at ${pool.space?.used_percent} %, above its hard threshold` });
     if (pool.fill === 'soft') found.push({ tone: 'warn', href, text: `Pool ${pool.name} is at ${pool.space?.used_percent} %, above its soft threshold` });
   }

@@ -54,10 +54,12 @@ function SpaceCard({ pool }: { pool: Pool }) {
   return (
     <Card title="Space" hint={badge} actions={<ForecastText forecast={forecast} />}>
       {pool.reason && <Note tone="bad">{pool.reason}</Note>}
+      {pool.backing_message && <Note tone={pool.backing_state === 'full' ? 'bad' : 'warn'}>{pool.backing_message}</Note>}
+      {pool.state === 'read-only' && may('admin') && <Resume pool={pool.name} />}
       {pool.space && <SpaceBar label={`Space of pool ${pool.name}`} space={pool.space} thresholds={pool.thresholds} />}
       {pool.space && (
         <Facts rows={[
-          ['Used or promised', `${pool.space.used_percent} % of what is not reserve`],
+          ['Used or promised', `${pool.space.used_percent} % of what is backed and not reserve`],
           ['Told at', `${pool.thresholds.soft_percent} % and ${pool.thresholds.hard_percent} %`],
           ['Provisioned', `${bytes(pool.space.provisioned_bytes)} to ${plural(pool.volumes, 'volume')} (${percent(pool.space.provisioned_bytes, pool.space.total_bytes)} of the pool)`],
           ['Snapshots', pool.snapshots],
@@ -67,6 +69,20 @@ function SpaceCard({ pool }: { pool: Pool }) {
         ]} />
       )}
     </Card>
+  );
+}
+
+/** Goes on with a pool that stopped taking writes. */
+function Resume({ pool }: { pool: string }) {
+  const resume = useSubmit(async () => {
+    await ask('POST', path('pools', pool, 'resume'), {});
+    await refresh(path('pools', pool), '/v1/pools');
+  });
+  return (
+    <>
+      <ProblemBox problem={resume.problem} />
+      <Button icon="check" busy={resume.busy} onClick={() => void resume.submit()}>Check the devices and go on</Button>
+    </>
   );
 }
 
@@ -100,6 +116,7 @@ function DevicesCard({ pool, onExtend }: { pool: Pool; onExtend: (device: Device
       />
       <Facts rows={[
         ['Read', `${bytes(counters.device_bytes_read ?? 0)} in ${count(counters.device_reads ?? 0)} operations`],
+        ...pool.backing.map((system): [string, string] => [system.file_system, `${bytes(system.free_bytes)} free of ${bytes(system.size_bytes)}${system.shared_with.length > 0 ? `, shared with ${system.shared_with.join(', ')}` : ''}`]),
         ['Written', `${bytes(counters.device_bytes_written ?? 0)} in ${count(counters.device_writes ?? 0)} operations, ${count(counters.device_flushes ?? 0)} flushes`],
       ]} />
     </Card>

@@ -38,13 +38,15 @@ export function spaceParts(space: Space): Part[] {
     { name: 'Map', value: space.metadata_bytes, colour: '--c-map', hint: 'Where which block lies' },
     { name: 'Pending', value: space.pending_bytes, colour: '--c-pending', hint: 'Freed; usable after the next checkpoint' },
     { name: 'Reserve', value: space.reserve_bytes, colour: '--c-reserve', hint: 'Kept back so that UNMAP and delete always work' },
+    { name: 'Without space below', value: space.unbacked_bytes, colour: '--c-unbacked', hint: 'Not in use, but the file system under the pool has no space for it' },
     { name: 'Promised', value: promised, colour: '--c-promised', hint: 'Free, but set aside for reserved volumes' },
     { name: 'Free', value: space.free_bytes - promised, colour: '--c-free', hint: 'For new data' },
   ];
 }
 
 export function SpaceBar({ space, thresholds, label }: { space: Space; thresholds?: Thresholds; label: string }) {
-  const usable = space.total_bytes > 0 ? 1 - space.reserve_bytes / space.total_bytes : 1;
+  const unusable = space.reserve_bytes + space.unbacked_bytes;
+  const usable = space.total_bytes > 0 ? 1 - unusable / space.total_bytes : 1;
   const marks = thresholds && [
     { at: thresholds.soft_percent * usable, name: `Soft threshold, ${thresholds.soft_percent} %` },
     { at: thresholds.hard_percent * usable, name: `Hard threshold, ${thresholds.hard_percent} %` },

@@ -21,6 +21,7 @@ pub(super) enum Purpose {
     Delete,
     Extend,
     AddDevice,
+    Resume,
 }
 
 impl Purpose {
@@ -31,13 +32,14 @@ impl Purpose {
             Self::Delete => "is just being deleted",
             Self::Extend => "has a device that is just being extended",
             Self::AddDevice => "is just being joined by another device",
+            Self::Resume => "is just being resumed",
         }
     }
 
     /// Whether volumes may be made, changed and deleted meanwhile.
     const fn admits_volumes(self) -> bool {
         match self {
-            Self::Create | Self::Delete => false,
+            Self::Create | Self::Delete | Self::Resume => false,
             Self::Extend | Self::AddDevice => true,
         }
     }

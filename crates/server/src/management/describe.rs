@@ -11,6 +11,7 @@ use super::identification::describe_identification;
 use super::problems::{gone, refused};
 use super::thresholds::{describe_thresholds, used_percent};
 use super::volumes::describe_blocks;
+use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
 use crate::pools::PoolId;
@@ -49,8 +50,13 @@ impl Management {
         let (state, reason) = match (served.map(|pool| pool.store.health()), unavailable) {
             (_, Some(reason)) => ("unavailable", Some(reason)),
             (Some(Health::Ready), None) => ("ready", None),
-            (Some(Health::ReadOnly { reason }), None) => ("read-only", Some(reason)),
+            (Some(Health::ReadOnly { reason }), None) => {
+                let problem = served.and_then(|pool| pool.resume_problem.as_ref());
+                let failed = problem.map(|why| format!("; it could not be resumed: {why}"));
+                ("read-only", Some(reason + &failed.unwrap_or_default()))
+            }
             (Some(Health::Opening), None) => ("opening", None),
+            (Some(Health::Closed), None) if self.is_resuming(core, name) => ("opening", None),
             (Some(Health::Closed) | None, None) => ("closing", None),
         };
         Pool {
@@ -59,6 +65,11 @@ impl Management {
             devices: devices(served, configuration),
             state: state.to_owned(),
             reason,
+            journal_loss: self.journal_loss(core, name).map(describe_loss),
+            backing: served.map(|pool| backing(core, pool)).unwrap_or_default(),
+            backing_free_bytes: served.and_then(|pool| pool.backing.free_bytes()),
+            backing_state: served.map(|pool| backing_state(pool.backing.state)).unwrap_or_default(),
+            backing_message: served.and_then(|pool| pool.backing.message(&pool.space())),
             size_bytes: devices(served, configuration).iter().map(|d| d.size_bytes).sum(),
             space: served.map(space),
             thresholds: describe_thresholds(configuration.thresholds),
@@ -169,8 +180,48 @@ pub(super) fn devices(served: Option<&ServedPool>, configuration: &array::Pool) 
     devices.map(describe).collect()
 }
 
+/// The file systems under a pool, with the other pools on each.
+fn backing(core: &Core, pool: &ServedPool) -> Vec<api::Backing> {
+    let shares = |id: u64| {
+        let others = core.pools.iter().filter(|(_, other)| other.name != pool.name);
+        let alike = others.filter(move |(_, other)| {
+            other.backing.file_systems.iter().any(|system| system.id == id)
+        });
+        alike.map(|(_, other)| other.name.clone()).collect()
+    };
+    let describe = |system: &FileSystem| api::Backing {
+        file_system: system.mount_point.display().to_string(),
+        size_bytes: system.size_bytes,
+        free_bytes: system.free_bytes,
+        unallocated_bytes: system.unallocated_bytes,
+        devices: system.devices.clone(),
+        shared_with: shares(system.id),
+    };
+    pool.backing.file_systems.iter().map(describe).collect()
+}
+
+fn describe_loss(loss: &store::JournalLoss) -> api::JournalLoss {
+    api::JournalLoss {
+        commits: loss.commits(),
+        first_commit: loss.first_commit,
+        last_commit: loss.last_commit,
+        acknowledged_commit: loss.stable_commit,
+        intact_commits: loss.intact_commits,
+        intact_changes: loss.intact_changes,
+        volumes: loss.volumes.iter().map(|id| hexadecimal(&id.0.to_be_bytes())).collect(),
+    }
+}
+
+fn backing_state(state: BackingState) -> api::BackingState {
+    match state {
+        BackingState::Enough => api::BackingState::Enough,
+        BackingState::Short => api::BackingState::Short,
+        BackingState::Full => api::BackingState::Full,
+    }
+}
+
 fn space(pool: &ServedPool) -> Space {
-    let space = pool.store.space();
+    let space = pool.space();
     Space {
         total_bytes: space.total,
         used_bytes: space.used,
@@ -180,6 +231,7 @@ fn space(pool: &ServedPool) -> Space {
         shared_bytes: space.shared,
         used_percent: used_percent(&space),
         pending_bytes: space.pending,
+        unbacked_bytes: space.unbacked,
         reserve_bytes: space.reserve,
         free_bytes: space.free,
         provisioned_bytes: volumes(pool).map(|volume| volume.size_bytes).sum(),

@@ -1,5 +1,6 @@
 //! Metrics in the text format of Prometheus (version 0.0.4), from one table of names.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use ledger::{Histogram, Latency, Primitive, Row, UPPER_BOUNDS_US};
@@ -7,6 +8,7 @@ use store::Health;
 
 use super::Management;
 use super::statistics::VolumeNames;
+use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::device_times::OPERATIONS;
 use crate::pool::Pool;
@@ -53,6 +55,9 @@ metrics! {
     POOL_TOTAL = "gantry_pool_total_bytes" "gauge" "The space of a pool.";
     POOL_SHARED = "gantry_pool_shared_bytes" "gauge" "What volumes hold more than once but occupies the pool only once.";
     POOL_FULL = "gantry_pool_full_seconds" "gauge" "Forecast of the time until nothing is free.";
+    BACKING_FREE = "gantry_backing_free_bytes" "gauge" "What a file system under pools has left, once per file system.";
+    BACKING_SIZE = "gantry_backing_size_bytes" "gauge" "Size of a file system under pools.";
+    BACKING_FULL = "gantry_pool_backing_full" "gauge" "1 while a pool refuses new data because the file system under it is full.";
     POOL_COMMITS = "gantry_pool_commits_total" "counter" "Groups of changes made durable.";
     POOL_CHECKPOINTS = "gantry_pool_checkpoints_total" "counter" "Checkpoints.";
     POOL_JOURNAL = "gantry_pool_journal_bytes_total" "counter" "Bytes written to the journal.";
@@ -153,6 +158,7 @@ impl Management {
             page.sample(POOL_UP.name, &[("pool", name)], f64::from(u8::from(is_up)));
         }
         pool_spaces(page, core);
+        backing_metrics(page, core);
         page.begin(&POOL_FULL);
         for (_, pool) in core.pools.iter() {
             let series = core.accounts.ledger.history().pool(&pool.name);
@@ -191,12 +197,13 @@ fn pools(core: &Core) -> impl Iterator<Item = &Pool> {
 fn pool_spaces(page: &mut Page, core: &Core) {
     page.begin(&POOL_SPACE);
     for pool in pools(core) {
-        let space = pool.store.space();
+        let space = pool.space();
         for (state, bytes) in [
             ("used", space.used),
             ("pending", space.pending),
             ("reserve", space.reserve),
             ("free", space.free),
+            ("unbacked", space.unbacked),
         ] {
             let labels = [("pool", pool.name.as_str()), ("state", state)];
             page.sample(POOL_SPACE.name, &labels, bytes as f64);
@@ -208,8 +215,29 @@ fn pool_spaces(page: &mut Page, core: &Core) {
     ] {
         page.begin(metric);
         for pool in pools(core) {
-            page.sample(metric.name, &[("pool", &pool.name)], bytes(pool.store.space()) as f64);
+            page.sample(metric.name, &[("pool", &pool.name)], bytes(pool.space()) as f64);
         }
+    }
+}
+
+/// Each file system once, however many pools are on it.
+fn backing_metrics(page: &mut Page, core: &Core) {
+    let systems = pools(core).flat_map(|pool| &pool.backing.file_systems);
+    let systems: BTreeMap<u64, &FileSystem> = systems.map(|system| (system.id, system)).collect();
+    for (metric, bytes) in [
+        (&BACKING_FREE, (|system| system.free_bytes) as fn(&FileSystem) -> u64),
+        (&BACKING_SIZE, |system| system.size_bytes),
+    ] {
+        page.begin(metric);
+        for system in systems.values() {
+            let place = system.mount_point.display().to_string();
+            page.sample(metric.name, &[("file_system", &place)], bytes(system) as f64);
+        }
+    }
+    page.begin(&BACKING_FULL);
+    for pool in pools(core) {
+        let is_full = pool.backing.state == BackingState::Full;
+        page.sample(BACKING_FULL.name, &[("pool", &pool.name)], f64::from(u8::from(is_full)));
     }
 }
 

@@ -3,12 +3,13 @@
 use api::{CreatePool, DeviceCounters, Problem};
 use array::{ArrayError, Configuration, PoolDevice, Secrets, Thresholds};
 use device::Device;
-use store::{Change, ChangeError, Failure, Health, Outcome};
+use store::{Change, ChangeError, Failure, Health, OpenMode, Outcome};
 
 use super::claims::Purpose;
 use super::devices::{new_device_size, parse_device};
 use super::jobs::job;
 use super::problems::{bad_request, conflict, failed, gone, internal, is_opening, refused};
+use super::resume::loss_of;
 use super::{Caller, Management, Progress, Step, Work};
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
@@ -21,6 +22,14 @@ use crate::token_spaces::is_hidden;
 #[derive(Clone, Debug)]
 pub(crate) struct UnavailablePool {
     pub(crate) reason: String,
+    /// What of its journal is lost, if that is why.
+    pub(crate) loss: Option<store::JournalLoss>,
+}
+
+impl UnavailablePool {
+    pub(super) fn because(reason: String) -> Self {
+        Self { reason, loss: None }
+    }
 }
 
 impl Management {
@@ -35,7 +44,9 @@ impl Management {
                     let (step, caller) = (Step::OpenPool { pool }, Caller::default());
                     self.under_way.insert(ticket, Work { step, caller });
                 }
-                Err(error) => self.set_unavailable(&name, error.to_string()),
+                Err(error) => {
+                    self.set_unavailable(&name, UnavailablePool::because(error.to_string()));
+                }
             }
         }
     }
@@ -50,7 +61,8 @@ impl Management {
             let closed = self.stop_serving(core, pool).ok_or_else(gone)?;
             let configuration = self.configuration.pools.get(&closed.name);
             let reason = configuration.map(|configuration| closed.explain(&failure, configuration));
-            self.set_unavailable(&closed.name, reason.unwrap_or_default());
+            let (reason, loss) = (reason.unwrap_or_default(), loss_of(&failure));
+            self.set_unavailable(&closed.name, UnavailablePool { reason, loss });
             self.close_in_background(closed);
             return Err(failed(&failure));
         }
@@ -64,7 +76,12 @@ impl Management {
             self.serve_volume(core, pool, id);
         }
         self.luns_changed = true;
-        Ok(Progress::done())
+        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        served.look_at_backing();
+        let name = served.name.clone();
+        drop(served);
+        self.unavailable.remove(&name);
+        self.show_pool(core, &name)
     }
 
     /// Makes the devices in another thread, then the pool on them; it is configured when it is
@@ -127,7 +144,10 @@ impl Management {
         configuration: array::Pool,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        let name = core.pools.get(pool).ok_or_else(gone)?.name.clone();
+        let mut made = core.pools.get_mut(pool).ok_or_else(gone)?;
+        made.look_at_backing();
+        let name = made.name.clone();
+        drop(made);
         let devices = configuration.devices.clone();
         let give_up = move |management: &mut Self, core: &mut Core, problem| {
             let closed = management.stop_serving(core, pool);
@@ -151,9 +171,10 @@ impl Management {
     }
 
     /// How one of so many pools is run.
-    fn pool_options(&self, pools: usize) -> PoolOptions {
+    pub(super) fn pool_options(&self, pools: usize) -> PoolOptions {
         let memory_bytes = self.memory_bytes / pools.max(1) as u64;
-        PoolOptions { io: self.io, memory_bytes, sampling: self.sampling }
+        let mode = OpenMode::ReadWrite;
+        PoolOptions { io: self.io, memory_bytes, sampling: self.sampling, mode }
     }
 
     pub(super) fn delete_pool(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
@@ -165,6 +186,12 @@ impl Management {
             unlocked.map_err(|error| refused(&error))?;
             return self.forget_pool(name);
         };
+        if self.unavailable.contains_key(name) {
+            return Err(conflict(&format!(
+                "pool '{name}' has become unavailable while hosts used it: resume it first, or \
+                 restart the daemon"
+            )));
+        }
         if self.works_on(pool) {
             return Err(conflict(&format!(
                 "pool '{name}' is just changing volumes or devices: wait until that has ended"
@@ -273,15 +300,15 @@ impl Management {
             }
             Err(problem) => {
                 let reason = format!("it was closed to be deleted, but {}", problem.detail);
-                management.set_unavailable(&forgotten, reason);
+                management.set_unavailable(&forgotten, UnavailablePool::because(reason));
                 Err(problem)
             }
         })
     }
 
-    fn set_unavailable(&mut self, name: &str, reason: String) {
-        self.alarm(name, format!("is not available: {reason}"));
-        self.unavailable.insert(name.to_owned(), UnavailablePool { reason });
+    pub(super) fn set_unavailable(&mut self, name: &str, pool: UnavailablePool) {
+        self.alarm(name, format!("is not available: {}", pool.reason));
+        self.unavailable.insert(name.to_owned(), pool);
     }
 
     pub(super) fn show_pool(&self, core: &Core, name: &str) -> Result<Progress, Problem> {

@@ -38,8 +38,8 @@ macro_rules! nouns {
 nouns! {
     /// Pools, their devices and scrubs.
     Pools: PoolRoutes {
-        ListPools CreatePool ShowPool ExtendPool AddDevice SetPoolThresholds ShowScrub StartScrub
-        StopScrub DeletePool
+        ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds ShowScrub
+        StartScrub StopScrub DeletePool
     }
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
@@ -122,6 +122,7 @@ impl Management {
             PoolRoutes::DeletePool => self.delete_pool(core, pool),
             PoolRoutes::ExtendPool => self.extend_pool(core, pool, &read(body)?),
             PoolRoutes::AddDevice => self.add_device(core, pool, &read(body)?),
+            PoolRoutes::ResumePool => self.resume_pool(core, pool, &read_or_default(body)?),
             PoolRoutes::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
             PoolRoutes::ShowScrub => self.show_scrub(core, pool),
             PoolRoutes::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),

@@ -59,8 +59,9 @@ impl<'a> VolumeNames<'a> {
 }
 
 impl Management {
-    /// Whether every configured pool serves.
-    pub(super) fn readiness(&self, core: &Core) -> Result<&'static str, Problem> {
+    /// Whether every configured pool serves. What an administrator should look at although all
+    /// serve follows 'ok'.
+    pub(super) fn readiness(&self, core: &Core) -> Result<String, Problem> {
         for name in self.configuration.pools.keys() {
             let pool = core.pool_named(name);
             let health = pool.map(|(_, pool)| pool.store.health());
@@ -71,7 +72,14 @@ impl Management {
                 )));
             }
         }
-        Ok("ok")
+        let messages = core.pools.iter().filter_map(|(_, pool)| {
+            let message = pool.backing.message(&pool.space())?;
+            Some(format!("pool '{}': {message}", pool.name))
+        });
+        let findings = self.findings.iter().cloned();
+        let all = std::iter::once("ok".to_owned()).chain(messages).chain(findings);
+        let parts: Vec<String> = all.collect();
+        Ok(parts.join("; "))
     }
 
     pub(super) fn describe_live(&self, core: &Core) -> Live {
@@ -284,7 +292,7 @@ fn holder(
 
 pub(super) fn describe_forecasts(core: &Core) -> Vec<Forecast> {
     let describe = |(_, pool): (PoolId, &Pool)| {
-        let space = pool.store.space();
+        let space = pool.space();
         let series = core.accounts.ledger.history().pool(&pool.name);
         let forecast = series.and_then(ledger::forecast);
         let until = forecast.and_then(|forecast| forecast.seconds_until_full);

@@ -99,6 +99,7 @@ impl Tasks {
             Step::AddDevice { .. } => TaskKind::AddDevice,
             Step::ClosePool { .. } => TaskKind::DeletePool,
             Step::OpenPool { .. }
+            | Step::ResumePool { .. }
             | Step::CreateVolume { .. }
             | Step::ResizeVolume { .. }
             | Step::DeleteVolume { .. }

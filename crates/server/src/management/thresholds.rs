@@ -7,6 +7,7 @@ use hashbrown::{HashMap, HashSet};
 use store::{Health, Space};
 
 use super::{Management, Parameters, Progress, find_volume};
+use crate::backing::BackingState;
 use crate::core::Core;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -19,6 +20,8 @@ pub(crate) struct Told {
     volumes: HashMap<VolumeId, Fill>,
     /// Pools that were found read-only.
     read_only: Vec<String>,
+    /// Pools whose free space is not all backed.
+    backing: HashMap<String, BackingState>,
     /// Pools whose scrub has not ended yet.
     pub(super) scrubbing: HashSet<String>,
 }
@@ -29,6 +32,7 @@ impl Management {
     pub(super) fn check_fill(&mut self, core: &mut Core) {
         for slot in core.pools.ids() {
             self.check_health(core, slot);
+            self.check_backing(core, slot);
             self.check_pool_fill(core, slot);
             self.check_volume_fill(core, slot);
             self.check_scrub(core, slot);
@@ -36,9 +40,10 @@ impl Management {
         let exists = |id: &VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(*id).is_some());
         self.told.volumes.retain(|id, _| exists(id));
         self.told.pools.retain(|name, _| self.configuration.pools.contains_key(name));
+        self.told.backing.retain(|name, _| self.configuration.pools.contains_key(name));
     }
 
-    fn check_health(&mut self, core: &Core, slot: PoolId) {
+    pub(super) fn check_health(&mut self, core: &Core, slot: PoolId) {
         let Some(pool) = core.pools.get(slot) else { return };
         if let Health::ReadOnly { reason } = pool.store.health()
             && !self.told.read_only.contains(&pool.name)
@@ -48,10 +53,37 @@ impl Management {
         }
     }
 
+    /// Tells when the file system under a pool has less than the pool counts on, when new data is
+    /// refused for that, and when it is over.
+    fn check_backing(&mut self, core: &mut Core, slot: PoolId) {
+        let Some(mut pool) = core.pools.get_mut(slot) else { return };
+        pool.look_at_backing();
+        let (name, state) = (pool.name.clone(), pool.backing.state);
+        let before = self.told.backing.insert(name.clone(), state).unwrap_or_default();
+        let message = pool.backing.message(&pool.space()).unwrap_or_default();
+        match (before, state) {
+            (BackingState::Enough, BackingState::Enough)
+            | (BackingState::Short, BackingState::Short)
+            | (BackingState::Full, BackingState::Full) => {}
+            (_, BackingState::Full) => self.alarm(&name, message),
+            (BackingState::Enough, BackingState::Short) => self.warn(&name, message),
+            (BackingState::Full, BackingState::Short) => {
+                self.inform(&name, format!("new data is taken again: {message}"));
+            }
+            (BackingState::Full, BackingState::Enough) => {
+                let end = "new data is taken again: the file systems under it have space for all";
+                self.inform(&name, end.to_owned());
+            }
+            (BackingState::Short, BackingState::Enough) => {
+                self.inform(&name, "the file systems under it have space for all again".to_owned());
+            }
+        }
+    }
+
     fn check_pool_fill(&mut self, core: &mut Core, slot: PoolId) {
         let Some(mut pool) = core.pools.get_mut(slot) else { return };
         let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
-        let percent = used_percent(&pool.store.space());
+        let percent = used_percent(&pool.space());
         let before = self.told.pools.get(&pool.name).copied().unwrap_or_default();
         let thresholds = configuration.thresholds;
         pool.soft_percent = thresholds.soft_percent;
@@ -174,6 +206,12 @@ impl Management {
         self.events.latest().cloned().collect()
     }
 
+    /// A pool takes writes again: when it stops doing so, that is told again.
+    pub(super) fn forget_read_only(&mut self, pool: &str) {
+        self.told.read_only.retain(|name| name != pool);
+        self.told.scrubbing.remove(pool);
+    }
+
     /// Notes something about a pool that is good to know.
     pub(super) fn inform(&mut self, pool: &str, message: String) {
         self.events.note(Severity::Information, format!("pool {pool}"), message);
@@ -195,9 +233,9 @@ fn thin(pool: &Pool) -> impl Iterator<Item = &store::Volume> {
     pool.store.volumes().filter(|v| !v.reserved && !v.snapshot && !is_hidden(v))
 }
 
-/// What is used or promised, in hundredths of what is not reserve, rounded down.
+/// What is used or promised, in hundredths of what is backed and not reserve, rounded down.
 pub(super) fn used_percent(space: &Space) -> u8 {
-    percent_of(space.used + space.promised, space.total - space.reserve)
+    percent_of(space.used + space.promised, space.total - space.reserve - space.unbacked)
 }
 
 fn percent_of(part: u64, whole: u64) -> u8 {

@@ -27,6 +27,18 @@ impl Audit {
             .collect()
     }
 
+    /// First blocks of everything in the ring that looks like a unit of this life from a sequence
+    /// number on.
+    pub(crate) fn units_from(&self, image: &(impl Image + ?Sized), sequence: u64) -> Vec<u64> {
+        let ring = JOURNAL_START..JOURNAL_START + self.superblock.journal_blocks;
+        let is_later = |block: &u64| {
+            Unit::parse(image.block(0, *block)).is_some_and(|unit| {
+                unit.epoch == self.superblock.epoch && unit.sequence >= sequence
+            })
+        };
+        ring.filter(is_later).collect()
+    }
+
     /// The units that follow the checkpoint, each with its first block on the device.
     fn units(&self, image: &(impl Image + ?Sized)) -> Vec<(u64, Unit)> {
         let (mut at, mut sequence, mut crc) = self.superblock.head;

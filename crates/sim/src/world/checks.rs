@@ -36,7 +36,8 @@ impl World {
     /// I10: the accounts add up.
     pub(super) fn check_accounts(&self) -> Result<(), Violation> {
         let space = self.store.space();
-        if space.used + space.pending + space.reserve + space.free != space.total {
+        let unused = space.pending + space.reserve + space.free + space.unbacked;
+        if space.used + unused != space.total {
             return violation(format!("the space does not add up: {space:?}"));
         }
         if space.promised > space.free {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use block::BLOCK;
-use store::{Failure, Io, OpenError, ScrubStatus, Store, Tag};
+use store::{Failure, Io, OpenError, OpenMode, Options, ScrubStatus, Store, Tag};
 
 use super::{Answer, OWN_TAG, POOL_UUID, World};
 use crate::audit::Audit;
@@ -23,9 +23,9 @@ const UNKNOWN: [(&str, usize); 2] = [("format version", 8), ("incompatible featu
 const SCRUB_STEPS_MAX: u64 = 10_000;
 
 /// A copy of the pool that was opened.
-struct Copy {
-    disks: Vec<SimDisk>,
-    store: Store,
+pub(super) struct Copy {
+    pub(super) disks: Vec<SimDisk>,
+    pub(super) store: Store,
     now: u64,
 }
 
@@ -71,7 +71,11 @@ impl World {
         self.figures.probes += 1;
         self.trace.add(self.now, Event::Note("a copy of the pool loses a part of its journal"));
         match open_copy(&mut copy, &self.profile) {
-            Some(Err(Failure::Open(OpenError::Damaged(_)))) => Ok(()),
+            Some(Err(Failure::Open(OpenError::JournalLost(loss))))
+                if loss.first_commit == unit.sequence =>
+            {
+                self.open_without_what_is_lost(&mut copy, &loss)
+            }
             other => {
                 let (sequence, result) = (unit.sequence, other.map(|answer| answer.map(drop)));
                 violation(format!(
@@ -188,7 +192,7 @@ impl World {
         }
     }
 
-    fn copy_of_disks(&mut self) -> Vec<SimDisk> {
+    pub(super) fn copy_of_disks(&mut self) -> Vec<SimDisk> {
         let random = self.random.fork();
         self.disks.iter().map(|disk| disk.copy_of_stable(random.clone())).collect()
     }
@@ -200,7 +204,7 @@ fn open_copy(disks: &mut [SimDisk], profile: &Profile) -> Option<Answer> {
 }
 
 /// Does what the engine wishes, until it wishes no more.
-fn run(store: &mut Store, disks: &mut [SimDisk]) -> Option<Answer> {
+pub(super) fn run(store: &mut Store, disks: &mut [SimDisk]) -> Option<Answer> {
     while let Some(Io { id, device, operation }) = store.next_io() {
         let disk = &mut disks[usize::from(device)];
         disk.submit(0, id.0, operation);
@@ -212,12 +216,26 @@ fn run(store: &mut Store, disks: &mut [SimDisk]) -> Option<Answer> {
 
 impl Copy {
     /// Opens a pool that must open; otherwise says what came of it.
-    fn open(mut disks: Vec<SimDisk>, profile: &Profile) -> Result<Self, String> {
-        let mut store = open(&disks, profile);
+    pub(super) fn open(disks: Vec<SimDisk>, profile: &Profile) -> Result<Self, String> {
+        Self::open_as(disks, profile, OpenMode::ReadWrite)
+    }
+
+    /// The same in another mode.
+    pub(super) fn open_as(
+        mut disks: Vec<SimDisk>,
+        profile: &Profile,
+        mode: OpenMode,
+    ) -> Result<Self, String> {
+        let mut store = open_as(&disks, profile, mode);
         match run(&mut store, &mut disks) {
             Some(Ok(_)) => Ok(Self { disks, store, now: 0 }),
             other => Err(format!("{:?}", other.map(|answer| answer.map(drop)))),
         }
+    }
+
+    /// A copy that is just being opened.
+    pub(super) fn with(disks: Vec<SimDisk>, store: Store) -> Self {
+        Self { disks, store, now: 0 }
     }
 
     /// Scrubs everything; `None` if that does not come to an end.
@@ -237,6 +255,12 @@ impl Copy {
 
 /// Begins to open the pool on these disks.
 pub(super) fn open(disks: &[SimDisk], profile: &Profile) -> Store {
+    open_as(disks, profile, OpenMode::ReadWrite)
+}
+
+/// The same in another mode.
+pub(super) fn open_as(disks: &[SimDisk], profile: &Profile, mode: OpenMode) -> Store {
     let sizes: Vec<u64> = disks.iter().map(SimDisk::size).collect();
-    Store::open(&sizes, Some(POOL_UUID), profile.options(), Tag(OWN_TAG))
+    let options = Options { mode, ..profile.options() };
+    Store::open(&sizes, Some(POOL_UUID), options, Tag(OWN_TAG))
 }

@@ -20,6 +20,7 @@ use crate::error::OpenError;
 use crate::journal::{Header, Journal, Position, UNIT_BLOCKS_MAX, Unit};
 use crate::layout::JOURNAL_START;
 use crate::loading::READ_ATTEMPTS;
+use crate::options::OpenMode;
 use crate::record::Record;
 use crate::store::Store;
 
@@ -107,11 +108,7 @@ impl Scan {
         if !header.follows(position, self.epoch) || at + header.blocks > self.ring_blocks {
             return None;
         }
-        let mut bytes = Vec::with_capacity((header.blocks * BLOCK) as usize);
-        for block in at..at + header.blocks {
-            bytes.extend_from_slice(self.block(block)?);
-        }
-        Unit::parse(&bytes)
+        self.whole_unit(at, header.blocks)
     }
 
     /// Follows the chain of units to its end.
@@ -165,18 +162,36 @@ impl Scan {
         next.map_or(1, |header| header.blocks).min(self.ring_blocks - at)
     }
 
-    /// Whether a unit is there that could only be written after the one that is missing was
-    /// flushed.
-    fn has_lost(&self) -> bool {
-        let end = &self.end;
-        (0..self.ring_blocks).any(|block| {
-            let header = self.block(block).and_then(Header::parse);
-            header.is_some_and(|header| {
-                header.epoch == self.epoch
-                    && header.sequence > end.sequence
-                    && header.durable >= end.sequence
-            })
-        })
+    /// Goes back to the checkpoint: a mistake, as what is intact is kept.
+    fn forget_units(&mut self) {
+        self.units.clear();
+        self.end = self.head;
+    }
+
+    pub(super) fn end(&self) -> &Position {
+        &self.end
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(super) fn ring_blocks(&self) -> u64 {
+        self.ring_blocks
+    }
+
+    /// What may be the first block of a unit.
+    pub(super) fn header_at(&self, block: u64) -> Option<Header> {
+        self.block(block).and_then(Header::parse)
+    }
+
+    /// The unit of so many blocks at a place of the ring, if its own checksum is right.
+    pub(super) fn whole_unit(&self, at: u64, blocks: u64) -> Option<Unit> {
+        let mut bytes = Vec::with_capacity((blocks * BLOCK) as usize);
+        for block in at..at + blocks {
+            bytes.extend_from_slice(self.block(block)?);
+        }
+        Unit::parse(&bytes)
     }
 }
 
@@ -200,8 +215,15 @@ impl Store {
                     again.into_iter().for_each(want);
                     return Ok(());
                 }
-                if scan.has_lost() {
-                    return Err(OpenError::Damaged("a part of the journal is lost"));
+                if let Some(loss) = scan.loss() {
+                    match self.options.mode {
+                        OpenMode::ReadWrite => return Err(OpenError::JournalLost(Box::new(loss))),
+                        OpenMode::ReadOnly | OpenMode::Rewind => {}
+                    }
+                    if planted!(self.bugs, RewindForgetsIntact) {
+                        scan.forget_units();
+                    }
+                    self.journal_loss = Some(loss);
                 }
                 scan.ring = HashMap::new();
                 scan.stage = Stage::Verifying;

@@ -1,0 +1,298 @@
+//! Going on with a pool that stopped taking writes, or could not be opened, without a restart.
+//!
+//! The engine of a pool that failed is given up: its requests are answered NOT READY, what the
+//! devices still do comes to its end, and the pool is opened anew on the same devices, through
+//! recovery. Logical units and sessions stay. If that fails it is opened read-only, so that hosts
+//! can read as before. A pool that was not open is opened from its configuration.
+
+use api::{PoolMode, Problem, ResumePool};
+use block::VolumeId;
+use device::Device;
+use hashbrown::HashSet;
+use store::{Failure, Health, OpenMode, Outcome};
+
+use super::claims::Purpose;
+use super::jobs::job;
+use super::pools::UnavailablePool;
+use super::problems::{conflict, failed, gone, refused};
+use super::{Management, Progress, Step};
+use crate::core::{Core, Ticket};
+use crate::pool::{Pool, PoolOptions};
+use crate::pools::PoolId;
+use crate::token_spaces::is_hidden;
+
+/// A pool whose devices still work on what its engine asked for before it was given up.
+pub(super) struct Quiescing {
+    ticket: Ticket,
+    pool: PoolId,
+    mode: OpenMode,
+}
+
+/// How a pool is opened anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resuming {
+    /// As it was asked for.
+    Asked(OpenMode),
+    /// Read-only, as that failed.
+    FallenBack,
+}
+
+impl Management {
+    /// Opens a pool anew that takes no writes, or is unavailable.
+    pub(super) fn resume_pool(
+        &mut self,
+        core: &mut Core,
+        name: &str,
+        request: &ResumePool,
+    ) -> Result<Progress, Problem> {
+        self.configuration.pool(name).map_err(|error| refused(&error))?;
+        let mode = open_mode(request.mode);
+        let found = core.pool_named(name).map(|(slot, pool)| (slot, pool.store.health()));
+        self.check_resume(core, name, mode, found.as_ref().map(|(_, health)| health))?;
+        if request.dry_run {
+            return Ok(Progress::answer(&self.describe_pool(core, name)?));
+        }
+        self.claims.claim(name, Purpose::Resume)?;
+        match found {
+            Some((pool, _)) if !self.unavailable.contains_key(name) => {
+                self.resume_in_place(core, pool, mode)
+            }
+            Some((pool, _)) => {
+                // Whoever has a device open keeps others out.
+                let old =
+                    core.pools.get_mut(pool).map(|mut pool| std::mem::take(&mut pool.devices));
+                self.open_devices(core, name, mode, old.unwrap_or_default(), Some(pool))
+            }
+            None => self.open_devices(core, name, mode, Vec::new(), None),
+        }
+    }
+
+    fn check_resume(
+        &self,
+        core: &Core,
+        name: &str,
+        mode: OpenMode,
+        health: Option<&Health>,
+    ) -> Result<(), Problem> {
+        let is_unavailable = self.unavailable.contains_key(name);
+        match health {
+            Some(Health::Ready) => {
+                return Err(conflict(&format!("pool '{name}' serves: there is nothing to resume")));
+            }
+            Some(Health::ReadOnly { .. }) if mode == OpenMode::ReadOnly => {
+                return Err(conflict(&format!("pool '{name}' is read-only already")));
+            }
+            Some(Health::Opening) | Some(Health::Closed) if !is_unavailable => {
+                return Err(conflict(&format!(
+                    "pool '{name}' is just being opened or closed: try again"
+                )));
+            }
+            Some(Health::ReadOnly { .. } | Health::Opening | Health::Closed) | None => {}
+        }
+        if mode == OpenMode::Rewind && self.journal_loss(core, name).is_none() {
+            return Err(conflict(&format!(
+                "nothing of the journal of pool '{name}' is known to be lost, so there is nothing \
+                 to rewind: resume it without"
+            )));
+        }
+        Ok(())
+    }
+
+    /// What is lost of a pool's journal, if it could not be opened for that, or only read-only.
+    pub(super) fn journal_loss<'a>(
+        &'a self,
+        core: &'a Core,
+        name: &str,
+    ) -> Option<&'a store::JournalLoss> {
+        let unavailable = self.unavailable.get(name).and_then(|pool| pool.loss.as_ref());
+        let served = core.pool_named(name).and_then(|(_, pool)| match pool.store.health() {
+            Health::ReadOnly { .. } => pool.store.journal_loss(),
+            Health::Ready | Health::Opening | Health::Closed => None,
+        });
+        unavailable.or(served)
+    }
+
+    fn resume_in_place(
+        &mut self,
+        core: &mut Core,
+        pool: PoolId,
+        mode: OpenMode,
+    ) -> Result<Progress, Problem> {
+        // Why it stopped is told, however soon it is resumed.
+        self.check_health(core, pool);
+        core.pools.get_mut(pool).ok_or_else(gone)?.store.abandon();
+        let ticket = core.new_ticket();
+        self.quiescing.push(Quiescing { ticket, pool, mode });
+        self.go_on_resuming(core);
+        Ok(Progress::Wait(ticket, Step::ResumePool { pool, how: Resuming::Asked(mode) }))
+    }
+
+    /// Whether a pool waits for its devices to come to rest.
+    pub(super) fn is_resuming(&self, core: &Core, name: &str) -> bool {
+        let mut pools = self.quiescing.iter().filter_map(|one| core.pools.get(one.pool));
+        pools.any(|pool| pool.name == name)
+    }
+
+    /// Opens pools anew whose devices have come to rest.
+    pub(super) fn go_on_resuming(&mut self, core: &mut Core) {
+        let at_rest = |quiescing: &Quiescing| {
+            core.pools.get(quiescing.pool).is_none_or(|pool| !pool.store.has_io())
+        };
+        let (ready, waiting): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.quiescing).into_iter().partition(at_rest);
+        self.quiescing = waiting;
+        for Quiescing { ticket, pool, mode } in ready {
+            self.reopen(core, pool, mode, ticket);
+        }
+    }
+
+    fn reopen(&self, core: &mut Core, pool: PoolId, mode: OpenMode, ticket: Ticket) {
+        let Some(mut pool) = core.pools.get_mut(pool) else { return };
+        let uuid = self.configuration.pools.get(&pool.name).map(|pool| pool.uuid);
+        let memory_bytes = pool.memory_bytes;
+        let options = PoolOptions { memory_bytes, mode, ..self.pool_options(1) };
+        pool.reopen(uuid, options, ticket.tag());
+    }
+
+    /// Opens a pool with its devices, in another thread, after closing those that it had. With
+    /// `slot` its logical units are there already, although its engine is not.
+    fn open_devices(
+        &mut self,
+        core: &mut Core,
+        name: &str,
+        mode: OpenMode,
+        old: Vec<Device>,
+        slot: Option<PoolId>,
+    ) -> Result<Progress, Problem> {
+        let configuration = self.configuration.pool(name).map_err(|error| refused(&error))?.clone();
+        let options = PoolOptions { mode, ..self.pool_options(self.configuration.pools.len()) };
+        let (name, ticket) = (name.to_owned(), core.new_ticket());
+        let open = move || {
+            drop(old);
+            let opened = Pool::open(&name, &configuration, options, ticket.tag());
+            (name, opened)
+        };
+        Ok(job(open, move |management, core, (name, opened): (String, Result<_, _>)| {
+            let opened = opened.map_err(|error| {
+                let problem = conflict(&error);
+                let reason = UnavailablePool::because(error.to_string());
+                management.set_unavailable(&name, reason);
+                problem
+            })?;
+            let Some(pool) = slot else {
+                let pool = core.pools.insert(opened);
+                return Ok(Progress::Wait(ticket, Step::OpenPool { pool }));
+            };
+            let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+            let token_space = served.token_space;
+            *served = Pool { token_space, ..opened };
+            Ok(Progress::Wait(ticket, Step::ResumePool { pool, how: Resuming::Asked(mode) }))
+        }))
+    }
+
+    pub(super) fn pool_resumed(
+        &mut self,
+        core: &mut Core,
+        pool: PoolId,
+        how: Resuming,
+        result: Result<Outcome, Failure>,
+    ) -> Result<Progress, Problem> {
+        let name = core.pools.get(pool).ok_or_else(gone)?.name.clone();
+        match (result, how) {
+            (Ok(_), how) => {
+                self.unavailable.remove(&name);
+                self.settle_volumes(core, pool);
+                self.tell_resumed(&name, how);
+                self.show_pool(core, &name)
+            }
+            (Err(failure), Resuming::Asked(mode)) if mode != OpenMode::ReadOnly => {
+                let reason = self.explain(core, pool, &failure);
+                self.alarm(&name, format!("was not resumed: {reason}"));
+                if let Some(mut pool) = core.pools.get_mut(pool) {
+                    pool.resume_problem = Some(reason.clone());
+                }
+                let ticket = core.new_ticket();
+                self.reopen(core, pool, OpenMode::ReadOnly, ticket);
+                let step = Step::ResumePool { pool, how: Resuming::FallenBack };
+                self.begin(core, Ok(Progress::Wait(ticket, step)));
+                Err(conflict(&format!("pool '{name}' still fails: {reason}")))
+            }
+            (Err(failure), Resuming::Asked(_) | Resuming::FallenBack) => {
+                let reason = self.explain(core, pool, &failure);
+                let unavailable = UnavailablePool { reason, loss: loss_of(&failure) };
+                self.set_unavailable(&name, unavailable);
+                Err(failed(&failure))
+            }
+        }
+    }
+
+    fn explain(&self, core: &Core, pool: PoolId, failure: &Failure) -> String {
+        let explained = core.pools.get(pool).and_then(|pool| {
+            let configuration = self.configuration.pools.get(&pool.name)?;
+            Some(pool.explain(failure, configuration))
+        });
+        explained.unwrap_or_else(|| failure.to_string())
+    }
+
+    fn tell_resumed(&mut self, name: &str, how: Resuming) {
+        let message = match how {
+            Resuming::Asked(OpenMode::ReadWrite) => "was resumed and takes writes again",
+            Resuming::Asked(OpenMode::ReadOnly) => "was opened read-only",
+            Resuming::Asked(OpenMode::Rewind) => {
+                "was rewound to before the damage of its journal, and takes writes again"
+            }
+            Resuming::FallenBack => "serves reads, as before",
+        };
+        if matches!(how, Resuming::Asked(OpenMode::ReadWrite | OpenMode::Rewind)) {
+            self.forget_read_only(name);
+        }
+        self.inform(name, message.to_owned());
+    }
+
+    /// Recovery may have found what nobody was told of: a volume that was just being made or
+    /// deleted, or another size. A rewound pool lacks what was given up.
+    fn settle_volumes(&mut self, core: &mut Core, pool: PoolId) {
+        let Some(mut opened) = core.pools.get_mut(pool) else { return };
+        let there: HashSet<VolumeId> = opened.store.volumes().map(|volume| volume.id).collect();
+        let shown: Vec<(VolumeId, u64)> = opened
+            .store
+            .volumes()
+            .filter(|volume| !is_hidden(volume))
+            .map(|volume| (volume.id, volume.size_bytes))
+            .collect();
+        if opened.token_space.is_some_and(|space| !there.contains(&space.volume)) {
+            opened.token_space = None;
+        }
+        drop(opened);
+        let served: HashSet<VolumeId> = core.volumes_of(pool).collect();
+        for &id in served.difference(&there) {
+            core.device_server().remove_unit(id);
+            core.detach(id);
+            self.luns_changed = true;
+        }
+        for (id, size_bytes) in shown {
+            if served.contains(&id) {
+                core.device_server().resize_unit(id, size_bytes);
+            } else {
+                self.serve_volume(core, pool, id);
+                self.luns_changed = true;
+            }
+        }
+    }
+}
+
+/// What the failure says is lost of the journal.
+pub(super) fn loss_of(failure: &Failure) -> Option<store::JournalLoss> {
+    match failure {
+        Failure::Open(store::OpenError::JournalLost(loss)) => Some((**loss).clone()),
+        Failure::Open(_) | Failure::Block(_) | Failure::Change(_) => None,
+    }
+}
+
+fn open_mode(mode: PoolMode) -> OpenMode {
+    match mode {
+        PoolMode::ReadWrite => OpenMode::ReadWrite,
+        PoolMode::ReadOnly => OpenMode::ReadOnly,
+        PoolMode::Rewind => OpenMode::Rewind,
+    }
+}
