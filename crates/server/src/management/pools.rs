@@ -9,13 +9,13 @@ use super::claims::Purpose;
 use super::devices::{new_device_size, parse_device};
 use super::jobs::job;
 use super::problems::{bad_request, conflict, failed, gone, internal, is_opening, refused};
-use super::{Caller, Management, Progress, Step, Work};
+use super::{Caller, Management, Progress, Step, Touched, Work};
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
 use crate::events::now;
 use crate::pool::{Pool, PoolOptions, create_devices, remove_device};
 use crate::pools::PoolId;
-use crate::token_spaces::is_hidden;
+use crate::token_spaces::{hidden, is_hidden};
 
 /// A pool that is configured but cannot be served.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ impl Management {
         for id in volumes {
             self.serve_volume(core, pool, id);
         }
-        self.luns_changed = true;
+        self.luns_changed = Touched::All;
         Ok(Progress::done())
     }
 
@@ -170,7 +170,7 @@ impl Management {
                 "pool '{name}' is just changing volumes or devices: wait until that has ended"
             )));
         }
-        let volumes = served.store.volumes().filter(|volume| !is_hidden(volume)).count();
+        let volumes = served.store.volume_count() - hidden(&served.store).count();
         if volumes > 0 {
             return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
         }
