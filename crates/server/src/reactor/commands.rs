@@ -94,6 +94,8 @@ impl Reactor {
             // rejected it already if it came in one.
             return connection.iscsi.forget(command.task);
         };
+        self.tell_luns_before(nexus);
+        let connection = &mut self.connections[slot];
         let asked = to_scsi(nexus, &command, Bytes::new());
         let work = self.core.target.work(&asked, command.expected_read_length.into());
         if !connection.iscsi.expect_data_in(command.task, work.data_in) {
@@ -164,7 +166,7 @@ impl Reactor {
     fn execute(&mut self, whole: Whole) {
         let Whole { nexus, command, data_out, came } = whole;
         if command.cdb[0] == scsi::LOG_SENSE {
-            self.core.tell_space();
+            self.core.tell_space_at(nexus, command.lun);
         }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let expected = scsi::Expected {
