@@ -15,6 +15,7 @@ mod history;
 mod limits;
 mod login;
 mod memory;
+mod name;
 mod negotiation;
 mod orphan;
 mod parameters;
@@ -35,5 +36,6 @@ pub use event::{
 };
 pub use limits::Limits;
 pub use memory::{Account, Budget};
+pub use name::{NAME_BYTES_MAX, NameError, fold_name};
 pub use orphan::Orphan;
 pub use parameters::SessionParameters;

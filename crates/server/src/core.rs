@@ -1,6 +1,7 @@
 //! The part of the daemon that all connections share: the device server above, the pools below,
 //! and the requests that pass between them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockError, Request, VolumeId};
@@ -11,9 +12,11 @@ use store::{Change, Done, Outcome, Tag};
 use crate::accounts::Accounts;
 use crate::dispatch::Dispatch;
 use crate::guard::Critical;
+use crate::http::Doors;
 use crate::limits::VOLUMES_PER_TICK;
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
+use crate::refusals::Refusals;
 use crate::scheduler::HostNumber;
 use crate::unit_states::UnitStates;
 
@@ -36,6 +39,12 @@ pub(crate) struct Core {
     /// The host of each nexus.
     hosts: HashMap<NexusId, HostNumber>,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
+    /// Logins and connections that were refused.
+    pub(crate) refusals: Refusals,
+    /// Connections: logging in, of discovery sessions, of normal sessions.
+    pub(crate) connections: [usize; 3],
+    /// Connections of the management interface.
+    pub(crate) http_doors: Arc<Doors>,
 }
 
 /// What all connections together carried since the daemon started.
@@ -60,7 +69,12 @@ impl Ticket {
 }
 
 impl Core {
-    pub(crate) fn new(target: Target, unit_states: UnitStates, accounts: Accounts) -> Self {
+    pub(crate) fn new(
+        target: Target,
+        unit_states: UnitStates,
+        accounts: Accounts,
+        http_doors: Arc<Doors>,
+    ) -> Self {
         Self {
             target,
             unit_states,
@@ -73,6 +87,9 @@ impl Core {
             dispatch: Dispatch::new(),
             hosts: HashMap::new(),
             finished: Vec::new(),
+            refusals: Refusals::default(),
+            connections: [0; 3],
+            http_doors,
         }
     }
 

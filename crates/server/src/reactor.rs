@@ -1,5 +1,6 @@
 //! The event loop: every event, from sockets, devices, the clock and other threads, meets here.
 
+mod admission;
 mod authentication;
 mod commands;
 mod describe;
@@ -28,6 +29,7 @@ use scsi::{NexusId, Target};
 use slab::Slab;
 
 use crate::accounts::Accounts;
+use crate::admission::Admission;
 use crate::alerts::Alerts;
 use crate::connection::{Connection, Ending, Pause, bound_sending};
 use crate::core::Core;
@@ -40,8 +42,10 @@ use crate::limits::{
     TURN_TIME,
 };
 use crate::management::{Management, scsi_identification};
+use crate::open_files::OpenFiles;
 use crate::options::{Options, SessionOptions};
 use crate::pools::PoolId;
+use crate::refusals::Chatter;
 use crate::scheduler::{Bounds, HostNumber, Scheduler};
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
@@ -80,6 +84,9 @@ pub(crate) struct Reactor {
     /// Commands that may still be started in this turn.
     starts_left: usize,
     options: SessionOptions,
+    admission: Admission,
+    /// Log lines about sessions.
+    chatter: Chatter,
     core: Core,
     management: Management,
     /// Sessions whose LUN maps may have changed since they were told.
@@ -100,14 +107,23 @@ pub(crate) struct Reactor {
 
 impl Reactor {
     /// Opens the portals and the management interface, and begins to open the pools.
-    pub(crate) fn start(options: &Options, directory: DataDirectory) -> Result<Self> {
+    pub(crate) fn start(
+        options: &Options,
+        directory: DataDirectory,
+        open_files: OpenFiles,
+    ) -> Result<Self> {
         let directory = Arc::new(directory);
         let configuration = directory.load()?;
         let secrets = directory.load_secrets()?;
         let poll = Poll::new()?;
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());
-        http::start(&options.http, &directory, mailbox.clone(), Arc::clone(&heartbeat))?;
+        let doors = http::start(
+            &options.http,
+            open_files.http,
+            &directory,
+            (mailbox.clone(), Arc::clone(&heartbeat)),
+        )?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
@@ -137,7 +153,9 @@ impl Reactor {
             scheduler: Scheduler::new(COMMAND_BOUNDS),
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
-            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
+            admission: Admission::new(options.sessions.quotas(open_files.iscsi)),
+            chatter: Chatter::default(),
+            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics), doors),
             management,
             untold: BTreeSet::new(),
             calls_wait: false,
@@ -188,6 +206,7 @@ impl Reactor {
         for event in events.iter() {
             self.apply(event);
         }
+        self.accept_more();
         self.serve_ready_connections();
         self.tell_some_luns();
         if self.calls_wait {
@@ -210,6 +229,7 @@ impl Reactor {
             || self.core.dispatch.can_start()
             || self.calls_wait
             || !self.untold.is_empty()
+            || self.has_more_to_accept()
     }
 
     /// Tells the time to the device server, which measures how long commands take.
@@ -241,7 +261,7 @@ impl Reactor {
     }
 
     fn welcome(&mut self, mut socket: TcpStream, address: SocketAddr, portal: SocketAddr) {
-        if self.connections.len() as u64 >= self.options.connections_max || self.is_stopping() {
+        if self.is_stopping() || !self.make_room(address) {
             return;
         }
         let entry = self.connections.vacant_entry();
@@ -260,6 +280,7 @@ impl Reactor {
         let iscsi = iscsi::Connection::new(self.options.connection_config(self.newcomers.clone()));
         entry.insert(Connection::new(socket, address, portal, self.last_serial, iscsi));
         self.slots.insert(self.last_serial, slot);
+        self.admission.came(slot, address.ip());
         self.belongs(slot, HostNumber(0));
         self.readable.push(slot);
     }
@@ -311,11 +332,12 @@ impl Reactor {
 
     fn call(&mut self, call: Call) {
         let sessions = match call.route {
-            Route::ListSessions | Route::ShowTarget | Route::ShowMetrics => {
+            Route::ListSessions | Route::CloseSession | Route::ShowTarget | Route::ShowMetrics => {
                 self.describe_sessions()
             }
             _ => Vec::new(),
         };
+        self.core.connections = self.admission.counts();
         self.management.call(&mut self.core, sessions, call);
     }
 
@@ -374,6 +396,8 @@ impl Reactor {
         self.heartbeat.beat();
         self.go_on_stopping();
         self.end_old_orphans(now);
+        self.accept_again(now);
+        self.look_after_admission(now);
         self.core.tick(now);
         self.management.look_at_volumes(&mut self.core);
         if now >= self.next_fill_check {
@@ -401,6 +425,7 @@ impl Reactor {
                 self.management.finished(&mut self.core, ticket, result);
             }
             self.change_portals();
+            moved |= self.end_unwanted_sessions();
             let touched = self.management.take_luns_changed();
             self.luns_changed(&touched);
             if !moved {
@@ -466,6 +491,7 @@ impl Reactor {
     /// Takes a connection off the poll.
     fn detach(&mut self, slot: usize, reason: &str) -> Option<Connection> {
         let mut connection = self.connections.try_remove(slot)?;
+        self.admission.left(slot);
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);

@@ -268,14 +268,14 @@ impl Management {
         for &id in served.difference(&there) {
             core.device_server().remove_unit(id);
             core.detach(id);
-            self.luns_changed = true;
+            self.luns_changed = Touched::All;
         }
         for (id, size_bytes) in shown {
             if served.contains(&id) {
                 core.device_server().resize_unit(id, size_bytes);
             } else {
                 self.serve_volume(core, pool, id);
-                self.luns_changed = true;
+                self.luns_changed = Touched::All;
             }
         }
     }

@@ -289,6 +289,11 @@ impl Management {
     }
 
     fn take_effect_of(&mut self, version: Version, touched: Touched) {
+        let before = self.in_effect();
+        self.end_sessions_of_changed_hosts(
+            (&before.configuration, &before.secrets),
+            (&version.configuration, &version.secrets),
+        );
         self.configuration = version.configuration;
         self.secrets = version.secrets;
         self.luns_changed = std::mem::take(&mut self.luns_changed).and(touched);

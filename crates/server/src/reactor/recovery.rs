@@ -80,7 +80,9 @@ impl Reactor {
         self.core.target.close_nexus(session.nexus);
         self.core.accounts.close_nexus(session.nexus);
         self.core.close_nexus(session.nexus);
-        tracing::info!(initiator = session.port.name, reason, "session ended");
+        if self.chatter.may_tell(self.now) {
+            tracing::info!(initiator = session.port.name, reason, "session ended");
+        }
     }
 
     /// TASK REASSIGN.
