@@ -210,7 +210,7 @@ fn pool_details(pool: &Pool) -> Table {
     rows
 }
 
-fn space_rows(space: &Space) -> [(&'static str, String); 10] {
+fn space_rows(space: &Space) -> [(&'static str, String); 11] {
     [
         ("Space", format_size(space.total_bytes)),
         ("  Used", format!("{} ({} %)", format_size(space.used_bytes), space.used_percent)),
@@ -218,6 +218,7 @@ fn space_rows(space: &Space) -> [(&'static str, String); 10] {
         ("    Map", format_size(space.metadata_bytes)),
         ("  Pending", format_size(space.pending_bytes)),
         ("  Reserve", format_size(space.reserve_bytes)),
+        ("    Metadata", format_size(space.metadata_left_bytes)),
         ("  Free", format_size(space.free_bytes)),
         ("    Promised", format_size(space.promised_bytes)),
         ("Saved by sharing", format_size(space.shared_bytes)),
