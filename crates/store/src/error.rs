@@ -80,7 +80,7 @@ pub enum OpenError {
     Device(#[from] DeviceError),
     /// The file system under a device has no space for what a new pool must always have.
     #[error(
-        "the file system under the pool has not even the space that a pool keeps for the way out when it is full, 1 % of it: make room, or choose another place"
+        "the file system under the pool has not even the space that a pool keeps for the way out when it is full, 2 % of it: make room, or choose another place"
     )]
     NoSpace,
     /// No pool can have that size.
@@ -128,12 +128,22 @@ pub enum ChangeError {
         "the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved"
     )]
     NoSpace,
+    /// A snapshot, clone or revert would make hosts need more new blocks for their locks and metadata
+    /// than the pool keeps for them.
+    #[error(
+        "the pool is too full for a snapshot, clone or revert: all that is shared then needs new space when it is written, also the locks and the metadata of the hosts' file systems. At least {} MiB must be free besides the reserve: delete something, unmap, or extend the pool",
+        needed_bytes.div_ceil(1 << 20)
+    )]
+    NoSpaceToShare {
+        /// Bytes that must be free besides the reserve.
+        needed_bytes: u64,
+    },
     /// Devices only grow.
     #[error("a device only grows: choose a larger size")]
     DeviceSize,
     /// The file system under a device has no space for what must always be there.
     #[error(
-        "the file system under the device has not even the space that a pool keeps for the way out when it is full, 1 % of it: make room, or choose another place"
+        "the file system under the device has not even the space that a pool keeps for the way out when it is full, 2 % of it: make room, or choose another place"
     )]
     NoRoom,
     /// There is no such device.

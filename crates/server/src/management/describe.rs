@@ -234,6 +234,8 @@ fn space(pool: &ServedPool) -> Space {
         pending_bytes: space.pending,
         unbacked_bytes: space.unbacked,
         reserve_bytes: space.reserve,
+        metadata_reserve_bytes: space.metadata_reserve,
+        metadata_left_bytes: space.metadata_left,
         free_bytes: space.free,
         provisioned_bytes: pool.store.provisioned_bytes() - hidden_bytes(pool),
     }

@@ -15,7 +15,7 @@ use super::claims::Purpose;
 use super::jobs::job;
 use super::pools::UnavailablePool;
 use super::problems::{conflict, failed, gone, refused};
-use super::{Management, Progress, Step};
+use super::{Management, Progress, Step, Touched};
 use crate::core::{Core, Ticket};
 use crate::pool::{Pool, PoolOptions};
 use crate::pools::PoolId;
