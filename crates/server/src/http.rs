@@ -5,6 +5,7 @@
 mod accounts;
 mod answers;
 mod audit;
+mod compression;
 mod conventions;
 pub(crate) mod etag;
 mod gate;
@@ -115,7 +116,7 @@ impl Mailbox {
             Ok(()) => true,
             Err(TrySendError::Full(call)) => {
                 let detail = "too many requests wait already: try again in a moment";
-                let _ = call.reply.send(Err(problem(503, "Busy", detail)));
+                let _ = call.reply.send(Err(problem(api::ProblemKind::Busy, detail)));
                 false
             }
             Err(TrySendError::Disconnected(_)) => false,

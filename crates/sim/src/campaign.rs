@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 23] = [
+pub const PLANTED: [PlantedBug; 24] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -34,6 +34,7 @@ pub const PLANTED: [PlantedBug; 23] = [
     PlantedBug::KeepsWhatIsGone,
     PlantedBug::MisreadEndsJournal,
     PlantedBug::RefusalIgnored,
+    PlantedBug::RenameAnsweredEarly,
 ];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.

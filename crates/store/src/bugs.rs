@@ -50,6 +50,8 @@ pub enum PlantedBug {
     KeepsWhatIsGone,
     /// A group counts as housed although the space for it was refused.
     RefusalIgnored,
+    /// A volume's new name is answered before the checkpoint that holds it.
+    RenameAnsweredEarly,
 }
 
 /// Which mistake is active; none in the product.

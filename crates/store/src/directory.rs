@@ -44,6 +44,12 @@ impl Directory {
         }
     }
 
+    pub(crate) fn rename(&mut self, before: &str, after: &str) {
+        if let Some(id) = self.by_name.remove(before) {
+            self.by_name.insert(after.to_owned(), id);
+        }
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<VolumeId> {
         self.by_name.get(name).copied()
     }

@@ -1,7 +1,7 @@
 //! How objects look to the administrator.
 
 use api::{Device, Host, Pool, Problem, Session, Space, Target, Volume};
-use array::ArrayError;
+use array::{ArrayError, Tagged};
 use block::VolumeId;
 use hashbrown::HashMap;
 use store::Health;
@@ -68,6 +68,7 @@ impl Management {
                 .map_or(0, |pool| pool.store.volumes().filter(|volume| volume.snapshot).count()),
             memory_bytes: served.map_or(0, |pool| pool.memory_bytes),
             counters: served.map(Self::counters).unwrap_or_default(),
+            tags: self.configuration.tags(Tagged::Pool(name)),
         }
     }
 
@@ -130,6 +131,7 @@ impl Management {
                 .read_only_hosts_of(volume.id)
                 .map(str::to_owned)
                 .collect(),
+            tags: self.configuration.tags(Tagged::Volume(volume.id)),
         }
     }
 
@@ -146,6 +148,7 @@ impl Management {
             initiators: initiators.collect(),
             chap_user: host.and_then(|host| host.chap_name.clone()),
             mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
+            tags: self.configuration.tags(Tagged::Host(name)),
         }
     }
 }
