@@ -262,6 +262,189 @@ fn what_a_caller_asked_for_who_hung_up_is_answered_to_the_next_and_noted() -> Re
     Ok(())
 }
 
+/// A driver acts on types and members, not on sentences, and gets no advice about a command line.
+#[test]
+fn a_refusal_has_a_type_and_members_that_a_program_can_act_on() -> Result<()> {
+    let array = array()?;
+    create_volume(&array, "v")?.success()?;
+    array.gantry(&["volume", "map", "p/v", "--host", "any"])?;
+    array.gantry(&["snapshot", "create", "p/v", "s"])?;
+    let put = |path: &str, body: Value| Request::new("PUT", path).json(&body);
+    let post = |path: &str, body: Value| Request::new("POST", path).json(&body);
+    let get = |path: &str| Request::new("GET", path);
+    let delete = |path: &str| Request::new("DELETE", path);
+    for (request, kind, members) in [
+        (delete("/v1/pools/p"), "pool-not-empty", json!({ "pool": "p", "volumes": 2 })),
+        (
+            post("/v1/volumes", volume("v")),
+            "name-taken",
+            json!({ "object": "volume", "name": "v" }),
+        ),
+        (delete("/v1/volumes/p/v"), "still-mapped", json!({})),
+        (delete("/v1/volumes/p/s"), "is-snapshot", json!({})),
+        (delete("/v1/snapshots/p/v"), "is-volume", json!({})),
+        (get("/v1/volumes/p/w"), "not-found", json!({ "object": "volume", "name": "p/w" })),
+        (delete("/v1/hosts/h"), "not-found", json!({ "object": "host", "name": "h" })),
+        (delete("/v1/users/u"), "not-found", json!({ "object": "user", "name": "u" })),
+        (delete("/v1/users/admin"), "last-administrator", json!({ "user": "admin" })),
+        (delete("/v1/volumes/p/v/maps/h"), "not-mapped", json!({ "host": "h" })),
+        (
+            Request::new("PATCH", "/v1/volumes/p/v").json(&json!({ "size_bytes": 4096 })),
+            "shrink-not-confirmed",
+            json!({ "size_bytes": 1 << 20 }),
+        ),
+        (
+            post("/v1/pools", json!({ "name": "q", "devices": [], "size_bytes": 1 << 30 })),
+            "device-missing",
+            json!({}),
+        ),
+        (
+            post("/v1/pools", json!({ "name": "q", "devices": ["memory:"] })),
+            "device-size-missing",
+            json!({}),
+        ),
+        (
+            post(
+                "/v1/volumes",
+                json!({ "pool": "p", "name": "r", "size_bytes": 1_u64 << 40, "reserved": true }),
+            ),
+            "pool-full",
+            json!({}),
+        ),
+        (put("/v1/volumes", json!({})), "method-not-allowed", json!({})),
+        (get("/v1/nothing"), "no-such-path", json!({})),
+        (post("/v1/volumes", json!({})), "invalid-request", json!({})),
+    ] {
+        let answer = send(&array, &request)?;
+        let problem = answer.json()?;
+        answer.problem(answer.status)?;
+        assert_eq!(problem["type"], format!("urn:gantry:problem:{kind}"), "{problem}");
+        for (name, value) in members.as_object().context("an object")? {
+            assert_eq!(problem[name], *value, "{problem}");
+        }
+        let detail = text(&problem, "/detail")?;
+        ensure!(!detail.contains("gantry ") && !detail.contains("--"), "{detail}");
+    }
+    let advice = |words: &[&str]| array.try_gantry(words)?.failure();
+    let size = advice(&["pool", "create", "q", "--device", "memory:"])?;
+    ensure!(size.contains("--size 20G"), "{size}");
+    let missing = advice(&["volume", "show", "p/w"])?;
+    ensure!(missing.contains("'gantry volume list'"), "{missing}");
+    Ok(())
+}
+
+#[test]
+fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result<()> {
+    let mut array = Array::start()?;
+    array.create_pool("p", "2G")?;
+    for name in ["a", "b"] {
+        create_volume(&array, name)?.success()?;
+    }
+    array.gantry(&["snapshot", "create", "p/a", "s"])?;
+    array.gantry(&["host", "create", "h", "--initiator", "iqn.2026-01.org.example:h"])?;
+    let before = array.gantry_json(&["volume", "show", "p/a"])?;
+    let map = array.gantry_json(&["volume", "map", "p/a", "--host", "h"])?;
+    let tag = |path: &str, tags: Value| {
+        send(&array, &Request::new("PUT", &format!("{path}/tags")).json(&json!({ "tags": tags })))
+    };
+    for path in ["/v1/volumes/p/a", "/v1/snapshots/p/s", "/v1/hosts/h", "/v1/pools/p"] {
+        let tagged = tag(path, json!({ "env": "prod", "owner": "ann" }))?.success()?;
+        assert_eq!(tagged["tags"]["env"], "prod", "{path}");
+        assert_eq!(
+            tag(path, json!({ "env": "prod" }))?.success()?["tags"],
+            json!({ "env": "prod" })
+        );
+        tag(path, json!({ "a b": "c" }))?.problem(400)?;
+    }
+    tag("/v1/volumes/p/s", json!({}))?.problem(409)?;
+    tag("/v1/snapshots/p/a", json!({}))?.problem(409)?;
+    array.gantry(&["volume", "tag", "p/b", "env=test"])?;
+    let rename = |path: &str, name: &str, key: &str| {
+        let request = Request::new("POST", &format!("{path}/rename")).with("Idempotency-Key", key);
+        send(&array, &request.json(&json!({ "name": name })))
+    };
+    rename("/v1/volumes/p/a", "b", "1")?.problem(409)?;
+    rename("/v1/volumes/p/a", "../b", "2")?.problem(400)?;
+    rename("/v1/volumes/p/s", "c", "3")?.problem(409)?;
+    let renamed = rename("/v1/volumes/p/a", "c", "4")?;
+    assert_eq!(rename("/v1/volumes/p/a", "c", "4")?.body, renamed.body);
+    array.gantry(&["snapshot", "rename", "p/s", "t"])?;
+    array.gantry(&[
+        "schedule", "create", "daily", "--volume", "p/b", "--every", "1d", "--keep", "2",
+    ])?;
+    let scheduled = rename("/v1/volumes/p/b", "d", "5")?;
+    scheduled.problem(409)?;
+    assert_eq!(scheduled.json()?["schedule"], "daily");
+    array.kill()?;
+    array.restart()?;
+    let after = array.gantry_json(&["volume", "show", "p/c"])?;
+    assert_eq!((&after["naa"], &after["lun"]), (&before["naa"], &map["lun"]));
+    get(&array, "/v1/volumes/p/a")?.problem(404)?;
+    assert_eq!(get(&array, "/v1/snapshots/p/t")?.success()?["volume"], "c");
+    let found = |path: &str| -> Result<Vec<Value>> {
+        let list = get(&array, path)?.success()?;
+        Ok(list.as_array().context("a list")?.iter().map(|found| found["name"].clone()).collect())
+    };
+    assert_eq!(found("/v1/volumes?tag=env:prod")?, ["c"]);
+    assert_eq!(found("/v1/volumes?tag=env:*t*")?, ["b"]);
+    assert_eq!(found("/v1/volumes?tag=env")?, ["b", "c"]);
+    assert_eq!(found("/v1/snapshots?tag=env:prod")?, ["t"]);
+    assert_eq!(found("/v1/hosts?tag=env:prod")?, ["h"]);
+    assert_eq!(found("/v1/pools?tag=env:test")?, [""; 0]);
+    // They go with the configuration, and with their object.
+    let configuration = get(&array, "/v1/configuration")?.success()?;
+    array.gantry(&["host", "tag", "h", "--none"])?;
+    let import = Request::new("POST", "/v1/configuration").json(&configuration);
+    let changes = send(&array, &import)?.success()?;
+    assert_eq!(changes["changes"], json!(["host h is changed"]));
+    assert_eq!(found("/v1/hosts?tag=env:prod")?, ["h"]);
+    array.gantry(&["volume", "unmap", "p/c", "--host", "h"])?;
+    array.gantry(&["volume", "delete", "p/c"])?;
+    create_volume(&array, "c")?.success()?;
+    assert_eq!(found("/v1/volumes?tag=env:prod")?, [""; 0]);
+    Ok(())
+}
+
+#[test]
+fn answers_are_compressed_for_whoever_understands_it_unless_they_hold_secrets() -> Result<()> {
+    let array = array()?;
+    for number in 0..10 {
+        create_volume(&array, &format!("v{number}"))?.success()?;
+    }
+    let ask = |path: &str, encoding: &str| {
+        send(&array, &Request::new("GET", path).with("Accept-Encoding", encoding))
+    };
+    let plain = ask("/v1/volumes", "br, deflate;q=1, gzip;q=0")?;
+    assert_eq!(
+        (plain.header("content-encoding"), plain.header("vary")),
+        (None, Some("accept-encoding"))
+    );
+    let tag = plain.header("etag").context("an ETag")?;
+    for path in ["/v1/volumes", "/v1/openapi.json", "/metrics"] {
+        let packed = ask(path, "gzip, br")?;
+        assert_eq!(packed.header("content-encoding"), Some("gzip"), "{path}");
+        let length: usize = packed.header("content-length").context("a length")?.parse()?;
+        ensure!(length < get(&array, path)?.body.len() / 2, "{path}: {length}");
+    }
+    let packed = ask("/v1/volumes", "gzip")?;
+    let packed_tag = packed.header("etag").context("an ETag")?;
+    assert_eq!(packed_tag, format!("{}-gzip\"", tag.trim_end_matches('"')));
+    for known in [tag, packed_tag] {
+        let again = Request::new("GET", "/v1/volumes").with("If-None-Match", known);
+        let again = send(&array, &again.with("Accept-Encoding", "gzip"))?;
+        assert_eq!((again.status, again.header("etag")), (304, Some(known)));
+    }
+    let single = ask("/v1/volumes/p/v0", "gzip")?;
+    let single_tag = single.header("etag").context("an ETag")?;
+    let request = Request::new("DELETE", "/v1/volumes/p/v0").with("If-Match", single_tag);
+    send(&array, &request)?.success()?;
+    for path in ["/v1/configuration", "/v1/configuration?with_secrets=true", "/v1/me", "/v1/alerts"]
+    {
+        assert_eq!(ask(path, "gzip")?.header("content-encoding"), None, "{path}");
+    }
+    Ok(())
+}
+
 #[test]
 fn whoever_is_refused_while_sending_reads_why() -> Result<()> {
     let array = array()?;

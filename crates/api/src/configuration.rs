@@ -1,5 +1,7 @@
 //! All that is configured, as one file.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -64,6 +66,9 @@ pub struct ConfiguredHost {
     /// What they must prove; nothing when left out.
     #[serde(default)]
     pub chap: Option<ConfiguredChap>,
+    /// Its labels; as they were when left out.
+    #[serde(default)]
+    pub tags: Option<BTreeMap<String, String>>,
 }
 
 /// A CHAP account, with its secrets or without them. Without, those that the array has for the same
@@ -105,6 +110,9 @@ pub struct ConfiguredPool {
     pub devices: Vec<ConfiguredDevice>,
     /// When someone is told how full it is.
     pub thresholds: Thresholds,
+    /// Its labels; as they were when left out.
+    #[serde(default)]
+    pub tags: Option<BTreeMap<String, String>>,
 }
 
 /// A device of a pool.
@@ -155,6 +163,9 @@ pub struct ConfiguredVolume {
     /// The vendor and product that it tells instead of the array's; as it was when left out.
     #[serde(default)]
     pub identification: Option<Identification>,
+    /// Its labels; as they were when left out.
+    #[serde(default)]
+    pub tags: Option<BTreeMap<String, String>>,
 }
 
 /// Somebody who sees a volume.

@@ -9,15 +9,18 @@ mod alerts;
 mod configuration;
 mod constraints;
 mod events;
+mod examples;
 mod ledger;
 mod openapi;
 mod pools;
 mod presentation;
+mod problems;
 mod routes;
 mod schedules;
 mod scrub;
 mod shapes;
 mod snapshots;
+mod tags;
 mod tasks;
 mod types;
 
@@ -43,13 +46,14 @@ pub use pools::{
     PoolMode, ResizePool, ResumePool, Space, Thresholds,
 };
 pub use presentation::{BlockSize, Identification, PathState, SetPathState, SetReservations};
+pub use problems::{Problem, ProblemKind, ProblemRow};
 pub use routes::{Listing, Method, ROUTES, Route};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
+pub use tags::{Rename, SetTags};
 pub use tasks::{Task, TaskKind, TaskState, TaskUnit};
 pub use types::{
     ChangeHost, Chap, CreateHost, CreatePortal, CreateVolume, Discovery, Group, Host, LunMap,
-    MapVolume, Portal, Problem, Rates, ResizeVolume, Secret, Session, SetGroup, Target, Volume,
-    VolumeMap,
+    MapVolume, Portal, Rates, ResizeVolume, Secret, Session, SetGroup, Target, Volume, VolumeMap,
 };

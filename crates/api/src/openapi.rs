@@ -1,12 +1,11 @@
 //! The OpenAPI document, from the table of routes and the types that they take and give.
 
 use serde_json::{Map, Value, json};
-use utoipa::PartialSchema;
-use utoipa::ToSchema;
 
 use crate::constraints::first_misfit;
+use crate::examples::{answer_example, body_example};
 use crate::shapes::{Shape, Typed, shape};
-use crate::{Method, Problem, ROUTES, Role, Route};
+use crate::{Method, ROUTES, Role, Route, problems};
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +14,7 @@ mod tests;
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut schemas = Map::new();
-    schemas.insert(Problem::name().into_owned(), to_json(&Problem::schema()));
+    schemas.insert("Problem".to_owned(), problems::schema());
     for &(method, path, route) in ROUTES {
         let Some(shape) = shape(route) else { continue };
         let operation = operation(method, path, route, &shape);
@@ -34,6 +33,20 @@ pub fn document() -> Value {
             "description": "The management interface. Conventions, roles and errors: docs/rest.md.",
             "license": { "name": "Apache-2.0" },
         },
+        "servers": [
+            {
+                "url": "/",
+                "description": "The daemon that this document comes from.",
+            },
+            {
+                "url": "https://{host}:{port}",
+                "description": "Another one, over HTTPS (--https).",
+                "variables": {
+                    "host": { "default": "localhost", "description": "Its name or address." },
+                    "port": { "default": "8443", "description": "Its port." },
+                },
+            },
+        ],
         "security": [{ "token": [] }, { "session": [] }],
         "paths": paths,
         "components": {
@@ -100,6 +113,9 @@ fn operation(method: Method, path: &str, route: Route, shape: &Shape) -> Value {
             "required": !shape.body_optional,
             "content": { "application/json": { "schema": body.schema } },
         });
+        if let Some(example) = body_example(route) {
+            operation["requestBody"]["content"]["application/json"]["example"] = example;
+        }
     }
     operation
 }
@@ -140,8 +156,11 @@ fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
         let limit = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
         parameters.push(parameter("query", "limit", false, &limit));
         parameters.push(parameter("query", "after", false, &json!({ "type": "string" })));
-        let filter = |name: &String| parameter("query", name, false, &json!({ "type": "string" }));
-        parameters.extend(fields(route).iter().map(filter));
+        let filter = |name: &str| parameter("query", name, false, &json!({ "type": "string" }));
+        let names = fields(route);
+        // A list is filtered by one label, not by all that an object has.
+        let name = |name: &String| filter(if name == "tags" { "tag" } else { name.as_str() });
+        parameters.extend(names.iter().map(name));
     }
     let tags = json!({ "type": "string" });
     match method {
@@ -209,6 +228,9 @@ fn success(method: Method, route: Route, shape: &Shape) -> Value {
         "description": "It was done.",
         "content": { kind: { "schema": shape.answer.schema } },
     });
+    if let Some(example) = answer_example(route) {
+        success["content"][kind]["example"] = example;
+    }
     if matches!(method, Method::Get) && has_etag(route) {
         success["headers"] = json!({ "ETag": { "$ref": "#/components/headers/ETag" } });
     }
@@ -256,7 +278,10 @@ fn problem_responses() -> Value {
     ];
     let response = |(status, meaning): (u16, &str)| {
         let schema = json!({ "$ref": "#/components/schemas/Problem" });
-        let content = json!({ "application/problem+json": { "schema": schema } });
+        let mut content = json!({ "application/problem+json": { "schema": schema } });
+        if let Some(example) = problems::example(status) {
+            content["application/problem+json"]["example"] = to_json(&example);
+        }
         (format!("Problem{status}"), json!({ "description": meaning, "content": content }))
     };
     meanings.into_iter().map(response).collect::<Map<_, _>>().into()

@@ -1,5 +1,7 @@
 //! Pools, their devices and their space.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -120,6 +122,9 @@ pub struct Pool {
     pub memory_bytes: u64,
     /// What the devices did since the daemon started.
     pub counters: DeviceCounters,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A device of a pool.

@@ -49,6 +49,8 @@ pub enum Route {
     ResumePool,
     /// When someone is told how full a pool is, from [`crate::Thresholds`].
     SetPoolThresholds,
+    /// All labels of a pool, from [`crate::SetTags`].
+    SetPoolTags,
     /// How a pool's scrub is doing.
     ShowScrub,
     /// A scrub, or another rate for it, from [`crate::StartScrub`].
@@ -79,6 +81,10 @@ pub enum Route {
     SetVolumeIdentification,
     /// A volume tells the array's vendor and product again.
     DeleteVolumeIdentification,
+    /// Another name for a volume, from [`crate::Rename`]; hosts notice nothing.
+    RenameVolume,
+    /// All labels of a volume, from [`crate::SetTags`].
+    SetVolumeTags,
     /// All snapshots of all pools.
     ListSnapshots,
     /// New snapshots of one moment, from [`crate::CreateSnapshots`].
@@ -87,6 +93,10 @@ pub enum Route {
     ShowSnapshot,
     /// Delete an unmapped snapshot.
     DeleteSnapshot,
+    /// Another name for a snapshot, from [`crate::Rename`].
+    RenameSnapshot,
+    /// All labels of a snapshot, from [`crate::SetTags`].
+    SetSnapshotTags,
     /// Keep a snapshot until a moment, from [`crate::LockSnapshot`].
     LockSnapshot,
     /// Let a host see a volume, from [`crate::MapVolume`].
@@ -101,6 +111,8 @@ pub enum Route {
     ChangeHost,
     /// Delete a host that sees no volume of its own.
     DeleteHost,
+    /// All labels of a host, from [`crate::SetTags`].
+    SetHostTags,
     /// All groups of hosts.
     ListGroups,
     /// A group's members, from [`crate::SetGroup`]; creates it if need be.
@@ -244,6 +256,11 @@ impl Route {
             | Self::SetReservations
             | Self::SetVolumeIdentification
             | Self::DeleteVolumeIdentification
+            | Self::RenameVolume
+            | Self::SetVolumeTags
+            | Self::RenameSnapshot
+            | Self::SetSnapshotTags
+            | Self::SetHostTags
             | Self::CreateSnapshots
             | Self::DeleteSnapshot
             | Self::LockSnapshot
@@ -279,6 +296,7 @@ impl Route {
             | Self::AddDevice
             | Self::ResumePool
             | Self::SetPoolThresholds
+            | Self::SetPoolTags
             | Self::StartScrub
             | Self::StopScrub
             | Self::DeletePool => Self::ShowPool,
@@ -289,14 +307,19 @@ impl Route {
             | Self::SetReservations
             | Self::SetVolumeIdentification
             | Self::DeleteVolumeIdentification
+            | Self::RenameVolume
+            | Self::SetVolumeTags
             | Self::MapVolume
             | Self::UnmapVolume => Self::ShowVolume,
-            Self::DeleteSnapshot | Self::LockSnapshot => Self::ShowSnapshot,
+            Self::DeleteSnapshot
+            | Self::LockSnapshot
+            | Self::RenameSnapshot
+            | Self::SetSnapshotTags => Self::ShowSnapshot,
             Self::SetSchedule | Self::DeleteSchedule => Self::ShowSchedule,
             Self::SetAlerts => Self::ShowAlerts,
             Self::SetIdentification => Self::ShowIdentification,
             Self::CancelTask => Self::ShowTask,
-            Self::ChangeHost | Self::DeleteHost => Self::ShowHost,
+            Self::ChangeHost | Self::DeleteHost | Self::SetHostTags => Self::ShowHost,
             Self::SetGroup | Self::DeleteGroup => Self::ShowGroup,
             Self::DeletePortal => Self::ShowPortal,
             Self::SetDiscoveryChap | Self::DeleteDiscoveryChap => Self::ShowDiscovery,
@@ -361,6 +384,7 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Post, "/v1/pools/{pool}/devices", Route::AddDevice),
     (Method::Post, "/v1/pools/{pool}/resume", Route::ResumePool),
     (Method::Put, "/v1/pools/{pool}/thresholds", Route::SetPoolThresholds),
+    (Method::Put, "/v1/pools/{pool}/tags", Route::SetPoolTags),
     (Method::Get, "/v1/pools/{pool}/scrub", Route::ShowScrub),
     (Method::Put, "/v1/pools/{pool}/scrub", Route::StartScrub),
     (Method::Delete, "/v1/pools/{pool}/scrub", Route::StopScrub),
@@ -379,10 +403,14 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
         "/v1/volumes/{pool}/{volume}/identification",
         Route::DeleteVolumeIdentification,
     ),
+    (Method::Post, "/v1/volumes/{pool}/{volume}/rename", Route::RenameVolume),
+    (Method::Put, "/v1/volumes/{pool}/{volume}/tags", Route::SetVolumeTags),
     (Method::Get, "/v1/snapshots", Route::ListSnapshots),
     (Method::Post, "/v1/snapshots", Route::CreateSnapshots),
     (Method::Get, "/v1/snapshots/{pool}/{snapshot}", Route::ShowSnapshot),
     (Method::Delete, "/v1/snapshots/{pool}/{snapshot}", Route::DeleteSnapshot),
+    (Method::Post, "/v1/snapshots/{pool}/{snapshot}/rename", Route::RenameSnapshot),
+    (Method::Put, "/v1/snapshots/{pool}/{snapshot}/tags", Route::SetSnapshotTags),
     (Method::Put, "/v1/volumes/{pool}/{volume}/maps/{host}", Route::MapVolume),
     (Method::Delete, "/v1/volumes/{pool}/{volume}/maps/{host}", Route::UnmapVolume),
     (Method::Get, "/v1/hosts", Route::ListHosts),
@@ -390,6 +418,7 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Get, "/v1/hosts/{host}", Route::ShowHost),
     (Method::Patch, "/v1/hosts/{host}", Route::ChangeHost),
     (Method::Delete, "/v1/hosts/{host}", Route::DeleteHost),
+    (Method::Put, "/v1/hosts/{host}/tags", Route::SetHostTags),
     (Method::Get, "/v1/groups", Route::ListGroups),
     (Method::Get, "/v1/groups/{group}", Route::ShowGroup),
     (Method::Put, "/v1/groups/{group}", Route::SetGroup),

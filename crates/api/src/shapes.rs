@@ -10,9 +10,9 @@ use crate::{
     Configuration, CreateHost, CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser,
     CreateVolume, Delivery, Discovery, Event, Finding, Forecast, Group, Host, Identification,
     Imported, Live, LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger,
-    Pool, Portal, Reclaim, ResizePool, ResizeVolume, ResumePool, RevertVolume, Route, Schedule,
-    Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations,
-    SetSchedule, Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    Pool, Portal, Reclaim, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume, Route,
+    Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations,
+    SetSchedule, SetTags, Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 
 /// What a route takes and gives.
@@ -121,6 +121,11 @@ fn space_shape(route: Route) -> Option<Shape> {
         Route::RevertVolume => Shape::gives(one::<Volume>()).takes::<RevertVolume>(),
         Route::SetVolumeThresholds => Shape::gives(one::<Volume>()).takes::<Thresholds>(),
         Route::SetReservations => Shape::gives(one::<Volume>()).takes::<SetReservations>(),
+        Route::SetPoolTags => Shape::gives(one::<Pool>()).takes::<SetTags>(),
+        Route::RenameVolume => Shape::gives(one::<Volume>()).takes::<Rename>(),
+        Route::SetVolumeTags => Shape::gives(one::<Volume>()).takes::<SetTags>(),
+        Route::RenameSnapshot => Shape::gives(one::<Snapshot>()).takes::<Rename>(),
+        Route::SetSnapshotTags => Shape::gives(one::<Snapshot>()).takes::<SetTags>(),
         Route::ListSnapshots => Shape::gives(list::<Snapshot>()),
         Route::CreateSnapshots => Shape::gives(list::<Snapshot>()).takes::<CreateSnapshots>(),
         Route::ShowSnapshot => Shape::gives(one::<Snapshot>()),
@@ -142,6 +147,7 @@ fn access_shape(route: Route) -> Option<Shape> {
         Route::ShowHost => Shape::gives(one::<Host>()),
         Route::CreateHost => Shape::gives(one::<Host>()).takes::<CreateHost>(),
         Route::ChangeHost => Shape::gives(one::<Host>()).takes::<ChangeHost>(),
+        Route::SetHostTags => Shape::gives(one::<Host>()).takes::<SetTags>(),
         Route::ListGroups => Shape::gives(list::<Group>()),
         Route::ShowGroup => Shape::gives(one::<Group>()),
         Route::SetGroup => Shape::gives(one::<Group>()).takes::<SetGroup>(),

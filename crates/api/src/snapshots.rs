@@ -1,5 +1,7 @@
 //! Snapshots and clones of volumes.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -58,6 +60,9 @@ pub struct Snapshot {
     /// The schedule that made it, while that exists.
     #[serde(default)]
     pub schedule: Option<String>,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A new, writable volume with the content of a volume or snapshot.

@@ -8,17 +8,6 @@ use utoipa::ToSchema;
 use crate::pools::{Fill, Thresholds};
 use crate::presentation::{BlockSize, Identification, PathState};
 
-/// Why a request was refused (RFC 9457).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Problem {
-    /// The HTTP status code.
-    pub status: u16,
-    /// The kind of problem, the same for every occurrence.
-    pub title: String,
-    /// This occurrence, and what to do about it.
-    pub detail: String,
-}
-
 /// The iSCSI target.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Target {
@@ -202,6 +191,9 @@ pub struct Volume {
     pub hosts: Vec<String>,
     /// Those of `hosts` that may only read.
     pub read_only_hosts: Vec<String>,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// How a volume is to be mapped.
@@ -334,4 +326,7 @@ pub struct Host {
     pub chap_user: Option<String>,
     /// Whether the target proves who it is, too.
     pub mutual_chap: bool,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }

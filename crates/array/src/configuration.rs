@@ -15,6 +15,7 @@ use pools::{Pool, Thresholds};
 use portals::Portal;
 use presentation::{PathState, Presentation};
 use schedules::ScheduleRecord;
+use tags::TagTable;
 
 pub(crate) mod alerts;
 pub(crate) mod hosts;
@@ -24,6 +25,7 @@ pub(crate) mod pools;
 pub(crate) mod portals;
 pub(crate) mod presentation;
 pub(crate) mod schedules;
+pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
 
@@ -78,6 +80,9 @@ pub struct Configuration {
     /// Who is told of events.
     #[serde(default, skip_serializing_if = "Alerts::is_default")]
     pub alerts: Alerts,
+    /// Labels of pools, volumes and hosts.
+    #[serde(default, skip_serializing_if = "TagTable::is_empty")]
+    tags: TagTable,
 }
 
 /// What a host may do with a volume.
@@ -118,6 +123,7 @@ impl Configuration {
             snapshot_locks: BTreeMap::new(),
             schedules: BTreeMap::new(),
             alerts: Alerts::default(),
+            tags: TagTable::default(),
         }
     }
 

@@ -33,7 +33,7 @@ pub enum ArrayError {
         name: String,
     },
     /// No object has the name.
-    #[error("there is no {kind} named '{name}': 'gantry {kind} list' shows what there is")]
+    #[error("there is no {kind} named '{name}'")]
     NotFound {
         /// 'pool', 'host', 'volume'.
         kind: &'static str,
@@ -57,9 +57,7 @@ pub enum ArrayError {
         host: String,
     },
     /// The object cannot go while others refer to it.
-    #[error(
-        "host '{0}' still has volumes mapped: unmap them first ('gantry volume list' shows them)"
-    )]
+    #[error("host '{0}' still has volumes mapped: unmap them first")]
     HostInUse(String),
     /// A host that a group still names.
     #[error("host '{host}' is in group '{group}': take it out of the group first")]
@@ -84,7 +82,9 @@ pub enum ArrayError {
     #[error("a CHAP name has 1 to 255 bytes: choose another")]
     InvalidChapName,
     /// The LUN number stands for another volume.
-    #[error("LUN {lun} is another volume for {host}: choose another number, or leave out --lun")]
+    #[error(
+        "LUN {lun} is another volume for {host}: choose another number, or let the array choose"
+    )]
     LunTaken {
         /// The number that was wanted.
         lun: u16,
@@ -93,7 +93,7 @@ pub enum ArrayError {
     },
     /// The LUN number stood for another volume until a short while ago.
     #[error(
-        "LUN {lun} was another volume for {host} and rests for {seconds} s more, so that no host takes one for the other: wait, choose another number, or leave out --lun"
+        "LUN {lun} was another volume for {host} and rests for {seconds} s more, so that no host takes one for the other: wait, choose another number, or let the array choose"
     )]
     LunResting {
         /// The number that was wanted.
@@ -105,7 +105,7 @@ pub enum ArrayError {
     },
     /// A session may still mean another volume by the LUN number.
     #[error(
-        "LUN {lun} was another volume for {initiator}, whose session asks for it still, has not asked for its LUNs since, or ended only now: rescan there, wait, choose another number, or leave out --lun"
+        "LUN {lun} was another volume for {initiator}, whose session asks for it still, has not asked for its LUNs since, or ended only now: rescan there, wait, choose another number, or let the array choose"
     )]
     LunHeld {
         /// The number that was wanted.
@@ -115,7 +115,7 @@ pub enum ArrayError {
     },
     /// Somebody in the same view has the volume by another LUN number.
     #[error(
-        "{host} sees the volume as LUN {current}, and a host sees it by one number only: leave out --lun, or unmap it from {host} first"
+        "{host} sees the volume as LUN {current}, and a host sees it by one number only: name that one or none, or unmap it from {host} first"
     )]
     LunFixed {
         /// The number that the volume has there.
@@ -130,7 +130,7 @@ pub enum ArrayError {
     #[error("all 16384 LUN numbers are other volumes there, or rest: unmap volumes first")]
     LunsExhausted,
     /// The volume is not mapped so.
-    #[error("the volume is not mapped to '{0}': 'gantry volume show' lists its maps")]
+    #[error("the volume is not mapped to '{0}'")]
     NotMapped(String),
     /// The volume is still mapped.
     #[error(
@@ -190,6 +190,9 @@ pub enum ArrayError {
     /// Percentages that could never be met.
     #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
     InvalidThresholds,
+    /// A tag with a key or value that cannot be.
+    #[error("{0}")]
+    InvalidTag(&'static str),
     /// Too many objects of a kind.
     #[error("the array already has {max} {kind}, which is the most it can hold")]
     TooMany {

@@ -20,6 +20,7 @@ pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
 pub use configuration::presentation::{BlockForm, PathState, Presentation};
 pub use configuration::schedules::{Due, Run, Schedule, ScheduleRecord};
+pub use configuration::tags::{Tagged, Tags};
 pub use configuration::{Access, Configuration, VisibleLun};
 pub use error::ArrayError;
 pub use identification::Identification;

@@ -32,6 +32,18 @@ pub const SECRET_BYTES_MAX: usize = 255;
 /// refused.
 pub const LUN_NUMBERS: u16 = 16_384;
 
+/// Tags of one object. One more is refused.
+pub const TAGS_PER_OBJECT_MAX: usize = 16;
+
+/// Tags of all objects together: about 3 MiB of the configuration. One more is refused.
+pub const TAGS_MAX: usize = 16_384;
+
+/// Bytes in the key of a tag. A longer one is refused.
+pub const TAG_KEY_BYTES_MAX: usize = 63;
+
+/// Characters in the value of a tag. A longer one is refused.
+pub const TAG_VALUE_CHARACTERS_MAX: usize = 128;
+
 /// Bytes in the name of a pool, volume or host.
 pub const NAME_BYTES_MAX: usize = 63;
 

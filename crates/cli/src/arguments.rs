@@ -10,6 +10,7 @@ use clap_complete::Shell;
 use crate::alerts::AlertCommand;
 use crate::configuration::ConfigurationCommand;
 use crate::confirmation::Confirmation;
+use crate::labels::{RenameArguments, TagArguments};
 use crate::offload::OffloadCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::schedules::ScheduleCommand;
@@ -212,6 +213,10 @@ pub(crate) enum VolumeCommand {
         #[arg(long, conflicts_with_all = ["vendor", "product"], required_unless_present = "vendor")]
         inherit: bool,
     },
+    /// Give a volume another name; hosts notice nothing.
+    Rename(RenameArguments),
+    /// Say which tags (labels) a volume has.
+    Tag(TagArguments),
     /// Delete an unmapped volume and all its data. Its snapshots stay.
     Delete {
         #[arg(value_name = "POOL/NAME")]
@@ -301,6 +306,8 @@ pub(crate) enum HostCommand {
         #[arg(long, conflicts_with = "chap_user")]
         no_chap: bool,
     },
+    /// Say which tags (labels) a host has.
+    Tag(TagArguments),
     /// Delete a host that no volume is mapped to.
     Delete { name: String },
 }

@@ -162,7 +162,7 @@ impl Client {
                  array's own machine makes another",
                 self.place
             ),
-            _ => problem.detail,
+            _ => crate::advice::explain(&problem),
         }
     }
 

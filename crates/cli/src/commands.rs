@@ -142,6 +142,8 @@ impl Session {
             VolumeCommand::Identification { path, identification, .. } => {
                 self.volume_identification(path, identification)
             }
+            VolumeCommand::Rename(arguments) => self.rename_volume(arguments),
+            VolumeCommand::Tag(arguments) => self.tag_volume(arguments),
             VolumeCommand::Delete { path, confirmation } => {
                 confirmation.ask(&format!("Delete volume {path} and all its data?"))?;
                 self.delete(&volume_route(path)?, &format!("Deleted volume {path}."))

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod advice;
 mod alerts;
 mod arguments;
 mod chap;
@@ -12,6 +13,7 @@ mod commands;
 mod configuration;
 mod confirmation;
 mod identification;
+mod labels;
 mod manuals;
 mod missing;
 mod offload;

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 
 use crate::commands::{Session, check_segment, volume_route};
+use crate::labels::TagArguments;
 use crate::tables::{Table, optional, table, thresholds_text};
 use notation::{format_size, parse_size};
 
@@ -28,6 +29,8 @@ pub(crate) enum PoolCommand {
     List,
     /// Show one pool.
     Show { name: String },
+    /// Say which tags (labels) a pool has.
+    Tag(TagArguments),
     /// Let one more device join a pool, while it is in use.
     AddDevice {
         name: String,
@@ -107,6 +110,7 @@ impl Session {
     pub(crate) fn pool(&self, command: &PoolCommand) -> Result<()> {
         match command {
             PoolCommand::Create { name, devices, size } => self.create_pool(name, devices, *size),
+            PoolCommand::Tag(arguments) => self.tag_pool(arguments),
             PoolCommand::List => {
                 self.show(&self.client.get::<Vec<Pool>>("/v1/pools")?, |pools| pools_table(pools))
             }

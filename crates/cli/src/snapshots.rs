@@ -10,6 +10,7 @@ use reqwest::Method;
 use crate::clock::now;
 use crate::commands::{Session, split, volume_route};
 use crate::confirmation::Confirmation;
+use crate::labels::{RenameArguments, TagArguments};
 use crate::tables::{Table, optional, or_dash, table};
 use notation::format_size;
 use notation::{format_time, parse_duration, parse_time};
@@ -43,6 +44,10 @@ pub(crate) enum SnapshotCommand {
         #[arg(value_name = "POOL/NAME")]
         path: String,
     },
+    /// Give a snapshot another name.
+    Rename(RenameArguments),
+    /// Say which tags (labels) a snapshot has.
+    Tag(TagArguments),
     /// Delete an unmapped snapshot.
     Delete {
         #[arg(value_name = "POOL/NAME")]
@@ -98,6 +103,8 @@ impl Session {
                 let snapshot = self.client.get::<Snapshot>(&snapshot_route(path)?)?;
                 self.show(&snapshot, |snapshot| snapshots_table(std::slice::from_ref(snapshot)))
             }
+            SnapshotCommand::Rename(arguments) => self.rename_snapshot(arguments),
+            SnapshotCommand::Tag(arguments) => self.tag_snapshot(arguments),
             SnapshotCommand::Delete { path, confirmation } => {
                 confirmation.ask(&format!("Delete snapshot {path} for good?"))?;
                 self.delete(&snapshot_route(path)?, &format!("Deleted snapshot {path}."))
@@ -150,7 +157,7 @@ fn new_snapshots(group: Option<&str>, words: &[String]) -> Result<CreateSnapshot
     Ok(CreateSnapshots { pool, snapshots, locked_until: None })
 }
 
-fn snapshot_route(path: &str) -> Result<String> {
+pub(crate) fn snapshot_route(path: &str) -> Result<String> {
     let (pool, name) = split(path)?;
     Ok(format!("/v1/snapshots/{pool}/{name}"))
 }

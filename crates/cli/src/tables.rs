@@ -7,6 +7,7 @@ use api::{
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
+use crate::labels::format_tags;
 use notation::format_size;
 use notation::format_time;
 
@@ -63,6 +64,7 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("LUN", luns(volume)),
         ("Hosts", or_dash(volume.hosts.join(", "))),
         ("Read only", or_dash(volume.read_only_hosts.join(", "))),
+        ("Tags", or_dash(format_tags(&volume.tags))),
     ] {
         rows.add_row([name.to_owned(), value]);
     }

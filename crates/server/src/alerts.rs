@@ -114,11 +114,8 @@ impl Alerts {
     /// Tells every receiver something at once, and answers with what became of it.
     pub(crate) fn test(&self, reply: oneshot::Sender<Answer>) {
         if self.testing.swap(true, Ordering::Relaxed) {
-            let _ = reply.send(Err(api::Problem {
-                status: 409,
-                title: "Conflict".to_owned(),
-                detail: "another test is under way: wait for its end".to_owned(),
-            }));
+            let detail = "another test is under way: wait for its end";
+            let _ = reply.send(Err(api::Problem::new(api::ProblemKind::Conflict, detail)));
             return;
         }
         let event = Event {

@@ -5,6 +5,7 @@
 mod accounts;
 mod answers;
 mod audit;
+mod compression;
 mod connections;
 mod conventions;
 mod doors;
@@ -119,7 +120,7 @@ impl Mailbox {
             Ok(()) => true,
             Err(TrySendError::Full(call)) => {
                 let detail = "too many requests wait already: try again in a moment";
-                let _ = call.reply.send(Err(problem(503, "Busy", detail)));
+                let _ = call.reply.send(Err(problem(api::ProblemKind::Busy, detail)));
                 false
             }
             Err(TrySendError::Disconnected(_)) => false,

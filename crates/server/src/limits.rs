@@ -160,6 +160,15 @@ pub const ANSWERS_KEPT_BYTES_MAX: usize = 16 << 20;
 /// Seconds for which such answers are kept.
 pub const ANSWERS_KEPT_SECONDS: u64 = 24 * 3600;
 
+/// Bytes of an answer that is worth compressing.
+pub const COMPRESSED_BYTES_MIN: usize = 1 << 10;
+
+/// Bytes of the largest answer that is compressed; a larger one is sent as it is.
+pub const COMPRESSED_BYTES_MAX: usize = 16 << 20;
+
+/// Large answers that are compressed at a time, each by a core; one more is sent as it is.
+pub const COMPRESSED_AT_ONCE_MAX: usize = 1;
+
 /// Streams of events at a time; one more is refused.
 pub const STREAMS_MAX: usize = 64;
 

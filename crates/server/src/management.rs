@@ -9,6 +9,7 @@ mod hosts;
 mod identification;
 mod interchange;
 mod jobs;
+mod labels;
 mod lun_rest;
 mod metrics;
 mod offload;
@@ -135,6 +136,7 @@ enum Step {
     DeleteVolume { pool: PoolId, id: block::VolumeId },
     CreateSnapshots { pool: PoolId, ids: Vec<block::VolumeId> },
     RevertVolume { pool: PoolId, id: block::VolumeId },
+    RenameVolume { pool: PoolId, id: block::VolumeId },
     RunSchedule { pool: PoolId, name: String, ids: Vec<block::VolumeId> },
 }
 
@@ -153,6 +155,7 @@ impl Step {
             | Self::DeleteVolume { pool, .. }
             | Self::CreateSnapshots { pool, .. }
             | Self::RevertVolume { pool, .. }
+            | Self::RenameVolume { pool, .. }
             | Self::RunSchedule { pool, .. } => *pool,
         }
     }
@@ -428,6 +431,7 @@ impl Management {
             Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
             Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
             Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
+            Step::RenameVolume { pool, id } => self.volume_renamed(core, pool, id, result),
             Step::RunSchedule { pool, name, ids } => {
                 self.schedule_ran(core, pool, &name, &ids, result)
             }

@@ -92,7 +92,7 @@ impl Reason {
             ClosedReason::LoginRefused(status) => Self::of_status(status),
             ClosedReason::LoginTimeout => Some(Self::LoginTimeout),
             ClosedReason::Protocol(_) | ClosedReason::HeaderDigest => Some(Self::Protocol),
-            ClosedReason::PeerDead | ClosedReason::ByTarget => None,
+            ClosedReason::PeerDead | ClosedReason::PeerSlow | ClosedReason::ByTarget => None,
         }
     }
 

@@ -246,6 +246,7 @@ fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Change::ResizeVolume { id, size_bytes } => {
             write!(f, "resize volume {} to {size_bytes} bytes", id.0)
         }
+        Change::RenameVolume { id, name } => write!(f, "rename volume {} to '{name}'", id.0),
         Change::ExtendDevice { size_bytes, .. } => {
             write!(f, "extend the pool to {size_bytes} bytes")
         }

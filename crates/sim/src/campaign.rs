@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 29] = [
+pub const PLANTED: [PlantedBug; 30] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -40,6 +40,7 @@ pub const PLANTED: [PlantedBug; 29] = [
     PlantedBug::SnapshotUnchecked,
     PlantedBug::MetadataForAnyone,
     PlantedBug::ReturnsCountedTwice,
+    PlantedBug::RenameAnsweredEarly,
 ];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.

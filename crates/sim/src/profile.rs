@@ -48,6 +48,8 @@ pub struct Profile {
     pub mapping_percent: u64,
     /// One command in so many changes volumes or devices.
     pub change_one_in: u64,
+    /// In one run in so many, by seed, volumes get other names too.
+    pub renames_one_in: u64,
     /// After one power failure in so many a damaged copy of the pool is opened.
     pub probe_one_in: u64,
     /// Subtrees per second that the reaper takes apart.
@@ -95,6 +97,7 @@ impl Profile {
             filling_percent: 12,
             mapping_percent: 10,
             change_one_in: 100,
+            renames_one_in: 5,
             probe_one_in: 18,
             reap_rate: random.pick(&[100, 5000, 50_000]),
             scrub_rate: random.pick(&[8, 200]) * MEBIBYTE,
@@ -184,6 +187,11 @@ impl Profile {
             PlantedBug::RefusalIgnored => {
                 self.devices = vec![64 * MEBIBYTE; 3];
                 self.refuse_one_in = 2;
+            }
+            PlantedBug::RenameAnsweredEarly => {
+                self.renames_one_in = 1;
+                self.change_one_in = 10;
+                self.crash_interval = 500;
             }
             PlantedBug::ReaperForgets => self.reap_rate = 100,
             PlantedBug::FlushFirstDeviceOnly => {

@@ -60,6 +60,8 @@ pub(crate) struct Workload {
     may_overreach: bool,
     /// Where the hot blocks begin, in parts of a million of a volume.
     hot: u64,
+    /// Whether volumes get other names.
+    pub(crate) renames: bool,
 }
 
 impl Workload {
@@ -74,6 +76,7 @@ impl Workload {
             fill_at: 0,
             may_overreach: false,
             hot: 0,
+            renames: false,
         }
     }
 
@@ -366,6 +369,7 @@ impl Workload {
             35..75 => Change::DeleteVolume(id),
             75..80 => self.nonsense(id, model, profile),
             80..83 => self.extend(devices),
+            86..92 if self.renames => self.rename(oracle, id),
             83..86 if devices.len() < profile.devices_max && !changing => {
                 let uuid = device_uuid(self.next_number);
                 Change::AddDevice(DeviceSpec { uuid, size_bytes: device_bytes(&mut self.random) })
@@ -397,6 +401,15 @@ impl Workload {
             }
             _ => Change::Checkpoint,
         }
+    }
+
+    /// Another name, now and then one that a volume has already.
+    fn rename(&mut self, oracle: &Oracle, id: VolumeId) -> Change {
+        let name = match self.random.percent(20) {
+            true => self.pick_volume(oracle).1.spec.name.clone(),
+            false => format!("renamed-{}", self.random.below(20)),
+        };
+        Change::RenameVolume { id, name }
     }
 
     /// A consistency group of up to three members: snapshots, or clones.

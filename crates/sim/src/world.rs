@@ -217,7 +217,8 @@ impl World {
             disk
         });
         let disks = disks.collect();
-        let workload = Workload::new(random.fork());
+        let mut workload = Workload::new(random.fork());
+        workload.renames = run.seed.is_multiple_of(profile.renames_one_in.max(1));
         let scan = profile.scans.then(|| Scan::new(run.of_scans().fork()));
         let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
         Self {

@@ -62,6 +62,8 @@ pub enum PlantedBug {
     ReturnsCountedTwice,
     /// A group counts as housed although the space for it was refused.
     RefusalIgnored,
+    /// A volume's new name is answered before the checkpoint that holds it.
+    RenameAnsweredEarly,
 }
 
 /// Which mistake is active; none in the product.

@@ -66,6 +66,12 @@ impl Directory {
         from.take_while(move |(name, _)| name.starts_with(prefix)).map(|(_, &id)| id)
     }
 
+    pub(crate) fn rename(&mut self, before: &str, after: &str) {
+        if let Some(id) = self.by_name.remove(before) {
+            self.by_name.insert(after.to_owned(), id);
+        }
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<VolumeId> {
         self.by_name.get(name).copied()
     }

@@ -125,7 +125,7 @@ pub enum ChangeError {
     TooManyDevices,
     /// A reserved volume needs more than there is.
     #[error(
-        "the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved"
+        "the pool has not enough free space to set that much aside: extend it, or create the volume without setting its space aside"
     )]
     NoSpace,
     /// A snapshot, clone or revert would make hosts need more new blocks for their locks and metadata

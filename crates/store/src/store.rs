@@ -63,6 +63,14 @@ pub enum Change {
         /// Bytes, a multiple of 4,096.
         size_bytes: u64,
     },
+    /// Another name for a volume or snapshot. It is in the volume table of the next checkpoint, with
+    /// which the change is done.
+    RenameVolume {
+        /// The volume.
+        id: VolumeId,
+        /// 1 to 63 bytes.
+        name: String,
+    },
     /// A device has grown.
     ExtendDevice {
         /// Which one, counted from 0.

@@ -86,3 +86,112 @@ fn operations_are_named_in_words() {
     assert_eq!(words("ListPools"), "List pools");
     assert_eq!(words("ShowOpenApi"), "Show open api");
 }
+
+/// Why a value is not as its schema says.
+fn misfit(value: &Value, schema: &Value, document: &Value) -> Option<String> {
+    if let Some(reference) = schema["$ref"].as_str() {
+        let referred = document.pointer(reference.strip_prefix('#').unwrap()).unwrap();
+        return misfit(value, referred, document);
+    }
+    for (several, all) in [("allOf", true), ("oneOf", false), ("anyOf", false)] {
+        let Some(kinds) = schema[several].as_array() else { continue };
+        let mut misfits = kinds.iter().map(|kind| misfit(value, kind, document));
+        return match all {
+            true => misfits.find_map(|misfit| misfit),
+            false => misfits.all(|misfit| misfit.is_some()).then(|| format!("{value}: {schema}")),
+        };
+    }
+    let types = match &schema["type"] {
+        Value::Array(types) => types.clone(),
+        Value::Null => Vec::new(),
+        one => vec![one.clone()],
+    };
+    let own = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    if !types.is_empty() && !types.iter().any(|kind| kind == own) {
+        return Some(format!("{value} is not of {types:?}"));
+    }
+    if schema["enum"].as_array().is_some_and(|words| !words.contains(value)) {
+        return Some(format!("{value} is none of {}", schema["enum"]));
+    }
+    let missing = |name: &&Value| value.get(name.as_str().unwrap()).is_none();
+    let required = schema["required"].as_array();
+    if let Some(name) = required.and_then(|names| names.iter().find(missing)) {
+        return Some(format!("{name} is missing in {value}"));
+    }
+    match value {
+        Value::Array(list) => {
+            list.iter().find_map(|value| misfit(value, &schema["items"], document))
+        }
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            let described = &schema["properties"][name];
+            match (described, &schema["additionalProperties"]) {
+                (Value::Null, Value::Object(_)) => {
+                    misfit(value, &schema["additionalProperties"], document)
+                }
+                (Value::Null, Value::Bool(true)) => None,
+                // A part of an 'allOf' need not know what another part describes.
+                (Value::Null, _) if schema["properties"].is_null() => None,
+                (Value::Null, _) => Some(format!("{name} is not described")),
+                (described, _) => misfit(value, described, document),
+            }
+        }),
+        _ => None,
+    }
+}
+
+#[test]
+fn every_example_is_as_its_schema_says() {
+    let document = document();
+    let mut count = 0;
+    let mut check = |content: &Value, place: &str| {
+        let Some(example) = content.get("example") else { return };
+        let misfit = misfit(example, &content["schema"], &document);
+        assert_eq!(misfit, None, "{place}");
+        count += 1;
+    };
+    for &(method, path, route) in ROUTES {
+        let operation = &document["paths"][path][method.name().to_lowercase()];
+        let place = format!("{route:?}");
+        let body = &operation["requestBody"]["content"]["application/json"];
+        check(body, &place);
+        check(&operation["responses"]["200"]["content"]["application/json"], &place);
+        if let Some(example) = body.get("example") {
+            let text = example.to_string();
+            assert_eq!(body_fits(route, text.as_bytes()), Ok(()), "{place}");
+        }
+        assert_eq!(body.is_object(), body.get("example").is_some(), "{place} has no example");
+    }
+    for (name, response) in document["components"]["responses"].as_object().unwrap() {
+        check(&response["content"]["application/problem+json"], name);
+    }
+    assert!(count > 50, "{count}");
+}
+
+#[test]
+fn what_is_no_example_of_its_schema_is_found() {
+    let document = document();
+    let volume = json!({ "$ref": "#/components/schemas/CreateVolume" });
+    for wrong in [
+        json!([]),
+        json!({ "pool": "p", "name": "v" }),
+        json!({ "pool": "p", "name": "v", "size_bytes": "1" }),
+        json!({ "pool": "p", "name": "v", "size_bytes": 4096, "colour": 1 }),
+        json!({ "pool": "p", "name": "v", "size_bytes": 4096, "block_size": "7" }),
+    ] {
+        assert!(misfit(&wrong, &volume, &document).is_some(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_document_says_where_the_interface_is() {
+    let servers = document()["servers"].clone();
+    assert_eq!(servers[0]["url"], "/");
+    assert!(servers[1]["url"].as_str().unwrap().starts_with("https://"));
+}

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use access::{AccessError, Identity, NewTokenSpec, SECRET_BYTES, Users, Via};
 use api::{
-    AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Problem, Role, Route, Token, User,
+    AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Problem, ProblemKind, Role, Route,
+    Token, User,
 };
 use axum::Extension;
 use axum::body::Bytes;
@@ -51,7 +52,8 @@ pub(super) fn handlers(route: Route) -> Option<MethodRouter<Arc<Gate>>> {
 
 fn answer<T: Serialize>(answered: Answered<T>) -> Response {
     respond(answered.and_then(|value| {
-        serde_json::to_value(value).map_err(|_| problem(500, "Failed", "an answer has no JSON"))
+        serde_json::to_value(value)
+            .map_err(|_| problem(ProblemKind::Failed, "an answer has no JSON"))
     }))
 }
 
@@ -63,12 +65,12 @@ fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Answered<T> 
         let detail = format!(
             "the body is not what /v1/openapi.json describes, at line {line} column {column}"
         );
-        problem(400, "Invalid request", &detail)
+        problem(ProblemKind::InvalidRequest, &detail)
     })
 }
 
 fn no_random() -> Problem {
-    problem(500, "Failed", "the system has no random numbers")
+    problem(ProblemKind::Failed, "the system has no random numbers")
 }
 
 async fn list_users(State(gate): Gated) -> Response {

@@ -1,19 +1,19 @@
 //! What an answer looks like in HTTP.
 
-use api::Problem;
+use api::{Problem, ProblemKind};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use super::Answer;
 
 /// Why a request is refused; `detail` says what to do about it.
-pub(super) fn problem(status: u16, title: &str, detail: &str) -> Problem {
-    Problem { status, title: title.to_owned(), detail: detail.to_owned() }
+pub(super) fn problem(kind: ProblemKind, detail: &str) -> Problem {
+    Problem::new(kind, detail)
 }
 
 /// A refusal.
-pub(super) fn refuse(status: u16, title: &str, detail: &str) -> Response {
-    respond(Err(problem(status, title, detail)))
+pub(super) fn refuse(kind: ProblemKind, detail: &str) -> Response {
+    respond(Err(problem(kind, detail)))
 }
 
 /// An object as JSON, a text as it is, or a problem (RFC 9457).
@@ -37,12 +37,12 @@ pub(super) fn respond(answer: Answer) -> Response {
 pub(super) fn check_body(headers: &HeaderMap, body: &[u8]) -> Result<(), Problem> {
     if !is_json(headers) {
         let detail = "send a body as application/json";
-        return Err(problem(415, "Unsupported media type", detail));
+        return Err(problem(ProblemKind::UnsupportedMediaType, detail));
     }
     let first = body.iter().find(|byte| !byte.is_ascii_whitespace());
     match first {
         None | Some(b'{') => Ok(()),
-        Some(_) => Err(problem(400, "Invalid request", "send a JSON object: { … }")),
+        Some(_) => Err(problem(ProblemKind::InvalidRequest, "send a JSON object: { … }")),
     }
 }
 

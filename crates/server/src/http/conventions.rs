@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Listing, Route};
+use api::{Listing, Problem, ProblemKind, Route};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -48,7 +48,7 @@ pub(super) async fn present(
         return response;
     }
     let Ok(mut value) = read(response).await else {
-        return refuse(500, "Failed", "an answer could not be read again");
+        return refuse(ProblemKind::Failed, "an answer could not be read again");
     };
     let mut link = None;
     if let (Some(listing), Value::Array(list)) = (view.listing, &mut value)
@@ -102,7 +102,10 @@ pub(super) async fn one_form_of_refusal(request: Request, next: Next) -> Respons
         "" => format!("{title}: /v1/openapi.json describes every request"),
         text => text.to_owned(),
     };
-    let (own, body): (_, Body) = refuse(parts.status.as_u16(), title, &detail).into_parts();
+    let kind = ProblemKind::of_status(parts.status.as_u16());
+    let mut problem = Problem::new(kind, detail);
+    (problem.status, problem.title) = (parts.status.as_u16(), title.to_owned());
+    let (own, body): (_, Body) = respond(Err(problem)).into_parts();
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.extend(own.headers);
     Response::from_parts(parts, body)

@@ -6,10 +6,11 @@
 
 use std::hash::{DefaultHasher, Hasher};
 
-use api::Problem;
+use api::{Problem, ProblemKind};
 use serde_json::Value;
 
 use super::answers::problem;
+use super::compression::unmarked;
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +61,7 @@ fn hash(bytes: &[u8]) -> u64 {
 /// Whether an `If-None-Match` names this ETag; weak ones match too (RFC 9110 13.1.2).
 pub(super) fn is_known(if_none_match: &str, etag: &str) -> bool {
     let mut tags = if_none_match.split(',').map(str::trim);
-    tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag) == etag)
+    tags.any(|tag| tag == "*" || unmarked(tag.strip_prefix("W/").unwrap_or(tag)) == etag)
 }
 
 /// Refuses a change of an object that is not what an `If-Match` names any more.
@@ -78,18 +79,18 @@ pub(crate) fn check(if_match: &str, object: &Value) -> Result<(), Problem> {
 }
 
 fn changed() -> Problem {
-    problem(412, "Changed", "somebody else changed it meanwhile: look again, then repeat")
+    problem(ProblemKind::Changed, "somebody else changed it meanwhile: look again, then repeat")
 }
 
 /// What is answered to an `If-Match` of an object that is not there: it has no version that could be
 /// the one named, not even `*` (RFC 9110 13.1.1).
 pub(crate) fn not_there() -> Problem {
     let detail = "there is no such object, so it is not the one that If-Match names: look again";
-    problem(412, "Not there", detail)
+    problem(ProblemKind::NotThere, detail)
 }
 
 /// What is answered to an `If-Match` where there is nothing to compare.
 pub(crate) fn no_version() -> Problem {
     let detail = "nothing here has a version that If-Match could name: leave it out";
-    problem(412, "No version", detail)
+    problem(ProblemKind::NoVersion, detail)
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use access::{AccessError, Identity, Limiter, PasswordHash, SECRET_BYTES, Sessions, Users, Via};
 use anyhow::Result;
-use api::{AuditEntry, Problem, Role, Route};
+use api::{AuditEntry, Problem, ProblemKind, Role, Route};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
@@ -88,7 +88,7 @@ impl Gate {
         let changed = change(&mut users).map_err(|error| refused(&error))?;
         self.directory.save_users(&users).map_err(|error| {
             tracing::error!(%error, "users cannot be saved");
-            problem(500, "Not saved", "the data directory cannot be written: see the log")
+            problem(ProblemKind::Failed, "the data directory cannot be written: see the log")
         })?;
         state.users = users;
         Ok(changed)
@@ -129,25 +129,31 @@ impl Gate {
     fn check(&self, guard: &Guard, peer: Peer, request: &Request) -> Result<Identity, Problem> {
         let headers = request.headers();
         let identity = self.identify(peer, headers).ok_or_else(|| {
-            let detail = match headers.contains_key(header::AUTHORIZATION) {
-                true => "the token is not known, or its time is over: POST /v1/tokens makes one",
-                false => "log in at /v1/login, or send 'Authorization: Bearer TOKEN'",
-            };
-            problem(401, "Not logged in", detail)
+            match headers.contains_key(header::AUTHORIZATION) {
+                true => problem(
+                    ProblemKind::TokenNotValid,
+                    "the token is not known, or its time is over: POST /v1/tokens makes one",
+                ),
+                false => problem(
+                    ProblemKind::NotLoggedIn,
+                    "log in at /v1/login, or send 'Authorization: Bearer TOKEN'",
+                ),
+            }
         })?;
         let changes = !request.method().is_safe();
         if identity.via == Via::Session && changes && !self.csrf_fits(headers) {
             let detail = "send what /v1/login answered as 'csrf' in the header X-Gantry-Csrf";
-            return Err(problem(403, "Not from our page", detail));
+            return Err(problem(ProblemKind::ForeignPage, detail));
         }
         let about_oneself = [Route::ShowMe, Route::ChangePassword, Route::Logout];
         if identity.must_change_password && !about_oneself.contains(&guard.route) {
             let detail = "change the password first: PUT /v1/me/password";
-            return Err(problem(403, "Password must be changed", detail));
+            return Err(problem(ProblemKind::PasswordMustBeChanged, detail));
         }
         if identity.role < guard.role {
             let detail = format!("this needs the role '{}'", guard.role.name());
-            return Err(problem(403, "Not allowed", &detail));
+            let role = guard.role.name();
+            return Err(problem(ProblemKind::NotAllowed, &detail).with("role", role));
         }
         Ok(identity)
     }
@@ -241,22 +247,36 @@ pub(super) fn cookie_named<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a
 
 /// What an error of this room means in HTTP.
 pub(super) fn refused(error: &AccessError) -> Problem {
-    let (status, title) = match error {
-        AccessError::NoUser(_) | AccessError::NoToken(_) => (404, "Not found"),
-        AccessError::Changed(_) | AccessError::Gone(_) => (412, "Changed"),
-        AccessError::Exists(_)
-        | AccessError::LastAdmin(_)
-        | AccessError::TooManyUsers
-        | AccessError::TooManyTokensOfUser { .. }
-        | AccessError::TooManyTokens => (409, "Conflict"),
-        AccessError::WrongPassword
-        | AccessError::TokenRole
-        | AccessError::TokenTooLong { .. }
-        | AccessError::TokenDepth
-        | AccessError::TokenOfAnother => (403, "Not allowed"),
-        _ => (400, "Invalid request"),
-    };
-    problem(status, title, &error.to_string())
+    let is = |kind| problem(kind, &error.to_string());
+    match error {
+        AccessError::NoUser(name) => {
+            is(ProblemKind::NotFound).with("object", "user").with("name", name.as_str())
+        }
+        AccessError::NoToken(id) => {
+            is(ProblemKind::NotFound).with("object", "token").with("name", id.as_str())
+        }
+        AccessError::Changed(_) => is(ProblemKind::Changed),
+        AccessError::Gone(_) => is(ProblemKind::NotThere),
+        AccessError::Exists(name) => {
+            is(ProblemKind::NameTaken).with("object", "user").with("name", name.as_str())
+        }
+        AccessError::LastAdmin(name) => {
+            is(ProblemKind::LastAdministrator).with("user", name.as_str())
+        }
+        AccessError::TooManyUsers => is(ProblemKind::TooMany).with("object", "users"),
+        AccessError::TooManyTokens => is(ProblemKind::TooMany).with("object", "tokens"),
+        AccessError::TooManyTokensOfUser { max, .. } => {
+            is(ProblemKind::TooMany).with("object", "tokens").with("max", *max)
+        }
+        AccessError::WrongPassword => is(ProblemKind::WrongPassword),
+        AccessError::TokenRole => is(ProblemKind::TokenTooWide),
+        AccessError::TokenTooLong { end } => is(ProblemKind::TokenTooLong).with("end", *end),
+        AccessError::TokenDepth | AccessError::TokenOfAnother => is(ProblemKind::NotAllowed),
+        AccessError::Name(_)
+        | AccessError::PasswordLength(_)
+        | AccessError::TokenDays
+        | AccessError::SamePassword => is(ProblemKind::InvalidRequest),
+    }
 }
 
 fn from_hexadecimal(text: &str) -> Option<Vec<u8>> {

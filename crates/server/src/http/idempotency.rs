@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use access::Identity;
-use api::Route;
+use api::{ProblemKind, Route};
 use axum::Extension;
 use axum::body::{Bytes, to_bytes};
 use axum::extract::{Request, State};
@@ -150,14 +150,14 @@ pub(super) async fn once(
     let is_printable = text.bytes().all(|byte| byte.is_ascii_graphic());
     if !(1..=KEY_LENGTH_MAX).contains(&text.len()) || !is_printable {
         let detail = "an Idempotency-Key has 1 to 64 printable characters, no spaces";
-        return refuse(400, "Invalid request", detail);
+        return refuse(ProblemKind::InvalidRequest, detail);
     }
     let key = (identity.user.clone(), text.to_owned());
     let (parts, body) = request.into_parts();
     let bytes_max = body_bytes_max(route);
     let Ok(body) = to_bytes(body, bytes_max).await else {
         let detail = format!("a body has at most {} KiB here", bytes_max >> 10);
-        return refuse(413, "Too large", &detail);
+        return refuse(ProblemKind::TooLarge, &detail);
     };
     let asked = fingerprint(&parts, &body, &identity, route);
     let what = first.kept().begin(&key, asked, now());
@@ -168,16 +168,17 @@ pub(super) async fn once(
             under_way.end(response).await
         }
         Step::Repeat(status, body) => answer(status, body),
-        Step::UnderWay => {
-            refuse(409, "Conflict", "the first request with this key is under way: wait for it")
-        }
+        Step::UnderWay => refuse(
+            ProblemKind::KeyUnderWay,
+            "the first request with this key is under way: wait for it",
+        ),
         Step::AnotherRequest => {
             let detail = "this Idempotency-Key was used for another request: choose a new one";
-            refuse(422, "Key used before", detail)
+            refuse(ProblemKind::KeyUsedBefore, detail)
         }
         Step::Full => {
             let detail = "too many requests with an Idempotency-Key are under way: try again";
-            refuse(503, "Busy", detail)
+            refuse(ProblemKind::Busy, detail)
         }
     }
 }
@@ -247,7 +248,7 @@ impl UnderWay<'_> {
             return response;
         }
         let Ok(body) = to_bytes(response.into_body(), usize::MAX).await else {
-            return refuse(500, "Failed", "an answer could not be read again");
+            return refuse(ProblemKind::Failed, "an answer could not be read again");
         };
         self.first.kept().end(&self.key, Some((status, body.clone())));
         answer(status, body)

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use api::{Listing, Problem};
+use api::{Listing, Problem, ProblemKind};
 use axum::extract::Query;
 use axum::http::Uri;
 use serde_json::Value;
@@ -14,6 +14,11 @@ mod tests;
 
 /// Elements of a page at most.
 const LIMIT_MAX: usize = 1000;
+
+/// The field with the labels of an object, and the name by which a list is filtered by one of them:
+/// `tag=KEY:VALUE`, or `tag=KEY` for any value.
+const TAGS: &str = "tags";
+const TAG: &str = "tag";
 
 /// What is asked of a list.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,7 +39,12 @@ impl Selection {
             match name.as_str() {
                 "limit" => selection.limit = Some(parse_limit(&value)?),
                 "after" => selection.after = Some(value),
-                _ if fields.contains(&name) => selection.filters.push((name, value)),
+                TAG if fields.iter().any(|field| field == TAGS) => {
+                    selection.filters.push((name, value));
+                }
+                _ if name != TAGS && fields.contains(&name) => {
+                    selection.filters.push((name, value))
+                }
                 _ => {
                     let known = fields.join("', '");
                     let detail = format!("'{name}' is none of 'limit', 'after', '{known}'");
@@ -85,7 +95,7 @@ impl Selection {
 }
 
 fn invalid(detail: &str) -> Problem {
-    problem(400, "Invalid request", detail)
+    problem(ProblemKind::InvalidRequest, detail)
 }
 
 fn parse_limit(text: &str) -> Result<usize, Problem> {
@@ -115,8 +125,12 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// Whether a field is as wanted; of a list one element is enough.
+/// Whether a field, or a label, is as wanted; of a list one element is enough.
 fn fits(element: &Value, name: &str, wanted: &str) -> bool {
+    if name == TAG {
+        let (key, wanted) = wanted.split_once(':').unwrap_or((wanted, "*"));
+        return element[TAGS][key].as_str().is_some_and(|value| matches(value, wanted));
+    }
     match &element[name] {
         Value::Array(list) => list.iter().any(|value| matches(&text(value), wanted)),
         value => matches(&text(value), wanted),

@@ -102,7 +102,7 @@ fn encoded(file: &File, headers: &HeaderMap) -> (Option<&'static str>, &'static 
 }
 
 /// Whether a list in a header names something, and does not rule it out by a weight of 0.
-fn lists(headers: &HeaderMap, name: &header::HeaderName, wanted: &str) -> bool {
+pub(super) fn lists(headers: &HeaderMap, name: &header::HeaderName, wanted: &str) -> bool {
     let values = headers.get_all(name).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|entry| {
         let (entry, parameters) = entry.split_once(';').unwrap_or((entry, ""));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
-use api::{Method, Problem, ROUTES, Route};
+use api::{Method, Problem, ProblemKind, ROUTES, Route};
 use axum::Router;
 use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
@@ -16,6 +16,7 @@ use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
 use super::answers::{check_body, problem, refuse, respond};
+use super::compression::{compress, is_compressible};
 use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
 use super::idempotency::{FirstAnswers, Once, once};
@@ -49,6 +50,10 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
     let mut router = Router::new();
     for &(method, path, route) in ROUTES {
         let handlers = presented(handlers(method, route, &shared), method, route, &shared);
+        let handlers = match is_compressible(method, route) {
+            true => handlers.route_layer(middleware::from_fn(compress)),
+            false => handlers,
+        };
         let handlers = match route {
             Route::ImportConfiguration => handlers.layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),
             _ => handlers,
@@ -164,7 +169,7 @@ pub(super) async fn ask(
 
 /// Nobody is there any more who could answer.
 pub(super) fn stopping() -> Problem {
-    problem(503, "Stopping", "the daemon is stopping: try again when it is back")
+    problem(ProblemKind::Stopping, "the daemon is stopping: try again when it is back")
 }
 
 /// Whether the reactor goes on, whatever it is busy with.
@@ -174,7 +179,7 @@ fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
             None => Ok("ok".into()),
             Some(silence) => {
                 let detail = format!("the reactor is silent since {} s", silence.as_secs());
-                Err(problem(503, "Not healthy", &detail))
+                Err(problem(ProblemKind::NotHealthy, &detail))
             }
         })
     })
@@ -183,7 +188,7 @@ fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
 /// Whether hosts are let in and every pool serves.
 fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
     get(move || async move {
-        let not_ready = |detail: &str| Err(problem(503, "Not ready", detail));
+        let not_ready = |detail: &str| Err(problem(ProblemKind::NotReady, detail));
         if !heartbeat.is_serving() {
             return respond(not_ready("the daemon is starting or stopping"));
         }
@@ -198,13 +203,13 @@ async fn no_such_route(method: http::Method, uri: Uri, headers: HeaderMap) -> Re
     page::serve(&method, uri.path(), &headers).unwrap_or_else(|| {
         let detail =
             format!("there is nothing at '{}': /v1/openapi.json lists every path", uri.path());
-        refuse(404, "Not found", &detail)
+        refuse(ProblemKind::NoSuchPath, &detail)
     })
 }
 
 async fn no_such_method(uri: Uri) -> Response {
     let detail = format!("'{}' takes other methods: see the header Allow", uri.path());
-    refuse(405, "Method not allowed", &detail)
+    refuse(ProblemKind::MethodNotAllowed, &detail)
 }
 
 /// Carries out a change in a task of its own, so that a caller who hangs up does not stop it half
@@ -214,14 +219,14 @@ async fn to_the_end(request: Request, next: Next) -> Response {
     if request.method().is_safe() {
         return next.run(request).await;
     }
-    let lost = |_| refuse(500, "Failed", "the request was not carried out: see the log");
+    let lost = |_| refuse(ProblemKind::Failed, "the request was not carried out: see the log");
     tokio::spawn(next.run(request)).await.unwrap_or_else(lost)
 }
 
 /// Answers 500 where a handler panics: the request has failed, everything else goes on.
 async fn answered_all_the_same(request: Request, next: Next) -> Response {
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    answer.unwrap_or_else(|_| refuse(500, "Failed", "a mistake in gantryd: see its log"))
+    answer.unwrap_or_else(|_| refuse(ProblemKind::Failed, "a mistake in gantryd: see its log"))
 }
 
 /// Answers a request when it has arrived whole, unless it says that it is large or does not say how
@@ -235,10 +240,10 @@ async fn after_its_body(request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     match tokio::time::timeout(BODY_PATIENCE, to_bytes(body, BODY_BYTES_MAX)).await {
         Ok(Ok(body)) => next.run(Request::from_parts(parts, body.into())).await,
-        Ok(Err(_)) => refuse(400, "Invalid request", "the body ended early: send it again"),
+        Ok(Err(_)) => refuse(ProblemKind::InvalidRequest, "the body ended early: send it again"),
         Err(_) => {
             let detail = format!("no whole body in {} s: send it again", BODY_PATIENCE.as_secs());
-            refuse(408, "Too slow", &detail)
+            refuse(ProblemKind::TooSlow, &detail)
         }
     }
 }
@@ -252,12 +257,15 @@ async fn refuse_strangers(
     next: Next,
 ) -> Response {
     if is_foreign(peer, request.headers()) {
-        return refuse(403, "Forbidden", "web pages from elsewhere may not use this address");
+        return refuse(
+            ProblemKind::ForeignPage,
+            "web pages from elsewhere may not use this address",
+        );
     }
     if peer.is_far() && !gate.has_own_password() {
-        let detail = "the first password was not changed yet: log in on the array's own machine, \
-                      or run 'gantry user change admin --password --own' there";
-        return refuse(403, "Not set up", detail);
+        let detail = "the first password was not changed yet: log in on the array's own machine \
+                      first";
+        return refuse(ProblemKind::NotSetUp, detail);
     }
     next.run(request).await
 }

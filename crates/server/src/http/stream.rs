@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use access::Identity;
-use api::{Event as Happened, Route};
+use api::{Event as Happened, ProblemKind, Route};
 use axum::Extension;
 use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, header};
@@ -124,7 +124,7 @@ async fn look(
 ) -> Response {
     let receiver = streams.told.subscribe();
     let Some(place) = streams.join(&identity.user) else {
-        let refused = refuse(429, "Too many streams", "close another page or program first");
+        let refused = refuse(ProblemKind::TooManyStreams, "close another page or program first");
         return ([(header::RETRY_AFTER, "10")], refused).into_response();
     };
     let look = Look { gate, peer, headers, receiver, _place: place };

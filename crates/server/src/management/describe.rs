@@ -1,7 +1,7 @@
 //! How objects look to the administrator.
 
 use api::{Device, Host, Pool, Problem, Session, Space, Target, Volume};
-use array::ArrayError;
+use array::{ArrayError, Tagged};
 use block::VolumeId;
 use store::Health;
 
@@ -77,6 +77,7 @@ impl Management {
             snapshots: served.map_or(0, |pool| pool.store.snapshot_count()),
             memory_bytes: served.map_or(0, |pool| pool.memory_bytes),
             counters: served.map(Self::counters).unwrap_or_default(),
+            tags: self.configuration.tags(Tagged::Pool(name)),
         }
     }
 
@@ -134,6 +135,7 @@ impl Management {
                 .read_only_hosts_of(volume.id)
                 .map(str::to_owned)
                 .collect(),
+            tags: self.configuration.tags(Tagged::Volume(volume.id)),
         }
     }
 
@@ -150,6 +152,7 @@ impl Management {
             initiators: initiators.collect(),
             chap_user: host.and_then(|host| host.chap_name.clone()),
             mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
+            tags: self.configuration.tags(Tagged::Host(name)),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The devices of a pool: their sizes when it is made, joining, growing.
 
-use api::{AddDevice, Problem, ResizePool};
+use api::{AddDevice, Problem, ProblemKind, ResizePool};
 use array::limits::POOL_BYTES_MIN;
 use array::{ArrayError, Configuration, DeviceName, PoolDevice, Secrets};
 use block::BLOCK;
@@ -10,7 +10,7 @@ use store::{Change, Failure, Health, Outcome};
 
 use super::claims::Purpose;
 use super::jobs::job;
-use super::problems::{bad_request, conflict, failed, gone, internal, refused};
+use super::problems::{bad_request, conflict, failed, gone, internal, problem, refused};
 use super::{Management, Progress, Step};
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
@@ -252,9 +252,11 @@ fn chosen_device(wanted: Option<usize>, count: usize) -> Result<usize, Problem> 
     match wanted {
         Some(device) if device < count => Ok(device),
         None if count == 1 => Ok(0),
-        _ => Err(bad_request(&format!(
-            "the pool has {count} device(s): say which one is to grow with --device, counted from 0"
-        ))),
+        _ => {
+            let detail =
+                format!("the pool has {count} device(s): say which one is to grow, counted from 0");
+            Err(problem(ProblemKind::DeviceAmbiguous, &detail).with("devices", count))
+        }
     }
 }
 
@@ -270,7 +272,10 @@ pub(super) fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Resul
             let size = device::block_device_size(path).map_err(|error| conflict(&error))?;
             size - size % BLOCK
         }
-        _ => return Err(bad_request(&"say how large each device is to be: --size 20G")),
+        _ => {
+            let detail = &"say how large each device is to be";
+            return Err(problem(ProblemKind::DeviceSizeMissing, detail));
+        }
     };
     if size_bytes < POOL_BYTES_MIN || !size_bytes.is_multiple_of(BLOCK) {
         let sentence =

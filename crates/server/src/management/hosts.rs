@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::{ChangeHost, CreateHost, Discovery, Group, Problem, SetGroup};
-use array::{ArrayError, Chap, Configuration, Credential, Host, Secret, Secrets};
+use array::{ArrayError, Chap, Configuration, Credential, Host, Secret, Secrets, Tagged};
 
 use super::problems::{bad_request, refused};
 use super::{Management, Progress};
@@ -64,6 +64,7 @@ impl Management {
         let now = self.lun_rest.now();
         let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             configuration.delete_host(name, now)?;
+            configuration.forget_tags(Tagged::Host(name));
             secrets.hosts.remove(name);
             Ok(())
         };

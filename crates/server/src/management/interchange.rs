@@ -11,7 +11,8 @@ use api::{
     Imported, Problem,
 };
 use array::{
-    Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secret, Secrets, Thresholds,
+    Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secret, Secrets, Tagged, Tags,
+    Thresholds,
 };
 use block::VolumeId;
 use mio::net::TcpListener;
@@ -42,8 +43,7 @@ impl Management {
         let with_secrets = flag(parameters, "with_secrets")?;
         if with_secrets && parameters.get("peer") != SOCKET {
             return Err(forbidden(
-                &"secrets are shown over the daemon's socket only: run 'gantry configuration \
-                  export --with-secrets' on the array's own machine",
+                &"secrets are shown over the daemon's socket only: ask on the array's own machine",
             ));
         }
         Ok(Progress::answer(&self.describe_configuration(core, with_secrets)))
@@ -86,6 +86,7 @@ impl Management {
                     name: name.clone(),
                     devices: describe_configured_devices(core, name, pool),
                     thresholds: describe_thresholds(pool.thresholds),
+                    tags: Some(array.tags(Tagged::Pool(name))),
                 })
                 .collect(),
             volumes: self.describe_configured_volumes(core),
@@ -108,6 +109,7 @@ impl Management {
             name: name.to_owned(),
             initiators: host.initiators.iter().cloned().collect(),
             chap: chap.map(|user| describe_chap(user, self.secrets.hosts.get(name), shown)),
+            tags: Some(self.configuration.tags(Tagged::Host(name))),
         }
     }
 
@@ -147,7 +149,11 @@ impl Management {
         let Presentation { reservations_hidden: hidden, identification, blocks } =
             array.presentation(id);
         let is_shown_otherwise = hidden || identification.is_some();
-        let said = !maps.is_empty() || thresholds != Thresholds::default() || is_shown_otherwise;
+        let tags = array.tags(Tagged::Volume(id));
+        let said = !maps.is_empty()
+            || thresholds != Thresholds::default()
+            || is_shown_otherwise
+            || !tags.is_empty();
         let shape = (!volume.snapshot).then(|| ConfiguredShape {
             size_bytes: volume.size_bytes,
             reserved: volume.reserved,
@@ -161,6 +167,7 @@ impl Management {
             thresholds: Some(describe_thresholds(thresholds)),
             reservations_hidden: Some(hidden),
             identification: identification.map(describe_identification),
+            tags: Some(tags),
         })
     }
 
@@ -309,7 +316,17 @@ impl<'a> Import<'a> {
         Ok((before != after).then_some("is changed"))
     }
 
+    /// Gives an object the tags of the file; says whether they are others.
+    fn take_tags(&mut self, object: Tagged<'_>, wanted: Option<&Tags>) -> Result<bool, String> {
+        let Some(wanted) = wanted.filter(|wanted| self.array.tags(object) != **wanted) else {
+            return Ok(false);
+        };
+        self.array.set_tags(object, wanted.clone()).map_err(text)?;
+        Ok(true)
+    }
+
     fn take_host(&mut self, host: &ConfiguredHost) -> Taken {
+        let retagged = self.take_tags(Tagged::Host(&host.name), host.tags.as_ref())?;
         let before = self.array.hosts.get(&host.name).cloned();
         let known = self.secrets.hosts.get(&host.name);
         let chap = host.chap.as_ref().map(|chap| read_chap(chap, known)).transpose()?;
@@ -319,7 +336,7 @@ impl<'a> Import<'a> {
             chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
         };
         if before.as_ref() == Some(&after) && known == chap.as_ref() {
-            return Ok(None);
+            return Ok(retagged.then_some("is changed"));
         }
         let (change, changed) = match before {
             None => ("is created", self.array.create_host(&host.name, after)),
@@ -392,13 +409,14 @@ impl<'a> Import<'a> {
         let thresholds = parse_thresholds(wanted.thresholds);
         self.array.pool(&wanted.name).map_err(text)?;
         thresholds.check().map_err(text)?;
+        let retagged = self.take_tags(Tagged::Pool(&wanted.name), wanted.tags.as_ref())?;
         let pool = self.array.pools.get_mut(&wanted.name);
         match pool.filter(|pool| pool.thresholds != thresholds) {
             Some(pool) => {
                 pool.thresholds = thresholds;
                 Ok(Some("has other thresholds"))
             }
-            None => Ok(None),
+            None => Ok(retagged.then_some("has other tags")),
         }
     }
 
@@ -406,7 +424,7 @@ impl<'a> Import<'a> {
         let path: array::VolumePath = wanted.volume.parse().map_err(text)?;
         let found = find(self.core, "volume", &path.pool, &path.volume);
         let (_, id) = found.map_err(|problem| problem.detail)?;
-        let mut changed = false;
+        let mut changed = self.take_tags(Tagged::Volume(id), wanted.tags.as_ref())?;
         for map in &wanted.maps {
             changed |= self.take_map(id, map.lun.or(wanted.lun), map)?;
         }
@@ -506,7 +524,7 @@ fn read_chap(wanted: &ConfiguredChap, known: Option<&Chap>) -> Result<Chap, Stri
         known.initiator.name == wanted.user && target == wanted.mutual_user.as_ref()
     };
     known.filter(fits).cloned().ok_or_else(|| {
-        "the CHAP secret is neither in the file nor known here: export it with --with-secrets, or \
+        "the CHAP secret is neither in the file nor known here: export it with secrets, or \
          set it first"
             .to_owned()
     })

@@ -1,14 +1,14 @@
 //! Pools: create, open at start, delete, close.
 
-use api::{CreatePool, DeviceCounters, Problem};
-use array::{ArrayError, Configuration, PoolDevice, Secrets, Thresholds};
+use api::{CreatePool, DeviceCounters, Problem, ProblemKind};
+use array::{ArrayError, Configuration, PoolDevice, Secrets, Tagged, Thresholds};
 use device::Device;
 use store::{Change, ChangeError, Failure, Health, OpenMode, Outcome};
 
 use super::claims::Purpose;
 use super::devices::{new_device_size, parse_device};
 use super::jobs::job;
-use super::problems::{bad_request, conflict, failed, gone, internal, is_opening, refused};
+use super::problems::{conflict, failed, gone, internal, is_opening, problem, refused};
 use super::resume::loss_of;
 use super::{Caller, Management, Progress, Step, Touched, Work};
 use crate::core::{Core, Ticket};
@@ -94,7 +94,8 @@ impl Management {
         let names = request.devices.iter().map(|device| parse_device(device));
         let names = names.collect::<Result<Vec<_>, _>>()?;
         if names.is_empty() {
-            return Err(bad_request(&"a pool has at least one device: name it with --device"));
+            let detail = &"a pool has at least one device: name it";
+            return Err(problem(ProblemKind::DeviceMissing, detail));
         }
         let accepted = self.saving.accepted();
         accepted.check_new_pool(&request.name, &names).map_err(|error| refused(&error))?;
@@ -257,15 +258,19 @@ impl Management {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         self.claims.check_volumes(name)?;
         if let Some(unavailable) = self.unavailable.get(name) {
-            return Err(conflict(&format!("pool '{name}' is unavailable: {}", unavailable.reason)));
+            let detail = format!("pool '{name}' is unavailable: {}", unavailable.reason);
+            return Err(pool_unavailable(name, &detail));
         }
-        let (slot, pool) = core
-            .pool_named(name)
-            .ok_or_else(|| conflict(&format!("pool '{name}' is closing: try again")))?;
+        let (slot, pool) = core.pool_named(name).ok_or_else(|| {
+            pool_unavailable(name, &format!("pool '{name}' is closing: try again"))
+        })?;
         match pool.store.health() {
             Health::Ready => Ok(slot),
             Health::Opening => Err(is_opening(name)),
-            health => Err(conflict(&format!("pool '{name}' takes no changes: it is {health}"))),
+            health => {
+                let detail = format!("pool '{name}' takes no changes: it is {health}");
+                Err(pool_unavailable(name, &detail))
+            }
         }
     }
 
@@ -290,6 +295,7 @@ impl Management {
         let name = name.to_owned();
         let change = |array: &mut Configuration, _: &mut Secrets| {
             array.pools.remove(&name);
+            array.forget_tags(Tagged::Pool(&name));
             Ok(())
         };
         let forgotten = name.clone();
@@ -314,4 +320,8 @@ impl Management {
     pub(super) fn show_pool(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
         Ok(Progress::answer(&self.describe_pool(core, name)?))
     }
+}
+
+fn pool_unavailable(name: &str, detail: &str) -> Problem {
+    problem(ProblemKind::PoolUnavailable, &detail).with("pool", name)
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use api::{CreatePortal, Problem, SetPathState};
+use api::{CreatePortal, Problem, ProblemKind, SetPathState};
 use array::{ArrayError, Configuration, PathState, Portal};
 use mio::net::TcpListener;
 use scsi::AccessState;
 
-use super::problems::{bad_request, conflict, refused};
+use super::problems::{bad_request, conflict, problem, refused};
 use super::{Management, Progress};
 use crate::TARGET_PORTAL_GROUP_TAG;
 
@@ -127,8 +127,9 @@ impl Management {
     pub(super) fn delete_portal(&mut self, address: &str) -> Result<Progress, Problem> {
         let address = parse(address)?;
         if self.portals.fixed.contains(&address) {
-            return Err(conflict(
-                &"this portal was given at the start: leave out its --iscsi and start again",
+            return Err(problem(
+                ProblemKind::PortalFixed,
+                &"this portal was given at the daemon's start: start it without it",
             ));
         }
         self.change(

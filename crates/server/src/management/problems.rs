@@ -2,27 +2,28 @@
 
 use std::fmt::Display;
 
-use api::Problem;
+use api::{Problem, ProblemKind};
 use array::ArrayError;
-use store::Failure;
+use store::{ChangeError, Failure};
 
-fn problem(status: u16, title: &str, detail: &impl Display) -> Problem {
-    Problem { status, title: title.to_owned(), detail: detail.to_string() }
+/// A refusal of a type that a program can act on; `detail` says to people what to do.
+pub(super) fn problem(kind: ProblemKind, detail: &impl Display) -> Problem {
+    Problem::new(kind, detail.to_string())
 }
 
 /// The request's form is wrong.
 pub(super) fn bad_request(detail: &impl Display) -> Problem {
-    problem(400, "Invalid request", detail)
+    problem(ProblemKind::InvalidRequest, detail)
 }
 
 /// The daemon could not do its part.
 pub(super) fn internal(detail: &impl Display) -> Problem {
-    problem(500, "Failed", detail)
+    problem(ProblemKind::Failed, detail)
 }
 
 /// The request does not fit the state of things.
 pub(super) fn conflict(detail: &impl Display) -> Problem {
-    problem(409, "Conflict", detail)
+    problem(ProblemKind::Conflict, detail)
 }
 
 /// The pool that a request was about is served no more.
@@ -32,17 +33,17 @@ pub(super) fn gone() -> Problem {
 
 /// Not this way.
 pub(super) fn forbidden(detail: &impl Display) -> Problem {
-    problem(403, "Forbidden", detail)
+    problem(ProblemKind::NotAllowed, detail)
 }
 
 /// There is no such thing.
 pub(super) fn not_found(detail: &impl Display) -> Problem {
-    problem(404, "Not found", detail)
+    problem(ProblemKind::NotFound, detail)
 }
 
 /// The daemon does not serve as it should.
 pub(super) fn unavailable(detail: &impl Display) -> Problem {
-    problem(503, "Not ready", detail)
+    problem(ProblemKind::NotReady, detail)
 }
 
 /// The pool is still being opened, so nobody knows what it holds.
@@ -52,8 +53,50 @@ pub(super) fn is_opening(pool: &str) -> Problem {
 
 /// The configuration does not allow it.
 pub(super) fn refused(error: &ArrayError) -> Problem {
+    let is = |kind| problem(kind, error);
     match error {
-        ArrayError::NotFound { .. } | ArrayError::NotMapped(_) => problem(404, "Not found", error),
+        ArrayError::NotFound { kind, name } => {
+            is(ProblemKind::NotFound).with("object", *kind).with("name", name.as_str())
+        }
+        ArrayError::NotMapped(host) => is(ProblemKind::NotMapped).with("host", host.as_str()),
+        ArrayError::NameTaken { kind, name } => {
+            is(ProblemKind::NameTaken).with("object", *kind).with("name", name.as_str())
+        }
+        ArrayError::DeviceTaken { device, pool } => {
+            is(ProblemKind::DeviceTaken).with("device", device.as_str()).with("pool", pool.as_str())
+        }
+        ArrayError::InitiatorTaken { initiator, host } => is(ProblemKind::InitiatorTaken)
+            .with("initiator", initiator.as_str())
+            .with("host", host.as_str()),
+        ArrayError::HostInUse(host) => is(ProblemKind::HostInUse).with("host", host.as_str()),
+        ArrayError::HostInGroup { host, group } => {
+            is(ProblemKind::HostInGroup).with("host", host.as_str()).with("group", group.as_str())
+        }
+        ArrayError::LunTaken { lun, host } => {
+            is(ProblemKind::LunTaken).with("lun", *lun).with("host", host.as_str())
+        }
+        ArrayError::LunResting { lun, host, seconds } => is(ProblemKind::LunResting)
+            .with("lun", *lun)
+            .with("host", host.as_str())
+            .with("seconds", *seconds),
+        ArrayError::LunHeld { lun, initiator } => {
+            is(ProblemKind::LunHeld).with("lun", *lun).with("initiator", initiator.as_str())
+        }
+        ArrayError::LunFixed { current, host } => {
+            is(ProblemKind::LunFixed).with("lun", *current).with("host", host.as_str())
+        }
+        ArrayError::StillMapped(hosts) => {
+            is(ProblemKind::StillMapped).with("hosts", hosts.as_str())
+        }
+        ArrayError::PoolNotEmpty { pool, volumes } => {
+            is(ProblemKind::PoolNotEmpty).with("pool", pool.as_str()).with("volumes", *volumes)
+        }
+        ArrayError::Locked { until } | ArrayError::LockShortened { until } => {
+            is(ProblemKind::SnapshotLocked).with("until", *until)
+        }
+        ArrayError::TooMany { kind, max } => {
+            is(ProblemKind::TooMany).with("object", *kind).with("max", *max)
+        }
         ArrayError::InvalidName(_)
         | ArrayError::InvalidVolumePath(_)
         | ArrayError::InvalidDevice(_)
@@ -68,6 +111,7 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::LockTooLong
         | ArrayError::InvalidSchedule(_)
         | ArrayError::InvalidAlert(_)
+        | ArrayError::InvalidTag(_)
         | ArrayError::LunTooLarge(_) => bad_request(error),
         _ => conflict(error),
     }
@@ -76,8 +120,24 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
 /// The pool could not do it.
 pub(super) fn failed(failure: &Failure) -> Problem {
     match failure {
-        Failure::Change(error) => conflict(error),
+        Failure::Change(error) => change_refused(error),
         Failure::Block(error) => conflict(error),
         Failure::Open(error) => internal(error),
+    }
+}
+
+fn change_refused(error: &ChangeError) -> Problem {
+    let is = |kind| problem(kind, error);
+    match error {
+        ChangeError::NameTaken(name) => {
+            is(ProblemKind::NameTaken).with("object", "volume").with("name", name.as_str())
+        }
+        ChangeError::NoSuchVolume => is(ProblemKind::NotFound).with("object", "volume"),
+        ChangeError::TooManyVolumes => is(ProblemKind::TooMany).with("object", "volumes"),
+        ChangeError::TooManyDevices => is(ProblemKind::TooMany).with("object", "devices"),
+        ChangeError::NoSpace | ChangeError::NoRoom => is(ProblemKind::PoolFull),
+        ChangeError::ReadOnly | ChangeError::Closed => is(ProblemKind::PoolUnavailable),
+        ChangeError::Snapshot => is(ProblemKind::IsSnapshot),
+        _ => conflict(error),
     }
 }

@@ -39,23 +39,23 @@ nouns! {
     /// Pools, their devices and scrubs.
     Pools: PoolRoutes {
         ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds ShowScrub
-        StartScrub StopScrub DeletePool
+        StartScrub StopScrub DeletePool SetPoolTags
     }
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
         ListVolumes CreateVolume ShowVolume ResizeVolume DeleteVolume CloneVolume RevertVolume
         SetVolumeThresholds SetReservations SetVolumeIdentification DeleteVolumeIdentification
-        MapVolume UnmapVolume
+        MapVolume UnmapVolume RenameVolume SetVolumeTags
     }
     /// Snapshots and their schedules.
     Snapshots: SnapshotRoutes {
         ListSnapshots CreateSnapshots ShowSnapshot DeleteSnapshot LockSnapshot ListSchedules
-        ShowSchedule SetSchedule DeleteSchedule
+        ShowSchedule SetSchedule DeleteSchedule RenameSnapshot SetSnapshotTags
     }
     /// Hosts, groups of them, and what they must prove.
     Hosts: HostRoutes {
         ListHosts ShowHost CreateHost ChangeHost DeleteHost ListGroups ShowGroup SetGroup
-        DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap
+        DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap SetHostTags
     }
     /// Portals and their paths.
     Portals: PortalRoutes { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
@@ -126,6 +126,7 @@ impl Management {
             PoolRoutes::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
             PoolRoutes::ShowScrub => self.show_scrub(core, pool),
             PoolRoutes::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
+            PoolRoutes::SetPoolTags => self.set_pool_tags(pool, read(body)?),
             PoolRoutes::StopScrub => self.stop_scrub(core, pool),
         }
     }
@@ -147,6 +148,8 @@ impl Management {
             VolumeRoutes::DeleteVolume => self.delete_volume(core, parameters),
             VolumeRoutes::CloneVolume => self.clone_volume(core, parameters, &read(body)?),
             VolumeRoutes::RevertVolume => self.revert_volume(core, parameters, &read(body)?),
+            VolumeRoutes::RenameVolume => self.rename_volume(core, parameters, &read(body)?),
+            VolumeRoutes::SetVolumeTags => self.set_volume_tags(core, parameters, read(body)?),
             VolumeRoutes::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
             VolumeRoutes::UnmapVolume => self.unmap_volume(core, parameters),
             VolumeRoutes::SetReservations => self.set_reservations(core, parameters, read(body)?),
@@ -176,6 +179,10 @@ impl Management {
                 Ok(Progress::answer(&self.describe_snapshot(core, parameters)?))
             }
             SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(core, parameters),
+            SnapshotRoutes::RenameSnapshot => self.rename_snapshot(core, parameters, &read(body)?),
+            SnapshotRoutes::SetSnapshotTags => {
+                self.set_snapshot_tags(core, parameters, read(body)?)
+            }
             SnapshotRoutes::LockSnapshot => self.lock_snapshot(core, parameters, read(body)?),
             SnapshotRoutes::ListSchedules => Ok(Progress::answer(&self.describe_schedules())),
             SnapshotRoutes::ShowSchedule => {
@@ -198,6 +205,7 @@ impl Management {
             HostRoutes::ShowHost => Ok(Progress::answer(&self.show_host(host)?)),
             HostRoutes::CreateHost => self.create_host(read_secret(body)?),
             HostRoutes::ChangeHost => self.change_host(host, read_secret(body)?),
+            HostRoutes::SetHostTags => self.set_host_tags(host, read(body)?),
             HostRoutes::DeleteHost => self.delete_host(host),
             HostRoutes::ListGroups => Ok(Progress::answer(&self.describe_groups())),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),

@@ -1,12 +1,12 @@
 //! Snapshots, clones, and volumes that take back what a snapshot kept.
 
-use api::{CloneVolume, CreateSnapshots, Problem, RevertVolume, Snapshot};
-use array::{ArrayError, Configuration, check_name, naa_identifier};
+use api::{CloneVolume, CreateSnapshots, Problem, ProblemKind, RevertVolume, Snapshot};
+use array::{ArrayError, Configuration, Tagged, check_name, naa_identifier};
 use block::VolumeId;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::describe::hexadecimal;
-use super::problems::{conflict, failed, gone, internal, refused};
+use super::problems::{failed, gone, internal, problem, refused};
 use super::volumes::{presentation_of_copy, size_of};
 use super::{Management, Parameters, Progress, Step, find, find_volume};
 use crate::core::Core;
@@ -97,18 +97,21 @@ impl Management {
         let served = core.pools.get(pool).ok_or_else(gone)?;
         let snapshot = served.store.volume(source).cloned();
         let Some(snapshot) = snapshot.filter(|snapshot| is_snapshot_of(snapshot, id)) else {
-            return Err(conflict(&format!(
-                "'{}' is not a snapshot of this volume: 'gantry snapshot list' shows them; \
-                 'gantry volume clone' makes a volume of any of them",
+            let detail = format!(
+                "'{}' is not a snapshot of this volume: name one of those, or make a volume of it, \
+                 a clone",
                 request.snapshot
-            )));
+            );
+            let other = problem(ProblemKind::NotItsSnapshot, &detail);
+            return Err(other.with("snapshot", request.snapshot.as_str()));
         };
         let versions = [&*self.configuration, self.saving.accepted()];
         let is_mapped = versions.iter().any(|array| array.check_unmapped(id).is_err());
         if !request.force && is_mapped {
-            return Err(conflict(
+            return Err(problem(
+                ProblemKind::StillMapped,
                 &"hosts may be using the volume, and it would change under them: \
-                  unmap it first, or add --force if none of them has it open",
+                  unmap it first, or say 'force' if none of them has it open",
             ));
         }
         if snapshot.size_bytes < size_of(core, pool, id) {
@@ -173,6 +176,7 @@ impl Management {
             hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
             locked_until: self.configuration.locked_until(volume.id),
             schedule: self.schedule_of(volume.id).map(str::to_owned),
+            tags: self.configuration.tags(Tagged::Volume(volume.id)),
         }
     }
 }

@@ -68,9 +68,7 @@ impl Management {
             let health = pool.map(|(_, pool)| pool.store.health());
             if health != Some(Health::Ready) {
                 let state = health.map_or("unavailable".to_owned(), |health| health.to_string());
-                return Err(unavailable(&format!(
-                    "pool '{name}' is {state}: see 'gantry pool list'"
-                )));
+                return Err(unavailable(&format!("pool '{name}' is {state}")));
             }
         }
         let messages = core.pools.iter().filter_map(|(_, pool)| {

@@ -106,6 +106,7 @@ impl Tasks {
             | Step::DeleteVolume { .. }
             | Step::CreateSnapshots { .. }
             | Step::RevertVolume { .. }
+            | Step::RenameVolume { .. }
             | Step::RunSchedule { .. } => return false,
         };
         let Some(pool) = core.pools.get(step.pool()) else { return false };
@@ -202,7 +203,7 @@ impl Tasks {
     fn find(&self, id: &str) -> Result<&Task, Problem> {
         let id: Option<u64> = id.parse().ok();
         let found = self.known.iter().find(|known| Some(known.task.id) == id);
-        let missing = || not_found(&"there is no such task: 'gantry task list' shows them");
+        let missing = || not_found(&"there is no such task").with("object", "task");
         found.map(|known| &known.task).ok_or_else(missing)
     }
 }

@@ -1,15 +1,18 @@
 //! Volumes: create, resize, delete, map.
 
-use api::{BlockSize, CreateVolume, LunMap, MapVolume, Problem, ResizeVolume, SetReservations};
+use api::{
+    BlockSize, CreateVolume, LunMap, MapVolume, Problem, ProblemKind, ResizeVolume, SetReservations,
+};
 use array::limits::VOLUME_BYTES_MAX;
 use array::{
-    Access, ArrayError, BlockForm, Configuration, Presentation, Secrets, check_name, naa_identifier,
+    Access, ArrayError, BlockForm, Configuration, Presentation, Secrets, Tagged, check_name,
+    naa_identifier,
 };
 use block::{BLOCK, VolumeId};
 use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
-use super::problems::{conflict, failed, gone, internal, refused};
+use super::problems::{conflict, failed, gone, internal, problem, refused};
 use super::{
     Management, Parameters, Progress, Step, Touched, Work, find, find_volume, scsi_identification,
 };
@@ -70,9 +73,11 @@ impl Management {
         self.check_stays(id)?;
         let current = size_of(core, pool, id);
         if request.size_bytes < current && !request.shrink {
-            return Err(conflict(
-                &"a smaller size destroys what lies beyond it: add --shrink if that is wanted",
-            ));
+            return Err(problem(
+                ProblemKind::ShrinkNotConfirmed,
+                &"a smaller size destroys what lies beyond it: say 'shrink' if that is wanted",
+            )
+            .with("size_bytes", current));
         }
         if request.size_bytes < current {
             // Hosts must not see a size that the volume has no more.
@@ -104,7 +109,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
         if is_snapshot(core, pool, id) {
-            return Err(conflict(&"this is a snapshot: 'gantry snapshot delete' deletes it"));
+            return Err(is_snapshot_problem());
         }
         self.delete(core, pool, id)
     }
@@ -117,7 +122,7 @@ impl Management {
         let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
         let (pool, id) = find(core, "snapshot", pool, name)?;
         if !is_snapshot(core, pool, id) {
-            return Err(conflict(&"this is a volume: 'gantry volume delete' deletes it"));
+            return Err(is_volume_problem());
         }
         self.delete(core, pool, id)
     }
@@ -181,6 +186,7 @@ impl Management {
                 let forget = |array: &mut Configuration| {
                     array.forget_volume_thresholds(id);
                     array.forget_lock(id);
+                    array.forget_tags(Tagged::Volume(id));
                     array.set_presentation(id, Presentation::default());
                     Ok(())
                 };
@@ -331,6 +337,14 @@ pub(super) fn is_snapshot(core: &Core, pool: PoolId, id: VolumeId) -> bool {
 pub(super) fn size_of(core: &Core, pool: PoolId, id: VolumeId) -> u64 {
     let pool = core.pools.get(pool);
     pool.and_then(|pool| pool.store.volume(id)).map_or(0, |volume| volume.size_bytes)
+}
+
+pub(super) fn is_snapshot_problem() -> Problem {
+    problem(ProblemKind::IsSnapshot, &"this is a snapshot: ask for it as one")
+}
+
+pub(super) fn is_volume_problem() -> Problem {
+    problem(ProblemKind::IsVolume, &"this is a volume: ask for it as one")
 }
 
 fn unit_spec(volume: &Volume, blocks: BlockForm) -> LogicalUnitSpec {

@@ -38,6 +38,11 @@ impl Oracle {
                     }
                 }
             }
+            Change::RenameVolume { id, name } => {
+                if let Some(model) = self.volumes.get_mut(id) {
+                    model.spec.name.clone_from(name);
+                }
+            }
             Change::ExtendDevice { .. }
             | Change::AddDevice(_)
             | Change::Checkpoint
@@ -86,6 +91,7 @@ impl Oracle {
             }
             Change::DeleteVolume(id) => exists(id),
             Change::ResizeVolume { id, .. } => exists(id) && !self.is_snapshot(id),
+            Change::RenameVolume { id, name } => exists(id) && !self.has_another(*id, name),
             _ => true,
         };
         if !possible {
@@ -98,6 +104,11 @@ impl Oracle {
     fn is_taken(&self, spec: &VolumeSpec) -> bool {
         let same = |model: &Model| model.spec.name == spec.name || model.spec.id == spec.id;
         self.volumes.values().any(same)
+    }
+
+    /// Whether another volume has this name.
+    fn has_another(&self, id: VolumeId, name: &str) -> bool {
+        self.volumes.iter().any(|(other, model)| *other != id && model.spec.name == name)
     }
 
     pub(super) fn change_refused(
@@ -123,7 +134,11 @@ impl Oracle {
             (ChangeError::NoSpace, Change::RevertVolume { volume, source }) => {
                 [volume, source].into_iter().any(reserved)
             }
-            (ChangeError::NoSuchVolume, Change::DeleteVolume(id))
+            (ChangeError::NameTaken(_), Change::RenameVolume { id, name }) => {
+                self.has_another(*id, name)
+            }
+            (ChangeError::NoSuchVolume, Change::RenameVolume { id, .. })
+            | (ChangeError::NoSuchVolume, Change::DeleteVolume(id))
             | (ChangeError::NoSuchVolume, Change::ResizeVolume { id, .. }) => !exists(id),
             (ChangeError::NoSpace, Change::CreateVolume(spec)) => spec.reserved,
             (ChangeError::NoSpace, Change::CloneVolumes(members)) => {

@@ -31,6 +31,8 @@ pub(super) fn claims(change: &Change) -> SmallVec<[Claim; 2]> {
             claims.extend(sources.into_iter().map(whole));
         }
         Change::DeleteVolume(id) | Change::ResizeVolume { id, .. } => claims.push(whole(*id)),
+        // Hosts go on: what they see of a volume has no name.
+        Change::RenameVolume { .. } => {}
         Change::RevertVolume { volume, source } => {
             claims.push(whole(*volume));
             if source != volume {
@@ -61,6 +63,7 @@ impl Store {
             Change::ExtendDevice { device, size_bytes } => {
                 return self.prepare_extension(key, usize::from(*device), *size_bytes);
             }
+            Change::RenameVolume { id, name } => return self.rename(key, *id, name),
             _ => {}
         }
         let Plan { records, promised } = self.plan(change)?;
@@ -105,6 +108,38 @@ impl Store {
             }
             Change::ResizeVolume { id, size_bytes } => self.plan_resize(*id, *size_bytes),
             _ => Ok(Plan::default()),
+        }
+    }
+
+    /// Gives a volume another name, which is on stable storage with the next checkpoint. The journal
+    /// knows no names but those of new volumes; until the checkpoint is there this change keeps its
+    /// claim on all changes, so that none can take the old name, or the new one, before.
+    fn rename(&mut self, key: usize, id: VolumeId, name: &str) -> Result<(), Failure> {
+        let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
+        if volume.name == name {
+            self.finish(key, Ok(Outcome::Changed));
+            return Ok(());
+        }
+        let before = volume.name.clone();
+        self.check_name(name)?;
+        self.directory.rename(&before, name);
+        self.update(id, |volume, _, _| name.clone_into(&mut volume.name));
+        if planted!(self.bugs, RenameAnsweredEarly) {
+            self.finish(key, Ok(Outcome::Changed));
+            return Ok(());
+        }
+        self.wait_for_checkpoint(key);
+        Ok(())
+    }
+
+    /// Whether a volume can have this name.
+    fn check_name(&self, name: &str) -> Result<(), ChangeError> {
+        if name.is_empty() || name.len() > NAME_BYTES_MAX {
+            return Err(ChangeError::VolumeName);
+        }
+        match self.directory.named(name).is_some() {
+            true => Err(ChangeError::NameTaken(name.to_owned())),
+            false => Ok(()),
         }
     }
 
@@ -242,12 +277,8 @@ impl Store {
     /// What must be true of every new volume, of which there will be `count`.
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
         check_size(volume.size_bytes)?;
-        if volume.name.is_empty() || volume.name.len() > NAME_BYTES_MAX {
-            return Err(ChangeError::VolumeName);
-        }
-        let is_taken =
-            self.volumes.contains_key(&volume.id) || self.directory.named(&volume.name).is_some();
-        if volume.id == CHANGES || is_taken {
+        self.check_name(&volume.name)?;
+        if volume.id == CHANGES || self.volumes.contains_key(&volume.id) {
             return Err(ChangeError::NameTaken(volume.name.clone()));
         }
         match self.volumes.len() + count > VOLUMES_MAX {

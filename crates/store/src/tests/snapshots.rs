@@ -223,3 +223,29 @@ fn a_full_pool_still_takes_overwrites_of_a_volumes_own_blocks() {
     assert!(pool.read(A, 7 << 20, 1 << 20) == pattern(1907, 1 << 20));
     assert!(pool.read(VolumeId(3), 0, 1 << 20) == pattern(77, 1 << 20));
 }
+
+#[test]
+fn a_name_changes_with_a_checkpoint_and_is_never_there_twice() {
+    let mut pool = Pool::new();
+    let rename = |id, name: &str| Change::RenameVolume { id, name: name.to_owned() };
+    pool.write(A, 0, &[7; 4096]);
+    pool.change(rename(A, "new")).unwrap();
+    let taken = ChangeError::NameTaken("new".into());
+    assert_eq!(pool.change(rename(B, "new")).unwrap_err(), taken.clone().into());
+    assert_eq!(
+        pool.change(Change::CreateVolume(volume(VolumeId(9), "new", 4096))).unwrap_err(),
+        taken.into()
+    );
+    for name in ["", &"x".repeat(64)] {
+        assert_eq!(pool.change(rename(A, name)).unwrap_err(), ChangeError::VolumeName.into());
+    }
+    let nobody = pool.change(rename(VolumeId(99), "x")).unwrap_err();
+    assert_eq!(nobody, ChangeError::NoSuchVolume.into());
+    pool.change(rename(A, "new")).unwrap();
+    // The old one is free at once.
+    pool.create(VolumeId(9), "a", 4096);
+    let mut pool = pool.reopen();
+    assert_eq!(pool.store.volume(A).unwrap().name, "new");
+    assert_eq!(pool.store.volume(VolumeId(9)).unwrap().name, "a");
+    assert_eq!(pool.read(A, 0, 4096), [7; 4096]);
+}

@@ -6,7 +6,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use access::PasswordHash;
-use api::Problem;
+use api::{Problem, ProblemKind};
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 
 use super::{Answered, no_random, refused};
@@ -132,11 +132,11 @@ async fn on_a_thread<T: Send + 'static>(
 
 fn busy() -> Problem {
     let detail = "too many passwords wait to be looked at: try again in a second";
-    problem(429, "Too many attempts", detail)
+    problem(ProblemKind::TooManyAttempts, detail)
 }
 
 fn failed() -> Problem {
-    problem(500, "Failed", "a password could not be hashed: is there memory left?")
+    problem(ProblemKind::Failed, "a password could not be hashed: is there memory left?")
 }
 
 #[cfg(test)]

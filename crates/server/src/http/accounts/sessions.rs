@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use access::{AccessError, Attempt, Identity, SECRET_BYTES, Via};
-use api::{ChangePassword, Login, Me, Problem};
+use api::{ChangePassword, Login, Me, Problem, ProblemKind};
 use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, State};
@@ -78,7 +78,7 @@ fn too_many(wait: u64) -> Problem {
     let detail = format!(
         "too many wrong passwords: try again in {wait} s, or from where this user logged in before"
     );
-    problem(429, "Too many attempts", &detail)
+    problem(ProblemKind::TooManyAttempts, &detail)
 }
 
 pub(super) async fn login(
@@ -134,7 +134,7 @@ fn note(gate: &Arc<Gate>, peer: Peer, user: &str, status: u16) {
 }
 
 fn not_them() -> Problem {
-    problem(401, "Not logged in", "user or password is wrong")
+    problem(ProblemKind::WrongLogin, "user or password is wrong")
 }
 
 fn begin_session(gate: &Gate, user: &str) -> Answered<(String, Me)> {
@@ -187,7 +187,7 @@ pub(super) async fn change_own_password(
         let ChangePassword { old, new } = parse(&headers, &body)?;
         if identity.via == Via::Socket {
             let detail = "the socket belongs to no user: PATCH /v1/users/{user} sets a password";
-            return Err(problem(409, "Conflict", detail));
+            return Err(problem(ProblemKind::Conflict, detail));
         }
         no_version(&headers)?;
         let same = old == new;

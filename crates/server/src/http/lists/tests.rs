@@ -79,3 +79,35 @@ fn what_a_list_does_not_know_is_refused() {
         assert_eq!(select(query).unwrap_err().status, 400, "{query}");
     }
 }
+
+#[test]
+fn lists_are_filtered_by_tag() {
+    let fields = ["name", "tags"].map(str::to_owned);
+    let select =
+        |query: &str| Selection::parse(&format!("/v1/volumes?{query}").parse().unwrap(), &fields);
+    let list = || {
+        vec![
+            json!({ "name": "a", "tags": { "env": "prod", "url": "http://x:1" } }),
+            json!({ "name": "b", "tags": { "env": "test" } }),
+            json!({ "name": "c", "tags": {} }),
+            json!({ "name": "d" }),
+        ]
+    };
+    for (query, expected) in [
+        ("tag=env:prod", &["a"][..]),
+        ("tag=env:*t*", &["b"]),
+        ("tag=env", &["a", "b"]),
+        ("tag=env:", &[]),
+        ("tag=url:http://x:1", &["a"]),
+        ("tag=env&tag=url", &["a"]),
+        ("tag=env:prod&name=b", &[]),
+        ("tag=", &[]),
+    ] {
+        let mut list = list();
+        select(query).unwrap().apply(&mut list, BY_NAME);
+        assert_eq!(names(&list), expected, "{query}");
+    }
+    assert_eq!(select("tags=x").unwrap_err().status, 400);
+    let without = Selection::parse(&"/v1/groups?tag=a".parse().unwrap(), &["name".to_owned()]);
+    assert_eq!(without.unwrap_err().status, 400);
+}

@@ -1,0 +1,165 @@
+//! Other names for volumes and snapshots, and tags.
+
+use api::{Problem, ProblemKind, Rename, SetTags};
+use array::{Configuration, Tagged, check_name};
+use block::VolumeId;
+use store::{Change, Failure, Outcome};
+
+use super::problems::{failed, gone, problem, refused};
+use super::volumes::{is_snapshot, is_snapshot_problem, is_volume_problem};
+use super::{Management, Parameters, Progress, Step, find, find_volume};
+use crate::core::Core;
+use crate::pools::PoolId;
+
+impl Management {
+    /// Gives a volume another name. Hosts notice nothing: they know it by its LUN and its NAA
+    /// identifier. A schedule names its volumes, so one of those keeps its name.
+    pub(super) fn rename_volume(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        request: &Rename,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        if is_snapshot(core, pool, id) {
+            return Err(is_snapshot_problem());
+        }
+        let (of_pool, volume) = (parameters.get("pool"), parameters.get("volume"));
+        self.check_unscheduled(of_pool, volume)?;
+        self.rename(core, of_pool, id, request)
+    }
+
+    /// Refuses what would leave a schedule without one of its volumes.
+    fn check_unscheduled(&self, pool: &str, volume: &str) -> Result<(), Problem> {
+        let schedules = |array: &Configuration| {
+            let mut schedules = array.schedules.iter();
+            let named = schedules.find(|(_, record)| {
+                record.schedule.pool == pool && record.schedule.volumes.contains(volume)
+            });
+            named.map(|(name, _)| name.clone())
+        };
+        let versions = [&*self.configuration, self.saving.accepted()];
+        let Some(name) = versions.into_iter().find_map(schedules) else { return Ok(()) };
+        let detail =
+            format!("schedule '{name}' names this volume: take it out of the schedule first");
+        Err(problem(ProblemKind::InSchedule, &detail).with("schedule", name))
+    }
+
+    /// Gives a snapshot another name.
+    pub(super) fn rename_snapshot(
+        &mut self,
+        core: &mut Core,
+        parameters: &Parameters,
+        request: &Rename,
+    ) -> Result<Progress, Problem> {
+        let (_, id) = find_snapshot(core, parameters)?;
+        self.rename(core, parameters.get("pool"), id, request)
+    }
+
+    fn rename(
+        &mut self,
+        core: &mut Core,
+        pool: &str,
+        id: VolumeId,
+        request: &Rename,
+    ) -> Result<Progress, Problem> {
+        check_name(&request.name).map_err(|error| refused(&error))?;
+        let pool = self.ready_pool(core, pool)?;
+        self.check_stays(id)?;
+        let change = Change::RenameVolume { id, name: request.name.clone() };
+        Self::wait_for(core, pool, change, Step::RenameVolume { pool, id })
+    }
+
+    pub(super) fn volume_renamed(
+        &self,
+        core: &Core,
+        pool: PoolId,
+        id: VolumeId,
+        result: Result<Outcome, Failure>,
+    ) -> Result<Progress, Problem> {
+        result.map_err(|failure| failed(&failure))?;
+        self.show_either(core, pool, id)
+    }
+
+    /// A volume or a snapshot, whichever it is.
+    fn show_either(&self, core: &Core, pool: PoolId, id: VolumeId) -> Result<Progress, Problem> {
+        let served = core.pools.get(pool).ok_or_else(gone)?;
+        match served.store.volume(id).filter(|volume| volume.snapshot) {
+            Some(snapshot) => Ok(Progress::answer(&self.snapshot(served, snapshot))),
+            None => self.show_volume(core, pool, id),
+        }
+    }
+
+    pub(super) fn set_pool_tags(
+        &mut self,
+        pool: &str,
+        request: SetTags,
+    ) -> Result<Progress, Problem> {
+        self.saving.accepted().pool(pool).map_err(|error| refused(&error))?;
+        let name = pool.to_owned();
+        self.change(
+            |array| array.set_tags(Tagged::Pool(pool), request.tags),
+            move |management, core, ()| {
+                Ok(Progress::answer(&management.describe_pool(core, &name)?))
+            },
+        )
+    }
+
+    pub(super) fn set_host_tags(
+        &mut self,
+        host: &str,
+        request: SetTags,
+    ) -> Result<Progress, Problem> {
+        let name = host.to_owned();
+        self.change(
+            |array| {
+                let missing =
+                    || array::ArrayError::NotFound { kind: "host", name: host.to_owned() };
+                array.hosts.get(host).ok_or_else(missing)?;
+                array.set_tags(Tagged::Host(host), request.tags)
+            },
+            move |management, _, ()| Ok(Progress::answer(&management.show_host(&name)?)),
+        )
+    }
+
+    pub(super) fn set_volume_tags(
+        &mut self,
+        core: &Core,
+        parameters: &Parameters,
+        request: SetTags,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_volume(core, parameters)?;
+        if is_snapshot(core, pool, id) {
+            return Err(is_snapshot_problem());
+        }
+        self.tag(pool, id, request)
+    }
+
+    pub(super) fn set_snapshot_tags(
+        &mut self,
+        core: &Core,
+        parameters: &Parameters,
+        request: SetTags,
+    ) -> Result<Progress, Problem> {
+        let (pool, id) = find_snapshot(core, parameters)?;
+        self.tag(pool, id, request)
+    }
+
+    /// Gives a volume or snapshot these tags and no others.
+    fn tag(&mut self, pool: PoolId, id: VolumeId, request: SetTags) -> Result<Progress, Problem> {
+        self.check_stays(id)?;
+        self.change(
+            |array| array.set_tags(Tagged::Volume(id), request.tags),
+            move |management, core, ()| management.show_either(core, pool, id),
+        )
+    }
+}
+
+fn find_snapshot(core: &Core, parameters: &Parameters) -> Result<(PoolId, VolumeId), Problem> {
+    let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
+    let (slot, id) = find(core, "snapshot", pool, name)?;
+    match is_snapshot(core, slot, id) {
+        true => Ok((slot, id)),
+        false => Err(is_volume_problem()),
+    }
+}
