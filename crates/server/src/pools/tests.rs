@@ -9,7 +9,12 @@ fn pool(name: &str) -> Pool {
     let devices = vec![PoolDevice { device: DeviceName::Memory, size_bytes: 1 << 30 }];
     let made = create_devices(&devices, IoMethod::Threads).unwrap();
     let configuration = Configuration { uuid: [1; 16], devices, thresholds: Thresholds::default() };
-    let options = PoolOptions { io: IoMethod::Threads, memory_bytes: 256 << 20, sampling: false };
+    let options = PoolOptions {
+        io: IoMethod::Threads,
+        memory_bytes: 256 << 20,
+        sampling: false,
+        mode: store::OpenMode::ReadWrite,
+    };
     let made = made.into_iter().map(|device| (device, [2; 16])).collect();
     Pool::create(name, &configuration, options, made, Tag(1))
 }
