@@ -15,8 +15,9 @@ use super::compression::unmarked;
 #[cfg(test)]
 mod tests;
 
-/// Fields that change by themselves.
-const COUNTED: [&str; 13] = [
+/// Fields that change by themselves; lists of these names are what an administrator changes, as the
+/// volumes of a schedule.
+const COUNTED: [&str; 17] = [
     "state",
     "reason",
     "space",
@@ -30,7 +31,14 @@ const COUNTED: [&str; 13] = [
     "next",
     "last",
     "problem",
+    "backing_free_bytes",
+    "backing_state",
+    "backing_message",
+    "journal_loss",
 ];
+
+/// A list that changes by itself.
+const COUNTED_LIST: &str = "backing";
 
 /// The ETag of an answer that was written as `text`.
 pub(super) fn etag(value: &Value, text: &[u8]) -> String {
@@ -39,8 +47,10 @@ pub(super) fn etag(value: &Value, text: &[u8]) -> String {
 
 /// What an administrator can change about an object.
 fn version(value: &Value) -> String {
-    let is_kept =
-        |(name, value): &(&String, &Value)| value.is_array() || !COUNTED.contains(&name.as_str());
+    let is_kept = |(name, value): &(&String, &Value)| match value.is_array() {
+        true => *name != COUNTED_LIST,
+        false => !COUNTED.contains(&name.as_str()),
+    };
     let text = match value.as_object() {
         Some(fields) => fields
             .iter()
