@@ -1,6 +1,7 @@
 //! Statistics: what each route answers.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use api::{
     Forecast, Holder, HolderKind, Live, LockAttempt, LockMap, LockOutcome, LockRange, NamedRates,
@@ -59,8 +60,8 @@ impl<'a> VolumeNames<'a> {
 }
 
 impl Management {
-    /// Whether every configured pool serves.
-    pub(super) fn readiness(&self, core: &Core) -> Result<&'static str, Problem> {
+    /// The portals at which hosts log in, if every configured pool serves.
+    pub(super) fn readiness(&self, core: &Core) -> Result<Vec<SocketAddr>, Problem> {
         for name in self.configuration.pools.keys() {
             let pool = core.pool_named(name);
             let health = pool.map(|(_, pool)| pool.store.health());
@@ -71,7 +72,7 @@ impl Management {
                 )));
             }
         }
-        Ok("ok")
+        Ok(self.portals().into_keys().collect())
     }
 
     pub(super) fn describe_live(&self, core: &Core) -> Live {
