@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-b003c7be02c8acd2.js",
+        path: "/assets/gantry-4e1bf78e6d48922a.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"b003c7be02c8acd2\"",
-        identity: include_bytes!("assets/gantry-b003c7be02c8acd2.js"),
-        gzip: include_bytes!("assets/gantry-b003c7be02c8acd2.js.gz"),
-        brotli: include_bytes!("assets/gantry-b003c7be02c8acd2.js.br"),
+        etag: "W/\"4e1bf78e6d48922a\"",
+        identity: include_bytes!("assets/gantry-4e1bf78e6d48922a.js"),
+        gzip: include_bytes!("assets/gantry-4e1bf78e6d48922a.js.gz"),
+        brotli: include_bytes!("assets/gantry-4e1bf78e6d48922a.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"d55e507d1d410920\"",
+        etag: "W/\"6ba9c2e3ec8e025c\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
