@@ -52,7 +52,8 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
-    Collecting, Command, CommandRecord, Counters, Expected, Issuer, NexusId, Notice, RequestId,
+    Collecting, Command, CommandRecord, Counters, Expected, Issuer, LostAnswer, NexusId, Notice,
+    RequestId,
     Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;

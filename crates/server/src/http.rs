@@ -15,6 +15,7 @@ mod idempotency;
 mod lists;
 mod page;
 mod peer;
+mod probe;
 mod router;
 mod stream;
 mod tls;
@@ -45,6 +46,7 @@ use gate::Gate;
 use tls::Certificate;
 
 pub(crate) use doors::{Closed, Doors};
+pub(crate) use tls::expires as certificate_expires;
 
 /// A request on its way to the reactor.
 pub(crate) struct Call {

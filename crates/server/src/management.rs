@@ -7,6 +7,7 @@ mod describe;
 mod devices;
 mod hosts;
 mod identification;
+mod incidents;
 mod interchange;
 mod jobs;
 mod labels;
@@ -49,6 +50,7 @@ use crate::options::{IoMethod, Options};
 use crate::pools::{PoolId, Round};
 use crate::token_spaces::is_hidden;
 use claims::Claims;
+use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
 use problems::{bad_request, gone, internal, is_opening, refused};
@@ -64,6 +66,7 @@ pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
 pub(crate) use saving::{SaveFailed, Touched};
 pub(crate) use session_ends::SessionEnd;
+pub(crate) use statistics::Readiness;
 
 /// The reactor's memory of what the administrator made.
 pub(crate) struct Management {
@@ -83,6 +86,7 @@ pub(crate) struct Management {
     told: Told,
     /// Which volumes are looked at next.
     round: Round,
+    outputs: Outputs,
     tasks: Tasks,
     /// What went wrong with the last run of each schedule, where something did.
     schedule_problems: HashMap<String, String>,
@@ -215,6 +219,7 @@ impl Management {
             events,
             told: Told::default(),
             round: Round::default(),
+            outputs: Outputs::default(),
             tasks: Tasks::default(),
             schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
@@ -371,9 +376,10 @@ impl Management {
         std::mem::take(&mut self.luns_changed)
     }
 
-    /// Looks after what happens by itself: thresholds, schedules, tasks.
+    /// Looks after what happens by itself: incidents, thresholds, schedules, tasks.
     pub(crate) fn look_around(&mut self, core: &mut Core) {
         self.go_on_resuming(core);
+        self.tell_incidents(core);
         self.check_fill(core);
         self.check_schedules(core);
         self.check_tasks(core);

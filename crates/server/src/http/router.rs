@@ -21,10 +21,12 @@ use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
 use super::idempotency::{FirstAnswers, Once, once};
 use super::peer::Peer;
+use super::probe::Probe;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
+use crate::management::Readiness;
 
 #[cfg(test)]
 mod tests;
@@ -185,17 +187,29 @@ fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
     })
 }
 
-/// Whether hosts are let in and every pool serves.
+/// Whether every pool serves and a login is answered.
 fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
+    let probe = Arc::new(Probe::default());
     get(move || async move {
-        let not_ready = |detail: &str| Err(problem(ProblemKind::NotReady, detail));
         if !heartbeat.is_serving() {
-            return respond(not_ready("the daemon is starting or stopping"));
+            return respond(Err(not_ready("the daemon is starting or stopping")));
         }
-        let asked = ask(&mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None);
-        let late = || not_ready("the reactor does not answer");
-        respond(tokio::time::timeout(READINESS_MAX, asked).await.unwrap_or_else(|_| late()))
+        let late = |_| Err(not_ready("the reactor does not answer"));
+        let asked = tokio::time::timeout(READINESS_MAX, is_ready(&mailbox, &probe)).await;
+        respond(asked.unwrap_or_else(late))
     })
+}
+
+async fn is_ready(mailbox: &Mailbox, probe: &Probe) -> Answer {
+    let answer = ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None).await?;
+    let Readiness { portals, message } =
+        serde_json::from_value(answer).map_err(|_| not_ready("the reactor's answer is not known"))?;
+    probe.check(&portals).await.map_err(|why| not_ready(&why))?;
+    Ok(message.into())
+}
+
+fn not_ready(detail: &str) -> Problem {
+    problem(ProblemKind::NotReady, detail)
 }
 
 /// A file of the web page, or nothing.

@@ -1,6 +1,7 @@
 //! Statistics: what each route answers.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use api::{
     Forecast, Holder, HolderKind, Live, LockAttempt, LockMap, LockOutcome, LockRange, NamedRates,
@@ -8,6 +9,7 @@ use api::{
 };
 use block::VolumeId;
 use ledger::{Columns, FlowSample, Primitive, SpaceSample, Subject};
+use serde::{Deserialize, Serialize};
 use store::Health;
 
 use super::problems::{bad_request, not_found, unavailable};
@@ -59,10 +61,19 @@ impl<'a> VolumeNames<'a> {
     }
 }
 
+/// What `/readyz` goes by while every pool serves.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Readiness {
+    /// Where hosts log in.
+    pub(crate) portals: Vec<SocketAddr>,
+    /// The answer if a login succeeds.
+    pub(crate) message: String,
+}
+
 impl Management {
-    /// Whether every configured pool serves. What an administrator should look at although all
-    /// serve follows 'ok'.
-    pub(super) fn readiness(&self, core: &Core) -> Result<String, Problem> {
+    /// The portals at which hosts log in and 'ok', if every configured pool serves. What an
+    /// administrator should look at although all serve follows 'ok'.
+    pub(super) fn readiness(&self, core: &Core) -> Result<Readiness, Problem> {
         for name in self.configuration.pools.keys() {
             let pool = core.pool_named(name);
             let health = pool.map(|(_, pool)| pool.store.health());
@@ -77,8 +88,8 @@ impl Management {
         });
         let findings = self.findings.iter().cloned();
         let all = std::iter::once("ok".to_owned()).chain(messages).chain(findings);
-        let parts: Vec<String> = all.collect();
-        Ok(parts.join("; "))
+        let message = all.collect::<Vec<_>>().join("; ");
+        Ok(Readiness { portals: self.portals().into_keys().collect(), message })
     }
 
     pub(super) fn describe_live(&self, core: &Core) -> Live {
