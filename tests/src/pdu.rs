@@ -174,6 +174,14 @@ impl RawConnection {
         Ok(Some(Pdu { header, additional: Vec::new(), data }))
     }
 
+    /// Takes so many bytes at most of what comes, whatever they are; 0 when the peer has closed.
+    ///
+    /// # Errors
+    /// When nothing comes in time, or the peer broke off.
+    pub fn take(&mut self, bytes_max: usize) -> Result<usize> {
+        Ok(self.0.read(&mut vec![0; bytes_max])?)
+    }
+
     fn fill(&mut self, bytes: &mut [u8]) -> Result<bool> {
         match self.0.read_exact(bytes) {
             Ok(()) => Ok(true),

@@ -1,22 +1,28 @@
 //! Aligned memory that devices read into and the network fills.
 //!
 //! Buffers of up to 1 MiB come from one [`Arena`] when the daemon has installed it, so that io_uring
-//! can know their memory beforehand (registered buffers); others come from the heap. Both are
-//! aligned to 4 KiB, as O_DIRECT asks, and return to where they came from when dropped.
+//! can know their memory beforehand (registered buffers); others come from the heap, or, if they are
+//! long, from the system (mmap), so that they are zeros without being written and that nothing of
+//! them stays when they are dropped. All are aligned to 4 KiB, as O_DIRECT asks, and return to
+//! where they came from.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 /// Alignment of every buffer, in bytes.
 const ALIGNMENT: usize = 4096;
 
 /// Capacities that the arena hands out, in bytes.
 const CLASSES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// Buffers of so many bytes and more that are not in the arena are mapped by themselves.
+const MAPPED_BYTES_MIN: usize = 128 << 10;
 
 static ARENA: OnceLock<Arena> = OnceLock::new();
 
@@ -55,7 +61,7 @@ impl Arena {
     fn new(bytes: usize) -> Self {
         let length = bytes.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
         Self {
-            base: allocate(length),
+            base: map(length).unwrap_or_else(|| allocate(length)),
             length,
             free: Mutex::new(FreeLists { untouched: 0, returned: Default::default() }),
         }
@@ -95,6 +101,7 @@ impl Arena {
 enum Origin {
     Arena { class: usize },
     Heap { capacity: usize },
+    Mapped { capacity: usize },
 }
 
 /// Exclusive, 4 KiB aligned memory. [`Buffer::freeze`] makes it shareable and immutable.
@@ -120,6 +127,11 @@ impl Buffer {
             return Self { start, length, origin: Origin::Arena { class } };
         }
         let capacity = length.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
+        if capacity >= MAPPED_BYTES_MIN
+            && let Some(start) = map(capacity)
+        {
+            return Self { start, length, origin: Origin::Mapped { capacity } };
+        }
         Self { start: allocate(capacity), length, origin: Origin::Heap { capacity } }
     }
 
@@ -184,6 +196,12 @@ impl Drop for Buffer {
                     arena.put_back(class, self.start);
                 }
             }
+            Origin::Mapped { capacity } => {
+                // SAFETY: `start` came from `map(capacity)`, nobody refers to it any more, and it is
+                // released once.
+                let unmapped = unsafe { munmap(self.start.as_ptr().cast(), capacity) };
+                debug_assert!(unmapped.is_ok(), "{unmapped:?}");
+            }
             // SAFETY: `start` came from `allocate(capacity)` and is released once.
             Origin::Heap { capacity } => unsafe { dealloc(self.start.as_ptr(), layout(capacity)) },
         }
@@ -192,6 +210,15 @@ impl Drop for Buffer {
 
 fn layout(capacity: usize) -> Layout {
     Layout::from_size_align(capacity, ALIGNMENT).expect("capacity is below isize::MAX")
+}
+
+/// Fresh pages of the system, all zeros, which take memory when they are first written; `None` if it
+/// gives no more.
+fn map(capacity: usize) -> Option<NonNull<u8>> {
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: the system chooses a place where nothing is.
+    let start = unsafe { mmap_anonymous(null_mut(), capacity, access, MapFlags::PRIVATE) };
+    start.ok().and_then(|start| NonNull::new(start.cast()))
 }
 
 fn allocate(capacity: usize) -> NonNull<u8> {

@@ -16,8 +16,9 @@ use crate::event::{
     TaskManagement, TaskManagementResponse,
 };
 use crate::history::History;
-use crate::limits::{LOGIN_SEGMENT_MAX, Limits};
+use crate::limits::{LOGIN_SEGMENT_MAX, Limits, TASK_BYTES};
 use crate::login::Login;
+use crate::memory::{Account, Charge, Seat};
 use crate::orphan::Orphan;
 use crate::parameters::SessionParameters;
 use crate::pdu::Bhs;
@@ -25,7 +26,7 @@ use crate::receive::{Destination, Found, Header, Receiver};
 use crate::send::SendQueue;
 use crate::sequence::Numbers;
 use crate::task::Tasks;
-use recovery::{Early, EarlyData};
+use recovery::{Early, EarlyData, Resend};
 use text_exchange::TextExchange;
 
 /// What the owner decides about a connection beforehand.
@@ -33,13 +34,15 @@ use text_exchange::TextExchange;
 pub struct ConnectionConfig {
     /// Bounds on memory and on negotiated values.
     pub limits: Limits,
+    /// Where the memory that it holds is charged.
+    pub account: Account,
     /// Time from the first `tick` until login must be complete.
     pub login_timeout: Duration,
     /// Silence after which the initiator is asked for a sign of life.
     pub ping_interval: Duration,
     /// How long it has to answer before it is taken for dead.
     pub ping_timeout: Duration,
-    /// How long it may leave what was sent to it unread.
+    /// How long it may leave what was sent to it unread, or take next to nothing of it.
     pub send_timeout: Duration,
 }
 
@@ -47,6 +50,7 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
+            account: Account::default(),
             login_timeout: Duration::from_secs(15),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(10),
@@ -88,10 +92,18 @@ struct Liveness {
     pinged: Option<Duration>,
     /// How long the initiator has to log out, and since when.
     logout: Option<(Duration, Option<Duration>)>,
-    /// Whether the initiator took anything of what was sent since the last tick.
-    took: bool,
-    /// Since when it takes nothing of what waits for it.
-    takes_nothing_since: Option<Duration>,
+    /// Bytes that the initiator ever took of what was sent.
+    taken: u64,
+    /// What it has to take by when.
+    duty: Option<Duty>,
+}
+
+/// What an initiator has to take of what waits for it.
+#[derive(Clone, Copy)]
+struct Duty {
+    since: Duration,
+    /// [`Liveness::taken`] is this much within the time to send.
+    taken: u64,
 }
 
 /// The target side of one iSCSI connection.
@@ -120,6 +132,11 @@ pub struct Connection {
     management: Vec<PendingManagement>,
     text: TextExchange,
     liveness: Liveness,
+    charge: Charge,
+    /// Its place in the memory budget.
+    _seat: Seat,
+    /// Answers to SNACKs that are being sent.
+    resends: Vec<Resend>,
 }
 
 impl std::fmt::Debug for Connection {
@@ -135,7 +152,11 @@ impl Connection {
     /// A connection that was just accepted and awaits its first login request.
     pub fn new(config: ConnectionConfig) -> Self {
         let login = Login::new(config.limits.clone());
+        let account = config.account.clone();
         Self {
+            _seat: Seat::new(&account),
+            charge: Charge::new(account),
+            resends: Vec::new(),
             config,
             state: State::Login(Box::new(login)),
             question: Question::None,
@@ -178,6 +199,7 @@ impl Connection {
         loop {
             let event = self.events.pop_front();
             if event.is_some() || self.question != Question::None || !self.step() {
+                self.settle();
                 return event;
             }
         }
@@ -220,9 +242,16 @@ impl Connection {
         self.decide_data(task, transfer_length);
     }
 
+    /// Says how much Data-In a command will hold until it is sent, in bytes. `false` if there is no
+    /// room for it: the command was answered TASK SET FULL, and is known no longer.
+    pub fn expect_data_in(&mut self, task: u32, bytes: u64) -> bool {
+        self.admit_data_in(task, bytes)
+    }
+
     /// Ends a command. Does nothing if the task is not (or no longer) known.
     pub fn respond(&mut self, task: u32, completion: Completion) {
         self.answer(task, completion);
+        self.settle();
     }
 
     /// Answers `Event::TaskManagement`. With `FunctionComplete` the commands that the function
@@ -268,8 +297,9 @@ impl Connection {
     /// # Panics
     /// If `count` exceeds what there was to send.
     pub fn sent(&mut self, count: usize) {
-        self.liveness.took |= count > 0;
+        self.liveness.taken += count as u64;
         self.send.sent(count);
+        self.settle();
     }
 
     /// Whether `next_send` has something to give.
@@ -315,6 +345,26 @@ impl Connection {
             }
             State::Login(_) | State::Closed => {}
         }
+        self.settle();
+    }
+
+    /// Charges what it holds from now on to another account: that of the host that it turned out to
+    /// be.
+    pub fn set_account(&mut self, account: Account) {
+        self.charge.pass_to(account);
+    }
+
+    /// Whether it should be read from no further for now: its host holds all that it may, and answers
+    /// wait to be sent here.
+    pub fn should_rest(&self) -> bool {
+        self.send.bytes() > 0 && self.charge.account().is_full()
+    }
+
+    /// Tells the account what it holds now.
+    fn settle(&mut self) {
+        let tasks = self.task_bytes + self.tasks.len() * TASK_BYTES;
+        let held = tasks + self.early_bytes + self.send.memory() + self.history.bytes();
+        self.charge.set(held);
     }
 
     /// What login settled so far.
@@ -338,11 +388,6 @@ impl Connection {
     /// Memory that is held for sending again, in bytes.
     pub fn history_bytes(&self) -> usize {
         self.history.bytes()
-    }
-
-    /// Changes how much memory its commands may hold, in bytes; what they hold already stays.
-    pub fn set_memory_max(&mut self, memory_max: usize) {
-        self.config.limits.memory_max = memory_max;
     }
 
     /// Memory that its commands hold and that waits to be sent, in bytes.

@@ -206,6 +206,8 @@ pub struct Command {
     pub cdb: Cdb,
     /// Bytes the initiator is ready to send if `write`, else to receive.
     pub expected_data_transfer_length: u32,
+    /// Bytes the initiator is ready to receive; 0 without `read`.
+    pub expected_read_length: u32,
     /// The initiator expects Data-In.
     pub read: bool,
     /// The initiator has Data-Out.
@@ -246,9 +248,12 @@ pub struct Completion {
     pub status: u8,
     /// Sense data, empty if none, up to 252 bytes; more is cut off.
     pub sense: Vec<u8>,
-    /// All the data that the command yields; what exceeds the initiator's expectation is not sent
-    /// but counted as residual overflow.
+    /// The data that the command yields; what exceeds the initiator's expectation is not sent but
+    /// counted as residual overflow.
     pub data_in: Rope,
+    /// Bytes that the command would yield besides, if the initiator expected more. They count as
+    /// residual overflow too.
+    pub withheld: u64,
 }
 
 /// A Task Management Function Request PDU (RFC 7143 11.5).
@@ -369,6 +374,9 @@ pub enum ClosedReason {
     /// No answer to a NOP-In.
     #[error("the initiator does not answer")]
     PeerDead,
+    /// It does not take what was sent to it, or next to nothing.
+    #[error("the initiator does not take what is sent to it")]
+    PeerSlow,
     /// All connections end by a target cold reset or the owner's wish.
     #[error("closed by the target")]
     ByTarget,

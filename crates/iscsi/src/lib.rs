@@ -14,6 +14,7 @@ mod event;
 mod history;
 mod limits;
 mod login;
+mod memory;
 mod negotiation;
 mod orphan;
 mod parameters;
@@ -33,5 +34,6 @@ pub use event::{
     TaskManagementFunction, TaskManagementResponse, TaskReassign,
 };
 pub use limits::Limits;
+pub use memory::{Account, Budget};
 pub use orphan::Orphan;
 pub use parameters::SessionParameters;

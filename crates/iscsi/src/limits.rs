@@ -6,9 +6,9 @@ pub struct Limits {
     /// Commands at once, 1 to 4,096. The CmdSN window closes when so many are under way, so a
     /// conforming initiator never exceeds it.
     pub tasks_max: u32,
-    /// Bytes that all commands together may hold: Data-Out that was accepted, Data-In that is
-    /// expected or waits to be sent. A command that would exceed it is answered with status TASK
-    /// SET FULL, unless it is the only one.
+    /// Bytes that all commands together may hold: Data-Out that was accepted, Data-In that is to
+    /// come or waits to be sent. A command that would exceed it is answered with status TASK SET
+    /// FULL, unless it is the only one. The account of its host must have room besides.
     pub memory_max: usize,
     /// Bytes of Data-Out that one command may take. A command that wants more is answered with
     /// CHECK CONDITION, ILLEGAL REQUEST, INVALID FIELD IN CDB.
@@ -50,6 +50,34 @@ impl Default for Limits {
 /// Immediate commands at once beyond [`Limits::tasks_max`]. One more is answered with Reject,
 /// reason "too many immediate commands".
 pub(crate) const IMMEDIATE_TASKS_MAX: usize = 16;
+
+/// What a connection takes besides its commands, about, in bytes: its state, and of the staging area
+/// what was ever used.
+pub(crate) const CONNECTION_BYTES: usize = 16 << 10;
+
+/// What a command takes besides its data, at most, in bytes: its state, and what is left of the last
+/// block of a buffer.
+pub(crate) const TASK_BYTES: usize = 4 << 10;
+
+/// What a PDU that waits to be sent takes besides its data, in bytes.
+pub(crate) const PDU_BYTES: usize = 256;
+
+/// Commands that move no more bytes are admitted while anything is free in the memory budget.
+pub(crate) const SMALL_BYTES: usize = 256 << 10;
+
+/// What a host may hold in such commands, in bytes, however little is free.
+pub(crate) const HOST_BYTES_MIN: usize = 4 << 20;
+
+/// Bytes per second that an initiator takes at least of what waits for it, over the time to send
+/// ([`crate::ConnectionConfig::send_timeout`]); one that takes less is dropped.
+pub(crate) const SEND_BYTES_PER_SECOND_MIN: u64 = 16 << 10;
+
+/// Bytes that wait to be sent again on request (SNACK) at once. A request for more is rejected,
+/// unless nothing waits.
+pub(crate) const RESEND_BYTES_MAX: usize = 8 << 20;
+
+/// Requests to send again that are being answered at once; one more is rejected.
+pub(crate) const RESENDS_MAX: usize = 64;
 
 /// PDUs of one connection that are held for sending again. The oldest are forgotten beyond it.
 pub(crate) const HISTORY_PDUS_MAX: usize = 16 << 10;

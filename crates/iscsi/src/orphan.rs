@@ -5,6 +5,8 @@ use block::Rope;
 
 use crate::event::Completion;
 use crate::history::Sent;
+use crate::limits::TASK_BYTES;
+use crate::memory::{Account, Charge};
 use crate::pdu::{Bhs, response};
 use crate::task::Task;
 
@@ -12,6 +14,8 @@ use crate::task::Task;
 pub struct Orphan {
     pub(crate) lun: u64,
     pub(crate) content: Content,
+    /// What it holds of its host's memory.
+    charge: Charge,
 }
 
 /// How far the command had come.
@@ -31,11 +35,21 @@ impl std::fmt::Debug for Orphan {
 }
 
 impl Orphan {
-    pub(crate) fn of_task(mut task: Task) -> Self {
+    pub(crate) fn new(lun: u64, content: Content, account: Account) -> Self {
+        let mut orphan = Self { lun, content, charge: Charge::new(account) };
+        orphan.settle();
+        orphan
+    }
+
+    fn settle(&mut self) {
+        self.charge.set(self.bytes() + TASK_BYTES);
+    }
+
+    pub(crate) fn of_task(mut task: Task, account: Account) -> Self {
         if let Some(data_out) = &mut task.data_out {
             data_out.lose_connection();
         }
-        Self { lun: task.lun, content: Content::Task(task) }
+        Self::new(task.lun, Content::Task(task), account)
     }
 
     /// The logical unit, as in `Command::lun`.
@@ -69,7 +83,9 @@ impl Orphan {
             }
             other => other,
         };
-        Self { content, ..self }
+        let mut answered = Self { content, ..self };
+        answered.settle();
+        answered
     }
 }
 

@@ -6,7 +6,11 @@ use std::io::IoSlice;
 use block::Rope;
 
 use crate::digest::{Running, crc32c};
+use crate::limits::PDU_BYTES;
 use crate::pdu::{BHS_LENGTH, Bhs};
+
+/// Places for PDUs that an empty queue keeps.
+const KEPT_PDUS_MAX: usize = 1024;
 
 /// One PDU.
 struct Outgoing {
@@ -17,6 +21,8 @@ struct Outgoing {
     /// Padding (up to 3 bytes) and data digest.
     trailer: [u8; 8],
     trailer_length: usize,
+    /// It was sent before, and the initiator asked for it again.
+    again: bool,
 }
 
 impl Outgoing {
@@ -31,6 +37,8 @@ pub(crate) struct SendQueue {
     /// Bytes of the first PDU that were sent already.
     sent_of_first: usize,
     bytes: usize,
+    /// Those among them that are sent again, each until its PDU is sent.
+    again_bytes: usize,
     header_digest: bool,
     data_digest: bool,
 }
@@ -41,6 +49,7 @@ impl SendQueue {
             queue: VecDeque::new(),
             sent_of_first: 0,
             bytes: 0,
+            again_bytes: 0,
             header_digest: false,
             data_digest: false,
         }
@@ -52,7 +61,21 @@ impl SendQueue {
     }
 
     /// Appends a PDU, completing its header with the length of `data`.
-    pub(crate) fn push(&mut self, mut bhs: Bhs, data: Rope) {
+    pub(crate) fn push(&mut self, bhs: Bhs, data: Rope) {
+        let pdu = self.pdu(bhs, data);
+        self.bytes += pdu.len();
+        self.queue.push_back(pdu);
+    }
+
+    /// Appends a PDU that was sent before.
+    pub(crate) fn push_again(&mut self, bhs: Bhs, data: Rope) {
+        let pdu = Outgoing { again: true, ..self.pdu(bhs, data) };
+        self.bytes += pdu.len();
+        self.again_bytes += pdu.len();
+        self.queue.push_back(pdu);
+    }
+
+    fn pdu(&self, mut bhs: Bhs, data: Rope) -> Outgoing {
         bhs.set_data_segment_length(data.len());
         let mut header = [0; BHS_LENGTH + 4];
         header[..BHS_LENGTH].copy_from_slice(&bhs.0);
@@ -62,9 +85,7 @@ impl SendQueue {
             header_length += 4;
         }
         let (trailer, trailer_length) = self.trailer(&data);
-        let pdu = Outgoing { header, header_length, data, trailer, trailer_length };
-        self.bytes += pdu.len();
-        self.queue.push_back(pdu);
+        Outgoing { header, header_length, data, trailer, trailer_length, again: false }
     }
 
     fn trailer(&self, data: &Rope) -> ([u8; 8], usize) {
@@ -84,6 +105,16 @@ impl SendQueue {
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Bytes of PDUs that are being sent again.
+    pub(crate) fn again_bytes(&self) -> usize {
+        self.again_bytes
+    }
+
+    /// Memory that it holds, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes + self.queue.len() * PDU_BYTES
     }
 
     pub(crate) fn next<'a>(&'a self, into: &mut impl Extend<IoSlice<'a>>, pieces_max: usize) {
@@ -112,7 +143,12 @@ impl SendQueue {
             && self.sent_of_first >= first.len()
         {
             self.sent_of_first -= first.len();
+            self.again_bytes -= if first.again { first.len() } else { 0 };
             self.queue.pop_front();
+        }
+        // A queue that was long for once does not stay so large.
+        if self.queue.is_empty() && self.queue.capacity() > KEPT_PDUS_MAX {
+            self.queue = VecDeque::new();
         }
     }
 }

@@ -17,9 +17,10 @@ use crate::nexus::Nexus;
 use crate::procedure::Procedure;
 use crate::reservations::Registrant;
 use crate::sense::{self, Sense};
-use crate::target::NexusId;
+use crate::target::{Expected, NexusId};
 use crate::tokens::Tokens;
 use crate::unit::LogicalUnit;
+use crate::work::{Asked, Work, clipped};
 
 /// One command.
 pub(crate) struct Row {
@@ -34,6 +35,8 @@ pub(crate) struct Row {
     pub(crate) usage: &'static [u8],
     /// Bytes that the command takes from the initiator, given the length of a logical block.
     pub(crate) data_out: fn(&Cdb, u64) -> u64,
+    /// What carrying it out costs.
+    pub(crate) work: fn(&Asked<'_>) -> Work,
     /// What the command does to the medium.
     pub(crate) medium: Medium,
     /// What a reservation of another nexus does to it.
@@ -121,8 +124,10 @@ pub(crate) struct Execution<'a> {
     pub(crate) cdb: Cdb,
     /// What the initiator sent, perhaps less than the command takes.
     pub(crate) data_out: Bytes,
-    /// Bytes that the initiator was ready to send.
-    pub(crate) data_out_offered: u64,
+    /// Bytes that the initiator was ready to send and to take.
+    pub(crate) expected: Expected,
+    /// Bytes of Data-In that the initiator would not take, so that they were not read.
+    pub(crate) withheld: u64,
     pub(crate) lun: u16,
     /// The volume at that number, if there is one.
     pub(crate) volume: Option<VolumeId>,
@@ -202,10 +207,19 @@ impl Execution<'_> {
         Ok(self.unit()?.range(lba, count)?)
     }
 
+    /// What of a range the initiator takes, in whole blocks; the rest is withheld (RFC 7143
+    /// 11.4.5.1: a residual overflow).
+    pub(crate) fn clip(&mut self, range: ByteRange) -> Result<ByteRange, Completion> {
+        let block_bytes = self.unit()?.block_bytes();
+        let length = clipped(range.length, self.expected.data_in, block_bytes);
+        self.withheld = range.length - length;
+        Ok(ByteRange::new(range.offset, length))
+    }
+
     /// Ends the command unless the initiator has exactly `length` bytes for it: for commands where
     /// another length says that the two sides do not mean the same.
     pub(crate) fn require_exact_data_out(&self, length: u64) -> Result<(), Completion> {
-        if self.data_out_offered != length {
+        if self.expected.data_out != length {
             return Err(Sense::from(sense::INVALID_FIELD_IN_CDB).into());
         }
         self.require_data_out(length)

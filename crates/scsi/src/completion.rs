@@ -44,22 +44,29 @@ pub struct Completion {
     pub sense: Option<Sense>,
     /// All data for the initiator, already cut to the allocation length if the command has one.
     pub data_in: Rope,
+    /// Bytes that the command would yield besides, if the initiator took more.
+    pub withheld: u64,
 }
 
 impl Completion {
     /// GOOD, with data for the initiator.
     pub(crate) fn good(data_in: Rope) -> Self {
-        Self { status: Status::Good, sense: None, data_in }
+        Self { status: Status::Good, sense: None, data_in, withheld: 0 }
     }
 
     /// A status without sense data or data.
     pub(crate) fn status(status: Status) -> Self {
-        Self { status, sense: None, data_in: Rope::new() }
+        Self { status, sense: None, data_in: Rope::new(), withheld: 0 }
     }
 }
 
 impl From<Sense> for Completion {
     fn from(sense: Sense) -> Self {
-        Self { status: Status::CheckCondition, sense: Some(sense), data_in: Rope::new() }
+        Self {
+            status: Status::CheckCondition,
+            sense: Some(sense),
+            data_in: Rope::new(),
+            withheld: 0,
+        }
     }
 }

@@ -37,6 +37,7 @@ mod task_set;
 mod tokens;
 mod transport_id;
 mod unit;
+mod work;
 
 pub use access_state::AccessState;
 pub use commands::LOG_SENSE;
@@ -51,11 +52,12 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
-    Collecting, Command, CommandRecord, Counters, Issuer, NexusId, Notice, RequestId, Target,
-    TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
+    Collecting, Command, CommandRecord, Counters, Expected, Issuer, NexusId, Notice, RequestId,
+    Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;
+pub use work::Work;
 
 #[cfg(test)]
 mod tests;

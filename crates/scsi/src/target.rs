@@ -104,6 +104,16 @@ pub struct Command<'a> {
     pub data_out: Bytes,
 }
 
+/// What the initiator said that a command would transfer (iSCSI's expected data transfer length).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Bytes that it was ready to send, of which only those that the command takes were fetched.
+    /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
+    pub data_out: u64,
+    /// Bytes that it is ready to take. READ reads no more than these, in whole blocks.
+    pub data_in: u64,
+}
+
 /// SAM-5 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskManagement {
@@ -194,7 +204,7 @@ struct Order {
     volume: Option<VolumeId>,
     row: &'static Row,
     cdb: Cdb,
-    data_out_offered: u64,
+    expected: Expected,
     /// When it came.
     since: Duration,
 }
@@ -211,6 +221,8 @@ struct Task {
     order: Order,
     data_out: Bytes,
     state: TaskState,
+    /// [`Completion::withheld`], if it ends with GOOD.
+    withheld: u64,
     /// Requests that the engine has, or that wait to be fetched for it.
     in_flight: usize,
     /// Whether the command has ended while its work goes on: it is in no task set any more.

@@ -8,7 +8,9 @@ use hashbrown::HashMap;
 use mio::net::TcpStream;
 use scsi::NexusId;
 
-use crate::limits::{RATE_INTERVAL, RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
+use crate::limits::{
+    RATE_INTERVAL, RECEIVE_BUDGET, SEND_BUDGET, SEND_QUEUE_BYTES_MAX, UNSENT_BYTES_MAX,
+};
 use crate::scheduler::HostNumber;
 
 /// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
@@ -132,30 +134,39 @@ impl Connection {
         self.measured = (now, counters);
     }
 
-    /// Whether more may be read now: there is something, and answers do not pile up.
+    /// Whether more may be read now: there is something, and answers do not pile up, nor does what
+    /// the host holds.
     pub(crate) fn may_receive(&self, read_this_turn: usize) -> bool {
         self.readable
             && read_this_turn < RECEIVE_BUDGET
             && self.iscsi.send_queue_bytes() < SEND_QUEUE_BYTES_MAX
+            && !self.iscsi.should_rest()
     }
 
     pub(crate) fn became_writable(&mut self) {
         self.writable = true;
     }
 
-    /// Writes what waits to be sent, as far as the socket takes it.
+    /// Whether the socket takes more of what waits to be sent.
+    pub(crate) fn may_send(&self) -> bool {
+        self.writable && self.iscsi.wants_to_send()
+    }
+
+    /// Writes what waits to be sent, as far as the socket takes it, [`SEND_BUDGET`] at most.
     pub(crate) fn send(&mut self) -> Result<(), Pause> {
-        while self.writable && self.iscsi.wants_to_send() {
+        let mut left = SEND_BUDGET;
+        while left > 0 && self.may_send() {
             let mut pieces: smallvec::SmallVec<[IoSlice<'_>; SEND_PIECES_MAX]> =
                 smallvec::SmallVec::new();
             self.iscsi.next_send(&mut pieces, SEND_PIECES_MAX);
-            let offered: usize = pieces.iter().map(|piece| piece.len()).sum();
+            let offered = cut(&mut pieces, left);
             match self.socket.write_vectored(&pieces) {
                 Ok(sent) => {
                     drop(pieces);
                     self.writable = sent == offered;
                     self.sent += sent as u64;
                     self.iscsi.sent(sent);
+                    left = left.saturating_sub(sent);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.writable = false;
@@ -165,5 +176,45 @@ impl Connection {
             }
         }
         Ok(())
+    }
+}
+
+/// Bounds what the kernel keeps for a peer that does not read, and for how long.
+pub(crate) fn bound_sending(socket: &TcpStream, patience: Duration) -> io::Result<()> {
+    let socket = socket2::SockRef::from(socket);
+    // What is not on its way stays with us, where its size and its progress are known.
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    // tcp(7): a peer that acknowledges nothing, or has no room, for so long is gone.
+    socket.set_tcp_user_timeout(Some(patience))
+}
+
+/// Leaves the first pieces, as many as have `bytes_max` bytes together, and that which goes beyond;
+/// returns how many bytes they have.
+fn cut(pieces: &mut smallvec::SmallVec<[IoSlice<'_>; SEND_PIECES_MAX]>, bytes_max: usize) -> usize {
+    let mut offered = 0;
+    let mut count = 0;
+    while offered < bytes_max
+        && let Some(piece) = pieces.get(count)
+    {
+        offered += piece.len();
+        count += 1;
+    }
+    pieces.truncate(count);
+    offered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_offered_at_once_is_bounded() {
+        let bytes = [7; 100];
+        for (bytes_max, offered) in [(1, 100), (100, 100), (101, 200), (1000, 300)] {
+            let pieces = [IoSlice::new(&bytes), IoSlice::new(&bytes), IoSlice::new(&bytes)];
+            let mut pieces = pieces.into_iter().collect();
+            assert_eq!(cut(&mut pieces, bytes_max), offered);
+            assert_eq!(pieces.iter().map(|piece| piece.len()).sum::<usize>(), offered);
+        }
     }
 }

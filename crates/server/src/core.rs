@@ -9,9 +9,11 @@ use scsi::{NexusId, RequestId, Target, UnitSpace};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
+use crate::dispatch::Dispatch;
 use crate::guard::Critical;
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools};
+use crate::scheduler::HostNumber;
 use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
@@ -27,6 +29,9 @@ pub(crate) struct Core {
     next_ticket: u64,
     pub(crate) traffic: Traffic,
     pub(crate) accounts: Accounts,
+    pub(crate) dispatch: Dispatch,
+    /// The host of each nexus.
+    hosts: HashMap<NexusId, HostNumber>,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
 }
 
@@ -61,6 +66,8 @@ impl Core {
             next_ticket: 0,
             traffic: Traffic::default(),
             accounts,
+            dispatch: Dispatch::new(),
+            hosts: HashMap::new(),
             finished: Vec::new(),
         }
     }
@@ -137,7 +144,18 @@ impl Core {
         self.pool_of.retain(|_, other| *other != pool);
     }
 
-    /// Carries requests down and completions up until nothing moves.
+    /// Says whose share the requests of a nexus are taken from.
+    pub(crate) fn open_nexus(&mut self, nexus: NexusId, host: HostNumber) {
+        self.hosts.insert(nexus, host);
+    }
+
+    /// The nexus is gone; what it has under way still ends.
+    pub(crate) fn close_nexus(&mut self, nexus: NexusId) {
+        self.hosts.remove(&nexus);
+    }
+
+    /// Carries requests down, as many as this turn of the loop may take, and completions up until
+    /// nothing moves.
     pub(crate) fn pump(&mut self) {
         loop {
             let mut moved = self.submit_requests();
@@ -188,18 +206,44 @@ impl Core {
         }
         while let Some((id, volume, request)) = self.target.next_request() {
             moved = true;
-            match self.pool_for(volume, &request) {
-                Ok(pool) => {
-                    self.accounts.submitted(id, volume, &request);
-                    match self.pools.get_mut(pool) {
-                        Some(mut pool) => pool.store.submit(Tag(id.0), volume, request),
-                        None => self.target.completed(id, Err(BlockError::Closed)),
-                    }
-                }
-                Err(error) => self.target.completed(id, Err(error)),
+            if Dispatch::passes(&request) {
+                self.submit(id, volume, request);
+            } else {
+                self.queue(id, volume, request);
             }
         }
+        while let Some((id, volume, request)) = self.dispatch.next() {
+            moved = true;
+            self.submit(id, volume, request);
+        }
         moved
+    }
+
+    /// A request waits for its host's turn.
+    fn queue(&mut self, id: RequestId, volume: VolumeId, request: Request) {
+        match self.pool_for(volume, &request) {
+            Ok(pool) => {
+                let nexus = self.target.issuer(id).map_or(NexusId(0), |issuer| issuer.nexus);
+                let host = self.hosts.get(&nexus).copied().unwrap_or(HostNumber(0));
+                self.dispatch.push(pool.lane(), (host, nexus), (id, volume, request));
+            }
+            Err(error) => self.target.completed(id, Err(error)),
+        }
+    }
+
+    /// A request goes to the engine of its pool, which may have gone while it waited.
+    fn submit(&mut self, id: RequestId, volume: VolumeId, request: Request) {
+        let pool = self.pool_for(volume, &request);
+        match pool.and_then(|pool| self.pools.get_mut(pool).ok_or(BlockError::Closed)) {
+            Ok(mut pool) => {
+                self.accounts.submitted(id, volume, &request);
+                pool.store.submit(Tag(id.0), volume, request);
+            }
+            Err(error) => {
+                self.dispatch.finished(id);
+                self.target.completed(id, Err(error));
+            }
+        }
     }
 
     fn pool_for(&self, volume: VolumeId, request: &Request) -> Result<PoolId, BlockError> {
@@ -227,6 +271,7 @@ impl Core {
                     self.finished.push((Ticket(tag.0 & !MANAGEMENT), result));
                 } else {
                     let id = RequestId(tag.0);
+                    self.dispatch.finished(id);
                     let issuer = self.target.issuer(id);
                     self.accounts.answered(id, issuer, result.is_ok(), &account);
                     self.target.completed(id, block_result(result));

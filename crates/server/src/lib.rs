@@ -12,6 +12,7 @@ mod connection;
 mod core;
 mod data_directory;
 mod device_times;
+mod dispatch;
 mod events;
 mod guard;
 mod heartbeat;

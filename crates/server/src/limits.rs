@@ -2,11 +2,33 @@
 
 use std::time::Duration;
 
-/// Bytes read from one connection before the others get their turn.
-pub const RECEIVE_BUDGET: usize = 1 << 20;
+/// Bytes read from one connection before the others get their turn, hosts one after the other.
+pub const RECEIVE_BUDGET: usize = 256 << 10;
+
+/// Bytes offered to one socket before the others get their turn, hosts one after the other.
+pub const SEND_BUDGET: usize = 256 << 10;
+
+/// How long one turn of the reactor's loop reads from sockets, starts commands and requests, and
+/// sends: so long for each. What is left comes in the next turn, after what came meanwhile. Each
+/// does one thing at least.
+pub const TURN_TIME: Duration = Duration::from_millis(1);
+
+/// Bytes of work that go to the engine in one turn of the loop, besides small requests; further ones
+/// wait for the next turn. One request always goes.
+pub const TURN_BYTES: u64 = 4 << 20;
+
+/// Requests that cost less, in bytes of work, go to the engine as soon as their command starts.
+pub const SMALL_REQUEST_BYTES: u64 = 64 << 10;
+
+/// Bytes of larger requests that the engine of a pool has at once; further ones wait for their turn.
+/// A host alone has half of that. One request of a host that has none there always goes.
+pub const LANE_BYTES_MAX: i64 = 32 << 20;
 
 /// Bytes that wait to be sent on one connection before nothing more is read from it.
 pub const SEND_QUEUE_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes that a socket takes which are not yet on their way; then more waits on our side.
+pub const UNSENT_BYTES_MAX: u32 = 256 << 10;
 
 /// How long initiators may take to log out when they are asked to, before their connections are
 /// closed.
@@ -57,8 +79,9 @@ pub const POLL_TIME_MAX: Duration = Duration::from_micros(50);
 /// Commands under way with which it does so.
 pub const EXPECTING_COMMANDS_MAX: usize = 2;
 
-/// Commands of one pool that are under way at once; further ones wait for their turn.
-pub const LANE_COMMANDS_MAX: usize = 1024;
+/// Commands of one pool that are under way at once; further ones wait for their turn. A host alone
+/// has half of that. One command of a host that has none under way always starts.
+pub const LANE_COMMANDS_MAX: usize = 2048;
 
 /// Commands that are started in one turn of the loop; further ones wait for the next.
 pub const STARTS_PER_TURN: usize = 1024;

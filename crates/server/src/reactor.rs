@@ -5,6 +5,7 @@ mod commands;
 mod describe;
 mod listeners;
 mod logins;
+mod ready;
 mod recovery;
 mod stopping;
 mod waiting;
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use api::Route;
 use hashbrown::HashMap;
+use iscsi::Account;
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
@@ -26,20 +28,24 @@ use slab::Slab;
 
 use crate::accounts::Accounts;
 use crate::alerts::Alerts;
-use crate::connection::{Connection, Ending, Pause};
+use crate::connection::{Connection, Ending, Pause, bound_sending};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events;
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, Call, Inbox, Mailbox, Message};
-use crate::limits::{CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, STARTS_PER_TURN, TICK};
+use crate::limits::{
+    CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
+    TURN_TIME,
+};
 use crate::management::{Management, scsi_identification};
 use crate::options::{Options, SessionOptions};
 use crate::pools::PoolId;
-use crate::scheduler::Scheduler;
+use crate::scheduler::{Bounds, HostNumber, Scheduler};
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
 use listeners::Listener;
+use ready::Ready;
 use stopping::Stopping;
 use waiting::Waiting;
 
@@ -47,6 +53,10 @@ const WAKER: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 const FIRST_DEVICE: usize = 1 << 16;
 const FIRST_CONNECTION: usize = 1 << 32;
+
+/// Commands that the device server has at once in a lane; the bytes that they move are bounded where
+/// they become requests.
+const COMMAND_BOUNDS: Bounds = Bounds { commands: LANE_COMMANDS_MAX, bytes: i64::MAX };
 
 /// The one thread that owns connections, device server and pools.
 pub(crate) struct Reactor {
@@ -58,9 +68,13 @@ pub(crate) struct Reactor {
     /// The slot of each connection's serial number.
     slots: HashMap<u32, usize>,
     last_serial: u32,
-    /// Connections with something to read or send.
-    ready: Vec<usize>,
+    /// Connections with something to say or to send.
+    ready: Ready,
+    /// Connections with something to read.
+    readable: Ready,
     sessions: Sessions,
+    /// What connections hold whose initiator has not logged in.
+    newcomers: Account,
     scheduler: Scheduler<commands::Whole>,
     /// Commands that may still be started in this turn.
     starts_left: usize,
@@ -104,6 +118,7 @@ impl Reactor {
         let events = events::Events::open(directory.path(), alerts)?;
         let management =
             Management::new(configuration, secrets, directory, events, options, mailbox)?;
+        let budget = options.sessions.memory_budget();
         let mut reactor = Self {
             poll,
             waiting: Waiting::new(),
@@ -112,9 +127,11 @@ impl Reactor {
             connections: Slab::new(),
             slots: HashMap::new(),
             last_serial: 0,
-            ready: Vec::new(),
-            sessions: Sessions::default(),
-            scheduler: Scheduler::default(),
+            ready: Ready::default(),
+            readable: Ready::default(),
+            sessions: Sessions::new(budget.clone()),
+            newcomers: budget.account(),
+            scheduler: Scheduler::new(COMMAND_BOUNDS),
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
             core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
@@ -156,8 +173,7 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        let has_more = !self.ready.is_empty() || self.scheduler.can_start() || self.calls_wait;
-        match has_more {
+        match self.has_more() {
             true => waiting::look(&mut self.poll, events, Duration::ZERO)?,
             false => {
                 let expects_a_command = self.scheduler.expects_a_command();
@@ -175,9 +191,19 @@ impl Reactor {
         self.tick();
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
+        self.core.dispatch.begin_turn(Instant::now());
         self.pump();
         self.send_ready_connections();
         Ok(())
+    }
+
+    /// Whether the next turn need not wait for an event.
+    fn has_more(&self) -> bool {
+        !self.ready.is_empty()
+            || !self.readable.is_empty()
+            || self.scheduler.can_start()
+            || self.core.dispatch.can_start()
+            || self.calls_wait
     }
 
     /// Tells the time to the device server, which measures how long commands take.
@@ -192,11 +218,14 @@ impl Reactor {
             Token(token) if token >= FIRST_CONNECTION => {
                 let slot = token - FIRST_CONNECTION;
                 if let Some(connection) = self.connections.get_mut(slot) {
-                    connection.readable |= event.is_readable();
                     if event.is_writable() {
                         connection.became_writable();
+                        self.ready.push(slot);
                     }
-                    self.ready.push(slot);
+                    if event.is_readable() {
+                        connection.readable = true;
+                        self.readable.push(slot);
+                    }
                 }
             }
             // A device's completions are reaped in every turn.
@@ -215,16 +244,24 @@ impl Reactor {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let registered = socket
             .set_nodelay(true)
+            .and_then(|()| bound_sending(&socket, Duration::from_secs(self.options.send_timeout)))
             .and_then(|()| self.poll.registry().register(&mut socket, token, interest));
         if let Err(error) = registered {
             tracing::warn!(%address, %error, "a connection could not be set up");
             return;
         }
         self.last_serial = self.last_serial.wrapping_add(1);
-        let iscsi = iscsi::Connection::new(self.options.connection_config());
+        let iscsi = iscsi::Connection::new(self.options.connection_config(self.newcomers.clone()));
         entry.insert(Connection::new(socket, address, portal, self.last_serial, iscsi));
         self.slots.insert(self.last_serial, slot);
-        self.ready.push(slot);
+        self.belongs(slot, HostNumber(0));
+        self.readable.push(slot);
+    }
+
+    /// Says in whose turns a connection is read and sent.
+    fn belongs(&mut self, slot: usize, host: HostNumber) {
+        self.ready.belongs(slot, host);
+        self.readable.belongs(slot, host);
     }
 
     /// Takes what other threads tell, then some of what administrators ask for.
@@ -276,22 +313,24 @@ impl Reactor {
         self.management.call(&mut self.core, sessions, call);
     }
 
-    /// Reads from every connection that may hold something, and acts on what it says.
+    /// Reads from connections that may hold something, and acts on what they say, as long as the turn
+    /// lasts.
     fn serve_ready_connections(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        for slot in ready.drain(..) {
+        let began = Instant::now();
+        while let Some(slot) = self.readable.pop() {
             self.serve(slot);
+            if began.elapsed() >= TURN_TIME {
+                return;
+            }
         }
-        ready.append(&mut self.ready);
-        self.ready = ready;
     }
 
     fn serve(&mut self, slot: usize) {
         let mut read_this_turn = 0;
         while let Some(connection) = self.connections.get_mut(slot) {
             if !connection.may_receive(read_this_turn) {
-                if connection.readable {
-                    self.ready.push(slot);
+                if connection.may_receive(0) {
+                    self.readable.push(slot);
                 }
                 break;
             }
@@ -315,7 +354,8 @@ impl Reactor {
             return;
         }
         if let Some(session) = self.sessions.of_connection(slot) {
-            self.ready.extend(session.connections.iter().filter(|&&other| other != slot));
+            let siblings = session.connections.iter().copied();
+            self.ready.extend(siblings.filter(|&other| other != slot));
         }
     }
 
@@ -336,9 +376,7 @@ impl Reactor {
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);
         }
-        let share = self.options.memory_share(self.sessions.len());
         for (slot, connection) in &mut self.connections {
-            connection.iscsi.set_memory_max(share);
             connection.iscsi.tick(now);
             connection.measure(now);
             self.ready.push(slot);
@@ -367,32 +405,36 @@ impl Reactor {
         self.register_devices();
     }
 
+    /// Sends what waits on connections, as long as the turn lasts.
     fn send_ready_connections(&mut self) {
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.sort_unstable();
-        ready.dedup();
-        ready.retain(|&slot| self.send(slot));
-        self.ready = ready;
+        let began = Instant::now();
+        while let Some(slot) = self.ready.pop() {
+            self.send(slot);
+            if began.elapsed() >= TURN_TIME {
+                return;
+            }
+        }
     }
 
-    /// Sends what waits; returns whether the connection has more to do at once.
-    fn send(&mut self, slot: usize) -> bool {
+    /// Sends a part of what waits.
+    fn send(&mut self, slot: usize) {
         self.handle_events(slot);
-        let Some(connection) = self.connections.get_mut(slot) else { return false };
-        match connection.send() {
-            Err(Pause::Closed(error)) => {
-                self.fail(slot, &error.to_string());
-                false
-            }
-            _ if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() => {
-                match connection.ending {
-                    Ending::Connection => self.close_connection(slot, "logged out"),
-                    Ending::Session => self.close(slot, "logged out"),
-                    Ending::Failure => self.fail(slot, "failed"),
-                }
-                false
-            }
-            _ => connection.may_receive(0),
+        let Some(connection) = self.connections.get_mut(slot) else { return };
+        if let Err(Pause::Closed(error)) = connection.send() {
+            return self.fail(slot, &error.to_string());
+        }
+        if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() {
+            return match connection.ending {
+                Ending::Connection => self.close_connection(slot, "logged out"),
+                Ending::Session => self.close(slot, "logged out"),
+                Ending::Failure => self.fail(slot, "failed"),
+            };
+        }
+        if connection.may_send() {
+            self.ready.push(slot);
+        }
+        if connection.may_receive(0) {
+            self.readable.push(slot);
         }
     }
 

@@ -1,18 +1,20 @@
-//! Whose command is next. Commands wait in lanes, one for each pool; in a lane hosts share equally
-//! what the pool can do, however many sessions and commands each has there, and the sessions of one
-//! host take turns. What a lane has under way is bounded, so that a host that asks for little does
-//! not wait behind all that another has asked for, and so that a pool that stalls holds up nobody
-//! who asks for another.
+//! Fair queueing (deficit round robin): whose turn is next. Commands wait in lanes, one for each pool;
+//! in a lane hosts share equally what the pool can do, however many sessions and commands each has
+//! there, and the sessions of one host take turns. What a lane has under way is bounded, so that a
+//! host that asks for little does not wait behind all that another has asked for, and so that a pool
+//! that stalls holds up nobody who asks for another. Of what the bounds leave free a host takes as
+//! much as it leaves to others at most, and a host with nothing under way always takes its turn.
 //!
-//! Shares are counted in bytes moved, each command with [`COMMAND_COST`] besides. Commands of one
-//! session for one pool stay in their order.
+//! Shares are counted in bytes of work, each command with [`COMMAND_COST`] besides. Commands of one
+//! session for one pool stay in their order. The same queue, with other bounds, stands before the
+//! engine, where large commands come as the requests that they are cut into.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
 use scsi::{NexusId, TaskId};
 
-use crate::limits::{COMMAND_COST, EXPECTING_COMMANDS_MAX, LANE_COMMANDS_MAX, SHARE_BYTES};
+use crate::limits::{COMMAND_COST, EXPECTING_COMMANDS_MAX, SHARE_BYTES};
 
 /// Where commands queue: the pool, or `None` for what needs none and ends at once.
 pub(crate) type Lane = Option<usize>;
@@ -28,43 +30,78 @@ pub(crate) struct Turn {
     pub(crate) host: HostNumber,
     pub(crate) nexus: NexusId,
     pub(crate) task: TaskId,
-    /// Data that it moves, in bytes.
-    pub(crate) bytes: u32,
+    /// What it costs, in bytes of work.
+    pub(crate) bytes: u64,
+}
+
+/// What may be under way in a lane at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) commands: usize,
+    /// All that they cost.
+    pub(crate) bytes: i64,
+}
+
+/// What is under way: of a lane, or of a host there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    commands: usize,
+    bytes: i64,
+}
+
+impl Load {
+    fn begin(&mut self, cost: i64) {
+        self.commands += 1;
+        self.bytes += cost;
+    }
+
+    fn end(&mut self, cost: i64) {
+        self.commands -= 1;
+        self.bytes -= cost;
+    }
+}
+
+/// A command under way.
+#[derive(Clone, Copy)]
+struct Begun {
+    lane: Lane,
+    host: HostNumber,
+    nexus: NexusId,
+    cost: i64,
 }
 
 /// The commands that wait for their turn, and where those are that had it.
 pub(crate) struct Scheduler<C> {
+    bounds: Bounds,
     lanes: BTreeMap<Lane, Queue<C>>,
     /// The lane that had the last turn.
     last_lane: Lane,
-    /// Commands under way.
-    under_way: HashMap<TaskId, (Lane, NexusId)>,
+    under_way: HashMap<TaskId, Begun>,
     /// The session whose command ended last.
     last_ended: Option<NexusId>,
 }
 
-impl<C> Default for Scheduler<C> {
-    fn default() -> Self {
+impl<C> Scheduler<C> {
+    pub(crate) fn new(bounds: Bounds) -> Self {
         Self {
+            bounds,
             lanes: BTreeMap::new(),
             last_lane: None,
             under_way: HashMap::new(),
             last_ended: None,
         }
     }
-}
 
-impl<C> Scheduler<C> {
-    /// A command waits from now on.
+    /// Queues a command.
     pub(crate) fn push(&mut self, turn: Turn, command: C) {
-        let cost = i64::from(turn.bytes) + COMMAND_COST;
+        let cost = turn.cost();
         let entry = Entry { task: turn.task, cost, command };
         self.sessions(turn).commands.push_back(entry);
     }
 
     /// A command waits before all others of its session in its lane (HEAD OF QUEUE).
     pub(crate) fn push_first(&mut self, turn: Turn, command: C) {
-        let cost = i64::from(turn.bytes) + COMMAND_COST;
+        let cost = turn.cost();
         let entry = Entry { task: turn.task, cost, command };
         self.sessions(turn).commands.push_front(entry);
     }
@@ -76,25 +113,26 @@ impl<C> Scheduler<C> {
 
     /// Whether [`Self::start_next`] has a command to give.
     pub(crate) fn can_start(&self) -> bool {
-        self.lanes.iter().any(|(&lane, queue)| queue.can_start(lane))
+        self.lanes.iter().any(|(&lane, queue)| queue.can_start(lane, self.bounds))
     }
 
     /// Whether the session whose command ended last is likely to send another one soon: it waits
     /// for nothing, and few commands are under way.
     pub(crate) fn expects_a_command(&self) -> bool {
-        let waits = |nexus| self.under_way.values().any(|&(_, other)| other == nexus);
+        let waits = |nexus| self.under_way.values().any(|begun| begun.nexus == nexus);
         self.under_way.len() <= EXPECTING_COMMANDS_MAX && !self.last_ended.is_some_and(waits)
     }
 
     /// The command whose turn it is; it is under way until [`Self::finished`].
     pub(crate) fn start_next(&mut self) -> Option<C> {
-        let can_start = |(lane, queue): &(&Lane, &Queue<C>)| queue.can_start(**lane);
+        let bounds = self.bounds;
+        let can_start = |(lane, queue): &(&Lane, &Queue<C>)| queue.can_start(**lane, bounds);
         let after = (std::ops::Bound::Excluded(self.last_lane), std::ops::Bound::Unbounded);
         let next = self.lanes.range(after).find(can_start);
         let lane = *next.or_else(|| self.lanes.iter().find(can_start))?.0;
         self.last_lane = lane;
-        let (nexus, entry) = self.lanes.get_mut(&lane)?.take_next()?;
-        Some(self.begin(lane, nexus, entry))
+        let taken = self.lanes.get_mut(&lane)?.take_next(lane, bounds)?;
+        Some(self.begin(lane, taken))
     }
 
     /// All commands of a session, or of everybody, in order: they are under way from now on,
@@ -104,27 +142,31 @@ impl<C> Scheduler<C> {
         let lanes: Vec<Lane> = self.lanes.keys().copied().collect();
         for lane in lanes {
             let taken = self.lanes.get_mut(&lane).map(|queue| queue.take_all_of(only));
-            for (nexus, entry) in taken.into_iter().flatten() {
-                started.push(self.begin(lane, nexus, entry));
+            for taken in taken.into_iter().flatten() {
+                started.push(self.begin(lane, taken));
             }
         }
         started
     }
 
-    fn begin(&mut self, lane: Lane, nexus: NexusId, entry: Entry<C>) -> C {
+    fn begin(&mut self, lane: Lane, (host, nexus, entry): Taken<C>) -> C {
         // An initiator that gives two commands one name has one of them counted.
         self.finished(entry.task);
-        self.under_way.insert(entry.task, (lane, nexus));
-        self.lanes.entry(lane).or_default().under_way += 1;
+        let cost = entry.cost;
+        self.under_way.insert(entry.task, Begun { lane, host, nexus, cost });
+        let queue = self.lanes.entry(lane).or_default();
+        queue.under_way.begin(cost);
+        queue.of_hosts.entry(host).or_default().begin(cost);
         entry.command
     }
 
     /// A command has ended; does nothing if it is not under way.
     pub(crate) fn finished(&mut self, task: TaskId) {
-        let Some((lane, nexus)) = self.under_way.remove(&task) else { return };
-        self.last_ended = Some(nexus);
+        let Some(begun) = self.under_way.remove(&task) else { return };
+        let lane = begun.lane;
+        self.last_ended = Some(begun.nexus);
         if let Some(queue) = self.lanes.get_mut(&lane) {
-            queue.under_way -= 1;
+            queue.end(begun);
             if queue.is_idle() {
                 self.lanes.remove(&lane);
             }
@@ -136,12 +178,21 @@ impl<C> Scheduler<C> {
         for queue in self.lanes.values_mut() {
             queue.take_all_of(Some(nexus));
         }
-        let of_nexus = self.under_way.iter().filter(|(_, (_, other))| *other == nexus);
+        let of_nexus = self.under_way.iter().filter(|(_, begun)| begun.nexus == nexus);
         let tasks: Vec<TaskId> = of_nexus.map(|(&task, _)| task).collect();
         tasks.into_iter().for_each(|task| self.finished(task));
         self.lanes.retain(|_, queue| !queue.is_idle());
     }
 }
+
+impl Turn {
+    fn cost(&self) -> i64 {
+        i64::try_from(self.bytes).unwrap_or(i64::MAX / 2).saturating_add(COMMAND_COST)
+    }
+}
+
+/// A command that has its turn.
+type Taken<C> = (HostNumber, NexusId, Entry<C>);
 
 /// A command and what its turn costs.
 struct Entry<C> {
@@ -152,14 +203,16 @@ struct Entry<C> {
 
 /// What waits for one pool.
 struct Queue<C> {
-    under_way: usize,
+    under_way: Load,
+    /// The same of each host that has anything under way.
+    of_hosts: HashMap<HostNumber, Load>,
     /// Hosts in the order of their turns.
     hosts: VecDeque<Host<C>>,
 }
 
 impl<C> Default for Queue<C> {
     fn default() -> Self {
-        Self { under_way: 0, hosts: VecDeque::new() }
+        Self { under_way: Load::default(), of_hosts: HashMap::new(), hosts: VecDeque::new() }
     }
 }
 
@@ -180,11 +233,31 @@ struct Session<C> {
 
 impl<C> Queue<C> {
     fn is_idle(&self) -> bool {
-        self.under_way == 0 && self.hosts.is_empty()
+        self.under_way.commands == 0 && self.hosts.is_empty()
     }
 
-    fn can_start(&self, lane: Lane) -> bool {
-        !self.hosts.is_empty() && (lane.is_none() || self.under_way < LANE_COMMANDS_MAX)
+    fn end(&mut self, begun: Begun) {
+        self.under_way.end(begun.cost);
+        if let Some(load) = self.of_hosts.get_mut(&begun.host) {
+            load.end(begun.cost);
+            if load.commands == 0 {
+                self.of_hosts.remove(&begun.host);
+            }
+        }
+    }
+
+    fn can_start(&self, lane: Lane, bounds: Bounds) -> bool {
+        self.hosts.iter().any(|host| self.may_start(host, lane, bounds))
+    }
+
+    /// Whether the bounds let a host start its next command. It may have under way as much as it
+    /// leaves free for others.
+    fn may_start(&self, host: &Host<C>, lane: Lane, bounds: Bounds) -> bool {
+        let Some(load) = self.of_hosts.get(&host.number).filter(|_| lane.is_some()) else {
+            return true;
+        };
+        load.commands < bounds.commands.saturating_sub(self.under_way.commands)
+            && load.bytes + host.next_cost() <= bounds.bytes - self.under_way.bytes
     }
 
     fn session(&mut self, number: HostNumber, nexus: NexusId) -> &mut Session<C> {
@@ -200,13 +273,15 @@ impl<C> Queue<C> {
         &mut sessions[at]
     }
 
-    /// Deficit round robin: a host has its turn until its share of the round is spent.
-    fn take_next(&mut self) -> Option<(NexusId, Entry<C>)> {
+    /// Deficit round robin: a host has its turn until its share of the round is spent. One of them
+    /// may start.
+    fn take_next(&mut self, lane: Lane, bounds: Bounds) -> Option<Taken<C>> {
         let mut host = self.hosts.pop_front()?;
-        while !host.begins_turn() {
+        while !self.may_start(&host, lane, bounds) || !host.begins_turn() {
             self.hosts.push_back(host);
             host = self.hosts.pop_front()?;
         }
+        let number = host.number;
         let taken = host.take_next();
         if let Some((_, entry)) = &taken {
             host.credit -= entry.cost;
@@ -216,16 +291,16 @@ impl<C> Queue<C> {
             false if host.credit > 0 => self.hosts.push_front(host),
             false => self.hosts.push_back(host),
         }
-        taken
+        taken.map(|(nexus, entry)| (number, nexus, entry))
     }
 
-    fn take_all_of(&mut self, only: Option<NexusId>) -> Vec<(NexusId, Entry<C>)> {
+    fn take_all_of(&mut self, only: Option<NexusId>) -> Vec<Taken<C>> {
         let mut taken = Vec::new();
         for host in &mut self.hosts {
             for session in &mut host.sessions {
                 if only.is_none_or(|only| session.nexus == only) {
-                    let nexus = session.nexus;
-                    taken.extend(session.commands.drain(..).map(|entry| (nexus, entry)));
+                    let (number, nexus) = (host.number, session.nexus);
+                    taken.extend(session.commands.drain(..).map(|entry| (number, nexus, entry)));
                 }
             }
             host.sessions.retain(|session| !session.commands.is_empty());
@@ -243,6 +318,12 @@ impl<C> Host<C> {
             self.credit += SHARE_BYTES;
         }
         self.credit > 0
+    }
+
+    /// What its next command costs.
+    fn next_cost(&self) -> i64 {
+        let next = self.sessions.front().and_then(|session| session.commands.front());
+        next.map_or(0, |entry| entry.cost)
     }
 
     fn take_next(&mut self) -> Option<(NexusId, Entry<C>)> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use iscsi::SessionHandle;
+use iscsi::{Account, Budget, SessionHandle};
 use scsi::{NexusId, TaskId};
 
 use crate::scheduler::HostNumber;
@@ -26,6 +26,8 @@ pub(crate) struct Session {
     host_name: String,
     /// The same for all sessions of the host.
     pub(crate) host: HostNumber,
+    /// What its host's sessions hold together.
+    pub(crate) account: Account,
     /// Slots of its connections, the oldest first; empty only while it may be taken up again.
     pub(crate) connections: Vec<usize>,
     /// Set while it has no connection.
@@ -69,6 +71,7 @@ impl Orphan {
 /// All sessions, by target session identifying handle (TSIH).
 #[derive(Default)]
 pub(crate) struct Sessions {
+    budget: Budget,
     by_tsih: HashMap<u16, Session>,
     /// The handle of each nexus.
     by_nexus: HashMap<NexusId, u16>,
@@ -78,6 +81,11 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
+    /// None yet; all of them together may hold a budget of memory.
+    pub(crate) fn new(budget: Budget) -> Self {
+        Self { budget, ..Self::default() }
+    }
+
     /// Registers a session with one connection and returns its TSIH; `None` when all 65,535 handles
     /// are in use.
     pub(crate) fn open(
@@ -89,12 +97,12 @@ impl Sessions {
         let tsih = self.unused_tsih()?;
         self.last_tsih = tsih;
         let nexus = self.unused_nexus();
-        let host = self.host_number(host_name);
+        let (host, account) = self.host(host_name);
         let host_name = host_name.to_owned();
         let connections = vec![connection];
         self.by_nexus.insert(nexus, tsih);
         let (lost, orphans) = (None, BTreeMap::new());
-        let session = Session { port, nexus, host_name, host, connections, lost, orphans };
+        let session = Session { port, nexus, host_name, host, account, connections, lost, orphans };
         self.by_tsih.insert(tsih, session);
         Some((tsih, &self.by_tsih[&tsih]))
     }
@@ -111,11 +119,12 @@ impl Sessions {
         }
     }
 
-    fn host_number(&mut self, name: &str) -> HostNumber {
+    /// Number and account of a host: those of its other sessions, if it has any.
+    fn host(&mut self, name: &str) -> (HostNumber, Account) {
         let known = self.by_tsih.values().find(|session| session.host_name == name);
-        known.map(|session| session.host).unwrap_or_else(|| {
+        known.map(|session| (session.host, session.account.clone())).unwrap_or_else(|| {
             self.last_host += 1;
-            HostNumber(self.last_host)
+            (HostNumber(self.last_host), self.budget.account())
         })
     }
 
@@ -218,11 +227,6 @@ impl Sessions {
         }
         self.by_nexus.remove(&session.nexus);
         self.by_tsih.remove(&tsih)
-    }
-
-    /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.by_tsih.len()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {

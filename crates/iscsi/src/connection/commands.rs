@@ -42,28 +42,38 @@ impl Connection {
             return;
         }
         match self.check_command(bhs).and_then(|()| parse_ahs(&header.ahs, bhs)) {
-            Ok(ahs) if self.has_room(ahs.expected_read(bhs)) => self.begin_command(bhs, ahs),
-            Ok(_) => self.refuse_for_memory(bhs),
+            Ok(ahs) => self.begin_command(bhs, ahs),
             Err(reason) => self.reject(bhs, reason),
         }
     }
 
-    /// Whether a command may hold so many bytes more. One that is alone always may.
-    fn has_room(&self, length: u32) -> bool {
-        let limits = &self.config.limits;
-        let length = length.min(limits.data_out_length_max) as usize;
-        length == 0 || self.memory() == 0 || self.memory() + length <= limits.memory_max
+    /// Whether a command may hold so many bytes more. In its session, one that is alone always may.
+    fn has_room(&mut self, length: u64) -> bool {
+        if length == 0 {
+            return true;
+        }
+        self.settle();
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        let memory = self.memory();
+        let in_session =
+            memory == 0 || memory.saturating_add(length) <= self.config.limits.memory_max;
+        in_session && self.charge.account().has_room(length)
     }
 
-    /// SAM-5 5.3.1: the initiator sends it again when fewer commands are under way. No task is made;
-    /// unsolicited data that follows belongs to no task and is dropped.
-    fn refuse_for_memory(&mut self, bhs: &Bhs) {
-        let mut response = Bhs::response(response::SCSI_RESPONSE, bhs.initiator_task_tag());
-        response.0[3] = TASK_SET_FULL;
-        let residual = Residual::new(bhs.u32(20), 0);
-        response.0[1] |= residual.flag;
-        response.set_u32(44, residual.count);
-        self.send_status(response, Rope::new());
+    /// SAM-5 5.3.1: after TASK SET FULL the initiator sends it again when fewer commands are under
+    /// way.
+    pub(super) fn admit_data_in(&mut self, tag: u32, bytes: u64) -> bool {
+        let has_room = self.has_room(bytes);
+        let Some(task) = self.tasks.get_mut(&tag) else { return false };
+        if !has_room {
+            let full = Completion { status: TASK_SET_FULL, ..Completion::default() };
+            self.answer(tag, full);
+            return false;
+        }
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        task.memory += bytes;
+        self.task_bytes += bytes;
+        true
     }
 
     fn check_command(&self, bhs: &Bhs) -> Result<(), RejectReason> {
@@ -95,15 +105,13 @@ impl Connection {
         let length = bhs.u32(20);
         let tag = bhs.initiator_task_tag();
         let expected_read = ahs.expected_read(bhs);
-        let memory = expected_read.min(self.config.limits.data_out_length_max) as usize;
-        self.task_bytes += memory;
         let task = Task {
             lun: bhs.lun(),
             arrival: self.arrivals,
             expected_write: if write { length } else { 0 },
             expected_read,
             transfer_length: 0,
-            memory,
+            memory: 0,
             data_out: write.then(|| DataOut::new(self.expects_unsolicited(bhs))),
         };
         self.arrivals += 1;
@@ -119,6 +127,7 @@ impl Connection {
             attribute: attribute(bhs.flags()),
             cdb: ahs.cdb,
             expected_data_transfer_length: length,
+            expected_read_length: expected_read,
             read,
             write,
             immediate: bhs.immediate(),
@@ -141,7 +150,7 @@ impl Connection {
         let length_max = self.config.limits.data_out_length_max;
         let expected = self.tasks.get(&tag).map_or(0, |task| task.expected_write);
         let length = transfer_length.min(expected);
-        let has_room = self.has_room(length);
+        let has_room = self.has_room(length.into());
         let Some(task) = self.tasks.get_mut(&tag) else { return };
         let Some(data_out) = &mut task.data_out else {
             task.transfer_length = transfer_length;
@@ -316,7 +325,7 @@ impl Connection {
     /// Ends a command from here; the owner learns that it was aborted.
     fn fail(&mut self, tag: u32, status: u8, sense: Vec<u8>) {
         self.events.push_back(Event::Aborted { task: tag });
-        self.answer(tag, Completion { status, sense, data_in: Rope::new() });
+        self.answer(tag, Completion { status, sense, ..Completion::default() });
     }
 
     pub(super) fn abort_collecting_where(&mut self, covers: impl Fn(&Task) -> bool) {
@@ -460,7 +469,8 @@ pub(super) struct Outcome {
 
 impl Outcome {
     fn new(task: &Task, completion: &Completion) -> Self {
-        let data_in = u32::try_from(completion.data_in.len()).unwrap_or(u32::MAX);
+        let data_in = (completion.data_in.len() as u64).saturating_add(completion.withheld);
+        let data_in = u32::try_from(data_in).unwrap_or(u32::MAX);
         if task.data_out.is_none() {
             let actual = data_in.saturating_add(task.transfer_length);
             let residual = Residual::new(task.expected_read, actual);

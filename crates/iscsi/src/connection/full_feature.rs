@@ -6,12 +6,12 @@ use block::Rope;
 use bytes::Bytes;
 
 use super::recovery::EarlyData;
-use super::{Connection, PendingManagement, Question};
+use super::{Connection, Duty, PendingManagement, Question};
 use crate::event::{
     ClosedReason, Event, LogoutScope, TaskManagement, TaskManagementFunction,
     TaskManagementResponse,
 };
-use crate::limits::TASK_MANAGEMENT_MAX;
+use crate::limits::{SEND_BYTES_PER_SECOND_MIN, TASK_MANAGEMENT_MAX};
 use crate::pdu::{Bhs, NO_TAG, RejectReason, request, response};
 use crate::receive::{Destination, Finished, Header};
 use crate::sequence::Admission;
@@ -148,16 +148,23 @@ impl Connection {
         }
     }
 
-    /// An initiator that takes nothing of what waits for it is of no use.
+    /// An initiator that takes next to nothing of what waits for it is of no use, and its commands
+    /// hold memory: within the time to send it has to take all of it, or as much as a slow line
+    /// carries.
     pub(super) fn watch_sending(&mut self, now: Duration) {
+        let (waits, timeout) = (self.send.bytes() as u64, self.config.send_timeout);
         let liveness = &mut self.liveness;
-        if std::mem::take(&mut liveness.took) || self.send.bytes() == 0 {
-            liveness.takes_nothing_since = None;
+        if waits == 0 {
+            liveness.duty = None;
             return;
         }
-        let since = *liveness.takes_nothing_since.get_or_insert(now);
-        if now.saturating_sub(since) >= self.config.send_timeout {
-            self.end(ClosedReason::PeerDead);
+        let slow = timeout.as_secs().saturating_mul(SEND_BYTES_PER_SECOND_MIN);
+        let begin = Duty { since: now, taken: liveness.taken + waits.min(slow).max(1) };
+        let duty = liveness.duty.get_or_insert(begin);
+        if liveness.taken >= duty.taken {
+            *duty = begin;
+        } else if now.saturating_sub(duty.since) >= timeout {
+            self.end(ClosedReason::PeerSlow);
         }
     }
 

@@ -91,15 +91,17 @@ impl Connection {
         if !recovers && self.parameters.max_connections == 1 {
             return;
         }
+        let account = self.charge.account().clone();
         let mut orphans: Vec<(u32, Orphan)> = Vec::new();
         for (tag, task) in self.tasks.drain() {
-            orphans.push((tag, Orphan::of_task(task)));
+            orphans.push((tag, Orphan::of_task(task, account.clone())));
         }
         if recovers {
             for (tag, sent) in self.history.take_answers() {
                 let answer = SentAnswer::new(sent, self.history.first_data_sn(tag));
                 orphans.extend(answer.map(|answer| {
-                    (tag, Orphan { lun: answer.response.lun(), content: Content::Sent(answer) })
+                    let lun = answer.response.lun();
+                    (tag, Orphan::new(lun, Content::Sent(answer), account.clone()))
                 }));
             }
         }

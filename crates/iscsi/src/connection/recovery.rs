@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 use super::Connection;
 use crate::event::ClosedReason;
 use crate::history::Run;
-use crate::pdu::{Bhs, RejectReason, response};
+use crate::limits::{RESEND_BYTES_MAX, RESENDS_MAX};
+use crate::pdu::{BHS_LENGTH, Bhs, RejectReason, response};
 use crate::receive::{Destination, Header};
 
 /// A numbered request, with its data, that waits for those before it.
@@ -22,6 +23,14 @@ pub(super) struct EarlyData {
     pub(super) bhs: Bhs,
     pub(super) data: Vec<u8>,
     pub(super) intact: bool,
+}
+
+/// An answer to a SNACK that is being sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resend {
+    kind: u8,
+    task: u32,
+    run: Run,
 }
 
 /// Types of a SNACK (RFC 7143 11.16.1).
@@ -41,7 +50,9 @@ impl Connection {
     /// Puts a request that came too early aside, once its data is there.
     pub(super) fn set_aside(&mut self, header: Header) {
         let length = header.bhs.data_segment_length();
-        if !self.may_wait() || self.early_bytes + length > self.config.limits.memory_max {
+        let in_session = self.early_bytes + length <= self.config.limits.memory_max;
+        let has_room = length == 0 || self.charge.account().has_room(length);
+        if !self.may_wait() || !in_session || !has_room {
             self.end(ClosedReason::Protocol("a command number is missing"));
         } else if length == 0 {
             self.keep(header, Vec::new(), true);
@@ -86,7 +97,7 @@ impl Connection {
     /// Remembers a PDU that the initiator may ask for again.
     pub(super) fn remember(&mut self, bhs: &Bhs, data: &Rope, stat_sn: Option<u32>) {
         if self.parameters.error_recovery_level > 0 {
-            let bytes_max = self.config.limits.memory_max;
+            let bytes_max = self.config.limits.memory_max.min(self.charge.account().free());
             self.history.remember(*bhs, data, stat_sn, bytes_max);
         }
     }
@@ -100,26 +111,47 @@ impl Connection {
 
     pub(super) fn take_snack(&mut self, bhs: &Bhs) {
         let run = Run { begin: bhs.u32(40), length: bhs.u32(44) };
-        let wanted = match bhs.flags() & 0x0f {
-            _ if self.parameters.error_recovery_level == 0 => Vec::new(),
-            snack::DATA_OR_R2T => self.history.of_task(bhs.initiator_task_tag(), run),
-            snack::STATUS => self.history.with_status(run),
-            // Acknowledgements of data are never asked for.
-            snack::DATA_ACK => return,
-            _ => Vec::new(),
-        };
-        if wanted.is_empty() {
+        let kind = bhs.flags() & 0x0f;
+        // Acknowledgements of data are never asked for.
+        if kind == snack::DATA_ACK {
+            return;
+        }
+        if self.send.again_bytes() == 0 {
+            self.resends.clear();
+        }
+        let resend = Resend { kind, task: bhs.initiator_task_tag(), run };
+        // What is on its way again already need not go twice.
+        if self.resends.contains(&resend) {
+            return;
+        }
+        let wanted = self.wanted_again(resend);
+        let bytes: usize = wanted.iter().map(|(_, data)| BHS_LENGTH + data.len()).sum();
+        let waits = self.send.again_bytes();
+        let is_too_much = waits > 0 && waits + bytes > RESEND_BYTES_MAX;
+        if wanted.is_empty() || is_too_much || self.resends.len() >= RESENDS_MAX {
             // RFC 7143 11.16: there is nothing of that kind, or none any more.
             self.reject(bhs, RejectReason::SnackReject);
             return;
         }
+        self.resends.push(resend);
         for (mut bhs, data) in wanted {
             if bhs.0[0] & 0x3f == response::R2T {
                 self.numbers.stamp(&mut bhs);
             } else {
                 self.numbers.stamp_window(&mut bhs);
             }
-            self.send.push(bhs, data);
+            self.send.push_again(bhs, data);
+        }
+    }
+
+    /// The PDUs that a SNACK asks for; none while as much as may is on its way again.
+    fn wanted_again(&self, resend: Resend) -> Vec<(Bhs, Rope)> {
+        let is_full = self.send.again_bytes() >= RESEND_BYTES_MAX;
+        match resend.kind {
+            _ if is_full || self.parameters.error_recovery_level == 0 => Vec::new(),
+            snack::DATA_OR_R2T => self.history.of_task(resend.task, resend.run),
+            snack::STATUS => self.history.with_status(resend.run),
+            _ => Vec::new(),
         }
     }
 }

@@ -9,9 +9,10 @@ use crate::limits::{SLICE_BYTES, TRANSFER_BYTES_MAX};
 use crate::procedure::{Sequence, slices};
 use crate::sense::{self, Sense};
 
-/// READ (6), (10), (12), (16).
+/// READ (6), (10), (12), (16). No more is read than the initiator takes.
 pub(super) fn read(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let range = transfer_range(execution)?;
+    let range = execution.clip(range)?;
     match range.length {
         0 => Ok(Action::good()),
         1..=SLICE_BYTES => Ok(Action::Request(Request::Read { range })),

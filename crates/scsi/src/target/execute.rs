@@ -7,8 +7,8 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    Command, CommandRecord, Copying, Delivery, Order, RequestId, Target, Task, TaskAttribute,
-    TaskId, TaskState,
+    Command, CommandRecord, Copying, Delivery, Expected, Order, RequestId, Target, Task,
+    TaskAttribute, TaskId, TaskState,
 };
 use crate::cdb::Cdb;
 use crate::command::{
@@ -27,6 +27,7 @@ use crate::statistics::Transfer;
 use crate::target::NexusId;
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
+use crate::work::{Asked, Work};
 
 impl Target {
     /// Bytes of Data-Out that a command takes, 0 if none; also 0 if it takes more than any command
@@ -45,6 +46,21 @@ impl Target {
         }
     }
 
+    /// What a command costs, with the data that its initiator sent and what it is ready to take;
+    /// nothing if it is not one of ours.
+    pub fn work(&self, command: &Command<'_>, data_in_max: u64) -> Work {
+        let cdb = Cdb::new(command.cdb);
+        let Ok(row) = table::find(&cdb, &self.identity) else { return Work::default() };
+        let volume = self.volume_at(command.nexus, command.lun);
+        let unit = volume.and_then(|volume| self.units.get(&volume));
+        let block_bytes = unit.map_or(0, LogicalUnit::block_bytes);
+        if block_bytes == 0 && row.scope != Scope::AnyLun {
+            return Work::default();
+        }
+        let data_out = &command.data_out[..];
+        (row.work)(&Asked { cdb: &cdb, block_bytes, data_out, data_in_max })
+    }
+
     /// The volume whose task set a command enters; `None` for one that runs at once, wherever it
     /// comes, or is answered without a logical unit.
     pub fn works_on(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<VolumeId> {
@@ -60,23 +76,24 @@ impl Target {
         self.execute_offered(id, command, offered);
     }
 
-    /// As [`Self::execute`], for an initiator that was ready to send `offered` bytes (iSCSI's
-    /// expected data transfer length), of which only those that the command takes were fetched.
-    /// COMPARE AND WRITE and WRITE SAME refuse another length than theirs.
+    /// As [`Self::execute`], for an initiator that was ready to send `offered` bytes and takes
+    /// whatever comes.
     pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
-        self.execute_since(id, command, offered, self.now);
+        let expected = Expected { data_out: offered, data_in: u64::MAX };
+        self.execute_since(id, command, expected, self.now);
     }
 
-    /// As [`Self::execute_offered`], for a command that came at `since` and waited for its turn.
+    /// As [`Self::execute`], for a command that came at `since` and waited for its turn, with what
+    /// its initiator expects.
     pub fn execute_since(
         &mut self,
         id: TaskId,
         command: Command<'_>,
-        offered: u64,
+        expected: Expected,
         since: Duration,
     ) {
         let (nexus, lun, cdb) = (command.nexus, command.lun, command.cdb);
-        if let Err(completion) = self.admit(id, command, offered, since) {
+        if let Err(completion) = self.admit(id, command, expected, since) {
             let took = self.now.saturating_sub(since);
             let record = CommandRecord { took, ..self.record_of_refused(nexus, lun, cdb) };
             self.answer(id, record, completion);
@@ -87,7 +104,7 @@ impl Target {
         &mut self,
         id: TaskId,
         command: Command<'_>,
-        offered: u64,
+        expected: Expected,
         since: Duration,
     ) -> Result<(), Completion> {
         let cdb = Cdb::new(command.cdb);
@@ -111,8 +128,7 @@ impl Target {
         if command.attribute == TaskAttribute::Aca {
             return Err(Sense::from(sense::INVALID_MESSAGE_ERROR).into());
         }
-        let order =
-            Order { nexus: command.nexus, lun, volume, row, cdb, data_out_offered: offered, since };
+        let order = Order { nexus: command.nexus, lun, volume, row, cdb, expected, since };
         match volume {
             Some(volume) if row.ordering != Ordering::Immediate => {
                 let attribute = match command.attribute {
@@ -134,7 +150,7 @@ impl Target {
         order: Order,
         data_out: Bytes,
     ) -> Result<(), Completion> {
-        match self.perform(order, data_out)? {
+        match self.perform(order, data_out)?.0 {
             Action::Done(completion) => {
                 let record = self.record(&order);
                 self.answer(id, record, completion);
@@ -171,6 +187,7 @@ impl Target {
             order,
             data_out,
             state: TaskState::Dormant,
+            withheld: 0,
             in_flight: 0,
             detached: false,
             copy: None,
@@ -188,7 +205,11 @@ impl Target {
     fn start(&mut self, slot: Slot) {
         let task = &mut self.tasks[slot];
         let (order, data_out) = (task.order, std::mem::take(&mut task.data_out));
-        match self.perform(order, data_out) {
+        let action = self.perform(order, data_out).map(|(action, withheld)| {
+            self.tasks[slot].withheld = withheld;
+            action
+        });
+        match action {
             Ok(Action::Request(request)) => {
                 let task = &mut self.tasks[slot];
                 task.state = TaskState::Request;
@@ -202,8 +223,8 @@ impl Target {
         }
     }
 
-    /// Checks a command and runs its handler.
-    fn perform(&mut self, order: Order, data_out: Bytes) -> Result<Action, Completion> {
+    /// Checks a command and runs its handler. Also says what of its Data-In is withheld.
+    fn perform(&mut self, order: Order, data_out: Bytes) -> Result<(Action, u64), Completion> {
         let peers = match order.row.reservation {
             Reservation::Persistent => {
                 self.nexuses.values().map(|n| n.registrant().clone()).collect()
@@ -217,7 +238,8 @@ impl Target {
             row: order.row,
             cdb: order.cdb,
             data_out,
-            data_out_offered: order.data_out_offered,
+            expected: order.expected,
+            withheld: 0,
             lun: order.lun,
             volume: order.volume.filter(|volume| mapped == Some(*volume)),
             nexus_id: order.nexus,
@@ -232,7 +254,8 @@ impl Target {
             tokens: &mut self.tokens,
         };
         check(&mut execution)?;
-        (order.row.handler)(&mut execution)
+        let action = (order.row.handler)(&mut execution)?;
+        Ok((action, execution.withheld))
     }
 
     /// Starts all tasks of a unit that waited for others that ended.
@@ -386,7 +409,10 @@ impl Target {
     }
 
     /// Removes a task that ran, and answers it.
-    pub(super) fn end(&mut self, slot: Slot, completion: Completion) {
+    pub(super) fn end(&mut self, slot: Slot, mut completion: Completion) {
+        if completion.status == Status::Good {
+            completion.withheld = self.tasks[slot].withheld;
+        }
         if let Some(key) = self.tasks[slot].copy.as_ref().and_then(|copying| copying.key) {
             self.copies.ended(key, self.now, &completion);
         }
@@ -421,6 +447,8 @@ impl Target {
 
     /// Hands a completion out, its sense data in the format that the unit is set to.
     fn answer(&mut self, id: TaskId, record: CommandRecord, mut completion: Completion) {
+        let bytes = record.bytes.saturating_sub(completion.withheld);
+        let record = CommandRecord { bytes, ..record };
         if let Some(sense) = &mut completion.sense {
             let unit = record.volume.and_then(|volume| self.units.get(&volume));
             sense.descriptor_format = unit.is_some_and(|unit| unit.modes.descriptor_sense);

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::*;
 
@@ -221,4 +222,28 @@ fn the_cache_is_flushed_when_asked() {
     world.good(0, &[0x1b, 0, 0, 0, 1, 0], &[]);
     assert_eq!(world.fails(0, &[0x1b, 0, 0, 0, 2, 0], &[]), INVALID_CDB);
     assert_eq!(world.fails(0, &[0x1b, 0, 0, 0, 0x10, 0], &[]), INVALID_CDB);
+}
+
+// A host asked for 32 MiB, said that it expected none of it, and had it all read: 100 times.
+#[test]
+fn a_read_fetches_no_more_than_its_initiator_takes() {
+    for (takes, fetched) in [(0, 0), (1, 512), (512, 512), (1024, 1024), (4096, 4096), (9000, 4096)]
+    {
+        let mut world = World::new();
+        let cdb = &[0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+        let command = Command {
+            nexus: ALICE,
+            lun: emit_lun(0),
+            attribute: TaskAttribute::Simple,
+            cdb,
+            data_out: Bytes::new(),
+        };
+        let expected = Expected { data_out: 0, data_in: takes };
+        world.target.execute_since(TaskId(9), command, expected, Duration::ZERO);
+        while world.step() {}
+        let (_, completion) = world.target.next_done().unwrap();
+        assert_eq!(completion.status, Status::Good);
+        assert_eq!(completion.data_in.len(), fetched, "takes {takes}");
+        assert_eq!(completion.withheld, 4096 - fetched as u64);
+    }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use iscsi::{ConnectionConfig, Limits};
+use iscsi::{Account, Budget, ConnectionConfig, Limits};
 
 /// Limits of sessions. What is negotiated is never more.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
@@ -18,8 +18,10 @@ pub(crate) struct SessionOptions {
     /// MiB that the commands of one session may hold; beyond, they end with TASK SET FULL.
     #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = in_range(1, 65_536))]
     pub(crate) session_memory: u64,
-    /// MiB that the commands of all sessions may hold: each gets its share, at least 4 MiB.
-    #[arg(long, value_name = "MIB", default_value_t = 2048, value_parser = in_range(4, 1 << 24))]
+    /// MiB that all sessions together may hold in flight: data, and answers that wait to be sent. A
+    /// host may hold as much of it as is free, so one alone has half; beyond, commands end with TASK
+    /// SET FULL.
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = in_range(64, 1 << 24))]
     pub(crate) sessions_memory: u64,
     /// MaxRecvDataSegmentLength, bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 10, value_parser = length())]
@@ -51,7 +53,7 @@ pub(crate) struct SessionOptions {
     /// Seconds that it has to answer.
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = in_range(1, 3600))]
     pub(crate) ping_timeout: u64,
-    /// Seconds that an initiator may leave what was sent to it unread.
+    /// Seconds in which an initiator has to take what was sent to it, or 16 KiB for each of them.
     #[arg(long, value_name = "S", default_value_t = 30, value_parser = in_range(1, 3600))]
     pub(crate) send_timeout: u64,
 }
@@ -65,17 +67,14 @@ fn length() -> clap::builder::RangedU64ValueParser {
     in_range(512, (1 << 24) - 1)
 }
 
-/// The least share of [`SessionOptions::sessions_memory`], in bytes.
-const SHARE_MIN: u64 = 4 << 20;
-
 impl SessionOptions {
-    /// What every connection starts with.
-    pub(crate) fn connection_config(&self) -> ConnectionConfig {
+    /// What every connection starts with; what it holds is charged to `account`.
+    pub(crate) fn connection_config(&self, account: Account) -> ConnectionConfig {
         let narrow = |value: u64| u32::try_from(value).expect("the command line checked the range");
         ConnectionConfig {
             limits: Limits {
                 tasks_max: narrow(self.session_commands),
-                memory_max: self.memory_share(1),
+                memory_max: self.session_memory(),
                 max_recv_data_segment_length: narrow(self.max_recv_data_segment_length),
                 max_burst_length: narrow(self.max_burst_length),
                 first_burst_length: narrow(self.first_burst_length),
@@ -85,6 +84,7 @@ impl SessionOptions {
                 default_time2retain: narrow(self.time2retain),
                 ..Limits::default()
             },
+            account,
             login_timeout: Duration::from_secs(self.login_timeout),
             ping_interval: Duration::from_secs(self.ping_interval),
             ping_timeout: Duration::from_secs(self.ping_timeout),
@@ -92,9 +92,13 @@ impl SessionOptions {
         }
     }
 
-    /// Bytes that each of so many connections may hold.
-    pub(crate) fn memory_share(&self, connections: usize) -> usize {
-        let share = (self.sessions_memory << 20) / (connections.max(1) as u64);
-        share.max(SHARE_MIN).min(self.session_memory << 20) as usize
+    /// Bytes that the commands of one session may hold.
+    pub(crate) fn session_memory(&self) -> usize {
+        usize::try_from(self.session_memory << 20).unwrap_or(usize::MAX)
+    }
+
+    /// Memory of all sessions together.
+    pub(crate) fn memory_budget(&self) -> Budget {
+        Budget::new(usize::try_from(self.sessions_memory << 20).unwrap_or(usize::MAX))
     }
 }

@@ -1,6 +1,6 @@
 //! Commands and task management, between the connections and the device server.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::Severity;
 use block::Buffer;
@@ -10,11 +10,11 @@ use scsi::{NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementRespons
 
 use super::Reactor;
 use crate::connection::{Connection, Ending};
+use crate::limits::TURN_TIME;
 use crate::scheduler::{HostNumber, Turn};
 
-/// The longest transfer that a command can ask for (VPD page B0h); a longer expectation of the
-/// initiator does not count.
-const TRANSFER_BYTES_MAX: u32 = 32 << 20;
+/// Commands that are started between two looks at the clock.
+const STARTS_PER_LOOK: usize = 16;
 
 /// A command with all its data.
 pub(super) struct Whole {
@@ -94,6 +94,11 @@ impl Reactor {
             // rejected it already if it came in one.
             return connection.iscsi.forget(command.task);
         };
+        let asked = to_scsi(nexus, &command, Bytes::new());
+        let data_in = self.core.target.work(&asked, command.expected_read_length.into()).data_in;
+        if !connection.iscsi.expect_data_in(command.task, data_in) {
+            return;
+        }
         if command.write {
             let length = self.core.target.data_out_length(nexus, command.lun, &command.cdb);
             let task = command.task;
@@ -115,16 +120,19 @@ impl Reactor {
         }
     }
 
-    /// A whole command waits for its turn.
+    /// A whole command waits for its turn. It costs what it does, whatever its initiator expects.
     fn enqueue(&mut self, host: HostNumber, whole: Whole) {
         let Whole { nexus, command, data_out, .. } = &whole;
-        let moved = command.expected_data_transfer_length.min(TRANSFER_BYTES_MAX);
+        let work = self
+            .core
+            .target
+            .work(&to_scsi(*nexus, command, data_out.clone()), command.expected_read_length.into());
         let turn = Turn {
             lane: self.core.lane(*nexus, command.lun, &command.cdb),
             host,
             nexus: *nexus,
             task: task_id(*nexus, command.task),
-            bytes: if command.write { data_out.len() as u32 } else { moved },
+            bytes: work.cost(),
         };
         match command.attribute {
             iscsi::TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, whole),
@@ -134,11 +142,15 @@ impl Reactor {
 
     /// Starts commands in the order of their turns, as many as this turn of the loop may.
     pub(super) fn start_waiting_commands(&mut self) {
+        let began = Instant::now();
         while self.starts_left > 0
             && let Some(whole) = self.scheduler.start_next()
         {
             self.starts_left -= 1;
             self.execute(whole);
+            if self.starts_left.is_multiple_of(STARTS_PER_LOOK) && began.elapsed() >= TURN_TIME {
+                self.starts_left = 0;
+            }
         }
     }
 
@@ -151,20 +163,17 @@ impl Reactor {
 
     fn execute(&mut self, whole: Whole) {
         let Whole { nexus, command, data_out, came } = whole;
-        let attribute = match command.attribute {
-            iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
-            iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
-            iscsi::TaskAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
-            iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
-        };
-        let (lun, cdb) = (command.lun, &command.cdb[..]);
-        if cdb[0] == scsi::LOG_SENSE {
+        if command.cdb[0] == scsi::LOG_SENSE {
             self.core.tell_space();
         }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
+        let expected = scsi::Expected {
+            data_out: offered.into(),
+            data_in: command.expected_read_length.into(),
+        };
         let id = task_id(nexus, command.task);
-        let command = scsi::Command { nexus, lun, attribute, cdb, data_out };
-        self.core.target.execute_since(id, command, u64::from(offered), came);
+        let command = to_scsi(nexus, &command, data_out);
+        self.core.target.execute_since(id, command, expected, came);
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
@@ -366,10 +375,21 @@ fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskMa
     }
 }
 
+fn to_scsi(nexus: NexusId, command: &iscsi::Command, data_out: Bytes) -> scsi::Command<'_> {
+    let attribute = match command.attribute {
+        iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
+        iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
+        iscsi::TaskAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
+        iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
+    };
+    scsi::Command { nexus, lun: command.lun, attribute, cdb: &command.cdb[..], data_out }
+}
+
 pub(super) fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {
     iscsi::Completion {
         status: completion.status.code(),
         sense: completion.sense.map(|sense| sense.emit()).unwrap_or_default(),
         data_in: completion.data_in,
+        withheld: completion.withheld,
     }
 }

@@ -95,7 +95,7 @@ impl Reactor {
         self.session_to_join(slot, request)?;
         let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
-        let (nexus, host) = (session.nexus, session.host);
+        let (nexus, host, account) = (session.nexus, session.host, session.account.clone());
         let replaced = self.with_cid(session, request.cid);
         for &other in session.connections.iter().chain(&[slot]) {
             self.connections[other].shares_session = true;
@@ -103,6 +103,8 @@ impl Reactor {
         self.sessions.join(request.tsih, slot);
         self.connections[slot].nexus = Some(nexus);
         self.connections[slot].host = host;
+        self.connections[slot].iscsi.set_account(account);
+        self.belongs(slot, host);
         if let Some(replaced) = replaced {
             self.replace(replaced);
         }
@@ -132,10 +134,13 @@ impl Reactor {
         let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
         let opened = self.sessions.open(ports, &host, slot);
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
-        let (nexus, host) = (session.nexus, session.host);
+        let (nexus, host, account) = (session.nexus, session.host, session.account.clone());
         self.open_nexus(nexus, slot, request);
+        self.core.open_nexus(nexus, host);
         self.connections[slot].nexus = Some(nexus);
         self.connections[slot].host = host;
+        self.connections[slot].iscsi.set_account(account);
+        self.belongs(slot, host);
         Ok(tsih)
     }
 

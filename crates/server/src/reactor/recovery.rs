@@ -32,7 +32,7 @@ impl Reactor {
         let (cid, wait) = (parameters.cid, parameters.default_time2wait);
         let patience = Duration::from_secs((wait + parameters.default_time2retain).into());
         let until = self.started.elapsed() + patience;
-        let bytes_max = self.options.memory_share(self.sessions.len());
+        let bytes_max = self.options.session_memory();
         let handle = connection.iscsi.session();
         let Some(session) = self.sessions.lose(slot, Lost { handle, until }) else { return };
         let mut dropped = Vec::new();
@@ -79,6 +79,7 @@ impl Reactor {
         self.management.session_ends(&self.core, session);
         self.core.target.close_nexus(session.nexus);
         self.core.accounts.close_nexus(session.nexus);
+        self.core.close_nexus(session.nexus);
         tracing::info!(initiator = session.port.name, reason, "session ended");
     }
 

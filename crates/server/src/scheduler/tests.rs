@@ -1,6 +1,9 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::limits::LANE_COMMANDS_MAX;
+
+const BOUNDS: Bounds = Bounds { commands: LANE_COMMANDS_MAX, bytes: 1 << 40 };
 
 /// A command of a test: host, session, number.
 type Command = (u64, u64, u64);
@@ -14,10 +17,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { scheduler: Scheduler::default(), next: 0, served: BTreeMap::new() }
+        Self::with(BOUNDS)
     }
 
-    fn push(&mut self, host: u64, nexus: u64, lane: Lane, bytes: u32) -> TaskId {
+    fn with(bounds: Bounds) -> Self {
+        Self { scheduler: Scheduler::new(bounds), next: 0, served: BTreeMap::new() }
+    }
+
+    fn push(&mut self, host: u64, nexus: u64, lane: Lane, bytes: u64) -> TaskId {
         self.next += 1;
         let task = TaskId(self.next);
         let (host_number, nexus_id) = (HostNumber(host), NexusId(nexus));
@@ -26,7 +33,7 @@ impl World {
         task
     }
 
-    fn fill(&mut self, count: usize, host: u64, nexus: u64, lane: Lane, bytes: u32) {
+    fn fill(&mut self, count: usize, host: u64, nexus: u64, lane: Lane, bytes: u64) {
         for _ in 0..count {
             self.push(host, nexus, lane, bytes);
         }
@@ -110,19 +117,20 @@ fn who_asks_for_little_waits_for_one_round_only() {
 #[test]
 fn a_pool_that_stalls_holds_up_no_other() {
     let mut world = World::new();
+    const ALONE_MAX: usize = LANE_COMMANDS_MAX / 2;
     world.fill(2 * LANE_COMMANDS_MAX, 1, 1, Some(0), 0);
     let mut started = Vec::new();
     while let Some(command) = world.scheduler.start_next() {
         started.push(command);
     }
-    assert_eq!(started.len(), LANE_COMMANDS_MAX);
+    assert_eq!(started.len(), ALONE_MAX);
     assert!(!world.scheduler.can_start());
     world.push(1, 1, Some(1), 0);
     world.push(1, 1, None, 0);
     assert!(world.scheduler.can_start());
     assert!(world.serve().is_some() && world.serve().is_some() && world.serve().is_none());
     world.scheduler.finished(TaskId(started[0].2));
-    assert_eq!(world.serve(), Some((1, 1, LANE_COMMANDS_MAX as u64 + 1)));
+    assert_eq!(world.serve(), Some((1, 1, ALONE_MAX as u64 + 1)));
 }
 
 #[test]
@@ -209,4 +217,45 @@ fn a_command_is_expected_of_a_session_that_waits_for_nothing() {
     assert!(!world.scheduler.expects_a_command(), "much is under way");
     world.scheduler.finished(first);
     assert!(world.scheduler.expects_a_command());
+}
+
+/// Starts all that may start, and counts it by host.
+fn start_all(world: &mut World) -> BTreeMap<u64, usize> {
+    let mut started = BTreeMap::new();
+    while let Some((host, _, _)) = world.scheduler.start_next() {
+        *started.entry(host).or_default() += 1;
+    }
+    started
+}
+
+// 1,024 reads of 32 MiB were under way, and a read of another host waited for one of them to end.
+#[test]
+fn a_host_with_nothing_under_way_has_its_turn_whatever_others_have() {
+    let mut world = World::new();
+    for host in 0..4 {
+        world.fill(2 * LANE_COMMANDS_MAX, host, host, Some(0), 32 << 20);
+    }
+    start_all(&mut world);
+    assert!(!world.scheduler.can_start());
+    world.fill(10, 99, 99, Some(0), 4096);
+    assert!(world.scheduler.can_start());
+    assert_eq!(world.scheduler.start_next().map(|(host, ..)| host), Some(99));
+}
+
+#[test]
+fn what_is_under_way_is_bounded_in_bytes_and_shared() {
+    const PIECE: u64 = (1 << 20) - COMMAND_COST as u64;
+    let mut world = World::with(Bounds { commands: 1000, bytes: 32 << 20 });
+    world.fill(1000, 1, 1, Some(0), PIECE);
+    assert_eq!(start_all(&mut world), BTreeMap::from([(1, 16)]));
+    world.fill(1000, 2, 2, Some(0), PIECE);
+    assert_eq!(start_all(&mut world), BTreeMap::from([(2, 8)]));
+    // One that is larger than all bounds goes alone, and the lane is free again afterwards.
+    world.push(3, 3, Some(0), 64 << 20);
+    world.push(3, 3, Some(0), 64 << 20);
+    assert_eq!(start_all(&mut world), BTreeMap::from([(3, 1)]));
+    for task in 1..=world.next {
+        world.scheduler.finished(TaskId(task));
+    }
+    assert_eq!(start_all(&mut world).values().sum::<usize>(), 16 + 8);
 }

@@ -467,8 +467,10 @@ fn memory_for_reads_is_bounded_until_the_data_is_sent() {
     let mut initiator = Initiator::logged_in_with(config, "");
     initiator.send(&Pdu::command(0xc0, 1, 100, 8192));
     expect_command(&mut initiator);
+    assert!(initiator.target.expect_data_in(1, 8192));
     initiator.send(&Pdu::command(0xc0, 2, 101, 4096));
-    assert!(initiator.event().is_none());
+    expect_command(&mut initiator);
+    assert!(!initiator.target.expect_data_in(2, 4096));
     assert_eq!(status(&initiator.answer()), (0x28, UNDERFLOW, 4096), "TASK SET FULL");
     initiator.target.respond(1, read_of(8192));
     assert!(initiator.target.memory() > 8192, "it waits to be sent");

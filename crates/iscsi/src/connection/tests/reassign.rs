@@ -197,7 +197,7 @@ fn sense_data_is_sent_again() {
     begin_read(&mut initiator, 1, 100, 0);
     let mut sense = vec![0; 18];
     (sense[0], sense[2], sense[12]) = (0x70, 5, 0x20);
-    initiator.target.respond(1, Completion { status: 2, sense, data_in: Rope::new() });
+    initiator.target.respond(1, Completion { status: 2, sense, ..Completion::default() });
     let before = initiator.answer();
     let (session, orphans) = lose(initiator);
     let mut initiator = second(session, "");

@@ -258,6 +258,39 @@ fn what_is_held_is_bounded() {
     assert_eq!(initiator.answer().bhs.0[2], 3, "the oldest is gone");
 }
 
+// 29 KB of requests for the same data put 320 MB into the queue.
+#[test]
+fn what_is_sent_again_is_bounded_however_often_it_is_asked_for() {
+    const LENGTH: u32 = 512 << 10;
+    let mut initiator = recovering();
+    let mut sent = Vec::new();
+    for number in 0..40 {
+        initiator.send(&Pdu::command(0xc0, number, 100 + number, LENGTH).word(28, 501));
+        let task = expect_command(&mut initiator);
+        initiator.target.respond(task, read_of(LENGTH as usize));
+        sent.push(initiator.take_output().len());
+    }
+    for _ in 0..600 {
+        initiator.send(&snack(0, 7, 0, 0));
+        assert!(initiator.event().is_none());
+    }
+    let once = sent[7] + 1024;
+    assert!(initiator.target.send_queue_bytes() <= once, "it goes once at a time");
+    for number in 0..40 {
+        for begin in 0..20 {
+            initiator.send(&snack(0, number, begin, 0));
+            assert!(initiator.event().is_none());
+        }
+    }
+    let (queued, bound) = (initiator.target.send_queue_bytes(), (8 << 20) + 256 * 1000);
+    assert!(queued <= bound, "{queued} bytes");
+    // What came is forgotten, and the same may be asked for again.
+    initiator.take_output();
+    initiator.send(&snack(0, 7, 0, 0));
+    assert!(initiator.event().is_none());
+    assert!(initiator.target.send_queue_bytes() > LENGTH as usize);
+}
+
 // A ping with damaged data is rejected and sent again; commands behind it wait for it.
 #[test]
 fn requests_behind_a_damaged_one_wait_for_it() {

@@ -383,7 +383,34 @@ fn a_peer_that_takes_nothing_is_dropped_though_it_speaks() {
         assert!(initiator.event().is_none());
         initiator.target.tick(Duration::from_secs(second));
     }
-    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerSlow))));
+}
+
+/// Sends pings with data, whose answers wait, and takes so many bytes of them each second.
+fn drip(initiator: &mut Initiator, seconds: u64, bytes_per_second: usize) -> Option<Event> {
+    for second in 0..seconds {
+        while initiator.target.send_queue_bytes() < 4 << 20 {
+            let ping = Pdu::new(0x40, 0x80, 3).word(20, NO_TAG).word(24, 100);
+            initiator.send(&ping.data(vec![7; 8192]));
+            assert!(initiator.event().is_none());
+        }
+        initiator.target.sent(bytes_per_second);
+        initiator.target.tick(Duration::from_secs(second));
+        if let Some(event) = initiator.event() {
+            return Some(event);
+        }
+    }
+    None
+}
+
+// A reader of 8 KiB every 8 s kept its 32 MiB for ever.
+#[test]
+fn a_peer_that_takes_next_to_nothing_is_dropped_and_a_slow_one_is_not() {
+    let mut initiator = Initiator::logged_in("");
+    let dropped = drip(&mut initiator, 100, 1024);
+    assert!(matches!(dropped, Some(Event::Closed(ClosedReason::PeerSlow))), "{dropped:?}");
+    let mut initiator = Initiator::logged_in("");
+    assert!(drip(&mut initiator, 1000, 17 << 10).is_none());
 }
 
 /// On a target that had run for longer than the timeout, a login was dropped when a tick came
@@ -403,5 +430,5 @@ fn an_answer_that_waits_at_the_first_tick_has_the_whole_timeout_left() {
     ping(&mut initiator);
     // It took its login answer before the first tick, and nothing since the second.
     initiator.target.tick(start + timeout / 2 + timeout);
-    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerDead))));
+    assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::PeerSlow))));
 }

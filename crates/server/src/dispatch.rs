@@ -1,0 +1,162 @@
+//! Fair queueing of requests before the engines. A command of many megabytes comes as requests of one
+//! at most; here those of all hosts take turns, pool by pool, counted by what each costs, wherever
+//! it works: a copy between pools pays in both. One turn of the reactor's loop takes a bounded
+//! part of them to the engines.
+//!
+//! Requests that cost little pass at once; their commands had their turn before.
+
+use std::time::Instant;
+
+use block::{BLOCK, Request, VolumeId};
+use scsi::{NexusId, RequestId, TaskId};
+
+use crate::limits::{
+    COMMAND_COST, LANE_BYTES_MAX, LANE_COMMANDS_MAX, SMALL_REQUEST_BYTES, TURN_BYTES, TURN_TIME,
+};
+use crate::scheduler::{Bounds, HostNumber, Scheduler, Turn};
+
+/// A request on its way to a pool.
+pub(crate) type Asked = (RequestId, VolumeId, Request);
+
+/// The requests that wait, and what this turn of the loop may still take.
+pub(crate) struct Dispatch {
+    queue: Scheduler<Asked>,
+    bytes_left: u64,
+    until: Option<Instant>,
+}
+
+impl Dispatch {
+    pub(crate) fn new() -> Self {
+        let bounds = Bounds { commands: LANE_COMMANDS_MAX, bytes: LANE_BYTES_MAX };
+        Self { queue: Scheduler::new(bounds), bytes_left: TURN_BYTES, until: None }
+    }
+
+    /// A turn of the loop begins.
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        self.bytes_left = TURN_BYTES;
+        self.until = Some(now + TURN_TIME);
+    }
+
+    /// Whether a request need not wait.
+    pub(crate) fn passes(request: &Request) -> bool {
+        cost(request) < SMALL_REQUEST_BYTES
+    }
+
+    /// Queues a request of a host for a pool.
+    pub(crate) fn push(&mut self, pool: usize, (host, nexus): (HostNumber, NexusId), asked: Asked) {
+        let task = TaskId(asked.0.0);
+        let bytes = cost(&asked.2);
+        self.queue.push(Turn { lane: Some(pool), host, nexus, task, bytes }, asked);
+    }
+
+    /// The next request of this turn, with what it costs; `None` if the turn is over or nothing may
+    /// go.
+    pub(crate) fn next(&mut self) -> Option<Asked> {
+        if self.bytes_left == 0 {
+            return None;
+        }
+        let asked = self.queue.start_next()?;
+        self.bytes_left = self.bytes_left.saturating_sub(cost(&asked.2).max(1));
+        if self.until.is_some_and(|until| Instant::now() >= until) {
+            self.bytes_left = 0;
+        }
+        Some(asked)
+    }
+
+    /// The engine answered a request; does nothing for one that passed.
+    pub(crate) fn finished(&mut self, id: RequestId) {
+        self.queue.finished(TaskId(id.0));
+    }
+
+    /// Whether the next turn of the loop has something to do here.
+    pub(crate) fn can_start(&self) -> bool {
+        self.queue.can_start()
+    }
+}
+
+/// What a request costs, in bytes read or written.
+fn cost(request: &Request) -> u64 {
+    let map = |bytes: u64| bytes / scsi::limits::MAPPED_BYTES_PER_BYTE;
+    match request {
+        Request::Read { range } => range.length,
+        Request::Write { data, .. } => data.len() as u64,
+        Request::CompareAndWrite { compare, write, .. } => (compare.len() + write.len()) as u64,
+        Request::WriteSame { range, pattern: block::Pattern::Zero } => map(range.length),
+        Request::WriteSame { range, pattern: block::Pattern::Block(_) } => range.length,
+        Request::Unmap { ranges } => {
+            let bytes = ranges.iter().map(|range| range.length).sum();
+            map(bytes) + ranges.len() as u64 * COMMAND_COST as u64
+        }
+        Request::Copy { source_offset, destination, length, .. } => {
+            // Blocks that lie alike are copied by reference, others by reading and writing.
+            let lies_alike = source_offset % BLOCK == destination % BLOCK;
+            if lies_alike { map(*length) } else { 2 * length }
+        }
+        Request::MapStatus { range, .. } => map(range.length) / 64,
+        Request::Flush => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{ByteRange, Pattern};
+    use bytes::Bytes;
+
+    use super::*;
+
+    fn read(bytes: u64) -> Request {
+        Request::Read { range: ByteRange::new(0, bytes) }
+    }
+
+    fn push(dispatch: &mut Dispatch, number: u64, host: u64, request: Request) {
+        let asked = (RequestId(number), VolumeId(1), request);
+        dispatch.push(0, (HostNumber(host), NexusId(host)), asked);
+    }
+
+    #[test]
+    fn one_turn_takes_a_bounded_part_and_hosts_take_turns() {
+        let mut dispatch = Dispatch::new();
+        for number in 0..100 {
+            push(&mut dispatch, number, 1, read(1 << 20));
+        }
+        push(&mut dispatch, 1000, 2, read(256 << 10));
+        let turn: Vec<u64> =
+            std::iter::from_fn(|| dispatch.next()).map(|asked| asked.0.0).collect();
+        assert!(turn.len() as u64 <= TURN_BYTES / (1 << 20) + 1, "{turn:?}");
+        assert!(turn[..2].contains(&1000), "{turn:?}");
+        assert!(dispatch.can_start());
+        dispatch.begin_turn(Instant::now());
+        assert!(dispatch.next().is_some());
+    }
+
+    // A turn that has lost the processor for long still goes on.
+    #[test]
+    fn a_turn_whose_time_is_up_takes_one_request() {
+        let mut dispatch = Dispatch::new();
+        for number in 0..3 {
+            push(&mut dispatch, number, 1, read(1 << 20));
+        }
+        let long_ago = Instant::now().checked_sub(2 * TURN_TIME).unwrap();
+        dispatch.begin_turn(long_ago);
+        assert_eq!(std::iter::from_fn(|| dispatch.next()).count(), 1);
+    }
+
+    #[test]
+    fn a_request_costs_what_it_does() {
+        let range = ByteRange::new(0, 32 << 20);
+        let block = Pattern::Block(Bytes::from_static(&[7; 512]));
+        let copy = |source_offset| Request::Copy {
+            source: VolumeId(1),
+            source_offset,
+            destination: 0,
+            length: 4 << 20,
+        };
+        assert_eq!(cost(&Request::WriteSame { range, pattern: block }), 32 << 20);
+        assert_eq!(cost(&Request::WriteSame { range, pattern: Pattern::Zero }), 512 << 10);
+        assert_eq!(cost(&copy(512)), 8 << 20);
+        assert_eq!(cost(&copy(4096)), 64 << 10);
+        let unmap = Request::Unmap { ranges: vec![ByteRange::new(0, 4096); 256] };
+        assert!(!Dispatch::passes(&unmap));
+        assert!(Dispatch::passes(&read(4096)));
+    }
+}
