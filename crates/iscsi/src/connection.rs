@@ -343,7 +343,8 @@ impl Connection {
                 self.watch_sending(now);
                 self.watch_peer(now);
             }
-            State::Login(_) | State::Closed => {}
+            State::Closed => self.watch_sending(now),
+            State::Login(_) => {}
         }
         self.settle();
     }

@@ -103,6 +103,12 @@ impl SendQueue {
         (trailer, pad + 4)
     }
 
+    /// Forgets what was not sent.
+    pub(crate) fn clear(&mut self) {
+        self.queue = VecDeque::new();
+        (self.sent_of_first, self.bytes, self.again_bytes) = (0, 0, 0);
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

@@ -138,6 +138,7 @@ impl Connection {
         }
         match liveness.pinged {
             Some(pinged) if now.saturating_sub(pinged) >= self.config.ping_timeout => {
+                self.send.clear();
                 self.end(ClosedReason::PeerDead);
             }
             None if now.saturating_sub(liveness.last_heard) >= self.config.ping_interval => {
@@ -164,6 +165,8 @@ impl Connection {
         if liveness.taken >= duty.taken {
             *duty = begin;
         } else if now.saturating_sub(duty.since) >= timeout {
+            // What it leaves is not for anybody any more.
+            self.send.clear();
             self.end(ClosedReason::PeerSlow);
         }
     }

@@ -397,6 +397,7 @@ fn drip(initiator: &mut Initiator, seconds: u64, bytes_per_second: usize) -> Opt
         initiator.target.sent(bytes_per_second);
         initiator.target.tick(Duration::from_secs(second));
         if let Some(event) = initiator.event() {
+            assert!(!initiator.target.wants_to_send(), "the connection is to be closed at once");
             return Some(event);
         }
     }
