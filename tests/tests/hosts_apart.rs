@@ -153,7 +153,10 @@ fn a_host_that_asks_for_gigabytes_holds_up_no_read_of_another() -> Result<()> {
             took.push(began.elapsed());
         }
         took.sort();
-        println!("reads beside {COMMANDS} {name}s of 32 MiB: p50 {:?}, slowest {:?}", took[5], took[9]);
+        println!(
+            "reads beside {COMMANDS} {name}s of 32 MiB: p50 {:?}, slowest {:?}",
+            took[5], took[9]
+        );
         // What was answered meanwhile; all of it comes in the end.
         let ended = number(&array.gantry_json(&["target", "show"])?, "/commands")? - before;
         let all = u64::from(COMMANDS) + 10;

@@ -475,11 +475,13 @@ fn memory_for_reads_is_bounded_until_the_data_is_sent() {
     initiator.target.respond(1, read_of(8192));
     assert!(initiator.target.memory() > 8192, "it waits to be sent");
     initiator.send(&Pdu::command(0xc0, 3, 102, 4096));
-    assert!(initiator.event().is_none());
+    expect_command(&mut initiator);
+    assert!(!initiator.target.expect_data_in(3, 4096));
     initiator.answers();
     assert_eq!(initiator.target.memory(), 0);
     initiator.send(&Pdu::command(0xc0, 4, 103, 1 << 20));
     expect_command(&mut initiator);
+    assert!(initiator.target.expect_data_in(4, 1 << 20), "one that is alone always may");
     initiator.target.forget(4);
     assert_eq!(initiator.target.memory(), 0);
 }
