@@ -168,7 +168,7 @@ impl World {
                 self.owner.collecting.remove(&tag.into());
                 let data_in = Rope::from(Bytes::from(vec![4; data.into()]));
                 let completion =
-                    Completion { status: u8::from(status) * 2, sense: vec![], data_in };
+                    Completion { status: u8::from(status) * 2, sense: vec![], data_in, ..Completion::default() };
                 connection.respond(tag.into(), completion);
             }
             Action::RespondManagement { tag, complete } => {

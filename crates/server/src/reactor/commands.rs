@@ -95,8 +95,8 @@ impl Reactor {
             return connection.iscsi.forget(command.task);
         };
         let asked = to_scsi(nexus, &command, Bytes::new());
-        let data_in = self.core.target.work(&asked, command.expected_read_length.into()).data_in;
-        if !connection.iscsi.expect_data_in(command.task, data_in) {
+        let work = self.core.target.work(&asked, command.expected_read_length.into());
+        if !connection.iscsi.expect_data_in(command.task, work.data_in) {
             return;
         }
         if command.write {
@@ -106,7 +106,8 @@ impl Reactor {
             connection.iscsi.accept_data(task, length);
         } else {
             let (host, came) = (connection.host, self.now);
-            self.enqueue(host, Whole { nexus, command, data_out: Bytes::new(), came });
+            let whole = Whole { nexus, command, data_out: Bytes::new(), came };
+            self.enqueue(host, whole, work.cost());
         }
     }
 
@@ -116,23 +117,22 @@ impl Reactor {
         let command = connection.collecting.remove(&task);
         let came = self.now;
         if let (Some(command), Some(nexus)) = (command, nexus) {
-            self.enqueue(host, Whole { nexus, command, data_out: data.freeze(), came });
+            let data_out = data.freeze();
+            let asked = to_scsi(nexus, &command, data_out.clone());
+            let work = self.core.target.work(&asked, command.expected_read_length.into());
+            self.enqueue(host, Whole { nexus, command, data_out, came }, work.cost());
         }
     }
 
     /// A whole command waits for its turn. It costs what it does, whatever its initiator expects.
-    fn enqueue(&mut self, host: HostNumber, whole: Whole) {
-        let Whole { nexus, command, data_out, .. } = &whole;
-        let work = self
-            .core
-            .target
-            .work(&to_scsi(*nexus, command, data_out.clone()), command.expected_read_length.into());
+    fn enqueue(&mut self, host: HostNumber, whole: Whole, cost: u64) {
+        let Whole { nexus, command, .. } = &whole;
         let turn = Turn {
             lane: self.core.lane(*nexus, command.lun, &command.cdb),
             host,
             nexus: *nexus,
             task: task_id(*nexus, command.task),
-            bytes: work.cost(),
+            bytes: cost,
         };
         match command.attribute {
             iscsi::TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, whole),
