@@ -3,7 +3,7 @@
 
 use crate::cdb::Cdb;
 use crate::limits::{MAPPED_BYTES_PER_BYTE, PARAMETER_DATA_BYTES_MAX, SEGMENT_DESCRIPTORS_MAX};
-use crate::limits::{TOKEN_RANGES_MAX, TRANSFER_BYTES_MAX, UNMAP_DESCRIPTORS_MAX};
+use crate::limits::{TOKEN_RANGES_MAX, TRANSFER_BYTES_MAX, UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX};
 
 /// The work of one command. A command that is refused does less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,7 +125,8 @@ pub(crate) fn repeats(asked: &Asked<'_>) -> Work {
 /// UNMAP.
 pub(crate) fn unmaps(asked: &Asked<'_>) -> Work {
     let (mapped, operations) = asked.ranges(8, UNMAP_DESCRIPTORS_MAX);
-    Work { mapped, operations, ..Work::default() }
+    // More is refused.
+    Work { mapped: mapped.min(UNMAP_BYTES_MAX), operations, ..Work::default() }
 }
 
 /// POPULATE TOKEN.

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use hashbrown::HashMap;
 use scsi::{NexusId, TaskId};
 
-use crate::limits::{COMMAND_COST, EXPECTING_COMMANDS_MAX, SHARE_BYTES};
+use crate::limits::{COMMAND_COST, COST_MAX, EXPECTING_COMMANDS_MAX, SHARE_BYTES};
 
 /// Where commands queue: the pool, or `None` for what needs none and ends at once.
 pub(crate) type Lane = Option<usize>;
@@ -187,7 +187,8 @@ impl<C> Scheduler<C> {
 
 impl Turn {
     fn cost(&self) -> i64 {
-        i64::try_from(self.bytes).unwrap_or(i64::MAX / 2).saturating_add(COMMAND_COST)
+        // Debts are paid in rounds, so that a cost without a bound would be a loop without one.
+        self.bytes.min(COST_MAX).cast_signed() + COMMAND_COST
     }
 }
 

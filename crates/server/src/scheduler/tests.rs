@@ -219,6 +219,14 @@ fn a_command_is_expected_of_a_session_that_waits_for_nothing() {
     assert!(world.scheduler.expects_a_command());
 }
 
+// An UNMAP whose descriptors name 500 TB, which is refused, had its host wait for as many rounds.
+#[test]
+fn no_cost_takes_for_ever_to_be_paid() {
+    let mut world = World::new();
+    world.fill(100, 1, 1, Some(0), u64::MAX);
+    assert!((0..100).all(|_| world.serve().is_some()));
+}
+
 /// Starts all that may start, and counts it by host.
 fn start_all(world: &mut World) -> BTreeMap<u64, usize> {
     let mut started = BTreeMap::new();
