@@ -10,8 +10,9 @@ use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
 use crate::guard::Critical;
+use crate::limits::VOLUMES_PER_TICK;
 use crate::pool::Pool;
-use crate::pools::{PoolId, Pools};
+use crate::pools::{PoolId, Pools, Round};
 use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
@@ -25,6 +26,8 @@ pub(crate) struct Core {
     /// The pool of each volume that is being served.
     pool_of: HashMap<VolumeId, PoolId>,
     next_ticket: u64,
+    /// Which volumes' space is told next.
+    round: Round,
     pub(crate) traffic: Traffic,
     pub(crate) accounts: Accounts,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
@@ -59,6 +62,7 @@ impl Core {
             pools: Pools::default(),
             pool_of: HashMap::new(),
             next_ticket: 0,
+            round: Round::default(),
             traffic: Traffic::default(),
             accounts,
             finished: Vec::new(),
@@ -157,27 +161,36 @@ impl Core {
             pool.store.tick(now);
         }
         self.accounts.tick(now, self.pools.iter().map(|(_, pool)| pool));
-        self.tell_space();
+        for (pool, volume) in self.round.next(&self.pools, VOLUMES_PER_TICK) {
+            self.tell_space_of(pool, volume);
+        }
     }
 
-    /// Tells the device server where every volume's space stands. What is freed counts as
-    /// available before the next checkpoint, so that hosts are not told again with each of them.
-    pub(crate) fn tell_space(&mut self) {
-        for (_, pool) in self.pools.iter() {
-            let space = pool.space();
-            let backed = space.total - space.reserve - space.unbacked;
-            let threshold = left_at(pool.soft_percent, backed);
-            for volume in pool.store.volumes() {
-                let promised = if volume.reserved { 0 } else { space.promised };
-                let unit_space = UnitSpace {
-                    available_bytes: (space.free + space.pending).saturating_sub(promised),
-                    used_bytes: volume.mapped_bytes,
-                };
-                let can_run_out = !volume.reserved && !volume.snapshot;
-                self.target.set_default_threshold(volume.id, can_run_out.then_some(threshold));
-                self.target.set_space(volume.id, unit_space);
-            }
+    /// Tells the device server where the space of the volume stands that a nexus has at a LUN.
+    pub(crate) fn tell_space_at(&mut self, nexus: NexusId, lun: u64) {
+        if let Some(volume) = self.target.volume_at(nexus, lun)
+            && let Some(pool) = self.pool_of(volume)
+        {
+            self.tell_space_of(pool, volume);
         }
+    }
+
+    /// Tells the device server where a volume's space stands. What is freed counts as available
+    /// before the next checkpoint, so that hosts are not told again with each of them.
+    fn tell_space_of(&mut self, pool: PoolId, volume: VolumeId) {
+        let Some(pool) = self.pools.get(pool) else { return };
+        let Some(volume) = pool.store.volume(volume) else { return };
+        let space = pool.space();
+        let backed = space.total - space.reserve - space.unbacked;
+        let threshold = left_at(pool.soft_percent, backed);
+        let promised = if volume.reserved { 0 } else { space.promised };
+        let unit_space = UnitSpace {
+            available_bytes: (space.free + space.pending).saturating_sub(promised),
+            used_bytes: volume.mapped_bytes,
+        };
+        let can_run_out = !volume.reserved && !volume.snapshot;
+        self.target.set_default_threshold(volume.id, can_run_out.then_some(threshold));
+        self.target.set_space(volume.id, unit_space);
     }
 
     fn submit_requests(&mut self) -> bool {

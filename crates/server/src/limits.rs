@@ -172,3 +172,11 @@ pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);
 /// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
 /// forgotten, and may go to another volume earlier.
 pub(crate) const HELD_BY_ENDED_MAX: usize = 65_536;
+
+/// Volumes that are looked at with each tick: how full they are, and what hosts are told of it. Others
+/// have their turn with the next ticks.
+pub const VOLUMES_PER_TICK: usize = 512;
+
+/// Time in which one turn of the loop tells sessions that their LUNs changed, at least one of them;
+/// others have their turn with the next, or when they ask for something.
+pub const LUNS_TIME_PER_TURN: Duration = Duration::from_micros(100);

@@ -42,8 +42,9 @@ use crate::data_directory::DataDirectory;
 use crate::events::Events;
 use crate::guard::guarded;
 use crate::http::{Answer, Call, Mailbox, etag};
+use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
-use crate::pools::PoolId;
+use crate::pools::{PoolId, Round};
 use crate::token_spaces::is_hidden;
 use claims::Claims;
 use jobs::{Job, Jobs};
@@ -59,7 +60,7 @@ pub(crate) use identification::to_scsi as scsi_identification;
 pub(crate) use jobs::Finished;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
-pub(crate) use saving::SaveFailed;
+pub(crate) use saving::{SaveFailed, Touched};
 
 /// The reactor's memory of what the administrator made.
 pub(crate) struct Management {
@@ -77,6 +78,8 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     told: Told,
+    /// Which volumes are looked at next.
+    round: Round,
     tasks: Tasks,
     /// What went wrong with the last run of each schedule, where something did.
     schedule_problems: HashMap<String, String>,
@@ -92,8 +95,8 @@ pub(crate) struct Management {
     findings: Vec<String>,
     /// Whether the daemon is stopping, so that a closed pool stays configured.
     closing: bool,
-    /// Whether sessions must be told that their LUNs changed.
-    luns_changed: bool,
+    /// Who must be told that their LUNs changed.
+    luns_changed: Touched,
     /// How long LUN numbers rest.
     lun_rest: LunRest,
 }
@@ -203,6 +206,7 @@ impl Management {
             sampling: !options.no_statistics,
             events,
             told: Told::default(),
+            round: Round::default(),
             tasks: Tasks::default(),
             schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
@@ -211,7 +215,7 @@ impl Management {
             quiescing: Vec::new(),
             findings,
             closing: false,
-            luns_changed: false,
+            luns_changed: Touched::Nobody,
             lun_rest: LunRest::new(options.lun_rest),
         };
         management.tell_receivers();
@@ -343,7 +347,7 @@ impl Management {
         guarded(|| work(self)).unwrap_or_else(|said| {
             // What hosts see is told to them again from the configuration, which is never half
             // changed.
-            self.luns_changed = true;
+            self.luns_changed = Touched::All;
             let message = format!(
                 "a request of an administrator failed by a mistake in gantryd ({said}); the array \
                  goes on: please report it"
@@ -353,8 +357,8 @@ impl Management {
         })
     }
 
-    /// Whether LUN maps or volumes changed since the last call.
-    pub(crate) fn take_luns_changed(&mut self) -> bool {
+    /// Whose LUN maps or volumes changed since the last call.
+    pub(crate) fn take_luns_changed(&mut self) -> Touched {
         std::mem::take(&mut self.luns_changed)
     }
 
@@ -365,6 +369,14 @@ impl Management {
         self.check_schedules(core);
         self.check_tasks(core);
         self.save_again();
+    }
+
+    /// Looks at some volumes, others with each call: how full they are, whether they are sanitized.
+    pub(crate) fn look_at_volumes(&mut self, core: &mut Core) {
+        for (pool, id) in self.round.next(&core.pools, VOLUMES_PER_TICK) {
+            self.check_volume_fill(core, pool, id);
+            self.check_sanitize(core, pool, id);
+        }
     }
 
     /// Whether something is still under way that someone waits for.
@@ -446,8 +458,8 @@ fn find(
     if pool.store.health() == Health::Opening {
         return Err(is_opening(&pool.name));
     }
-    let is_meant = |volume: &&store::Volume| volume.name == name && !is_hidden(volume);
-    let volume = pool.store.volumes().find(is_meant).ok_or_else(not_found)?;
+    let volume = pool.store.volume_named(name).filter(|volume| !is_hidden(volume));
+    let volume = volume.ok_or_else(not_found)?;
     Ok((slot, volume.id))
 }
 

@@ -5,7 +5,9 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
+use std::ops::{Bound, Deref, DerefMut};
+
+use block::VolumeId;
 
 use crate::pool::Pool;
 
@@ -91,5 +93,54 @@ impl Drop for Changing<'_> {
         if std::thread::panicking() {
             crate::guard::end_process(&self.0.name);
         }
+    }
+}
+
+/// Goes round all volumes of all pools, some at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    /// The pool and the volume that were last.
+    last: Option<(PoolId, Option<VolumeId>)>,
+}
+
+impl Round {
+    /// The next volumes, each once, as many as there are at most.
+    pub(crate) fn next(&mut self, pools: &Pools, count: usize) -> Vec<(PoolId, VolumeId)> {
+        let total: usize = pools.iter().map(|(_, pool)| pool.store.volume_count()).sum();
+        let mut found = Vec::with_capacity(count.min(total));
+        // Each pool is entered once, and the one where the round was left off once more.
+        for _ in 0..=pools.by_id.len() {
+            let wanted = count.min(total) - found.len();
+            let Some((pool, after)) = self.place(pools) else { return found };
+            let Some(served) = pools.get(pool) else { return found };
+            let part = served.store.volumes_after(after).take(wanted).map(|volume| volume.id);
+            let before = found.len();
+            found.extend(part.map(|id| (pool, id)));
+            let is_whole = found.len() - before < wanted;
+            let last = found[before..].last().map(|&(_, id)| id).or(after);
+            self.last = Some((pool, last));
+            if !is_whole {
+                return found;
+            }
+            self.last = pools.after(pool).map(|next| (next, None));
+        }
+        found
+    }
+
+    /// Where the round goes on: after a pool that is gone with the next one.
+    fn place(&self, pools: &Pools) -> Option<(PoolId, Option<VolumeId>)> {
+        let first = || pools.by_id.keys().next().map(|&first| (first, None));
+        match self.last {
+            Some((pool, after)) if pools.get(pool).is_some() => Some((pool, after)),
+            Some((pool, _)) => pools.after(pool).map(|next| (next, None)).or_else(first),
+            None => first(),
+        }
+    }
+}
+
+impl Pools {
+    fn after(&self, pool: PoolId) -> Option<PoolId> {
+        let from = (Bound::Excluded(pool), Bound::Unbounded);
+        self.by_id.range(from).next().map(|(&next, _)| next)
     }
 }

@@ -9,6 +9,7 @@ mod recovery;
 mod stopping;
 mod waiting;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use scsi::Target;
+use scsi::{NexusId, Target};
 use slab::Slab;
 
 use crate::accounts::Accounts;
@@ -67,6 +68,8 @@ pub(crate) struct Reactor {
     options: SessionOptions,
     core: Core,
     management: Management,
+    /// Sessions whose LUN maps may have changed since they were told.
+    untold: BTreeSet<NexusId>,
     /// Whether administrators ask for something that was not looked at yet.
     calls_wait: bool,
     /// Pools, the devices of them that the poll knows, and which opening of them it was.
@@ -119,6 +122,7 @@ impl Reactor {
             options: options.sessions.clone(),
             core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
             management,
+            untold: BTreeSet::new(),
             calls_wait: false,
             registered_devices: Vec::new(),
             started: Instant::now(),
@@ -156,7 +160,10 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        let has_more = !self.ready.is_empty() || self.scheduler.can_start() || self.calls_wait;
+        let has_more = !self.ready.is_empty()
+            || self.scheduler.can_start()
+            || self.calls_wait
+            || !self.untold.is_empty();
         match has_more {
             true => waiting::look(&mut self.poll, events, Duration::ZERO)?,
             false => {
@@ -169,6 +176,7 @@ impl Reactor {
             self.apply(event);
         }
         self.serve_ready_connections();
+        self.tell_some_luns();
         if self.calls_wait {
             self.take_calls();
         }
@@ -329,6 +337,7 @@ impl Reactor {
         self.go_on_stopping();
         self.end_old_orphans(now);
         self.core.tick(now);
+        self.management.look_at_volumes(&mut self.core);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
             self.management.look_around(&mut self.core);
@@ -356,10 +365,8 @@ impl Reactor {
                 self.management.finished(&mut self.core, ticket, result);
             }
             self.change_portals();
-            if self.management.take_luns_changed() {
-                self.tell_sessions_their_luns();
-                moved = true;
-            }
+            let touched = self.management.take_luns_changed();
+            self.luns_changed(&touched);
             if !moved {
                 break;
             }

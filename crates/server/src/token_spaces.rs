@@ -10,10 +10,15 @@ use crate::data_directory::random_u64;
 use crate::pools::PoolId;
 
 /// Begins the names of hidden volumes; no name that an administrator gives does.
-const HIDDEN: char = '.';
+const HIDDEN: &str = ".";
 
 /// Size of a token space; it occupies what tokens hold.
 const SPACE_BYTES: u64 = 16 << 40;
+
+/// The daemon's own volumes in a pool.
+pub(crate) fn hidden(store: &store::Store) -> impl Iterator<Item = &store::Volume> {
+    store.volumes_named_from(HIDDEN)
+}
 
 /// Whether a volume is one of the daemon's own, which nobody is shown.
 pub(crate) fn is_hidden(volume: &store::Volume) -> bool {

@@ -1,7 +1,7 @@
 //! Indexes of the volumes: by name, and by the volume that a snapshot was taken of, so that neither
 //! is looked for among all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use block::VolumeId;
 
@@ -10,10 +10,12 @@ use crate::volume::Volume;
 /// What is known of all volumes together.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    by_name: HashMap<String, VolumeId>,
+    by_name: BTreeMap<String, VolumeId>,
     /// Snapshots of each volume that has any.
     snapshots_of: HashMap<VolumeId, usize>,
     snapshots: usize,
+    /// Bytes that hosts see of volumes that are no snapshots.
+    provisioned_bytes: u64,
 }
 
 impl Directory {
@@ -24,12 +26,17 @@ impl Directory {
             if let Some(origin) = volume.origin {
                 *self.snapshots_of.entry(origin).or_default() += 1;
             }
+        } else {
+            self.provisioned_bytes += volume.size_bytes;
         }
     }
 
     pub(crate) fn remove(&mut self, volume: &Volume) {
         if self.by_name.get(&volume.name) == Some(&volume.id) {
             self.by_name.remove(&volume.name);
+        }
+        if !volume.snapshot {
+            self.provisioned_bytes -= volume.size_bytes;
         }
         if volume.snapshot {
             self.snapshots -= 1;
@@ -42,6 +49,21 @@ impl Directory {
                 }
             }
         }
+    }
+
+    /// Another size of a volume that is no snapshot.
+    pub(crate) fn resized(&mut self, before: u64, after: u64) {
+        self.provisioned_bytes = self.provisioned_bytes - before + after;
+    }
+
+    pub(crate) fn provisioned_bytes(&self) -> u64 {
+        self.provisioned_bytes
+    }
+
+    /// Volumes whose names begin with something.
+    pub(crate) fn beginning<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = VolumeId> + 'a {
+        let from = self.by_name.range(prefix.to_owned()..);
+        from.take_while(move |(name, _)| name.starts_with(prefix)).map(|(_, &id)| id)
     }
 
     pub(crate) fn named(&self, name: &str) -> Option<VolumeId> {
@@ -85,6 +107,10 @@ mod tests {
         [&origin, &one, &two].into_iter().for_each(|volume| directory.insert(volume));
         assert_eq!(directory.named("a"), Some(VolumeId(2)));
         assert_eq!(directory.named("c"), None);
+        assert_eq!(directory.beginning("a").collect::<Vec<_>>(), [VolumeId(2)]);
+        assert_eq!(directory.provisioned_bytes(), 4096, "snapshots do not count");
+        directory.resized(4096, 8192);
+        assert_eq!(directory.provisioned_bytes(), 8192);
         assert_eq!((directory.snapshots_of(VolumeId(1)), directory.snapshots()), (2, 2));
         directory.remove(&one);
         assert_eq!(directory.named("a"), None);

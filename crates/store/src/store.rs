@@ -416,6 +416,16 @@ impl Store {
         self.volumes.get(&self.directory.named(name)?)
     }
 
+    /// Volumes and snapshots whose names begin with something.
+    pub fn volumes_named_from<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Volume> {
+        self.directory.beginning(prefix).filter_map(|id| self.volumes.get(&id))
+    }
+
+    /// Bytes that hosts see of all volumes that are no snapshots.
+    pub fn provisioned_bytes(&self) -> u64 {
+        self.directory.provisioned_bytes()
+    }
+
     /// How many volumes and snapshots there are.
     pub fn volume_count(&self) -> usize {
         self.volumes.len()
@@ -613,8 +623,12 @@ impl Store {
     ) -> R {
         let volume = self.volumes.get_mut(&id).expect("records name volumes that exist");
         self.owed -= volume.owed_blocks();
+        let before = volume.size_bytes;
         let result = change(volume, &mut self.map, &mut self.space);
         self.owed += volume.owed_blocks();
+        if !volume.snapshot && volume.size_bytes != before {
+            self.directory.resized(before, volume.size_bytes);
+        }
         result
     }
 

@@ -289,7 +289,8 @@ impl Target {
         }
     }
 
-    pub(super) fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
+    /// The volume that a nexus has at a LUN.
+    pub fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
         let mapping = self.nexuses.get(&nexus)?.mappings.get(&parse_lun(lun)?)?;
         self.units.contains_key(&mapping.volume).then_some(mapping.volume)
     }

@@ -3,7 +3,6 @@
 use api::{Device, Host, Pool, Problem, Session, Space, Target, Volume};
 use array::ArrayError;
 use block::VolumeId;
-use hashbrown::HashMap;
 use store::Health;
 
 use super::Management;
@@ -15,7 +14,7 @@ use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::pool::Pool as ServedPool;
 use crate::pools::PoolId;
-use crate::token_spaces::is_hidden;
+use crate::token_spaces::{hidden, is_hidden};
 
 impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
@@ -74,9 +73,8 @@ impl Management {
             space: served.map(space),
             thresholds: describe_thresholds(configuration.thresholds),
             fill: self.pool_fill(name),
-            volumes: served.map_or(0, |pool| volumes(pool).count()),
-            snapshots: served
-                .map_or(0, |pool| pool.store.volumes().filter(|volume| volume.snapshot).count()),
+            volumes: served.map_or(0, volume_count),
+            snapshots: served.map_or(0, |pool| pool.store.snapshot_count()),
             memory_bytes: served.map_or(0, |pool| pool.memory_bytes),
             counters: served.map(Self::counters).unwrap_or_default(),
         }
@@ -85,13 +83,9 @@ impl Management {
     pub(super) fn describe_volumes(&self, core: &Core) -> Vec<Volume> {
         let mut described: Vec<Volume> = Vec::new();
         for (_, pool) in core.pools.iter() {
-            let mut snapshots: HashMap<VolumeId, usize> = HashMap::new();
-            let origins = pool.store.volumes().filter(|volume| volume.snapshot);
-            for origin in origins.filter_map(|snapshot| snapshot.origin) {
-                *snapshots.entry(origin).or_default() += 1;
-            }
             described.extend(volumes(pool).map(|volume| {
-                self.volume(pool, volume, snapshots.get(&volume.id).copied().unwrap_or(0))
+                let snapshots = pool.store.snapshots_of(volume.id);
+                self.volume(pool, volume, snapshots)
             }));
         }
         described.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
@@ -108,8 +102,7 @@ impl Management {
         let not_found =
             || refused(&ArrayError::NotFound { kind: "volume", name: pool.name.clone() });
         let volume = pool.store.volume(id).ok_or_else(not_found)?;
-        let of_volume = |other: &&store::Volume| other.snapshot && other.origin == Some(volume.id);
-        let snapshots = pool.store.volumes().filter(of_volume).count();
+        let snapshots = pool.store.snapshots_of(volume.id);
         Ok(self.volume(pool, volume, snapshots))
     }
 
@@ -164,6 +157,14 @@ impl Management {
 /// Volumes that the administrator made and hosts write to, without snapshots.
 fn volumes(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
     pool.store.volumes().filter(|volume| !volume.snapshot && !is_hidden(volume))
+}
+
+fn volume_count(pool: &ServedPool) -> usize {
+    pool.store.volume_count() - pool.store.snapshot_count() - hidden(&pool.store).count()
+}
+
+fn hidden_bytes(pool: &ServedPool) -> u64 {
+    hidden(&pool.store).map(|volume| volume.size_bytes).sum()
 }
 
 /// The devices as they are, or as they are configured while the pool is not served.
@@ -234,7 +235,7 @@ fn space(pool: &ServedPool) -> Space {
         unbacked_bytes: space.unbacked,
         reserve_bytes: space.reserve,
         free_bytes: space.free,
-        provisioned_bytes: volumes(pool).map(|volume| volume.size_bytes).sum(),
+        provisioned_bytes: pool.store.provisioned_bytes() - hidden_bytes(pool),
     }
 }
 

@@ -10,13 +10,13 @@ use super::devices::{new_device_size, parse_device};
 use super::jobs::job;
 use super::problems::{bad_request, conflict, failed, gone, internal, is_opening, refused};
 use super::resume::loss_of;
-use super::{Caller, Management, Progress, Step, Work};
+use super::{Caller, Management, Progress, Step, Touched, Work};
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_uuid;
 use crate::events::now;
 use crate::pool::{Pool, PoolOptions, create_devices, remove_device};
 use crate::pools::PoolId;
-use crate::token_spaces::is_hidden;
+use crate::token_spaces::{hidden, is_hidden};
 
 /// A pool that is configured but cannot be served.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Management {
         for id in volumes {
             self.serve_volume(core, pool, id);
         }
-        self.luns_changed = true;
+        self.luns_changed = Touched::All;
         let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
         served.look_at_backing();
         let name = served.name.clone();
@@ -197,7 +197,7 @@ impl Management {
                 "pool '{name}' is just changing volumes or devices: wait until that has ended"
             )));
         }
-        let volumes = served.store.volumes().filter(|volume| !is_hidden(volume)).count();
+        let volumes = served.store.volume_count() - hidden(&served.store).count();
         if volumes > 0 {
             return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
         }

@@ -4,7 +4,7 @@
 //! one. If a save fails, everything that is not saved is taken back and everybody who waits is told
 //! (docs/decisions/0077).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -21,6 +21,31 @@ use crate::http::{Mailbox, Message};
 #[cfg(test)]
 mod tests;
 
+/// Whose LUNs are others than before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Touched {
+    #[default]
+    Nobody,
+    /// Hosts, groups and [`array::ANY_HOST`].
+    Names(BTreeSet<String>),
+    All,
+}
+
+impl Touched {
+    /// Everybody whom one of both touches.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::All, _) | (_, Self::All) => Self::All,
+            (Self::Nobody, other) => other,
+            (own, Self::Nobody) => own,
+            (Self::Names(mut own), Self::Names(other)) => {
+                own.extend(other);
+                Self::Names(own)
+            }
+        }
+    }
+}
+
 /// Where the configuration and what was changed of it stand.
 pub(super) struct Saving {
     keeper: Sender<Save>,
@@ -31,7 +56,9 @@ pub(super) struct Saving {
     /// The number of the last change that is saved, or that was taken back.
     saved: u64,
     /// What the thread saves now.
-    in_flight: Option<(u64, Version)>,
+    in_flight: Option<(u64, Version, Touched)>,
+    /// Whom the changes touch that no save under way has.
+    touched: Touched,
     waiting: VecDeque<Waiting>,
     /// Whether the files may hold something that was taken back.
     in_doubt: bool,
@@ -91,6 +118,7 @@ impl Saving {
             changed: 0,
             saved: 0,
             in_flight: None,
+            touched: Touched::Nobody,
             waiting: VecDeque::new(),
             in_doubt: false,
             failing: false,
@@ -130,7 +158,8 @@ impl Saving {
             return;
         }
         let (number, wanted) = (self.changed, self.next.clone());
-        self.in_flight = Some((number, wanted.clone()));
+        let touched = std::mem::take(&mut self.touched);
+        self.in_flight = Some((number, wanted.clone(), touched));
         let save = Save { number, wanted, before: in_effect, in_doubt: self.in_doubt };
         self.keeper.send(save).expect("the thread lives as long as this value");
     }
@@ -156,9 +185,45 @@ impl Management {
         self.change_or_not(change, move |management, core, value| then(management, core, value?))
     }
 
+    /// The same, for a change of what one host, group or [`array::ANY_HOST`] sees.
+    pub(super) fn change_maps_of<T: 'static>(
+        &mut self,
+        name: &str,
+        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
+        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        let touched = Touched::Names(BTreeSet::from([name.to_owned()]));
+        let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
+        self.change_touching(touched, change, move |management, core, value| {
+            then(management, core, value?)
+        })
+    }
+
+    /// The same, for a change after which everybody sees the LUNs that they saw before.
+    pub(super) fn change_unseen<T: 'static>(
+        &mut self,
+        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
+        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+    ) -> Result<Progress, Problem> {
+        let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
+        self.change_touching(Touched::Nobody, change, move |management, core, value| {
+            then(management, core, value?)
+        })
+    }
+
     /// The same, where something is to be done also if the change cannot be saved.
     pub(super) fn change_or_not<T: 'static>(
         &mut self,
+        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
+        then: impl FnOnce(&mut Self, &mut Core, Result<T, Problem>) -> Result<Progress, Problem>
+        + 'static,
+    ) -> Result<Progress, Problem> {
+        self.change_touching(Touched::All, change, then)
+    }
+
+    fn change_touching<T: 'static>(
+        &mut self,
+        touched: Touched,
         change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
         then: impl FnOnce(&mut Self, &mut Core, Result<T, Problem>) -> Result<Progress, Problem>
         + 'static,
@@ -176,6 +241,8 @@ impl Management {
             next.secrets = Arc::new(secrets);
         }
         if is_other || are_other {
+            let before = std::mem::take(&mut self.saving.touched);
+            self.saving.touched = before.and(touched);
             self.saving.changed += 1;
             self.save();
         }
@@ -203,10 +270,8 @@ impl Management {
 
     /// The thread has saved, or could not.
     pub(crate) fn saved(&mut self, core: &mut Core, number: u64, result: Result<(), SaveFailed>) {
-        let Some((_, version)) = self.saving.in_flight.take_if(|(flying, _)| *flying == number)
-        else {
-            return;
-        };
+        let is_this = |flying: &mut (u64, Version, Touched)| flying.0 == number;
+        let Some((_, version, touched)) = self.saving.in_flight.take_if(is_this) else { return };
         match result {
             Ok(()) => {
                 self.saving.in_doubt = false;
@@ -215,7 +280,7 @@ impl Management {
                     self.events.note(Severity::Information, "configuration".to_owned(), message);
                 }
                 self.saving.saved = number;
-                self.take_effect_of(version);
+                self.take_effect_of(version, touched);
                 self.go_on(core, number, None);
             }
             Err(failed) => self.take_back(core, failed),
@@ -223,13 +288,10 @@ impl Management {
         self.save();
     }
 
-    fn take_effect_of(&mut self, version: Version) {
-        // The first save after a failure may be of what is in effect already.
-        if !Arc::ptr_eq(&self.configuration, &version.configuration) {
-            self.configuration = version.configuration;
-            self.luns_changed = true;
-        }
+    fn take_effect_of(&mut self, version: Version, touched: Touched) {
+        self.configuration = version.configuration;
         self.secrets = version.secrets;
+        self.luns_changed = std::mem::take(&mut self.luns_changed).and(touched);
     }
 
     /// Nothing that is not saved has ever been; later changes were built on those that failed.
@@ -243,6 +305,7 @@ impl Management {
         }
         self.saving.in_doubt = failed.in_doubt;
         self.saving.next = self.in_effect();
+        self.saving.touched = Touched::Nobody;
         self.saving.saved = self.saving.changed;
         let reason = format!("the configuration cannot be saved: {}", failed.reason);
         self.go_on(core, self.saving.changed, Some(internal(&reason)));

@@ -37,7 +37,7 @@ impl Management {
             return Err(conflict(&"this is a volume: only snapshots can be locked"));
         }
         self.check_stays(id)?;
-        self.change(
+        self.change_unseen(
             |array| array.lock_snapshot(pool, id, request.until, now()),
             move |management, core, ()| {
                 let pool = core.pools.get(slot).ok_or_else(gone)?;
@@ -62,7 +62,7 @@ impl Management {
             array.set_schedule(&name, schedule, now())?;
             Ok(name)
         };
-        self.change(change, |management, _, name| {
+        self.change_unseen(change, |management, _, name| {
             management.schedule_problems.remove(&name);
             Ok(Progress::answer(&management.describe_schedule(&name)?))
         })
@@ -73,7 +73,7 @@ impl Management {
             array.delete_schedule(name)?;
             Ok(name.to_owned())
         };
-        self.change(change, |management, _, name| {
+        self.change_unseen(change, |management, _, name| {
             management.schedule_problems.remove(&name);
             Ok(Progress::done())
         })
@@ -170,7 +170,7 @@ impl Management {
             array.schedule_reached(name, moment);
             Ok(name.to_owned())
         };
-        let reached = self.change(change, |management, _, name| {
+        let reached = self.change_unseen(change, |management, _, name| {
             management.warn_of_schedule(&name, warning);
             Ok(Progress::done())
         });

@@ -39,7 +39,7 @@ impl Management {
             }
             Ok(members)
         };
-        self.change(change, move |_, core, members| {
+        self.change_unseen(change, move |_, core, members| {
             let step = Step::CreateSnapshots { pool, ids };
             Self::wait_for(core, pool, Change::CloneVolumes(members), step)
         })
@@ -76,7 +76,7 @@ impl Management {
             array.set_presentation(id, presentation_of_copy(array, source));
             Ok(())
         };
-        self.change(change, move |_, core, ()| {
+        self.change_unseen(change, move |_, core, ()| {
             let change = Change::CloneVolumes(vec![(source, spec)]);
             Self::wait_for(core, pool, change, Step::CreateVolume { pool, id })
         })

@@ -7,7 +7,6 @@ use api::{
     PrimitiveRate, PrimitiveRates, Problem, Reclaim, RowRates, SeriesHistory, SeriesName,
 };
 use block::VolumeId;
-use hashbrown::HashMap;
 use ledger::{Columns, FlowSample, Primitive, SpaceSample, Subject};
 use store::Health;
 
@@ -22,39 +21,41 @@ use crate::token_spaces::is_hidden;
 /// Seconds of history that are shown unless others are asked for.
 const HISTORY_SECONDS: u64 = 300;
 
-/// POOL/NAME of volumes.
+/// POOL/NAME of volumes; each is looked up when it is asked for.
 pub(super) struct VolumeNames<'a> {
-    there: HashMap<VolumeId, String>,
-    gone: &'a HashMap<VolumeId, String>,
+    core: &'a Core,
 }
 
 impl<'a> VolumeNames<'a> {
-    pub(super) fn new(core: &'a Core) -> Self {
-        let of_pool = |pool: &Pool| -> Vec<(VolumeId, String)> {
-            let shown = pool.store.volumes().filter(|volume| !is_hidden(volume));
-            shown.map(|volume| (volume.id, format!("{}/{}", pool.name, volume.name))).collect()
-        };
-        let there = core.pools.iter().flat_map(|(_, pool)| of_pool(pool)).collect();
-        Self { there, gone: core.accounts.gone() }
+    pub(super) const fn new(core: &'a Core) -> Self {
+        Self { core }
     }
 
     /// The name of a volume that is there.
-    pub(super) fn get(&self, id: VolumeId) -> Option<&str> {
-        self.there.get(&id).map(String::as_str)
+    pub(super) fn get(&self, id: VolumeId) -> Option<String> {
+        self.core.pools.iter().find_map(|(_, pool)| {
+            let volume = pool.store.volume(id).filter(|volume| !is_hidden(volume))?;
+            Some(format!("{}/{}", pool.name, volume.name))
+        })
     }
 
     /// The name; of a volume that is gone with its identifier, as another one may have the name.
     pub(super) fn name(&self, id: VolumeId) -> String {
-        match (self.get(id), self.gone.get(&id)) {
-            (Some(name), _) => name.to_owned(),
+        match (self.get(id), self.core.accounts.gone().get(&id)) {
+            (Some(name), _) => name,
             (None, Some(name)) => format!("{name} (deleted {:016x})", id.0),
             (None, None) => format!("{:016x}", id.0),
         }
     }
 
     fn find(&self, name: &str) -> Option<VolumeId> {
-        let ids = self.there.keys().chain(self.gone.keys());
-        ids.copied().find(|id| self.name(*id) == name)
+        let there = || {
+            let (pool, volume) = name.split_once('/')?;
+            let (_, pool) = self.core.pool_named(pool)?;
+            pool.store.volume_named(volume).filter(|volume| !is_hidden(volume))
+        };
+        let gone = || self.core.accounts.gone().keys().copied().find(|&id| self.name(id) == name);
+        there().map(|volume| volume.id).or_else(gone)
     }
 }
 
@@ -286,7 +287,7 @@ fn holder(
         Some(other) if other.snapshot => HolderKind::Snapshot,
         Some(_) => HolderKind::Clone,
     };
-    let name = other.and_then(|other| names.get(other.id)).map(str::to_owned);
+    let name = other.and_then(|other| names.get(other.id));
     Holder { name, kind, bytes: held.bytes }
 }
 

@@ -14,6 +14,7 @@ use crate::events::now;
 use crate::http::Answer;
 use crate::limits::TASKS_MAX;
 use crate::pool::Pool;
+use crate::pools::PoolId;
 
 /// SBC-4 4.11: a SANITIZE tells its progress in so many parts.
 const SANITIZE_PARTS: u64 = 1 << 16;
@@ -222,15 +223,21 @@ impl Management {
         for (_, pool) in core.pools.iter() {
             self.tasks.look_at_scrub(pool);
             self.tasks.look_at_reaper(pool);
-            for volume in pool.store.volumes() {
-                self.tasks.look_at_sanitize(core, pool, volume);
-            }
         }
         self.tasks.end_sanitizes(core);
         self.tasks.end_orphans(core);
     }
 
-    pub(super) fn list_tasks(&mut self, core: &Core) -> Progress {
+    /// Looks whether a volume is being sanitized.
+    pub(super) fn check_sanitize(&mut self, core: &Core, pool: PoolId, id: VolumeId) {
+        let Some(pool) = core.pools.get(pool) else { return };
+        if let Some(volume) = pool.store.volume(id) {
+            self.tasks.look_at_sanitize(core, pool, volume);
+        }
+    }
+
+    pub(super) fn list_tasks(&mut self, core: &mut Core) -> Progress {
+        self.look_at_volumes(core);
         self.check_tasks(core);
         let newest_first: Vec<&Task> = self.tasks.known.iter().rev().map(|k| &k.task).collect();
         Progress::answer(&newest_first)

@@ -34,7 +34,6 @@ impl Management {
             self.check_health(core, slot);
             self.check_backing(core, slot);
             self.check_pool_fill(core, slot);
-            self.check_volume_fill(core, slot);
             self.check_scrub(core, slot);
         }
         let exists = |id: &VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(*id).is_some());
@@ -100,25 +99,21 @@ impl Management {
         }
     }
 
-    fn check_volume_fill(&mut self, core: &mut Core, slot: PoolId) {
-        let Some(pool) = core.pools.get(slot) else { return };
-        let mut reached = Vec::new();
-        for volume in thin(pool) {
-            let percent = percent_of(volume.mapped_bytes, volume.size_bytes);
-            let before = self.told.volumes.get(&volume.id).copied().unwrap_or_default();
-            let thresholds = self.configuration.volume_thresholds(volume.id);
-            let fill = thresholds.fill(percent, before);
-            if fill != before {
-                let object = format!("volume {}/{}", pool.name, volume.name);
-                reached.push((volume.id, object, percent, thresholds, before, fill));
-            }
+    pub(super) fn check_volume_fill(&mut self, core: &mut Core, pool: PoolId, id: VolumeId) {
+        let Some(pool) = core.pools.get(pool) else { return };
+        let Some(volume) = pool.store.volume(id).filter(can_run_out) else { return };
+        let percent = percent_of(volume.mapped_bytes, volume.size_bytes);
+        let before = self.told.volumes.get(&id).copied().unwrap_or_default();
+        let thresholds = self.configuration.volume_thresholds(id);
+        let fill = thresholds.fill(percent, before);
+        if fill == before {
+            return;
         }
-        for (id, object, percent, thresholds, before, fill) in reached {
-            self.told.volumes.insert(id, fill);
-            self.tell_fill(object, percent, thresholds, before, fill);
-            if fill > before {
-                core.target.announce_threshold(id);
-            }
+        let object = format!("volume {}/{}", pool.name, volume.name);
+        self.told.volumes.insert(id, fill);
+        self.tell_fill(object, percent, thresholds, before, fill);
+        if fill > before {
+            core.target.announce_threshold(id);
         }
     }
 
@@ -166,7 +161,7 @@ impl Management {
             pool.into_iter().for_each(|pool| pool.thresholds = thresholds);
             Ok(name.to_owned())
         };
-        self.change(change, |management, core, name| {
+        self.change_unseen(change, |management, core, name| {
             management.told.pools.remove(&name);
             Ok(Progress::answer(&management.describe_pool(core, &name)?))
         })
@@ -179,7 +174,7 @@ impl Management {
         request: api::Thresholds,
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
-        self.change(
+        self.change_unseen(
             |array| array.set_volume_thresholds(id, parse_thresholds(request)),
             move |management, core, ()| {
                 management.told.volumes.remove(&id);
@@ -230,7 +225,11 @@ impl Management {
 
 /// Volumes that may run out of space while a host writes to them.
 fn thin(pool: &Pool) -> impl Iterator<Item = &store::Volume> {
-    pool.store.volumes().filter(|v| !v.reserved && !v.snapshot && !is_hidden(v))
+    pool.store.volumes().filter(can_run_out)
+}
+
+fn can_run_out(volume: &&store::Volume) -> bool {
+    !volume.reserved && !volume.snapshot && !is_hidden(volume)
 }
 
 /// What is used or promised, in hundredths of what is backed and not reserve, rounded down.

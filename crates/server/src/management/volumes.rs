@@ -10,7 +10,9 @@ use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::problems::{conflict, failed, gone, internal, refused};
-use super::{Management, Parameters, Progress, Step, Work, find, find_volume, scsi_identification};
+use super::{
+    Management, Parameters, Progress, Step, Touched, Work, find, find_volume, scsi_identification,
+};
 use crate::core::Core;
 use crate::data_directory::random_u64;
 use crate::events::now;
@@ -182,11 +184,11 @@ impl Management {
                     array.set_presentation(id, Presentation::default());
                     Ok(())
                 };
-                self.change(forget, |_, _, ()| Ok(Progress::done()))
+                self.change_unseen(forget, |_, _, ()| Ok(Progress::done()))
             }
             Err(failure) => {
                 self.serve_volume(core, pool, id);
-                self.luns_changed = true;
+                self.luns_changed = Touched::All;
                 Err(failed(&failure))
             }
         }
@@ -207,7 +209,8 @@ impl Management {
         let wanted = (request.lun, access);
         let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
         let (owned_host, read_only) = (host.to_owned(), request.read_only);
-        self.change(
+        self.change_maps_of(
+            host,
             |configuration| configuration.map_volume(id, host, wanted, &rest),
             move |_, _, lun| {
                 Ok(Progress::answer(&LunMap { volume, host: owned_host, lun, read_only }))
@@ -223,7 +226,8 @@ impl Management {
         let (_, id) = find_volume(core, parameters)?;
         let host = parameters.get("host");
         let now = self.lun_rest.now();
-        self.change(
+        self.change_maps_of(
+            host,
             |configuration| configuration.unmap_volume(id, Some(host), now),
             |_, _, ()| Ok(Progress::done()),
         )
@@ -257,7 +261,7 @@ impl Management {
             array.set_presentation(id, presentation);
             Ok(())
         };
-        self.change(change, |management, core, ()| then(management, core))
+        self.change_unseen(change, |management, core, ()| then(management, core))
     }
 
     /// Forgets what was said of volumes that could not be made, and answers why.

@@ -29,3 +29,49 @@ fn the_number_of_a_pool_that_is_closed_finds_nothing_although_others_came() {
     let names: Vec<&str> = pools.iter().map(|(_, pool)| pool.name.as_str()).collect();
     assert_eq!(names, ["second", "third"]);
 }
+
+/// A pool with so many volumes.
+fn pool_of(name: &str, volumes: u64) -> Pool {
+    let mut pool = pool(name);
+    let settle = |pool: &mut Pool| while pool.pump() {};
+    settle(&mut pool);
+    for number in 0..volumes {
+        let spec = store::VolumeSpec {
+            id: VolumeId(number + 1),
+            name: format!("v{number}"),
+            size_bytes: 4096,
+            reserved: false,
+            naa: [0; 16],
+            snapshot: false,
+            created: 0,
+        };
+        pool.store.change(Tag(number + 2), store::Change::CreateVolume(spec));
+        settle(&mut pool);
+    }
+    while pool.store.next_done().is_some() {}
+    pool
+}
+
+/// A tick looked at every volume there is.
+#[test]
+fn a_round_comes_to_every_volume_with_a_bound_on_each_step() {
+    let mut pools = Pools::default();
+    let (first, second) = (pools.insert(pool_of("a", 5)), pools.insert(pool_of("b", 2)));
+    pools.insert(pool("empty"));
+    let mut round = Round::default();
+    let mut seen = Vec::new();
+    for _ in 0..7 {
+        let part = round.next(&pools, 3);
+        assert_eq!(part.len(), 3);
+        seen.extend(part);
+    }
+    let places = (1..=5).map(|id| (first, VolumeId(id)));
+    let places: Vec<_> = places.chain((1..=2).map(|id| (second, VolumeId(id)))).collect();
+    assert_eq!(seen, [&places[..], &places[..], &places[..]].concat(), "each in its turn");
+    assert_eq!(round.next(&pools, 100).len(), 7, "each once, however many there may be");
+    pools.remove(first);
+    assert_eq!(round.next(&pools, 100).len(), 2);
+    pools.remove(second);
+    assert!(round.next(&pools, 100).is_empty());
+    assert!(Round::default().next(&Pools::default(), 3).is_empty());
+}

@@ -94,6 +94,8 @@ impl Reactor {
             // rejected it already if it came in one.
             return connection.iscsi.forget(command.task);
         };
+        self.tell_luns_before(nexus);
+        let connection = &mut self.connections[slot];
         if command.write {
             let length = self.core.target.data_out_length(nexus, command.lun, &command.cdb);
             let task = command.task;
@@ -159,7 +161,7 @@ impl Reactor {
         };
         let (lun, cdb) = (command.lun, &command.cdb[..]);
         if cdb[0] == scsi::LOG_SENSE {
-            self.core.tell_space();
+            self.core.tell_space_at(nexus, lun);
         }
         let offered = if command.write { command.expected_data_transfer_length } else { 0 };
         let id = task_id(nexus, command.task);

@@ -2,13 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
 
 use array::{Access, VisibleLun};
 use block::VolumeId;
+use hashbrown::HashSet;
 use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, TargetSelection};
-use scsi::NexusSpec;
+use scsi::{NexusId, NexusSpec};
 
 use super::Reactor;
+use crate::limits::LUNS_TIME_PER_TURN;
+use crate::management::Touched;
 use crate::sessions::{NexusPorts, Session};
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
@@ -163,7 +167,7 @@ impl Reactor {
 
     /// RFC 7143 4.4.2: the SCSI target port is the iSCSI target in one target portal group, so the
     /// group's tag is a port identifier, too.
-    fn open_nexus(&mut self, nexus: scsi::NexusId, slot: usize, request: &LoginRequest) {
+    fn open_nexus(&mut self, nexus: NexusId, slot: usize, request: &LoginRequest) {
         let group = self.management.portal(self.connections[slot].portal).group;
         let luns = self.management.configuration.visible_luns(&request.initiator_name);
         let spec = NexusSpec {
@@ -206,14 +210,70 @@ impl Reactor {
         self.connections[slot].iscsi.send_targets_response(&records);
     }
 
-    /// Every session sees its LUN map as it is now; the device server raises unit attentions where
-    /// something changed.
-    pub(super) fn tell_sessions_their_luns(&mut self) {
-        for (_, session) in self.sessions.iter() {
-            let luns = self.management.configuration.visible_luns(&session.port.name);
-            self.core.target.set_luns(session.nexus, volumes(&luns));
-            self.core.target.set_read_only(session.nexus, &read_only(&luns));
+    /// Sessions whose LUN maps may be others than before are told some at a time, and each before
+    /// its next command.
+    pub(super) fn luns_changed(&mut self, touched: &Touched) {
+        if *touched == Touched::Nobody {
+            return;
         }
+        let initiators = self.initiators(touched);
+        let is_touched =
+            |name: &str| initiators.as_ref().is_none_or(|initiators| initiators.contains(name));
+        let sessions = self.sessions.iter().map(|(_, session)| session);
+        let touched = sessions.filter(|session| is_touched(&session.port.name));
+        let touched: Vec<NexusId> = touched.map(|session| session.nexus).collect();
+        drop(initiators);
+        self.untold.extend(touched);
+    }
+
+    /// The initiators whom a change touches; `None` for everybody.
+    fn initiators(&self, touched: &Touched) -> Option<HashSet<&str>> {
+        let names = match touched {
+            Touched::Nobody => return Some(HashSet::new()),
+            Touched::Names(names) => names,
+            Touched::All => return None,
+        };
+        let configuration = &self.management.configuration;
+        let mut initiators = HashSet::new();
+        for name in names {
+            let hosts = match configuration.host_groups.get(name) {
+                Some(members) => members.iter().collect(),
+                None => vec![name],
+            };
+            for host in hosts {
+                // Whoever is neither host nor group is everybody.
+                let host = configuration.hosts.get(host)?;
+                initiators.extend(host.initiators.iter().map(String::as_str));
+            }
+        }
+        Some(initiators)
+    }
+
+    /// Tells sessions their LUN maps until the turn's time for that is over.
+    pub(super) fn tell_some_luns(&mut self) {
+        let began = Instant::now();
+        while let Some(nexus) = self.untold.pop_first() {
+            self.tell_luns_of(nexus);
+            if began.elapsed() >= LUNS_TIME_PER_TURN {
+                return;
+            }
+        }
+    }
+
+    /// A session sees the LUN map as it is when its command comes.
+    pub(super) fn tell_luns_before(&mut self, nexus: NexusId) {
+        if self.untold.remove(&nexus) {
+            self.tell_luns_of(nexus);
+        }
+    }
+
+    /// A session sees its LUN map as it is now; the device server raises unit attentions where
+    /// something changed.
+    fn tell_luns_of(&mut self, nexus: NexusId) {
+        let Some(session) = self.sessions.of_nexus(nexus) else { return };
+        let luns = self.management.configuration.visible_luns(&session.port.name);
+        self.core.target.set_luns(nexus, volumes(&luns));
+        self.core.target.set_read_only(nexus, &read_only(&luns));
     }
 }
 
