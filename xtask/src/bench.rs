@@ -4,6 +4,7 @@ mod client;
 mod engine;
 mod host_kit;
 mod latency;
+mod management;
 mod report;
 mod statistics;
 mod subjects;
@@ -47,6 +48,8 @@ enum Part {
     Engine(engine::Options),
     /// Measure reads, writes and locks beside offloads, and write docs/benchmarks-latency.md.
     Latency(latency::Options),
+    /// Measure a host's reads while clients repeat each route of the management interface.
+    Management(management::Options),
 }
 
 /// Where a load runs.
@@ -83,6 +86,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.part {
         Some(Part::Engine(options)) => return engine::run(options),
         Some(Part::Latency(options)) => return latency::run(options),
+        Some(Part::Management(options)) => return management::run(options),
         None => {}
     }
     ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");

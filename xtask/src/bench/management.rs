@@ -1,0 +1,260 @@
+//! What administrators cost hosts: the latency of one host's READs while clients repeat one route of
+//! the management interface as fast as they are answered, on an array with many objects.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use harness::Array;
+use harness::http::Request;
+use harness::pdu::RawSession;
+use serde_json::json;
+
+use crate::test;
+
+/// READ (10) of eight blocks at block 0 (SBC-4 5.18).
+const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+const READ_BYTES: u32 = 4096;
+const TEST_UNIT_READY: [u8; 6] = [0; 6];
+
+/// Snapshots of one request.
+const GROUP: u64 = 50;
+
+/// How often idle sessions say something.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Volumes, each mapped to a host of its own while there are LUN numbers.
+    #[arg(long, default_value_t = 10_000)]
+    volumes: u64,
+    /// Snapshots.
+    #[arg(long, default_value_t = 10_000)]
+    snapshots: u64,
+    /// LUN maps; each volume has one at most.
+    #[arg(long, default_value_t = 1_000)]
+    maps: u64,
+    /// Sessions besides the one that is measured.
+    #[arg(long, default_value_t = 1_023)]
+    sessions: u64,
+    /// Clients that repeat a route.
+    #[arg(long, default_value_t = 8)]
+    clients: usize,
+    /// Seconds of one measurement.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Measure the binaries that are there.
+    #[arg(long)]
+    no_build: bool,
+}
+
+/// What a client repeats; `{}` stands for a number that is another one each time.
+const ROUTES: &[(&str, &str)] = &[
+    ("GET", "/healthz"),
+    ("GET", "/readyz"),
+    ("GET", "/metrics"),
+    ("GET", "/v1/target"),
+    ("GET", "/v1/pools"),
+    ("GET", "/v1/volumes"),
+    ("GET", "/v1/volumes?limit=10"),
+    ("GET", "/v1/volumes/p/v7"),
+    ("GET", "/v1/snapshots"),
+    ("GET", "/v1/hosts"),
+    ("GET", "/v1/groups"),
+    ("GET", "/v1/sessions"),
+    ("GET", "/v1/events"),
+    ("GET", "/v1/tasks"),
+    ("GET", "/v1/configuration"),
+    ("GET", "/v1/offload"),
+    ("GET", "/v1/statistics/live"),
+    ("GET", "/v1/reclaim"),
+    ("PUT", "/v1/groups/g{}"),
+    ("PUT", "/v1/volumes/p/w{}/maps/other"),
+];
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    ensure!(options.seconds > 0 && options.clients > 0, "nothing to measure");
+    if !options.no_build {
+        test::build()?;
+    }
+    let array = Array::start()?;
+    let bench = Bench { socket: array.data().join("gantry.sock"), options };
+    bench.fill(&array).with_context(|| array.log())?;
+    let target = array.target_name()?;
+    let log_in = |name: &str| RawSession::log_in(array.portal(), name, &target);
+    let idle = (0..options.sessions).map(|number| log_in(&initiator(number)));
+    let idle = Mutex::new(idle.collect::<Result<Vec<_>>>()?);
+    let mut host = log_in(&initiator(options.sessions))?;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| keep_alive(&idle, &over));
+        let measured = bench.measure(&mut host);
+        over.store(true, Ordering::Relaxed);
+        measured
+    })
+}
+
+/// The array under load.
+struct Bench<'a> {
+    socket: PathBuf,
+    options: &'a Options,
+}
+
+/// What a host met.
+struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    fn at(&self, share: f64) -> f64 {
+        let index = ((self.0.len() - 1) as f64 * share) as usize;
+        self.0[index].as_secs_f64() * 1e3
+    }
+}
+
+impl Bench<'_> {
+    fn ask(&self, method: &str, path: &str, body: Option<&serde_json::Value>) -> Result<u16> {
+        let request = Request::new(method, path);
+        let request = body.map_or(request.clone(), |body| request.json(body));
+        Ok(request.send_to_socket(&self.socket)?.status)
+    }
+
+    fn make(&self, method: &str, path: &str, body: &serde_json::Value) -> Result<()> {
+        let status = self.ask(method, path, Some(body))?;
+        ensure!(status == 200, "{method} {path}: {status}");
+        Ok(())
+    }
+
+    /// Makes pool, hosts, volumes, snapshots and LUN maps, with all clients at once.
+    fn fill(&self, array: &Array) -> Result<()> {
+        array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "16G"])?;
+        array.create_lun("p/measured", "64M")?;
+        for host in ["filled", "other"] {
+            let initiators = [format!("iqn.2026-01.org.example:{host}")];
+            self.make("POST", "/v1/hosts", &json!({ "name": host, "initiators": initiators }))?;
+        }
+        let begun = Instant::now();
+        self.together(self.options.volumes, |number| {
+            let body = json!({ "pool": "p", "name": format!("v{number}"), "size_bytes": 1 << 20 });
+            self.make("POST", "/v1/volumes", &body)
+        })?;
+        self.together(self.options.snapshots.div_ceil(GROUP), |group| {
+            let numbers = group * GROUP..((group + 1) * GROUP).min(self.options.snapshots);
+            let volumes = self.options.volumes.max(1);
+            let one =
+                |n: u64| json!({ "volume": format!("v{}", n % volumes), "name": format!("s{n}") });
+            let snapshots: Vec<_> = numbers.map(one).collect();
+            self.make("POST", "/v1/snapshots", &json!({ "pool": "p", "snapshots": snapshots }))
+        })?;
+        self.together(self.options.maps.min(self.options.volumes), |number| {
+            self.make("PUT", &format!("/v1/volumes/p/v{number}/maps/filled"), &json!({}))
+        })?;
+        eprintln!("the array is filled after {:.0} s", begun.elapsed().as_secs_f64());
+        Ok(())
+    }
+
+    /// Does something for each number, by all clients.
+    fn together(&self, count: u64, each: impl Fn(u64) -> Result<()> + Sync) -> Result<()> {
+        let next = AtomicU64::new(0);
+        thread::scope(|scope| {
+            let work = || {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        return Ok(());
+                    }
+                    each(number)?;
+                }
+            };
+            let clients: Vec<_> = (0..self.options.clients).map(|_| scope.spawn(work)).collect();
+            clients.into_iter().try_for_each(|client| client.join().expect("it returns"))
+        })
+    }
+
+    fn measure(&self, host: &mut RawSession) -> Result<()> {
+        let Options { volumes, snapshots, maps, sessions, clients, seconds, .. } = self.options;
+        println!(
+            "{volumes} volumes, {snapshots} snapshots, {maps} LUN maps, {} sessions; READ of 4 KiB, \
+             one at a time, for {seconds} s beside {clients} clients\n",
+            sessions + 1
+        );
+        println!("| route | requests/s | READs/s | p50 ms | p99 ms | longest ms |");
+        println!("|---|---|---|---|---|---|");
+        let quiet = self.read(host)?;
+        self.tell("(none)", 0, &quiet);
+        for (method, path) in ROUTES {
+            let (over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+            let latencies = thread::scope(|scope| {
+                for _ in 0..*clients {
+                    scope.spawn(|| self.repeat(method, path, &over, &asked));
+                }
+                let latencies = self.read(host);
+                over.store(true, Ordering::Relaxed);
+                latencies
+            })?;
+            self.tell(&format!("{method} {path}"), asked.into_inner(), &latencies);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, route: &str, asked: u64, latencies: &Latencies) {
+        println!(
+            "| {route} | {} | {} | {:.3} | {:.3} | {:.3} |",
+            asked / self.options.seconds,
+            latencies.0.len() as u64 / self.options.seconds,
+            latencies.at(0.5),
+            latencies.at(0.99),
+            latencies.at(1.0)
+        );
+    }
+
+    /// One client: the next request when the one before is answered, whatever the answer is.
+    fn repeat(&self, method: &str, path: &str, over: &AtomicBool, asked: &AtomicU64) {
+        let body = match path {
+            "/v1/groups/g{}" => Some(json!({ "hosts": ["other"] })),
+            _ if method == "PUT" => Some(json!({})),
+            _ => None,
+        };
+        while !over.load(Ordering::Relaxed) {
+            let number = asked.fetch_add(1, Ordering::Relaxed);
+            // Volumes that have no LUN yet, of those that there are.
+            let volumes = self.options.volumes.max(1);
+            let path = path.replace("/w{}/", &format!("/v{}/", (number + 5_000) % volumes));
+            let path = path.replace("{}", &(number % 1000).to_string());
+            if self.ask(method, &path, body.as_ref()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn read(&self, host: &mut RawSession) -> Result<Latencies> {
+        let mut latencies = Vec::new();
+        let begun = Instant::now();
+        while begun.elapsed().as_secs() < self.options.seconds {
+            let sent = Instant::now();
+            host.read(0, &READ, READ_BYTES)?.good()?;
+            latencies.push(sent.elapsed());
+        }
+        latencies.sort_unstable();
+        Ok(Latencies(latencies))
+    }
+}
+
+fn initiator(number: u64) -> String {
+    format!("iqn.2026-01.org.example:session-{number}")
+}
+
+/// Sessions that are silent for long are given up.
+fn keep_alive(idle: &Mutex<Vec<RawSession>>, over: &AtomicBool) {
+    let mut since = Instant::now();
+    while !over.load(Ordering::Relaxed) {
+        thread::sleep(Duration::from_millis(100));
+        if since.elapsed() >= KEEP_ALIVE {
+            since = Instant::now();
+            let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.retain_mut(|session| session.read(0, &TEST_UNIT_READY, 0).is_ok());
+        }
+    }
+}
