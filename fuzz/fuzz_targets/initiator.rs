@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use iscsi::{Connection, Event};
 
 /// Who logs in where.
-pub const NAMES: &str = "InitiatorName=iqn.a\0TargetName=iqn.b\0";
+pub const NAMES: &str = "InitiatorName=iqn.2026-01.example:a\0TargetName=iqn.2026-01.example:b\0";
 
 /// A request PDU without digests.
 pub fn pdu(header: [u8; 48], data: &[u8]) -> Vec<u8> {

@@ -129,6 +129,8 @@ pub enum Route {
     DeleteDiscoveryChap,
     /// All sessions.
     ListSessions,
+    /// End the session with this target session identifying handle; its initiator may log in again.
+    CloseSession,
     /// What happened, oldest first.
     ListEvents,
     /// All schedules of snapshots.
@@ -253,7 +255,8 @@ impl Route {
             | Self::ChangeHost
             | Self::DeleteHost
             | Self::SetGroup
-            | Self::DeleteGroup => Role::Operator,
+            | Self::DeleteGroup
+            | Self::CloseSession => Role::Operator,
             _ if matches!(method, Method::Get) => Role::Viewer,
             _ => Role::Admin,
         }
@@ -402,6 +405,7 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Put, "/v1/discovery/chap", Route::SetDiscoveryChap),
     (Method::Delete, "/v1/discovery/chap", Route::DeleteDiscoveryChap),
     (Method::Get, "/v1/sessions", Route::ListSessions),
+    (Method::Delete, "/v1/sessions/{session}", Route::CloseSession),
     (Method::Get, "/v1/events", Route::ListEvents),
     (Method::Put, "/v1/pools/{pool}/snapshots/{snapshot}/lock", Route::LockSnapshot),
     (Method::Get, "/v1/schedules", Route::ListSchedules),

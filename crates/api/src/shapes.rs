@@ -166,6 +166,7 @@ fn access_shape(route: Route) -> Option<Shape> {
         | Route::DeleteHost
         | Route::DeleteGroup
         | Route::DeletePortal
+        | Route::CloseSession
         | Route::DeleteDiscoveryChap
         | Route::Logout
         | Route::DeleteUser

@@ -412,6 +412,16 @@ pub(crate) enum SessionCommand {
         #[arg(long)]
         keys: bool,
     },
+    /// End sessions: their initiators are asked to log out, and after 2 s their connections are
+    /// closed. They may log in again.
+    Close {
+        /// Target session identifying handle of one session, as 'session list' shows it.
+        #[arg(value_name = "TSIH", required_unless_present = "iqn", conflicts_with = "iqn")]
+        tsih: Option<u16>,
+        /// All sessions of this initiator.
+        #[arg(long, value_name = "IQN")]
+        iqn: Option<String>,
+    },
 }
 
 impl From<BlockSizeArgument> for BlockSize {

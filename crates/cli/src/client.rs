@@ -13,6 +13,7 @@ use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
 use crate::arguments::Global;
+use crate::printable::{printable, printable_value};
 use crate::starting::Patience;
 
 /// Where the daemon keeps its state unless told otherwise.
@@ -119,12 +120,14 @@ impl Client {
         let text = response.text().context("the daemon's answer broke off")?;
         if !success {
             match serde_json::from_str::<Problem>(&text) {
-                Ok(problem) => bail!("{}", self.explain(problem)),
+                Ok(problem) => bail!("{}", printable(&self.explain(problem))),
                 Err(_) => bail!("{} answered {status}: is it a Gantry daemon?", self.place),
             }
         }
         let text = if text.is_empty() { "null" } else { &text };
-        serde_json::from_str(text).context("the daemon speaks another version of this interface")
+        let other_version = "the daemon speaks another version of this interface";
+        let value = serde_json::from_str(text).context(other_version)?;
+        serde_json::from_value(printable_value(value)).context(other_version)
     }
 
     /// Sends a request; waits for a daemon on this machine that is starting. What is sent again was

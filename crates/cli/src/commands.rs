@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Portal(command) => session.portal(command),
         Object::Discovery(command) => session.discovery(command),
         Object::Session(SessionCommand::List { keys }) => session.list_sessions(*keys),
+        Object::Session(SessionCommand::Close { tsih, iqn }) => session.close_sessions(*tsih, iqn),
         Object::Target(TargetCommand::Identification { identification }) => {
             session.identification(identification)
         }
@@ -68,6 +69,29 @@ impl Session {
         let sessions: Vec<api::Session> = self.client.get("/v1/sessions")?;
         let table = if keys { session_keys_table } else { sessions_table };
         self.show(&sessions, |list| table(list))
+    }
+
+    /// Ends one session, or all of an initiator.
+    fn close_sessions(&self, tsih: Option<u16>, iqn: &Option<String>) -> Result<()> {
+        let close = |tsih: u16| self.client.delete(&format!("/v1/sessions/{tsih}"));
+        let closed = match (tsih, iqn) {
+            (Some(tsih), _) => close(tsih).map(|()| 1)?,
+            (None, iqn) => {
+                let sessions = self.client.get::<Vec<api::Session>>("/v1/sessions")?;
+                let wanted = iqn.as_ref().map(|name| name.to_lowercase());
+                let of_it = sessions.iter().filter(|one| Some(&one.initiator) == wanted.as_ref());
+                let of_it: Vec<u16> = of_it.map(|session| session.tsih).collect();
+                if of_it.is_empty() {
+                    bail!("there is no session of that initiator: see 'gantry session list'");
+                }
+                of_it.iter().try_for_each(|&tsih| close(tsih))?;
+                of_it.len()
+            }
+        };
+        if !self.json {
+            terminal::say!("Closed {closed} session(s).");
+        }
+        Ok(())
     }
 
     fn volume(&self, command: &VolumeCommand) -> Result<()> {

@@ -16,6 +16,7 @@ mod manuals;
 mod missing;
 mod offload;
 mod pools;
+mod printable;
 mod schedules;
 mod scrubs;
 mod snapshots;

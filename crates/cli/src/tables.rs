@@ -151,6 +151,7 @@ pub(crate) fn portals_table(portals: &[Portal]) -> Table {
 /// One line a session.
 pub(crate) fn sessions_table(sessions: &[Session]) -> Table {
     let mut rows = table(&[
+        "TSIH",
         "INITIATOR",
         "HOST",
         "ADDRESS",
@@ -164,6 +165,7 @@ pub(crate) fn sessions_table(sessions: &[Session]) -> Table {
     for session in sessions {
         let rates = &session.rates;
         rows.add_row([
+            session.tsih.to_string(),
             session.initiator.clone(),
             optional(session.host.clone()),
             session.address.clone(),

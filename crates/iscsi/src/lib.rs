@@ -14,6 +14,7 @@ mod event;
 mod history;
 mod limits;
 mod login;
+mod name;
 mod negotiation;
 mod orphan;
 mod parameters;
@@ -33,5 +34,6 @@ pub use event::{
     TaskManagementFunction, TaskManagementResponse, TaskReassign,
 };
 pub use limits::Limits;
+pub use name::{NAME_BYTES_MAX, NameError, fold_name};
 pub use orphan::Orphan;
 pub use parameters::SessionParameters;

@@ -4,6 +4,7 @@
 use crate::authentication::{Authentication, NotAuthentic, Requirement, is_security_key};
 use crate::event::{LoginRequest, LoginStatus, LoginTerms};
 use crate::limits::{LOGIN_REQUESTS_MAX, LOGIN_SEGMENT_MAX, Limits};
+use crate::name::fold_name;
 use crate::negotiation::Negotiation;
 use crate::parameters::SessionParameters;
 use crate::pdu::{Bhs, CONTINUE, FINAL, response};
@@ -251,7 +252,9 @@ impl Login {
         };
         self.parameters.initiator_name =
             name(value_of("InitiatorName"))?.ok_or(LoginStatus::MissingParameter)?;
-        self.parameters.target_name = name(value_of("TargetName"))?;
+        // What is no name is the name of no target.
+        self.parameters.target_name =
+            name(value_of("TargetName")).map_err(|_| LoginStatus::NotFound)?;
         if self.parameters.target_name.is_none() && !self.parameters.discovery {
             return Err(LoginStatus::MissingParameter);
         }
@@ -367,10 +370,7 @@ fn initiator_error(_: Malformed) -> LoginStatus {
     LoginStatus::InitiatorError
 }
 
-/// An iSCSI name: 1 to 223 bytes (RFC 7143 4.2.7.1).
+/// An iSCSI name, as names are compared.
 fn name(value: Option<String>) -> Result<Option<String>, LoginStatus> {
-    match value {
-        Some(name) if name.is_empty() || name.len() > 223 => Err(LoginStatus::InitiatorError),
-        name => Ok(name),
-    }
+    value.map(|name| fold_name(&name)).transpose().map_err(|_| LoginStatus::InitiatorError)
 }

@@ -1,6 +1,7 @@
 //! The keys of RFC 7143 13 and how each is settled: one table, one function.
 
 use crate::limits::Limits;
+use crate::name::fold_name;
 use crate::parameters::SessionParameters;
 use crate::text::{emit, parse_number};
 
@@ -80,11 +81,11 @@ static KEYS: &[Row] = &[
             field: |p| &mut p.max_connections,
         }),
     ),
-    row("InitiatorName", Sessions::Any, Rule::Identity(|p, name| p.initiator_name == name)),
+    row("InitiatorName", Sessions::Any, Rule::Identity(is_initiator_name)),
     row(
         "TargetName",
         Sessions::Any,
-        Rule::Identity(|p, name| p.target_name.as_deref() == Some(name)),
+        Rule::Identity(|p, name| fold_name(name).is_ok_and(|name| p.target_name == Some(name))),
     ),
     row("SessionType", Sessions::Any, Rule::Identity(is_session_type)),
     row("InitiatorAlias", Sessions::Any, Rule::Declared(declare_initiator_alias)),
@@ -175,9 +176,15 @@ fn is_session_type(parameters: &SessionParameters, value: &str) -> bool {
     value == if parameters.discovery { "Discovery" } else { "Normal" }
 }
 
+fn is_initiator_name(parameters: &SessionParameters, value: &str) -> bool {
+    fold_name(value).is_ok_and(|name| parameters.initiator_name == name)
+}
+
 fn declare_initiator_alias(parameters: &mut SessionParameters, value: &str) -> bool {
-    parameters.initiator_alias = Some(value.to_owned());
-    value.len() <= 255
+    // RFC 7143 13.7: text for people, who read it on a terminal.
+    let fits = value.len() <= 255 && !value.chars().any(char::is_control);
+    parameters.initiator_alias = fits.then(|| value.to_owned());
+    fits
 }
 
 fn declare_segment_length(parameters: &mut SessionParameters, value: &str) -> bool {

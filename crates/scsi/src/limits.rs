@@ -84,7 +84,10 @@ pub const COPY_RESULTS_HELD_MAX: usize = 16;
 pub const COPY_RESULT_HELD_FOR: Duration = Duration::from_secs(60);
 
 /// ROD tokens, those too whose data is still being unmapped; one more is refused.
-pub const TOKENS_MAX: usize = 256;
+pub const TOKENS_MAX: usize = 1024;
+
+/// Those of one host; one more is refused, whatever the others have.
+pub const TOKENS_PER_HOST_MAX: usize = 64;
 
 /// MAXIMUM RANGE DESCRIPTORS of POPULATE TOKEN and WRITE USING TOKEN; more are refused.
 pub const TOKEN_RANGES_MAX: usize = 64;

@@ -49,6 +49,8 @@ struct Former {
 /// A nexus and its state.
 pub(crate) struct Nexus {
     pub(crate) spec: NexusSpec,
+    /// Whose tokens its tokens are: the same for all nexuses of a host.
+    pub(crate) host: String,
     registrant: Registrant,
     pub(crate) mappings: BTreeMap<u16, Mapping>,
     /// The volume that each number stood for last where there is none now: at most one for each
@@ -64,8 +66,9 @@ impl Nexus {
             isid: spec.isid,
             relative_target_port: spec.relative_target_port,
         };
-        let mut nexus =
-            Self { spec, registrant, mappings: BTreeMap::new(), former: BTreeMap::new() };
+        let host = spec.initiator_name.clone();
+        let (mappings, former) = (BTreeMap::new(), BTreeMap::new());
+        let mut nexus = Self { spec, host, registrant, mappings, former };
         for (lun, volume) in luns {
             nexus.map(lun, volume);
         }

@@ -13,7 +13,7 @@ use block::{BLOCK, ByteRange, VolumeId};
 pub(crate) use emit::{MANAGEMENT_BYTES, TOKEN_BYTES, Verifier};
 
 use crate::completion::Completion;
-use crate::limits::{TOKENS_MAX, ZERO_SLICE_BYTES};
+use crate::limits::{TOKENS_MAX, TOKENS_PER_HOST_MAX, ZERO_SLICE_BYTES};
 use crate::sense::{self, Sense};
 
 /// A volume that no host sees, where the data of tokens rests. It is all zeros at first.
@@ -50,6 +50,8 @@ impl TokenUse {
 /// A token.
 #[derive(Debug)]
 pub(crate) struct Token {
+    /// The host that made it.
+    host: String,
     /// The volume that it was made from.
     creator: VolumeId,
     space: VolumeId,
@@ -78,6 +80,8 @@ enum State {
 
 /// What a token is made of.
 pub(crate) struct TokenSpec {
+    /// The host that makes it.
+    pub(crate) host: String,
     pub(crate) creator: VolumeId,
     pub(crate) naa: [u8; 16],
     pub(crate) block_bytes: u32,
@@ -138,7 +142,7 @@ impl Tokens {
     /// number and, for each range, the first byte of its place.
     ///
     /// # Errors
-    /// 0Bh/55h/0Ch if there are as many tokens as may be, or no room.
+    /// 0Bh/55h/0Ch if there are as many tokens as may be, of the host or of all, or no room.
     pub(crate) fn reserve(
         &mut self,
         spec: &TokenSpec,
@@ -147,7 +151,8 @@ impl Tokens {
         let refused = || Sense::from(sense::INSUFFICIENT_RESOURCES_TO_CREATE_ROD_TOKEN);
         let verifier = self.verifier.as_ref().ok_or_else(refused)?;
         let space = *self.space_of.get(&spec.creator).ok_or_else(refused)?;
-        if self.tokens.len() >= TOKENS_MAX {
+        let of_host = self.tokens.values().filter(|token| token.host == spec.host).count();
+        if self.tokens.len() >= TOKENS_MAX || of_host >= TOKENS_PER_HOST_MAX {
             return Err(refused().into());
         }
         let length = ranges.iter().map(|range| footprint(*range)).sum();
@@ -157,6 +162,7 @@ impl Tokens {
         let bytes = ranges.iter().map(|range| range.length).sum();
         self.last += 1;
         let token = Token {
+            host: spec.host.clone(),
             creator: spec.creator,
             space,
             region: ByteRange::new(start, length),
@@ -204,9 +210,14 @@ impl Tokens {
         self.tokens.get(&number).filter(|token| token.is_valid(self.now))
     }
 
-    /// Every token that can be used.
-    pub(crate) fn all_valid(&self) -> impl Iterator<Item = &Token> {
-        self.tokens.values().filter(|token| token.is_valid(self.now))
+    /// Every token of a host that can be used and was made from a volume that it sees.
+    pub(crate) fn valid_of(
+        &self,
+        host: &str,
+        sees: impl Fn(VolumeId) -> bool,
+    ) -> impl Iterator<Item = &Token> {
+        let valid = self.tokens.values().filter(|token| token.is_valid(self.now));
+        valid.filter(move |token| token.host == host && sees(token.creator))
     }
 
     /// A command begins to use a token.
@@ -280,6 +291,11 @@ impl Tokens {
 }
 
 impl Token {
+    /// The volume that it was made from, whose identifier it tells.
+    pub(crate) const fn creator(&self) -> VolumeId {
+        self.creator
+    }
+
     fn is_valid(&self, now: Duration) -> bool {
         let is_used = self.users > 0;
         self.state == State::Valid

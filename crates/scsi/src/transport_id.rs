@@ -45,7 +45,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Option<(InitiatorPort, usize)> {
     }
     let field = bytes.get(HEADER_BYTES..HEADER_BYTES + length)?;
     let end = field.iter().position(|&byte| byte == 0)?;
-    let text = std::str::from_utf8(&field[..end]).ok()?;
+    // RFC 7143 4.2.7.1: names are compared in lower case; so is 'i' of the ISID.
+    let text = std::str::from_utf8(&field[..end]).ok()?.to_lowercase();
     let port = match kind & 0xc0 {
         0 => InitiatorPort { name: text.to_owned(), isid: None },
         FORMAT_PORT => {

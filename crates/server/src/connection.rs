@@ -9,6 +9,7 @@ use mio::net::TcpStream;
 use scsi::NexusId;
 
 use crate::limits::{RATE_INTERVAL, RECEIVE_BUDGET, SEND_QUEUE_BYTES_MAX};
+use crate::refusals::Reason;
 use crate::scheduler::HostNumber;
 
 /// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
@@ -41,6 +42,8 @@ pub(crate) struct Connection {
     pub(crate) shares_session: bool,
     /// What ends when it has closed.
     pub(crate) ending: Ending,
+    /// Why its login was refused, where the status that was sent says less.
+    pub(crate) refusal: Option<Reason>,
     /// The socket may hold bytes that were not read.
     pub(crate) readable: bool,
     /// The socket took all bytes that it was given.
@@ -90,6 +93,7 @@ impl Connection {
             measured: (Duration::ZERO, [0; 3]),
             shares_session: false,
             ending: Ending::Failure,
+            refusal: None,
             readable: true,
             writable: true,
         }

@@ -1,6 +1,7 @@
 //! The part of the daemon that all connections share: the device server above, the pools below,
 //! and the requests that pass between them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use block::{BlockError, Request, VolumeId};
@@ -10,8 +11,10 @@ use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
 use crate::guard::Critical;
+use crate::http::Doors;
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools};
+use crate::refusals::Refusals;
 use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
@@ -28,6 +31,12 @@ pub(crate) struct Core {
     pub(crate) traffic: Traffic,
     pub(crate) accounts: Accounts,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
+    /// Logins and connections that were refused.
+    pub(crate) refusals: Refusals,
+    /// Connections: logging in, of discovery sessions, of normal sessions.
+    pub(crate) connections: [usize; 3],
+    /// Connections of the management interface.
+    pub(crate) http_doors: Arc<Doors>,
 }
 
 /// What all connections together carried since the daemon started.
@@ -52,7 +61,12 @@ impl Ticket {
 }
 
 impl Core {
-    pub(crate) fn new(target: Target, unit_states: UnitStates, accounts: Accounts) -> Self {
+    pub(crate) fn new(
+        target: Target,
+        unit_states: UnitStates,
+        accounts: Accounts,
+        http_doors: Arc<Doors>,
+    ) -> Self {
         Self {
             target,
             unit_states,
@@ -62,6 +76,9 @@ impl Core {
             traffic: Traffic::default(),
             accounts,
             finished: Vec::new(),
+            refusals: Refusals::default(),
+            connections: [0; 3],
+            http_doors,
         }
     }
 

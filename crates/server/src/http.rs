@@ -5,7 +5,9 @@
 mod accounts;
 mod answers;
 mod audit;
+mod connections;
 mod conventions;
+mod doors;
 pub(crate) mod etag;
 mod gate;
 mod idempotency;
@@ -22,10 +24,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use api::{Problem, Route};
-use axum::Router;
 use axum::body::Bytes;
 use mio::Waker;
 use tokio::net::{TcpListener, UnixListener};
@@ -33,13 +35,15 @@ use tokio::sync::oneshot;
 
 use crate::data_directory::DataDirectory;
 use crate::heartbeat::Heartbeat;
-use crate::limits::CALLS_WAITING_MAX;
+use crate::limits::{CALLS_WAITING_MAX, SOCKET_CONNECTIONS_MAX};
 use crate::management::{Finished, SaveFailed};
 use crate::options::HttpOptions;
 use answers::problem;
+use connections::{Serving, serve_tcp, serve_unix};
 use gate::Gate;
-use peer::Peer;
-use tls::{Certificate, TlsListener};
+use tls::Certificate;
+
+pub(crate) use doors::{Closed, Doors};
 
 /// A request on its way to the reactor.
 pub(crate) struct Call {
@@ -123,13 +127,14 @@ impl Mailbox {
     }
 }
 
-/// Starts listening and answering. Returns when all listeners are open.
+/// Starts listening and answering. Returns when all listeners are open, with what is known of the
+/// connections over TCP, of which there may be so many.
 pub(crate) fn start(
     options: &HttpOptions,
+    connections_max: usize,
     directory: &Arc<DataDirectory>,
-    mailbox: Mailbox,
-    heartbeat: Arc<Heartbeat>,
-) -> Result<()> {
+    (mailbox, heartbeat): (Mailbox, Arc<Heartbeat>),
+) -> Result<Arc<Doors>> {
     if !options.http.ip().is_loopback() {
         bail!(
             "--http {} is not a loopback address: use 127.0.0.1 or [::1], or --https",
@@ -146,14 +151,19 @@ pub(crate) fn start(
     let unix = listen_unix(&directory.socket_path())?;
     let gate = Arc::new(Gate::open(Arc::clone(directory))?);
     let router = router::router(&mailbox, &heartbeat, &gate);
+    let per_address = (options.http_connections_per_address as usize).min(connections_max);
+    let doors = Arc::new(Doors::new(connections_max, per_address));
+    let of_socket = Arc::new(Doors::new(SOCKET_CONNECTIONS_MAX, SOCKET_CONNECTIONS_MAX));
+    let patience = Duration::from_secs(options.http_timeout);
+    let serving = Serving { router, doors: Arc::clone(&doors), patience };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("http".to_owned()).spawn(move || {
         let listeners = Listeners { plain, encrypted, unix };
-        if let Err(error) = runtime.block_on(serve(listeners, router)) {
+        if let Err(error) = runtime.block_on(serve(listeners, serving, of_socket)) {
             tracing::error!(%error, "the management interface stopped");
         }
     })?;
-    Ok(())
+    Ok(doors)
 }
 
 /// Where the daemon listens for administrators.
@@ -163,22 +173,19 @@ struct Listeners {
     unix: std::os::unix::net::UnixListener,
 }
 
-async fn serve(listeners: Listeners, router: Router) -> Result<()> {
+async fn serve(listeners: Listeners, serving: Serving, of_socket: Arc<Doors>) -> Result<()> {
     let plain = TcpListener::from_std(listeners.plain)?;
     let unix = UnixListener::from_std(listeners.unix)?;
-    let service = router.into_make_service_with_connect_info::<Peer>();
-    let encrypted = async {
-        match listeners.encrypted {
-            Some((listener, certificate)) => {
-                let listener = TlsListener::start(TcpListener::from_std(listener)?, &certificate)?;
-                Ok(axum::serve(listener, service.clone()).await?)
-            }
-            None => Ok::<(), anyhow::Error>(()),
-        }
-    };
-    let plain = async { Ok(axum::serve(plain, service.clone()).await?) };
-    let unix = async { Ok(axum::serve(unix, service.clone()).await?) };
-    tokio::try_join!(plain, unix, encrypted).map(drop)
+    let tls = listeners.encrypted.map(|(listener, certificate)| {
+        Ok::<_, anyhow::Error>((TcpListener::from_std(listener)?, certificate.acceptor()?))
+    });
+    let of_socket = Serving { doors: of_socket, ..serving.clone() };
+    tokio::spawn(serve_unix(unix, of_socket));
+    if let Some((listener, acceptor)) = tls.transpose()? {
+        tokio::spawn(serve_tcp(listener, Some(acceptor), serving.clone()));
+    }
+    serve_tcp(plain, None, serving).await;
+    Ok(())
 }
 
 fn listen(address: SocketAddr, option: &str) -> Result<std::net::TcpListener> {

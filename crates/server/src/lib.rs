@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod admission;
 mod alerts;
 mod backing;
 mod connection;
@@ -18,11 +19,13 @@ mod heartbeat;
 mod http;
 pub mod limits;
 mod management;
+mod open_files;
 mod options;
 mod pool;
 mod pools;
 mod reactor;
 mod record;
+mod refusals;
 mod scheduler;
 mod sessions;
 mod token_spaces;
@@ -49,17 +52,10 @@ pub fn run(options: &Options) -> Result<()> {
     }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;
-    raise_open_files_limit();
     block::install_arena(options.buffer_memory << 20);
-    reactor::Reactor::start(options, directory)?.run()
-}
-
-/// Every connection is an open file; the limit that a shell gives is often 1,024.
-fn raise_open_files_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = rustix::process::Rlimit { current: limit.maximum, maximum: limit.maximum };
-    if let Err(error) = setrlimit(Resource::Nofile, raised) {
-        tracing::warn!(%error, "the limit of open files could not be raised");
-    }
+    let open_files = open_files::OpenFiles::prepare(
+        options.sessions.connections_max,
+        options.http.http_connections_max,
+    );
+    reactor::Reactor::start(options, directory, open_files)?.run()
 }

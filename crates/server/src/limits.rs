@@ -172,3 +172,52 @@ pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);
 /// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
 /// forgotten, and may go to another volume earlier.
 pub(crate) const HELD_BY_ENDED_MAX: usize = 65_536;
+
+/// iSCSI connections that have not finished login, at most; fewer with a small `--connections-max`.
+/// The oldest one of the address that has most of them makes room.
+pub const LOGINS_UNDER_WAY_MAX: usize = 512;
+
+/// Discovery sessions, at most; fewer with a small `--connections-max`. The oldest one of the address
+/// that has most of them makes room.
+pub const DISCOVERY_SESSIONS_MAX: usize = 512;
+
+/// Discovery sessions of one initiator name; its oldest one makes room.
+pub const DISCOVERY_PER_INITIATOR_MAX: usize = 64;
+
+/// Connections that one portal accepts in one turn of the loop; further ones wait for the next.
+pub const ACCEPTS_PER_TURN: usize = 64;
+
+/// How long a portal rests after the system could not give it a connection; then it tries again.
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Open files that are kept for pools, the data directory and the daemon itself.
+pub const DESCRIPTORS_KEPT: u64 = 128;
+
+/// Reasons and addresses for which refusals are told apart in the log; those beyond share a line.
+pub const REFUSAL_SOURCES_MAX: usize = 256;
+
+/// Lines about refusals for one reason and address; then they are only counted until
+/// [`REFUSAL_LOG_INTERVAL`] is over.
+pub const REFUSAL_LOG_BURST: u32 = 5;
+
+/// How often what was left out is told, by its number.
+pub const REFUSAL_LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The least time between two events about refusals for one reason and address.
+pub const REFUSAL_EVENT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Events about refusals, of all reasons and addresses, in that time.
+pub const REFUSAL_EVENTS_PER_INTERVAL: u32 = 10;
+
+/// Lines about sessions that begin, end or fail in [`REFUSAL_LOG_INTERVAL`]; then only their number.
+pub const SESSION_LINES_PER_INTERVAL: u32 = 200;
+
+/// How long all of a large body may take, whatever its speed.
+pub const BODY_LASTS_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of a connection's requests that are held before they are looked at; a longer head is
+/// refused.
+pub const HTTP_BUFFER_BYTES_MAX: usize = 64 << 10;
+
+/// Connections at once to the daemon's own socket; the one that has been idle longest makes room.
+pub const SOCKET_CONNECTIONS_MAX: usize = 256;

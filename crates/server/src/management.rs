@@ -20,6 +20,7 @@ mod routing;
 mod saving;
 mod schedules;
 mod scrubs;
+mod session_ends;
 mod snapshots;
 mod statistics;
 mod tasks;
@@ -60,6 +61,7 @@ pub(crate) use jobs::Finished;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
 pub(crate) use saving::SaveFailed;
+pub(crate) use session_ends::SessionEnd;
 
 /// The reactor's memory of what the administrator made.
 pub(crate) struct Management {
@@ -96,6 +98,8 @@ pub(crate) struct Management {
     luns_changed: bool,
     /// How long LUN numbers rest.
     lun_rest: LunRest,
+    /// Sessions that the reactor has to end.
+    session_ends: Vec<SessionEnd>,
 }
 
 /// What is to happen when a pool has finished something, and who waits for it.
@@ -182,13 +186,14 @@ impl Progress {
 
 impl Management {
     pub(crate) fn new(
-        configuration: Configuration,
+        mut configuration: Configuration,
         secrets: Secrets,
         directory: Arc<DataDirectory>,
         events: Events,
         options: &Options,
         mailbox: Mailbox,
     ) -> anyhow::Result<Self> {
+        hosts::fold_saved_initiators(&mut configuration);
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
         let findings = directory.findings().clone();
         let saving = Saving::start(directory, mailbox.clone(), &configuration, &secrets)?;
@@ -213,6 +218,7 @@ impl Management {
             closing: false,
             luns_changed: false,
             lun_rest: LunRest::new(options.lun_rest),
+            session_ends: Vec::new(),
         };
         management.tell_receivers();
         for finding in management.findings.clone() {

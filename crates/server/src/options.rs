@@ -73,6 +73,17 @@ pub(crate) struct HttpOptions {
     /// Key of the certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// TCP connections to the management interface at once. If all are in use, the one that has
+    /// been idle longest makes room; the daemon's own socket is not counted.
+    #[arg(long, value_name = "COUNT", default_value_t = 512, value_parser = clap::value_parser!(u64).range(4..=65_536))]
+    pub(crate) http_connections_max: u64,
+    /// Those of them that one IP address (of IPv6 one /64 network) may have.
+    #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub(crate) http_connections_per_address: u64,
+    /// Seconds that a TLS handshake or the head of a request may take, and that a connection may
+    /// be idle between two requests.
+    #[arg(long, value_name = "S", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) http_timeout: u64,
 }
 
 /// How the log is written.

@@ -1,5 +1,6 @@
 //! The event loop: every event, from sockets, devices, the clock and other threads, meets here.
 
+mod admission;
 mod authentication;
 mod commands;
 mod describe;
@@ -25,6 +26,7 @@ use scsi::Target;
 use slab::Slab;
 
 use crate::accounts::Accounts;
+use crate::admission::Admission;
 use crate::alerts::Alerts;
 use crate::connection::{Connection, Ending, Pause};
 use crate::core::Core;
@@ -34,8 +36,10 @@ use crate::heartbeat::Heartbeat;
 use crate::http::{self, Call, Inbox, Mailbox, Message};
 use crate::limits::{CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, STARTS_PER_TURN, TICK};
 use crate::management::{Management, scsi_identification};
+use crate::open_files::OpenFiles;
 use crate::options::{Options, SessionOptions};
 use crate::pools::PoolId;
+use crate::refusals::Chatter;
 use crate::scheduler::Scheduler;
 use crate::sessions::Sessions;
 use crate::unit_states::UnitStates;
@@ -65,6 +69,9 @@ pub(crate) struct Reactor {
     /// Commands that may still be started in this turn.
     starts_left: usize,
     options: SessionOptions,
+    admission: Admission,
+    /// Log lines about sessions.
+    chatter: Chatter,
     core: Core,
     management: Management,
     /// Whether administrators ask for something that was not looked at yet.
@@ -83,14 +90,23 @@ pub(crate) struct Reactor {
 
 impl Reactor {
     /// Opens the portals and the management interface, and begins to open the pools.
-    pub(crate) fn start(options: &Options, directory: DataDirectory) -> Result<Self> {
+    pub(crate) fn start(
+        options: &Options,
+        directory: DataDirectory,
+        open_files: OpenFiles,
+    ) -> Result<Self> {
         let directory = Arc::new(directory);
         let configuration = directory.load()?;
         let secrets = directory.load_secrets()?;
         let poll = Poll::new()?;
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());
-        http::start(&options.http, &directory, mailbox.clone(), Arc::clone(&heartbeat))?;
+        let doors = http::start(
+            &options.http,
+            open_files.http,
+            &directory,
+            (mailbox.clone(), Arc::clone(&heartbeat)),
+        )?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
         let identity = scsi::Identity::gantry(&configuration.target_name);
@@ -117,7 +133,9 @@ impl Reactor {
             scheduler: Scheduler::default(),
             starts_left: STARTS_PER_TURN,
             options: options.sessions.clone(),
-            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics)),
+            admission: Admission::new(options.sessions.quotas(open_files.iscsi)),
+            chatter: Chatter::default(),
+            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics), doors),
             management,
             calls_wait: false,
             registered_devices: Vec::new(),
@@ -156,7 +174,10 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        let has_more = !self.ready.is_empty() || self.scheduler.can_start() || self.calls_wait;
+        let has_more = !self.ready.is_empty()
+            || self.scheduler.can_start()
+            || self.calls_wait
+            || self.has_more_to_accept();
         match has_more {
             true => waiting::look(&mut self.poll, events, Duration::ZERO)?,
             false => {
@@ -168,6 +189,7 @@ impl Reactor {
         for event in events.iter() {
             self.apply(event);
         }
+        self.accept_more();
         self.serve_ready_connections();
         if self.calls_wait {
             self.take_calls();
@@ -206,7 +228,7 @@ impl Reactor {
     }
 
     fn welcome(&mut self, mut socket: TcpStream, address: SocketAddr, portal: SocketAddr) {
-        if self.connections.len() as u64 >= self.options.connections_max || self.is_stopping() {
+        if self.is_stopping() || !self.make_room(address) {
             return;
         }
         let entry = self.connections.vacant_entry();
@@ -224,6 +246,7 @@ impl Reactor {
         let iscsi = iscsi::Connection::new(self.options.connection_config());
         entry.insert(Connection::new(socket, address, portal, self.last_serial, iscsi));
         self.slots.insert(self.last_serial, slot);
+        self.admission.came(slot, address.ip());
         self.ready.push(slot);
     }
 
@@ -268,11 +291,12 @@ impl Reactor {
 
     fn call(&mut self, call: Call) {
         let sessions = match call.route {
-            Route::ListSessions | Route::ShowTarget | Route::ShowMetrics => {
+            Route::ListSessions | Route::CloseSession | Route::ShowTarget | Route::ShowMetrics => {
                 self.describe_sessions()
             }
             _ => Vec::new(),
         };
+        self.core.connections = self.admission.counts();
         self.management.call(&mut self.core, sessions, call);
     }
 
@@ -328,6 +352,8 @@ impl Reactor {
         self.heartbeat.beat();
         self.go_on_stopping();
         self.end_old_orphans(now);
+        self.accept_again(now);
+        self.look_after_admission(now);
         self.core.tick(now);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
@@ -356,6 +382,7 @@ impl Reactor {
                 self.management.finished(&mut self.core, ticket, result);
             }
             self.change_portals();
+            moved |= self.end_unwanted_sessions();
             if self.management.take_luns_changed() {
                 self.tell_sessions_their_luns();
                 moved = true;
@@ -419,6 +446,7 @@ impl Reactor {
     /// Takes a connection off the poll.
     fn detach(&mut self, slot: usize, reason: &str) -> Option<Connection> {
         let mut connection = self.connections.try_remove(slot)?;
+        self.admission.left(slot);
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.slots.remove(&connection.serial);

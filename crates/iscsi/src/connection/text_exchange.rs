@@ -5,6 +5,7 @@ use bytes::Bytes;
 
 use super::Connection;
 use crate::event::{Event, TargetRecord, TargetSelection};
+use crate::name::fold_name;
 use crate::negotiation::settle_in_full_feature_phase;
 use crate::pdu::{Bhs, CONTINUE, FINAL, NO_TAG, RejectReason, response};
 use crate::text::{Incoming, Outgoing, emit, parse};
@@ -86,7 +87,9 @@ impl Connection {
             "All" => None,
             "" if self.parameters.discovery => None,
             "" => Some(TargetSelection::Current),
-            name => Some(TargetSelection::Named(name.to_owned())),
+            name => {
+                Some(TargetSelection::Named(fold_name(name).unwrap_or_else(|_| name.to_owned())))
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use block::{BlockCount, ByteRange, Lba};
+use block::{BlockCount, ByteRange, Lba, VolumeId};
 
 use super::copy_results;
 use super::extended_copy::{Copy, Plan, Span, Work};
@@ -49,7 +49,8 @@ pub(super) fn populate_token(execution: &mut Execution<'_>) -> Result<Action, Co
     let creator = execution.volume.expect("a command with a unit has a volume");
     let (naa, block_bytes) = (unit.spec.naa, unit.block_bytes() as u32);
     let target_device = super::vpd::target_device_name(&execution.identity.target_name);
-    let spec = TokenSpec { creator, naa, block_bytes, timeout, target_device };
+    let host = execution.nexus.host.clone();
+    let spec = TokenSpec { host, creator, naa, block_bytes, timeout, target_device };
     let (number, space, places) = execution.tokens.reserve(&spec, &ranges)?;
     let spans = ranges.iter().zip(places).map(|(range, place)| Span {
         source: creator,
@@ -220,6 +221,7 @@ pub(super) fn rod_token_information(execution: &mut Execution<'_>) -> Result<Act
         (CopyState::Completed, Some(TokenUse::Populates(number))) => execution.tokens.valid(number),
         _ => None,
     };
+    let made = made.filter(|token| sees(execution, token.creator()));
     let mut data = copy_results::status_lid4(record, (BLOCKS, blocks));
     match made {
         Some(token) => {
@@ -233,10 +235,17 @@ pub(super) fn rod_token_information(execution: &mut Execution<'_>) -> Result<Act
     Ok(Action::data(copy_results::with_length(data), execution.cdb.u32(10)))
 }
 
-/// REPORT ALL ROD TOKENS.
+/// Whether the nexus sees a volume. A token tells the identifier of the volume that it was made from.
+fn sees(execution: &Execution<'_>, volume: VolumeId) -> bool {
+    execution.nexus.mappings.values().any(|mapping| mapping.volume == volume)
+}
+
+/// REPORT ALL ROD TOKENS: those of the host that asks. What others made, and of which volumes, is not
+/// its business.
 pub(super) fn report_all_rod_tokens(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let mut data = vec![0; 8];
-    for token in execution.tokens.all_valid() {
+    let own = execution.tokens.valid_of(&execution.nexus.host, |volume| sees(execution, volume));
+    for token in own {
         data.extend(&token.bytes[..MANAGEMENT_BYTES]);
     }
     Ok(Action::data(copy_results::with_length(data), execution.cdb.u32(10)))

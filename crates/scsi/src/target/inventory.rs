@@ -133,6 +133,14 @@ impl Target {
         self.nexuses.insert(id, nexus);
     }
 
+    /// Says which host a nexus belongs to; before, it is a host of its own initiator's name. Hosts
+    /// have their tokens and the number of them for themselves.
+    pub fn set_host(&mut self, id: NexusId, host: &str) {
+        if let Some(nexus) = self.nexuses.get_mut(&id) {
+            host.clone_into(&mut nexus.host);
+        }
+    }
+
     /// I_T nexus loss: ends its tasks without telling anyone, and its reservations. Requests that
     /// are in the engine already are still to be answered.
     pub fn close_nexus(&mut self, id: NexusId) {

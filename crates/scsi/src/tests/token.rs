@@ -197,6 +197,26 @@ fn every_token_is_reported() {
 }
 
 #[test]
+fn a_host_is_told_of_its_own_tokens_and_of_volumes_that_it_sees_only() {
+    let mut world = World::new();
+    world.number(ONE, 0, 64);
+    populate(&mut world, 0, &[(0, 8)]);
+    let all = [0x84, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0];
+    let count = |world: &mut World, nexus| {
+        let told = world.run(nexus, 1, &all, &[]);
+        (told.data_in.to_vec().len() - 8) / 96
+    };
+    assert_eq!((count(&mut world, ALICE), count(&mut world, BOB)), (1, 0));
+    world.target.set_host(ALICE, "cluster");
+    assert_eq!(count(&mut world, ALICE), 0, "it was made by another host");
+    world.target.set_host(ALICE, "iqn.2026-01.example:alice");
+    assert_eq!(count(&mut world, ALICE), 1);
+    world.target.set_luns(ALICE, [(1, TWO)].into());
+    world.run(ALICE, 1, &[0; 6], &[]);
+    assert_eq!(count(&mut world, ALICE), 0, "its volume is not seen any more");
+}
+
+#[test]
 fn the_zero_token_writes_zeros_as_often_as_wanted() {
     let mut world = World::new();
     world.number(ONE, 0, 100);

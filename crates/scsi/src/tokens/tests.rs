@@ -11,8 +11,18 @@ fn tokens() -> Tokens {
 }
 
 fn spec() -> TokenSpec {
-    let timeout = Duration::from_secs(10);
-    TokenSpec { creator: ONE, naa: [6; 16], block_bytes: 512, timeout, target_device: vec![9; 352] }
+    spec_of("host")
+}
+
+fn spec_of(host: &str) -> TokenSpec {
+    TokenSpec {
+        host: host.to_owned(),
+        creator: ONE,
+        naa: [6; 16],
+        block_bytes: 512,
+        timeout: Duration::from_secs(10),
+        target_device: vec![9; 352],
+    }
 }
 
 #[test]
@@ -74,10 +84,21 @@ fn room_comes_back_when_a_token_has_ended_and_been_unmapped() {
 }
 
 #[test]
-fn there_are_no_more_tokens_than_may_be() {
-    let mut tokens = tokens();
-    for _ in 0..TOKENS_MAX {
-        tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).unwrap();
+fn a_host_has_a_quota_of_tokens_and_all_together_have_one() {
+    const SPACE: TokenSpace = TokenSpace { volume: VolumeId(9), size_bytes: 1 << 30 };
+    let mut tokens = Tokens::default();
+    tokens.set_key([7; 32]);
+    tokens.set_space(ONE, SPACE);
+    let mut reserve = |host: &str| {
+        let reserved = tokens.reserve(&spec_of(host), &[ByteRange::new(0, 512)]);
+        reserved.map_err(|completion| completion.sense.map(|sense| sense.code))
+    };
+    let refused = Some(sense::INSUFFICIENT_RESOURCES_TO_CREATE_ROD_TOKEN);
+    for host in 0..TOKENS_MAX / TOKENS_PER_HOST_MAX {
+        for _ in 0..TOKENS_PER_HOST_MAX {
+            reserve(&format!("host {host}")).unwrap();
+        }
+        assert_eq!(reserve(&format!("host {host}")).err(), Some(refused));
     }
-    assert!(tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).is_err());
+    assert_eq!(reserve("one more").err(), Some(refused));
 }

@@ -176,7 +176,8 @@ pub(super) struct Asked {
 impl Asked {
     pub(super) fn new(method: &str, path: &str) -> Self {
         // A longer path names nothing that there is.
-        Self { method: method.to_owned(), path: path.chars().take(512).collect() }
+        let path = path.chars().take(512).flat_map(char::escape_debug).collect();
+        Self { method: method.to_owned(), path }
     }
 }
 

@@ -2,12 +2,6 @@
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
-use tokio::net::{TcpListener, UnixListener};
-
-use super::tls::TlsListener;
-
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
@@ -58,24 +52,6 @@ impl Peer {
             Self::Socket | Self::Plain(_) => false,
             Self::Tls(address) => !address.ip().to_canonical().is_loopback(),
         }
-    }
-}
-
-impl Connected<IncomingStream<'_, UnixListener>> for Peer {
-    fn connect_info(_: IncomingStream<'_, UnixListener>) -> Self {
-        Self::Socket
-    }
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        Self::Plain(*stream.remote_addr())
-    }
-}
-
-impl Connected<IncomingStream<'_, TlsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Self {
-        Self::Tls(*stream.remote_addr())
     }
 }
 

@@ -1,33 +1,21 @@
 //! TLS for the management interface: the administrator's certificate, or one made at the first
 //! start.
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
-use axum::serve::Listener;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::server::TlsStream;
 
 use crate::data_directory::DataDirectory;
 
 const CERTIFICATE_NAME: &str = "tls.crt";
 const KEY_NAME: &str = "tls.key";
-
-/// Handshakes at a time; who connects when so many are under way waits.
-const HANDSHAKES_MAX: usize = 64;
-
-/// A handshake that takes longer is given up.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The files of a certificate (with what it is signed by) and its key, both PEM.
 pub(crate) struct Certificate {
@@ -58,6 +46,11 @@ impl Certificate {
         self.server().map(drop)
     }
 
+    /// What shakes hands with it.
+    pub(crate) fn acceptor(&self) -> Result<TlsAcceptor> {
+        Ok(TlsAcceptor::from(Arc::new(self.server()?)))
+    }
+
     fn server(&self) -> Result<ServerConfig> {
         let read = |path: &Path| format!("cannot read {} as PEM", path.display());
         let chain = CertificateDer::pem_file_iter(&self.certificate)
@@ -80,60 +73,4 @@ impl Certificate {
 fn host_name() -> Option<String> {
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
     (!name.is_empty()).then_some(name)
-}
-
-/// Connections whose handshake is done.
-pub(crate) struct TlsListener {
-    address: SocketAddr,
-    accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
-}
-
-impl TlsListener {
-    /// Takes over a listener; handshakes run beside each other, each with a deadline.
-    pub(crate) fn start(listener: TcpListener, certificate: &Certificate) -> Result<Self> {
-        let acceptor = TlsAcceptor::from(Arc::new(certificate.server()?));
-        let address = listener.local_addr()?;
-        let (sender, accepted) = mpsc::channel(HANDSHAKES_MAX);
-        tokio::spawn(accept_all(listener, acceptor, sender));
-        Ok(Self { address, accepted })
-    }
-}
-
-async fn accept_all(
-    mut listener: TcpListener,
-    acceptor: TlsAcceptor,
-    sender: mpsc::Sender<(TlsStream<TcpStream>, SocketAddr)>,
-) {
-    let room = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    loop {
-        let (stream, peer) = Listener::accept(&mut listener).await;
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-        let (acceptor, sender) = (acceptor.clone(), sender.clone());
-        tokio::spawn(async move {
-            match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-                // Nobody takes it any more only when the daemon stops.
-                Ok(Ok(stream)) => drop(sender.send((stream, peer)).await),
-                Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
-                Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
-            }
-            drop(permit);
-        });
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.accepted.recv().await {
-            Some(accepted) => accepted,
-            // The accepting task never ends while this lives.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Self::Addr> {
-        Ok(self.address)
-    }
 }

@@ -13,7 +13,7 @@ impl Management {
     pub(super) fn create_host(&mut self, request: CreateHost) -> Result<Progress, Problem> {
         let chap = request.chap.map(check_chap).transpose()?;
         let host = Host {
-            initiators: request.initiators.into_iter().collect(),
+            initiators: fold_initiators(&request.initiators)?,
             chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
         };
         let name = request.name;
@@ -38,11 +38,12 @@ impl Management {
             return Err(bad_request(&"a host has a CHAP account or none: choose one of the two"));
         }
         let chap = request.chap.map(check_chap).transpose()?;
+        let initiators = request.initiators.as_deref().map(fold_initiators).transpose()?;
         let change = |configuration: &mut Configuration, secrets: &mut Secrets| {
             let not_found = || ArrayError::NotFound { kind: "host", name: name.to_owned() };
             let mut host = configuration.hosts.get(name).ok_or_else(not_found)?.clone();
-            if let Some(initiators) = request.initiators {
-                host.initiators = initiators.into_iter().collect();
+            if let Some(initiators) = initiators {
+                host.initiators = initiators;
             }
             if let Some(chap) = chap {
                 host.chap_name = Some(chap.initiator.name.clone());
@@ -143,6 +144,26 @@ impl Management {
             Ok(())
         };
         self.change_with_secrets(change, |_, _, ()| Ok(Progress::done()))
+    }
+}
+
+/// Checks the names of initiators as login does, and folds them, so that they are found there.
+pub(super) fn fold_initiators(names: &[String]) -> Result<BTreeSet<String>, Problem> {
+    let folded = names.iter().map(|name| fold_initiator(name));
+    folded.collect::<Result<_, String>>().map_err(|text| bad_request(&text))
+}
+
+/// One of them; else why it is none.
+pub(super) fn fold_initiator(name: &str) -> Result<String, String> {
+    iscsi::fold_name(name).map_err(|error| format!("'{}': {error}", name.escape_debug()))
+}
+
+/// Folds names that an earlier version saved as they were typed: who logs in is known by the folded
+/// name.
+pub(super) fn fold_saved_initiators(configuration: &mut Configuration) {
+    for host in configuration.hosts.values_mut() {
+        let saved = std::mem::take(&mut host.initiators);
+        host.initiators = saved.iter().map(|name| name.to_lowercase()).collect();
     }
 }
 

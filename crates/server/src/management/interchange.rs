@@ -17,7 +17,7 @@ use block::VolumeId;
 use mio::net::TcpListener;
 
 use super::describe::devices;
-use super::hosts::check_chap;
+use super::hosts::{check_chap, fold_initiator};
 use super::identification::{describe_identification, parse_identification};
 use super::portals::{PortalChange, describe_state, parse, parse_state, to_scsi};
 use super::problems::{bad_request, conflict, forbidden};
@@ -313,8 +313,9 @@ impl<'a> Import<'a> {
         let before = self.array.hosts.get(&host.name).cloned();
         let known = self.secrets.hosts.get(&host.name);
         let chap = host.chap.as_ref().map(|chap| read_chap(chap, known)).transpose()?;
+        let folded = host.initiators.iter().map(|name| fold_initiator(name));
         let after = array::Host {
-            initiators: host.initiators.iter().cloned().collect(),
+            initiators: folded.collect::<Result<_, _>>()?,
             chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
         };
         if before.as_ref() == Some(&after) && known == chap.as_ref() {

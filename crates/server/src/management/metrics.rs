@@ -11,7 +11,9 @@ use super::statistics::VolumeNames;
 use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::device_times::OPERATIONS;
+use crate::http::Closed;
 use crate::pool::Pool;
+use crate::refusals::Reason;
 
 /// One metric. docs/metrics.md lists every one of them.
 pub(super) struct Metric {
@@ -34,6 +36,10 @@ metrics! {
     BUILD = "gantry_build_info" "gauge" "Always 1; the version is a label.";
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
+    CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
+    CONNECTIONS_REFUSED = "gantry_connections_refused_total" "counter" "Logins and connections of initiators that were refused or closed to make room.";
+    HTTP_CONNECTIONS = "gantry_http_connections" "gauge" "TCP connections to the management interface.";
+    HTTP_REFUSED = "gantry_http_connections_refused_total" "counter" "Connections to the management interface that were refused, given up or closed to make room.";
     RECEIVED = "gantry_received_bytes_total" "counter" "Bytes received from all initiators.";
     SENT = "gantry_sent_bytes_total" "counter" "Bytes sent to all initiators.";
     COMMANDS = "gantry_commands_total" "counter" "Commands that ended.";
@@ -146,6 +152,7 @@ impl Management {
         page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         page.single(&STARTED, &[], core.accounts.seconds(std::time::Duration::ZERO));
         page.single(&SESSIONS, &[], sessions.len() as f64);
+        admission_metrics(page, core);
         page.single(&RECEIVED, &[], (core.traffic.received + received) as f64);
         page.single(&SENT, &[], (core.traffic.sent + sent) as f64);
     }
@@ -179,6 +186,25 @@ impl Management {
                 device_durations(page, pool, number, &device.device.to_string());
             }
         }
+    }
+}
+
+/// Connections, and who did not get one.
+fn admission_metrics(page: &mut Page, core: &Core) {
+    page.begin(&CONNECTIONS);
+    for (kind, count) in ["login", "discovery", "session"].into_iter().zip(core.connections) {
+        page.sample(CONNECTIONS.name, &[("kind", kind)], count as f64);
+    }
+    page.begin(&CONNECTIONS_REFUSED);
+    for &reason in Reason::ALL {
+        let count = core.refusals.count(reason) as f64;
+        page.sample(CONNECTIONS_REFUSED.name, &[("reason", reason.label())], count);
+    }
+    page.single(&HTTP_CONNECTIONS, &[], core.http_doors.len() as f64);
+    page.begin(&HTTP_REFUSED);
+    for closed in Closed::ALL {
+        let count = core.http_doors.closed(closed) as f64;
+        page.sample(HTTP_REFUSED.name, &[("reason", closed.label())], count);
     }
 }
 

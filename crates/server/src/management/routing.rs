@@ -61,8 +61,8 @@ nouns! {
     Portals: PortalRoutes { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
     /// The array as a whole.
     Array: ArrayRoutes {
-        ShowTarget ShowIdentification SetIdentification ListSessions ListEvents ListTasks ShowTask
-        CancelTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
+        ShowTarget ShowIdentification SetIdentification ListSessions CloseSession ListEvents ListTasks
+        ShowTask CancelTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
     }
     /// What hosts did, and how the array is.
     Statistics: StatisticsRoutes {
@@ -235,6 +235,7 @@ impl Management {
         match route {
             ArrayRoutes::ShowTarget => Ok(Progress::answer(&self.describe_target(core, sessions))),
             ArrayRoutes::ListSessions => Ok(Progress::answer(&sessions)),
+            ArrayRoutes::CloseSession => self.close_session(&sessions, parameters.get("session")),
             ArrayRoutes::ShowIdentification => {
                 Ok(Progress::answer(&describe_identification(self.configuration.identification)))
             }

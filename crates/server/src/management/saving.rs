@@ -224,6 +224,11 @@ impl Management {
     }
 
     fn take_effect_of(&mut self, version: Version) {
+        let before = self.in_effect();
+        self.end_sessions_of_changed_hosts(
+            (&before.configuration, &before.secrets),
+            (&version.configuration, &version.secrets),
+        );
         // The first save after a failure may be of what is in effect already.
         if !Arc::ptr_eq(&self.configuration, &version.configuration) {
             self.configuration = version.configuration;

@@ -5,13 +5,26 @@ use std::time::Duration;
 use clap::Args;
 use iscsi::{ConnectionConfig, Limits};
 
+use crate::admission::Quotas;
+
 /// Limits of sessions. What is negotiated is never more.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Sessions")]
 pub(crate) struct SessionOptions {
-    /// TCP connections at once; one more is closed.
+    /// TCP connections at once: half of them for whoever comes, a quarter for initiators of
+    /// configured hosts only, an eighth each for logins under way and discovery sessions (at most
+    /// 512), where the oldest makes room.
     #[arg(long, value_name = "COUNT", default_value_t = 4096, value_parser = in_range(1, 1 << 20))]
     pub(crate) connections_max: u64,
+    /// TCP connections at once from one IP address (of IPv6 one /64 network); one more is closed.
+    #[arg(long, value_name = "COUNT", default_value_t = 2048, value_parser = in_range(1, 1 << 20))]
+    pub(crate) connections_per_address: u64,
+    /// TCP connections at once of all sessions under one initiator name; a login beyond is refused.
+    #[arg(long, value_name = "COUNT", default_value_t = 512, value_parser = in_range(1, 1 << 20))]
+    pub(crate) connections_per_initiator: u64,
+    /// Seconds after which a discovery session that asks for nothing is closed.
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = in_range(1, 3600))]
+    pub(crate) discovery_timeout: u64,
     /// Commands at once in one session: the CmdSN window.
     #[arg(long, value_name = "COUNT", default_value_t = 256, value_parser = in_range(1, 4096))]
     pub(crate) session_commands: u64,
@@ -90,6 +103,12 @@ impl SessionOptions {
             ping_timeout: Duration::from_secs(self.ping_timeout),
             send_timeout: Duration::from_secs(self.send_timeout),
         }
+    }
+
+    /// The shares of so many connections, as far as open files allow `connections_max`.
+    pub(crate) fn quotas(&self, connections: usize) -> Quotas {
+        let (address, initiator) = (self.connections_per_address, self.connections_per_initiator);
+        Quotas::new(connections, address as usize, initiator as usize)
     }
 
     /// Bytes that each of so many connections may hold.

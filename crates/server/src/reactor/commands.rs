@@ -62,7 +62,9 @@ impl Reactor {
             Event::TaskManagement(request) => self.manage(slot, request),
             Event::Login(request) => self.admit(slot, &request),
             Event::Authenticated(request) => self.let_in(slot, &request),
-            Event::LoggedIn(parameters) if !parameters.discovery => {
+            Event::LoggedIn(parameters)
+                if !parameters.discovery && self.chatter.may_tell(self.now) =>
+            {
                 let address = self.connections[slot].address;
                 tracing::info!(initiator = parameters.initiator_name, %address, "session begins");
             }
@@ -80,10 +82,7 @@ impl Reactor {
                 self.log_out_other(slot, initiator_task_tag, (cid, scope));
             }
             Event::TaskReassign(request) => self.reassign(slot, request),
-            Event::Closed(reason) => {
-                let address = self.connections[slot].address;
-                tracing::info!(%address, %reason, "connection fails");
-            }
+            Event::Closed(reason) => self.note_end(slot, reason),
         }
     }
 

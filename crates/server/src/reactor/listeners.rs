@@ -2,19 +2,26 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use mio::net::TcpListener;
 use mio::{Interest, Token};
 
 use super::{FIRST_LISTENER, Reactor};
-use crate::limits::LOGOUT_PATIENCE;
+use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, LOGOUT_PATIENCE};
 use crate::management::PortalChange;
+use crate::refusals::Reason;
 
 /// A portal's socket.
 pub(super) struct Listener {
     address: SocketAddr,
     socket: TcpListener,
+    /// More connections may wait than were taken in this turn: the poll, which tells of each only
+    /// once, will not say so again.
+    has_more: bool,
+    /// Set after the system could not give a connection: nothing is tried until then.
+    rests_until: Option<Duration>,
 }
 
 impl Reactor {
@@ -54,7 +61,8 @@ impl Reactor {
         let entry = self.listeners.vacant_entry();
         let token = Token(FIRST_LISTENER + entry.key());
         self.poll.registry().register(&mut socket, token, Interest::READABLE)?;
-        entry.insert(Listener { address, socket });
+        // What came before the poll knew the socket was announced to nobody.
+        entry.insert(Listener { address, socket, has_more: true, rests_until: None });
         Ok(())
     }
 
@@ -88,17 +96,72 @@ impl Reactor {
         }
     }
 
+    /// Takes connections that wait at a portal, as many as a turn may.
     pub(super) fn accept(&mut self, listener: usize) {
-        while let Some(Listener { address: portal, socket }) = self.listeners.get(listener) {
+        for _ in 0..ACCEPTS_PER_TURN {
+            let Some(Listener { address: portal, socket, has_more, rests_until }) =
+                self.listeners.get_mut(listener)
+            else {
+                return;
+            };
             let portal = *portal;
+            *has_more = false;
+            if rests_until.is_some() {
+                return;
+            }
             match socket.accept() {
                 Ok((socket, address)) => self.welcome(socket, address, portal),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_of_one_connection(&error) => {}
+                // accept(2): open files, memory. What waits is still there afterwards.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    return;
+                    *rests_until = Some(self.now + ACCEPT_PAUSE);
+                    tracing::debug!(%portal, %error, "a connection could not be accepted");
+                    return self.note_refusal(Reason::Accept, portal, "");
                 }
             }
         }
+        if let Some(listener) = self.listeners.get_mut(listener) {
+            listener.has_more = true;
+        }
     }
+
+    pub(super) fn has_more_to_accept(&self) -> bool {
+        self.listeners.iter().any(|(_, listener)| listener.has_more)
+    }
+
+    /// Goes on where a turn was too short for all connections that wait.
+    pub(super) fn accept_more(&mut self) {
+        let waiting = self.listeners.iter().filter(|(_, listener)| listener.has_more);
+        let waiting: Vec<usize> = waiting.map(|(key, _)| key).collect();
+        waiting.into_iter().for_each(|listener| self.accept(listener));
+    }
+
+    /// Tries again at portals that have rested.
+    pub(super) fn accept_again(&mut self, now: Duration) {
+        for (_, listener) in &mut self.listeners {
+            if listener.rests_until.is_some_and(|until| until <= now) {
+                listener.rests_until = None;
+                listener.has_more = true;
+            }
+        }
+        self.accept_more();
+    }
+}
+
+/// accept(2): errors that were waiting on the new connection, or a signal.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        ConnectionAborted, ConnectionReset, HostUnreachable, Interrupted, NetworkDown,
+        NetworkUnreachable,
+    };
+    matches!(
+        error.kind(),
+        ConnectionAborted
+            | ConnectionReset
+            | HostUnreachable
+            | Interrupted
+            | NetworkDown
+            | NetworkUnreachable
+    )
 }

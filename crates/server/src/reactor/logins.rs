@@ -23,7 +23,7 @@ impl Reactor {
             .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(slot, request)?)));
         let connection = &mut self.connections[slot].iscsi;
         match (terms, portal.redirect) {
-            (Err(status), _) => self.refuse(slot, request, status),
+            (Err(status), _) => self.refuse(slot, status),
             (Ok(_), Some(elsewhere)) if !request.discovery => {
                 connection.login_redirect(&elsewhere.to_string());
             }
@@ -39,15 +39,12 @@ impl Reactor {
     pub(super) fn let_in(&mut self, slot: usize, request: &LoginRequest) {
         match self.make_session(slot, request) {
             Ok(tsih) => self.connections[slot].iscsi.login_accept(tsih),
-            Err(status) => self.refuse(slot, request, status),
+            Err(status) => self.refuse(slot, status),
         }
     }
 
-    fn refuse(&mut self, slot: usize, request: &LoginRequest, status: LoginStatus) {
-        let connection = &mut self.connections[slot];
-        let initiator = &request.initiator_name;
-        tracing::info!(initiator, address = %connection.address, ?status, "login refused");
-        connection.iscsi.login_reject(status);
+    fn refuse(&mut self, slot: usize, status: LoginStatus) {
+        self.connections[slot].iscsi.login_reject(status);
     }
 
     fn check_target(&self, request: &LoginRequest) -> Result<(), LoginStatus> {
@@ -121,13 +118,17 @@ impl Reactor {
 
     fn make_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
         if request.discovery {
+            self.begin_discovery(slot, request);
             return Ok(DISCOVERY_TSIH);
         }
         if request.tsih != 0 {
+            self.session_to_join(slot, request)?;
+            self.take_place(slot, request)?;
             return self.join_session(slot, request);
         }
         let ports = self.ports(slot, request);
         self.reinstate(&ports);
+        self.take_place(slot, request)?;
         let host = self.management.configuration.host_of(&ports.name);
         let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
         let opened = self.sessions.open(ports, &host, slot);
@@ -137,6 +138,16 @@ impl Reactor {
         self.connections[slot].nexus = Some(nexus);
         self.connections[slot].host = host;
         Ok(tsih)
+    }
+
+    /// Counts a connection of a normal session among those that its initiator may have.
+    fn take_place(&mut self, slot: usize, request: &LoginRequest) -> Result<(), LoginStatus> {
+        let name = &request.initiator_name;
+        let is_known = self.management.configuration.host_of(name).is_some();
+        self.admission.begins_session(slot, name, is_known).map_err(|reason| {
+            self.connections[slot].refusal = Some(reason);
+            LoginStatus::OutOfResources
+        })
     }
 
     /// RFC 7143 6.3.5: a login of an initiator port that has a session with the target portal group
@@ -176,6 +187,7 @@ impl Reactor {
         let host = self.management.configuration.host_of(&request.initiator_name);
         self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
         self.core.target.open_nexus(nexus, spec);
+        self.core.target.set_host(nexus, host.unwrap_or(&request.initiator_name));
         let retired = self.management.configuration.retired_luns(&request.initiator_name);
         self.core.target.set_former_luns(nexus, retired);
         self.core.target.set_read_only(nexus, &read_only(&luns));
@@ -185,6 +197,7 @@ impl Reactor {
     /// initiator used first; in a normal session at the portals of its own group (RFC 7143 appendix
     /// C).
     pub(super) fn send_targets(&mut self, slot: usize, selection: &TargetSelection) {
+        self.admission.asks(slot, self.now);
         let name = &self.management.configuration.target_name;
         let wanted = match selection {
             TargetSelection::All | TargetSelection::Current => true,

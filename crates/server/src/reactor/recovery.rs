@@ -79,7 +79,9 @@ impl Reactor {
         self.management.session_ends(&self.core, session);
         self.core.target.close_nexus(session.nexus);
         self.core.accounts.close_nexus(session.nexus);
-        tracing::info!(initiator = session.port.name, reason, "session ended");
+        if self.chatter.may_tell(self.now) {
+            tracing::info!(initiator = session.port.name, reason, "session ended");
+        }
     }
 
     /// TASK REASSIGN.

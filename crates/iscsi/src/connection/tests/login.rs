@@ -146,11 +146,14 @@ fn a_repeated_key_ends_the_login_unless_it_names_the_initiator() {
 #[test]
 fn wrong_first_requests_are_refused_with_the_right_status() {
     let many_keys: String = (0..200).map(|key| format!("K{key}=1\0")).collect();
-    let table: [(u8, &str, [u8; 2]); 12] = [
+    let table: [(u8, &str, [u8; 2]); 15] = [
         (0x87, "SessionType=Normal\0", [2, 7]),
-        (0x87, "InitiatorName=iqn.a\0", [2, 7]),
-        (0x87, "InitiatorName=\0TargetName=iqn.b\0", [2, 0]),
-        (0x87, "InitiatorName=iqn.a\0SessionType=Other\0", [2, 9]),
+        (0x87, "InitiatorName=iqn.2026-01.example:a\0", [2, 7]),
+        (0x87, "InitiatorName=\0TargetName=iqn.2026-01.example:b\0", [2, 0]),
+        (0x87, "InitiatorName=iqn.2026-01.example:a\0SessionType=Other\0", [2, 9]),
+        (0x87, "InitiatorName=iqn.2026-01.example:\x1b[2J\0SessionType=Discovery\0", [2, 0]),
+        (0x87, "InitiatorName=iqn.a\0SessionType=Discovery\0", [2, 0]),
+        (0x87, "InitiatorName=iqn.2026-01.example:a\0TargetName=a b\0", [2, 3]),
         (0x87, "no equals sign\0", [2, 0]),
         (0x87, "=value\0", [2, 0]),
         (0x87, &format!("{NORMAL}{}=1\0", "K".repeat(64)), [2, 0]),
@@ -277,7 +280,7 @@ fn a_discovery_session_needs_no_target_name() {
     let answer = exchange(
         &mut initiator,
         0x87,
-        "InitiatorName=iqn.a\0SessionType=Discovery\0InitialR2T=No\0HeaderDigest=None\0",
+        "InitiatorName=iqn.2026-01.example:a\0SessionType=Discovery\0InitialR2T=No\0HeaderDigest=None\0",
     );
     assert_eq!(
         answer.text(),

@@ -23,7 +23,7 @@ fn text(flags: u8, tag: u32, cmd_sn: u32, transfer_tag: u32, text: &str) -> Pdu 
 
 fn discovery() -> Initiator {
     let mut initiator = Initiator::new(ConnectionConfig::default());
-    let keys = "InitiatorName=iqn.a\0SessionType=Discovery\0MaxRecvDataSegmentLength=512\0";
+    let keys = "InitiatorName=iqn.2026-01.example:a\0SessionType=Discovery\0MaxRecvDataSegmentLength=512\0";
     initiator.send(&Pdu::login(0x87, keys));
     initiator.event();
     initiator.target.login_admit(LoginTerms::open(1));
