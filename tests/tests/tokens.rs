@@ -115,3 +115,33 @@ fn a_restart_ends_tokens_and_gives_their_space_back() -> Result<()> {
     array.gantry(&["pool", "delete", "p"])?;
     Ok(())
 }
+
+#[test]
+fn one_host_takes_its_quota_of_tokens_and_sees_its_own_only() -> Result<()> {
+    const QUOTA: usize = 64;
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let lun = u8::try_from(array.create_lun("p/a", "16M")?)?;
+    let target = array.target_name()?;
+    let log_in = |name: &str| {
+        RawSession::log_in(array.portal(), &format!("iqn.2026-01.org.example:{name}"), &target)
+    };
+    let mut greedy = log_in("greedy")?;
+    for _ in 0..QUOTA {
+        populate(&mut greedy, lun, 0, 8)?;
+    }
+    let mut list = vec![0; 14];
+    range(&mut list, 0, 8);
+    let refused = greedy.write(lun, &token_cdb(0x10, list.len()), &list)?;
+    assert_eq!(refused.code(), Some((0x0b, 0x55, 0x0c)));
+    let mut other = log_in("other")?;
+    let reported = |session: &mut RawSession| -> Result<usize> {
+        let told = session.read(lun, &cdb16(0x84, 8, 0, 16_384), 16_384)?.good()?;
+        Ok((told.len() - 8) / 96)
+    };
+    assert_eq!(reported(&mut other)?, 0, "nobody is told what others copy");
+    let token = populate(&mut other, lun, 0, 8)?;
+    write_using(&mut other, lun, &token, 16, 8)?.good()?;
+    assert_eq!((reported(&mut other)?, reported(&mut greedy)?), (1, QUOTA));
+    Ok(())
+}
