@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 25] = [
+pub const PLANTED: [PlantedBug; 29] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -36,6 +36,10 @@ pub const PLANTED: [PlantedBug; 25] = [
     PlantedBug::RefusalIgnored,
     PlantedBug::RewindForgetsIntact,
     PlantedBug::RewindKeepsEpoch,
+    PlantedBug::MetadataNotRefilled,
+    PlantedBug::SnapshotUnchecked,
+    PlantedBug::MetadataForAnyone,
+    PlantedBug::ReturnsCountedTwice,
 ];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.

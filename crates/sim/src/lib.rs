@@ -15,6 +15,7 @@ pub mod limits;
 mod oracle;
 mod profile;
 mod random;
+mod reserve;
 mod scan;
 mod trace;
 mod workload;

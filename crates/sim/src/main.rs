@@ -51,6 +51,8 @@ enum Command {
         /// Commands of each run.
         #[arg(long, default_value_t = OPERATIONS)]
         ops: u64,
+        /// Look for these only, by their names.
+        names: Vec<String>,
     },
     /// Play one run again and tell its story.
     Replay {
@@ -84,7 +86,7 @@ fn main() -> ExitCode {
             let time = seconds.map_or(Duration::MAX, Duration::from_secs);
             run(&Search { seed, seeds, time, operations: ops, jobs }, failures)
         }
-        Command::Planted { budget, seed, ops } => planted(budget, seed, ops),
+        Command::Planted { budget, seed, ops, names } => planted(budget, seed, ops, &names),
         Command::Replay { seed, ops, planted, events } => {
             replay(Run { events, ..Run::new(seed, ops) }, planted.as_deref())
         }
@@ -146,10 +148,11 @@ fn tell(outcome: &Outcome, operations: u64) {
     terminal::say!("again: gantry-sim replay {} --ops {operations}\n", outcome.seed);
 }
 
-fn planted(budget: u64, seed: u64, operations: u64) -> ExitCode {
+fn planted(budget: u64, seed: u64, operations: u64, names: &[String]) -> ExitCode {
     let mut missed = 0;
     terminal::say!("{:<26}{:>8}{:>10}  found as", "planted bug", "seeds", "seconds");
-    for bug in PLANTED {
+    let is_wanted = |name: String| names.is_empty() || names.contains(&name);
+    for bug in PLANTED.into_iter().filter(|bug| is_wanted(format!("{bug:?}"))) {
         let hunt = campaign::hunt(bug, seed, budget, operations);
         let words = match &hunt.outcome {
             Some(outcome) => outcome.violation.clone().unwrap_or_default(),

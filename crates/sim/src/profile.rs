@@ -40,6 +40,8 @@ pub struct Profile {
     pub hot_percent: u64,
     /// Whether the volumes are larger than the pool and are filled.
     pub fills: bool,
+    /// Whether the pool is kept full, while machines and hosts write and snapshots are asked for.
+    pub siege: bool,
     /// If they are: phases in a hundred that fill them.
     pub filling_percent: u64,
     /// Phases in a hundred with commands that change the map alone.
@@ -89,6 +91,7 @@ impl Profile {
             },
             hot_percent: random.pick(&[0, 50, 80]),
             fills,
+            siege: false,
             filling_percent: 12,
             mapping_percent: 10,
             change_one_in: 100,
@@ -101,6 +104,29 @@ impl Profile {
             scans: false,
             planted: None,
         }
+    }
+
+    /// A pool that is full for most of the run.
+    pub fn besiege(&mut self) {
+        self.siege = true;
+        self.fills = true;
+        self.devices = vec![64 * MEBIBYTE];
+        self.devices_max = 1;
+        self.volumes_max = 8;
+        self.volume_bytes_max = 32 * MEBIBYTE;
+        self.change_one_in = 100;
+    }
+
+    /// Filling, and nothing that waits.
+    fn fill_all_the_time(&mut self) {
+        self.devices = vec![64 * MEBIBYTE];
+        self.devices_max = 1;
+        self.fills = true;
+        self.volumes_max = 6;
+        self.volume_bytes_max = 32 * MEBIBYTE;
+        self.checkpoint_interval = Duration::from_secs(30);
+        self.crash_interval = 20_000;
+        self.filling_percent = 60;
     }
 
     /// Plants a mistake, and makes sure that what it needs to be noticed happens often.
@@ -140,15 +166,16 @@ impl Profile {
                 self.change_one_in = 10;
                 self.crash_interval = 500;
             }
-            PlantedBug::LendEverything => {
-                self.devices = vec![64 * MEBIBYTE];
-                self.devices_max = 1;
-                self.fills = true;
-                self.volumes_max = 6;
-                self.volume_bytes_max = 32 * MEBIBYTE;
-                self.checkpoint_interval = Duration::from_secs(30);
+            PlantedBug::LendEverything => self.fill_all_the_time(),
+            PlantedBug::MetadataNotRefilled
+            | PlantedBug::SnapshotUnchecked
+            | PlantedBug::MetadataForAnyone
+            | PlantedBug::ReturnsCountedTwice => {
+                self.besiege();
+                self.hot_percent = 0;
+                self.refuse_one_in = 0;
                 self.crash_interval = 20_000;
-                self.filling_percent = 60;
+                self.operations = self.operations.max(10_000);
             }
             PlantedBug::RewindForgetsIntact | PlantedBug::RewindKeepsEpoch => {
                 self.crash_interval = 500;

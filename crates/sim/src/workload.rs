@@ -19,6 +19,14 @@ const PHASE_COMMANDS: u64 = 200;
 /// Sectors of a command from which on it may instead cover a large part of the volume.
 const LARGE: u64 = 4096;
 
+/// Phases in a hundred with machines' writes, where volumes are filled.
+const MACHINES_PERCENT: u64 = 25;
+
+/// Whether hosts lock on a volume in a pool that is filled.
+fn has_locks(volume: VolumeId) -> bool {
+    volume.0 % 2 == 1
+}
+
 /// What the commands of a while have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -32,6 +40,8 @@ enum Phase {
     Locking,
     /// Mostly UNMAP and zeros.
     Clearing,
+    /// Short writes as of virtual machines, most of them to volumes on which no host locks.
+    Machines,
     /// Only what changes the map alone: whole blocks, cleared or copied by reference. The same
     /// command makes the same journal record every time.
     Mapping,
@@ -106,11 +116,17 @@ impl Workload {
         self.phase = match self.random.below(100) {
             _ if self.random.percent(profile.mapping_percent) => Phase::Mapping,
             _ if profile.fills && self.random.percent(profile.filling_percent) => Phase::Filling,
+            _ if profile.fills && self.random.percent(MACHINES_PERCENT) => Phase::Machines,
             0..50 => Phase::Mixed,
             50..70 => Phase::Copying,
             70..85 => Phase::Locking,
             _ => Phase::Clearing,
         };
+        if profile.siege {
+            let phases =
+                [Phase::Filling, Phase::Machines, Phase::Machines, Phase::Machines, Phase::Locking];
+            self.phase = self.random.pick(&phases);
+        }
         if self.phase == Phase::Mapping {
             // Few at once, so that commits hold few commands.
             self.concurrency = self.random.between(2, 4).min(profile.concurrency_max);
@@ -125,6 +141,7 @@ impl Workload {
             Phase::Copying => [20, 10, 2, 3, 3, 60, 1, 1],
             Phase::Locking => [40, 15, 40, 2, 2, 0, 1, 0],
             Phase::Clearing => [20, 10, 2, 30, 35, 1, 1, 1],
+            Phase::Machines => [94, 5, 1, 0, 0, 0, 0, 0],
             Phase::Mapping => [0, 0, 0, 0, 30, 70, 0, 0],
         };
         let mut roll = self.random.below(weights.iter().sum());
@@ -139,6 +156,10 @@ impl Workload {
             1 => {
                 let count_max = if self.random.one_in(100) { 2048 } else { 64 };
                 Action::Read { volume, span: self.span(model, profile, count_max) }
+            }
+            // In a pool that is filled hosts lock on some volumes only.
+            2 if profile.fills && !has_locks(volume) => {
+                Action::Write { volume, span: self.write_span(model, profile), number }
             }
             2 => self.compare_and_write(volume, model, profile, number),
             3 => self.write_same(volume, model, profile, number),
@@ -157,6 +178,11 @@ impl Workload {
             if target.1.spec.snapshot && !self.random.one_in(20) {
                 target = self.pick_volume(oracle);
             }
+        }
+        let machines =
+            oracle.volumes.iter().find(|(id, model)| !has_locks(**id) && !model.spec.snapshot);
+        if let (Phase::Machines, Some((id, model))) = (self.phase, machines) {
+            return (*id, model);
         }
         target
     }
@@ -328,6 +354,9 @@ impl Workload {
         if oracle.volumes.is_empty() {
             return Change::CreateVolume(self.spec(profile));
         }
+        if profile.siege {
+            return self.change_in_siege(oracle, profile);
+        }
         let (id, model) = self.pick_volume(oracle);
         match self.random.below(100) {
             0..35 => Change::Checkpoint,
@@ -342,6 +371,31 @@ impl Workload {
                 Change::AddDevice(DeviceSpec { uuid, size_bytes: device_bytes(&mut self.random) })
             }
             _ => Change::ResizeVolume { id, size_bytes: self.size(profile) },
+        }
+    }
+
+    /// Two volumes that are written, on one of which hosts lock, and snapshots of them, for which
+    /// there is rarely space.
+    fn change_in_siege(&mut self, oracle: &Oracle, profile: &Profile) -> Change {
+        let written = oracle.volumes.values().filter(|model| !model.spec.snapshot);
+        let (written, all) = (written.count(), oracle.volumes.len() as u64);
+        if written < 2 {
+            let spec = self.spec(profile);
+            return Change::CreateVolume(VolumeSpec {
+                size_bytes: profile.volume_bytes_max,
+                ..spec
+            });
+        }
+        let snapshot = oracle.volumes.values().find(|model| model.spec.snapshot);
+        match (self.random.below(20), snapshot) {
+            (0..6, _) => Change::Checkpoint,
+            (6, _) => Change::DeleteVolume(self.pick_volume(oracle).0),
+            (7, Some(snapshot)) => Change::DeleteVolume(snapshot.spec.id),
+            _ if all < profile.volumes_max => {
+                let spec = VolumeSpec { snapshot: true, ..self.spec(profile) };
+                Change::CloneVolumes(vec![(self.pick_target(oracle).0, spec)])
+            }
+            _ => Change::Checkpoint,
         }
     }
 

@@ -19,6 +19,7 @@ use crate::limits::COMMAND_NANOSECONDS_MAX;
 use crate::oracle::{Excuses, Oracle, Violation, violation};
 use crate::profile::Profile;
 use crate::random::Random;
+use crate::reserve::Reserve;
 use crate::scan::Scan;
 use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
@@ -118,6 +119,9 @@ impl Run {
     fn draw_profile(&self, random: &mut Random) -> Profile {
         let mut profile = Profile::new(random, self.operations);
         profile.scans = self.of_scans().percent(30);
+        if Random::new(!self.seed.rotate_left(32)).percent(8) {
+            profile.besiege();
+        }
         if let Some(bug) = self.planted {
             profile.plant(bug);
         }
@@ -153,6 +157,7 @@ pub struct World {
     disks: Vec<SimDisk>,
     store: Store,
     oracle: Oracle,
+    reserve: Reserve,
     workload: Workload,
     scan: Option<Scan>,
     trace: Trace,
@@ -221,6 +226,7 @@ impl World {
             disks,
             store,
             oracle: Oracle::default(),
+            reserve: Reserve::default(),
             workload,
             scan,
             trace: Trace::new(run.events),
@@ -326,6 +332,8 @@ impl World {
         self.next_tag += 1;
         self.issued += 1;
         self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
+        let others = self.in_flight.values().map(|flight| &flight.action);
+        self.reserve.submitted(tag, &action, others);
         match &action {
             Action::Change(Change::ExtendDevice { device, size_bytes }) => {
                 if let Some(disk) = self.disks.get_mut(usize::from(*device)) {
@@ -389,9 +397,25 @@ impl World {
                 return violation(format!("command {tag} came to its end twice"));
             };
             self.figures.operations += 1;
+            self.hear_of_reserve(tag, &action, &done.result)?;
             self.hear(action, &done.result)?;
         }
         Ok(())
+    }
+
+    fn hear_of_reserve(
+        &mut self,
+        tag: u64,
+        action: &Action,
+        result: &Answer,
+    ) -> Result<(), Violation> {
+        self.reserve.ended(tag, action, result.is_ok(), &self.oracle);
+        let is_full =
+            matches!(result, Err(Failure::Block(BlockError::OutOfSpace | BlockError::SpaceComing)));
+        match is_full && self.profile.faults.is_none() {
+            true => self.reserve.check_refusal(action, &self.store.space()),
+            false => Ok(()),
+        }
     }
 
     fn hear(&mut self, action: Action, result: &Answer) -> Result<(), Violation> {

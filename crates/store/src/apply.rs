@@ -27,10 +27,23 @@ impl Store {
                     self.load_page(missing, PageWaiter::Applier);
                 }
                 None => {
+                    self.settle_first_estimates();
                     self.apply(&record);
                     self.records_applied += 1;
                 }
             }
+        }
+    }
+
+    /// The first record of a commit is about to be applied.
+    fn settle_first_estimates(&mut self) {
+        if self.records_applied > 0 || self.estimated.returning == 0 {
+            return;
+        }
+        let members = self.durable.front().map_or(0, |commit| commit.members.len());
+        for at in 0..members {
+            let member = self.durable.front().map(|commit| commit.members[at]);
+            member.into_iter().for_each(|member| self.settle_estimate(member));
         }
     }
 
@@ -141,6 +154,7 @@ impl Store {
         if let Some(volume) = self.volumes.remove(&id) {
             self.directory.remove(&volume);
         }
+        self.metadata.forget(id);
         self.forget_reclaimed(id);
         self.want_count();
     }

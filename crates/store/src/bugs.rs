@@ -52,6 +52,14 @@ pub enum PlantedBug {
     RewindForgetsIntact,
     /// Rewinding a damaged journal goes on in the same epoch.
     RewindKeepsEpoch,
+    /// New data may take what the metadata reserve has drawn.
+    MetadataNotRefilled,
+    /// A snapshot is made although the metadata reserve is not whole.
+    SnapshotUnchecked,
+    /// Any short write may take the last block of the metadata reserve.
+    MetadataForAnyone,
+    /// What an overwrite frees is counted as coming after it was freed, too.
+    ReturnsCountedTwice,
     /// A group counts as housed although the space for it was refused.
     RefusalIgnored,
 }

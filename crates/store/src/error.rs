@@ -128,6 +128,16 @@ pub enum ChangeError {
         "the pool has not enough free space to set that much aside: extend it, or create the volume without --reserved"
     )]
     NoSpace,
+    /// A snapshot, clone or revert would make hosts need more new blocks for their locks and metadata
+    /// than the pool keeps for them.
+    #[error(
+        "the pool is too full for a snapshot, clone or revert: all that is shared then needs new space when it is written, also the locks and the metadata of the hosts' file systems. At least {} MiB must be free besides the reserve: delete something, unmap, or extend the pool",
+        needed_bytes.div_ceil(1 << 20)
+    )]
+    NoSpaceToShare {
+        /// Bytes that must be free besides the reserve.
+        needed_bytes: u64,
+    },
     /// Devices only grow.
     #[error("a device only grows: choose a larger size")]
     DeviceSize,

@@ -14,6 +14,7 @@ use crate::bugs::planted;
 use crate::error::OpenError;
 use crate::io::Waiter;
 use crate::layout::{GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout, address};
+use crate::metadata::metadata_reserve_of;
 use crate::space::GroupId;
 use crate::store::{Store, reserve_of};
 
@@ -41,7 +42,7 @@ pub(crate) struct SetAside {
 impl Store {
     /// Blocks that must have space on the devices, whatever happens there.
     pub(crate) fn guaranteed_blocks(&self) -> u64 {
-        self.reserve_blocks() + self.owed_blocks() + self.promising
+        self.reserve_blocks() + self.metadata_blocks() + self.owed_blocks() + self.promising
     }
 
     /// A group that must be housed before `wanted` free blocks are.
@@ -149,7 +150,8 @@ impl Store {
         }
         let new = first..layout.groups();
         let added: u64 = new.clone().map(|group| u64::from(layout.group_capacity(group))).sum();
-        let reserve = reserve_of(self.space.total() + more + added);
+        let total = self.space.total() + more + added;
+        let reserve = reserve_of(total) + metadata_reserve_of(total);
         let mut missing =
             (reserve + self.owed_blocks()).saturating_sub(self.space.housed_free() + more);
         for group in new {

@@ -24,6 +24,7 @@ pub mod limits;
 mod loading;
 mod locks;
 mod map;
+mod metadata;
 mod operation;
 mod options;
 mod recent;

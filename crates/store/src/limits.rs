@@ -55,6 +55,19 @@ pub(crate) const RECENT_BLOCKS_MAX: usize = 2048;
 /// Bytes of the longest request whose blocks are kept.
 pub(crate) const RECENT_BYTES_MAX: u64 = 16 << 10;
 
+/// Bytes of the longest write that may draw on the metadata reserve. A longer one is new data.
+pub(crate) const METADATA_BYTES_MAX: u64 = 64 << 10;
+
+/// Mebibytes of a volume of which it is known that hosts lock there, and as many of which it is known
+/// that they write parts of blocks; the oldest makes room.
+pub(crate) const METADATA_AREAS_OF_VOLUME_MAX: usize = 1024;
+
+/// Such mebibytes of all volumes of a pool: with more volumes each has fewer, but one at least.
+pub(crate) const METADATA_AREAS_MAX: usize = 65_536;
+
+/// How many mebibytes before and behind one in which hosts lock still count as near.
+pub(crate) const LOCK_NEIGHBOURS: u64 = 16;
+
 /// Streams of a pool that are read ahead of; the one that rested longest makes room.
 pub(crate) const STREAMS_MAX: usize = 32;
 

@@ -245,7 +245,7 @@ impl Store {
 
     /// Whether less than a sixteenth of the pool is free.
     fn is_short_of_space(&self) -> bool {
-        let free = self.space.free().saturating_sub(self.reserve_blocks() + self.owed_blocks());
+        let free = self.space.free().saturating_sub(self.guaranteed_blocks());
         free < self.space.total() / 16
     }
 }

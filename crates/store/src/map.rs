@@ -40,6 +40,24 @@ pub(crate) struct Changed {
     pub(crate) unshared: u64,
 }
 
+/// Blocks that hold data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Occupied {
+    /// Those that nobody shares.
+    pub(crate) own: u64,
+    /// The others.
+    pub(crate) shared: u64,
+}
+
+impl std::iter::Sum for Occupied {
+    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
+        counts.fold(Self::default(), |sum, more| Self {
+            own: sum.own + more.own,
+            shared: sum.shared + more.shared,
+        })
+    }
+}
+
 /// A leaf, and the way to it.
 pub(crate) struct FoundLeaf {
     /// The first block below it.
@@ -288,37 +306,38 @@ impl Map {
         (entry.kind() == Kind::Data).then_some(entry)
     }
 
-    /// Of the blocks `first .. first + count`, those that hold data which nobody shares. Their pages
-    /// are in memory. Fails with a group whose maps are not, but are needed to tell.
-    pub(crate) fn own_blocks(
+    /// Of the blocks `first .. first + count`, those that hold data. Their pages are in memory. Fails
+    /// with a group whose maps are not, but are needed to tell.
+    pub(crate) fn occupied(
         &mut self,
         space: &Space,
         root: Root,
         first: u64,
         count: u64,
-    ) -> Result<u64, GroupId> {
-        let mut own = 0;
+    ) -> Result<Occupied, GroupId> {
+        let mut occupied = Occupied::default();
         let mut at = first;
         while at < first + count {
             let take = (FANOUT - at % FANOUT).min(first + count - at);
             let leaf = self.next_leaf(root, at).ok().flatten();
-            let leaf = leaf.filter(|leaf| leaf.first == at / FANOUT * FANOUT);
-            let shared =
-                |leaf: &FoundLeaf| leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
-            if let Some(leaf) = leaf.filter(|leaf| !shared(leaf)) {
+            if let Some(leaf) = leaf.filter(|leaf| leaf.first == at / FANOUT * FANOUT) {
+                let shared = leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
                 let entries = self.leaf_entries(&leaf).unwrap_or_default();
                 let part = entries.iter().skip((at % FANOUT) as usize).take(take as usize);
                 for entry in part.filter(|entry| entry.kind() == Kind::Data) {
                     let group = space.group_of(entry.number());
-                    if !space.is_loaded(group) {
+                    if !shared && !space.is_loaded(group) {
                         return Err(group);
                     }
-                    own += u64::from(space.references(entry.number()) == 1);
+                    match shared || space.references(entry.number()) != 1 {
+                        true => occupied.shared += 1,
+                        false => occupied.own += 1,
+                    }
                 }
             }
             at += take;
         }
-        Ok(own)
+        Ok(occupied)
     }
 
     /// Whether a page has several parents.

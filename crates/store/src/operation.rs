@@ -1,5 +1,6 @@
 //! A request on its way: claim, read what it needs, compose what it writes, commit.
 
+mod allotment;
 mod changes;
 mod compose;
 mod reading;
@@ -20,20 +21,12 @@ use crate::locks::Claim;
 use crate::map::Missing;
 use crate::recent::is_for_parts;
 use crate::record::Record;
-use crate::space::{Allocation, GroupId, Run};
+use crate::space::Run;
 use crate::status::Health;
 use crate::store::{CHANGES, Change, Done, Outcome, Store, Tag};
 
+pub(crate) use allotment::Estimate;
 pub(crate) use reading::BlockRead;
-
-/// How often an operation waits for a checkpoint to free space before it gives up.
-const SPACE_WAITS_MAX: u8 = 3;
-
-/// The same for data that replaces a volume's own, whose space is sure to come.
-const OVERWRITE_WAITS_MAX: u8 = 100;
-
-/// Blocks that must be free for a copy by reference, which may change pages of the map.
-const CLONE_BLOCKS_MIN: u64 = 64;
 
 /// What is to be done.
 pub(crate) enum Work {
@@ -59,15 +52,6 @@ enum Stage {
     Committing,
     /// Waits for a checkpoint.
     Waiting,
-}
-
-/// Whether an operation's data may take the space of what it replaces.
-enum Overwrite {
-    Fits,
-    /// That depends on a group whose maps are not in memory.
-    Load(GroupId),
-    /// Not before so many checkpoints at most.
-    Waits(u8),
 }
 
 /// A part of what an operation changes, in whole blocks.
@@ -97,6 +81,8 @@ pub(crate) struct Operation {
     space_waits: u8,
     /// Blocks that it will share of reserved volumes, which are owed new ones then.
     promised: u64,
+    /// What it will do to the space of the pool besides taking `runs`.
+    estimate: Estimate,
     /// Writes of a new device's label, and reservations of space, under way.
     label_writes: usize,
     /// Why one of them failed.
@@ -196,6 +182,9 @@ impl Store {
             Ok(claims) => claims,
             Err(error) => return self.answer(tag, Err(error.into())),
         };
+        if let Work::Request(request) = &work {
+            self.metadata.note(volume, request);
+        }
         let key = self.operations.insert(Operation {
             tag,
             volume,
@@ -210,6 +199,7 @@ impl Store {
             progress: 0,
             space_waits: 0,
             promised: 0,
+            estimate: Estimate::default(),
             label_writes: 0,
             label_failure: None,
             account: Account::default(),
@@ -442,155 +432,6 @@ impl Store {
         }
     }
 
-    /// Hands out blocks for an operation's data; `false` if it has to wait for a checkpoint.
-    fn allocate_for(&mut self, key: usize) -> Result<bool, Failure> {
-        let operation = &self.operations[key];
-        let handed_out: u64 = operation.runs.iter().map(|run| run.blocks).sum();
-        let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
-        let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
-        let needed = data - handed_out;
-        let allowed = self.allowed_blocks(operation.volume);
-        let fits = allowed.max(self.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
-        if clones && !fits {
-            return self.wait_for_space(key, SPACE_WAITS_MAX);
-        }
-        let promised = self.promise_of_clones(key);
-        if promised > self.space.free().saturating_sub(self.kept_blocks()) {
-            return self.wait_for_space(key, SPACE_WAITS_MAX);
-        }
-        let lends = needed > allowed;
-        if needed > allowed && !planted!(self.bugs, LendEverything) {
-            match self.fits_as_overwrite(key, needed) {
-                Overwrite::Fits => {}
-                Overwrite::Load(group) => {
-                    self.load_group(group, Some(key), false);
-                    return Ok(false);
-                }
-                Overwrite::Waits(waits_max) => return self.wait_for_space(key, waits_max),
-            }
-        }
-        let kept = if lends { self.kept_for_checkpoints() } else { self.kept_blocks() };
-        if needed + promised > 0
-            && let Some(group) = self.group_to_house(kept + needed + promised)
-        {
-            self.house_group(group, Some(key));
-            return Ok(false);
-        }
-        let mut left = needed;
-        while left > 0 {
-            match self.space.allocate(left) {
-                Allocation::Run(run) => {
-                    left -= run.blocks;
-                    self.handed_out += run.blocks;
-                    self.operations[key].runs.push(run);
-                }
-                Allocation::Load(group) => {
-                    self.load_group(group, Some(key), true);
-                    return Ok(false);
-                }
-                Allocation::Full => return self.wait_for_space(key, SPACE_WAITS_MAX),
-            }
-        }
-        self.operations[key].promised = promised;
-        self.promising += promised;
-        Ok(true)
-    }
-
-    /// Blocks of reserved volumes that an operation will share, so that they are owed new ones.
-    fn promise_of_clones(&self, key: usize) -> u64 {
-        let pieces = self.operations[key].pieces.iter();
-        let shared = pieces.filter_map(|piece| match piece {
-            Piece::Clone { source, count, .. } => Some((self.volumes.get(source)?, *count)),
-            _ => None,
-        });
-        let owing = shared.filter(|(source, _)| source.reserved && !source.snapshot);
-        owing.map(|(source, count)| count.min(source.unshared_blocks())).sum()
-    }
-
-    /// Whether data that replaces a volume's own blocks may borrow space until they are freed: what
-    /// it overwrites returns with the next checkpoint, so half of the reserve lends it the space
-    /// until then; the other half is for the checkpoint.
-    fn fits_as_overwrite(&mut self, key: usize, needed: u64) -> Overwrite {
-        let volume = self.operations[key].volume;
-        let (reserved, allowed) = (self.is_reserved(volume), self.allowed_blocks(volume));
-        let own = match reserved {
-            true => needed,
-            false => match self.own_blocks(key) {
-                Ok(own) => own,
-                Err(group) => return Overwrite::Load(group),
-            },
-        };
-        let lent = self.lent_blocks();
-        match needed.saturating_sub(own) > allowed {
-            true => Overwrite::Waits(SPACE_WAITS_MAX),
-            false if needed > lent => Overwrite::Waits(OVERWRITE_WAITS_MAX),
-            false => Overwrite::Fits,
-        }
-    }
-
-    /// Blocks that the data of an operation replaces and that nobody shares.
-    fn own_blocks(&mut self, key: usize) -> Result<u64, GroupId> {
-        let root = self.volumes[&self.operations[key].volume].root;
-        let pieces = std::mem::take(&mut self.operations[key].pieces);
-        let ranges = pieces.iter().filter_map(|piece| match piece {
-            Piece::Data { first, data } => Some((*first, data.len() as u64 / BLOCK)),
-            _ => None,
-        });
-        let counts =
-            ranges.map(|(first, count)| self.map.own_blocks(&self.space, root, first, count));
-        let own = counts.sum();
-        self.operations[key].pieces = pieces;
-        own
-    }
-
-    /// Blocks that nothing but checkpoints may take.
-    fn kept_for_checkpoints(&self) -> u64 {
-        self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64
-    }
-
-    /// Blocks that what has no promise may not take.
-    pub(crate) fn kept_blocks(&self) -> u64 {
-        self.guaranteed_blocks() + 2 * self.map.dirty.len() as u64
-    }
-
-    /// Blocks that are free but for the part of the reserve that checkpoints need.
-    fn lent_blocks(&self) -> u64 {
-        self.space.free().saturating_sub(self.kept_for_checkpoints())
-    }
-
-    /// Blocks that a reserved volume may take, which are promised to it.
-    fn promised_blocks(&self, volume: VolumeId) -> u64 {
-        if self.is_reserved(volume) { self.lent_blocks() } else { 0 }
-    }
-
-    /// Blocks that a volume's data may newly occupy.
-    fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        if self.is_reserved(volume) {
-            return 0;
-        }
-        self.space.free().saturating_sub(self.kept_blocks())
-    }
-
-    fn is_reserved(&self, volume: VolumeId) -> bool {
-        self.volumes.get(&volume).is_some_and(|volume| volume.reserved)
-    }
-
-    fn wait_for_space(&mut self, key: usize, waits_max: u8) -> Result<bool, Failure> {
-        let coming = self.space.quarantined() > 0
-            || self.space.groups_with_deltas() > 0
-            || !self.map.reap.is_empty()
-            || !self.journal.is_empty()
-            || !self.groups.is_empty()
-            || self.checkpoint.is_some();
-        let operation = &mut self.operations[key];
-        operation.space_waits += 1;
-        if !coming || operation.space_waits > waits_max {
-            return Err(self.out_of_space().into());
-        }
-        self.stall(key);
-        Ok(false)
-    }
-
     /// Puts an operation aside until the next checkpoint is durable.
     pub(crate) fn stall(&mut self, key: usize) {
         self.stalled.push_back(key);
@@ -622,6 +463,7 @@ impl Store {
 
     /// The operation's commit was applied.
     pub(crate) fn committed(&mut self, key: usize) {
+        self.forget_estimate(key);
         if let Work::Change(change) = &self.operations[key].work {
             debug_assert!(!matches!(change, Change::Checkpoint));
             return self.finish(key, Ok(Outcome::Changed));
@@ -635,6 +477,7 @@ impl Store {
 
     /// Ends an operation.
     pub(crate) fn finish(&mut self, key: usize, result: Result<Outcome, Failure>) {
+        self.forget_estimate(key);
         let Some(operation) = self.operations.try_remove(key) else { return };
         self.promising -= operation.promised;
         for run in operation.runs {
@@ -647,17 +490,6 @@ impl Store {
         }
         let Operation { tag, account, .. } = operation;
         self.done.push_back(Done { tag, result, account });
-    }
-}
-
-impl Piece {
-    /// Blocks of new data.
-    fn blocks(&self) -> u64 {
-        match self {
-            Self::Data { data, .. } => data.len() as u64 / BLOCK,
-            Self::Fill { .. } => 1,
-            Self::Zero { .. } | Self::Clone { .. } => 0,
-        }
     }
 }
 

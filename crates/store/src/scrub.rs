@@ -17,7 +17,7 @@ use crate::entry::{Entry, FANOUT, Kind, blocks_below};
 use crate::io::Waiter;
 use crate::limits::SCRUB_FAULTS_MAX;
 use crate::loading::PageWaiter;
-use crate::map::{FoundLeaf, Missing};
+use crate::map::{FoundLeaf, Missing, Root};
 use crate::space::GroupId;
 use crate::status::Health;
 use crate::store::Store;
@@ -79,8 +79,8 @@ struct Read {
 enum What {
     /// Data from this block of the volume on.
     Data { first: u64 },
-    /// A page, with where its other copy is.
-    Page { entry: Entry, level: u8 },
+    /// A page on the way to this block of the volume.
+    Page { entry: Entry, level: u8, first: u64 },
 }
 
 /// A pass under way.
@@ -268,7 +268,7 @@ impl Store {
             if entry.kind() == Kind::Page && is_new {
                 let copies = [Some(entry.number()), entry.twin()];
                 for address in copies.into_iter().flatten() {
-                    let what = What::Page { entry, level };
+                    let what = What::Page { entry, level, first: leaf.first };
                     self.scrub_read(scrub, address, SmallVec::from_slice(&[entry.crc]), what);
                 }
             }
@@ -365,27 +365,42 @@ impl Store {
                     }
                 }
             }
-            What::Page { entry, level } => self.repair_page(scrub, read.address, entry, level),
+            What::Page { entry, level, first } => {
+                let page = Missing { entry, level };
+                if !self.repair_page(scrub, read.address, page) && self.leads_to(root, first, page)
+                {
+                    scrub.status.bad_pages += 1;
+                }
+            }
+        }
+    }
+
+    /// Whether a page is still on the way to a block of a volume. Its place may have been given to
+    /// another one while it was being read.
+    fn leads_to(&mut self, root: Root, first: u64, page: Missing) -> bool {
+        match self.map.next_leaf(root, first) {
+            Ok(leaf) => leaf.is_some_and(|leaf| leaf.path.contains(&(page.level, page.entry))),
+            Err(missing) => missing == page,
         }
     }
 
     /// One copy of a page is bad: it is written again from memory, where the page is, having been
-    /// read from a good one.
-    fn repair_page(&mut self, scrub: &mut Scrub, address: u64, entry: Entry, level: u8) {
+    /// read from a good one. `false` if it is not in memory; what is bad of a leaf is found when it
+    /// is read.
+    fn repair_page(&mut self, scrub: &mut Scrub, address: u64, page: Missing) -> bool {
+        let Missing { entry, level } = page;
         if self.space.references(entry.number()) == 0 {
-            return;
+            return true;
         }
-        let Some(page) = self.map.cached(entry.number()) else {
-            scrub.status.bad_pages += u64::from(level > 0);
-            return;
-        };
+        let Some(cached) = self.map.cached(entry.number()) else { return level == 0 };
         let mut bytes = block::Buffer::for_overwrite(BLOCK as usize);
-        page.emit(&mut bytes);
+        cached.emit(&mut bytes);
         if crc32c(&bytes) == entry.crc {
             scrub.status.repaired_pages += 1;
             self.repairs += 1;
             self.submit_write(Waiter::Repair, address, bytes.freeze().into());
         }
+        true
     }
 
     /// Counts the blocks of a leaf that are shared; returns a group whose maps are needed first.

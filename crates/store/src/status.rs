@@ -38,7 +38,8 @@ pub struct Space {
     pub used: u64,
     /// Freed, and usable after a checkpoint; or handed out to writes under way.
     pub pending: u64,
-    /// Kept back so that the way out of a full pool never needs space.
+    /// Kept back so that the way out of a full pool never needs space, and for locks and metadata of
+    /// hosts. It is less than a whole reserve only while a full pool makes use of it.
     pub reserve: u64,
     /// Free for new data.
     pub free: u64,
@@ -46,6 +47,10 @@ pub struct Space {
     pub unbacked: u64,
     /// Part of `free` that is promised to reserved volumes.
     pub promised: u64,
+    /// Part of a whole `reserve` that is for locks and the metadata of hosts' file systems.
+    pub metadata_reserve: u64,
+    /// What is left of that when all that is under way is done.
+    pub metadata_left: u64,
     /// Part of `used` that the map occupies.
     pub metadata: u64,
     /// What volumes hold more than once but occupies the pool only once: the bytes that all volumes

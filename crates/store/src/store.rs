@@ -22,7 +22,8 @@ use crate::limits::{FREED_DELAY, FREED_SHARE, REQUESTS_MAX, UNAVAILABLE_RETRY};
 use crate::loading::{GroupLoad, PageWaiter};
 use crate::locks::Locks;
 use crate::map::Map;
-use crate::operation::{Operations, Work};
+use crate::metadata::Metadata;
+use crate::operation::{Estimate, Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
 use crate::recent::Recent;
 use crate::reclaim::Reclaimed;
@@ -116,6 +117,10 @@ pub struct Store {
     pub(crate) applied: Position,
     /// Blocks that hosts will look at soon.
     pub(crate) recent: Recent,
+    /// Where hosts keep the metadata of their file systems.
+    pub(crate) metadata: Metadata,
+    /// What all operations under way will do to the space.
+    pub(crate) estimated: Estimate,
     pub(crate) streams: Streams,
     pub(crate) operations: Operations,
     pub(crate) locks: Locks,
@@ -228,6 +233,8 @@ impl Store {
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             recent: Recent::default(),
+            metadata: Metadata::default(),
+            estimated: Estimate::default(),
             streams: Streams::default(),
             operations: Operations::default(),
             locks: Locks::default(),
@@ -442,7 +449,7 @@ impl Store {
             return SpaceStatus::default();
         }
         let bytes = Space::bytes;
-        let reserve = self.reserve_blocks().min(self.space.free());
+        let reserve = self.kept_in_reserve();
         let total = self.space.total();
         let free = self.space.free() - reserve;
         let used = self.space.used();
@@ -455,6 +462,8 @@ impl Store {
             free: bytes(free),
             unbacked: bytes(unbacked),
             promised: bytes(self.owed_blocks().min(free)),
+            metadata_reserve: bytes(self.metadata_blocks()),
+            metadata_left: bytes(self.metadata_left()),
             metadata: bytes(self.space.pages),
             shared: self.shared_bytes(),
         }
@@ -469,6 +478,14 @@ impl Store {
         }
         let pending = blocks.min(self.space.quarantined() + self.handed_out);
         (pending, blocks - pending)
+    }
+
+    /// Free blocks that count as reserve. What is promised to reserved volumes is not among them, also
+    /// in a pool that was full before there was a metadata reserve.
+    fn kept_in_reserve(&self) -> u64 {
+        let (way_out, free) = (self.reserve_blocks(), self.space.free());
+        let whole = way_out + self.metadata_blocks();
+        whole.min(free.saturating_sub(self.owed_blocks()).max(way_out)).min(free)
     }
 
     /// What volumes map, less the data that there is.
@@ -589,7 +606,7 @@ impl Store {
         self.done.push_back(Done { tag, result, account: Account::default() });
     }
 
-    /// Blocks that only the way out of a full pool may use.
+    /// Blocks that only the way out of a full pool may use, besides those for metadata.
     pub(crate) fn reserve_blocks(&self) -> u64 {
         reserve_of(self.space.total())
     }

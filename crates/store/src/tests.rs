@@ -14,6 +14,7 @@ use crate::{
 mod ahead;
 mod damage;
 mod devices;
+mod full;
 mod golden;
 mod groups;
 mod housing;

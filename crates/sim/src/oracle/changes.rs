@@ -129,6 +129,10 @@ impl Oracle {
             (ChangeError::NoSpace, Change::CloneVolumes(members)) => {
                 members.iter().any(|(source, spec)| spec.reserved || reserved(source))
             }
+            (
+                ChangeError::NoSpaceToShare { .. },
+                Change::CloneVolumes(_) | Change::RevertVolume { .. },
+            ) => true,
             (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => reserved(id),
             (ChangeError::GroupSize, Change::CloneVolumes(members)) => members.is_empty(),
             (

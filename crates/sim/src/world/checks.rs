@@ -34,7 +34,7 @@ const REAP_STEP: u64 = 10_000_000;
 
 impl World {
     /// I10: the accounts add up.
-    pub(super) fn check_accounts(&self) -> Result<(), Violation> {
+    pub(super) fn check_accounts(&mut self) -> Result<(), Violation> {
         let space = self.store.space();
         let unused = space.pending + space.reserve + space.free + space.unbacked;
         if space.used + unused != space.total {
@@ -43,7 +43,11 @@ impl World {
         if space.promised > space.free {
             return violation(format!("more is promised than free: {space:?}"));
         }
-        Ok(())
+        if self.profile.faults.is_some() {
+            return Ok(());
+        }
+        let under_way = self.in_flight.values().map(|flight| &flight.action);
+        self.reserve.check(&space, under_way)
     }
 
     /// I16: pages of the map in memory keep to their budget.

@@ -194,6 +194,7 @@ impl World {
     pub(super) fn open_store(&mut self, attempt: u64) {
         self.trace.add(self.now, Event::Opening { attempt });
         self.store = super::probes::open(&self.disks, &self.profile);
+        self.reserve.reopened();
         self.extending = false;
     }
 

@@ -274,6 +274,9 @@ impl Store {
             records.push(Record::CreateVolume { volume: Box::new(volume), source: Some(*source) });
         }
         self.check_promise(promised)?;
+        for (source, spec) in members {
+            self.check_sharing(*source, spec.snapshot || spec.reserved)?;
+        }
         Ok(Plan { records, promised })
     }
 
@@ -309,6 +312,7 @@ impl Store {
             promised += from.mapped_bytes / BLOCK - from.shared_blocks;
         }
         self.check_promise(promised)?;
+        self.check_sharing(source, volume.reserved)?;
         Ok(Plan::new(Record::RevertVolume { volume: id, source }, promised))
     }
 

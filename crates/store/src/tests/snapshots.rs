@@ -213,8 +213,12 @@ fn a_full_pool_still_takes_overwrites_of_a_volumes_own_blocks() {
     assert_eq!(pool.ask(A, write(9, 9)).unwrap_err(), full);
     assert_eq!(pool.ask(B, write(0, 9)).unwrap_err(), full);
     pool.ask(B, Request::Unmap { ranges: vec![ByteRange::new(0, 4096)] }).unwrap();
-    pool.change(Change::CloneVolumes(vec![(A, snapshot(5, "t"))])).unwrap();
-    pool.change(Change::DeleteVolume(VolumeId(5))).unwrap();
+    let share = Change::CloneVolumes(vec![(A, snapshot(5, "t"))]);
+    let refused = pool.change(share.clone()).unwrap_err();
+    assert!(matches!(refused, Failure::Change(ChangeError::NoSpaceToShare { .. })));
+    pool.change(Change::DeleteVolume(VolumeId(4))).unwrap();
+    pool.settle();
+    pool.change(share).unwrap();
     let mut pool = pool.reopen();
     assert!(pool.read(A, 7 << 20, 1 << 20) == pattern(1907, 1 << 20));
     assert!(pool.read(VolumeId(3), 0, 1 << 20) == pattern(77, 1 << 20));

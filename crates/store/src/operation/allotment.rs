@@ -1,0 +1,345 @@
+//! Space for an operation's data: from what is free for everybody; lent, until a checkpoint frees
+//! what the data replaces; or from the metadata reserve.
+
+use block::{BLOCK, VolumeId};
+
+use super::{Piece, Work};
+use crate::bugs::planted;
+use crate::entry::FANOUT;
+use crate::error::{ChangeError, Failure};
+use crate::limits::METADATA_BYTES_MAX;
+use crate::map::Occupied;
+use crate::metadata::metadata_reserve_of;
+use crate::space::{Allocation, GroupId};
+use crate::store::Store;
+
+/// How often an operation waits for a checkpoint to free space before it gives up.
+const SPACE_WAITS_MAX: u8 = 3;
+
+/// The same for data that has a promise, whose space is sure to come.
+const PROMISE_WAITS_MAX: u8 = 100;
+
+/// Blocks that must be free for a copy by reference, which may change pages of the map.
+const CLONE_BLOCKS_MIN: u64 = 64;
+
+/// Pages above a leaf that a change may copy.
+const PAGES_ABOVE: u64 = 2;
+
+/// What operations under way will do to the space of the pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Estimate {
+    /// Blocks that they will free, and that the next checkpoint releases.
+    pub(crate) returning: u64,
+    /// Blocks that pages of the map may newly take, at most.
+    pub(crate) growing: u64,
+}
+
+/// Where the space of an operation's data comes from.
+enum Allotment {
+    /// From what is free for everybody.
+    Free,
+    /// From what is kept back: so much takes the place of what it replaces, so much is drawn from
+    /// the metadata reserve.
+    Kept { own: u64, drawn: u64 },
+    /// That depends on a group whose maps are not in memory.
+    Load(GroupId),
+    /// Not before so many checkpoints at most.
+    Waits(u8),
+}
+
+impl Store {
+    /// Hands out blocks for an operation's data; `false` if it has to wait for a checkpoint.
+    pub(super) fn allocate_for(&mut self, key: usize) -> Result<bool, Failure> {
+        let operation = &self.operations[key];
+        let handed_out: u64 = operation.runs.iter().map(|run| run.blocks).sum();
+        let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
+        let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
+        let needed = data - handed_out;
+        let allowed = self.allowed_blocks(operation.volume);
+        let fits = allowed.max(self.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
+        if clones && !fits {
+            return self.wait_for_space(key, SPACE_WAITS_MAX);
+        }
+        let promised = self.promise_of_clones(key);
+        if promised > self.space.free().saturating_sub(self.kept_blocks()) {
+            return self.wait_for_space(key, SPACE_WAITS_MAX);
+        }
+        let (own, drawn, kept) = match self.allot(key, needed) {
+            Allotment::Free => (0, 0, self.kept_blocks()),
+            Allotment::Kept { own, drawn } => (own, drawn, self.kept_for_checkpoints()),
+            Allotment::Load(group) => {
+                self.load_group(group, Some(key), false);
+                return Ok(false);
+            }
+            Allotment::Waits(waits_max) => return self.wait_for_space(key, waits_max),
+        };
+        if needed + promised > 0
+            && let Some(group) = self.group_to_house(kept + needed + promised)
+        {
+            self.house_group(group, Some(key));
+            return Ok(false);
+        }
+        let left = self.metadata_left();
+        if !self.hand_out(key, needed)? {
+            return Ok(false);
+        }
+        if drawn > 0 {
+            let volume = self.operations[key].volume;
+            self.metadata.draw(volume, drawn, left, self.metadata_blocks());
+        }
+        self.estimate(key, own);
+        self.operations[key].promised = promised;
+        self.promising += promised;
+        Ok(true)
+    }
+
+    /// Hands out so many blocks; `false` if they are not all there yet.
+    fn hand_out(&mut self, key: usize, needed: u64) -> Result<bool, Failure> {
+        let mut left = needed;
+        while left > 0 {
+            match self.space.allocate(left) {
+                Allocation::Run(run) => {
+                    left -= run.blocks;
+                    self.handed_out += run.blocks;
+                    self.operations[key].runs.push(run);
+                }
+                Allocation::Load(group) => {
+                    self.load_group(group, Some(key), true);
+                    return Ok(false);
+                }
+                Allocation::Full => return self.wait_for_space(key, SPACE_WAITS_MAX),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Where the space for so many blocks comes from.
+    fn allot(&mut self, key: usize, needed: u64) -> Allotment {
+        let volume = self.operations[key].volume;
+        let allowed = self.allowed_blocks(volume);
+        if needed <= allowed {
+            return Allotment::Free;
+        }
+        if planted!(self.bugs, LendEverything) {
+            return Allotment::Kept { own: 0, drawn: 0 };
+        }
+        let occupied = match self.is_reserved(volume) {
+            true => Occupied { own: needed, shared: 0 },
+            false => match self.occupied(key) {
+                Ok(occupied) => occupied,
+                Err(group) => return Allotment::Load(group),
+            },
+        };
+        let own = occupied.own;
+        match needed.saturating_sub(own) > allowed {
+            true => self.allot_metadata(key, needed, occupied),
+            // What it overwrites returns with the next checkpoint, so half of the reserve lends it
+            // the space until then; the other half is for the checkpoint.
+            false if needed > self.lent_blocks() => Allotment::Waits(PROMISE_WAITS_MAX),
+            false => Allotment::Kept { own, drawn: 0 },
+        }
+    }
+
+    /// Whether what an operation newly occupies may come from the metadata reserve.
+    fn allot_metadata(&mut self, key: usize, needed: u64, occupied: Occupied) -> Allotment {
+        let refused = Allotment::Waits(SPACE_WAITS_MAX);
+        let operation = &self.operations[key];
+        let Work::Request(request) = &operation.work else { return refused };
+        let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
+        let replaces_data = occupied.own + occupied.shared == data;
+        let volume = operation.volume;
+        let standing = self.metadata.standing(volume, request, replaces_data);
+        let drawn = needed.saturating_sub(occupied.own);
+        let Some(standing) = standing.filter(|_| drawn <= METADATA_BYTES_MAX / BLOCK + 1) else {
+            return refused;
+        };
+        let (reserve, left) = (self.metadata_blocks(), self.metadata_left());
+        let leaves = match planted!(self.bugs, MetadataForAnyone) {
+            true => 0,
+            false => standing.leaves(reserve),
+        };
+        if drawn + leaves > left + self.estimated.growing
+            || !self.metadata.may_draw(volume, drawn, left, reserve)
+        {
+            return refused;
+        }
+        let lacks =
+            drawn + leaves > left || needed + self.kept_for_checkpoints() > self.space.free();
+        match lacks {
+            true => Allotment::Waits(PROMISE_WAITS_MAX),
+            false => Allotment::Kept { own: occupied.own, drawn },
+        }
+    }
+
+    /// Blocks of reserved volumes that an operation will share, so that they are owed new ones.
+    fn promise_of_clones(&self, key: usize) -> u64 {
+        let pieces = self.operations[key].pieces.iter();
+        let shared = pieces.filter_map(|piece| match piece {
+            Piece::Clone { source, count, .. } => Some((self.volumes.get(source)?, *count)),
+            _ => None,
+        });
+        let owing = shared.filter(|(source, _)| source.reserved && !source.snapshot);
+        owing.map(|(source, count)| count.min(source.unshared_blocks())).sum()
+    }
+
+    /// Blocks that the data of an operation replaces.
+    fn occupied(&mut self, key: usize) -> Result<Occupied, GroupId> {
+        let root = self.volumes[&self.operations[key].volume].root;
+        let pieces = std::mem::take(&mut self.operations[key].pieces);
+        let ranges = pieces.iter().filter_map(|piece| match piece {
+            Piece::Data { first, data } => Some((*first, data.len() as u64 / BLOCK)),
+            _ => None,
+        });
+        let counts =
+            ranges.map(|(first, count)| self.map.occupied(&self.space, root, first, count));
+        let occupied = counts.sum();
+        self.operations[key].pieces = pieces;
+        occupied
+    }
+
+    /// Notes what an operation will do to the space, when it has all that it needs.
+    fn estimate(&mut self, key: usize, own: u64) {
+        let operation = &mut self.operations[key];
+        let pages = operation.pieces.iter().map(Piece::pages).sum::<u64>();
+        // A page has a copy.
+        operation.estimate = Estimate { returning: own, growing: 2 * pages };
+        self.estimated.returning += own;
+        self.estimated.growing += 2 * pages;
+    }
+
+    /// The records of an operation are about to be applied: what they free is freed now.
+    pub(crate) fn settle_estimate(&mut self, key: usize) {
+        if planted!(self.bugs, ReturnsCountedTwice) {
+            return;
+        }
+        let Some(operation) = self.operations.get_mut(key) else { return };
+        self.estimated.returning -= std::mem::take(&mut operation.estimate.returning);
+    }
+
+    /// What an operation does to the space is done, or is not done at all.
+    pub(super) fn forget_estimate(&mut self, key: usize) {
+        let Some(operation) = self.operations.get_mut(key) else { return };
+        let estimate = std::mem::take(&mut operation.estimate);
+        self.estimated.growing -= estimate.growing;
+        if !planted!(self.bugs, ReturnsCountedTwice) {
+            self.estimated.returning -= estimate.returning;
+        }
+    }
+
+    /// Blocks that are kept back for metadata while they are not needed.
+    pub(crate) fn metadata_blocks(&self) -> u64 {
+        metadata_reserve_of(self.space.total())
+    }
+
+    /// Blocks that will be free when all that is under way has come to its end, above those that
+    /// only checkpoints, overwrites and reserved volumes may take.
+    fn settled_blocks(&self) -> u64 {
+        let coming = self.space.free() + self.space.quarantined() + self.estimated.returning;
+        let going = 2 * self.map.dirty.len() as u64 + self.estimated.growing;
+        let kept = self.reserve_blocks() + self.owed_blocks() + self.promising;
+        coming.saturating_sub(going + kept)
+    }
+
+    /// What is left of the metadata reserve, in blocks.
+    pub(crate) fn metadata_left(&self) -> u64 {
+        self.settled_blocks().min(self.metadata_blocks())
+    }
+
+    /// Whether a volume may come to share what it has: afterwards all metadata of its hosts needs
+    /// new blocks, so the reserve for these must be whole, and as much free besides. A snapshot is
+    /// not written, and a reserved volume is promised new blocks for what it shares.
+    pub(crate) fn check_sharing(
+        &self,
+        source: VolumeId,
+        other_needs_nothing: bool,
+    ) -> Result<(), ChangeError> {
+        let source = self.volumes.get(&source).ok_or(ChangeError::NoSuchVolume)?;
+        let is_promised = source.reserved || source.snapshot;
+        if source.mapped_bytes == 0 || (is_promised && other_needs_nothing) {
+            return Ok(());
+        }
+        let needed = 2 * self.metadata_blocks();
+        match self.settled_blocks() >= needed || planted!(self.bugs, SnapshotUnchecked) {
+            true => Ok(()),
+            false => Err(ChangeError::NoSpaceToShare { needed_bytes: needed / 2 * BLOCK }),
+        }
+    }
+
+    /// Blocks that nothing but checkpoints may take.
+    fn kept_for_checkpoints(&self) -> u64 {
+        self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64
+    }
+
+    /// Blocks that what has no promise may not take.
+    pub(crate) fn kept_blocks(&self) -> u64 {
+        let going = 2 * self.map.dirty.len() as u64 + self.estimated.growing;
+        let kept = self.guaranteed_blocks() + going;
+        let drawn = self.metadata_left() < self.metadata_blocks();
+        match drawn && planted!(self.bugs, MetadataNotRefilled) {
+            true => kept - self.metadata_blocks(),
+            false => kept,
+        }
+    }
+
+    /// Blocks that are free but for the part of the reserve that checkpoints need, and but for what
+    /// is left for metadata.
+    fn lent_blocks(&self) -> u64 {
+        self.space.free().saturating_sub(self.kept_for_checkpoints() + self.metadata_left())
+    }
+
+    /// Blocks that a reserved volume may take, which are promised to it.
+    fn promised_blocks(&self, volume: VolumeId) -> u64 {
+        if self.is_reserved(volume) { self.lent_blocks() } else { 0 }
+    }
+
+    /// Blocks that a volume's data may newly occupy.
+    fn allowed_blocks(&self, volume: VolumeId) -> u64 {
+        if self.is_reserved(volume) {
+            return 0;
+        }
+        self.space.free().saturating_sub(self.kept_blocks())
+    }
+
+    fn is_reserved(&self, volume: VolumeId) -> bool {
+        self.volumes.get(&volume).is_some_and(|volume| volume.reserved)
+    }
+
+    fn wait_for_space(&mut self, key: usize, waits_max: u8) -> Result<bool, Failure> {
+        let coming = self.space.quarantined() > 0
+            || self.space.groups_with_deltas() > 0
+            || !self.map.reap.is_empty()
+            || !self.journal.is_empty()
+            || !self.groups.is_empty()
+            || self.checkpoint.is_some();
+        let operation = &mut self.operations[key];
+        operation.space_waits += 1;
+        if !coming || operation.space_waits > waits_max {
+            return Err(self.out_of_space().into());
+        }
+        self.stall(key);
+        Ok(false)
+    }
+}
+
+impl Piece {
+    /// Blocks of new data.
+    fn blocks(&self) -> u64 {
+        match self {
+            Self::Data { data, .. } => data.len() as u64 / BLOCK,
+            Self::Fill { .. } => 1,
+            Self::Zero { .. } | Self::Clone { .. } => 0,
+        }
+    }
+
+    /// Pages of the map that it may copy, at most.
+    fn pages(&self) -> u64 {
+        let leaves = |count: u64| count / FANOUT + 2;
+        let leaves = match self {
+            Self::Data { data, .. } => leaves(data.len() as u64 / BLOCK),
+            Self::Fill { count, .. } | Self::Clone { count, .. } => leaves(*count),
+            // Leaves that become holes as a whole are not copied.
+            Self::Zero { .. } => 2,
+        };
+        leaves + PAGES_ABOVE
+    }
+}
