@@ -177,8 +177,13 @@ pub struct Space {
     pub metadata_bytes: u64,
     /// Freed, and usable after the next checkpoint; or handed out to writes under way.
     pub pending_bytes: u64,
-    /// Kept back so that unmap, delete and checkpoints always work.
+    /// Kept back so that unmap, delete and checkpoints always work, and hosts can lock and change
+    /// the metadata of their file systems when nothing is free.
     pub reserve_bytes: u64,
+    /// Part of a whole reserve that is for locks and metadata.
+    pub metadata_reserve_bytes: u64,
+    /// What is left of that. It is less than the whole only in a full pool, and is filled first.
+    pub metadata_left_bytes: u64,
     /// Free for new data.
     pub free_bytes: u64,
     /// Not in use, and not free either: the file system under the pool has no space for it.

@@ -294,7 +294,7 @@ fn backing_text(backing: &Backing) -> String {
     text
 }
 
-fn space_rows(space: &Space) -> [(&'static str, String); 11] {
+fn space_rows(space: &Space) -> [(&'static str, String); 12] {
     [
         ("Space", format_size(space.total_bytes)),
         ("  Used", format!("{} ({} %)", format_size(space.used_bytes), space.used_percent)),
@@ -302,6 +302,7 @@ fn space_rows(space: &Space) -> [(&'static str, String); 11] {
         ("    Map", format_size(space.metadata_bytes)),
         ("  Pending", format_size(space.pending_bytes)),
         ("  Reserve", format_size(space.reserve_bytes)),
+        ("    Metadata", format_size(space.metadata_left_bytes)),
         ("  Without space below", format_size(space.unbacked_bytes)),
         ("  Free", format_size(space.free_bytes)),
         ("    Promised", format_size(space.promised_bytes)),

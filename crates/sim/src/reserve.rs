@@ -215,7 +215,7 @@ impl Reserve {
         self.since.clear();
     }
 
-    /// I18: no more is used than was free for all, and what may have been drawn since.
+    /// I22: no more is used than was free for all, and what may have been drawn since.
     pub(crate) fn check<'a>(
         &mut self,
         space: &Space,
@@ -241,7 +241,7 @@ impl Reserve {
         }
     }
 
-    /// I19: locks and metadata are not refused while the reserve must have space for them.
+    /// I23: locks and metadata are not refused while the reserve must have space for them.
     pub(crate) fn check_refusal(&self, action: &Action, space: &Space) -> Result<(), Violation> {
         let quarter = share(space) / 4;
         let drawn = match action {

@@ -80,7 +80,7 @@ pub enum OpenError {
     Device(#[from] DeviceError),
     /// The file system under a device has no space for what a new pool must always have.
     #[error(
-        "the file system under the pool has not even the space that a pool keeps for the way out when it is full, 1 % of it: make room, or choose another place"
+        "the file system under the pool has not even the space that a pool keeps for the way out when it is full, 2 % of it: make room, or choose another place"
     )]
     NoSpace,
     /// No pool can have that size.
@@ -143,7 +143,7 @@ pub enum ChangeError {
     DeviceSize,
     /// The file system under a device has no space for what must always be there.
     #[error(
-        "the file system under the device has not even the space that a pool keeps for the way out when it is full, 1 % of it: make room, or choose another place"
+        "the file system under the device has not even the space that a pool keeps for the way out when it is full, 2 % of it: make room, or choose another place"
     )]
     NoRoom,
     /// There is no such device.

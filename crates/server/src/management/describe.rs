@@ -233,6 +233,8 @@ fn space(pool: &ServedPool) -> Space {
         pending_bytes: space.pending,
         unbacked_bytes: space.unbacked,
         reserve_bytes: space.reserve,
+        metadata_reserve_bytes: space.metadata_reserve,
+        metadata_left_bytes: space.metadata_left,
         free_bytes: space.free,
         provisioned_bytes: volumes(pool).map(|volume| volume.size_bytes).sum(),
     }

@@ -54,6 +54,7 @@ metrics! {
     POOL_SPACE = "gantry_pool_bytes" "gauge" "Where the space of a pool is; the states add up to the total.";
     POOL_TOTAL = "gantry_pool_total_bytes" "gauge" "The space of a pool.";
     POOL_SHARED = "gantry_pool_shared_bytes" "gauge" "What volumes hold more than once but occupies the pool only once.";
+    POOL_METADATA_LEFT = "gantry_pool_metadata_left_bytes" "gauge" "What is left of the reserve for locks and metadata of hosts.";
     POOL_FULL = "gantry_pool_full_seconds" "gauge" "Forecast of the time until nothing is free.";
     BACKING_FREE = "gantry_backing_free_bytes" "gauge" "What a file system under pools has left, once per file system.";
     BACKING_SIZE = "gantry_backing_size_bytes" "gauge" "Size of a file system under pools.";
@@ -212,6 +213,7 @@ fn pool_spaces(page: &mut Page, core: &Core) {
     for (metric, bytes) in [
         (&POOL_TOTAL, (|space| space.total) as fn(store::Space) -> u64),
         (&POOL_SHARED, |space| space.shared),
+        (&POOL_METADATA_LEFT, |space| space.metadata_left),
     ] {
         page.begin(metric);
         for pool in pools(core) {

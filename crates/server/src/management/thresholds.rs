@@ -18,6 +18,8 @@ use crate::token_spaces::is_hidden;
 pub(crate) struct Told {
     pools: HashMap<String, Fill>,
     volumes: HashMap<VolumeId, Fill>,
+    /// Pools of whose metadata reserve less than a half is left.
+    metadata: HashSet<String>,
     /// Pools that were found read-only.
     read_only: Vec<String>,
     /// Pools whose free space is not all backed.
@@ -34,6 +36,7 @@ impl Management {
             self.check_health(core, slot);
             self.check_backing(core, slot);
             self.check_pool_fill(core, slot);
+            self.check_metadata_reserve(core, slot);
             self.check_volume_fill(core, slot);
             self.check_scrub(core, slot);
         }
@@ -41,6 +44,7 @@ impl Management {
         self.told.volumes.retain(|id, _| exists(id));
         self.told.pools.retain(|name, _| self.configuration.pools.contains_key(name));
         self.told.backing.retain(|name, _| self.configuration.pools.contains_key(name));
+        self.told.metadata.retain(|name| self.configuration.pools.contains_key(name));
     }
 
     pub(super) fn check_health(&mut self, core: &Core, slot: PoolId) {
@@ -98,6 +102,30 @@ impl Management {
             let thin: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
             thin.into_iter().for_each(|id| core.target.announce_threshold(id));
         }
+    }
+
+    /// Tells when less than a half is left for locks and metadata of hosts, and when all is again.
+    fn check_metadata_reserve(&mut self, core: &Core, slot: PoolId) {
+        let Some(pool) = core.pools.get(slot) else { return };
+        let Space { metadata_left, metadata_reserve, .. } = pool.store.space();
+        let (is_low, is_whole) =
+            (metadata_left < metadata_reserve / 2, metadata_left == metadata_reserve);
+        let was_low = self.told.metadata.contains(&pool.name);
+        let (severity, message) = match was_low {
+            false if is_low => {
+                self.told.metadata.insert(pool.name.clone());
+                let message = "is full, and less than half of its metadata reserve is left: \
+                               delete something, unmap, or extend the pool before hosts lose \
+                               their locks";
+                (Severity::Error, message)
+            }
+            true if is_whole => {
+                self.told.metadata.remove(&pool.name);
+                (Severity::Information, "has its whole metadata reserve again")
+            }
+            _ => return,
+        };
+        self.events.note(severity, format!("pool {}", pool.name), message.to_owned());
     }
 
     fn check_volume_fill(&mut self, core: &mut Core, slot: PoolId) {

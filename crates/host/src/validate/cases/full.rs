@@ -32,8 +32,14 @@ const FILLER: &str = "filler.vmdk";
 /// A disk that is deleted to make space, when the pool cannot be grown.
 const BALLAST: &str = "ballast.vmdk";
 
+/// A disk that is deleted while the pool is full.
+const DOOMED: &str = "doomed.vmdk";
+/// A file that is made while the pool is full.
+const NEW: &str = "new";
+
 const STEADY_LAYOUT: Layout = Layout { size: 16 << 20, data: 16 << 20, seed: 31 };
 const BALLAST_LAYOUT: Layout = Layout { size: 64 << 20, data: 64 << 20, seed: 32 };
+const DOOMED_LAYOUT: Layout = Layout { size: 32 << 20, data: 4 << 20, seed: 35 };
 const SEED: u64 = 33;
 
 /// What is written in search of the pool's end.
@@ -58,7 +64,7 @@ pub(super) fn cases() -> Vec<Spec> {
         id: "Q4",
         title: "Out of space: only who needs new blocks pauses",
         source: "QSAN XS5216D, 2021",
-        scenario: "A thin pool fills. The machine that needs new blocks pauses; others go on reading and overwriting, ATS and UNMAP work. Space is added, and the paused machine goes on.",
+        scenario: "A thin pool fills. The machine that needs new blocks pauses; others go on reading and overwriting, ATS and UNMAP work, files are made and deleted by two hosts. Space is added, and the paused machine goes on.",
         published: "only machines that need new blocks pause; after another RAID set is added they resume",
         sizes: |_| "until the pool of the LUN given by --small is full".to_owned(),
         ways: const { &[on("the pool fills", "")] },
@@ -85,17 +91,22 @@ fn small(context: &Context) -> Result<&Bench> {
 fn run(context: &Context, _: Way) -> Result<Run> {
     let bench = small(context)?;
     let before = bench.space(0);
-    let mut stores = vec![bench.mount(0, "esx1", &Vaai::On.settings())?];
+    let mut stores = Vec::new();
+    for host in ["esx1", "esx2"] {
+        stores.push(bench.mount(0, host, &Vaai::On.settings())?);
+    }
+    content::create(&mut stores[0], DOOMED, &DOOMED_LAYOUT, DiskFormat::Thin)?;
     content::create(&mut stores[0], STEADY, &STEADY_LAYOUT, DiskFormat::EagerZeroedThick)?;
     content::create(&mut stores[0], BALLAST, &BALLAST_LAYOUT, DiskFormat::Thin)?;
     let file = stores[0].volume.create("touched")?;
     stores[0].volume.close(file)?;
     let mut file = stores[0].volume.create_disk(GROWING, GROWING_SIZE, DiskFormat::Thin)?;
     let ((filled, written, waited, troubles), mut run) = Meter::measure(&mut stores, |stores| {
-        let store = &mut stores[0];
+        let [store, other] = stores else { unreachable!("two hosts have mounted it") };
         let filled = fill(store)?;
         let written = write_until_full(store, &mut file)?;
-        let troubles = others_go_on(store, &mut file, written)?;
+        let mut troubles = others_go_on(store, &mut file, written)?;
+        troubles.extend(files_come_and_go(store, other));
         make_space(context, store)?;
         let waited = resume(store, &mut file, written)?;
         Ok((filled, written, waited, troubles))
@@ -185,6 +196,29 @@ fn others_go_on(store: &mut Datastore, growing: &mut File, written: u64) -> Resu
         Err(error) => note("pause", Err(error.into())),
     }
     Ok(troubles)
+}
+
+/// What changes the metadata of the file system, from both hosts; returns what failed.
+fn files_come_and_go(store: &mut Datastore, other: &mut Datastore) -> Vec<String> {
+    let results: [(&str, Result<()>); 5] = [
+        ("another host's ATS (heartbeat)", other.volume.pulse().map_err(Into::into)),
+        ("create a file", create_file(other)),
+        ("delete a disk", store.volume.remove_disk(DOOMED).map_err(Into::into)),
+        ("lock a disk from another host", lock_disk(other)),
+        ("delete a file", other.volume.remove_path(NEW).map_err(Into::into)),
+    ];
+    let troubles = results.into_iter();
+    troubles.filter_map(|(what, result)| Some(format!("{what}: {:#}", result.err()?))).collect()
+}
+
+fn create_file(store: &mut Datastore) -> Result<()> {
+    let file = store.volume.create(NEW)?;
+    Ok(store.volume.close(file)?)
+}
+
+fn lock_disk(store: &mut Datastore) -> Result<()> {
+    let file = store.volume.open_disk(STEADY, LockMode::Exclusive)?;
+    Ok(store.volume.close(file)?)
 }
 
 fn overwrite(store: &mut Datastore) -> Result<()> {
