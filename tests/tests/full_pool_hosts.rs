@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use harness::hostkit::{Host, fsck, image_of};
+use harness::initiator::qemu_io;
 use harness::pdu::RawSession;
 use harness::random::Random;
 use harness::{Array, number};
@@ -30,6 +31,8 @@ fn cdb_16(operation: u8, at: u64, blocks: u8) -> [u8; 16] {
 struct Full {
     array: Array,
     filler: u8,
+    /// Where in that nothing was written yet.
+    filled: u64,
     random: Random,
 }
 
@@ -39,7 +42,7 @@ impl Full {
         array.create_pool("p", pool_size)?;
         assert_eq!(array.create_lun("p/v", lun_size)?, 0);
         let filler = u8::try_from(array.create_lun("p/filler", "8G")?)?;
-        Ok(Self { array, filler, random: Random::new(7) })
+        Ok(Self { array, filler, filled: 0, random: Random::new(7) })
     }
 
     fn session(&self) -> Result<RawSession> {
@@ -48,20 +51,27 @@ impl Full {
 
     /// Writes new data until not one block is taken any more.
     fn fill(&mut self) -> Result<()> {
+        let url = self.array.lun_url(self.filler.into())?;
+        let free = (self.space("free_bytes")? / MIB).saturating_sub(16);
+        for at in (0..free).step_by(64) {
+            let write = format!("write -P 3 {}M {}M", self.filled / MIB + at, (free - at).min(64));
+            qemu_io(&["-f", "raw", &url], &[&write])?;
+        }
+        self.filled += free * MIB;
         let mut session = self.session()?;
-        for (start, bytes) in [(0, 120 << 10), (6 << 30, 4 << 10)] {
-            let mut at = start;
+        for bytes in [120 << 10, 4 << 10] {
             loop {
                 let data = self.random.bytes(usize::try_from(bytes)?);
-                let cdb = cdb_16(0x8a, at, u8::try_from(bytes / 512)?);
+                let cdb = cdb_16(0x8a, self.filled, u8::try_from(bytes / 512)?);
                 let answer = session.write(self.filler, &cdb, &data)?;
                 if answer.code() == OUT_OF_SPACE {
                     break;
                 }
                 answer.good()?;
-                at += bytes;
+                self.filled += bytes;
             }
         }
+        self.filled = self.filled.next_multiple_of(MIB);
         Ok(())
     }
 
@@ -87,14 +97,10 @@ impl Full {
         Ok(())
     }
 
-    /// Gives back what fills the pool but for the first part, and waits until it can be used.
+    /// Gives back a part of what fills the pool, and waits until it can be used.
     fn make_space(&self) -> Result<()> {
-        let mut list = vec![0, 22, 0, 16, 0, 0, 0, 0];
-        list.extend((64 * MIB / 512).to_be_bytes());
-        list.extend(u32::try_from(4 * 1024 * MIB / 512)?.to_be_bytes());
-        list.extend([0; 4]);
-        let unmap = [0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0];
-        self.session()?.write(self.filler, &unmap, &list)?.good()?;
+        let url = self.array.lun_url(self.filler.into())?;
+        qemu_io(&["-f", "raw", "-d", "unmap", &url], &["discard 0 256M"])?;
         let begun = Instant::now();
         while self.space("free_bytes")? < 48 * MIB {
             ensure!(begun.elapsed() < PATIENCE, "what was unmapped does not come back");
@@ -120,9 +126,10 @@ fn change_metadata(session: &mut RawSession, round: u8) -> Result<()> {
 
 #[test]
 fn locks_and_metadata_go_on_at_the_last_block_with_snapshots_before_and_after() -> Result<()> {
-    let mut full = Full::start("256M", "1G")?;
+    let mut full = Full::start("1G", "1G")?;
     let snapshot =
         |full: &Full, name: &str| full.array.gantry(&["snapshot", "create", "p/v", name]).map(drop);
+    full.session()?.write(0, &cdb_16(0x8a, 512 * MIB, 8), &[1; 4096])?.good()?;
     snapshot(&full, "first")?;
     full.fill()?;
     let mut round = 0;
@@ -144,7 +151,7 @@ fn locks_and_metadata_go_on_at_the_last_block_with_snapshots_before_and_after() 
         change_metadata(&mut full.session()?, round)?;
         round += 1;
     }
-    full.array.gantry(&["pool", "extend", "p", "--size", "512M"])?;
+    full.array.gantry(&["pool", "extend", "p", "--size", "1280M"])?;
     snapshot(&full, "fourth")?;
     change_metadata(&mut full.session()?, round)?;
     full.adds_up()
@@ -153,7 +160,7 @@ fn locks_and_metadata_go_on_at_the_last_block_with_snapshots_before_and_after() 
 /// A schedule leaves out what a full pool cannot take, says so once, and goes on when it can.
 #[test]
 fn a_schedule_skips_runs_in_a_full_pool_and_tells() -> Result<()> {
-    let mut full = Full::start("256M", "1G")?;
+    let mut full = Full::start("1G", "1G")?;
     full.session()?.write(0, &cdb_16(0x8a, 0, 8), &[1; 4096])?.good()?;
     full.fill()?;
     let words = ["schedule", "create", "often", "--volume", "p/v", "--every", "1s", "--keep", "2"];
@@ -198,7 +205,7 @@ fn go_on(host: &Host, number: usize, round: usize) -> Result<()> {
 
 #[test]
 fn four_hosts_with_forty_machines_go_on_in_a_full_pool_with_snapshots() -> Result<()> {
-    let mut full = Full::start("384M", "2G")?;
+    let mut full = Full::start("1G", "2G")?;
     let url = full.array.lun_url(0)?;
     let hosts = (0..HOSTS).map(|number| Host::new(&format!("esx{number}"), &[&url]));
     let hosts = hosts.collect::<Result<Vec<_>>>()?;
@@ -231,7 +238,7 @@ fn four_hosts_with_forty_machines_go_on_in_a_full_pool_with_snapshots() -> Resul
     full.array.gantry(&["snapshot", "create", "p/v", "after"])?;
     full.fill()?;
     each(&|host, number| go_on(host, number, 1))?;
-    full.array.gantry(&["pool", "extend", "p", "--size", "512M"])?;
+    full.array.gantry(&["pool", "extend", "p", "--size", "1280M"])?;
     full.array.gantry(&["snapshot", "create", "p/v", "extended"])?;
     let folder = tempfile::tempdir()?;
     assert_eq!(fsck(&image_of(&full.array, 0, folder.path())?)?, [0; 5]);
