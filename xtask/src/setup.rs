@@ -23,17 +23,20 @@ struct Package {
     purpose: &'static str,
 }
 
-const PACKAGES: [Package; 13] = [
+/// What gantry-host is linked with: all that the build needs beside Rust.
+const LIBISCSI: Package = Package {
+    name: "libiscsi-dev",
+    sign: Sign::Header("iscsi/iscsi.h"),
+    purpose: "the initiator that gantry-host is built on",
+};
+
+const PACKAGES: [Package; 14] = [
     Package {
         name: "libiscsi-bin",
         sign: Sign::Program("iscsi-test-cu"),
         purpose: "conformance tests of an independent initiator",
     },
-    Package {
-        name: "libiscsi-dev",
-        sign: Sign::Header("iscsi/iscsi.h"),
-        purpose: "the initiator that gantry-host is built on",
-    },
+    LIBISCSI,
     Package {
         name: "qemu-utils",
         sign: Sign::Program("qemu-img"),
@@ -60,6 +63,11 @@ const PACKAGES: [Package; 13] = [
         sign: Sign::Program("fsck.vmfs"),
         purpose: "an independent reader of the datastores that gantry-host writes",
     },
+    Package {
+        name: "iproute2",
+        sign: Sign::Program("ip"),
+        purpose: "addresses for the examples of the pages, in a network namespace",
+    },
     Package { name: "clang", sign: Sign::Program("clang"), purpose: "fuzz targets" },
     Package {
         name: "pkg-config",
@@ -78,11 +86,21 @@ const PACKAGES: [Package; 13] = [
 /// Folders of programs, also those that an ordinary user's path lacks.
 const PROGRAM_FOLDERS: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Makes every package present, or fails with the one command that does.
+/// Makes every package present that a developer command needs, or fails with the one command that
+/// does.
 pub(crate) fn run() -> Result<()> {
-    let missing: Vec<_> = PACKAGES.iter().filter(|package| !is_present(&package.sign)).collect();
+    provide(&PACKAGES)
+}
+
+/// The same for building and running the three programs, and nothing else.
+pub(crate) fn for_build() -> Result<()> {
+    provide(&[LIBISCSI])
+}
+
+fn provide(packages: &[Package]) -> Result<()> {
+    let missing: Vec<_> = packages.iter().filter(|package| !is_present(&package.sign)).collect();
     if missing.is_empty() {
-        println!("setup: all {} system packages are there", PACKAGES.len());
+        println!("setup: all {} system packages are there", packages.len());
         return Ok(());
     }
     for package in &missing {

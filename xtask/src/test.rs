@@ -85,9 +85,14 @@ fn unit_tests() -> Result<()> {
     process::run(&process::cargo(), &arguments)
 }
 
-/// Builds the binaries that the demo and the black-box tests run, optimised.
+/// Builds the binaries that the black-box tests and the measurements run, optimised.
 pub(crate) fn build() -> Result<()> {
-    let mut arguments = vec!["build", "--quiet", "--release"];
+    build_in("release")
+}
+
+/// Builds them in a profile.
+pub(crate) fn build_in(profile: &str) -> Result<()> {
+    let mut arguments = vec!["build", "--quiet", "--profile", profile];
     for package in ["gantry-server", "gantry-cli", "gantry-host"] {
         arguments.extend(["--package", package]);
     }

@@ -16,8 +16,13 @@ pub(crate) fn root() -> PathBuf {
 
 /// Where cargo puts release binaries.
 pub(crate) fn release_folder() -> PathBuf {
+    folder_of("release")
+}
+
+/// Where cargo puts the binaries of a profile.
+pub(crate) fn folder_of(profile: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    root().join(target.unwrap_or_else(|| "target".into())).join("release")
+    root().join(target.unwrap_or_else(|| "target".into())).join(profile)
 }
 
 /// All files under the source folders with the given extension, sorted, relative to the root.
