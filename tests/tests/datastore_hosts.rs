@@ -137,6 +137,9 @@ fn the_doctor_finds_every_offload_of_ours_and_leaves_the_lun_as_it_was() -> Resu
         assert_eq!(works(&thorough, primitive), "supported", "{primitive}: {thorough}");
     }
     harness::initiator::qemu_io(&["-f", "raw", &url], &["read -P 0x5a 0 64M"])?;
+    let events = array.gantry_json(&["events"])?;
+    let bad = events.as_array().into_iter().flatten().find(|e| e["severity"] != "information");
+    assert_eq!(bad, None, "a probe that does no harm");
     Ok(())
 }
 

@@ -17,6 +17,8 @@ const PATTERN: u8 = 0xb7;
 /// Where that block is.
 const DAMAGED_LBA: u64 = (5 << 20) / 512;
 
+const NAME: &str = "iqn.2026-01.org.example:reads";
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where a file holds a block of nothing but the pattern.
@@ -131,5 +133,38 @@ fn a_scrub_is_slowed_down_and_stopped() -> Result<()> {
     array.gantry(&["scrub", "start", "p", "--rate", "1M"])?;
     array.gantry(&["scrub", "start", "p", "--rate", "10G"])?;
     assert_eq!(wait_for_end(&array)?["complete"], true);
+    Ok(())
+}
+
+#[test]
+fn a_block_that_a_host_cannot_read_is_told_once_with_volume_and_lba() -> Result<()> {
+    let mut array = Array::start()?;
+    let file = array.create_pool("p", "1G")?;
+    let lun = array.create_lun("p/v", "64M")?;
+    let url = array.lun_url(lun)?;
+    let write = format!("write -P {PATTERN} 5M 4k");
+    initiator::qemu_io(&["-f", "raw", &url], &["write -P 1 0 16M", &write])?;
+    array.stop()?;
+    damage(&file)?;
+    array.restart()?;
+    let mut host = RawSession::log_in(array.portal(), NAME, &array.target_name()?)?;
+    let mut cdb = [0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0];
+    cdb[2..6].copy_from_slice(&(DAMAGED_LBA as u32).to_be_bytes());
+    for _ in 0..3 {
+        assert_eq!(host.read(lun as u8, &cdb, 4096)?.code(), Some((3, 0x11, 0)));
+    }
+    let words = format!("8 block(s) from LBA {DAMAGED_LBA} on cannot be read: the checksum");
+    assert_event(&array, &words)?;
+    let events = array.gantry_json(&["events"])?;
+    let errors: Vec<&Value> = events.as_array().into_iter().flatten().collect();
+    let errors: Vec<&&Value> = errors.iter().filter(|e| e["kind"] == "medium_error").collect();
+    ensure!(errors.len() == 1, "{events}");
+    let error = errors[0];
+    assert_eq!((&error["object"], &error["severity"]), (&"volume p/v".into(), &"error".into()));
+    assert_eq!(number(error, "/count")?, 3);
+    assert!(number(error, "/last_time")? >= number(error, "/time")?);
+    let text = array.gantry(&["events"])?;
+    assert!(text.contains("COUNT") && text.contains("p.img"), "{text}");
+    assert!(array.stop()?.success());
     Ok(())
 }

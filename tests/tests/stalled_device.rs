@@ -40,6 +40,26 @@ fn reset(lun: u8) -> Vec<u8> {
     request.bytes()
 }
 
+/// Waits for an event about the device of the slow pool.
+fn wait_for_event(array: &Array, words: &str) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let events = array.gantry_json(&["events"])?;
+        let stalls = events.as_array().context("a list of events")?.iter();
+        let mut stalls = stalls.filter(|event| event["kind"] == "device_stall");
+        let is_meant = |event: &harness::Value| {
+            let [object, message] = ["object", "message"].map(|key| event[key].as_str());
+            object.is_some_and(|object| object.ends_with("of pool slow"))
+                && message.is_some_and(|message| message.contains(words))
+        };
+        if stalls.any(is_meant) {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < NOTICE_MAX, "no event '{words}': {events}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 fn stuck_sessions(array: &Array) -> Result<usize> {
     let sessions = array.gantry_json(&["session", "list"])?;
     let sessions = sessions.as_array().context("a list of sessions")?;
@@ -85,6 +105,7 @@ fn a_device_that_stalls_wedges_neither_the_daemon_nor_its_hosts() -> Result<()> 
     }
     let mut waits = stuck_host(&array, slow as u8)?;
     initiator::qemu_io(&["-f", "raw", &array.lun_url(quick)?], &["read -P 7 0 4M"])?;
+    wait_for_event(&array, "does not answer: a ")?;
 
     drop(stall);
     let answer = waits.receive()?.context("the WRITE is answered after the stall")?;
@@ -93,6 +114,7 @@ fn a_device_that_stalls_wedges_neither_the_daemon_nor_its_hosts() -> Result<()> 
     let answer = waits.receive()?.context("READ has an answer")?;
     assert_eq!(answer.data, vec![9; BYTES as usize]);
     initiator::qemu_io(&["-f", "raw", &slow_url], &["read -P 9 0 4k", "read -P 5 4k 1020k"])?;
+    wait_for_event(&array, "answers again, after ")?;
     assert!(array.stop()?.success());
     Ok(())
 }

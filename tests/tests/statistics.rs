@@ -229,6 +229,53 @@ fn health_and_readiness_are_told() -> Result<()> {
     Ok(())
 }
 
+/// It said 200 while no host could log in.
+#[test]
+fn a_daemon_that_answers_no_login_is_not_ready() -> Result<()> {
+    let mut array = Array::prepare()?.with_words(&[], &["--connections-max", "4"]);
+    array.restart()?;
+    let count = |array: &Array| -> Result<(usize, usize, usize)> {
+        let list = |what: &[&str]| -> Result<usize> {
+            Ok(array.gantry_json(what)?.as_array().context("a list")?.len())
+        };
+        let lines = array.log().lines().count();
+        Ok((list(&["events"])?, list(&["session", "list"])?, lines))
+    };
+    let wait_for = |status: &str| -> Result<String> {
+        let begun = Instant::now();
+        loop {
+            let (line, body) = get(&array, "/readyz")?;
+            if line.contains(status) {
+                return Ok(body);
+            }
+            ensure!(begun.elapsed() < Duration::from_secs(30), "{line} {body}");
+            thread::sleep(Duration::from_millis(200));
+        }
+    };
+    let before = count(&array)?;
+    ensure!(wait_for(" 200 ")? == "ok");
+    assert_eq!(count(&array)?, before);
+    let connect = |_| Ok(std::net::TcpStream::connect(array.portal())?);
+    let connections = (0..4).map(connect).collect::<Result<Vec<_>>>()?;
+    let body = wait_for(" 503 ")?;
+    ensure!(body.contains("no login at the portal"), "{body}");
+    drop(connections);
+    ensure!(wait_for(" 200 ")? == "ok");
+    Ok(())
+}
+
+#[test]
+fn a_discovery_that_asks_for_chap_is_ready() -> Result<()> {
+    let array = Array::start()?;
+    let file = array.beside("secret");
+    std::fs::write(&file, "a secret of many bytes")?;
+    let path = file.to_str().context("a path")?;
+    array.gantry(&["discovery", "set-chap", "--chap-user", "u", "--chap-secret-file", path])?;
+    let (status, body) = get(&array, "/readyz")?;
+    ensure!(status.contains(" 200 ") && body == "ok", "{status} {body}");
+    Ok(())
+}
+
 #[test]
 fn a_pool_that_is_missing_makes_the_daemon_not_ready_but_healthy() -> Result<()> {
     let mut array = Array::start()?;

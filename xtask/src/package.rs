@@ -24,12 +24,13 @@ const SHELLS: [(&str, &str); 3] = [
 const PROGRAMS: [(&str, &str); 2] = [("gantryd", "usr/sbin"), ("gantry", "usr/bin")];
 
 /// Files of the folder 'packaging': name, where it goes, its mode.
-const FILES: [(&str, &str, u32); 6] = [
+const FILES: [(&str, &str, u32); 7] = [
     ("gantryd.service", "usr/lib/systemd/system/gantryd.service", 0o644),
     ("gantryd.env", "etc/gantry/gantryd.env", 0o644),
     ("gantry.sysusers", "usr/lib/sysusers.d/gantry.conf", 0o644),
     ("copyright", "usr/share/doc/gantry/copyright", 0o644),
     ("changelog", "usr/share/doc/gantry/changelog", 0o644),
+    ("gantry-alerts.yml", "usr/share/gantry/gantry-alerts.yml", 0o644),
     ("lintian-overrides", "usr/share/lintian/overrides/gantry", 0o644),
 ];
 

@@ -16,6 +16,67 @@ pub struct Event {
     pub object: String,
     /// A sentence.
     pub message: String,
+    /// What kind of thing happened.
+    #[serde(default)]
+    pub kind: EventKind,
+    /// How often it happened: equal events within five minutes are one.
+    #[serde(default = "once")]
+    pub count: u64,
+    /// When it happened last, seconds since 1970.
+    #[serde(default)]
+    pub last_time: u64,
+}
+
+/// Events of before the count happened once.
+fn once() -> u64 {
+    1
+}
+
+/// What kind of thing happened, for programs. More kinds may be added.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    ToSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum EventKind {
+    /// Data or maps could not be read as they were written.
+    MediumError,
+    /// A device failed to do something.
+    DeviceError,
+    /// A device does not answer, or does again.
+    DeviceStall,
+    /// An initiator repeated a COMPARE AND WRITE that had been done.
+    LockRetry,
+    /// A log or record of the array itself cannot be written, or can again.
+    Record,
+    /// What has no kind of its own.
+    #[default]
+    #[serde(other)]
+    General,
+}
+
+impl EventKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::General => "general",
+            Self::MediumError => "medium error",
+            Self::DeviceError => "device error",
+            Self::DeviceStall => "device stall",
+            Self::LockRetry => "lock retry",
+            Self::Record => "record",
+        }
+    }
 }
 
 /// How bad an event is.

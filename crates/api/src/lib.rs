@@ -31,7 +31,7 @@ pub use configuration::{
     ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume,
     Imported,
 };
-pub use events::{Event, Severity};
+pub use events::{Event, EventKind, Severity};
 pub use ledger::{
     Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,
     LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,

@@ -231,10 +231,13 @@ pub(crate) fn target_details(target: &Target) -> Table {
 }
 
 pub(crate) fn events_table(events: &[Event]) -> Table {
-    let mut rows = table(&["TIME", "SEVERITY", "OBJECT", "MESSAGE"]);
+    let mut rows = table(&["TIME", "COUNT", "LAST", "SEVERITY", "OBJECT", "MESSAGE"]);
     for event in events {
+        let again = event.count > 1;
         rows.add_row([
             format_time(event.time),
+            if again { event.count.to_string() } else { String::new() },
+            if again { format_time(event.last_time) } else { String::new() },
             severity_word(event.severity).to_owned(),
             event.object.clone(),
             event.message.clone(),

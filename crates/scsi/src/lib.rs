@@ -51,8 +51,8 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
-    Collecting, Command, CommandRecord, Counters, Issuer, NexusId, Notice, RequestId, Target,
-    TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
+    Collecting, Command, CommandRecord, Counters, Issuer, LostAnswer, NexusId, Notice, RequestId,
+    Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;

@@ -28,6 +28,19 @@ pub const ZERO_SLICE_BYTES: u64 = 16 << 20;
 /// Notices for the operator that wait to be fetched; then the oldest goes.
 pub const NOTICES_MAX: usize = 256;
 
+/// COMPARE AND WRITE commands that were done and are remembered; the oldest one makes room, and a
+/// retry of it is not known for one.
+pub const APPLIED_MAX: usize = 4096;
+
+/// How long they count: what comes later is no retry.
+pub const APPLIED_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// How long before the end of a session an answer may have been given that was lost with it.
+pub const LOST_ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Initiators whose nexuses are gone and whose names are remembered; the oldest one makes room.
+pub const GONE_MAX: usize = 256;
+
 /// MAXIMUM ATOMIC TRANSFER LENGTH of VPD page B0h, in bytes: what one request writes.
 pub const ATOMIC_BYTES_MAX: u64 = SLICE_BYTES;
 

@@ -3,11 +3,12 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use block::{BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId};
+use block::{BlockError, ByteRange, LogicalBlockLength, Request, Response, Rope, VolumeId};
 
 use crate::completion::Completion;
 use crate::copy_operations::CopyProgress;
 use crate::limits::REQUESTS_PER_COMMAND_MAX;
+use crate::target::Written;
 use crate::unit::Sanitize;
 
 /// Names one of the requests of a procedure that are under way together.
@@ -67,11 +68,13 @@ pub(crate) trait Procedure: Send {
 /// What a command finds that the operator should know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Remark {
+    /// A COMPARE AND WRITE was done.
+    Applied(Written),
     /// A COMPARE AND WRITE found another content than it expected.
     Miscompared,
-    /// The same, but it found what it would have written: most likely a retry of a command whose
-    /// answer was lost.
-    OwnWriteFound { lba: Lba, blocks: u8 },
+    /// The same, but it found what it would have written: perhaps a retry of a command whose answer
+    /// was lost.
+    SameFound(Written),
 }
 
 /// What a procedure wants.

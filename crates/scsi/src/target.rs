@@ -1,6 +1,7 @@
 //! The target: logical units, nexuses, and the tasks under way.
 
 mod announce;
+mod applied;
 mod change;
 mod execute;
 mod inventory;
@@ -8,6 +9,8 @@ mod management;
 mod notice;
 mod record;
 
+pub use applied::LostAnswer;
+pub(crate) use applied::{Written, hash_of};
 pub use notice::{Counters, Notice};
 pub use record::{CommandRecord, Issuer};
 
@@ -180,6 +183,7 @@ pub struct Target {
     /// Tasks that work at a pace.
     paced: Vec<Slot>,
     notices: VecDeque<Notice>,
+    applied: applied::Applied,
     counters: Counters,
     last_epoch: u64,
     now: Duration,
@@ -279,6 +283,7 @@ impl Target {
             last_save: 0,
             paced: Vec::new(),
             notices: VecDeque::new(),
+            applied: applied::Applied::default(),
             counters: Counters::default(),
             last_epoch: 0,
             now: Duration::ZERO,

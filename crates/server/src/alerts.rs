@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Result;
-use api::{AlertMessage, Delivery, Event, Severity};
+use api::{AlertMessage, Delivery, Event, EventKind, Severity};
 use array::{AlertLevel, Alerts as Settings, Secrets};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -121,12 +121,16 @@ impl Alerts {
             }));
             return;
         }
+        let time = now();
         let event = Event {
             number: 0,
-            time: now(),
+            time,
             severity: Severity::Information,
             object: "alerts".to_owned(),
             message: "this is a test".to_owned(),
+            kind: EventKind::General,
+            count: 1,
+            last_time: time,
         };
         let message = AlertMessage { test: true, ..self.message(&event) };
         let addresses = self.receivers.iter().map(|receiver| receiver.address.clone()).collect();
@@ -303,7 +307,7 @@ fn level(severity: Severity) -> AlertLevel {
 }
 
 /// How bad an event is, in one word.
-fn word(severity: Severity) -> &'static str {
+pub(crate) fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Information => "information",
         Severity::Warning => "warning",

@@ -12,6 +12,7 @@ mod idempotency;
 mod lists;
 mod page;
 mod peer;
+mod probe;
 mod router;
 mod stream;
 mod tls;

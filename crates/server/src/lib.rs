@@ -16,7 +16,9 @@ mod events;
 mod guard;
 mod heartbeat;
 mod http;
+mod keeper;
 pub mod limits;
+pub mod logs;
 mod management;
 mod options;
 mod pool;
@@ -29,6 +31,8 @@ mod token_spaces;
 mod trust;
 mod unit_states;
 
+use std::io::{ErrorKind, Write};
+
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
@@ -40,18 +44,27 @@ pub(crate) const TARGET_PORTAL_GROUP_TAG: u16 = 1;
 /// Runs the daemon until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> Result<()> {
     if options.print_scsi_reference {
-        print!("{}", scsi::reference());
-        return Ok(());
+        return print(scsi::reference().as_bytes());
     }
     if options.print_man_page {
         let page = clap_mangen::Man::new(Options::command()).section("8");
-        return Ok(page.render(&mut std::io::stdout())?);
+        let mut text = Vec::new();
+        page.render(&mut text)?;
+        return print(&text);
     }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;
     raise_open_files_limit();
     block::install_arena(options.buffer_memory << 20);
     reactor::Reactor::start(options, directory)?.run()
+}
+
+/// Prints what was asked for. Whoever reads only the beginning, as `head` does, has it.
+fn print(text: &[u8]) -> Result<()> {
+    match std::io::stdout().write_all(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Every connection is an open file; the limit that a shell gives is often 1,024.

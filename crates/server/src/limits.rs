@@ -24,8 +24,31 @@ pub const EVENTS_MAX: usize = 1000;
 /// Bytes of the record of events; then it becomes the old one, and a new one begins.
 pub const EVENTS_BYTES_MAX: u64 = 4 << 20;
 
-/// Events that wait to be written to the record; further ones are not kept over a restart.
-pub const EVENTS_UNWRITTEN_MAX: usize = 1000;
+/// Entries that wait to be written to the record of events, and to the audit log; further ones are
+/// not kept over a restart, and counted.
+pub const RECORD_ENTRIES_MAX: usize = 1000;
+
+/// How often an entry of a record is tried again that could not be written.
+pub const RECORD_RETRY: Duration = Duration::from_secs(1);
+
+/// How long the write of an entry takes before the administrator is told.
+pub const RECORD_STALL_MIN: Duration = Duration::from_secs(5);
+
+/// Bytes of a line of a record that are read at once; a longer line is none.
+pub const RECORD_LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// Seconds from the first of equal events on in which the others are counted with it.
+pub const EVENT_FOLD_SECONDS: u64 = 300;
+
+/// Events of one class (kind, severity, and what it is about) that may come at once; then one a
+/// second. Further ones are only counted.
+pub const EVENT_BURST_MAX: u64 = 100;
+
+/// Classes of events that are told apart; further ones share a limit.
+pub const EVENT_CLASSES_MAX: usize = 64;
+
+/// How often the counts of events that came again are written to the record, in seconds.
+pub const EVENT_COUNT_INTERVAL: u64 = 10;
 
 /// How often pools and volumes are compared with their thresholds, and schedules with the clock.
 pub const FILL_INTERVAL: Duration = Duration::from_secs(1);
@@ -172,3 +195,31 @@ pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);
 /// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
 /// forgotten, and may go to another volume earlier.
 pub(crate) const HELD_BY_ENDED_MAX: usize = 65_536;
+
+/// Lines of the log that wait to be written; further ones are lost and counted.
+pub const LOG_LINES_MAX: usize = 8192;
+
+/// Bytes of the lines of the log that wait to be written; further lines are lost and counted.
+pub const LOG_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of one line of the log; what is longer is cut off.
+pub const LOG_LINE_BYTES_MAX: usize = 16 << 10;
+
+/// How long the daemon waits for whoever takes its output: for the last lines of its log when it
+/// ends, and for the first password when it starts.
+pub const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long an operation of a device takes before the administrator is told that it stalls.
+pub const DEVICE_STALL_MIN: Duration = Duration::from_secs(5);
+
+/// Failures of devices of a pool that wait to be told; further ones are only counted.
+pub const DEVICE_FAILURES_MAX: usize = 64;
+
+/// How long an answer to /readyz counts, so that many who ask cost one login.
+pub const PROBE_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long one portal may take to answer the login of a probe.
+pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Portals that are probed, the first of them.
+pub const PROBED_PORTALS_MAX: usize = 8;

@@ -7,6 +7,7 @@ mod describe;
 mod devices;
 mod hosts;
 mod identification;
+mod incidents;
 mod interchange;
 mod jobs;
 mod lun_rest;
@@ -46,6 +47,7 @@ use crate::options::{IoMethod, Options};
 use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
 use claims::Claims;
+use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
 use problems::{bad_request, gone, internal, is_opening, refused};
@@ -77,6 +79,7 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     told: Told,
+    outputs: Outputs,
     tasks: Tasks,
     /// What went wrong with the last run of each schedule, where something did.
     schedule_problems: HashMap<String, String>,
@@ -203,6 +206,7 @@ impl Management {
             sampling: !options.no_statistics,
             events,
             told: Told::default(),
+            outputs: Outputs::default(),
             tasks: Tasks::default(),
             schedule_problems: HashMap::new(),
             under_way: HashMap::new(),
@@ -358,9 +362,10 @@ impl Management {
         std::mem::take(&mut self.luns_changed)
     }
 
-    /// Looks after what happens by itself: thresholds, schedules, tasks.
+    /// Looks after what happens by itself: incidents, thresholds, schedules, tasks.
     pub(crate) fn look_around(&mut self, core: &mut Core) {
         self.go_on_resuming(core);
+        self.tell_incidents(core);
         self.check_fill(core);
         self.check_schedules(core);
         self.check_tasks(core);

@@ -156,7 +156,7 @@ impl Pool {
         }
         let now = Instant::now();
         for (token, result) in self.completions.drain(..) {
-            self.device_times.completed(IoId(token), now);
+            self.device_times.completed(IoId(token), now, result.as_ref().err());
             self.store.completed(IoId(token), result);
         }
         true

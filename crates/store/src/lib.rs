@@ -17,6 +17,7 @@ mod directory;
 mod entry;
 mod error;
 mod housing;
+mod incident;
 mod io;
 mod journal;
 mod layout;
@@ -43,6 +44,7 @@ mod volume;
 #[cfg(feature = "planted-bugs")]
 pub use bugs::PlantedBug;
 pub use error::{ChangeError, Failure, OpenError};
+pub use incident::{Cause, Incident, Place};
 pub use io::{Io, IoId};
 pub use options::{DeviceSpec, OpenMode, Options, PoolSpec};
 pub use reclaim::{Held, Reclaim};

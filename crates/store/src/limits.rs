@@ -105,3 +105,9 @@ pub(crate) const FREED_SHARE: u64 = 64;
 /// How often a group is tried again for which the file system under the pool had no space, and the
 /// reaper what it could not read.
 pub(crate) const UNAVAILABLE_RETRY: Duration = Duration::from_secs(5);
+
+/// Incidents that wait for somebody to ask for them; further ones are only counted.
+pub(crate) const INCIDENTS_MAX: usize = 256;
+
+/// Bad ranges that a scrub reports as incidents; its status names more.
+pub(crate) const SCRUB_INCIDENTS_MAX: usize = 16;

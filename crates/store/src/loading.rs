@@ -5,11 +5,12 @@ use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 
 use crate::bugs::planted;
 use crate::entry::Page;
+use crate::incident::{Cause, Place};
 use crate::io::Waiter;
 use crate::map::Missing;
 use crate::space::{GroupId, GroupPage};
 use crate::status::Health;
-use crate::store::Store;
+use crate::store::{CHANGES, Store};
 
 /// How often a page is read before it is given up.
 pub(crate) const READ_ATTEMPTS: u8 = 4;
@@ -64,18 +65,38 @@ impl Store {
     }
 
     pub(crate) fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
+        let cause = result.as_ref().err().cloned().map_or(Cause::Checksum, Cause::Device);
         let page = result.ok().flatten().and_then(|bytes| {
             let intact = crate::checksum::crc32c(&bytes) == missing.entry.crc;
             intact.then(|| Page::parse(&bytes, missing.level)).flatten()
         });
         let sound = |page: &Page| page.0.iter().all(|entry| self.is_sound(*entry));
         let page = page.filter(sound);
+        if page.is_none() {
+            self.report_page(missing, attempt, cause);
+        }
         if page.is_none() && attempt + 1 < READ_ATTEMPTS {
             return self.read_page(missing, attempt + 1);
         }
         let from_copy = attempt % 2 == 1 && missing.entry.twin().is_some() && page.is_some();
         self.statistics.pages_from_copies += u64::from(from_copy);
         self.page_arrived(missing, page);
+    }
+
+    /// A page could not be read: the first time somebody may bring it yet, the last time nobody.
+    fn report_page(&mut self, missing: Missing, attempt: u8, cause: Cause) {
+        let is_lost = attempt + 1 == READ_ATTEMPTS;
+        if attempt > 0 && !is_lost {
+            return;
+        }
+        let waiting = self.pages_loading.get(&missing.entry.number());
+        let volume = waiting.into_iter().flatten().find_map(|waiter| match waiter {
+            PageWaiter::Operation(key) => self.operations.volume_of(*key),
+            PageWaiter::Scrub => self.scrub.as_ref()?.volume(),
+            PageWaiter::Applier | PageWaiter::Reaper => None,
+        });
+        let place = Place::MapPage { volume: volume.filter(|id| *id != CHANGES) };
+        self.report_incident(missing.entry.number(), cause, place, is_lost);
     }
 
     /// Whether an entry points to a place that can hold data or pages.
@@ -158,7 +179,12 @@ impl Store {
         result: DeviceResult,
     ) {
         let intact = |bytes: &Buffer| crate::checksum::crc32c(bytes) == page.crc;
+        let cause = result.as_ref().err().cloned().map_or(Cause::Checksum, Cause::Device);
         let bytes = result.ok().flatten().filter(intact);
+        let is_last = attempt + 1 == READ_ATTEMPTS;
+        if bytes.is_none() && (attempt == 0 || is_last) {
+            self.report_incident(page.address, cause, Place::SpaceMap, is_last);
+        }
         if bytes.is_none() && attempt + 1 < READ_ATTEMPTS {
             let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
             return self.submit_read(waiter, page.address, 1);

@@ -147,6 +147,11 @@ impl Operations {
         slot.filter(|slot| slot.0 == key >> SLOT_BITS << SLOT_BITS).map(|slot| &mut slot.1)
     }
 
+    /// The volume that an operation is about, while it is under way.
+    pub(crate) fn volume_of(&self, key: usize) -> Option<VolumeId> {
+        self.contains(key).then(|| self[key].volume)
+    }
+
     pub(crate) fn contains(&self, key: usize) -> bool {
         let slot = self.slots.get(key & ((1 << SLOT_BITS) - 1));
         slot.is_some_and(|slot| slot.0 == key >> SLOT_BITS << SLOT_BITS)

@@ -126,6 +126,11 @@ impl Scrub {
         first
     }
 
+    /// The volume that is being looked at.
+    pub(crate) fn volume(&self) -> Option<VolumeId> {
+        self.volumes.front().copied()
+    }
+
     fn report(&mut self, volume: VolumeId, range: ByteRange) {
         if let Some(last) = self.status.bad.last_mut()
             && last.volume == volume
@@ -444,6 +449,7 @@ impl Store {
             self.scrub = Some(Box::new(scrub));
             return;
         }
+        self.report_scrub(&scrub.status);
         self.last_scrub = ScrubStatus { running: false, complete: true, ..scrub.status };
     }
 }

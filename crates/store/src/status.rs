@@ -82,6 +82,10 @@ pub struct Statistics {
     pub replayed_units: u64,
     /// Pages of the map, and of the volume table, that were damaged and read from their copies.
     pub pages_from_copies: u64,
+    /// Reads of data, maps and space maps that devices refused; attempts count each.
+    pub read_errors: u64,
+    /// Data, pages of the map and of the space maps whose checksum did not fit.
+    pub checksum_errors: u64,
     /// Pages of the map in memory that are also on disk.
     pub pages_clean: u64,
     /// Pages of the map in memory that changed since the last checkpoint.

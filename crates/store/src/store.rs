@@ -15,6 +15,7 @@ use crate::commit::{Commit, Groups};
 use crate::directory::Directory;
 use crate::error::{ChangeError, Failure, OpenError};
 use crate::housing::Housing;
+use crate::incident::Incident;
 use crate::io::{Io, IoId, Waiter};
 use crate::journal::{Journal, Position};
 use crate::layout::Layout;
@@ -177,6 +178,7 @@ pub struct Store {
     pub(crate) waiters: Slab<Waiter>,
     pub(crate) wishes: VecDeque<Io>,
     pub(crate) done: VecDeque<Done>,
+    pub(crate) incidents: VecDeque<Incident>,
     pub(crate) now: Duration,
     pub(crate) last_checkpoint: Duration,
     /// When groups without space on the device were tried again.
@@ -268,6 +270,7 @@ impl Store {
             waiters: Slab::new(),
             wishes: VecDeque::new(),
             done: VecDeque::new(),
+            incidents: VecDeque::new(),
             now: Duration::ZERO,
             last_checkpoint: Duration::ZERO,
             last_retry: Duration::ZERO,

@@ -61,7 +61,7 @@ export interface Session {
 export interface Target {
   name: string; portals: Portal[]; sessions: Session[]; bytes_received: number; bytes_sent: number; commands: number;
 }
-export interface ArrayEvent { number: number; time: number; severity: Severity; object: string; message: string }
+export interface ArrayEvent { number: number; time: number; severity: Severity; object: string; message: string; count: number; last_time: number }
 
 export type Primitive =
   | 'read' | 'write' | 'compare_and_write' | 'extended_copy' | 'write_same' | 'unmap' | 'token' | 'other';

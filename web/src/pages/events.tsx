@@ -21,7 +21,7 @@ export function EventList({ events }: { events: ArrayEvent[] }) {
         return (
           <li key={event.number}>
             <Badge tone={SEVERITY_TONE[event.severity]}>{event.severity}</Badge>
-            <span class="event-text"><span class="event-object">{link ? <a href={link}>{event.object}</a> : event.object}</span> {event.message}</span>
+            <span class="event-text"><span class="event-object">{link ? <a href={link}>{event.object}</a> : event.object}</span> {event.message}{event.count > 1 && <span class="faint"> · {event.count.toLocaleString('en')} times, last <Time at={event.last_time} /></span>}</span>
             <Time at={event.time} />
           </li>
         );

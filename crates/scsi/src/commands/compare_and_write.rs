@@ -9,6 +9,7 @@ use crate::cdb::Cdb;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::procedure::{Answer, Procedure, Remark, Step};
+use crate::target::{Written, hash_of};
 
 /// Two instances of the blocks: what must be there, then what will be there.
 pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
@@ -34,7 +35,8 @@ pub(super) fn compare_and_write(execution: &mut Execution<'_>) -> Result<Action,
         write: execution.data_out.slice(length..2 * length),
         miscompare: None,
         remark: None,
-        retried: Remark::OwnWriteFound { lba, blocks },
+        lba,
+        blocks,
     })))
 }
 
@@ -48,8 +50,8 @@ struct CompareAndWrite {
     write: Bytes,
     miscompare: Option<BlockError>,
     remark: Option<Remark>,
-    /// What is remarked if the medium holds what would have been written.
-    retried: Remark,
+    lba: Lba,
+    blocks: u8,
 }
 
 impl CompareAndWrite {
@@ -71,8 +73,14 @@ impl CompareAndWrite {
             Ok(Response::Data(medium)) => holds(medium, &self.write),
             _ => false,
         };
-        self.remark = Some(if is_own { self.retried } else { Remark::Miscompared });
+        let remark = if is_own { Remark::SameFound(self.written()) } else { Remark::Miscompared };
+        self.remark = Some(remark);
         self.failed(miscompare)
+    }
+
+    fn written(&self) -> Written {
+        let (volume, lba, blocks) = (self.volume, self.lba.0, self.blocks);
+        Written { volume, lba, blocks, hash: hash_of(&self.write) }
     }
 }
 
@@ -92,12 +100,21 @@ impl Procedure for CompareAndWrite {
         let Some(Answer { result, .. }) = answer else { return self.compare_and_write() };
         match (self.miscompare, result) {
             (Some(miscompare), medium) => self.look(miscompare, medium),
-            (None, Ok(_)) => Step::Done(Completion::good(Rope::new())),
+            (None, Ok(_)) => {
+                self.remark = Some(Remark::Applied(self.written()));
+                Step::Done(Completion::good(Rope::new()))
+            }
             (None, Err(error @ BlockError::Miscompare { .. })) => {
                 self.miscompare = Some(error);
                 Step::Request(self.volume, Request::Read { range: self.range })
             }
             (None, Err(error)) => self.failed(error),
+        }
+    }
+
+    fn answered_after_abort(&mut self, answer: Answer) {
+        if self.miscompare.is_none() && answer.result.is_ok() {
+            self.remark = Some(Remark::Applied(self.written()));
         }
     }
 

@@ -365,6 +365,8 @@ impl Target {
         if let Some(procedure) = &mut procedure {
             procedure.answered_after_abort(answer);
             self.note_progress(slot, &mut **procedure);
+            let task = &self.tasks[slot];
+            self.note_aborted(task.order.nexus, task.id);
         }
         if self.tasks[slot].in_flight > 0 {
             self.tasks[slot].state = TaskState::Aborted(delivery, procedure);

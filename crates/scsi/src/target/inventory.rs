@@ -136,6 +136,7 @@ impl Target {
     /// I_T nexus loss: ends its tasks without telling anyone, and its reservations. Requests that
     /// are in the engine already are still to be answered.
     pub fn close_nexus(&mut self, id: NexusId) {
+        self.note_gone(id);
         if let Some(nexus) = self.nexuses.remove(&id) {
             self.mistaken.remember(&nexus);
         }

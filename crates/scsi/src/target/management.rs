@@ -46,6 +46,7 @@ impl Target {
     pub fn manage(&mut self, id: TaskId, nexus: NexusId, lun: u64, function: TaskManagement) {
         match function {
             TaskManagement::AbortTask(task) => {
+                self.note_aborted(nexus, task);
                 self.end_tasks(id, nexus, |other| other.is_named(nexus, task));
             }
             TaskManagement::QueryTask(task) => {

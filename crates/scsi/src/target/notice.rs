@@ -2,7 +2,7 @@
 
 use block::VolumeId;
 
-use super::Target;
+use super::{LostAnswer, NexusId, Target, Written};
 use crate::limits::NOTICES_MAX;
 use crate::procedure::Remark;
 use crate::task_set::Slot;
@@ -10,9 +10,9 @@ use crate::task_set::Slot;
 /// Something that the operator should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// ATS: a COMPARE AND WRITE failed, and the medium held what it would have written. Most
-    /// likely its initiator repeated a command whose answer it had not seen in time; ESXi takes
-    /// this for the loss of a lock that it holds.
+    /// ATS: a COMPARE AND WRITE failed, and the medium held what it would have written, since the
+    /// same initiator had written it by a command whose answer it may not know. ESXi takes this for
+    /// the loss of a lock that it holds.
     OwnCompareAndWriteFound {
         /// iSCSI name of the initiator.
         initiator_name: String,
@@ -22,6 +22,8 @@ pub enum Notice {
         lba: u64,
         /// Number of logical blocks.
         blocks: u8,
+        /// Why the initiator may not know that answer.
+        lost: LostAnswer,
     },
 }
 
@@ -30,7 +32,7 @@ pub enum Notice {
 pub struct Counters {
     /// COMPARE AND WRITE commands that found another content than they expected.
     pub compare_and_write_miscompares: u64,
-    /// Those of them that found what they would have written.
+    /// Those of them that were retries of commands whose answer was lost.
     pub compare_and_write_own_found: u64,
 }
 
@@ -47,22 +49,34 @@ impl Target {
 
     /// Takes what a command remarked.
     pub(super) fn remark(&mut self, slot: Slot, remark: Remark) {
-        self.counters.compare_and_write_miscompares += 1;
-        let Remark::OwnWriteFound { lba, blocks } = remark else { return };
+        let (nexus, task) = (self.tasks[slot].order.nexus, self.tasks[slot].id);
+        match remark {
+            Remark::Applied(written) => self.note_applied(written, nexus, task),
+            Remark::Miscompared => self.counters.compare_and_write_miscompares += 1,
+            Remark::SameFound(written) => {
+                self.counters.compare_and_write_miscompares += 1;
+                if let Some(lost) = self.lost_answer(nexus, written) {
+                    self.notice_retry(nexus, written, lost);
+                }
+            }
+        }
+    }
+
+    fn notice_retry(&mut self, nexus: NexusId, written: Written, lost: LostAnswer) {
         self.counters.compare_and_write_own_found += 1;
-        let task = &self.tasks[slot];
-        let nexus = self.nexuses.get(&task.order.nexus);
+        let nexus = self.nexuses.get(&nexus);
         let initiator_name =
             nexus.map_or_else(String::new, |nexus| nexus.spec.initiator_name.clone());
         if self.notices.len() == NOTICES_MAX {
             self.notices.pop_front();
         }
-        let (volume, lba) = (task.volume, lba.0);
+        let Written { volume, lba, blocks, .. } = written;
         self.notices.push_back(Notice::OwnCompareAndWriteFound {
             initiator_name,
             volume,
             lba,
             blocks,
+            lost,
         });
     }
 }

@@ -92,35 +92,92 @@ fn of_two_that_expect_the_same_exactly_one_wins() {
     assert_eq!((done.len(), good.count()), (3, 1));
 }
 
+/// Another session of the same initiator as [`ALICE`]'s.
+fn alice_again(world: &mut World) -> NexusId {
+    let again = NexusId(77);
+    world.target.open_nexus(again, nexus_spec("alice"));
+    assert_eq!(world.sense(again, 0, &[0; 6], &[]), (6, 0x29, 0));
+    again
+}
+
+fn swap_data() -> Vec<u8> {
+    [[0; BLOCK], [7; BLOCK]].concat()
+}
+
 #[test]
-fn a_retry_of_a_command_that_was_applied_is_told_from_a_lost_race() {
-    let mut world = World::new();
-    let data = [[0; BLOCK], [7; BLOCK]].concat();
-    world.good(0, &compare_and_write_cdb(40, 1), &data);
-    assert!(world.target.next_notice().is_none());
-    assert_eq!(world.sense(BOB, 0, &compare_and_write_cdb(40, 1), &data), (14, 0x1d, 0));
+fn another_host_that_writes_the_same_bytes_is_no_retry() {
+    let (mut world, data) = (World::new(), swap_data());
+    let cdb = compare_and_write_cdb(40, 1);
+    world.good(0, &cdb, &data);
+    for nexus in [BOB, ALICE, BOB, ALICE] {
+        assert_eq!(world.sense(nexus, 0, &cdb, &data), (14, 0x1d, 0));
+    }
+    assert_eq!(world.target.next_notice(), None);
+    // Also not when the one that wrote it is gone, and another comes.
+    world.target.close_nexus(ALICE);
+    assert_eq!(world.sense(BOB, 0, &cdb, &data), (14, 0x1d, 0));
+    assert_eq!(world.target.next_notice(), None);
+    let counters = world.target.counters();
+    assert_eq!(counters.compare_and_write_miscompares, 5);
+    assert_eq!(counters.compare_and_write_own_found, 0);
+}
+
+#[test]
+fn a_retry_after_a_session_that_ended_is_one() {
+    let (mut world, data) = (World::new(), swap_data());
+    let cdb = compare_and_write_cdb(40, 1);
+    world.good(0, &cdb, &data);
+    world.target.close_nexus(ALICE);
+    let again = alice_again(&mut world);
+    assert_eq!(world.sense(again, 0, &cdb, &data), (14, 0x1d, 0));
     let notice = Notice::OwnCompareAndWriteFound {
-        initiator_name: "iqn.2026-01.example:bob".to_owned(),
+        initiator_name: "iqn.2026-01.example:alice".to_owned(),
         volume: ONE,
         lba: 40,
         blocks: 1,
+        lost: LostAnswer::SessionEnded,
     };
     assert_eq!(world.target.next_notice(), Some(notice));
-    world.volumes.get_mut(&ONE).unwrap()[40 * BLOCK + 9] = 8;
-    let completion = world.run(BOB, 0, &compare_and_write_cdb(40, 1), &data);
-    assert_eq!(completion.sense.unwrap().information, Some(0));
-    assert!(world.target.next_notice().is_none());
-    let counters = world.target.counters();
-    assert_eq!(counters.compare_and_write_miscompares, 2);
-    assert_eq!(counters.compare_and_write_own_found, 1);
+    // It does not if somebody else wrote there since, though it be the same.
+    let back = [[7; BLOCK], [0; BLOCK]].concat();
+    assert_eq!(world.run(BOB, 0, &cdb, &back).status, Status::Good);
+    assert_eq!(world.run(BOB, 0, &cdb, &data).status, Status::Good);
+    assert_eq!(world.sense(again, 0, &cdb, &data), (14, 0x1d, 0));
+    assert_eq!(world.target.next_notice(), None);
+}
+
+#[test]
+fn a_retry_of_a_command_that_was_aborted_is_one() {
+    let (mut world, data) = (World::new(), swap_data());
+    let cdb = compare_and_write_cdb(40, 1);
+    let task = world.begin(ALICE, 0, &cdb, &data);
+    let (id, volume, request) = world.target.next_request().unwrap();
+    world.target.manage(TaskId(9_000), ALICE, 0, TaskManagement::AbortTask(task));
+    let answer = world.apply(volume, request);
+    world.target.completed(id, answer);
+    assert!(world.target.next_done().is_none());
+    assert_eq!(world.sense(ALICE, 0, &cdb, &data), (14, 0x1d, 0));
+    let notice = world.target.next_notice();
+    assert!(
+        matches!(
+            notice,
+            Some(Notice::OwnCompareAndWriteFound { lost: LostAnswer::Aborted, lba: 40, .. })
+        ),
+        "{notice:?}"
+    );
 }
 
 #[test]
 fn no_more_notices_wait_than_may() {
-    let mut world = World::new();
-    let data = [[1; BLOCK], [0; BLOCK]].concat();
+    let (mut world, data) = (World::new(), swap_data());
     for lba in 0..limits::NOTICES_MAX as u64 + 3 {
-        assert_eq!(world.fails(0, &compare_and_write_cdb(lba, 1), &data), (14, 0x1d, 0));
+        world.good(0, &compare_and_write_cdb(lba, 1), &data);
+    }
+    world.target.close_nexus(ALICE);
+    let again = alice_again(&mut world);
+    for lba in 0..limits::NOTICES_MAX as u64 + 3 {
+        let cdb = compare_and_write_cdb(lba, 1);
+        assert_eq!(world.sense(again, 0, &cdb, &data), (14, 0x1d, 0));
     }
     let notices: Vec<_> = std::iter::from_fn(|| world.target.next_notice()).collect();
     assert_eq!(notices.len(), limits::NOTICES_MAX);

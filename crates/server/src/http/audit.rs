@@ -1,4 +1,8 @@
 //! The audit log: who asked for which change, and how it ended; no bodies, which may hold secrets.
+//!
+//! A change is made, and answered, whether its entry can be written or not: nothing about a log
+//! stops the array. Entries wait until they can be (`keeper`), and every one is in the daemon's log
+//! too (docs/decisions/0081).
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -6,6 +10,7 @@ use std::path::Path;
 use anyhow::Result;
 use api::AuditEntry;
 
+use crate::keeper::{self, Keeper};
 use crate::limits::{AUDIT_BYTES_MAX, AUDIT_SHOWN_MAX};
 use crate::record::Record;
 
@@ -16,7 +21,7 @@ mod tests;
 
 /// The log.
 pub(crate) struct Audit {
-    record: Record,
+    keeper: Keeper<AuditEntry>,
     /// The latest entries, oldest first.
     latest: VecDeque<AuditEntry>,
     /// Entries so far, of those that are known.
@@ -32,10 +37,10 @@ impl Audit {
             count += 1;
             push(&mut latest, AuditEntry { number: count, ..entry });
         })?;
-        Ok(Self { record, latest, count })
+        Ok(Self { keeper: Keeper::start(record, &keeper::AUDIT)?, latest, count })
     }
 
-    /// Notes a change. A log that cannot be written is reported and stops nothing.
+    /// Notes a change. Never waits.
     pub(crate) fn note(&mut self, mut entry: AuditEntry) {
         self.count += 1;
         entry.number = self.count;
@@ -48,9 +53,7 @@ impl Audit {
             status = entry.status,
             "change asked for"
         );
-        if let Err(error) = self.record.write(&entry) {
-            tracing::error!(%error, "the audit log cannot be written");
-        }
+        self.keeper.add(entry.clone());
         push(&mut self.latest, entry);
     }
 

@@ -16,6 +16,7 @@ use super::peer::Peer;
 use super::stream::Streams;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events::now;
+use crate::logs;
 use crate::management::hexadecimal;
 
 /// The name of the cookie of a browser's session.
@@ -59,9 +60,7 @@ impl Gate {
             let hash = PasswordHash::new(&password, &random_bytes()?)?;
             users.add(FIRST_USER, Role::Admin, hash, true, now())?;
             directory.save_users(&users)?;
-            println!(
-                "First start: log in as '{FIRST_USER}' with the password {password} and change it; it is not shown again."
-            );
+            show_first_password(&password);
         }
         let audit = Audit::open(directory.path())?;
         let (sessions, limiter) = (Sessions::default(), Limiter::default());
@@ -217,6 +216,21 @@ pub(super) async fn guard(
         gate.note(identity.user, identity.via.name(), peer, asked, status);
     }
     response
+}
+
+/// Shows the password of the first user, once, on standard output: the log is kept, and others may
+/// read it.
+fn show_first_password(password: &str) {
+    let shown = logs::show(format!(
+        "First start: log in as '{FIRST_USER}' with the password {password} and change it; it is not shown again.\n"
+    ));
+    if let Err(error) = shown {
+        tracing::error!(
+            %error,
+            "the first password could not be shown on standard output: on this machine, \
+             'gantry user change {FIRST_USER} --password' sets another one"
+        );
+    }
 }
 
 fn bearer(headers: &HeaderMap) -> Option<Vec<u8>> {

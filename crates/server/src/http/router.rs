@@ -1,6 +1,7 @@
 //! From the table of routes to what answers them.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
@@ -20,6 +21,7 @@ use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
 use super::idempotency::{FirstAnswers, Once, once};
 use super::peer::Peer;
+use super::probe::Probe;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
 use crate::heartbeat::Heartbeat;
@@ -180,17 +182,29 @@ fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
     })
 }
 
-/// Whether hosts are let in and every pool serves.
+/// Whether every pool serves and a login is answered.
 fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
+    let probe = Arc::new(Probe::default());
     get(move || async move {
-        let not_ready = |detail: &str| Err(problem(503, "Not ready", detail));
         if !heartbeat.is_serving() {
-            return respond(not_ready("the daemon is starting or stopping"));
+            return respond(Err(not_ready("the daemon is starting or stopping")));
         }
-        let asked = ask(&mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None);
-        let late = || not_ready("the reactor does not answer");
-        respond(tokio::time::timeout(READINESS_MAX, asked).await.unwrap_or_else(|_| late()))
+        let late = |_| Err(not_ready("the reactor does not answer"));
+        let asked = tokio::time::timeout(READINESS_MAX, is_ready(&mailbox, &probe)).await;
+        respond(asked.unwrap_or_else(late))
     })
+}
+
+async fn is_ready(mailbox: &Mailbox, probe: &Probe) -> Answer {
+    let told = ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None).await?;
+    let (text, portals): (String, Vec<SocketAddr>) =
+        serde_json::from_value(told).map_err(|error| not_ready(&error.to_string()))?;
+    probe.check(&portals).await.map_err(|why| not_ready(&why))?;
+    Ok(text.into())
+}
+
+fn not_ready(detail: &str) -> Problem {
+    problem(503, "Not ready", detail)
 }
 
 /// A file of the web page, or nothing.

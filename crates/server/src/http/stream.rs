@@ -183,12 +183,14 @@ async fn question(streams: &Streams, route: Route) -> super::Answer {
     ask(&streams.mailbox, route, Default::default(), Default::default(), None).await
 }
 
-/// Tells events that were not there at the last look; at the first one there is nothing new.
-fn tell_new(streams: &Streams, events: Value, last: &mut Option<u64>) {
+/// Tells events that were not there at the last look, and those that came again since; at the first
+/// one there is nothing new.
+fn tell_new(streams: &Streams, events: Value, last: &mut Option<BTreeMap<u64, u64>>) {
     let events: Vec<Happened> = serde_json::from_value(events).unwrap_or_default();
-    let newest = events.iter().map(|event| event.number).max().unwrap_or_default();
-    let before = last.replace(newest).unwrap_or(newest);
-    let new: Vec<&Happened> = events.iter().filter(|event| event.number > before).collect();
+    let counts = events.iter().map(|event| (event.number, event.count)).collect();
+    let Some(before) = last.replace(counts) else { return };
+    let is_new = |event: &&Happened| before.get(&event.number) != Some(&event.count);
+    let new: Vec<&Happened> = events.iter().filter(is_new).collect();
     if !new.is_empty() {
         streams.tell("events", &json!(new));
         streams.tell("changed", &json!(["events", "pools", "volumes"]));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::time::Instant;
 
 use ledger::{Histogram, Latency, Primitive, Row, UPPER_BOUNDS_US};
 use store::Health;
@@ -11,6 +12,8 @@ use super::statistics::VolumeNames;
 use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::device_times::OPERATIONS;
+use crate::keeper;
+use crate::logs;
 use crate::pool::Pool;
 
 /// One metric. docs/metrics.md lists every one of them.
@@ -66,6 +69,14 @@ metrics! {
     POOL_READ_MEMORY = "gantry_pool_memory_read_bytes_total" "counter" "Bytes of data that hosts asked for and that were in memory.";
     POOL_WRITTEN = "gantry_pool_written_bytes_total" "counter" "Bytes of data written to devices.";
     DEVICE_DURATION = "gantry_device_operation_duration_seconds" "histogram" "How long devices took.";
+    DEVICE_FAILED = "gantry_device_errors_total" "counter" "Operations that a device failed to do.";
+    DEVICE_OLDEST = "gantry_device_oldest_operation_seconds" "gauge" "How long the oldest operation under way has taken.";
+    POOL_UNREADABLE = "gantry_pool_medium_errors_total" "counter" "Data and maps that were not read as they were written.";
+    POOL_SCRUB_BAD = "gantry_pool_scrub_bad" "gauge" "What the last scrub, or the one under way, found bad.";
+    EVENTS = "gantry_events_total" "counter" "Events, also those that are counted with equal ones.";
+    LOG_LOST = "gantry_log_lines_lost_total" "counter" "Lines of the log that could not be written.";
+    RECORD_WAITING = "gantry_record_entries_waiting" "gauge" "Entries that wait to be written to a record.";
+    RECORD_LOST = "gantry_record_entries_lost_total" "counter" "Entries of a record that could not be written.";
     VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
     VOLUME_MAPPED = "gantry_volume_mapped_bytes" "gauge" "Bytes that hold data, shared or not.";
     RECLAIM_ASKED = "gantry_volume_reclaim_asked_bytes_total" "counter" "Bytes that were to become free.";
@@ -148,6 +159,26 @@ impl Management {
         page.single(&SESSIONS, &[], sessions.len() as f64);
         page.single(&RECEIVED, &[], (core.traffic.received + received) as f64);
         page.single(&SENT, &[], (core.traffic.sent + sent) as f64);
+        self.output_metrics(page);
+    }
+
+    /// Events, and what became of what the daemon writes about itself.
+    fn output_metrics(&self, page: &mut Page) {
+        page.begin(&EVENTS);
+        for (severity, count) in self.events.counts() {
+            page.sample(EVENTS.name, &[("severity", severity)], count as f64);
+        }
+        page.single(&LOG_LOST, &[], logs::lost() as f64);
+        let records = [&keeper::EVENTS, &keeper::AUDIT];
+        page.begin(&RECORD_WAITING);
+        for record in records {
+            let labels = [("record", record.name)];
+            page.sample(RECORD_WAITING.name, &labels, record.waiting() as f64);
+        }
+        page.begin(&RECORD_LOST);
+        for record in records {
+            page.sample(RECORD_LOST.name, &[("record", record.name)], record.lost() as f64);
+        }
     }
 
     fn pool_metrics(&self, page: &mut Page, core: &Core) {
@@ -168,6 +199,7 @@ impl Management {
             }
         }
         pool_counters(page, core);
+        pool_errors(page, core);
         self.device_metrics(page, core);
     }
 
@@ -178,6 +210,52 @@ impl Management {
             for (number, device) in configured.iter().flat_map(|pool| &pool.devices).enumerate() {
                 device_durations(page, pool, number, &device.device.to_string());
             }
+        }
+        page.begin(&DEVICE_FAILED);
+        for (pool, number, device) in self.devices(core) {
+            let counts = pool.device_times.failures_of(number);
+            for (operation, count) in OPERATIONS.into_iter().zip(counts) {
+                let labels =
+                    [("pool", pool.name.as_str()), ("device", &device), ("operation", operation)];
+                page.sample(DEVICE_FAILED.name, &labels, count as f64);
+            }
+        }
+        page.begin(&DEVICE_OLDEST);
+        let now = Instant::now();
+        for (pool, number, device) in self.devices(core) {
+            let labels = [("pool", pool.name.as_str()), ("device", &device)];
+            let oldest = pool.device_times.oldest(number, now);
+            page.sample(DEVICE_OLDEST.name, &labels, oldest.as_secs_f64());
+        }
+    }
+
+    /// Every device that is served, with its pool, number and name.
+    fn devices<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = (&'a Pool, usize, String)> {
+        pools(core).flat_map(|pool| {
+            let configured = self.configuration.pools.get(&pool.name);
+            let devices = configured.into_iter().flat_map(|pool| &pool.devices).enumerate();
+            devices.map(move |(number, device)| (pool, number, device.device.to_string()))
+        })
+    }
+}
+
+fn pool_errors(page: &mut Page, core: &Core) {
+    page.begin(&POOL_UNREADABLE);
+    for pool in pools(core) {
+        let statistics = pool.store.statistics();
+        for (cause, count) in
+            [("device", statistics.read_errors), ("checksum", statistics.checksum_errors)]
+        {
+            let labels = [("pool", pool.name.as_str()), ("cause", cause)];
+            page.sample(POOL_UNREADABLE.name, &labels, count as f64);
+        }
+    }
+    page.begin(&POOL_SCRUB_BAD);
+    for pool in pools(core) {
+        let status = pool.store.scrub_status();
+        for (what, count) in [("blocks", status.bad_blocks), ("pages", status.bad_pages)] {
+            let labels = [("pool", pool.name.as_str()), ("what", what)];
+            page.sample(POOL_SCRUB_BAD.name, &labels, count as f64);
         }
     }
 }

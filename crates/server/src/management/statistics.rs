@@ -1,6 +1,7 @@
 //! Statistics: what each route answers.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use api::{
     Forecast, Holder, HolderKind, Live, LockAttempt, LockMap, LockOutcome, LockRange, NamedRates,
@@ -59,9 +60,9 @@ impl<'a> VolumeNames<'a> {
 }
 
 impl Management {
-    /// Whether every configured pool serves. What an administrator should look at although all
-    /// serve follows 'ok'.
-    pub(super) fn readiness(&self, core: &Core) -> Result<String, Problem> {
+    /// What an administrator should look at although every configured pool serves follows 'ok'; and
+    /// the portals at which hosts log in.
+    pub(super) fn readiness(&self, core: &Core) -> Result<(String, Vec<SocketAddr>), Problem> {
         for name in self.configuration.pools.keys() {
             let pool = core.pool_named(name);
             let health = pool.map(|(_, pool)| pool.store.health());
@@ -79,7 +80,7 @@ impl Management {
         let findings = self.findings.iter().cloned();
         let all = std::iter::once("ok".to_owned()).chain(messages).chain(findings);
         let parts: Vec<String> = all.collect();
-        Ok(parts.join("; "))
+        Ok((parts.join("; "), self.portals().into_keys().collect()))
     }
 
     pub(super) fn describe_live(&self, core: &Core) -> Live {

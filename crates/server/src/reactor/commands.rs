@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use api::Severity;
+use api::{EventKind, Severity};
 use block::Buffer;
 use bytes::Bytes;
 use iscsi::{Event, LogoutScope, TaskManagementFunction};
-use scsi::{NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
+use scsi::{LostAnswer, NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::Reactor;
 use crate::connection::{Connection, Ending};
@@ -319,13 +319,18 @@ impl Reactor {
 
     /// Tells the operator what a command found.
     fn report(&mut self, notice: scsi::Notice) {
-        let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks } = notice;
+        let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks, lost } =
+            notice;
         let object = self.core.name_of(volume);
+        let lost = match lost {
+            LostAnswer::Aborted => "it had aborted that command",
+            LostAnswer::SessionEnded => "its session had ended meanwhile",
+        };
         let message = format!(
             "a COMPARE AND WRITE (ATS) of {initiator_name}, {blocks} blocks at {lba}, failed and \
-             found what it would have written: a retry of its own after a lost answer"
+             found what the same initiator had written: a retry after a lost answer ({lost})"
         );
-        self.management.events.note(Severity::Warning, object, message);
+        self.management.events.note_kind(EventKind::LockRetry, Severity::Warning, object, message);
     }
 
     /// The connection that waits for a command, if there is one.

@@ -6,6 +6,12 @@ fn open(place: &Path) -> (Record, Vec<u32>) {
     (record, held)
 }
 
+/// What a crash may leave behind.
+fn tear(place: &Path) {
+    let mut file = OpenOptions::new().append(true).open(place.join("r.jsonl")).unwrap();
+    file.write_all(b"{\"num").unwrap();
+}
+
 #[test]
 fn a_record_outlives_its_writer_and_a_torn_line_is_passed_over() {
     let place = tempfile::tempdir().unwrap();
@@ -13,7 +19,7 @@ fn a_record_outlives_its_writer_and_a_torn_line_is_passed_over() {
     assert!(held.is_empty());
     record.write(&1).unwrap();
     record.write(&2).unwrap();
-    append(&place.path().join("r.jsonl")).unwrap().write_all(b"{\"num").unwrap();
+    tear(place.path());
     let (mut record, held) = open(place.path());
     assert_eq!(held, [1, 2]);
     record.write(&3).unwrap();
@@ -31,4 +37,40 @@ fn a_full_record_becomes_the_old_one() {
         |name: &str| std::fs::read_to_string(place.path().join(name)).unwrap().lines().count();
     assert_eq!((lines("r.old.jsonl"), lines("r.jsonl")), (50, 1));
     assert_eq!(open(place.path()).1, [0]);
+}
+
+#[test]
+fn a_record_that_cannot_be_written_is_opened_and_goes_on_when_it_can() {
+    let place = tempfile::tempdir().unwrap();
+    open(place.path()).0.write(&1).unwrap();
+    tear(place.path());
+    let path = place.path().join("r.jsonl");
+    let (mut record, _) = open(place.path());
+    std::fs::rename(&path, place.path().join("kept")).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &path).unwrap();
+    record.reopen().unwrap();
+    assert!(format!("{:#}", record.write(&2).unwrap_err()).contains("No space left"));
+    assert!(record.write(&2).is_err());
+    std::fs::rename(place.path().join("kept"), &path).unwrap();
+    record.write(&3).unwrap();
+    assert_eq!(open(place.path()).1, [1, 3]);
+}
+
+#[test]
+fn what_is_not_a_file_is_not_read() {
+    let place = tempfile::tempdir().unwrap();
+    std::os::unix::fs::symlink("/dev/full", place.path().join("r.jsonl")).unwrap();
+    assert!(Record::open(place.path(), "r", 100, |_: u32| {}).is_err());
+}
+
+#[test]
+fn a_line_without_end_is_read_in_pieces() {
+    let place = tempfile::tempdir().unwrap();
+    let long = vec![b'x'; 3 * RECORD_LINE_BYTES_MAX as usize];
+    std::fs::write(place.path().join("r.jsonl"), long).unwrap();
+    let mut record = Record::open(place.path(), "r", 1 << 20, |_: u32| {}).unwrap();
+    record.write(&3).unwrap();
+    let mut held = Vec::new();
+    Record::open(place.path(), "r", 1 << 20, |number: u32| held.push(number)).unwrap();
+    assert_eq!(held, [3]);
 }

@@ -11,6 +11,7 @@ use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::Kind;
 use crate::error::Failure;
+use crate::incident::{self, Cause};
 use crate::io::Waiter;
 use crate::limits::{AHEAD_READ_BLOCKS_MAX, AHEAD_REQUEST_BLOCKS_MAX};
 use crate::loading::PageWaiter;
@@ -35,7 +36,8 @@ struct Extent {
     place: Place,
     /// The first of its checksums.
     crc_at: usize,
-    retried: bool,
+    /// Why it is read again.
+    retried: Option<Cause>,
 }
 
 enum Place {
@@ -68,7 +70,7 @@ impl BlockRead {
                     continue;
                 }
                 let place = block.map_or(Place::Hole, Place::Device);
-                extents.push(Extent { offset, blocks: 1, place, crc_at, retried: false });
+                extents.push(Extent { offset, blocks: 1, place, crc_at, retried: None });
             }
         })
     }
@@ -122,6 +124,15 @@ impl BlockRead {
             }
         }
         rope
+    }
+}
+
+impl Place {
+    fn on_device(&self) -> Option<u64> {
+        match self {
+            Self::Device(block) => Some(*block),
+            Self::Hole | Self::Memory(_) => None,
+        }
     }
 }
 
@@ -274,35 +285,53 @@ impl Store {
                 {
                     self.recent.keep(place, crcs, &buffer);
                 }
+                let (place, retried) = (extent.place.on_device(), extent.retried.take());
+                let bytes = bytes_of(read.first + extent.offset, extent.blocks);
                 extent.place = Place::Memory(buffer.freeze().into());
+                let volume = read.volume;
                 operation.reads_pending -= 1;
                 if operation.reads_pending == 0 {
                     self.ready.push_back(key);
                 }
+                if let (Some(place), Some(cause)) = (place, retried) {
+                    let data = incident::Place::Data { volume, range: bytes };
+                    self.report_incident(place, cause, data, false);
+                }
             }
-            Err(_) if !extent.retried => {
-                extent.retried = true;
+            Err((_, cause)) if extent.retried.is_none() => {
+                extent.retried = Some(cause);
                 let (place, blocks) = (&extent.place, extent.blocks);
                 let Place::Device(block) = *place else { return };
                 let waiter = Waiter::Operation { operation: key, read: number, extent: part };
                 self.submit_read(waiter, block, blocks);
             }
-            Err(bad) => {
-                let offset = (read.first + extent.offset + bad) * BLOCK;
+            Err((bad, cause)) => {
+                let (volume, first) = (read.volume, read.first + extent.offset + bad);
+                let offset = first * BLOCK;
+                if let Some(place) = extent.place.on_device() {
+                    let blocks = if cause == Cause::Checksum { 1 } else { extent.blocks };
+                    let data = incident::Place::Data { volume, range: bytes_of(first, blocks) };
+                    self.report_incident(place + bad, cause, data, true);
+                }
                 self.finish(key, Err(BlockError::Medium { offset }.into()));
             }
         }
     }
 }
 
-/// The data, if every block has its checksum; else the first block that has not.
-fn verified(result: DeviceResult, crcs: &[u32], trust: bool) -> Result<Buffer, u64> {
-    let buffer = result.ok().flatten().ok_or(0_u64)?;
+/// The data, if every block has its checksum; else the first block that has not, and why.
+fn verified(result: DeviceResult, crcs: &[u32], trust: bool) -> Result<Buffer, (u64, Cause)> {
+    let buffer = result.map_err(|error| (0, Cause::Device(error)))?;
+    let buffer = buffer.ok_or((0, Cause::Checksum))?;
     let blocks = buffer.chunks(BLOCK as usize).zip(crcs);
     match blocks.into_iter().position(|(block, &crc)| !trust && crc32c(block) != crc) {
-        Some(bad) => Err(bad as u64),
+        Some(bad) => Err((bad as u64, Cause::Checksum)),
         None => Ok(buffer),
     }
+}
+
+fn bytes_of(first: u64, blocks: u64) -> ByteRange {
+    ByteRange::new(first * BLOCK, blocks * BLOCK)
 }
 
 fn map_status(

@@ -22,8 +22,42 @@ fn names_say_their_unit_and_kind() {
 
 #[test]
 fn the_dashboard_asks_for_metrics_that_there_are() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grafana-dashboard.json");
-    let text = std::fs::read_to_string(path).expect("docs/grafana-dashboard.json is there");
+    assert_asks_for_own_metrics("docs/grafana-dashboard.json");
+}
+
+#[test]
+fn the_alert_rules_ask_for_metrics_that_there_are() {
+    assert_asks_for_own_metrics("packaging/gantry-alerts.yml");
+}
+
+/// What every rule needs, and brackets that fit: no YAML is read here.
+#[test]
+fn every_alert_rule_is_whole() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/gantry-alerts.yml");
+    let text = std::fs::read_to_string(path).expect("the alert rules are there");
+    let rules: Vec<&str> = text.split("      - alert: ").skip(1).collect();
+    assert!(rules.len() > 10);
+    for rule in rules {
+        let name = rule.lines().next().expect("a name");
+        assert!(name.starts_with("Gantry"), "{name}");
+        for key in
+            ["expr: ", "labels: { severity: ", "annotations:", "summary: \"", "description: \""]
+        {
+            assert_eq!(
+                rule.lines().filter(|l| l.trim().starts_with(key)).count(),
+                1,
+                "{name} {key}"
+            );
+        }
+        for (open, close) in [('(', ')'), ('{', '}'), ('[', ']')] {
+            assert_eq!(rule.matches(open).count(), rule.matches(close).count(), "{name}");
+        }
+    }
+}
+
+fn assert_asks_for_own_metrics(file: &str) {
+    let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("it is there");
     let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
     let asked: Vec<&str> = text
         .match_indices("gantry_")

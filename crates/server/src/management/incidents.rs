@@ -1,0 +1,142 @@
+//! What goes wrong below: places that cannot be read, devices that fail or do not answer, records and
+//! logs that cannot be written. Each becomes an event.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+use api::{EventKind, Severity};
+use store::{Cause, Incident, Place};
+
+use super::Management;
+use crate::core::Core;
+use crate::device_times::{DeviceFailure, Stall};
+use crate::keeper::{self, Condition};
+use crate::logs;
+
+/// What was told last.
+#[derive(Debug, Default)]
+pub(super) struct Outputs {
+    /// Records that cannot be written.
+    failing: BTreeSet<&'static str>,
+    /// Lines of the log that were lost.
+    lost_lines: u64,
+}
+
+impl Management {
+    /// Tells what went wrong since the last call.
+    pub(super) fn tell_incidents(&mut self, core: &mut Core) {
+        let pools: Vec<usize> = core.pools.iter().map(|(slot, _)| slot).collect();
+        for slot in pools {
+            while let Some(incident) = core.pools[slot].store.next_incident() {
+                self.tell_incident(core, slot, &incident);
+            }
+            while let Some(failure) = core.pools[slot].device_times.next_failure() {
+                self.tell_failure(&core.pools[slot].name, &failure);
+            }
+            for stall in core.pools[slot].device_times.look_for_stalls(Instant::now()) {
+                self.tell_stall(&core.pools[slot].name, stall);
+            }
+        }
+        for condition in [&keeper::EVENTS, &keeper::AUDIT] {
+            self.tell_record(condition);
+        }
+        self.tell_lost_lines();
+        self.events.tick();
+    }
+
+    fn tell_incident(&mut self, core: &Core, slot: usize, incident: &Incident) {
+        let pool = &core.pools[slot];
+        let (object, place) = match incident.place {
+            Place::Data { volume, range } => {
+                let length = self.configuration.presentation(volume).blocks;
+                let block_bytes = length.logical_block_length().bytes();
+                let (lba, blocks) = (range.offset / block_bytes, range.length / block_bytes);
+                (core.name_of(volume), format!("{blocks} block(s) from LBA {lba} on"))
+            }
+            Place::MapPage { volume: Some(volume) } => {
+                (core.name_of(volume), "a page of its map".to_owned())
+            }
+            Place::MapPage { volume: None } => {
+                (format!("pool {}", pool.name), "a page of the map".to_owned())
+            }
+            Place::SpaceMap => {
+                (format!("pool {}", pool.name), "a page of the space maps".to_owned())
+            }
+        };
+        let why = match &incident.cause {
+            Cause::Device(error) => error.to_string(),
+            Cause::Checksum => "the checksum does not fit".to_owned(),
+        };
+        let at = incident.device.map_or_else(String::new, |device| {
+            let device = self.device_name(&pool.name, usize::from(device));
+            format!(" (byte {} of {device})", incident.offset)
+        });
+        let (severity, outcome) = match incident.is_lost {
+            true => (Severity::Error, "cannot be read"),
+            false => (Severity::Warning, "could only be read again"),
+        };
+        let message = format!("{place} {outcome}: {why}{at}");
+        self.events.note_kind(EventKind::MediumError, severity, object, message);
+    }
+
+    fn tell_failure(&mut self, pool: &str, failure: &DeviceFailure) {
+        let DeviceFailure { device, operation, error } = failure;
+        let device = self.device_name(pool, *device);
+        let message = format!("{device}: a {operation} failed: {error}");
+        let object = format!("pool {pool}");
+        self.events.note_kind(EventKind::DeviceError, Severity::Warning, object, message);
+    }
+
+    fn tell_stall(&mut self, pool: &str, stall: Stall) {
+        let device = self.device_name(pool, stall.device);
+        let (severity, message) = match stall.operation {
+            Some(operation) => (
+                Severity::Error,
+                format!(
+                    "does not answer: a {operation} takes more than {} s",
+                    stall.time.as_secs()
+                ),
+            ),
+            None => {
+                (Severity::Information, format!("answers again, after {} s", stall.time.as_secs()))
+            }
+        };
+        let object = format!("device {device} of pool {pool}");
+        self.events.note_kind(EventKind::DeviceStall, severity, object, message);
+    }
+
+    fn tell_record(&mut self, condition: &Condition) {
+        let (trouble, name) = (condition.trouble(), condition.name);
+        let (severity, message) = match (trouble, self.outputs.failing.contains(name)) {
+            (Some(trouble), false) => {
+                self.outputs.failing.insert(name);
+                (Severity::Error, format!("cannot be written: {trouble}"))
+            }
+            (None, true) => {
+                self.outputs.failing.remove(name);
+                let lost = condition.lost();
+                let message = format!("is written again; {lost} entries were lost since the start");
+                (Severity::Information, message)
+            }
+            (Some(_), true) | (None, false) => return,
+        };
+        self.events.note_kind(EventKind::Record, severity, format!("record {name}"), message);
+    }
+
+    fn tell_lost_lines(&mut self) {
+        let lost = logs::lost();
+        if std::mem::replace(&mut self.outputs.lost_lines, lost) == lost {
+            return;
+        }
+        let message = "lines were lost: whoever takes standard error does not, or has no space";
+        let (object, message) = ("log".to_owned(), message.to_owned());
+        self.events.note_kind(EventKind::Record, Severity::Warning, object, message);
+    }
+
+    /// How the administrator calls a device of a pool.
+    fn device_name(&self, pool: &str, device: usize) -> String {
+        let configured = self.configuration.pools.get(pool);
+        let device = configured.and_then(|pool| pool.devices.get(device));
+        device.map_or_else(|| "a device".to_owned(), |device| device.device.to_string())
+    }
+}

@@ -1,0 +1,225 @@
+//! What the daemon writes about itself, while it cannot be written: nothing about a log or a record
+//! ends, blocks or slows the array.
+//!
+//! Found in 2026: `gantryd 2>/dev/full` ended with its first line, and a pipe that nobody read
+//! stopped everything after 256 logins.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Read;
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use harness::http::Request;
+use harness::pdu::RawSession;
+use harness::stalling::StallingFolder;
+use harness::{Array, Value, number};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+
+const NAME: &str = "iqn.2026-01.org.example:logs";
+
+/// INQUIRY of 36 bytes.
+const INQUIRY: [u8; 6] = [0x12, 0, 0, 0, 36, 0];
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A daemon whose shell does that before it starts it.
+fn array_with(shell: &str) -> Result<Array> {
+    let script = format!("{shell}; exec \"$@\"");
+    let mut array = Array::prepare()?.with_words(&["sh", "-c", &script, "sh"], &[]);
+    array.restart()?;
+    Ok(array)
+}
+
+/// The daemon's standard error goes there.
+fn array_with_log(to: &Path) -> Result<Array> {
+    array_with(&format!("exec 2>'{}'", to.display()))
+}
+
+/// Logs in and out, which makes two lines of the log each time.
+fn log_in_often(array: &Array, times: u32) -> Result<()> {
+    let target = array.target_name()?;
+    for number in 0..times {
+        let mut session = RawSession::log_in(array.portal(), NAME, &target)?;
+        session.read(0, &INQUIRY, 36)?.good().with_context(|| format!("login {number}"))?;
+    }
+    Ok(())
+}
+
+fn metric(array: &Array, name: &str) -> Result<f64> {
+    let page = Request::new("GET", "/metrics").send_to_socket(&array.data().join("gantry.sock"))?;
+    let line = page.body.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    Ok(line.with_context(|| format!("no metric {name}"))?.parse()?)
+}
+
+/// Events of an object.
+fn events_of(array: &Array, object: &str) -> Result<Vec<Value>> {
+    let events = array.gantry_json(&["events"])?;
+    let events = events.as_array().context("a list of events")?;
+    Ok(events.iter().filter(|event| event["object"] == object).cloned().collect())
+}
+
+fn wait_for_event(array: &Array, object: &str, words: &str) -> Result<()> {
+    let begun = Instant::now();
+    let is_meant = |event: &Value| event["message"].as_str().is_some_and(|m| m.contains(words));
+    while !events_of(array, object)?.iter().any(is_meant) {
+        ensure!(begun.elapsed() < PATIENCE, "no '{words}': {:?}", events_of(array, object)?);
+        thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_log_on_a_full_file_system_costs_only_its_lines() -> Result<()> {
+    let mut array = array_with_log(Path::new("/dev/full"))?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/v", "64M")?;
+    log_in_often(&array, 20)?;
+    assert!(metric(&array, "gantry_log_lines_lost_total")? >= 40.0);
+    wait_for_event(&array, "log", "lines were lost")?;
+    assert!(array.is_running()?);
+    assert!(array.stop()?.success());
+    Ok(())
+}
+
+#[test]
+fn the_first_password_that_cannot_be_shown_is_set_another_way() -> Result<()> {
+    let mut array = array_with("exec >/dev/full")?;
+    assert!(array.log().contains("the first password could not be shown"), "{}", array.log());
+    assert!(!array.log().contains("First start"));
+    assert!(array.stop()?.success());
+    Ok(())
+}
+
+/// A daemon that fails says so with exit code 1, also to nobody.
+#[test]
+fn a_start_that_fails_ends_in_order_without_a_log() -> Result<()> {
+    let mut array = Array::prepare()?;
+    fs::create_dir_all(array.data())?;
+    fs::write(array.data().join("gantry.json"), "nonsense")?;
+    array = array.with_words(&["sh", "-c", "exec \"$@\" >/dev/full 2>&1", "sh"], &[]);
+    let error = format!("{:#}", array.restart().err().context("it does not start")?);
+    ensure!(error.contains("exit status: 1)"), "{error}");
+    Ok(())
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_read_or_closed_and_opened_again() -> Result<()> {
+    let place = Array::prepare()?;
+    let fifo = place.beside("log.fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status()?;
+    ensure!(made.success(), "mkfifo");
+    let open = || {
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        OpenOptions::new().read(true).custom_flags(flags).open(&fifo)
+    };
+    let mut reader = open()?;
+    let mut array = array_with_log(&fifo)?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/v", "64M")?;
+    // A pipe holds 64 KiB; this is more.
+    log_in_often(&array, 600)?;
+    assert_eq!(metric(&array, "gantry_log_lines_lost_total")?, 0.0);
+    let mut text = String::new();
+    let begun = Instant::now();
+    while text.matches("session begins").count() < 600 {
+        read_what_is_there(&mut reader, &mut text)?;
+        ensure!(begun.elapsed() < PATIENCE, "{}", text.len());
+        thread::sleep(Duration::from_millis(10));
+    }
+    drop(reader);
+    log_in_often(&array, 20)?;
+    let begun = Instant::now();
+    while metric(&array, "gantry_log_lines_lost_total")? < 20.0 {
+        ensure!(begun.elapsed() < PATIENCE, "no line is lost");
+    }
+    let mut reader = open()?;
+    let (mut text, begun) = (String::new(), Instant::now());
+    while !text.contains("lines of the log were lost") {
+        log_in_often(&array, 1)?;
+        read_what_is_there(&mut reader, &mut text)?;
+        ensure!(begun.elapsed() < PATIENCE, "{text}");
+    }
+    assert!(array.stop()?.success());
+    Ok(())
+}
+
+/// Reads from a descriptor that does not block.
+fn read_what_is_there(from: &mut File, text: &mut String) -> Result<()> {
+    let mut bytes = vec![0; 1 << 16];
+    loop {
+        match from.read(&mut bytes) {
+            Ok(0) => return Ok(()),
+            Ok(length) => text.push_str(&String::from_utf8_lossy(&bytes[..length])),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Every file that the daemon appends to is at the limit of its size (EFBIG, with the signal
+/// SIGXFSZ); then the limit goes.
+#[test]
+fn records_that_have_no_room_are_written_when_they_have() -> Result<()> {
+    const LIMIT: usize = 64 << 10;
+    let place = Array::prepare()?;
+    fs::create_dir_all(place.data())?;
+    for name in ["events", "audit"] {
+        fs::write(place.data().join(format!("{name}.jsonl")), vec![b'\n'; LIMIT])?;
+    }
+    let script = format!("ulimit -S -f {}; exec \"$@\"", LIMIT / 512);
+    let mut array = place.with_words(&["sh", "-c", &script, "sh"], &[]);
+    array.restart()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/v", "64M")?;
+    for record in ["events", "audit"] {
+        wait_for_event(&array, &format!("record {record}"), "cannot be written")?;
+        let name = format!("gantry_record_entries_waiting{{record=\"{record}\"}}");
+        assert!(metric(&array, &name)? > 0.0);
+    }
+    let audited = |array: &Array| -> Result<usize> {
+        let text = fs::read_to_string(array.data().join("audit.jsonl"))?;
+        Ok(text.matches("/v1/volumes").count())
+    };
+    assert_eq!(audited(&array)?, 0);
+    let pid = Pid::from_raw(array.process_id()? as i32);
+    let whole = prlimit(pid, Resource::Fsize, Rlimit { current: None, maximum: None });
+    whole.context("the limit goes")?;
+    for record in ["events", "audit"] {
+        wait_for_event(&array, &format!("record {record}"), "is written again; 0 entries")?;
+    }
+    assert_eq!(audited(&array)?, 2, "create and map");
+    assert!(array.stop()?.success());
+    Ok(())
+}
+
+#[test]
+fn records_on_a_file_system_that_stalls_hold_up_nobody() -> Result<()> {
+    let folders = [StallingFolder::mount()?, StallingFolder::mount()?];
+    let mut array = Array::prepare()?;
+    fs::create_dir_all(array.data())?;
+    for (name, folder) in ["events", "audit"].iter().zip(&folders) {
+        symlink(folder.file(), array.data().join(format!("{name}.jsonl")))?;
+    }
+    array.restart()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    let stalls = [folders[0].stall(), folders[1].stall()];
+    array.create_lun("p/v", "64M")?;
+    array.gantry(&["scrub", "start", "p"])?;
+    log_in_often(&array, 3)?;
+    for record in ["events", "audit"] {
+        let words = "the file system does not answer";
+        wait_for_event(&array, &format!("record {record}"), words)?;
+    }
+    drop(stalls);
+    for record in ["events", "audit"] {
+        wait_for_event(&array, &format!("record {record}"), "is written again; 0 entries")?;
+    }
+    let audit = fs::read_to_string(array.data().join("audit.jsonl"))?;
+    assert!(audit.contains("/v1/volumes"), "{audit}");
+    assert_eq!(number(&array.gantry_json(&["volume", "show", "p/v"])?, "/size_bytes")?, 64 << 20);
+    assert!(array.stop()?.success());
+    Ok(())
+}
