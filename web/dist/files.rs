@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-eeccb3c4e293acc8.js",
+        path: "/assets/gantry-4b261b3a2e18e399.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"eeccb3c4e293acc8\"",
-        identity: include_bytes!("assets/gantry-eeccb3c4e293acc8.js"),
-        gzip: include_bytes!("assets/gantry-eeccb3c4e293acc8.js.gz"),
-        brotli: include_bytes!("assets/gantry-eeccb3c4e293acc8.js.br"),
+        etag: "W/\"4b261b3a2e18e399\"",
+        identity: include_bytes!("assets/gantry-4b261b3a2e18e399.js"),
+        gzip: include_bytes!("assets/gantry-4b261b3a2e18e399.js.gz"),
+        brotli: include_bytes!("assets/gantry-4b261b3a2e18e399.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"91ee80d25602edfc\"",
+        etag: "W/\"4c6cb2e330da1cb1\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -1,6 +1,7 @@
 //! Damage to what is on the devices: read from copies, fenced, or refused; never misread.
 
 use super::*;
+use crate::{Cause, Incident, Place};
 
 fn groups_start() -> usize {
     crate::layout::Layout::new(SIZE, 0).groups_start() as usize
