@@ -223,3 +223,24 @@ fn records_on_a_file_system_that_stalls_hold_up_nobody() -> Result<()> {
     assert!(array.stop()?.success());
     Ok(())
 }
+
+#[test]
+fn reservations_that_cannot_be_saved_are_refused_and_told() -> Result<()> {
+    let mut array = Array::start()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    let lun = array.create_lun("p/v", "64M")?;
+    let units = array.data().join("units");
+    fs::remove_dir_all(&units)?;
+    fs::write(&units, "no folder")?;
+    let mut host = RawSession::log_in(array.portal(), NAME, &array.target_name()?)?;
+    // PERSISTENT RESERVE OUT: REGISTER of key 1, to be kept over a loss of power (APTPL).
+    let cdb = [0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+    let mut list = [0; 24];
+    (list[15], list[20]) = (1, 1);
+    assert!(host.write(lun as u8, &cdb, &list)?.code().is_some());
+    wait_for_event(&array, "record units", "cannot be saved")?;
+    list[20] = 0;
+    host.write(lun as u8, &cdb, &list)?.good()?;
+    assert!(array.stop()?.success());
+    Ok(())
+}

@@ -2,6 +2,8 @@
 //! the reactor, which may be the one that hangs.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
@@ -17,7 +19,12 @@ pub(crate) struct Heartbeat {
     serves: AtomicBool,
     /// Whether systemd restarts a daemon that it does not hear of.
     watched: bool,
+    /// To the thread that tells systemd, whose socket may be full: the reactor does not wait for it.
+    messages: SyncSender<NotifyState<'static>>,
 }
+
+/// Messages to systemd that wait; further ones are not told.
+const MESSAGES_MAX: usize = 4;
 
 impl Heartbeat {
     pub(crate) fn new() -> Self {
@@ -26,6 +33,7 @@ impl Heartbeat {
             last: AtomicU64::new(0),
             serves: AtomicBool::new(false),
             watched: sd_notify::watchdog_enabled().is_some(),
+            messages: start_notifier(),
         }
     }
 
@@ -34,20 +42,20 @@ impl Heartbeat {
         let now = self.started.elapsed().as_millis() as u64;
         let last = self.last.swap(now, Ordering::Relaxed);
         if self.watched && now / 1000 != last / 1000 {
-            notify(NotifyState::Watchdog);
+            self.notify(NotifyState::Watchdog);
         }
     }
 
     /// The pools are open and hosts are let in.
     pub(crate) fn serves(&self) {
         self.serves.store(true, Ordering::Relaxed);
-        notify(NotifyState::Ready);
+        self.notify(NotifyState::Ready);
     }
 
     /// No more hosts are let in.
     pub(crate) fn stops(&self) {
         self.serves.store(false, Ordering::Relaxed);
-        notify(NotifyState::Stopping);
+        self.notify(NotifyState::Stopping);
     }
 
     /// Since when nothing was heard, if that is too long.
@@ -60,13 +68,28 @@ impl Heartbeat {
     pub(crate) fn is_serving(&self) -> bool {
         self.serves.load(Ordering::Relaxed)
     }
+
+    fn notify(&self, state: NotifyState<'static>) {
+        // Whoever is not told soon is told again.
+        let _ = self.messages.try_send(state);
+    }
 }
 
-/// Tells systemd, if the daemon is its service; nobody else listens.
-fn notify(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::debug!(%error, "systemd was not told");
+/// Starts the thread that tells systemd, if the daemon is its service; nobody else listens. Without
+/// the thread nothing is told.
+fn start_notifier() -> SyncSender<NotifyState<'static>> {
+    let (messages, received) = sync_channel::<NotifyState<'static>>(MESSAGES_MAX);
+    let started = thread::Builder::new().name("notify".to_owned()).spawn(move || {
+        for state in received {
+            if let Err(error) = sd_notify::notify(&[state]) {
+                tracing::debug!(%error, "systemd was not told");
+            }
+        }
+    });
+    if let Err(error) = started {
+        tracing::warn!(%error, "systemd is not told");
     }
+    messages
 }
 
 #[cfg(test)]

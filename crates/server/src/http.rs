@@ -40,6 +40,7 @@ use crate::options::HttpOptions;
 use answers::problem;
 use gate::Gate;
 use peer::Peer;
+pub(crate) use tls::expires as certificate_expires;
 use tls::{Certificate, TlsListener};
 
 /// A request on its way to the reactor.

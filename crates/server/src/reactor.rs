@@ -244,7 +244,12 @@ impl Reactor {
                 Message::Finished(finished) => {
                     self.management.job_ended(&mut self.core, finished);
                 }
-                Message::Stored { id, stored } => self.core.target.saved(id, stored),
+                Message::Stored { id, stored } => {
+                    self.core.target.saved(id, stored);
+                    if !stored {
+                        self.management.tell_unsaved_unit();
+                    }
+                }
                 Message::Stop => self.begin_stop(),
             }
         }

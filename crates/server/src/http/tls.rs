@@ -1,10 +1,13 @@
 //! TLS for the management interface: the administrator's certificate, or one made at the first
 //! start.
 
+mod validity;
+
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -19,6 +22,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::server::TlsStream;
 
 use crate::data_directory::DataDirectory;
+use validity::not_after;
 
 const CERTIFICATE_NAME: &str = "tls.crt";
 const KEY_NAME: &str = "tls.key";
@@ -63,6 +67,7 @@ impl Certificate {
         let chain = CertificateDer::pem_file_iter(&self.certificate)
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .with_context(|| read(&self.certificate))?;
+        EXPIRES.store(chain.first().and_then(|der| not_after(der)).unwrap_or(0), Ordering::Relaxed);
         let key = PrivateKeyDer::from_pem_file(&self.key).with_context(|| read(&self.key))?;
         let mut server = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()?
@@ -75,6 +80,15 @@ impl Certificate {
         server.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(server)
     }
+}
+
+/// When the certificate of --https expires, seconds since 1970; 0 without one, or if it does not
+/// say.
+static EXPIRES: AtomicU64 = AtomicU64::new(0);
+
+/// When the certificate of --https expires, seconds since 1970.
+pub(crate) fn expires() -> Option<u64> {
+    Some(EXPIRES.load(Ordering::Relaxed)).filter(|&time| time > 0)
 }
 
 fn host_name() -> Option<String> {

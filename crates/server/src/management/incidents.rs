@@ -123,6 +123,14 @@ impl Management {
         self.events.note_kind(EventKind::Record, severity, format!("record {name}"), message);
     }
 
+    /// Reservations or mode parameters of a logical unit could not be saved; its host was told.
+    pub(crate) fn tell_unsaved_unit(&mut self) {
+        let message = "reservations or mode parameters cannot be saved in the data directory: the \
+                       command was refused, and the log names the file";
+        let (object, message) = ("record units".to_owned(), message.to_owned());
+        self.events.note_kind(EventKind::Record, Severity::Error, object, message);
+    }
+
     fn tell_lost_lines(&mut self) {
         let lost = logs::lost();
         if std::mem::replace(&mut self.outputs.lost_lines, lost) == lost {

@@ -12,6 +12,7 @@ use super::statistics::VolumeNames;
 use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::device_times::OPERATIONS;
+use crate::http::certificate_expires;
 use crate::keeper;
 use crate::logs;
 use crate::pool::Pool;
@@ -77,6 +78,7 @@ metrics! {
     LOG_LOST = "gantry_log_lines_lost_total" "counter" "Lines of the log that could not be written.";
     RECORD_WAITING = "gantry_record_entries_waiting" "gauge" "Entries that wait to be written to a record.";
     RECORD_LOST = "gantry_record_entries_lost_total" "counter" "Entries of a record that could not be written.";
+    CERTIFICATE = "gantry_certificate_expiry_timestamp_seconds" "gauge" "When the certificate of --https expires, seconds since 1970.";
     VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
     VOLUME_MAPPED = "gantry_volume_mapped_bytes" "gauge" "Bytes that hold data, shared or not.";
     RECLAIM_ASKED = "gantry_volume_reclaim_asked_bytes_total" "counter" "Bytes that were to become free.";
@@ -167,6 +169,10 @@ impl Management {
         page.begin(&EVENTS);
         for (severity, count) in self.events.counts() {
             page.sample(EVENTS.name, &[("severity", severity)], count as f64);
+        }
+        page.begin(&CERTIFICATE);
+        if let Some(expires) = certificate_expires() {
+            page.sample(CERTIFICATE.name, &[], expires as f64);
         }
         page.single(&LOG_LOST, &[], logs::lost() as f64);
         let records = [&keeper::EVENTS, &keeper::AUDIT];

@@ -44,6 +44,8 @@ fn pages_above_leaves_and_of_the_volume_table_have_copies() {
     let mut pool = pool.reopen_damaged().unwrap();
     assert!(pool.read(A, 0, 4 << 20) == pattern(1, 4 << 20));
     assert!(pool.store.statistics().pages_from_copies > 0);
+    let incidents: Vec<_> = std::iter::from_fn(|| pool.store.next_incident()).collect();
+    assert!(!incidents.is_empty() && incidents.iter().all(|incident| !incident.is_lost));
 }
 
 #[test]
@@ -67,6 +69,30 @@ fn a_damaged_leaf_is_a_medium_error_for_its_mebibyte_alone() {
     let failed = pool.ask(A, Request::Read { range }).unwrap_err();
     assert!(matches!(failed, Failure::Block(BlockError::Medium { .. })), "{failed}");
     assert!(pool.read(A, 2 << 20, 2 << 20) == pattern(1, 4 << 20)[2 << 20..]);
+    let incidents: Vec<_> = std::iter::from_fn(|| pool.store.next_incident()).collect();
+    let (offset, place) = (leaf as u64 * 4096, Place::MapPage { volume: Some(A) });
+    let first = Incident { device: Some(0), offset, cause: Cause::Checksum, place, is_lost: false };
+    assert_eq!(incidents, [first.clone(), Incident { is_lost: true, ..first }]);
+    assert_eq!(pool.store.statistics().checksum_errors, 2);
+}
+
+#[test]
+fn a_block_that_is_not_what_was_written_is_an_incident_at_its_place() {
+    let mut pool = Pool::new();
+    pool.write(A, 0, &pattern(1, 64 << 10));
+    pool.settle();
+    let wanted = &pattern(1, 64 << 10)[8192..12288];
+    let block = pool.devices[0].chunks(4096).position(|block| block == wanted).unwrap();
+    damage(&mut pool, block);
+    let mut pool = pool.reopen_damaged().unwrap();
+    let range = ByteRange::new(0, 64 << 10);
+    let failed = pool.ask(A, Request::Read { range }).unwrap_err();
+    assert!(matches!(failed, Failure::Block(BlockError::Medium { offset: 8192 })), "{failed}");
+    let place = Place::Data { volume: A, range: ByteRange::new(8192, 4096) };
+    let offset = block as u64 * 4096;
+    let bad = Incident { device: Some(0), offset, cause: Cause::Checksum, place, is_lost: true };
+    assert_eq!(pool.store.next_incident(), Some(bad));
+    assert_eq!(pool.store.next_incident(), None);
 }
 
 /// One read error while a group's maps came into memory gave up the group's 128 MiB for good.
