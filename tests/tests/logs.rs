@@ -54,6 +54,16 @@ fn metric(array: &Array, name: &str) -> Result<f64> {
     Ok(line.with_context(|| format!("no metric {name}"))?.parse()?)
 }
 
+/// They are counted by the thread that cannot write them.
+fn wait_for_lost_lines(array: &Array, count: f64) -> Result<()> {
+    let begun = Instant::now();
+    while metric(array, "gantry_log_lines_lost_total")? < count {
+        ensure!(begun.elapsed() < PATIENCE, "no {count} lines are lost");
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
 /// Events of an object.
 fn events_of(array: &Array, object: &str) -> Result<Vec<Value>> {
     let events = array.gantry_json(&["events"])?;
@@ -77,7 +87,7 @@ fn a_log_on_a_full_file_system_costs_only_its_lines() -> Result<()> {
     array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
     array.create_lun("p/v", "64M")?;
     log_in_often(&array, 20)?;
-    assert!(metric(&array, "gantry_log_lines_lost_total")? >= 40.0);
+    wait_for_lost_lines(&array, 40.0)?;
     wait_for_event(&array, "log", "lines were lost")?;
     assert!(array.is_running()?);
     assert!(array.stop()?.success());
@@ -131,10 +141,7 @@ fn a_pipe_that_nobody_reads_is_read_or_closed_and_opened_again() -> Result<()> {
     }
     drop(reader);
     log_in_often(&array, 20)?;
-    let begun = Instant::now();
-    while metric(&array, "gantry_log_lines_lost_total")? < 20.0 {
-        ensure!(begun.elapsed() < PATIENCE, "no line is lost");
-    }
+    wait_for_lost_lines(&array, 20.0)?;
     let mut reader = open()?;
     let (mut text, begun) = (String::new(), Instant::now());
     while !text.contains("lines of the log were lost") {

@@ -8,6 +8,8 @@ use std::any::Any;
 use std::ops::{Deref, DerefMut};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::logs;
+
 /// The status of a process that a panic ended, as the standard library has it.
 const PANICKED: i32 = 101;
 
@@ -27,6 +29,7 @@ fn what_it_said(panic: &(dyn Any + Send)) -> String {
 /// again, and the pools replay their journals.
 pub(crate) fn end_process(what: &str) -> ! {
     tracing::error!("the engine of {what} panicked while it was being changed: the process ends");
+    logs::flush();
     std::process::exit(PANICKED)
 }
 

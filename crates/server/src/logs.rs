@@ -100,19 +100,24 @@ impl Log {
 
 impl Drop for Log {
     fn drop(&mut self) {
-        let Some(queue) = QUEUE.get() else { return };
-        let deadline = Instant::now() + OUTPUT_PATIENCE;
-        let (told, written) = sync_channel(1);
-        let mut order = Order::Tell(told);
-        while let Err(TrySendError::Full(back)) = queue.orders.try_send(order) {
-            if Instant::now() > deadline {
-                return;
-            }
-            order = back;
-            thread::sleep(Duration::from_millis(5));
-        }
-        let _ = written.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        flush();
     }
+}
+
+/// Waits until the lines so far are written, a second at most: for whoever ends the process.
+pub(crate) fn flush() {
+    let Some(queue) = QUEUE.get() else { return };
+    let deadline = Instant::now() + OUTPUT_PATIENCE;
+    let (told, written) = sync_channel(1);
+    let mut order = Order::Tell(told);
+    while let Err(TrySendError::Full(back)) = queue.orders.try_send(order) {
+        if Instant::now() > deadline {
+            return;
+        }
+        order = back;
+        thread::sleep(Duration::from_millis(5));
+    }
+    let _ = written.recv_timeout(deadline.saturating_duration_since(Instant::now()));
 }
 
 /// Lines of the log that were lost since the daemon started.

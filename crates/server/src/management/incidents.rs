@@ -25,17 +25,19 @@ pub(super) struct Outputs {
 impl Management {
     /// Tells what went wrong since the last call.
     pub(super) fn tell_incidents(&mut self, core: &mut Core) {
-        let pools: Vec<usize> = core.pools.iter().map(|(slot, _)| slot).collect();
-        for slot in pools {
-            while let Some(incident) = core.pools[slot].store.next_incident() {
-                self.tell_incident(core, slot, &incident);
+        for id in core.pools.ids() {
+            let Some(mut pool) = core.pools.get_mut(id) else { continue };
+            let name = pool.name.clone();
+            let incidents: Vec<_> = std::iter::from_fn(|| pool.store.next_incident()).collect();
+            let times = &mut pool.device_times;
+            let failures: Vec<_> = std::iter::from_fn(|| times.next_failure()).collect();
+            let stalls = times.look_for_stalls(Instant::now());
+            drop(pool);
+            for incident in incidents {
+                self.tell_incident(core, &name, &incident);
             }
-            while let Some(failure) = core.pools[slot].device_times.next_failure() {
-                self.tell_failure(&core.pools[slot].name, &failure);
-            }
-            for stall in core.pools[slot].device_times.look_for_stalls(Instant::now()) {
-                self.tell_stall(&core.pools[slot].name, stall);
-            }
+            failures.iter().for_each(|failure| self.tell_failure(&name, failure));
+            stalls.into_iter().for_each(|stall| self.tell_stall(&name, stall));
         }
         for condition in [&keeper::EVENTS, &keeper::AUDIT] {
             self.tell_record(condition);
@@ -44,8 +46,7 @@ impl Management {
         self.events.tick();
     }
 
-    fn tell_incident(&mut self, core: &Core, slot: usize, incident: &Incident) {
-        let pool = &core.pools[slot];
+    fn tell_incident(&mut self, core: &Core, pool: &str, incident: &Incident) {
         let (object, place) = match incident.place {
             Place::Data { volume, range } => {
                 let length = self.configuration.presentation(volume).blocks;
@@ -57,18 +58,16 @@ impl Management {
                 (core.name_of(volume), "a page of its map".to_owned())
             }
             Place::MapPage { volume: None } => {
-                (format!("pool {}", pool.name), "a page of the map".to_owned())
+                (format!("pool {pool}"), "a page of the map".to_owned())
             }
-            Place::SpaceMap => {
-                (format!("pool {}", pool.name), "a page of the space maps".to_owned())
-            }
+            Place::SpaceMap => (format!("pool {pool}"), "a page of the space maps".to_owned()),
         };
         let why = match &incident.cause {
             Cause::Device(error) => error.to_string(),
             Cause::Checksum => "the checksum does not fit".to_owned(),
         };
         let at = incident.device.map_or_else(String::new, |device| {
-            let device = self.device_name(&pool.name, usize::from(device));
+            let device = self.device_name(pool, usize::from(device));
             format!(" (byte {} of {device})", incident.offset)
         });
         let (severity, outcome) = match incident.is_lost {
