@@ -221,7 +221,7 @@ fn a7_a_retry_of_an_own_compare_and_write_is_counted_and_named() -> Result<()> {
     };
     let other = "iqn.2026-01.org.example:vanishes";
     swap_and_vanish(&bench, other, 77, 0, 1)?;
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while read(&mut bench.session, lun, 77, 1)?[0] != 1 {
         ensure!(begun.elapsed().as_secs() < 30, "the command was not done");
     }

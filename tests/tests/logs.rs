@@ -246,7 +246,8 @@ fn reservations_that_cannot_be_saved_are_refused_and_told() -> Result<()> {
     (list[15], list[20]) = (1, 1);
     assert!(host.write(lun as u8, &cdb, &list)?.code().is_some());
     wait_for_event(&array, "record units", "cannot be saved")?;
-    list[20] = 0;
+    fs::remove_file(&units)?;
+    fs::create_dir(&units)?;
     host.write(lun as u8, &cdb, &list)?.good()?;
     assert!(array.stop()?.success());
     Ok(())
