@@ -132,6 +132,15 @@ impl Profile {
         self.filling_percent = 60;
     }
 
+    /// The same, without anything that makes space or ends it.
+    fn besiege_for_long(&mut self) {
+        self.besiege();
+        self.hot_percent = 0;
+        self.refuse_one_in = 0;
+        self.crash_interval = 20_000;
+        self.operations = self.operations.max(10_000);
+    }
+
     /// Plants a mistake, and makes sure that what it needs to be noticed happens often.
     pub fn plant(&mut self, bug: PlantedBug) {
         self.planted = Some(bug);
@@ -173,13 +182,7 @@ impl Profile {
             PlantedBug::MetadataNotRefilled
             | PlantedBug::SnapshotUnchecked
             | PlantedBug::MetadataForAnyone
-            | PlantedBug::ReturnsCountedTwice => {
-                self.besiege();
-                self.hot_percent = 0;
-                self.refuse_one_in = 0;
-                self.crash_interval = 20_000;
-                self.operations = self.operations.max(10_000);
-            }
+            | PlantedBug::ReturnsCountedTwice => self.besiege_for_long(),
             PlantedBug::RewindForgetsIntact | PlantedBug::RewindKeepsEpoch => {
                 self.crash_interval = 500;
                 self.probe_one_in = 2;

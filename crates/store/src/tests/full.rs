@@ -50,7 +50,11 @@ fn change_metadata(pool: &mut Pool, id: VolumeId) {
 
 fn adds_up(pool: &Pool) {
     let space = pool.store.space();
-    assert_eq!(space.used + space.pending + space.reserve + space.free, space.total, "{space:?}");
+    assert_eq!(
+        space.used + space.pending + space.reserve + space.free + space.unbacked,
+        space.total,
+        "{space:?}"
+    );
 }
 
 /// Metadata that was zeroed when the file system was made, or that a snapshot shares, needs new
