@@ -11,7 +11,7 @@ use crate::oracle::{Violation, violation};
 use crate::trace::Event;
 
 /// Bytes at the beginning of each volume that are compared.
-const COMPARED_BYTES_MAX: u64 = 16 << 20;
+const COMPARED_BYTES_MAX: u64 = 4 << 20;
 
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 1 << 20;
