@@ -79,6 +79,14 @@ const PAGES: [Page; 7] = [
                 "apt install ./gantry",
                 "needs systemd as process 1; `cargo xtask package` builds it",
             ),
+            NotHere(
+                "gantry pool show p",
+                "needs a device that fails: tests/pool_resume.rs has one",
+            ),
+            NotHere(
+                "gantry pool verify /srv/p.img",
+                "needs a damaged journal: tests/pool_resume.rs has one",
+            ),
             Runs("gantry schedule create hourly"),
             Runs("gantry snapshot create p/a before-audit"),
             Runs("gantry task list"),
