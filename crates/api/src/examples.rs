@@ -18,6 +18,7 @@ fn of_space(route: Route) -> Option<Value> {
         }),
         Route::ExtendPool => json!({ "device": 0, "size_bytes": 2_199_023_255_552_u64 }),
         Route::AddDevice => json!({ "device": "block:/dev/nvme2n1" }),
+        Route::ResumePool => json!({ "mode": "read_write", "dry_run": true }),
         Route::SetPoolThresholds | Route::SetVolumeThresholds => {
             json!({ "soft_percent": 75, "hard_percent": 90 })
         }

@@ -89,13 +89,24 @@ fn operations_are_named_in_words() {
 
 /// Why a value is not as its schema says.
 fn misfit(value: &Value, schema: &Value, document: &Value) -> Option<String> {
+    misfit_of_part(value, schema, document, false)
+}
+
+/// The same of a schema that may be a part of an 'allOf', which need not know what another part
+/// describes.
+fn misfit_of_part(
+    value: &Value,
+    schema: &Value,
+    document: &Value,
+    is_part: bool,
+) -> Option<String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let referred = document.pointer(reference.strip_prefix('#').unwrap()).unwrap();
-        return misfit(value, referred, document);
+        return misfit_of_part(value, referred, document, is_part);
     }
     for (several, all) in [("allOf", true), ("oneOf", false), ("anyOf", false)] {
         let Some(kinds) = schema[several].as_array() else { continue };
-        let mut misfits = kinds.iter().map(|kind| misfit(value, kind, document));
+        let mut misfits = kinds.iter().map(|kind| misfit_of_part(value, kind, document, all));
         return match all {
             true => misfits.find_map(|misfit| misfit),
             false => misfits.all(|misfit| misfit.is_some()).then(|| format!("{value}: {schema}")),
@@ -136,8 +147,7 @@ fn misfit(value: &Value, schema: &Value, document: &Value) -> Option<String> {
                     misfit(value, &schema["additionalProperties"], document)
                 }
                 (Value::Null, Value::Bool(true)) => None,
-                // A part of an 'allOf' need not know what another part describes.
-                (Value::Null, _) if schema["properties"].is_null() => None,
+                (Value::Null, _) if is_part || schema["properties"].is_null() => None,
                 (Value::Null, _) => Some(format!("{name} is not described")),
                 (described, _) => misfit(value, described, document),
             }
