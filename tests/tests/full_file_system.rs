@@ -71,6 +71,12 @@ fn messages(array: &Array) -> Result<Vec<(String, String)>> {
     about.map(|e| Ok((text(e, "/severity")?.to_owned(), text(e, "/message")?.to_owned()))).collect()
 }
 
+/// How often it was told that the file system is full.
+fn alarms(messages: &[(String, String)]) -> usize {
+    let is_alarm = |severity: &str, text: &str| severity == "error" && text.contains("is full (");
+    messages.iter().filter(|(severity, text)| is_alarm(severity, text)).count()
+}
+
 #[test]
 fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() -> Result<()> {
     let disk = SmallDisk::mount(3 * GIB)?;
@@ -117,12 +123,6 @@ fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() 
     assert!(ready.contains("is full"), "{ready}");
     let metrics = ask(&array, "/metrics")?;
     assert!(metrics.contains("gantry_pool_backing_full{pool=\"p\"} 1"), "{metrics}");
-    let alarms = |messages: &[(String, String)]| {
-        messages
-            .iter()
-            .filter(|(severity, text)| severity == "error" && text.contains("is full ("))
-            .count()
-    };
     assert_eq!(alarms(&messages(&array)?), 1, "{:?}", messages(&array)?);
     // The engine asks again every five seconds; nobody is told again.
     thread::sleep(Duration::from_secs(6));

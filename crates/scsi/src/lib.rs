@@ -53,8 +53,7 @@ pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
     Collecting, Command, CommandRecord, Counters, Expected, Issuer, LostAnswer, NexusId, Notice,
-    RequestId,
-    Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
+    RequestId, Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;

@@ -170,7 +170,9 @@ impl Profile {
                 self.memory_bytes = 64 << 10;
                 self.volume_bytes_max = 32 * MEBIBYTE;
             }
-            PlantedBug::CopyNeverRead => {
+            PlantedBug::CopyNeverRead
+            | PlantedBug::RewindForgetsIntact
+            | PlantedBug::RewindKeepsEpoch => {
                 self.crash_interval = 500;
                 self.probe_one_in = 2;
             }
@@ -183,10 +185,6 @@ impl Profile {
             | PlantedBug::SnapshotUnchecked
             | PlantedBug::MetadataForAnyone
             | PlantedBug::ReturnsCountedTwice => self.besiege_for_long(),
-            PlantedBug::RewindForgetsIntact | PlantedBug::RewindKeepsEpoch => {
-                self.crash_interval = 500;
-                self.probe_one_in = 2;
-            }
             PlantedBug::RefusalIgnored => {
                 self.devices = vec![64 * MEBIBYTE; 3];
                 self.refuse_one_in = 2;

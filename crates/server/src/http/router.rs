@@ -202,8 +202,8 @@ fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
 
 async fn is_ready(mailbox: &Mailbox, probe: &Probe) -> Answer {
     let answer = ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None).await?;
-    let Readiness { portals, message } =
-        serde_json::from_value(answer).map_err(|_| not_ready("the reactor's answer is not known"))?;
+    let Readiness { portals, message } = serde_json::from_value(answer)
+        .map_err(|_| not_ready("the reactor's answer is not known"))?;
     probe.check(&portals).await.map_err(|why| not_ready(&why))?;
     Ok(message.into())
 }
