@@ -22,8 +22,8 @@ use report::Row;
 /// Tells a folder of ours, which may be removed, from any other.
 const MARK: &str = "made-by-gantry-demo";
 
-/// The profile of Cargo.toml in which the demo's programs, and this one, are built: a fifth of the
-/// processor time of a release.
+/// The profile of Cargo.toml in which the demo's programs, and this one, are built: a fraction of
+/// the processor time of a release.
 const PROFILE: &str = "demo";
 
 /// How often the waiting demo looks whether it should end.
