@@ -163,9 +163,11 @@ fn delete_memory_pools(array: &Array) -> Result<()> {
 
 fn delete(array: &Array, noun: &str, object: &Value) -> Result<()> {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let path = format!("/v1/{noun}s/{}/{}", text("pool"), text("name"));
+    let place = format!("{}/{}", text("pool"), text("name"));
+    let path = format!("/v1/{noun}s/{place}");
     for host in object["hosts"].as_array().into_iter().flatten() {
-        let map = format!("{path}/maps/{}", host.as_str().unwrap_or_default());
+        // Snapshots are mapped as volumes are.
+        let map = format!("/v1/volumes/{place}/maps/{}", host.as_str().unwrap_or_default());
         send(array, &Request::new("DELETE", &map))?.success()?;
     }
     send(array, &Request::new("DELETE", &path))?.success()?;
