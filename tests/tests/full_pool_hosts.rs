@@ -33,6 +33,8 @@ struct Full {
     filler: u8,
     /// Where in that nothing was written yet.
     filled: u64,
+    /// Up to where it was given back.
+    freed: u64,
     random: Random,
 }
 
@@ -42,7 +44,7 @@ impl Full {
         array.create_pool("p", pool_size)?;
         assert_eq!(array.create_lun("p/v", lun_size)?, 0);
         let filler = u8::try_from(array.create_lun("p/filler", "8G")?)?;
-        Ok(Self { array, filler, filled: 0, random: Random::new(7) })
+        Ok(Self { array, filler, filled: 0, freed: 0, random: Random::new(7) })
     }
 
     fn session(&self) -> Result<RawSession> {
@@ -98,9 +100,11 @@ impl Full {
     }
 
     /// Gives back a part of what fills the pool, and waits until it can be used.
-    fn make_space(&self) -> Result<()> {
+    fn make_space(&mut self) -> Result<()> {
         let url = self.array.lun_url(self.filler.into())?;
-        qemu_io(&["-f", "raw", "-d", "unmap", &url], &["discard 0 256M"])?;
+        let discard = format!("discard {}M 256M", self.freed / MIB);
+        qemu_io(&["-f", "raw", "-d", "unmap", &url], &[&discard])?;
+        self.freed += 256 * MIB;
         let begun = Instant::now();
         while self.space("free_bytes")? < 48 * MIB {
             ensure!(begun.elapsed() < PATIENCE, "what was unmapped does not come back");
