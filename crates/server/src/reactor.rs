@@ -126,11 +126,10 @@ impl Reactor {
         )?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
-        let identity = scsi::Identity::gantry(&configuration.target_name);
         let mut target = Target::new(scsi::Identity {
             identification: scsi_identification(configuration.identification),
             long_cdbs: options.long_cdbs,
-            ..identity
+            ..scsi::Identity::gantry(&configuration.target_name)
         });
         target.set_token_key(random_bytes()?);
         let alerts = Alerts::start(&configuration.target_name)?;
