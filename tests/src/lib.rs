@@ -6,6 +6,7 @@
 pub mod array;
 pub mod binaries;
 pub mod cunit;
+pub mod generations;
 pub mod history;
 pub mod hostkit;
 pub mod http;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use harness::array::free_address;
 use harness::http::{Answer, Request};
 use harness::program::run;
-use harness::{Array, Value, binaries, text};
+use harness::{Array, Value, binaries, generations, text};
 use serde_json::json;
 
 const PASSWORD: &str = "correct horse battery";
@@ -344,10 +344,10 @@ fn users_and_tokens_of_before_are_read() -> Result<()> {
     let mut array = Array::start()?;
     let token = create_token(&array, "viewer")?;
     ensure!(array.stop()?.success());
-    let path = array.data().join("users.json");
-    let before: Value = serde_json::from_str(&fs::read_to_string(&path)?)?;
+    let before = generations::read(&array, "users.json")?;
     let tokens = before["tokens"].as_object().context("tokens")?;
     ensure!(tokens.values().all(|token| token.get("parent").is_none()), "{before}");
+    generations::replace(&array, "users.json", &before)?;
     array.restart()?;
     with_token(&array, &token, &Request::new("GET", "/v1/pools"))?.success()?;
     Ok(())

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use harness::Array;
 use harness::program::run;
+use harness::{Array, generations};
 
 const INITIATOR: &str = "iqn.2026-01.org.example:guarded";
 const STRANGER: &str = "iqn.2026-01.org.example:stranger";
@@ -105,7 +105,7 @@ fn accounts_survive_a_restart_and_a_lost_secret_keeps_everybody_out() -> Result<
     assert!(inquiry(&array, INITIATOR, &right, "")?);
     assert!(!inquiry(&array, INITIATOR, "", "")?);
     array.kill()?;
-    fs::remove_file(array.data().join("secrets.json"))?;
+    generations::remove(&array, "secrets.json")?;
     array.restart()?;
     assert!(!inquiry(&array, INITIATOR, &right, "")?);
     assert!(!inquiry(&array, INITIATOR, "", "")?);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use harness::program::run;
 use harness::wire::{Wire, cdb16};
-use harness::{Array, Value, binaries, number, text};
+use harness::{Array, Value, binaries, generations, number, text};
 
 fn array_with_pool() -> Result<Array> {
     let array = Array::start()?;
@@ -113,14 +113,7 @@ fn a_configuration_with_array_wide_lun_numbers_keeps_them() -> Result<()> {
     }
     let before = array.gantry_json(&["volume", "list"])?;
     assert!(array.stop()?.success());
-    let path = array.data().join("gantry.json");
-    let written = std::fs::read_to_string(&path)?;
-    let json = written.rsplit_once("\ngeneration ").map_or(written.as_str(), |(json, _)| json);
-    let mut file: Value = serde_json::from_str(json)?;
-    // Daemons of that time kept one file, without a sum.
-    for copy in ["gantry.json.copy", "gantry.json.1", "gantry.json.2"] {
-        let _ = std::fs::remove_file(array.data().join(copy));
-    }
+    let mut file = generations::read(&array, "gantry.json")?;
     let maps = file["lun_maps"]["maps"].take();
     let hosts = maps.as_object().into_iter().flatten();
     let luns = hosts.flat_map(|(host, numbers)| {
@@ -133,7 +126,7 @@ fn a_configuration_with_array_wide_lun_numbers_keeps_them() -> Result<()> {
     file["version"] = 1.into();
     let file_fields = file.as_object_mut();
     file_fields.map(|fields| fields.remove("lun_maps"));
-    std::fs::write(&path, serde_json::to_vec(&file)?)?;
+    generations::replace(&array, "gantry.json", &file)?;
     array.restart()?;
     assert_eq!(array.gantry_json(&["volume", "list"])?, before);
     let target = array.target_name()?;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use harness::load::{Place, Worker};
-use harness::{Array, Value, initiator, number, text};
+use harness::{Array, Value, generations, initiator, number, text};
 
 /// Content and length of a file, in one number.
 fn fingerprint(path: &Path) -> Result<u64> {
@@ -208,10 +208,9 @@ fn devices_in_the_wrong_order_are_refused_and_left_alone() -> Result<()> {
 
 /// Edits the saved configuration of a stopped array.
 fn edit_configuration(array: &Array, edit: impl FnOnce(&mut Value)) -> Result<()> {
-    let path = array.data().join("gantry.json");
-    let mut configuration: Value = serde_json::from_slice(&fs::read(&path)?)?;
+    let mut configuration = generations::read(array, "gantry.json")?;
     edit(&mut configuration);
-    Ok(fs::write(&path, serde_json::to_vec(&configuration)?)?)
+    generations::replace(array, "gantry.json", &configuration)
 }
 
 #[test]
