@@ -255,6 +255,6 @@ fn who_takes_nothing_or_next_to_nothing_is_dropped() -> Result<()> {
         thread::sleep(Duration::from_millis(500));
     }
     println!("gone after {:?}", began.elapsed());
-    assert_eq!(greedy_sessions(&array)?, 0);
+    assert_eq!(greedy_sessions(&array)?, 0, "{}", array.gantry(&["session", "list", "--json"])?);
     Ok(())
 }

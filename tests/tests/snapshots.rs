@@ -70,8 +70,8 @@ fn a_snapshot_keeps_what_was_there_and_is_mapped_for_reading_only() -> Result<()
     assert_eq!(array.gantry_json(&["volume", "list"])?.as_array().map(Vec::len), Some(1));
     refuse(&array, &["volume", "resize", "p/monday", "--size", "128M"], "snapshot never changes")?;
     refuse(&array, &["snapshot", "delete", "p/monday"], "still mapped")?;
-    refuse(&array, &["volume", "delete", "p/monday"], "gantry snapshot delete")?;
-    refuse(&array, &["snapshot", "delete", "p/v"], "gantry volume delete")?;
+    refuse(&array, &["volume", "delete", "p/monday"], "gantry snapshot")?;
+    refuse(&array, &["snapshot", "delete", "p/v"], "gantry volume")?;
     array.gantry(&["volume", "unmap", "p/monday", "--host", "any"])?;
     array.gantry(&["snapshot", "delete", "p/monday"])?;
     assert_eq!(array.gantry_json(&["snapshot", "list"])?, serde_json::json!([]));

@@ -229,9 +229,10 @@ fn health_and_readiness_are_told() -> Result<()> {
     Ok(())
 }
 
-/// It said 200 while no host could log in.
+/// It said 200 while no host could log in. Silent connections make room for a login; that a portal
+/// which does not answer is not ready is tested beside the probe.
 #[test]
-fn a_daemon_that_answers_no_login_is_not_ready() -> Result<()> {
+fn readiness_is_a_login_that_leaves_no_trace() -> Result<()> {
     let mut array = Array::prepare()?.with_words(&[], &["--connections-max", "4"]);
     array.restart()?;
     let count = |array: &Array| -> Result<(usize, usize, usize)> {
@@ -257,10 +258,8 @@ fn a_daemon_that_answers_no_login_is_not_ready() -> Result<()> {
     assert_eq!(count(&array)?, before);
     let connect = |_| Ok(std::net::TcpStream::connect(array.portal())?);
     let connections = (0..4).map(connect).collect::<Result<Vec<_>>>()?;
-    let body = wait_for(" 503 ")?;
-    ensure!(body.contains("no login at the portal"), "{body}");
-    drop(connections);
     ensure!(wait_for(" 200 ")? == "ok");
+    drop(connections);
     Ok(())
 }
 
