@@ -39,6 +39,12 @@ fn array(words: &[&str]) -> Result<Array> {
         let lba = u64::from(part * MOST / 2);
         session.write(0, &cdb16(WRITE_SAME, 0, lba, MOST / 2), &[0x5a; 512])?.good()?;
     }
+    // Whoever is logged in is told that the volume is full; those that log in afterwards are not.
+    let began = Instant::now();
+    while !array.gantry(&["events"])?.contains("volume p/v") {
+        ensure!(began.elapsed() < PATIENCE, "a full volume is not told of");
+        thread::sleep(Duration::from_millis(50));
+    }
     Ok(array)
 }
 
