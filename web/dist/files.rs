@@ -17,12 +17,12 @@
         brotli: include_bytes!("assets/icon-d5864259e84ba517.svg.br"),
     },
     File {
-        path: "/assets/style-024091893abd7338.css",
+        path: "/assets/style-aee4c9ccfcbcf92d.css",
         content_type: "text/css; charset=utf-8",
-        etag: "W/\"024091893abd7338\"",
-        identity: include_bytes!("assets/style-024091893abd7338.css"),
-        gzip: include_bytes!("assets/style-024091893abd7338.css.gz"),
-        brotli: include_bytes!("assets/style-024091893abd7338.css.br"),
+        etag: "W/\"aee4c9ccfcbcf92d\"",
+        identity: include_bytes!("assets/style-aee4c9ccfcbcf92d.css"),
+        gzip: include_bytes!("assets/style-aee4c9ccfcbcf92d.css.gz"),
+        brotli: include_bytes!("assets/style-aee4c9ccfcbcf92d.css.br"),
     },
     File {
         path: "/assets/theme-d4ce0790d2976056.js",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"4c6cb2e330da1cb1\"",
+        etag: "W/\"9c512265155970a5\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),
