@@ -77,7 +77,8 @@ impl Bench {
         Ok(())
     }
 
-    /// The latest event, once it is about that object and says so.
+    /// The latest event, once it is about that object and says so. How full it says the object is
+    /// depends on when the array looked: a write may have been half done.
     fn assert_event(&self, object: &str, severity: &str, words: &str) -> Result<()> {
         let begun = Instant::now();
         loop {
@@ -120,10 +121,10 @@ fn hosts_are_told_of_the_volume_that_fills_and_of_no_other() -> Result<()> {
     bench.array.gantry(&["volume", "set", "p/small", "--soft", "40", "--hard", "80"])?;
     bench.io(2, "write -P 1 0 16M")?;
     bench.io(1, "write -P 1 0 32M")?;
-    bench.assert_event("volume p/small", "warning", "is 50 % full")?;
+    bench.assert_event("volume p/small", "warning", "the soft threshold is 40 %")?;
     bench.assert_told_once(&[1])?;
     bench.io(1, "write -P 1 32M 32M")?;
-    bench.assert_event("volume p/small", "error", "is 100 % full")?;
+    bench.assert_event("volume p/small", "error", "the hard threshold is 80 %")?;
     bench.assert_told_once(&[1])?;
     let volume = bench.array.gantry_json(&["volume", "show", "p/small"])?;
     assert_eq!(text(&volume, "/fill")?, "hard");
