@@ -172,6 +172,36 @@ fn a_host_that_asks_for_gigabytes_holds_up_no_read_of_another() -> Result<()> {
     Ok(())
 }
 
+// They were carried out all the same, and the function was answered after them.
+#[test]
+fn what_was_aborted_while_it_waited_for_its_turn_is_not_carried_out() -> Result<()> {
+    const COMMANDS: u32 = 100;
+    let array = array(&["--ping-interval", "3600"])?;
+    let before = device_reads(&array)?;
+    let mut greedy = log_in(&array, GREEDY, 1)?;
+    let mut bytes = commands(COMMANDS, VERIFY, 0, 0);
+    // ABORT TASK SET (RFC 7143 11.5), immediate.
+    let mut abort = Pdu::command(COMMANDS + 1, 0, &[], 0, 0).numbered(COMMANDS + 1);
+    abort.header[0] = 0x42;
+    abort.header[1] = 0x82;
+    abort.header[20..24].fill(0xff);
+    bytes.extend(abort.bytes());
+    greedy.send(&bytes)?;
+    let mut answered = 0;
+    loop {
+        let pdu = greedy.receive()?.context("an answer")?;
+        match pdu.header[0] & 0x3f {
+            0x22 => break assert_eq!(pdu.header[2], 0, "function complete"),
+            _ => answered += 1,
+        }
+    }
+    let read = (device_reads(&array)? - before) / u64::from(MIB);
+    println!("{answered} commands were answered, {read} MiB read");
+    // What a pool has under way at once, and what was answered before.
+    assert!(read <= 64 + 32 * (answered + 1), "{read} MiB were read");
+    Ok(())
+}
+
 #[test]
 fn sessions_that_do_not_read_hold_the_budget_together_and_give_it_back() -> Result<()> {
     const SESSIONS: u32 = 50;

@@ -62,6 +62,10 @@ pub(crate) const TASK_BYTES: usize = 4 << 10;
 /// What a PDU that waits to be sent takes besides its data, in bytes.
 pub(crate) const PDU_BYTES: usize = 256;
 
+/// Bytes of PDUs that are cut, and their digests made, before the socket takes them; one PDU may go
+/// beyond. What a command yields besides waits in one piece.
+pub(crate) const READY_BYTES: usize = 512 << 10;
+
 /// Commands that move no more bytes are admitted while anything is free in the memory budget.
 pub(crate) const SMALL_BYTES: usize = 256 << 10;
 

@@ -184,6 +184,8 @@ pub struct Target {
     requests: VecDeque<(RequestId, VolumeId, Request)>,
     done: VecDeque<(TaskId, Completion, Option<CommandRecord>)>,
     aborted: VecDeque<TaskId>,
+    /// Whether requests that were fetched belong to commands that were aborted since.
+    some_unwanted: bool,
     functions: Slab<management::Function>,
     functions_done: VecDeque<(TaskId, TaskManagementResponse)>,
     saves: VecDeque<(SaveId, VolumeId, DurableState)>,
@@ -288,6 +290,7 @@ impl Target {
             requests: VecDeque::new(),
             done: VecDeque::new(),
             aborted: VecDeque::new(),
+            some_unwanted: false,
             functions: Slab::new(),
             functions_done: VecDeque::new(),
             saves: VecDeque::new(),
@@ -306,6 +309,38 @@ impl Target {
     /// The next request for a volume, to be answered by [`Self::completed`].
     pub fn next_request(&mut self) -> Option<(RequestId, VolumeId, Request)> {
         self.requests.pop_front()
+    }
+
+    /// Whether somebody waits for the answer to a request that is under way: its command was not
+    /// aborted, and its nexus is there.
+    pub fn is_wanted(&self, id: RequestId) -> bool {
+        let task = id.token().map_or_else(|| self.tasks.get(id.slot()), |_| None);
+        !task.is_some_and(|task| matches!(task.state, TaskState::Aborted(..)))
+    }
+
+    /// Whether commands with requests under way were aborted since this was last asked: whoever has
+    /// not carried such requests out yet asks [`Self::is_wanted`] of each, and calls
+    /// [`Self::withdrawn`].
+    pub fn take_unwanted(&mut self) -> bool {
+        std::mem::take(&mut self.some_unwanted)
+    }
+
+    /// A request that nobody wants was not carried out, and will not be.
+    ///
+    /// # Panics
+    /// If the request is not under way, or is wanted.
+    pub fn withdrawn(&mut self, id: RequestId) {
+        assert!(!self.is_wanted(id), "a request that somebody waits for was dropped");
+        let slot = id.slot();
+        let task = &mut self.tasks[slot];
+        task.in_flight -= 1;
+        let volume = task.volume;
+        if let TaskState::Aborted(delivery, _) = task.state
+            && task.in_flight == 0
+        {
+            self.end_aborted(slot, delivery);
+        }
+        self.start_waiting(volume);
     }
 
     /// Takes the answer to a request.

@@ -2,7 +2,7 @@
 //! and the requests that pass between them.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
@@ -13,7 +13,7 @@ use crate::accounts::Accounts;
 use crate::dispatch::Dispatch;
 use crate::guard::Critical;
 use crate::http::Doors;
-use crate::limits::VOLUMES_PER_TICK;
+use crate::limits::{BLOCKS_PER_TURN, VOLUMES_PER_TICK};
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
 use crate::refusals::Refusals;
@@ -190,6 +190,19 @@ impl Core {
         }
     }
 
+    /// A turn of the loop begins.
+    pub(crate) fn begin_turn(&mut self, now: Instant) {
+        self.dispatch.begin_turn(now);
+        for (_, pool) in self.pools.iter_mut() {
+            pool.store.begin_turn(BLOCKS_PER_TURN);
+        }
+    }
+
+    /// Whether the next turn of the loop has something to do here.
+    pub(crate) fn has_more(&self) -> bool {
+        self.dispatch.can_start() || self.pools.iter().any(|(_, pool)| pool.store.has_more())
+    }
+
     pub(crate) fn tick(&mut self, now: Duration) {
         self.target.tick(now);
         for (_, pool) in self.pools.iter_mut() {
@@ -242,11 +255,22 @@ impl Core {
                 self.queue(id, volume, request);
             }
         }
+        moved |= self.withdraw_unwanted();
         while let Some((id, volume, request)) = self.dispatch.next() {
             moved = true;
             self.submit(id, volume, request);
         }
         moved
+    }
+
+    /// Requests that wait here, of commands that were aborted meanwhile, go nowhere.
+    fn withdraw_unwanted(&mut self) -> bool {
+        if !self.target.take_unwanted() {
+            return false;
+        }
+        let withdrawn = self.dispatch.withdraw(|id| self.target.is_wanted(id));
+        withdrawn.iter().for_each(|&id| self.target.withdrawn(id));
+        !withdrawn.is_empty()
     }
 
     /// A request waits for its host's turn.

@@ -68,6 +68,13 @@ impl Dispatch {
         self.queue.finished(TaskId(id.0));
     }
 
+    /// Takes out the requests that wait and that nobody waits for any more: their commands were
+    /// aborted (SAM-5 7.2), or their sessions have ended. They cost nobody a turn.
+    pub(crate) fn withdraw(&mut self, is_wanted: impl Fn(RequestId) -> bool) -> Vec<RequestId> {
+        let withdrawn = self.queue.withdraw(|asked| !is_wanted(asked.0));
+        withdrawn.into_iter().map(|asked| asked.0).collect()
+    }
+
     /// Whether the next turn of the loop has something to do here.
     pub(crate) fn can_start(&self) -> bool {
         self.queue.can_start()
@@ -127,6 +134,29 @@ mod tests {
         assert!(dispatch.can_start());
         dispatch.begin_turn(Instant::now());
         assert!(dispatch.next().is_some());
+    }
+
+    #[test]
+    fn what_nobody_waits_for_is_withdrawn_and_costs_no_turn() {
+        let mut dispatch = Dispatch::new();
+        for number in 0..100 {
+            push(&mut dispatch, number, number % 2, read(1 << 20));
+        }
+        let begun = dispatch.next().unwrap().0;
+        // One that the engine has is not the queue's any more.
+        let withdrawn = dispatch.withdraw(|id| id.0.is_multiple_of(3));
+        assert_eq!(withdrawn.len(), 66);
+        assert!(!withdrawn.contains(&begun) && withdrawn.iter().all(|id| id.0 % 3 > 0));
+        let mut left = 0;
+        while dispatch.can_start() {
+            dispatch.begin_turn(Instant::now());
+            let asked = dispatch.next().unwrap();
+            assert!(asked.0.0.is_multiple_of(3));
+            dispatch.finished(asked.0);
+            left += 1;
+        }
+        assert_eq!(left, 33);
+        assert!(dispatch.withdraw(|_| false).is_empty());
     }
 
     // A turn that has lost the processor for long still goes on.

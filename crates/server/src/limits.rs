@@ -17,6 +17,10 @@ pub const TURN_TIME: Duration = Duration::from_millis(1);
 /// wait for the next turn. One request always goes.
 pub const TURN_BYTES: u64 = 4 << 20;
 
+/// Blocks whose place in a pool's map changes in one turn of the loop, about; what is left of the
+/// changes that are on the devices comes in the next turn.
+pub const BLOCKS_PER_TURN: u64 = 1024;
+
 /// Requests that cost less, in bytes of work, go to the engine as soon as their command starts.
 pub const SMALL_REQUEST_BYTES: u64 = 64 << 10;
 

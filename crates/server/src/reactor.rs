@@ -214,7 +214,7 @@ impl Reactor {
         self.tick();
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
-        self.core.dispatch.begin_turn(Instant::now());
+        self.core.begin_turn(Instant::now());
         self.pump();
         self.send_ready_connections();
         Ok(())
@@ -225,7 +225,7 @@ impl Reactor {
         !self.ready.is_empty()
             || !self.readable.is_empty()
             || self.scheduler.can_start()
-            || self.core.dispatch.can_start()
+            || self.core.has_more()
             || self.calls_wait
             || !self.untold.is_empty()
             || self.has_more_to_accept()

@@ -173,6 +173,16 @@ impl<C> Scheduler<C> {
         }
     }
 
+    /// Takes out all commands that wait and that nobody waits for; they had no turn.
+    pub(crate) fn withdraw(&mut self, is_unwanted: impl Fn(&C) -> bool) -> Vec<C> {
+        let mut withdrawn = Vec::new();
+        for queue in self.lanes.values_mut() {
+            queue.withdraw(&is_unwanted, &mut withdrawn);
+        }
+        self.lanes.retain(|_, queue| !queue.is_idle());
+        withdrawn
+    }
+
     /// A session has ended: nobody waits for its commands.
     pub(crate) fn forget(&mut self, nexus: NexusId) {
         for queue in self.lanes.values_mut() {
@@ -295,6 +305,27 @@ impl<C> Queue<C> {
         taken.map(|(nexus, entry)| (number, nexus, entry))
     }
 
+    fn withdraw(&mut self, is_unwanted: &impl Fn(&C) -> bool, withdrawn: &mut Vec<C>) {
+        for session in self.hosts.iter_mut().flat_map(|host| &mut host.sessions) {
+            let commands = std::mem::take(&mut session.commands);
+            for entry in commands {
+                match is_unwanted(&entry.command) {
+                    true => withdrawn.push(entry.command),
+                    false => session.commands.push_back(entry),
+                }
+            }
+        }
+        self.forget_empty();
+    }
+
+    /// Who has nothing that waits has no turns.
+    fn forget_empty(&mut self) {
+        for host in &mut self.hosts {
+            host.sessions.retain(|session| !session.commands.is_empty());
+        }
+        self.hosts.retain(|host| !host.sessions.is_empty());
+    }
+
     fn take_all_of(&mut self, only: Option<NexusId>) -> Vec<Taken<C>> {
         let mut taken = Vec::new();
         for host in &mut self.hosts {
@@ -304,9 +335,8 @@ impl<C> Queue<C> {
                     taken.extend(session.commands.drain(..).map(|entry| (number, nexus, entry)));
                 }
             }
-            host.sessions.retain(|session| !session.commands.is_empty());
         }
-        self.hosts.retain(|host| !host.sessions.is_empty());
+        self.forget_empty();
         taken
     }
 }

@@ -64,6 +64,8 @@ pub struct Profile {
     pub faults: Option<Faults>,
     /// Whether a host reads on, block after block.
     pub scans: bool,
+    /// Blocks of the map that one turn changes, about; `None` for no turns.
+    pub turn_blocks: Option<u64>,
     /// A deliberate mistake in the engine.
     pub planted: Option<PlantedBug>,
 }
@@ -105,6 +107,7 @@ impl Profile {
             refuse_one_in: random.pick(&[0, 0, 0, 0, 1, 2, 5, 20]),
             faults: random.percent(12).then(|| faults(random)),
             scans: false,
+            turn_blocks: None,
             planted: None,
         }
     }

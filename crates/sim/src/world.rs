@@ -122,6 +122,11 @@ impl Run {
         if Random::new(!self.seed.rotate_left(32)).percent(8) {
             profile.besiege();
         }
+        // Drawn beside the others, as above. Planted bugs are found without turns.
+        let mut turns = Random::new(!self.seed.rotate_left(16));
+        if self.planted.is_none() && turns.percent(25) {
+            profile.turn_blocks = Some(turns.pick(&[1, 16, 256, 1024]));
+        }
         if let Some(bug) = self.planted {
             profile.plant(bug);
         }
@@ -369,9 +374,12 @@ impl World {
         self.disks.push(disk);
     }
 
-    /// Lets the engine say all it has to say. Answers are heard before the device hears of what
+    /// Lets the engine say all it has to say in one turn. Answers are heard before the device hears of what
     /// follows from them, so that the order of answers is the order of effects.
     fn pump(&mut self) -> Result<(), Violation> {
+        if let Some(blocks) = self.profile.turn_blocks {
+            self.store.begin_turn(blocks);
+        }
         loop {
             self.hear_answers()?;
             let Some(io) = self.store.next_io() else {

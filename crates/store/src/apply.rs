@@ -11,33 +11,134 @@ use crate::record::Record;
 use crate::store::Store;
 use crate::volume::Volume;
 
+/// How far the applier has come.
+#[derive(Default)]
+pub(crate) struct Applying {
+    /// Records of the first durable commit that are applied.
+    records: usize,
+    /// Blocks of the next record that are applied.
+    blocks: u64,
+    /// Blocks that may change in this turn; `None` for as many as there are.
+    blocks_left: Option<u64>,
+}
+
+impl Applying {
+    /// Whether no commit is applied in part.
+    pub(crate) fn is_between_commits(&self) -> bool {
+        self.records == 0 && self.blocks == 0
+    }
+}
+
+/// What is to be applied next of a record of which so many blocks are: of one that fills many blocks,
+/// no more than a leaf page of the map covers.
+fn part_of(record: &Record, applied: u64) -> Record {
+    match record {
+        Record::Fill { volume, first, count, block, crc } => {
+            let first = first + applied;
+            let count = (count - applied).min(FANOUT - first % FANOUT);
+            Record::Fill { volume: *volume, first, count, block: *block, crc: *crc }
+        }
+        other => other.clone(),
+    }
+}
+
+/// Entries of the map that a record changes, about: leaves that change hands as a whole count as one.
+fn cost(record: &Record) -> u64 {
+    let in_leaves = |count: u64| count.min(2 * FANOUT) + count / FANOUT;
+    match record {
+        Record::Write { crcs, .. } => crcs.len() as u64,
+        Record::Fill { count, .. } => *count,
+        Record::Zero { count, .. } => in_leaves(*count),
+        Record::Clone { source_first, first, count, .. } => {
+            match source_first % FANOUT == first % FANOUT {
+                true => in_leaves(*count),
+                false => *count,
+            }
+        }
+        Record::CreateVolume { .. }
+        | Record::DeleteVolume { .. }
+        | Record::RevertVolume { .. }
+        | Record::ResizeVolume { .. }
+        | Record::AddDevice { .. }
+        | Record::ExtendDevice { .. } => 1,
+    }
+}
+
 impl Store {
-    /// Applies durable commits, as far as the pages they need are in memory.
+    /// Applies durable commits, as far as the pages they need are in memory and the turn lasts.
+    ///
+    /// A record that fills many blocks is applied leaf by leaf, so that a turn may end within it.
+    /// Nobody sees such a part: its operation holds its claims until the whole commit is applied, and
+    /// no checkpoint cuts there (docs/decisions/0094).
     pub(crate) fn apply_durable(&mut self) {
         while !self.applier_waits {
             let Some(commit) = self.durable.front() else { return };
-            let Some(record) = commit.records.get(self.records_applied) else {
+            let Some(record) = commit.records.get(self.applying.records) else {
                 self.commit_applied();
+                // Turns may end within one commit after the other: a cut that is due comes here.
+                if self.applying.blocks_left.is_some() {
+                    self.start_checkpoint_if_due();
+                }
                 continue;
             };
-            let record = record.clone();
-            match self.missing_for_record(&record) {
+            if self.applying.blocks_left == Some(0) {
+                return;
+            }
+            let part = part_of(record, self.applying.blocks);
+            match self.missing_for_record(&part) {
                 Some(missing) => {
                     self.applier_waits = true;
                     self.load_page(missing, PageWaiter::Applier);
                 }
                 None => {
                     self.settle_first_estimates();
-                    self.apply(&record);
-                    self.records_applied += 1;
+                    self.apply_part(&part);
                 }
             }
         }
     }
 
+    /// Applies a record, or the next part of one that fills many blocks.
+    fn apply_part(&mut self, part: &Record) {
+        if let Some(left) = &mut self.applying.blocks_left {
+            *left = left.saturating_sub(cost(part));
+        }
+        if let Record::Fill { volume, first, count, block, crc } = part {
+            let is_first = self.applying.blocks == 0;
+            self.fill((*volume, *first, *count), Entry::data(*block, *crc), is_first);
+            self.applying.blocks += count;
+            if self.applying.blocks < self.blocks_of_record() {
+                return;
+            }
+        } else {
+            self.apply(part);
+        }
+        (self.applying.records, self.applying.blocks) = (self.applying.records + 1, 0);
+    }
+
+    /// Blocks that the record which is being applied fills.
+    fn blocks_of_record(&self) -> u64 {
+        let commit = self.durable.front();
+        match commit.and_then(|commit| commit.records.get(self.applying.records)) {
+            Some(Record::Fill { count, .. }) => *count,
+            _ => 0,
+        }
+    }
+
+    /// Begins a turn, in which durable commits change so many blocks of the map at most, and what one
+    /// record changes besides. Without turns there is no such bound.
+    pub fn begin_turn(&mut self, blocks_max: u64) {
+        self.applying.blocks_left = Some(blocks_max);
+    }
+
+    /// Whether the next turn has something to do that waits for nothing else.
+    pub fn has_more(&self) -> bool {
+        self.applying.blocks_left == Some(0) && !self.durable.is_empty() && !self.applier_waits
+    }
+
     /// The first record of a commit is about to be applied.
     fn settle_first_estimates(&mut self) {
-        if self.records_applied > 0 || self.estimated.returning == 0 {
+        if !self.applying.is_between_commits() || self.estimated.returning == 0 {
             return;
         }
         let members = self.durable.front().map_or(0, |commit| commit.members.len());
@@ -49,7 +150,7 @@ impl Store {
 
     fn commit_applied(&mut self) {
         let commit = self.durable.pop_front().expect("the caller looked at it");
-        self.records_applied = 0;
+        (self.applying.records, self.applying.blocks) = (0, 0);
         self.applied = commit.after;
         for operation in commit.members {
             self.committed(operation);
@@ -98,14 +199,7 @@ impl Store {
                 self.change_blocks(*volume, *first, crcs.len() as u64, data);
             }
             Record::Fill { volume, first, count, block, crc } => {
-                self.handed_out = self.handed_out.saturating_sub(1);
-                self.space.first_reference(*block);
-                // One reference is the allocation's own, until every entry has its own.
-                for _ in 1..*count {
-                    self.space.add_references(*block, 1);
-                }
-                self.change_blocks(*volume, *first, *count, |_| Entry::data(*block, *crc));
-                self.update(*volume, |volume, _, _| volume.add_shared(*count));
+                self.fill((*volume, *first, *count), Entry::data(*block, *crc), true);
             }
             Record::Zero { volume, first, count } => self.reclaim(*volume, *first, *count),
             Record::Clone { source, source_first, volume, first, count } => {
@@ -120,6 +214,21 @@ impl Store {
             }
             Record::AddDevice { uuid, device_blocks } => self.add_device(*uuid, *device_blocks),
         }
+    }
+
+    /// Makes blocks refer to one that holds their content. `is_first` if none of that record does so
+    /// far: then the allocation's own reference becomes that of the first.
+    fn fill(&mut self, (volume, first, count): (VolumeId, u64, u64), entry: Entry, is_first: bool) {
+        let block = entry.number();
+        if is_first {
+            self.handed_out = self.handed_out.saturating_sub(1);
+            self.space.first_reference(block);
+        }
+        for _ in u64::from(is_first)..count {
+            self.space.add_references(block, 1);
+        }
+        self.change_blocks(volume, first, count, |_| entry);
+        self.update(volume, |volume, _, _| volume.add_shared(count));
     }
 
     /// A device has grown. Recovery has done so already when it replays the record.

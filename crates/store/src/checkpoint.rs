@@ -53,8 +53,9 @@ impl Store {
             || self.space.has_too_many_deltas()
             || self.space.quarantined() * 4 > self.space.free().max(1024);
         // A cut lies between two commits: one that is applied in part, because a page is being
-        // read, would be replayed as a whole.
-        let between_commits = self.records_applied == 0 || planted!(self.bugs, CutInsideCommit);
+        // read or the turn ended, would be replayed as a whole.
+        let between_commits =
+            self.applying.is_between_commits() || planted!(self.bugs, CutInsideCommit);
         if due
             && !self.is_nothing_to_cut()
             && between_commits

@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use slab::Slab;
 
 use crate::allowance::Allowance;
+use crate::apply::Applying;
 use crate::bugs::Bugs;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, Groups};
@@ -141,9 +142,9 @@ pub struct Store {
     pub(crate) handed_out: u64,
     pub(crate) groups: Groups,
     pub(crate) in_flight: VecDeque<Commit>,
-    /// Durable commits whose records are being applied, and how many of the first one's are.
+    /// Durable commits whose records are being applied, and how far the first one is.
     pub(crate) durable: VecDeque<Commit>,
-    pub(crate) records_applied: usize,
+    pub(crate) applying: Applying,
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) checkpoint_wanted: bool,
     /// Since when there was no commit, as far as it was looked at, and how many there were.
@@ -254,7 +255,7 @@ impl Store {
             groups: Groups::default(),
             in_flight: VecDeque::new(),
             durable: VecDeque::new(),
-            records_applied: 0,
+            applying: Applying::default(),
             checkpoint: None,
             checkpoint_wanted: false,
             quiet_since: Duration::ZERO,

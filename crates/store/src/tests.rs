@@ -21,6 +21,7 @@ mod housing;
 mod paging;
 mod reclaim;
 mod snapshots;
+mod turns;
 mod waiting;
 
 pub(crate) const SIZE: u64 = 256 << 20;

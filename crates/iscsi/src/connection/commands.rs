@@ -10,6 +10,7 @@ use crate::event::{Cdb, Command, Completion, Event, TaskAttribute};
 use crate::limits::IMMEDIATE_TASKS_MAX;
 use crate::pdu::{Bhs, FINAL, NO_TAG, RejectReason, response};
 use crate::receive::{Destination, Header};
+use crate::send::DataIn;
 use crate::task::{DataError, DataOut, Task};
 
 /// SAM-5 5.3 status codes that are decided here.
@@ -373,17 +374,44 @@ impl Connection {
         } else {
             completion.data_in.slice(0, length)
         };
-        let data_in_pdus = self.send_data_in(tag, &data, (0, 0), collapse.then_some(&outcome));
+        let data_in_pdus = self.send_data_in(tag, data, collapse.then_some(&outcome));
         if !(collapse && data_in_pdus > 0) {
             let r2ts = task.data_out.as_ref().map_or(0, DataOut::ready_to_transfers);
             self.send_response(tag, &completion, &outcome, data_in_pdus + r2ts);
         }
     }
 
-    /// Sends data in sequences of MaxBurstLength, from a DataSN and a buffer offset on; returns the
-    /// DataSN after the last. With an outcome, the last PDU carries it as status GOOD (RFC 7143
-    /// 11.7.3).
-    pub(super) fn send_data_in(
+    /// Sends data in sequences of MaxBurstLength; returns the number of PDUs. With an outcome, the
+    /// last PDU carries it as status GOOD (RFC 7143 11.7.3).
+    fn send_data_in(&mut self, tag: u32, data: Rope, outcome: Option<&Outcome>) -> u32 {
+        if data.is_empty() {
+            return 0;
+        }
+        // What may be asked for again is remembered PDU by PDU.
+        if self.parameters.error_recovery_level > 0 {
+            return self.send_data_in_from(tag, &data, (0, 0), outcome);
+        }
+        let mut first = Bhs::response(response::DATA_IN, tag);
+        first.set_u32(20, NO_TAG);
+        self.numbers.stamp_window(&mut first);
+        let last = outcome.map(|outcome| {
+            let mut last = first;
+            last.0[1] = FINAL | STATUS | outcome.residual.flag;
+            last.set_u32(44, outcome.residual.count);
+            self.numbers.stamp_status(&mut last);
+            last
+        });
+        let burst_max = self.parameters.max_burst_length as usize;
+        let segment_max = self.parameters.initiator_max_recv_data_segment_length as usize;
+        let data_in = DataIn { first, data, segment_max, burst_max, last };
+        let pdus = data_in.pdus();
+        self.send.push_data_in(data_in);
+        pdus
+    }
+
+    /// The same, from a DataSN and a buffer offset on, with every PDU remembered; returns the DataSN
+    /// after the last. Their digests are made as they are sent.
+    pub(super) fn send_data_in_from(
         &mut self,
         tag: u32,
         data: &Rope,

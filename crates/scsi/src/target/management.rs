@@ -259,6 +259,7 @@ impl Target {
                 _ => None,
             };
             task.state = TaskState::Aborted(delivery, procedure);
+            self.some_unwanted = true;
             return Abort::Awaited;
         }
         self.end_aborted(slot, delivery);

@@ -43,6 +43,45 @@ fn abort_task_is_answered_only_when_the_engine_is_done_with_it() {
     assert!(world.target.next_done().is_none());
 }
 
+// What waits before the engine is not carried out for nobody.
+#[test]
+fn requests_that_wait_before_the_engine_are_withdrawn_with_their_command() {
+    let mut world = World::new();
+    let first = write(&mut world, ALICE, 0);
+    write(&mut world, BOB, 8);
+    let (request, ..) = world.target.next_request().unwrap();
+    let (other, ..) = world.target.next_request().unwrap();
+    assert!(!world.target.take_unwanted() && world.target.is_wanted(request));
+    manage(&mut world, ALICE, TaskManagement::AbortTask(first));
+    assert_eq!(response(&mut world), None);
+    assert!(world.target.take_unwanted() && !world.target.take_unwanted());
+    assert!(!world.target.is_wanted(request) && world.target.is_wanted(other));
+    world.target.withdrawn(request);
+    assert_eq!(response(&mut world), COMPLETE);
+    assert_eq!(world.target.next_aborted(), Some(first));
+    // A session that ends does the same, and nobody hears of it.
+    world.target.close_nexus(BOB);
+    assert!(world.target.take_unwanted() && !world.target.is_wanted(other));
+    world.target.withdrawn(other);
+    assert_eq!(world.target.tasks_under_way(), 0);
+    assert!(world.target.next_aborted().is_none() && world.target.next_done().is_none());
+}
+
+// Of several requests one was with the engine: the answer to the function waits for it only.
+#[test]
+fn what_the_engine_has_is_awaited_and_the_rest_withdrawn() {
+    let mut world = World::new();
+    let task = world.begin(ALICE, 0, &cdb10(0x28, 0, 0, 8192), &[]);
+    let requests: Vec<_> = std::iter::from_fn(|| world.target.next_request()).collect();
+    assert!(requests.len() > 1);
+    manage(&mut world, ALICE, TaskManagement::AbortTask(task));
+    requests[1..].iter().for_each(|(id, ..)| world.target.withdrawn(*id));
+    assert_eq!(response(&mut world), None);
+    let data = Response::Data(block::Rope::new());
+    world.target.completed(requests[0].0, Ok(data));
+    assert_eq!(response(&mut world), COMPLETE);
+}
+
 #[test]
 fn abort_of_a_finished_or_unknown_task_is_complete() {
     let mut world = World::new();
