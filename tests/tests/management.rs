@@ -265,8 +265,15 @@ fn a_change_that_cannot_be_saved_is_taken_back() -> Result<()> {
     }
     let events = array.gantry_json(&["events"])?.to_string();
     ensure!(events.contains("cannot be saved"), "{events}");
+    let unsaved = |array: &Array| -> Result<bool> {
+        let metrics = send(array, &Request::new("GET", "/metrics"))?.body;
+        ensure!(metrics.contains("\ngantry_configuration_save_seconds "), "{metrics}");
+        Ok(metrics.contains("\ngantry_configuration_unsaved 1\n"))
+    };
+    ensure!(unsaved(&array)?, "the metric says that everything is saved");
     folder.fail_fsync(0);
     send(&array, &map)?.success()?;
+    ensure!(!unsaved(&array)?, "the metric says that something is not saved");
     assert_eq!(inventory(&mut reader)?, 2);
     send(&array, &host(1))?.success()?;
     array.kill()?;

@@ -263,6 +263,40 @@ fn readiness_is_a_login_that_leaves_no_trace() -> Result<()> {
     Ok(())
 }
 
+// It logged in as a stranger from an address whose quota hosts had used up, so it was not ready
+// while it served; and it was while no session of any host found room.
+#[test]
+fn readiness_says_for_whom_there_is_room() -> Result<()> {
+    let words = ["--connections-max", "16", "--connections-per-address", "12"];
+    let mut array = Array::prepare()?.with_words(&[], &words);
+    array.restart()?;
+    let mut sessions = Vec::new();
+    for number in 0..12 {
+        let (status, body) = get(&array, "/readyz")?;
+        let is_first_half = number < 8;
+        ensure!(status.contains(" 200 "), "{number}: {status} {body}");
+        ensure!(body.contains("configured hosts only") != is_first_half, "{number}: {body}");
+        let name = format!("known-{number}");
+        if !is_first_half {
+            let initiator = format!("iqn.2026-01.org.example:{name}");
+            array.gantry(&["host", "create", &name, "--initiator", &initiator])?;
+        }
+        sessions.push(session(&array, &name)?);
+    }
+    let metrics = get(&array, "/metrics")?.1;
+    ensure!(metrics.contains("\ngantry_connections_max 16\n"), "{metrics}");
+    ensure!(metrics.contains("\ngantry_connections{kind=\"session\"} 12\n"), "{metrics}");
+    let (status, body) = get(&array, "/readyz")?;
+    ensure!(status.contains(" 503 ") && body.contains("--connections-max"), "{status} {body}");
+    sessions.pop();
+    let begun = Instant::now();
+    while !get(&array, "/readyz")?.0.contains(" 200 ") {
+        ensure!(begun.elapsed() < Duration::from_secs(30), "a place that is free is not seen");
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
 #[test]
 fn a_discovery_that_asks_for_chap_is_ready() -> Result<()> {
     let array = Array::start()?;

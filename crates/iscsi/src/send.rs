@@ -61,7 +61,8 @@ impl DataIn {
     pub(crate) fn pdus(&self) -> u32 {
         let whole = self.data.len() / self.burst_max;
         let rest = self.data.len() % self.burst_max;
-        let pdus = whole * self.burst_max.div_ceil(self.segment_max) + rest.div_ceil(self.segment_max);
+        let pdus =
+            whole * self.burst_max.div_ceil(self.segment_max) + rest.div_ceil(self.segment_max);
         pdus as u32
     }
 }

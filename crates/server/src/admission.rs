@@ -55,6 +55,16 @@ impl Quotas {
     }
 }
 
+/// Whether there is room for another session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places {
+    pub(crate) connections_max: usize,
+    /// Of an initiator that belongs to a configured host.
+    pub(crate) known_hosts: bool,
+    /// Of another initiator.
+    pub(crate) strangers: bool,
+}
+
 /// What a connection has become.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
@@ -237,6 +247,17 @@ impl Admission {
     /// Every discovery session.
     pub(crate) fn discovery_sessions(&self) -> Vec<usize> {
         self.discovery.values().copied().collect()
+    }
+
+    /// As many connections there may be, and for whom there is room.
+    pub(crate) fn places(&self) -> Places {
+        let [_, _, sessions] = self.counts();
+        let has_room = sessions < self.quotas.sessions();
+        Places {
+            connections_max: self.quotas.total,
+            known_hosts: has_room,
+            strangers: has_room && self.strangers < self.quotas.strangers,
+        }
     }
 
     /// Connections: logging in, of discovery sessions, of normal sessions.

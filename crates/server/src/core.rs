@@ -10,6 +10,7 @@ use scsi::{NexusId, RequestId, Target, UnitSpace};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
+use crate::admission::Places;
 use crate::dispatch::Dispatch;
 use crate::guard::Critical;
 use crate::http::Doors;
@@ -43,6 +44,8 @@ pub(crate) struct Core {
     pub(crate) refusals: Refusals,
     /// Connections: logging in, of discovery sessions, of normal sessions.
     pub(crate) connections: [usize; 3],
+    /// For whom there is room among them.
+    pub(crate) places: Places,
     /// Connections of the management interface.
     pub(crate) http_doors: Arc<Doors>,
 }
@@ -89,6 +92,7 @@ impl Core {
             finished: Vec::new(),
             refusals: Refusals::default(),
             connections: [0; 3],
+            places: Places::default(),
             http_doors,
         }
     }

@@ -1,8 +1,10 @@
 //! Whether the reactor is alive and serves: told to whoever watches over the daemon, without asking
 //! the reactor, which may be the one that hangs.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,10 +19,37 @@ pub(crate) struct Heartbeat {
     /// Milliseconds from the start to the last beat.
     last: AtomicU64,
     serves: AtomicBool,
+    own_login: OwnLogin,
     /// Whether systemd restarts a daemon that it does not hear of.
     watched: bool,
     /// To the thread that tells systemd, whose socket may be full: the reactor does not wait for it.
     messages: SyncSender<NotifyState<'static>>,
+}
+
+/// The address that the daemon's own login comes from, while there is one: a socket of this process
+/// has it, so nobody else can come from there.
+#[derive(Debug, Default)]
+pub(crate) struct OwnLogin(Mutex<Option<SocketAddr>>);
+
+impl OwnLogin {
+    /// A login comes from here, until [`Self::end`].
+    pub(crate) fn begin(&self, from: SocketAddr) {
+        *self.lock() = Some(from);
+    }
+
+    pub(crate) fn end(&self) {
+        *self.lock() = None;
+    }
+
+    /// Whether a connection from there is the own one.
+    pub(crate) fn is(&self, address: SocketAddr) -> bool {
+        let canonical = |address: SocketAddr| (address.ip().to_canonical(), address.port());
+        self.lock().is_some_and(|own| canonical(own) == canonical(address))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<SocketAddr>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Messages to systemd that wait; further ones are not told.
@@ -32,9 +61,15 @@ impl Heartbeat {
             started: Instant::now(),
             last: AtomicU64::new(0),
             serves: AtomicBool::new(false),
+            own_login: OwnLogin::default(),
             watched: sd_notify::watchdog_enabled().is_some(),
             messages: start_notifier(),
         }
+    }
+
+    /// The connection with which the daemon looks whether it answers logins.
+    pub(crate) fn own_login(&self) -> &OwnLogin {
+        &self.own_login
     }
 
     /// The reactor goes on.

@@ -342,6 +342,7 @@ impl Reactor {
             _ => Vec::new(),
         };
         self.core.connections = self.admission.counts();
+        self.core.places = self.admission.places();
         self.management.call(&mut self.core, sessions, call);
     }
 

@@ -97,7 +97,9 @@ fn what_is_cut_ahead_is_bounded_and_all_arrives_in_order() {
                 let end = offset + segment.len();
                 assert_eq!((bhs.u32(36), bhs.u32(40)), (data_sn as u32, offset as u32));
                 assert_eq!(segment[..], expected[offset..end]);
-                assert!(segment.len() <= segment_max && offset / burst_max == (end - 1) / burst_max);
+                assert!(
+                    segment.len() <= segment_max && offset / burst_max == (end - 1) / burst_max
+                );
                 let ends_sequence = end % burst_max == 0 || end == length;
                 let is_last = end == length && status;
                 assert_eq!(bhs.is_final(), ends_sequence);

@@ -36,6 +36,23 @@ fn logins_under_way_have_a_share_and_the_oldest_of_the_greediest_makes_room() {
 }
 
 #[test]
+fn it_says_for_whom_there_is_room() {
+    let mut admission = admission(16, 64);
+    let places = |known_hosts, strangers| Places { connections_max: 16, known_hosts, strangers };
+    for slot in 0..12 {
+        assert_eq!(admission.places(), places(true, slot < 8));
+        connect(&mut admission, slot, HOST).unwrap();
+        let name = format!("host-{slot}");
+        assert_eq!(admission.begins_session(slot, &name, slot >= 8), Ok(()));
+    }
+    assert_eq!(admission.places(), places(false, false));
+    admission.left(11);
+    assert_eq!(admission.places(), places(true, false));
+    admission.left(0);
+    assert_eq!(admission.places(), places(true, true));
+}
+
+#[test]
 fn four_thousand_discovery_sessions_of_one_name_take_64_places() {
     let mut admission = admission(4096, 4096);
     for slot in 0..4200 {

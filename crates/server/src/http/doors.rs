@@ -84,6 +84,11 @@ impl Doors {
         }
     }
 
+    /// As many connections there may be.
+    pub(crate) fn connections_max(&self) -> usize {
+        self.connections_max
+    }
+
     /// A place for a connection, unless every one that it could take is busy.
     pub(crate) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Place> {
         let source = source(address);

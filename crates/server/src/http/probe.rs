@@ -3,15 +3,18 @@
 //! It goes through the same listener, limits and checks as every host's, and asks for a discovery
 //! session, with CHAP offered: an answer that asks for CHAP is one. The connection is closed before a
 //! session comes to be, so that it leaves no session, line of the log or event behind. A redirection
-//! counts as an answer.
+//! counts as an answer. It takes no place of anybody: the reactor knows the socket that it comes from
+//! ([`OwnLogin`]), and says itself for whom there is room.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Mutex;
 
+use crate::heartbeat::{Heartbeat, OwnLogin};
 use crate::limits::{PROBE_INTERVAL, PROBE_TIMEOUT, PROBED_PORTALS_MAX};
 
 /// The name under which it logs in.
@@ -21,28 +24,37 @@ const INITIATOR: &str = "iqn.2026-11.io.gantry:readiness";
 const HEADER_BYTES: usize = 48;
 
 /// The latest answer, for a short time.
-#[derive(Debug, Default)]
-pub(super) struct Probe(Mutex<Option<(Instant, Result<(), String>)>>);
+#[derive(Debug)]
+pub(super) struct Probe {
+    latest: Mutex<Option<(Instant, Result<(), String>)>>,
+    heartbeat: Arc<Heartbeat>,
+}
 
 impl Probe {
+    pub(super) fn new(heartbeat: Arc<Heartbeat>) -> Self {
+        Self { latest: Mutex::default(), heartbeat }
+    }
+
     /// Whether a login at one of these portals is answered; if not, why.
     pub(super) async fn check(&self, portals: &[SocketAddr]) -> Result<(), String> {
-        let mut last = self.0.lock().await;
+        let mut last = self.latest.lock().await;
         if let Some((at, result)) = &*last
             && at.elapsed() < PROBE_INTERVAL
         {
             return result.clone();
         }
-        let result = log_in_anywhere(portals).await;
+        let own = self.heartbeat.own_login();
+        let result = log_in_anywhere(portals, own).await;
+        own.end();
         *last = Some((Instant::now(), result.clone()));
         result
     }
 }
 
-async fn log_in_anywhere(portals: &[SocketAddr]) -> Result<(), String> {
+async fn log_in_anywhere(portals: &[SocketAddr], own: &OwnLogin) -> Result<(), String> {
     let mut reason = "there is no portal".to_owned();
     for &portal in portals.iter().take(PROBED_PORTALS_MAX) {
-        let login = tokio::time::timeout(PROBE_TIMEOUT, log_in(reached_by(portal))).await;
+        let login = tokio::time::timeout(PROBE_TIMEOUT, log_in(reached_by(portal), own)).await;
         let late = || Err(format!("no answer within {} s", PROBE_TIMEOUT.as_secs()));
         match login.unwrap_or_else(|_| late()) {
             Ok(()) => return Ok(()),
@@ -62,22 +74,32 @@ fn reached_by(portal: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, portal.port())
 }
 
-async fn log_in(portal: SocketAddr) -> Result<(), String> {
+async fn log_in(portal: SocketAddr, own: &OwnLogin) -> Result<(), String> {
     let explain = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::ConnectionReset => {
-            "the connection was closed without an answer: are there --connections-max of them?"
-                .to_owned()
+            "the connection was closed without an answer".to_owned()
         }
         _ => error.to_string(),
     };
     let exchange = async {
-        let mut socket = TcpStream::connect(portal).await?;
+        let mut socket = connect(portal, own).await?;
         socket.write_all(&login_request()).await?;
         let mut answer = [0; HEADER_BYTES];
         socket.read_exact(&mut answer).await?;
         Ok(answer)
     };
     judge(&exchange.await.map_err(explain)?)
+}
+
+/// Connects from the address of the portal itself, and says before from where.
+async fn connect(portal: SocketAddr, own: &OwnLogin) -> std::io::Result<TcpStream> {
+    let socket = match portal {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    socket.bind(SocketAddr::new(portal.ip(), 0))?;
+    own.begin(socket.local_addr()?);
+    socket.connect(portal).await
 }
 
 /// RFC 7143 11.13: the Login Response.

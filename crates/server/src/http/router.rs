@@ -189,7 +189,7 @@ fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
 
 /// Whether every pool serves and a login is answered.
 fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
-    let probe = Arc::new(Probe::default());
+    let probe = Arc::new(Probe::new(Arc::clone(&heartbeat)));
     get(move || async move {
         if !heartbeat.is_serving() {
             return respond(Err(not_ready("the daemon is starting or stopping")));

@@ -40,8 +40,10 @@ metrics! {
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
     CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
+    CONNECTIONS_MAX = "gantry_connections_max" "gauge" "As many TCP connections of initiators there may be.";
     CONNECTIONS_REFUSED = "gantry_connections_refused_total" "counter" "Logins and connections of initiators that were refused or closed to make room.";
     HTTP_CONNECTIONS = "gantry_http_connections" "gauge" "TCP connections to the management interface.";
+    HTTP_CONNECTIONS_MAX = "gantry_http_connections_max" "gauge" "As many TCP connections to the management interface there may be.";
     HTTP_REFUSED = "gantry_http_connections_refused_total" "counter" "Connections to the management interface that were refused, given up or closed to make room.";
     RECEIVED = "gantry_received_bytes_total" "counter" "Bytes received from all initiators.";
     SENT = "gantry_sent_bytes_total" "counter" "Bytes sent to all initiators.";
@@ -84,6 +86,8 @@ metrics! {
     LOG_LOST = "gantry_log_lines_lost_total" "counter" "Lines of the log that could not be written.";
     RECORD_WAITING = "gantry_record_entries_waiting" "gauge" "Entries that wait to be written to a record.";
     RECORD_LOST = "gantry_record_entries_lost_total" "counter" "Entries of a record that could not be written.";
+    UNSAVED = "gantry_configuration_unsaved" "gauge" "1 while the last change of the configuration could not be saved, and was taken back.";
+    SAVE_SECONDS = "gantry_configuration_save_seconds" "gauge" "How long the save of the configuration that is under way has taken.";
     CERTIFICATE = "gantry_certificate_expiry_timestamp_seconds" "gauge" "When the certificate of --https expires, seconds since 1970.";
     VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
     VOLUME_MAPPED = "gantry_volume_mapped_bytes" "gauge" "Bytes that hold data, shared or not.";
@@ -177,6 +181,8 @@ impl Management {
         for (severity, count) in self.events.counts() {
             page.sample(EVENTS.name, &[("severity", severity)], count as f64);
         }
+        page.single(&UNSAVED, &[], f64::from(u8::from(self.saving.is_failing())));
+        page.single(&SAVE_SECONDS, &[], self.saving.under_way().as_secs_f64());
         page.begin(&CERTIFICATE);
         if let Some(expires) = certificate_expires() {
             page.sample(CERTIFICATE.name, &[], expires as f64);
@@ -279,12 +285,14 @@ fn admission_metrics(page: &mut Page, core: &Core) {
     for (kind, count) in ["login", "discovery", "session"].into_iter().zip(core.connections) {
         page.sample(CONNECTIONS.name, &[("kind", kind)], count as f64);
     }
+    page.single(&CONNECTIONS_MAX, &[], core.places.connections_max as f64);
     page.begin(&CONNECTIONS_REFUSED);
     for &reason in Reason::ALL {
         let count = core.refusals.count(reason) as f64;
         page.sample(CONNECTIONS_REFUSED.name, &[("reason", reason.label())], count);
     }
     page.single(&HTTP_CONNECTIONS, &[], core.http_doors.len() as f64);
+    page.single(&HTTP_CONNECTIONS_MAX, &[], core.http_doors.connections_max() as f64);
     page.begin(&HTTP_REFUSED);
     for closed in Closed::ALL {
         let count = core.http_doors.closed(closed) as f64;

@@ -7,6 +7,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use api::{Problem, Severity};
 use array::{ArrayError, Configuration, Secrets};
@@ -64,6 +65,8 @@ pub(super) struct Saving {
     in_doubt: bool,
     /// Whether the last save failed: it is told once.
     failing: bool,
+    /// When the save under way began.
+    began: Instant,
 }
 
 /// Configuration and secrets that belong together.
@@ -122,6 +125,7 @@ impl Saving {
             waiting: VecDeque::new(),
             in_doubt: false,
             failing: false,
+            began: Instant::now(),
         })
     }
 
@@ -152,6 +156,16 @@ impl Saving {
         self.in_flight.is_some() || !self.waiting.is_empty()
     }
 
+    /// Whether the last save failed.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing
+    }
+
+    /// How long the save that is under way has taken; nothing if there is none.
+    pub(super) fn under_way(&self) -> Duration {
+        self.in_flight.as_ref().map_or(Duration::ZERO, |_| self.began.elapsed())
+    }
+
     /// Has the thread save what is not saved yet, unless it is busy.
     fn save(&mut self, in_effect: Version) {
         if self.in_flight.is_some() || self.changed == self.saved {
@@ -160,6 +174,7 @@ impl Saving {
         let (number, wanted) = (self.changed, self.next.clone());
         let touched = std::mem::take(&mut self.touched);
         self.in_flight = Some((number, wanted.clone(), touched));
+        self.began = Instant::now();
         let save = Save { number, wanted, before: in_effect, in_doubt: self.in_doubt };
         self.keeper.send(save).expect("the thread lives as long as this value");
     }

@@ -14,6 +14,7 @@ use store::Health;
 
 use super::problems::{bad_request, not_found, unavailable};
 use super::{Management, Parameters};
+use crate::admission::Places;
 use crate::core::Core;
 use crate::limits::CONTENDED_SHOWN_MAX;
 use crate::pool::Pool;
@@ -61,6 +62,20 @@ impl<'a> VolumeNames<'a> {
     }
 }
 
+/// What is to be said of the room for sessions, if something is.
+///
+/// # Errors
+/// That nobody finds room.
+fn room(places: Places) -> Result<Option<&'static str>, Problem> {
+    match (places.known_hosts, places.strangers) {
+        (false, _) => Err(unavailable(&"there is no room for another session: --connections-max")),
+        (true, false) => Ok(Some(
+            "there is room for sessions of configured hosts only; other initiators are refused",
+        )),
+        (true, true) => Ok(None),
+    }
+}
+
 /// What `/readyz` goes by while every pool serves.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Readiness {
@@ -86,8 +101,9 @@ impl Management {
             let message = pool.backing.message(&pool.space())?;
             Some(format!("pool '{}': {message}", pool.name))
         });
+        let room = room(core.places)?.map(str::to_owned);
         let findings = self.findings.iter().cloned();
-        let all = std::iter::once("ok".to_owned()).chain(messages).chain(findings);
+        let all = std::iter::once("ok".to_owned()).chain(messages).chain(room).chain(findings);
         let message = all.collect::<Vec<_>>().join("; ");
         Ok(Readiness { portals: self.portals().into_keys().collect(), message })
     }

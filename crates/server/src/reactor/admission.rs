@@ -12,8 +12,12 @@ use crate::management::SessionEnd;
 use crate::refusals::Reason;
 
 impl Reactor {
-    /// Whether one more connection may come; the one that makes room for it is closed.
+    /// Whether one more connection may come; the one that makes room for it is closed. The daemon's
+    /// own look at whether it answers takes nobody's place, and none is closed for it.
     pub(super) fn make_room(&mut self, address: SocketAddr) -> bool {
+        if self.heartbeat.own_login().is(address) {
+            return true;
+        }
         match self.admission.room_for(address.ip()) {
             Ok(evicted) => {
                 if let Some(slot) = evicted {
