@@ -77,7 +77,7 @@ fn what_the_engine_has_is_awaited_and_the_rest_withdrawn() {
     manage(&mut world, ALICE, TaskManagement::AbortTask(task));
     requests[1..].iter().for_each(|(id, ..)| world.target.withdrawn(*id));
     assert_eq!(response(&mut world), None);
-    let data = Response::Data(block::Rope::new());
+    let data = Response::Data(Rope::new());
     world.target.completed(requests[0].0, Ok(data));
     assert_eq!(response(&mut world), COMPLETE);
 }
