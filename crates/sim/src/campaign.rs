@@ -10,7 +10,7 @@ use store::PlantedBug;
 use crate::world::{Figures, Outcome, Run, World};
 
 /// Every planted bug.
-pub const PLANTED: [PlantedBug; 29] = [
+pub const PLANTED: [PlantedBug; 30] = [
     PlantedBug::FreedReusableAtOnce,
     PlantedBug::NoTailVerification,
     PlantedBug::SpaceMapInPlace,
@@ -38,6 +38,7 @@ pub const PLANTED: [PlantedBug; 29] = [
     PlantedBug::RewindKeepsEpoch,
     PlantedBug::MetadataNotRefilled,
     PlantedBug::SnapshotUnchecked,
+    PlantedBug::MetadataForAnyone,
     PlantedBug::ReturnsCountedTwice,
     PlantedBug::RenameAnsweredEarly,
 ];

@@ -138,9 +138,19 @@ impl Reserve {
             others.for_each(|other| self.count(&mut draws, other));
             self.since.insert(tag, draws);
         }
+        self.count_everywhere(action);
+    }
+
+    /// COMPARE AND WRITE is sent: what is under way near it counts as near a lock from now on, since
+    /// the engine may look at it again.
+    pub(crate) fn locks<'a>(&mut self, action: &Action, others: impl Iterator<Item = &'a Action>) {
         if let Action::CompareAndWrite { volume, span, .. } = action {
             self.perhaps_locks.extend(areas(*volume, span.range()));
+            others.for_each(|other| self.count_everywhere(other));
         }
+    }
+
+    fn count_everywhere(&mut self, action: &Action) {
         let mut draws = std::mem::take(&mut self.draws);
         self.count(&mut draws, action);
         self.draws = draws;
@@ -215,7 +225,8 @@ impl Reserve {
         self.since.clear();
     }
 
-    /// I22: no more is used than was free for all, and what may have been drawn since.
+    /// I22: no more is used than was free for all, and what may have been drawn since; of
+    /// that, locks and short writes near them alone may have taken more than half of the reserve.
     pub(crate) fn check<'a>(
         &mut self,
         space: &Space,
@@ -233,9 +244,17 @@ impl Reserve {
         let most = space.total / BLOCK - 2 * share(space);
         let drawn = self.draws.all.len() as u64 + self.draws.pages();
         let used = space.used / BLOCK;
-        match used > most + drawn {
-            true => violation(format!(
+        if used > most + drawn {
+            return violation(format!(
                 "{used} blocks are used: {most} were free for all, {drawn} may have been drawn since"
+            ));
+        }
+        let half = share(space).div_ceil(2);
+        let deep = self.draws.deep.len() as u64 + self.draws.pages();
+        match used > most + half + deep {
+            true => violation(format!(
+                "{used} blocks are used: {most} were free for all, {half} for any metadata, and \
+                 {deep} may have been drawn for locks and what is near them"
             )),
             false => Ok(()),
         }

@@ -338,8 +338,9 @@ impl World {
         self.next_tag += 1;
         self.issued += 1;
         self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
-        let others = self.in_flight.values().map(|flight| &flight.action);
-        self.reserve.submitted(tag, &action, others);
+        let others = || self.in_flight.values().map(|flight| &flight.action);
+        self.reserve.locks(&action, others());
+        self.reserve.submitted(tag, &action, others());
         match &action {
             Action::Change(Change::ExtendDevice { device, size_bytes }) => {
                 if let Some(disk) = self.disks.get_mut(usize::from(*device)) {

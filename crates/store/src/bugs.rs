@@ -56,7 +56,7 @@ pub enum PlantedBug {
     MetadataNotRefilled,
     /// A snapshot is made although the metadata reserve is not whole.
     SnapshotUnchecked,
-    /// Any short write may take the last block of the metadata reserve.
+    /// Any short write, also one of new data, may take the last block of the metadata reserve.
     MetadataForAnyone,
     /// What an overwrite frees is counted as coming after it was freed, too.
     ReturnsCountedTwice,

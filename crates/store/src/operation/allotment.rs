@@ -1,7 +1,7 @@
 //! Space for an operation's data: from what is free for everybody; lent, until a checkpoint frees
 //! what the data replaces; or from the metadata reserve.
 
-use block::{BLOCK, VolumeId};
+use block::{BLOCK, Request, VolumeId};
 
 use super::{Piece, Work};
 use crate::bugs::planted;
@@ -9,7 +9,7 @@ use crate::entry::FANOUT;
 use crate::error::{ChangeError, Failure};
 use crate::limits::METADATA_BYTES_MAX;
 use crate::map::Occupied;
-use crate::metadata::metadata_reserve_of;
+use crate::metadata::{Standing, metadata_reserve_of};
 use crate::space::{Allocation, GroupId};
 use crate::store::Store;
 
@@ -148,16 +148,16 @@ impl Store {
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let replaces_data = occupied.own + occupied.shared == data;
         let volume = operation.volume;
-        let standing = self.metadata.standing(volume, request, replaces_data);
+        let standing = match planted!(self.bugs, MetadataForAnyone) {
+            true if is_short(request) => Some(Standing::Lock),
+            true | false => self.metadata.standing(volume, request, replaces_data),
+        };
         let drawn = needed.saturating_sub(occupied.own);
         let Some(standing) = standing.filter(|_| drawn <= METADATA_BYTES_MAX / BLOCK + 1) else {
             return refused;
         };
         let (reserve, left) = (self.metadata_blocks(), self.metadata_left());
-        let leaves = match planted!(self.bugs, MetadataForAnyone) {
-            true => 0,
-            false => standing.leaves(reserve),
-        };
+        let leaves = standing.leaves(reserve);
         if drawn + leaves > left + self.estimated.growing
             || !self.metadata.may_draw(volume, drawn, left, reserve)
         {
@@ -319,6 +319,11 @@ impl Store {
         self.stall(key);
         Ok(false)
     }
+}
+
+/// Whether it writes so little that it might be metadata.
+fn is_short(request: &Request) -> bool {
+    matches!(request, Request::Write { range, .. } if range.length <= METADATA_BYTES_MAX)
 }
 
 impl Piece {
