@@ -454,15 +454,21 @@ impl Store {
             return self
                 .fail(format!("it has features {features:#x}, which a newer program knows"));
         }
-        let is_rewound = self.journal_loss.is_some();
-        let keeps_epoch = planted!(self.bugs, NoEpochBump)
-            || (is_rewound && planted!(self.bugs, RewindKeepsEpoch));
-        if !keeps_epoch {
+        if !self.keeps_epoch() {
             self.journal.epoch += 1;
         }
         let heads = self.set_heads_aside();
         if let Some(recovery) = &mut self.recovery {
             recovery.outstanding = heads;
+        }
+    }
+
+    /// Whether recovery goes on in the same epoch, which is a mistake.
+    fn keeps_epoch(&self) -> bool {
+        let keeps_if_rewound = planted!(self.bugs, RewindKeepsEpoch);
+        match &self.journal_loss {
+            Some(_) if keeps_if_rewound => true,
+            Some(_) | None => planted!(self.bugs, NoEpochBump),
         }
     }
 
