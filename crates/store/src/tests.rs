@@ -16,6 +16,7 @@ mod damage;
 mod devices;
 mod full;
 mod golden;
+mod golden_full;
 mod groups;
 mod housing;
 mod paging;
