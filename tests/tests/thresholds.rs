@@ -169,3 +169,118 @@ fn thresholds_that_make_no_sense_are_refused() -> Result<()> {
     assert_eq!(pool["thresholds"], serde_json::json!({"soft_percent": 20, "hard_percent": 50}));
     Ok(())
 }
+
+/// A pool in which a schedule made snapshots of four contents of a volume, each of 160 MiB.
+struct Scheduled {
+    array: Array,
+}
+
+impl Scheduled {
+    fn start() -> Result<Self> {
+        let array = Array::start()?;
+        array.create_pool("p", "1G")?;
+        array.create_lun("p/v", "256M")?;
+        let words = ["schedule", "create", "s", "--volume", "p/v", "--every", "1s", "--off"];
+        array.gantry(&[&words[..], &["--keep", "1000"]].concat())?;
+        Ok(Self { array })
+    }
+
+    /// The names of all snapshots, oldest first.
+    fn snapshots(&self) -> Result<Vec<String>> {
+        let all = self.array.gantry_json(&["snapshot", "list"])?;
+        let names = all.as_array().into_iter().flatten();
+        names.map(|one| Ok(text(one, "/name")?.to_owned())).collect()
+    }
+
+    /// Writes other data everywhere, and takes scheduled snapshots of it; their names.
+    fn content(&self, pattern: u8) -> Result<Vec<String>> {
+        let before = self.snapshots()?;
+        let write = format!("write -P {pattern} 0 160M");
+        initiator::qemu_io(&["-f", "raw", &self.array.lun_url(0)?], &[&write])?;
+        self.array.gantry(&["schedule", "change", "s", "--on"])?;
+        let made = || -> Result<Vec<String>> {
+            Ok(self.snapshots()?.into_iter().filter(|name| !before.contains(name)).collect())
+        };
+        self.wait("snapshots", || Ok(made()?.len() >= 2))?;
+        self.array.gantry(&["schedule", "change", "s", "--off"])?;
+        // A run that had begun ends.
+        thread::sleep(Duration::from_secs(1));
+        made()
+    }
+
+    fn wait(&self, what: &str, mut is_over: impl FnMut() -> Result<bool>) -> Result<()> {
+        let begun = Instant::now();
+        while !is_over()? {
+            let events = || self.array.gantry(&["events"]).unwrap_or_default();
+            ensure!(begun.elapsed() < PATIENCE, "no {what}:\n{}", events());
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn used_percent(&self) -> Result<u64> {
+        harness::number(&self.array.gantry_json(&["pool", "show", "p"])?, "/space/used_percent")
+    }
+
+    fn events(&self, words: &str) -> Result<Vec<String>> {
+        let events = self.array.gantry_json(&["events"])?;
+        let events = events.as_array().into_iter().flatten();
+        let events = events.filter(|event| event["message"].to_string().contains(words));
+        events.map(|event| Ok(text(event, "/object")?.to_owned())).collect()
+    }
+
+    /// Exactly those are gone; an event and an entry of the audit log name each.
+    fn assert_deleted(&self, deleted: &[String]) -> Result<()> {
+        let paths = |prefix: &str| -> Vec<String> {
+            deleted.iter().map(|name| format!("{prefix}p/{name}")).collect()
+        };
+        assert_eq!(self.events("was deleted by the array")?, paths("snapshot "));
+        let audit = self.array.gantry_json(&["audit"])?;
+        let audit = audit.as_array().into_iter().flatten().rev();
+        let own = audit.filter(|entry| entry["user"] == "array" && entry["method"] == "DELETE");
+        let own: Vec<String> =
+            own.map(|entry| text(entry, "/path").map(str::to_owned)).collect::<Result<_>>()?;
+        assert_eq!(own, paths("/v1/snapshots/"));
+        Ok(())
+    }
+}
+
+/// At its hard threshold a pool deletes the oldest scheduled snapshots, one after the other, until
+/// it is below; nothing that is locked, made by hand or the newest; and nothing unless it is on.
+#[test]
+fn a_pool_at_its_hard_threshold_deletes_scheduled_snapshots_if_it_may() -> Result<()> {
+    let bench = Scheduled::start()?;
+    let first = bench.content(1)?;
+    bench.array.gantry(&["snapshot", "lock", &format!("p/{}", first[0]), "--lock-for", "1d"])?;
+    let second = bench.content(2)?;
+    bench.array.gantry(&["snapshot", "create", "p/v", "mine"])?;
+    let third = bench.content(3)?;
+    let fourth = bench.content(4)?;
+    ensure!(bench.used_percent()? >= 60);
+    let all = bench.snapshots()?;
+    bench.array.gantry(&["pool", "set", "p", "--soft", "40", "--hard", "60"])?;
+    thread::sleep(A_WHILE);
+    assert_eq!(bench.snapshots()?, all, "it is off");
+    // The first content is held by what is locked, the second by what was made by hand: the space
+    // of the third is the first that comes back, and no more is needed.
+    bench.array.gantry(&["pool", "set", "p", "--delete-scheduled-snapshots", "on"])?;
+    bench.wait("space", || Ok(bench.used_percent()? < 60))?;
+    thread::sleep(A_WHILE);
+    let deleted = [&first[1..], &second, &third].concat();
+    bench.assert_deleted(&deleted)?;
+    let left = [&first[..1], &["mine".to_owned()], &fourth].concat();
+    assert_eq!(bench.snapshots()?, left);
+    let pool = bench.array.gantry_json(&["pool", "show", "p"])?;
+    assert_eq!(pool["delete_scheduled_snapshots"], true);
+    assert_eq!(pool["thresholds"]["hard_percent"], 60, "what was not said stays");
+    // What may not be deleted is not, and that is told once.
+    bench.array.gantry(&["pool", "set", "p", "--soft", "10", "--hard", "20"])?;
+    let (newest, older) = fourth.split_last().expect("there are two at least");
+    bench.wait("end", || Ok(!bench.events("no scheduled snapshot is left")?.is_empty()))?;
+    thread::sleep(A_WHILE);
+    bench.assert_deleted(&[&deleted, older].concat())?;
+    let left = [first[0].clone(), "mine".to_owned(), newest.clone()];
+    assert_eq!(bench.snapshots()?, left);
+    assert_eq!(bench.events("no scheduled snapshot is left")?, ["pool p"]);
+    Ok(())
+}

@@ -1,12 +1,12 @@
 // Written by 'cargo xtask web'.
 [
     File {
-        path: "/assets/gantry-4b261b3a2e18e399.js",
+        path: "/assets/gantry-219ecdbc6a20985c.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"4b261b3a2e18e399\"",
-        identity: include_bytes!("assets/gantry-4b261b3a2e18e399.js"),
-        gzip: include_bytes!("assets/gantry-4b261b3a2e18e399.js.gz"),
-        brotli: include_bytes!("assets/gantry-4b261b3a2e18e399.js.br"),
+        etag: "W/\"219ecdbc6a20985c\"",
+        identity: include_bytes!("assets/gantry-219ecdbc6a20985c.js"),
+        gzip: include_bytes!("assets/gantry-219ecdbc6a20985c.js.gz"),
+        brotli: include_bytes!("assets/gantry-219ecdbc6a20985c.js.br"),
     },
     File {
         path: "/assets/icon-d5864259e84ba517.svg",
@@ -35,7 +35,7 @@
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"9c512265155970a5\"",
+        etag: "W/\"bf8928416a1d3603\"",
         identity: include_bytes!("index.html"),
         gzip: include_bytes!("index.html.gz"),
         brotli: include_bytes!("index.html.br"),

@@ -169,7 +169,8 @@ pub struct AuditEntry {
     pub time: u64,
     /// Who; empty if that was not found out.
     pub user: String,
-    /// `socket`, `session` or `token`; `password` of a login.
+    /// `socket`, `session` or `token`; `password` of a login; `array` of what the array did by
+    /// itself.
     pub via: String,
     /// The address it came from; empty for the socket.
     pub source: String,

@@ -110,6 +110,10 @@ pub struct ConfiguredPool {
     pub devices: Vec<ConfiguredDevice>,
     /// When someone is told how full it is.
     pub thresholds: Thresholds,
+    /// Whether the oldest unlocked snapshots of schedules are deleted while it is at or above its
+    /// hard threshold; as it was when left out.
+    #[serde(default)]
+    pub delete_scheduled_snapshots: Option<bool>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,

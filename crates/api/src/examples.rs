@@ -22,6 +22,7 @@ fn of_space(route: Route) -> Option<Value> {
         Route::SetPoolThresholds | Route::SetVolumeThresholds => {
             json!({ "soft_percent": 75, "hard_percent": 90 })
         }
+        Route::SetSnapshotDeletion => json!({ "delete_scheduled_snapshots": true }),
         Route::StartScrub => json!({ "rate_bytes": 209_715_200 }),
         Route::CreateVolume => json!({
             "pool": "fast", "name": "vmfs-1", "size_bytes": 1_099_511_627_776_u64,

@@ -43,7 +43,7 @@ pub use ledger::{
 pub use openapi::{body_fits, document, fields};
 pub use pools::{
     AddDevice, Backing, BackingState, CreatePool, Device, DeviceCounters, Fill, JournalLoss, Pool,
-    PoolMode, ResizePool, ResumePool, Space, Thresholds,
+    PoolMode, ResizePool, ResumePool, SetSnapshotDeletion, Space, Thresholds,
 };
 pub use presentation::{BlockSize, Identification, PathState, SetPathState, SetReservations};
 pub use problems::{Problem, ProblemKind, ProblemRow};

@@ -112,6 +112,9 @@ pub struct Pool {
     pub space: Option<Space>,
     /// When someone is told how full it is.
     pub thresholds: Thresholds,
+    /// Whether the oldest unlocked snapshots of schedules are deleted, one after the other, while it
+    /// is at or above its hard threshold.
+    pub delete_scheduled_snapshots: bool,
     /// How full it is.
     pub fill: Fill,
     /// Number of volumes, clones among them.
@@ -213,6 +216,16 @@ pub struct Thresholds {
     /// An alarm, not below the warning, at most 100.
     #[schema(minimum = 1, maximum = 100)]
     pub hard_percent: u8,
+}
+
+/// Whether a pool makes space by itself at its hard threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetSnapshotDeletion {
+    /// Deletes the oldest unlocked snapshots of schedules, one after the other, until the pool is
+    /// below its hard threshold; off unless it is said. What somebody made by hand, locked or
+    /// mapped, and the snapshots of each schedule's newest run, stay.
+    pub delete_scheduled_snapshots: bool,
 }
 
 /// How full something is.

@@ -49,6 +49,8 @@ pub enum Route {
     ResumePool,
     /// When someone is told how full a pool is, from [`crate::Thresholds`].
     SetPoolThresholds,
+    /// Whether a pool deletes scheduled snapshots, from [`crate::SetSnapshotDeletion`].
+    SetSnapshotDeletion,
     /// All labels of a pool, from [`crate::SetTags`].
     SetPoolTags,
     /// How a pool's scrub is doing.
@@ -296,6 +298,7 @@ impl Route {
             | Self::AddDevice
             | Self::ResumePool
             | Self::SetPoolThresholds
+            | Self::SetSnapshotDeletion
             | Self::SetPoolTags
             | Self::StartScrub
             | Self::StopScrub
@@ -384,6 +387,7 @@ pub const ROUTES: &[(Method, &str, Route)] = &[
     (Method::Post, "/v1/pools/{pool}/devices", Route::AddDevice),
     (Method::Post, "/v1/pools/{pool}/resume", Route::ResumePool),
     (Method::Put, "/v1/pools/{pool}/thresholds", Route::SetPoolThresholds),
+    (Method::Put, "/v1/pools/{pool}/snapshot-deletion", Route::SetSnapshotDeletion),
     (Method::Put, "/v1/pools/{pool}/tags", Route::SetPoolTags),
     (Method::Get, "/v1/pools/{pool}/scrub", Route::ShowScrub),
     (Method::Put, "/v1/pools/{pool}/scrub", Route::StartScrub),

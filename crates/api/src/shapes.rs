@@ -12,7 +12,8 @@ use crate::{
     Imported, Live, LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger,
     Pool, Portal, Reclaim, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume, Route,
     Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations,
-    SetSchedule, SetTags, Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    SetSchedule, SetSnapshotDeletion, SetTags, Snapshot, StartScrub, Target, Task, Thresholds,
+    Token, User, Volume,
 };
 
 /// What a route takes and gives.
@@ -121,6 +122,7 @@ fn space_shape(route: Route) -> Option<Shape> {
         Route::RevertVolume => Shape::gives(one::<Volume>()).takes::<RevertVolume>(),
         Route::SetVolumeThresholds => Shape::gives(one::<Volume>()).takes::<Thresholds>(),
         Route::SetReservations => Shape::gives(one::<Volume>()).takes::<SetReservations>(),
+        Route::SetSnapshotDeletion => Shape::gives(one::<Pool>()).takes::<SetSnapshotDeletion>(),
         Route::SetPoolTags => Shape::gives(one::<Pool>()).takes::<SetTags>(),
         Route::RenameVolume => Shape::gives(one::<Volume>()).takes::<Rename>(),
         Route::SetVolumeTags => Shape::gives(one::<Volume>()).takes::<SetTags>(),

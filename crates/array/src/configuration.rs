@@ -21,6 +21,7 @@ pub(crate) mod alerts;
 pub(crate) mod hosts;
 pub(crate) mod locks;
 pub(crate) mod lun_maps;
+pub(crate) mod oldest;
 pub(crate) mod pools;
 pub(crate) mod portals;
 pub(crate) mod presentation;

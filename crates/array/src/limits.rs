@@ -66,6 +66,10 @@ pub const SCHEDULE_KEEP_MAX: u32 = 1000;
 /// those that are kept. With more of them the schedule makes no new ones.
 pub const SCHEDULE_SURPLUS_MAX: usize = 1000;
 
+/// Runs of a schedule that are looked at for the newest one whose snapshots are there. If none of
+/// them is, no snapshot of the schedule is deleted for want of space until its next run.
+pub const NEWEST_RUNS_LOOKED_AT: usize = 16;
+
 /// The longest time between two runs of a schedule, in seconds: ten years.
 pub const SCHEDULE_SECONDS_MAX: u64 = 3653 * 86_400;
 

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use api::{
     AddDevice, Backing, BackingState, CreatePool, JournalLoss, Pool, PoolMode, ResizePool,
-    ResumePool, Space, Thresholds, Volume,
+    ResumePool, SetSnapshotDeletion, Space, Thresholds, Volume,
 };
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -69,11 +69,16 @@ pub(crate) enum PoolCommand {
         #[arg(long, requires = "rewind")]
         yes: bool,
     },
-    /// Set how full the pool may become before someone is told.
+    /// Set how full the pool may become before someone is told, and what it does then.
     Set {
         name: String,
         #[command(flatten)]
-        thresholds: ThresholdArguments,
+        thresholds: PoolThresholds,
+        /// Whether the oldest unlocked snapshots of schedules are deleted, one after the other,
+        /// while the pool is at or above the percentage for an alarm. Without --soft and --hard,
+        /// thresholds stay as they are.
+        #[arg(long, value_name = "on|off")]
+        delete_scheduled_snapshots: Option<Switch>,
     },
     /// Check a pool that no daemon uses, without changing it. Ends with 0 if it is sound, 1 if
     /// faults were found, 2 if it could not be checked.
@@ -98,6 +103,36 @@ pub(crate) struct ThresholdArguments {
     /// Percentage for an alarm.
     #[arg(long, default_value_t = 90)]
     hard: u8,
+}
+
+/// When someone is told how full a pool is; as it was if only something else is set.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct PoolThresholds {
+    /// Percentage for a warning; 75 if it is not said.
+    #[arg(long)]
+    soft: Option<u8>,
+    /// Percentage for an alarm; 90 if it is not said.
+    #[arg(long)]
+    hard: Option<u8>,
+}
+
+impl PoolThresholds {
+    fn body(self) -> Thresholds {
+        Thresholds { soft_percent: self.soft.unwrap_or(75), hard_percent: self.hard.unwrap_or(90) }
+    }
+
+    const fn is_said(self) -> bool {
+        self.soft.is_some() || self.hard.is_some()
+    }
+}
+
+/// Whether something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Switch {
+    /// It is.
+    On,
+    /// It is not.
+    Off,
 }
 
 impl ThresholdArguments {
@@ -140,11 +175,8 @@ impl Session {
                 };
                 self.resume_pool(name, &ResumePool { mode, dry_run: *rewind && !yes })
             }
-            PoolCommand::Set { name, thresholds } => {
-                let route = format!("{}/thresholds", pool_route(name)?);
-                self.changed::<Pool>(Method::PUT, &route, &thresholds.body(), |pool| {
-                    format!("Changed pool {}.", pool.name)
-                })
+            PoolCommand::Set { name, thresholds, delete_scheduled_snapshots } => {
+                self.set_pool(name, *thresholds, *delete_scheduled_snapshots)
             }
             PoolCommand::Verify { .. } => unreachable!("it needs no daemon and has run already"),
             PoolCommand::Delete { name } => self.delete(
@@ -165,6 +197,28 @@ impl Session {
             }
             text
         })
+    }
+
+    /// Two requests if both are said: what fits is kept if the second one is refused.
+    fn set_pool(
+        &self,
+        name: &str,
+        thresholds: PoolThresholds,
+        deletes: Option<Switch>,
+    ) -> Result<()> {
+        let route = pool_route(name)?;
+        let text = |pool: &Pool| format!("Changed pool {}.", pool.name);
+        let Some(deletes) = deletes else {
+            let route = format!("{route}/thresholds");
+            return self.changed::<Pool>(Method::PUT, &route, &thresholds.body(), text);
+        };
+        if thresholds.is_said() {
+            let route = format!("{route}/thresholds");
+            let _: Pool = self.client.send(Method::PUT, &route, &thresholds.body())?;
+        }
+        let delete_scheduled_snapshots = deletes == Switch::On;
+        let body = SetSnapshotDeletion { delete_scheduled_snapshots };
+        self.changed::<Pool>(Method::PUT, &format!("{route}/snapshot-deletion"), &body, text)
     }
 
     fn resume_pool(&self, name: &str, body: &ResumePool) -> Result<()> {
@@ -262,6 +316,9 @@ fn pool_details(pool: &Pool) -> Table {
         row(name, value);
     }
     row("Thresholds", thresholds_text(pool.thresholds, pool.fill));
+    if pool.delete_scheduled_snapshots {
+        row("When full", "deletes the oldest unlocked scheduled snapshots".to_owned());
+    }
     row("Volumes", pool.volumes.to_string());
     row("Snapshots", pool.snapshots.to_string());
     row("Memory for maps", format_size(pool.memory_bytes));

@@ -45,6 +45,7 @@ use connections::{Serving, serve_tcp, serve_unix};
 use gate::Gate;
 use tls::Certificate;
 
+pub(crate) use audit::Audit;
 pub(crate) use doors::{Closed, Doors};
 pub(crate) use tls::expires as certificate_expires;
 
@@ -136,7 +137,7 @@ pub(crate) fn start(
     options: &HttpOptions,
     connections_max: usize,
     directory: &Arc<DataDirectory>,
-    (mailbox, heartbeat): (Mailbox, Arc<Heartbeat>),
+    (mailbox, heartbeat, audit): (Mailbox, Arc<Heartbeat>, Arc<Audit>),
 ) -> Result<Arc<Doors>> {
     if !options.http.ip().is_loopback() {
         bail!(
@@ -152,7 +153,7 @@ pub(crate) fn start(
         None => None,
     };
     let unix = listen_unix(&directory.socket_path())?;
-    let gate = Arc::new(Gate::open(Arc::clone(directory))?);
+    let gate = Arc::new(Gate::open(Arc::clone(directory), audit)?);
     let router = router::router(&mailbox, &heartbeat, &gate);
     let per_address = (options.http_connections_per_address as usize).min(connections_max);
     let doors = Arc::new(Doors::new(connections_max, per_address));

@@ -23,6 +23,7 @@ mod saving;
 mod schedules;
 mod scrubs;
 mod session_ends;
+mod snapshot_deletion;
 mod snapshots;
 mod statistics;
 mod tasks;
@@ -44,7 +45,7 @@ use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::events::Events;
 use crate::guard::guarded;
-use crate::http::{Answer, Call, Mailbox, etag};
+use crate::http::{Answer, Audit, Call, Mailbox, etag};
 use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
 use crate::pools::{PoolId, Round};
@@ -56,6 +57,7 @@ use lun_rest::LunRest;
 use problems::{bad_request, gone, internal, is_opening, refused};
 use resume::{Quiescing, Resuming};
 use saving::Saving;
+use snapshot_deletion::Relief;
 use tasks::Tasks;
 use thresholds::Told;
 
@@ -83,7 +85,10 @@ pub(crate) struct Management {
     /// Whether some of the data is watched for copies that hosts make themselves.
     sampling: bool,
     pub(crate) events: Events,
+    audit: Arc<Audit>,
     told: Told,
+    /// Pools that delete scheduled snapshots by themselves, and how far that is.
+    relief: Relief,
     /// Which volumes are looked at next.
     round: Round,
     outputs: Outputs,
@@ -199,7 +204,7 @@ impl Management {
         mut configuration: Configuration,
         secrets: Secrets,
         directory: Arc<DataDirectory>,
-        events: Events,
+        (events, audit): (Events, Arc<Audit>),
         options: &Options,
         mailbox: Mailbox,
     ) -> anyhow::Result<Self> {
@@ -217,7 +222,9 @@ impl Management {
             memory_bytes: options.memory,
             sampling: !options.no_statistics,
             events,
+            audit,
             told: Told::default(),
+            relief: Relief::default(),
             round: Round::default(),
             outputs: Outputs::default(),
             tasks: Tasks::default(),
@@ -382,6 +389,7 @@ impl Management {
         self.tell_incidents(core);
         self.check_fill(core);
         self.check_schedules(core);
+        self.relieve_pools(core);
         self.check_tasks(core);
         self.save_again();
     }

@@ -36,7 +36,7 @@ use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events;
 use crate::heartbeat::Heartbeat;
-use crate::http::{self, Call, Inbox, Mailbox, Message};
+use crate::http::{self, Audit, Call, Inbox, Mailbox, Message};
 use crate::limits::{
     CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
     TURN_TIME,
@@ -118,11 +118,12 @@ impl Reactor {
         let poll = Poll::new()?;
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());
+        let audit = Arc::new(Audit::open(directory.path())?);
         let doors = http::start(
             &options.http,
             open_files.http,
             &directory,
-            (mailbox.clone(), Arc::clone(&heartbeat)),
+            (mailbox.clone(), Arc::clone(&heartbeat), Arc::clone(&audit)),
         )?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
@@ -135,7 +136,7 @@ impl Reactor {
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
         let management =
-            Management::new(configuration, secrets, directory, events, options, mailbox)?;
+            Management::new(configuration, secrets, directory, (events, audit), options, mailbox)?;
         let budget = options.sessions.memory_budget();
         let mut reactor = Self {
             poll,

@@ -51,7 +51,7 @@ pub use options::{DeviceSpec, OpenMode, Options, PoolSpec};
 pub use reclaim::{Held, Reclaim};
 pub use recovery::JournalLoss;
 pub use scrub::{BadRange, ScrubStatus};
-pub use status::{Health, Space, Statistics};
+pub use status::{Health, Releasing, Space, Statistics};
 pub use store::{Change, Done, Outcome, Store, Tag};
 pub use verify::{Depth, Report, verify};
 pub use volume::{Volume, VolumeSpec};

@@ -29,6 +29,18 @@ impl fmt::Display for Health {
     }
 }
 
+/// What a pool has still to do before the space that was given up counts as not used any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Releasing {
+    /// Subtrees of deleted or overwritten maps are to be taken apart.
+    Subtrees,
+    /// References are to be taken from blocks whose space maps are not in memory. A checkpoint does
+    /// so at the latest, unless the space maps are damaged.
+    References,
+    /// Nothing.
+    Nothing,
+}
+
 /// Where the space went, bytes: `used + pending + reserve + free + unbacked = total`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Space {

@@ -32,7 +32,7 @@ use crate::reclaim::Reclaimed;
 use crate::recovery::{JournalLoss, Recovery};
 use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
-use crate::status::{Health, Space as SpaceStatus, Statistics};
+use crate::status::{Health, Releasing, Space as SpaceStatus, Statistics};
 use crate::streams::Streams;
 use crate::table::Table;
 use crate::volume::{Volume, VolumeSpec};
@@ -550,6 +550,15 @@ impl Store {
             groups_unavailable,
             reap_queue: self.map.dead_count() as u64,
             ..self.statistics
+        }
+    }
+
+    /// What is to be done before space that was given up is counted as such.
+    pub fn releasing(&self) -> Releasing {
+        match self.map.reap.is_empty() {
+            false => Releasing::Subtrees,
+            true if self.space.groups_with_deltas() > 0 => Releasing::References,
+            true => Releasing::Nothing,
         }
     }
 

@@ -12,6 +12,7 @@ export interface Space {
   total_bytes: number; used_bytes: number; data_bytes: number; metadata_bytes: number;
   pending_bytes: number; reserve_bytes: number; free_bytes: number; promised_bytes: number;
   shared_bytes: number; provisioned_bytes: number; used_percent: number; unbacked_bytes: number;
+  metadata_reserve_bytes: number; metadata_left_bytes: number;
 }
 export interface Thresholds { soft_percent: number; hard_percent: number }
 /** A file system under a pool's files. */
@@ -24,7 +25,7 @@ export interface Pool {
   name: string; uuid: string; devices: Device[]; state: string; reason: string | null;
   backing: Backing[]; backing_state: 'enough' | 'short' | 'full'; backing_message: string | null;
   size_bytes: number; space: Space | null; thresholds: Thresholds; fill: Fill;
-  volumes: number; snapshots: number; memory_bytes: number;
+  delete_scheduled_snapshots: boolean; volumes: number; snapshots: number; memory_bytes: number;
   counters: Record<string, number>;
 }
 export interface Scrub {

@@ -8,7 +8,7 @@ import { go } from '../router';
 import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Note, Page, ProblemBox, StateBadge } from '../ui/basic';
 import { Meter, SpaceBar } from '../ui/bars';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
-import { Confirm, FormDialog, NumberField, SelectField, SizeField, TextField, useSubmit } from '../ui/form';
+import { CheckField, Confirm, FormDialog, NumberField, SelectField, SizeField, TextField, useSubmit } from '../ui/form';
 import { Table } from '../ui/table';
 import { bytes, count, parseBytes, percent, plural, rate, sizeText } from '../units';
 import { ForecastText } from './overview';
@@ -37,7 +37,7 @@ export function PoolPage({ name }: { name: string }) {
               <ScrubCard pool={name} />
             </div>
             <FillCard pool={data} />
-            {open === 'thresholds' && <ThresholdsDialog title={`Thresholds of pool ${name}`} path={path('pools', name, 'thresholds')} value={data.thresholds} onClose={close} />}
+            {open === 'thresholds' && <ThresholdsDialog title={`Thresholds of pool ${name}`} path={path('pools', name, 'thresholds')} value={data.thresholds} deletion={{ path: path('pools', name, 'snapshot-deletion'), value: data.delete_scheduled_snapshots }} onClose={close} />}
             {open === 'device' && <AddDevice pool={name} onClose={close} />}
             {open === 'delete' && <DeletePool pool={data} onClose={close} />}
             {typeof open === 'object' && open && <ExtendDevice pool={name} device={open.extend} onClose={close} />}
@@ -56,11 +56,16 @@ function SpaceCard({ pool }: { pool: Pool }) {
       {pool.reason && <Note tone="bad">{pool.reason}</Note>}
       {pool.backing_message && <Note tone={pool.backing_state === 'full' ? 'bad' : 'warn'}>{pool.backing_message}</Note>}
       {pool.state === 'read-only' && may('admin') && <Resume pool={pool.name} />}
+      {pool.space && 2 * pool.space.metadata_left_bytes < pool.space.metadata_reserve_bytes && (
+        <Note tone="bad">The pool is full, and less than half of its metadata reserve is left: delete something, unmap, or extend the pool before hosts lose their locks.</Note>
+      )}
       {pool.space && <SpaceBar label={`Space of pool ${pool.name}`} space={pool.space} thresholds={pool.thresholds} />}
       {pool.space && (
         <Facts rows={[
           ['Used or promised', `${pool.space.used_percent} % of what is backed and not reserve`],
           ['Told at', `${pool.thresholds.soft_percent} % and ${pool.thresholds.hard_percent} %`],
+          ['At the hard threshold', pool.delete_scheduled_snapshots ? 'The oldest unlocked scheduled snapshots are deleted' : 'No snapshot is deleted'],
+          ['Metadata reserve', `${bytes(pool.space.metadata_left_bytes)} of ${bytes(pool.space.metadata_reserve_bytes)} left for locks and metadata of hosts`],
           ['Provisioned', `${bytes(pool.space.provisioned_bytes)} to ${plural(pool.volumes, 'volume')} (${percent(pool.space.provisioned_bytes, pool.space.total_bytes)} of the pool)`],
           ['Snapshots', pool.snapshots],
           ['Cloned by reference', bytes(pool.counters.bytes_cloned ?? 0)],
@@ -175,11 +180,13 @@ function ScrubState({ scrub }: { scrub: Scrub }) {
   );
 }
 
-export function ThresholdsDialog(props: { title: string; path: string; value: { soft_percent: number; hard_percent: number }; onClose: () => void }) {
+export function ThresholdsDialog(props: { title: string; path: string; value: { soft_percent: number; hard_percent: number }; deletion?: { path: string; value: boolean }; onClose: () => void }) {
+  const [deletes, setDeletes] = useState(props.deletion?.value ?? false);
   const [soft, setSoft] = useState<number | null>(props.value.soft_percent);
   const [hard, setHard] = useState<number | null>(props.value.hard_percent);
   const set = async () => {
     await ask('PUT', props.path, { soft_percent: soft, hard_percent: hard });
+    if (props.deletion && props.deletion.value !== deletes) await ask('PUT', props.deletion.path, { delete_scheduled_snapshots: deletes });
     await refresh('/v1/pools', '/v1/volumes', '/v1/events');
   };
   return (
@@ -187,6 +194,9 @@ export function ThresholdsDialog(props: { title: string; path: string; value: { 
       <p class="faint">Hosts and events tell when as much is used.</p>
       <NumberField label="Soft threshold, %" value={soft} onChange={setSoft} min={1} max={100} required hint="A warning." />
       <NumberField label="Hard threshold, %" value={hard} onChange={setHard} min={1} max={100} required hint="An alarm; not below the soft one." />
+      {props.deletion && (
+        <CheckField label="Delete scheduled snapshots at the hard threshold" checked={deletes} onChange={setDeletes} hint="The oldest first, one after the other, until less is used. Locked and mapped ones stay, those made by hand, and the newest of each schedule." />
+      )}
     </FormDialog>
   );
 }

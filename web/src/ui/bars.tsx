@@ -37,7 +37,7 @@ export function spaceParts(space: Space): Part[] {
     { name: 'Data', value: space.data_bytes, colour: '--c-used', hint: 'What volumes and snapshots hold' },
     { name: 'Map', value: space.metadata_bytes, colour: '--c-map', hint: 'Where which block lies' },
     { name: 'Pending', value: space.pending_bytes, colour: '--c-pending', hint: 'Freed; usable after the next checkpoint' },
-    { name: 'Reserve', value: space.reserve_bytes, colour: '--c-reserve', hint: 'Kept back so that UNMAP and delete always work' },
+    { name: 'Reserve', value: space.reserve_bytes, colour: '--c-reserve', hint: 'Kept back so that UNMAP and delete always work, and hosts can lock and change the metadata of their file systems' },
     { name: 'Without space below', value: space.unbacked_bytes, colour: '--c-unbacked', hint: 'Not in use, but the file system under the pool has no space for it' },
     { name: 'Promised', value: promised, colour: '--c-promised', hint: 'Free, but set aside for reserved volumes' },
     { name: 'Free', value: space.free_bytes - promised, colour: '--c-free', hint: 'For new data' },

@@ -21,6 +21,10 @@ pub struct Pool {
     /// When someone is told how full it is.
     #[serde(skip_serializing_if = "Thresholds::is_default")]
     pub thresholds: Thresholds,
+    /// Whether the oldest unlocked snapshots of schedules are deleted while it is at or above its
+    /// hard threshold.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub delete_scheduled_snapshots: bool,
 }
 
 /// A device of a pool.
@@ -65,6 +69,8 @@ struct SavedPool {
     devices: Option<Vec<PoolDevice>>,
     #[serde(default)]
     thresholds: Thresholds,
+    #[serde(default)]
+    delete_scheduled_snapshots: bool,
 }
 
 impl TryFrom<SavedPool> for Pool {
@@ -76,7 +82,8 @@ impl TryFrom<SavedPool> for Pool {
             (None, Some(device), Some(size_bytes)) => vec![PoolDevice { device, size_bytes }],
             _ => return Err("a pool has a list of devices, or one device and its size"),
         };
-        Ok(Self { uuid: saved.uuid, devices, thresholds: saved.thresholds })
+        let SavedPool { uuid, thresholds, delete_scheduled_snapshots, .. } = saved;
+        Ok(Self { uuid, devices, thresholds, delete_scheduled_snapshots })
     }
 }
 

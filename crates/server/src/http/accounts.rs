@@ -8,8 +8,7 @@ use std::sync::Arc;
 
 use access::{AccessError, Identity, NewTokenSpec, SECRET_BYTES, Users, Via};
 use api::{
-    AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Problem, ProblemKind, Role, Route,
-    Token, User,
+    ChangeUser, CreateToken, CreateUser, NewToken, Problem, ProblemKind, Role, Route, Token, User,
 };
 use axum::Extension;
 use axum::body::Bytes;
@@ -230,6 +229,6 @@ fn may_delete(identity: &Identity, users: &Users, token: &Token) -> bool {
 }
 
 async fn list_audit(State(gate): Gated) -> Response {
-    let entries: Vec<AuditEntry> = gate.state().audit.latest().collect();
+    let entries = gate.audit.latest();
     answer(Ok(entries))
 }

@@ -1,4 +1,5 @@
 //! The audit log: who asked for which change, and how it ended; no bodies, which may hold secrets.
+//! What the array deletes by itself is in it, too.
 //!
 //! A change is made, and answered, whether its entry can be written or not: nothing about a log
 //! stops the array. Entries wait until they can be (`keeper`), and every one is in the daemon's log
@@ -6,10 +7,12 @@
 
 use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anyhow::Result;
 use api::AuditEntry;
 
+use crate::events::now;
 use crate::keeper::{self, Keeper};
 use crate::limits::{AUDIT_BYTES_MAX, AUDIT_SHOWN_MAX};
 use crate::record::Record;
@@ -19,8 +22,12 @@ const NAME: &str = "audit";
 #[cfg(test)]
 mod tests;
 
-/// The log.
+/// The log, which the HTTP thread and the reactor write to. Its lock is held for memory alone.
 pub(crate) struct Audit {
+    state: Mutex<State>,
+}
+
+struct State {
     keeper: Keeper<AuditEntry>,
     /// The latest entries, oldest first.
     latest: VecDeque<AuditEntry>,
@@ -37,13 +44,12 @@ impl Audit {
             count += 1;
             push(&mut latest, AuditEntry { number: count, ..entry });
         })?;
-        Ok(Self { keeper: Keeper::start(record, &keeper::AUDIT)?, latest, count })
+        let keeper = Keeper::start(record, &keeper::AUDIT)?;
+        Ok(Self { state: Mutex::new(State { keeper, latest, count }) })
     }
 
-    /// Notes a change. Never waits.
-    pub(crate) fn note(&mut self, mut entry: AuditEntry) {
-        self.count += 1;
-        entry.number = self.count;
+    /// Notes a change. Never waits for a file.
+    pub(crate) fn note(&self, mut entry: AuditEntry) {
         tracing::info!(
             user = entry.user,
             via = entry.via,
@@ -53,13 +59,34 @@ impl Audit {
             status = entry.status,
             "change asked for"
         );
-        self.keeper.add(entry.clone());
-        push(&mut self.latest, entry);
+        let mut state = self.state();
+        state.count += 1;
+        entry.number = state.count;
+        state.keeper.add(entry.clone());
+        push(&mut state.latest, entry);
+    }
+
+    /// Notes a change that the array made by itself.
+    pub(crate) fn note_own(&self, method: &str, path: String, status: u16) {
+        self.note(AuditEntry {
+            number: 0,
+            time: now(),
+            user: "array".to_owned(),
+            via: "array".to_owned(),
+            source: String::new(),
+            method: method.to_owned(),
+            path,
+            status,
+        });
     }
 
     /// The latest entries, newest first.
-    pub(crate) fn latest(&self) -> impl Iterator<Item = AuditEntry> {
-        self.latest.iter().rev().cloned()
+    pub(crate) fn latest(&self) -> Vec<AuditEntry> {
+        self.state().latest.iter().rev().cloned().collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -32,6 +32,7 @@ const FIRST_USER: &str = "admin";
 pub(crate) struct Gate {
     state: Mutex<GateState>,
     directory: Arc<DataDirectory>,
+    pub(super) audit: Arc<Audit>,
 }
 
 /// What the gate remembers.
@@ -39,7 +40,6 @@ pub(super) struct GateState {
     pub(super) users: Users,
     pub(super) sessions: Sessions,
     pub(super) limiter: Limiter,
-    pub(super) audit: Audit,
 }
 
 impl GateState {
@@ -53,7 +53,7 @@ impl GateState {
 
 impl Gate {
     /// Reads who there is. At the first start makes an administrator, and prints the password once.
-    pub(crate) fn open(directory: Arc<DataDirectory>) -> Result<Self> {
+    pub(crate) fn open(directory: Arc<DataDirectory>, audit: Arc<Audit>) -> Result<Self> {
         let mut users = directory.load_users()?;
         if users.is_empty() {
             let password = hexadecimal(&random_bytes::<12>()?);
@@ -62,10 +62,9 @@ impl Gate {
             directory.save_users(&users)?;
             show_first_password(&password);
         }
-        let audit = Audit::open(directory.path())?;
         let (sessions, limiter) = (Sessions::default(), Limiter::default());
-        let state = Mutex::new(GateState { users, sessions, limiter, audit });
-        Ok(Self { state, directory })
+        let state = Mutex::new(GateState { users, sessions, limiter });
+        Ok(Self { state, directory, audit })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, GateState> {
@@ -159,7 +158,7 @@ impl Gate {
 
     /// Writes down who asked for which change, and what came of it.
     pub(super) fn note(&self, user: String, via: &str, peer: Peer, asked: Asked, status: u16) {
-        self.state().audit.note(AuditEntry {
+        self.audit.note(AuditEntry {
             number: 0,
             time: now(),
             user,

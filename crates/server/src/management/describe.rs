@@ -72,6 +72,7 @@ impl Management {
             size_bytes: devices(served, configuration).iter().map(|d| d.size_bytes).sum(),
             space: served.map(space),
             thresholds: describe_thresholds(configuration.thresholds),
+            delete_scheduled_snapshots: configuration.delete_scheduled_snapshots,
             fill: self.pool_fill(name),
             volumes: served.map_or(0, volume_count),
             snapshots: served.map_or(0, |pool| pool.store.snapshot_count()),

@@ -86,6 +86,7 @@ impl Management {
                     name: name.clone(),
                     devices: describe_configured_devices(core, name, pool),
                     thresholds: describe_thresholds(pool.thresholds),
+                    delete_scheduled_snapshots: Some(pool.delete_scheduled_snapshots),
                     tags: Some(array.tags(Tagged::Pool(name))),
                 })
                 .collect(),
@@ -410,14 +411,16 @@ impl<'a> Import<'a> {
         self.array.pool(&wanted.name).map_err(text)?;
         thresholds.check().map_err(text)?;
         let retagged = self.take_tags(Tagged::Pool(&wanted.name), wanted.tags.as_ref())?;
-        let pool = self.array.pools.get_mut(&wanted.name);
-        match pool.filter(|pool| pool.thresholds != thresholds) {
-            Some(pool) => {
-                pool.thresholds = thresholds;
-                Ok(Some("has other thresholds"))
-            }
-            None => Ok(retagged.then_some("has other tags")),
-        }
+        let Some(pool) = self.array.pools.get_mut(&wanted.name) else { return Ok(None) };
+        let deletes = wanted.delete_scheduled_snapshots.unwrap_or(pool.delete_scheduled_snapshots);
+        let retold = std::mem::replace(&mut pool.thresholds, thresholds) != thresholds;
+        let before = std::mem::replace(&mut pool.delete_scheduled_snapshots, deletes);
+        Ok(match () {
+            () if retold => Some("has other thresholds"),
+            () if before && !deletes => Some("deletes no scheduled snapshots any more"),
+            () if deletes && !before => Some("deletes scheduled snapshots when it is full"),
+            () => retagged.then_some("has other tags"),
+        })
     }
 
     fn take_volume(&mut self, wanted: &ConfiguredVolume) -> Taken {

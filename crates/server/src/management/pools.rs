@@ -130,7 +130,12 @@ impl Management {
         let made = made.into_iter().map(with_uuid).collect::<anyhow::Result<Vec<_>>>();
         let made = made.map_err(|error| internal(&error))?;
         let uuid = random_uuid().map_err(|error| internal(&error))?;
-        let configuration = array::Pool { uuid, devices, thresholds: Thresholds::default() };
+        let configuration = array::Pool {
+            uuid,
+            devices,
+            thresholds: Thresholds::default(),
+            delete_scheduled_snapshots: false,
+        };
         let ticket = core.new_ticket();
         let options = self.pool_options(self.configuration.pools.len() + 1);
         let pool = Pool::create(name, &configuration, options, made, ticket.tag());

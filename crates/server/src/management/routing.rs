@@ -38,8 +38,8 @@ macro_rules! nouns {
 nouns! {
     /// Pools, their devices and scrubs.
     Pools: PoolRoutes {
-        ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds ShowScrub
-        StartScrub StopScrub DeletePool SetPoolTags
+        ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds
+        SetSnapshotDeletion ShowScrub StartScrub StopScrub DeletePool SetPoolTags
     }
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
@@ -124,6 +124,7 @@ impl Management {
             PoolRoutes::AddDevice => self.add_device(core, pool, &read(body)?),
             PoolRoutes::ResumePool => self.resume_pool(core, pool, &read_or_default(body)?),
             PoolRoutes::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
+            PoolRoutes::SetSnapshotDeletion => self.set_snapshot_deletion(pool, read(body)?),
             PoolRoutes::ShowScrub => self.show_scrub(core, pool),
             PoolRoutes::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
             PoolRoutes::SetPoolTags => self.set_pool_tags(pool, read(body)?),

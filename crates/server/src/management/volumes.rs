@@ -176,6 +176,7 @@ impl Management {
         id: VolumeId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
+        self.relief_came(core, pool, id, &result);
         match result {
             Ok(_) => {
                 core.detach(id);

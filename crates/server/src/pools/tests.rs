@@ -8,7 +8,12 @@ use crate::pool::{PoolOptions, create_devices};
 fn pool(name: &str) -> Pool {
     let devices = vec![PoolDevice { device: DeviceName::Memory, size_bytes: 1 << 30 }];
     let made = create_devices(&devices, IoMethod::Threads).unwrap();
-    let configuration = Configuration { uuid: [1; 16], devices, thresholds: Thresholds::default() };
+    let configuration = Configuration {
+        uuid: [1; 16],
+        devices,
+        thresholds: Thresholds::default(),
+        delete_scheduled_snapshots: false,
+    };
     let options = PoolOptions {
         io: IoMethod::Threads,
         memory_bytes: 256 << 20,

@@ -10,7 +10,12 @@ fn device(text: &str) -> DeviceName {
 
 fn pool(devices: &[&str]) -> Pool {
     let devices = devices.iter().map(|text| PoolDevice { device: device(text), size_bytes: 7 });
-    Pool { uuid: [3; 16], devices: devices.collect(), thresholds: Thresholds::default() }
+    Pool {
+        uuid: [3; 16],
+        devices: devices.collect(),
+        thresholds: Thresholds::default(),
+        delete_scheduled_snapshots: false,
+    }
 }
 
 #[test]
@@ -34,8 +39,13 @@ fn a_pool_of_the_first_form_reads_as_one_with_one_device() {
     let old = serde_json::json!({ "uuid": uuid, "device": "file:/a", "size_bytes": 7 });
     assert_eq!(serde_json::from_value::<Pool>(old).unwrap(), pool(&["file:/a"]));
     let several = pool(&["file:/a", "block:/dev/b"]);
-    let saved = serde_json::to_value(&several).unwrap();
-    assert_eq!(serde_json::from_value::<Pool>(saved).unwrap(), several);
+    let deletes = Pool { delete_scheduled_snapshots: true, ..several.clone() };
+    for pool in [several, deletes] {
+        let saved = serde_json::to_value(&pool).unwrap();
+        let says = saved.get("delete_scheduled_snapshots").is_some();
+        assert_eq!(says, pool.delete_scheduled_snapshots, "an older version reads it otherwise");
+        assert_eq!(serde_json::from_value::<Pool>(saved).unwrap(), pool);
+    }
     for wrong in [
         serde_json::json!({ "uuid": uuid }),
         serde_json::json!({ "uuid": uuid, "devices": [] }),

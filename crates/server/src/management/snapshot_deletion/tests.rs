@@ -1,0 +1,66 @@
+use super::*;
+
+const QUIET: Look = Look {
+    used_percent: 89,
+    hard_percent: 90,
+    is_deleting: false,
+    releasing: Releasing::Nothing,
+    checkpoints: 7,
+};
+
+const FULL: Look = Look { used_percent: 90, ..QUIET };
+
+fn deleted() -> Pressure {
+    let mut pressure = Pressure::default();
+    pressure.deleted(true);
+    pressure
+}
+
+#[test]
+fn a_pool_below_its_hard_threshold_deletes_nothing() {
+    assert_eq!(Pressure::default().decide(&QUIET), Decision::Rest);
+    assert_eq!(deleted().decide(&QUIET), Decision::Rest);
+}
+
+#[test]
+fn a_pool_at_its_hard_threshold_deletes_unless_space_is_coming_already() {
+    assert_eq!(Pressure::default().decide(&FULL), Decision::Delete);
+    for look in
+        [Look { is_deleting: true, ..FULL }, Look { releasing: Releasing::Subtrees, ..FULL }]
+    {
+        assert_eq!(Pressure::default().decide(&look), Decision::Wait, "{look:?}");
+    }
+    let references = Look { releasing: Releasing::References, ..FULL };
+    assert_eq!(Pressure::default().decide(&references), Decision::Delete);
+}
+
+#[test]
+fn the_next_one_waits_until_the_space_of_the_last_one_is_counted() {
+    let mut pressure = deleted();
+    let subtrees = Look { releasing: Releasing::Subtrees, ..FULL };
+    let references = |checkpoints| Look { releasing: Releasing::References, checkpoints, ..FULL };
+    assert_eq!(pressure.decide(&subtrees), Decision::Wait);
+    assert_eq!(pressure.decide(&references(8)), Decision::Wait);
+    assert_eq!(pressure.decide(&references(9)), Decision::Wait);
+    assert_eq!(pressure.decide(&references(10)), Decision::Delete);
+    assert_eq!(deleted().decide(&FULL), Decision::Delete);
+}
+
+#[test]
+fn an_attempt_that_failed_is_not_made_again_at_once() {
+    let mut pressure = Pressure::default();
+    pressure.deleted(false);
+    for _ in 0..DELETION_RETRY_LOOKS {
+        assert_eq!(pressure.decide(&FULL), Decision::Wait);
+    }
+    assert_eq!(pressure.decide(&FULL), Decision::Delete);
+}
+
+#[test]
+fn that_nothing_is_left_is_told_again_after_there_was_space() {
+    let mut pressure = Pressure { is_exhausted: true, ..Pressure::default() };
+    assert_eq!(pressure.decide(&FULL), Decision::Delete);
+    assert!(pressure.is_exhausted);
+    assert_eq!(pressure.decide(&QUIET), Decision::Rest);
+    assert!(!pressure.is_exhausted);
+}
