@@ -6,6 +6,7 @@
 pub mod array;
 pub mod binaries;
 pub mod cunit;
+pub mod faulty_folder;
 pub mod generations;
 pub mod history;
 pub mod hostkit;
@@ -18,9 +19,6 @@ pub mod program;
 pub mod proxy;
 pub mod random;
 pub mod recoverer;
-pub mod slow_folder;
-pub mod small_disk;
-pub mod stalling;
 pub mod survivor;
 pub mod tgt;
 pub mod wire;

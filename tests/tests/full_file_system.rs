@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use harness::faulty_folder::FaultyFolder;
 use harness::http::Request;
 use harness::pdu::RawSession;
-use harness::small_disk::SmallDisk;
 use harness::{Array, Value, initiator, number, text};
 
 const MIB: u64 = 1 << 20;
@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NO_SPACE: (u8, u8, u8) = (7, 0x27, 7);
 const SOFT_THRESHOLD: (u8, u8, u8) = (6, 0x38, 7);
 
-fn create_pool(array: &Array, disk: &SmallDisk, name: &str, size: &str) -> Result<String> {
+fn create_pool(array: &Array, disk: &FaultyFolder, name: &str, size: &str) -> Result<String> {
     let device = format!("file:{}", disk.file(&format!("{name}.img")).display());
     array.gantry(&["pool", "create", name, "--device", &device, "--size", size])
 }
@@ -79,7 +79,7 @@ fn alarms(messages: &[(String, String)]) -> usize {
 
 #[test]
 fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() -> Result<()> {
-    let disk = SmallDisk::mount(3 * GIB)?;
+    let disk = FaultyFolder::mount_with_size(3 * GIB)?;
     let array = Array::start()?;
     create_pool(&array, &disk, "p", "2G")?;
     let lun = u8::try_from(array.create_lun("p/v", "8G")?)?;
@@ -146,14 +146,14 @@ fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() 
 }
 
 /// What others must take so that so much is left.
-fn disk_taken_but(disk: &SmallDisk, left: u64) -> u64 {
+fn disk_taken_but(disk: &FaultyFolder, left: u64) -> u64 {
     disk.free_bytes() - left
 }
 
 #[test]
 fn pools_on_one_file_system_name_each_other_and_a_thin_file_larger_than_it_is_said_at_once()
 -> Result<()> {
-    let disk = SmallDisk::mount(2 * GIB)?;
+    let disk = FaultyFolder::mount_with_size(2 * GIB)?;
     let array = Array::start()?;
     let first = create_pool(&array, &disk, "p", "1G")?;
     assert!(!first.contains("Note"), "{first}");

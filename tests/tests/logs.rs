@@ -12,9 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use harness::faulty_folder::{EIO, ENOSPC, FaultyFolder};
 use harness::http::Request;
 use harness::pdu::RawSession;
-use harness::stalling::StallingFolder;
 use harness::{Array, Value, number};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
@@ -215,11 +215,11 @@ fn records_that_have_no_room_are_written_when_they_have() -> Result<()> {
 
 #[test]
 fn records_on_a_file_system_that_stalls_hold_up_nobody() -> Result<()> {
-    let folders = [StallingFolder::mount()?, StallingFolder::mount()?];
+    let folders = [FaultyFolder::mount()?, FaultyFolder::mount()?];
     let mut array = Array::prepare()?;
     fs::create_dir_all(array.data())?;
     for (name, folder) in ["events", "audit"].iter().zip(&folders) {
-        symlink(folder.file(), array.data().join(format!("{name}.jsonl")))?;
+        symlink(folder.file("record"), array.data().join(format!("{name}.jsonl")))?;
     }
     array.restart()?;
     array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
@@ -261,5 +261,105 @@ fn reservations_that_cannot_be_saved_are_refused_and_told() -> Result<()> {
     fs::create_dir(&units)?;
     host.write(lun as u8, &cdb, &list)?.good()?;
     assert!(array.stop()?.success());
+    Ok(())
+}
+
+/// A state that is to be kept over a loss of power meets a full file system, an error and a stall;
+/// whoever waits for it is answered when it is known, and nobody else waits.
+#[test]
+fn reservations_wait_for_their_file_and_hosts_do_not() -> Result<()> {
+    let folder = FaultyFolder::mount()?;
+    let mut array = Array::prepare()?;
+    fs::create_dir_all(array.data())?;
+    symlink(folder.path(), array.data().join("units"))?;
+    array.restart()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    let lun = array.create_lun("p/v", "64M")? as u8;
+    let target = array.target_name()?;
+    let mut host = RawSession::log_in(array.portal(), NAME, &target)?;
+    let cdb = [0x5f, 0, 0, 0, 0, 0, 0, 0, 24, 0];
+    let mut list = [0; 24];
+    (list[15], list[20]) = (1, 1);
+    for error in [ENOSPC, EIO] {
+        folder.fail_writes(error);
+        assert!(host.write(lun, &cdb, &list)?.code().is_some(), "errno {error}");
+    }
+    wait_for_event(&array, "record units", "cannot be saved")?;
+    folder.fail_writes(0);
+    let stall = folder.stall();
+    let registered = thread::spawn(move || host.write(lun, &cdb, &list)?.good());
+    let mut other = RawSession::log_in(array.portal(), &format!("{NAME}2"), &target)?;
+    for _ in 0..20 {
+        other.read(lun, &INQUIRY, 36)?.good()?;
+    }
+    assert!(!registered.is_finished(), "it was answered before it was kept");
+    drop(stall);
+    registered.join().map_err(|_| anyhow::anyhow!("a thread panicked"))??;
+    assert!(array.stop()?.success());
+    Ok(())
+}
+
+#[test]
+fn errors_of_the_medium_cost_lines_of_the_log_and_delay_records() -> Result<()> {
+    let folder = FaultyFolder::mount()?;
+    let mut array = Array::prepare()?;
+    fs::create_dir_all(array.data())?;
+    for name in ["events", "audit"] {
+        symlink(folder.file(name), array.data().join(format!("{name}.jsonl")))?;
+    }
+    let script = format!("exec 2>'{}'; exec \"$@\"", folder.file("log").display());
+    array = array.with_words(&["sh", "-c", &script, "sh"], &[]);
+    array.restart()?;
+    folder.fail_writes(EIO);
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/v", "64M")?;
+    log_in_often(&array, 5)?;
+    wait_for_lost_lines(&array, 5.0)?;
+    for record in ["events", "audit"] {
+        wait_for_event(&array, &format!("record {record}"), "cannot be written")?;
+    }
+    folder.fail_writes(0);
+    for record in ["events", "audit"] {
+        wait_for_event(&array, &format!("record {record}"), "is written again; 0 entries")?;
+    }
+    let begun = Instant::now();
+    while !fs::read_to_string(folder.file("log"))?.contains("lines of the log were lost") {
+        log_in_often(&array, 1)?;
+        ensure!(begun.elapsed() < PATIENCE, "nothing is said of the lines that were lost");
+    }
+    assert!(fs::read_to_string(folder.file("audit"))?.contains("/v1/volumes"));
+    assert!(array.stop()?.success());
+    Ok(())
+}
+
+/// A process that ends with this value.
+struct Killed(Pid);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(self.0, rustix::process::Signal::KILL);
+    }
+}
+
+/// The terminal's window is closed: the kernel sends SIGHUP, and every write to it is an I/O error.
+#[test]
+fn a_terminal_that_is_closed_does_not_end_the_daemon() -> Result<()> {
+    let mut array = Array::prepare()?.with_words(
+        // script(1) has a terminal of its own for the daemon, which leads a session there.
+        &["sh", "-c", "exec script -q -f -e -c \"exec $*\" /dev/null </dev/null", "sh"],
+        &[],
+    );
+    array.restart()?;
+    let script = array.process_id()?;
+    let children = fs::read_to_string(format!("/proc/{script}/task/{script}/children"))?;
+    let daemon: i32 = children.trim().parse().with_context(|| format!("'{children}'"))?;
+    let daemon = Killed(Pid::from_raw(daemon).context("a process")?);
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/v", "64M")?;
+    array.kill()?;
+    log_in_often(&array, 20)?;
+    wait_for_lost_lines(&array, 20.0)?;
+    wait_for_event(&array, "log", "lines were lost")?;
+    drop(daemon);
     Ok(())
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use harness::array::free_address;
+use harness::faulty_folder::{EIO, ENOSPC, FaultyFolder};
 use harness::http::{Answer, Request};
 use harness::pdu::RawSession;
 use harness::random::Random;
-use harness::slow_folder::SlowFolder;
 use harness::{Array, Value};
 use serde_json::json;
 
@@ -183,11 +183,9 @@ fn send(array: &Array, request: &Request) -> Result<Answer> {
 const READ: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 
 const HOST: &str = "iqn.2026-01.org.example:host";
-const ENOSPC: i32 = 28;
-const EIO: i32 = 5;
 
 /// An array whose data directory is on a file system of the test's, with a volume that all see.
-fn array_in(folder: &SlowFolder) -> Result<(Array, RawSession)> {
+fn array_in(folder: &FaultyFolder) -> Result<(Array, RawSession)> {
     let mut array = Array::at(&folder.path(), free_address()?)?;
     array.restart()?;
     array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
@@ -207,7 +205,7 @@ fn host(number: u64) -> Request {
 #[test]
 fn a_slow_data_directory_delays_no_read_and_one_save_serves_all_who_wait() -> Result<()> {
     const DELAY: Duration = Duration::from_secs(2);
-    let folder = SlowFolder::mount()?;
+    let folder = FaultyFolder::mount()?;
     let (array, mut reader) = array_in(&folder)?;
     folder.delay_fsync(DELAY);
     let before = folder.fsyncs();
@@ -240,7 +238,7 @@ fn a_slow_data_directory_delays_no_read_and_one_save_serves_all_who_wait() -> Re
 /// What cannot be saved has never been: the caller is told, and no host saw it.
 #[test]
 fn a_change_that_cannot_be_saved_is_taken_back() -> Result<()> {
-    let folder = SlowFolder::mount()?;
+    let folder = FaultyFolder::mount()?;
     let (mut array, mut reader) = array_in(&folder)?;
     send(
         &array,

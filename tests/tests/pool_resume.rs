@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use harness::faulty_folder::FaultyFolder;
 use harness::pdu::RawSession;
-use harness::small_disk::SmallDisk;
 use harness::{Array, Value, initiator, text};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -53,7 +53,7 @@ fn log_in(array: &Array) -> Result<RawSession> {
 
 #[test]
 fn one_failed_write_stops_a_pool_until_it_is_resumed_and_not_until_a_restart() -> Result<()> {
-    let disk = SmallDisk::mount(2 << 30)?;
+    let disk = FaultyFolder::mount_with_size(2 << 30)?;
     let array = Array::start()?;
     let device = format!("file:{}", disk.file("p.img").display());
     array.gantry(&["pool", "create", "p", "--device", &device, "--size", "1G"])?;

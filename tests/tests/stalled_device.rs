@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use harness::faulty_folder::FaultyFolder;
 use harness::pdu::{Pdu, RawConnection, RawSession};
-use harness::stalling::StallingFolder;
 use harness::{Array, initiator};
 
 const STUCK: &str = "iqn.2026-01.org.example:stuck";
@@ -82,9 +82,9 @@ fn assert_everything_else_goes_on(array: &Array, slow: u8, quick: u16) -> Result
 
 #[test]
 fn a_device_that_stalls_wedges_neither_the_daemon_nor_its_hosts() -> Result<()> {
-    let folder = StallingFolder::mount()?;
+    let folder = FaultyFolder::mount()?;
     let mut array = Array::start()?;
-    let device = format!("file:{}", folder.file().display());
+    let device = format!("file:{}", folder.file("device").display());
     array.gantry(&["pool", "create", "slow", "--device", &device, "--size", "1G"])?;
     array.create_pool("quick", "1G")?;
     let slow = array.create_lun("slow/a", "128M")?;

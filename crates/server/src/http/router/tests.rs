@@ -41,3 +41,48 @@ fn only_login_and_probes_are_open_to_everybody() {
     let open = ROUTES.iter().filter(|(.., route)| route.is_open()).map(|(_, path, _)| *path);
     assert_eq!(open.collect::<Vec<_>>(), ["/healthz", "/readyz", "/v1/login", "/v1/openapi.json"]);
 }
+
+async fn mistaken() -> Response {
+    panic!("a mistake of the handler's")
+}
+
+/// The process of this very test is started again as the one whose handler panics.
+#[test]
+fn a_panic_of_a_handler_is_a_line_of_the_log_and_a_500_and_ends_nothing() {
+    const MARK: &str = "GANTRY_TEST_HANDLER_PANICS";
+    const NAME: &str =
+        "http::router::tests::a_panic_of_a_handler_is_a_line_of_the_log_and_a_500_and_ends_nothing";
+    if std::env::var_os(MARK).is_none() {
+        let own = std::env::current_exe().unwrap();
+        let arguments = [NAME, "--exact", "--nocapture"];
+        let mut child = std::process::Command::new(own);
+        let child = child.args(arguments).env(MARK, "1").output().unwrap();
+        assert!(child.status.success(), "{child:?}");
+        let said = String::from_utf8_lossy(&child.stderr);
+        let is_meant = |line: &&str| line.contains("ERROR") && line.contains("a mistake of the h");
+        assert_eq!(said.lines().filter(is_meant).count(), 1, "{said}");
+        assert!(said.contains("router/tests.rs:"), "it says where: {said}");
+        return;
+    }
+    let log = crate::logs::start(crate::options::LogFormat::Text);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let router = Router::new()
+        .route("/mistaken", get(mistaken))
+        .route("/right", get(|| async { "right" }))
+        .layer(middleware::from_fn(answered_all_the_same));
+    let service = hyper_util::service::TowerToHyperService::new(router);
+    let ask = |path: &str| {
+        let request = http::Request::builder().uri(path).body(axum::body::Body::empty()).unwrap();
+        let answer = runtime.block_on(hyper::service::Service::call(&service, request)).unwrap();
+        let status = answer.status().as_u16();
+        let body = runtime.block_on(to_bytes(answer.into_body(), 1 << 16)).unwrap();
+        (status, String::from_utf8_lossy(&body).into_owned())
+    };
+    let (status, body) = ask("/mistaken");
+    assert_eq!(status, 500);
+    let problem: serde_json::Value = serde_json::from_str(&body).unwrap();
+    assert!(problem["detail"].as_str().unwrap().contains("a mistake in gantryd"), "{problem}");
+    assert!(!body.contains("of the handler's"), "the caller is told nothing of the insides");
+    assert_eq!(ask("/right"), (200, "right".to_owned()));
+    drop(log);
+}
