@@ -12,7 +12,7 @@ use block::{
 };
 use libfuzzer_sys::fuzz_target;
 use scsi::{
-    Command, Identity, LogicalUnitSpec, NexusId, NexusSpec, Target, TaskAttribute, TaskId,
+    Command, Expected, Identity, LogicalUnitSpec, NexusId, NexusSpec, Target, TaskAttribute, TaskId,
     TaskManagement, TokenSpace,
 };
 
@@ -29,6 +29,8 @@ struct Step {
     answer: u8,
     /// A task management function afterwards.
     manage: u8,
+    /// What changes between the decoding of the command and its execution.
+    change: u8,
 }
 
 fn unit(id: u64) -> LogicalUnitSpec {
@@ -64,6 +66,20 @@ fn target() -> Target {
         target.open_nexus(NexusId(nexus), spec);
     }
     target
+}
+
+/// Changes what a command finds when it is executed.
+fn change(target: &mut Target, how: u8) {
+    let luns = |one, two| BTreeMap::from([(0, VolumeId(one)), (1, VolumeId(two))]);
+    match how % 16 {
+        0 => target.set_luns(NexusId(0), luns(1, 2)),
+        1 => target.set_luns(NexusId(0), luns(3, 1)),
+        2 => target.resize_unit(VolumeId(1), SIZE / 2),
+        3 => target.resize_unit(VolumeId(1), SIZE),
+        4 => target.set_write_protected(VolumeId(1), true),
+        5 => target.set_write_protected(VolumeId(1), false),
+        _ => {}
+    }
 }
 
 /// What a volume might say; ranges beyond its end never get here.
@@ -149,11 +165,14 @@ fuzz_target!(|steps: Vec<Step>| {
             2 => TaskAttribute::Aca,
             _ => TaskAttribute::Simple,
         };
-        let wanted = target.data_out_length(nexus, lun, &step.cdb) as usize;
+        let decoded = target.decode(nexus, lun, &step.cdb);
         let mut data = step.data_out.clone();
-        data.resize(wanted.min(1 << 20), 0);
-        let command = Command { nexus, lun, attribute, cdb: &step.cdb, data_out: data.into() };
-        target.execute(task, command);
+        data.resize((decoded.data_out_length() as usize).min(1 << 20), 0);
+        let expected = Expected { data_out: data.len() as u64, data_in: u64::MAX };
+        let (data_out, since) = (data.into(), target.now());
+        // Another block length, size or LUN map between decoding and execution.
+        change(&mut target, step.change);
+        target.execute(task, Command { decoded, attribute, expected, data_out, since });
         if let Some(function) = function(step.manage, task) {
             target.manage(TaskId(1000), nexus, lun, function);
         }

@@ -365,3 +365,41 @@ fn a_host_that_reads_one_thing_and_writes_another_copies_nothing() -> Result<()>
     assert_eq!(findings(&manual.array, "host_side_copy")?, Vec::<Value>::new());
     Ok(())
 }
+
+/// WRITE SAME of so many blocks from one on, in its three forms.
+fn write_same_cdbs(lba: u32, blocks: u16) -> [Vec<u8>; 3] {
+    let mut ten = vec![0; 10];
+    ten[0] = 0x41;
+    ten[2..6].copy_from_slice(&lba.to_be_bytes());
+    ten[7..9].copy_from_slice(&blocks.to_be_bytes());
+    let mut sixteen = vec![0; 16];
+    sixteen[0] = 0x93;
+    sixteen[6..10].copy_from_slice(&lba.to_be_bytes());
+    sixteen[12..14].copy_from_slice(&blocks.to_be_bytes());
+    let mut long = vec![0; 32];
+    (long[0], long[7], long[9]) = (0x7f, 24, 0x0d);
+    long[16..20].copy_from_slice(&lba.to_be_bytes());
+    long[30..32].copy_from_slice(&blocks.to_be_bytes());
+    [ten, sixteen, long]
+}
+
+// The ledger knew commands by operation code, and WRITE SAME (32) shares its with others: 5 MiB that
+// it zeroed were missing.
+#[test]
+fn every_form_of_a_command_is_in_the_ledger_alike() -> Result<()> {
+    let mut array = Array::prepare()?.with_words(&[], &["--long-cdbs"]);
+    array.restart()?;
+    array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
+    array.create_lun("p/a", "64M")?;
+    let mut session = log_in(&array, "forms")?;
+    let five_mib = u16::try_from(5 * MIB / 512)?;
+    for (done, cdb) in write_same_cdbs(0, five_mib).iter().enumerate() {
+        session.write(0, cdb, &[0; 512])?.good()?;
+        let ledger = array.gantry_json(&["offload", "list"])?;
+        let (row, times) = (&ledger["rows"][0], done as u64 + 1);
+        assert_eq!(number(row, "/zero/commands")?, times, "{cdb:02x?}");
+        assert_eq!(number(row, "/zero/asked_bytes")?, times * 5 * MIB, "{cdb:02x?}");
+        assert_eq!(number(row, "/zero/done_bytes")?, times * 5 * MIB, "{cdb:02x?}");
+    }
+    Ok(())
+}

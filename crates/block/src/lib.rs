@@ -13,6 +13,7 @@ mod address;
 mod buffer;
 mod device;
 mod error;
+mod primitive;
 mod request;
 mod rope;
 
@@ -21,5 +22,6 @@ pub use address::{BLOCK, BlockCount, ByteRange, Lba, LogicalBlockLength, SECTOR,
 pub use buffer::{Arena, Buffer, install_arena, installed_arena};
 pub use device::{DeviceError, DeviceOperation, DeviceResult};
 pub use error::BlockError;
+pub use primitive::Primitive;
 pub use request::{MapExtent, MapState, Pattern, Request, Response};
 pub use rope::Rope;

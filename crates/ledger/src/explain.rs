@@ -1,7 +1,8 @@
 //! Why a host did itself what the array could have done.
 
+use block::Primitive;
+
 use crate::limits::ZEROED_BYTES_MIN;
-use crate::primitive::Primitive;
 use crate::reason::Reason;
 use crate::rows::{Refusal, Row};
 

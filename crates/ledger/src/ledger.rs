@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use block::{Account, VolumeId};
+use block::{Account, Primitive, VolumeId};
 
 use crate::explain::Facts;
 use crate::histogram::{Latencies, Latency};
@@ -11,7 +11,6 @@ use crate::history::{History, Subject};
 use crate::hosts::{HostId, Hosts};
 use crate::limits::{GAP_SECONDS_MAX, REFUSAL_WINDOW};
 use crate::locks::{Attempt, LockMap, LockOutcome, Locks};
-use crate::primitive::Primitive;
 use crate::rows::{Outcome, Refusal, Refused, Row, Rows, Zeros};
 use crate::series::{FlowSample, SpaceSample};
 use crate::sketch::{HostCopy, Sketch};

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use block::VolumeId;
+use block::{Primitive, VolumeId};
 use hashbrown::HashMap;
 
 use crate::hosts::HostId;
 use crate::limits::{REFUSALS_PER_ROW_MAX, ROWS_MAX};
-use crate::primitive::Primitive;
 use crate::series::{Flow, FlowSample};
 
 /// How a command ended.

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
+use block::Primitive;
+
 use crate::limits::RESOLUTIONS;
-use crate::primitive::Primitive;
 
 /// A value that can be averaged.
 pub trait Sample: Copy {

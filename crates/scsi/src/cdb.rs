@@ -1,7 +1,5 @@
 //! Fields of a command descriptor block (SPC-4 4.3). All numbers are big-endian.
 
-use block::{BlockCount, Lba};
-
 /// Length of the longest CDB of ours, in bytes.
 pub(crate) const CDB_BYTES: usize = 32;
 
@@ -60,34 +58,7 @@ impl Cdb {
         u64::from_be_bytes(self.array(at))
     }
 
-    /// LOGICAL BLOCK ADDRESS and the length in blocks, where a CDB of this group code (SPC-4
-    /// 4.3.4.1) has them.
-    pub(crate) fn extent(&self) -> (Lba, BlockCount) {
-        let (lba, count) = match self.opcode() >> 5 {
-            // SBC-4 5.11: in the 6-byte CDB a length of 0 means 256 blocks.
-            0 => (u64::from(self.u24(1) & 0x1f_ffff), (u32::from(self.u8(4)) + 255) % 256 + 1),
-            1 | 2 => (u64::from(self.u32(2)), u32::from(self.u16(7))),
-            5 => (u64::from(self.u32(2)), self.u32(6)),
-            3 => (self.u64(12), self.u32(28)),
-            _ => (self.u64(2), self.u32(10)),
-        };
-        (Lba(lba), BlockCount(u64::from(count)))
-    }
-
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         self.0[at..at + N].try_into().expect("the slice has N bytes")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_length_of_zero_in_a_six_byte_cdb_means_256_blocks() {
-        let read6 = |length| Cdb::new(&[0x08, 0xff, 0x02, 0x03, length, 0]).extent();
-        assert_eq!(read6(0), (Lba(0x1f_0203), BlockCount(256)));
-        assert_eq!(read6(1), (Lba(0x1f_0203), BlockCount(1)));
-        assert_eq!(read6(255), (Lba(0x1f_0203), BlockCount(255)));
     }
 }

@@ -1,9 +1,10 @@
 //! What a command is: a row of the table, and what its handler sees and answers.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use block::{BlockCount, ByteRange, Lba, Request, Rope, VolumeId};
+use block::{ByteRange, Primitive, Request, Rope, VolumeId};
 use bytes::Bytes;
 
 use crate::access_state::PortGroups;
@@ -12,7 +13,9 @@ use crate::change::Change;
 use crate::clock::Clock;
 use crate::completion::{Completion, Status};
 use crate::copy_operations::{CopyKey, CopyOperations};
+use crate::extent::Extent;
 use crate::identity::{Identification, Identity};
+use crate::limits::{ATOMIC_BYTES_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BYTES_MAX};
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
 use crate::reservations::Registrant;
@@ -22,7 +25,8 @@ use crate::tokens::Tokens;
 use crate::unit::LogicalUnit;
 use crate::work::{Asked, Work, clipped};
 
-/// One command.
+/// One form of a command: all that is asked of a command by its name or code is asked of its row.
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     /// OPERATION CODE.
     pub(crate) opcode: u8,
@@ -33,8 +37,14 @@ pub(crate) struct Row {
     /// CDB USAGE DATA (SPC-4 6.31.3): a one for every bit that is looked at. Its length is that of
     /// the CDB; a bit outside that is set makes the command invalid.
     pub(crate) usage: &'static [u8],
-    /// Bytes that the command takes from the initiator, given the length of a logical block.
-    pub(crate) data_out: fn(&Cdb, u64) -> u64,
+    /// What it counts as in statistics and in the offload ledger.
+    pub(crate) primitive: Primitive,
+    /// The logical blocks that the CDB names.
+    pub(crate) extent: fn(&Cdb) -> Extent,
+    /// Bytes that the command takes from the initiator, given those blocks and the length of one.
+    pub(crate) data_out: fn(&Cdb, Extent, u64) -> u64,
+    /// How much it takes at most.
+    pub(crate) limit: Limit,
     /// What carrying it out costs.
     pub(crate) work: fn(&Asked<'_>) -> Work,
     /// What the command does to the medium.
@@ -45,6 +55,12 @@ pub(crate) struct Row {
     pub(crate) ordering: Ordering,
     /// Where it may run, and what it does with unit attention conditions.
     pub(crate) scope: Scope,
+    /// Whether it tells what of [`crate::UnitSpace`] is known, so that the owner brings that up to
+    /// date before.
+    pub(crate) tells_space: bool,
+    /// Tests that try it, as FILE: TEST. Files that begin with 'scsi/' are in crates/scsi/src/tests,
+    /// the others in tests/tests.
+    pub(crate) tests: &'static [&'static str],
     /// Carries it out.
     pub(crate) handler: Handler,
 }
@@ -68,10 +84,63 @@ pub(crate) type Handler = fn(&mut Execution<'_>) -> Result<Action, Completion>;
 /// What a command does to the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Medium {
-    /// Nothing that a write-protected unit would refuse.
+    /// Nothing: it does not touch the blocks that its CDB names, if there are any.
     Keeps,
-    /// It changes it.
+    /// It reads them.
+    Reads,
+    /// It changes them, unless the unit is write-protected.
     Writes,
+}
+
+/// How much a command takes at most; what exceeds it is refused and changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Limit {
+    /// Nothing but its CDB limits it.
+    None,
+    /// MAXIMUM TRANSFER LENGTH.
+    Transfer,
+    /// MAXIMUM COMPARE AND WRITE LENGTH.
+    CompareAndWrite,
+    /// MAXIMUM WRITE SAME LENGTH, and WSNZ.
+    WriteSame,
+    /// MAXIMUM UNMAP LBA COUNT and MAXIMUM UNMAP BLOCK DESCRIPTOR COUNT.
+    Unmap,
+    /// MAXIMUM ATOMIC TRANSFER LENGTH.
+    Atomic,
+    /// What one answer can say.
+    LbaStatus,
+    /// RECEIVE COPY OPERATING PARAMETERS.
+    Copy,
+    /// Block device ROD limits of VPD page 8Fh.
+    Token,
+    /// How long an outcome is held, and how many.
+    Outcomes,
+    /// Registrations of a unit.
+    Registrations,
+    /// Parameter list.
+    List,
+}
+
+impl Limit {
+    /// How many bytes the blocks may come to that a CDB names. The other limits are those of
+    /// parameter lists and answers.
+    const fn extent_bytes(self) -> RangeInclusive<u64> {
+        match self {
+            Self::Transfer => 0..=TRANSFER_BYTES_MAX,
+            // VPD page B0h: WSNZ is set, and MAXIMUM WRITE SAME LENGTH is finite.
+            Self::WriteSame => 1..=WRITE_SAME_BYTES_MAX,
+            Self::Atomic => 0..=ATOMIC_BYTES_MAX,
+            Self::None
+            | Self::CompareAndWrite
+            | Self::Unmap
+            | Self::LbaStatus
+            | Self::Copy
+            | Self::Token
+            | Self::Outcomes
+            | Self::Registrations
+            | Self::List => 0..=u64::MAX,
+        }
+    }
 }
 
 /// What happens while another nexus holds a reservation: with RESERVE (SPC-2 5.5.1), or a persistent
@@ -122,6 +191,8 @@ pub(crate) enum Scope {
 pub(crate) struct Execution<'a> {
     pub(crate) row: &'static Row,
     pub(crate) cdb: Cdb,
+    /// The blocks that it names.
+    pub(crate) extent: Extent,
     /// What the initiator sent, perhaps less than the command takes.
     pub(crate) data_out: Bytes,
     /// Bytes that the initiator was ready to send and to take.
@@ -196,15 +267,15 @@ impl Execution<'_> {
         unit.map_or(self.identity.identification, |unit| unit.identification(self.identity))
     }
 
-    /// The bytes that the CDB's address and length name.
+    /// The bytes of the blocks that the CDB names, which must be on the unit as it is now, and
+    /// within the command's limit.
     pub(crate) fn range(&self) -> Result<ByteRange, Completion> {
-        let (lba, count) = self.cdb.extent();
-        self.range_of(lba, count)
-    }
-
-    /// The bytes of `count` blocks from `lba`, which must be on the unit.
-    pub(crate) fn range_of(&self, lba: Lba, count: BlockCount) -> Result<ByteRange, Completion> {
-        Ok(self.unit()?.range(lba, count)?)
+        let Extent { lba, blocks, length_at } = self.extent;
+        let range = self.unit()?.range(lba, blocks)?;
+        if !self.row.limit.extent_bytes().contains(&range.length) {
+            return Err(Sense::invalid_cdb_field(length_at.into()).into());
+        }
+        Ok(range)
     }
 
     /// What of a range the initiator takes, in whole blocks; the rest is withheld (RFC 7143

@@ -30,5 +30,4 @@ mod write_atomic;
 mod write_same;
 
 pub(crate) use extended_copy::CSCD_IDENTIFICATION;
-pub use log::LOG_SENSE;
 pub(crate) use token::ROD_TYPE_POINT_IN_TIME;

@@ -1,6 +1,6 @@
 //! The SCSI device server (SAM-5, SPC-4, SBC-4), without iSCSI and without I/O.
 //!
-//! [`Target::execute`] takes a command, [`Target::next_request`] gives what it asks of a volume,
+//! [`Target::decode`] says what a command is, [`Target::execute`] takes it, [`Target::next_request`] gives what it asks of a volume,
 //! [`Target::completed`] takes the answer, and [`Target::next_done`] gives the command's
 //! completion. A command is a row of one table (`commands/table.rs`).
 //!
@@ -20,6 +20,7 @@ mod completion;
 mod copy_operations;
 mod designator;
 mod durable;
+mod extent;
 mod identity;
 pub mod limits;
 mod lun;
@@ -40,7 +41,6 @@ mod unit;
 mod work;
 
 pub use access_state::AccessState;
-pub use commands::LOG_SENSE;
 pub use completion::{Completion, Status};
 pub use durable::{DurableState, SaveId};
 pub use identity::{Identification, Identity};
@@ -52,8 +52,8 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
-    Collecting, Command, CommandRecord, Counters, Expected, Issuer, LostAnswer, NexusId, Notice,
-    RequestId, Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
+    Collecting, Command, CommandRecord, Counters, Decoded, Expected, Issuer, LostAnswer, NexusId,
+    Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;

@@ -26,7 +26,7 @@ pub fn reference() -> String {
     let mut page = HEAD.to_owned();
     for row in table::ROWS {
         let usage: Vec<String> = row.usage.iter().map(|byte| format!("{byte:02X}")).collect();
-        let (limit, tests) = notes::of(row);
+        let (limit, tests) = (notes::limit(row), notes::tests(row));
         writeln!(
             page,
             "| {} | {} | `{}` | {} | {} | {} | {limit} | {tests} |",

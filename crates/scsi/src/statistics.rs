@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use block::Primitive;
+
 /// Counters of LOG SENSE page 19h since power on, or since LOG SELECT reset them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Statistics {
@@ -23,24 +25,6 @@ pub(crate) struct Statistics {
     busy: Duration,
     /// Since when there is one, if there is.
     busy_since: Option<Duration>,
-}
-
-/// What a command counts as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transfer {
-    Read,
-    Write,
-}
-
-impl Transfer {
-    /// READ, and WRITE with or without VERIFY or ATOMIC; `None` for all other commands.
-    pub(crate) const fn of(opcode: u8) -> Option<Self> {
-        match opcode {
-            0x08 | 0x28 | 0x88 | 0xa8 => Some(Self::Read),
-            0x0a | 0x2a | 0x2e | 0x8a | 0x8e | 0x9c | 0xaa | 0xae => Some(Self::Write),
-            _ => None,
-        }
-    }
 }
 
 impl Statistics {
@@ -71,19 +55,25 @@ impl Statistics {
         now.saturating_sub(self.since).saturating_sub(self.busy).saturating_sub(under_way)
     }
 
-    /// Counts a command that was GOOD.
-    pub(crate) fn count(&mut self, transfer: Transfer, blocks: u64, took: Duration) {
-        match transfer {
-            Transfer::Read => {
+    /// Counts a command that was GOOD, if it is a READ or a WRITE: the others have no counters.
+    pub(crate) fn count(&mut self, primitive: Primitive, blocks: u64, took: Duration) {
+        match primitive {
+            Primitive::Read => {
                 self.read_commands += 1;
                 self.blocks_transmitted += blocks;
                 self.reading += took;
             }
-            Transfer::Write => {
+            Primitive::Write => {
                 self.write_commands += 1;
                 self.blocks_received += blocks;
                 self.writing += took;
             }
+            Primitive::CompareAndWrite
+            | Primitive::ExtendedCopy
+            | Primitive::WriteSame
+            | Primitive::Unmap
+            | Primitive::Token
+            | Primitive::Other => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 mod announce;
 mod applied;
 mod change;
+mod decode;
 mod execute;
 mod inventory;
 mod management;
@@ -11,6 +12,7 @@ mod record;
 
 pub use applied::LostAnswer;
 pub(crate) use applied::{Written, hash_of};
+pub use decode::Decoded;
 pub use notice::{Counters, Notice};
 pub use record::{CommandRecord, Issuer};
 
@@ -23,7 +25,6 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use crate::access_state::PortGroups;
-use crate::cdb::Cdb;
 use crate::clock::Clock;
 use crate::command::Row;
 use crate::completion::Completion;
@@ -93,18 +94,18 @@ pub enum TaskAttribute {
 
 /// A command from an initiator.
 #[derive(Clone, Debug)]
-pub struct Command<'a> {
-    /// Where it came from.
-    pub nexus: NexusId,
-    /// The 8-byte LUN field, big-endian.
-    pub lun: u64,
+pub struct Command {
+    /// What it is and where it goes, by [`Target::decode`].
+    pub decoded: Decoded,
     /// Task attribute.
     pub attribute: TaskAttribute,
-    /// Command descriptor block; missing bytes count as zeros.
-    pub cdb: &'a [u8],
-    /// The initiator's data: the lesser of [`Target::data_out_length`] and what it was ready to
+    /// What its initiator expects to be transferred.
+    pub expected: Expected,
+    /// The initiator's data: the lesser of [`Decoded::data_out_length`] and what it was ready to
     /// send.
     pub data_out: Bytes,
+    /// When it came with all of its data; it may have waited for its turn since.
+    pub since: Duration,
 }
 
 /// What the initiator said that a command would transfer (iSCSI's expected data transfer length).
@@ -201,15 +202,11 @@ pub struct Target {
     now: Duration,
 }
 
-/// What a command asks for, where.
+/// A command that is one of ours, without its data.
 #[derive(Clone, Copy)]
 struct Order {
-    nexus: NexusId,
-    lun: u16,
-    /// The volume that was at that number when the command came.
-    volume: Option<VolumeId>,
+    decoded: Decoded,
     row: &'static Row,
-    cdb: Cdb,
     expected: Expected,
     /// When it came.
     since: Duration,

@@ -4,6 +4,7 @@ mod access_state;
 mod bad_input;
 mod block_lengths;
 mod compare_and_write;
+mod decode;
 mod discovery;
 mod extended_copy;
 mod identification;
@@ -154,11 +155,20 @@ impl World {
         self.next_task += 1;
         let id = TaskId(self.next_task);
         let lun = emit_lun(lun);
-        let wanted = self.target.data_out_length(nexus, lun, cdb) as usize;
-        let data_out = Bytes::copy_from_slice(&data[..wanted.min(data.len())]);
-        let command = Command { nexus, lun, attribute, cdb, data_out };
-        self.target.execute_offered(id, command, data.len() as u64);
+        let mut command = self.command(nexus, lun, cdb, data);
+        command.attribute = attribute;
+        self.target.execute(id, command);
         id
+    }
+
+    /// A SIMPLE command whose initiator offers these data and takes whatever comes.
+    pub(crate) fn command(&self, nexus: NexusId, lun: u64, cdb: &[u8], data: &[u8]) -> Command {
+        let decoded = self.target.decode(nexus, lun, cdb);
+        let wanted = decoded.data_out_length() as usize;
+        let data_out = Bytes::copy_from_slice(&data[..wanted.min(data.len())]);
+        let expected = Expected { data_out: data.len() as u64, data_in: u64::MAX };
+        let since = self.target.now();
+        Command { decoded, attribute: TaskAttribute::Simple, expected, data_out, since }
     }
 
     /// Carries out the next request; returns whether there was one.

@@ -1,7 +1,7 @@
 //! What a command costs the array, read from the command itself, whatever its initiator says that it
 //! expects: the scheduler shares the pools by it, and memory is admitted by it.
 
-use crate::cdb::Cdb;
+use crate::extent::Extent;
 use crate::limits::{MAPPED_BYTES_PER_BYTE, PARAMETER_DATA_BYTES_MAX, SEGMENT_DESCRIPTORS_MAX};
 use crate::limits::{TOKEN_RANGES_MAX, TRANSFER_BYTES_MAX, UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX};
 
@@ -33,7 +33,8 @@ const OPERATION_COST: u64 = 4096;
 
 /// What the work of a command is read from.
 pub(crate) struct Asked<'a> {
-    pub(crate) cdb: &'a Cdb,
+    /// The blocks that its CDB names.
+    pub(crate) extent: Extent,
     /// Length of a logical block of the unit, in bytes.
     pub(crate) block_bytes: u64,
     /// What came from the initiator.
@@ -44,8 +45,8 @@ pub(crate) struct Asked<'a> {
 
 impl Asked<'_> {
     /// Bytes of the extent that the CDB names; none if that is more than any command may transfer.
-    fn extent(&self) -> u64 {
-        self.transfer(self.cdb.extent().1.0)
+    fn extent_bytes(&self) -> u64 {
+        self.transfer(self.extent.blocks.0)
     }
 
     fn transfer(&self, blocks: u64) -> u64 {
@@ -87,7 +88,7 @@ pub(crate) fn answers(asked: &Asked<'_>) -> Work {
 
 /// Reads for the initiator, as much as it takes.
 pub(crate) fn reads(asked: &Asked<'_>) -> Work {
-    let read = clipped(asked.extent(), asked.data_in_max, asked.block_bytes);
+    let read = clipped(asked.extent_bytes(), asked.data_in_max, asked.block_bytes);
     Work { data_in: read, read, ..Work::default() }
 }
 
@@ -98,7 +99,7 @@ pub(crate) fn writes(asked: &Asked<'_>) -> Work {
 
 /// Reads for itself.
 pub(crate) fn verifies(asked: &Asked<'_>) -> Work {
-    Work { read: asked.extent(), ..Work::default() }
+    Work { read: asked.extent_bytes(), ..Work::default() }
 }
 
 /// Writes what the initiator sent, and reads as much.
@@ -114,7 +115,7 @@ pub(crate) fn compares_and_writes(asked: &Asked<'_>) -> Work {
 
 /// WRITE SAME: of zeros it changes the map only.
 pub(crate) fn repeats(asked: &Asked<'_>) -> Work {
-    let bytes = asked.extent();
+    let bytes = asked.extent_bytes();
     if asked.data_out.iter().all(|&byte| byte == 0) {
         Work { mapped: bytes, ..Work::default() }
     } else {

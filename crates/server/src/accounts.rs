@@ -106,7 +106,7 @@ impl Accounts {
         let asked = self.lists.remove(&id);
         let Some(issuer) = issuer else { return };
         let Some(&host) = self.hosts.get(&issuer.nexus) else { return };
-        let primitive = Primitive::of(issuer.opcode, issuer.service_action);
+        let primitive = issuer.primitive;
         // Where the data of tokens rests is nobody's business.
         let listed = asked.as_ref().filter(|_| primitive != Primitive::Token);
         let Some(volume) = listed.map(|asked| asked.volume).or(issuer.volume) else { return };
@@ -125,7 +125,7 @@ impl Accounts {
     pub(crate) fn ended(&mut self, completion: &Completion, record: Option<CommandRecord>) {
         let Some(record) = record.filter(|_| self.enabled) else { return };
         let Some(&host) = self.hosts.get(&record.nexus) else { return };
-        let primitive = Primitive::of(record.opcode, record.service_action);
+        let primitive = record.primitive;
         self.ledger.command(&CommandEnded {
             host,
             volume: record.volume,

@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     /// Whose share of the pools its commands are taken from.
     pub(crate) host: HostNumber,
     /// Write commands whose data is still arriving, by initiator task tag.
-    pub(crate) collecting: HashMap<u32, iscsi::Command>,
+    pub(crate) collecting: HashMap<u32, scsi::Command>,
     pub(crate) received: u64,
     pub(crate) sent: u64,
     /// Commands answered.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{NexusId, RequestId, Target, UnitSpace};
+use scsi::{Decoded, NexusId, RequestId, Target, UnitSpace};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
@@ -122,9 +122,8 @@ impl Core {
     }
 
     /// Where a command queues: the pool that it works on, if it works on one.
-    pub(crate) fn lane(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<usize> {
-        let volume = self.target.works_on(nexus, lun, cdb)?;
-        Some(self.pool_of.get(&volume)?.lane())
+    pub(crate) fn lane(&self, command: &Decoded) -> Option<usize> {
+        Some(self.pool_of.get(&command.works_on()?)?.lane())
     }
 
     /// Sends the requests for a volume to a pool from now on.
@@ -218,11 +217,9 @@ impl Core {
         }
     }
 
-    /// Tells the device server where the space of the volume stands that a nexus has at a LUN.
-    pub(crate) fn tell_space_at(&mut self, nexus: NexusId, lun: u64) {
-        if let Some(volume) = self.target.volume_at(nexus, lun)
-            && let Some(pool) = self.pool_of(volume)
-        {
+    /// Tells the device server where a volume's space stands, before a command asks for it.
+    pub(crate) fn tell_space_before(&mut self, volume: VolumeId) {
+        if let Some(pool) = self.pool_of(volume) {
             self.tell_space_of(pool, volume);
         }
     }

@@ -80,7 +80,7 @@ pub(crate) struct Reactor {
     sessions: Sessions,
     /// What connections hold whose initiator has not logged in.
     newcomers: Account,
-    scheduler: Scheduler<commands::Whole>,
+    scheduler: Scheduler<commands::ReadyCommand>,
     /// Commands that may still be started in this turn.
     starts_left: usize,
     options: SessionOptions,

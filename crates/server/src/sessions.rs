@@ -54,7 +54,7 @@ pub(crate) struct Lost {
 pub(crate) struct Orphan {
     pub(crate) iscsi: iscsi::Orphan,
     /// The command, if its data has not come yet.
-    pub(crate) collecting: Option<iscsi::Command>,
+    pub(crate) collecting: Option<scsi::Command>,
     /// Identifier of the connection that it had.
     pub(crate) cid: u16,
     /// It ends then.

@@ -3,7 +3,6 @@
 
 use block::Request;
 
-use super::transfer::transfer_range;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::sense::Sense;
@@ -24,7 +23,7 @@ pub(super) fn synchronize_cache(execution: &mut Execution<'_>) -> Result<Action,
 
 /// PRE-FETCH (10), (16). GOOD says that not all blocks were fetched (SBC-4 5.7).
 pub(super) fn pre_fetch(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    transfer_range(execution)?;
+    execution.range()?;
     Ok(Action::good())
 }
 

@@ -1,26 +1,23 @@
 //! COMPARE AND WRITE (SBC-4 5.3). VMware: ATS, hardware-assisted locking.
 
-use block::{
-    BlockCount, BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId,
-};
+use block::{BlockError, ByteRange, Lba, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 
 use crate::cdb::Cdb;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
+use crate::extent::Extent;
 use crate::procedure::{Answer, Procedure, Remark, Step};
 use crate::target::{Written, hash_of};
 
 /// Two instances of the blocks: what must be there, then what will be there.
-pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
-    2 * u64::from(cdb.u8(13)) * block_bytes
+pub(super) fn data_out(_: &Cdb, extent: Extent, block_bytes: u64) -> u64 {
+    2 * extent.blocks.0 * block_bytes
 }
 
 /// COMPARE AND WRITE. No more blocks than the CDB can name are refused: the limit is 255.
 pub(super) fn compare_and_write(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let lba = Lba(execution.cdb.u64(2));
-    let blocks = execution.cdb.u8(13);
-    let range = execution.range_of(lba, BlockCount(u64::from(blocks)))?;
+    let range = execution.range()?;
     execution.require_exact_data_out(2 * range.length)?;
     // SBC-4 5.3: no blocks is not an error.
     if range.is_empty() {
@@ -35,8 +32,8 @@ pub(super) fn compare_and_write(execution: &mut Execution<'_>) -> Result<Action,
         write: execution.data_out.slice(length..2 * length),
         miscompare: None,
         remark: None,
-        lba,
-        blocks,
+        lba: execution.extent.lba,
+        blocks: execution.cdb.u8(13),
     })))
 }
 

@@ -9,9 +9,6 @@ use crate::sense::{self, Sense};
 use crate::space::threshold_sets;
 use crate::unit::LogicalUnit;
 
-/// Operation code: before a LOG SENSE the owner may want to bring [`crate::UnitSpace`] up to date.
-pub const LOG_SENSE: u8 = 0x4d;
-
 const SP: u8 = 0;
 const PCR: u8 = 1;
 

@@ -5,13 +5,13 @@ use bytes::Bytes;
 
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::limits::{SLICE_BYTES, TRANSFER_BYTES_MAX};
+use crate::limits::SLICE_BYTES;
 use crate::procedure::{Sequence, slices};
 use crate::sense::{self, Sense};
 
 /// READ (6), (10), (12), (16). No more is read than the initiator takes.
 pub(super) fn read(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let range = transfer_range(execution)?;
+    let range = execution.range()?;
     let range = execution.clip(range)?;
     match range.length {
         0 => Ok(Action::good()),
@@ -45,7 +45,7 @@ pub(super) fn write_requests(range: ByteRange, data: &Bytes) -> impl Iterator<It
 /// The range that is to be written and the data for it: less than the CDB says if the initiator
 /// sent less, but whole blocks.
 pub(super) fn write_range(execution: &Execution<'_>) -> Result<(ByteRange, Bytes), Completion> {
-    let range = transfer_range(execution)?;
+    let range = execution.range()?;
     let length = range.length.min(execution.data_out.len() as u64);
     // RFC 7143 11.4.5.1: a residual overflow; the part of a block that came cannot be written.
     if !length.is_multiple_of(execution.unit()?.block_bytes()) {
@@ -53,16 +53,6 @@ pub(super) fn write_range(execution: &Execution<'_>) -> Result<(ByteRange, Bytes
     }
     let data = execution.data_out.slice(..length as usize);
     Ok((ByteRange::new(range.offset, length), data))
-}
-
-/// The range that the CDB names, if it is not longer than one command may transfer.
-pub(super) fn transfer_range(execution: &Execution<'_>) -> Result<ByteRange, Completion> {
-    let range = execution.range()?;
-    // SBC-4 6.6.4: beyond MAXIMUM TRANSFER LENGTH.
-    if range.length > TRANSFER_BYTES_MAX {
-        return Err(Sense::invalid_cdb_field(length_field(execution.cdb.opcode())).into());
-    }
-    Ok(range)
 }
 
 /// The requests as a procedure on the unit that the command is addressed to.
@@ -73,14 +63,4 @@ fn sequence(
     let block_length = execution.unit()?.spec.block_length;
     let volume = execution.volume.expect("a command with a unit has a volume");
     Ok(Action::Procedure(Sequence::new(volume, block_length, requests)))
-}
-
-/// First byte of the length field, by group code.
-fn length_field(opcode: u8) -> usize {
-    match opcode >> 5 {
-        0 => 4,
-        1 | 2 => 7,
-        5 => 6,
-        _ => 10,
-    }
 }

@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use block::{BlockError, ByteRange, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 
-use super::transfer::{transfer_range, write_range, write_requests};
+use super::transfer::{write_range, write_requests};
 use crate::cdb::Cdb;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
+use crate::extent::Extent;
 use crate::limits::SLICE_BYTES;
 use crate::procedure::{Answer, Procedure, Step, slices};
 use crate::sense::Sense;
@@ -36,8 +37,8 @@ impl ByteCheck {
 }
 
 /// What VERIFY takes from the initiator.
-pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
-    let (_, count) = cdb.extent();
+pub(super) fn data_out(cdb: &Cdb, extent: Extent, block_bytes: u64) -> u64 {
+    let count = extent.blocks;
     match ByteCheck::parse(cdb) {
         Some(ByteCheck::Blocks) => count.0 * block_bytes,
         Some(ByteCheck::SameBlock) if count.0 > 0 => block_bytes,
@@ -48,7 +49,7 @@ pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
 /// VERIFY (10), (12), (16).
 pub(super) fn verify(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let check = ByteCheck::parse(&execution.cdb).ok_or_else(invalid_byte_check)?;
-    let range = transfer_range(execution)?;
+    let range = execution.range()?;
     if range.is_empty() {
         return Ok(Action::good());
     }

@@ -1,11 +1,11 @@
 //! WRITE SAME (SBC-4 5.48, 5.49). VMware: Zero, block zeroing.
 
-use block::{ByteRange, Pattern, Request};
+use block::{Pattern, Request};
 
 use crate::cdb::{Cdb, VARIABLE_LENGTH};
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::limits::WRITE_SAME_BYTES_MAX;
+use crate::extent::Extent;
 use crate::sense::Sense;
 
 const ANCHOR: u8 = 4;
@@ -13,7 +13,7 @@ const UNMAP: u8 = 3;
 const NDOB: u8 = 0;
 
 /// One block, unless a CDB of 16 or 32 bytes says that there is none (NDOB).
-pub(super) fn data_out(cdb: &Cdb, block_bytes: u64) -> u64 {
+pub(super) fn data_out(cdb: &Cdb, _: Extent, block_bytes: u64) -> u64 {
     if has_no_data(cdb) { 0 } else { block_bytes }
 }
 
@@ -29,7 +29,7 @@ fn flags_at(cdb: &Cdb) -> usize {
 /// WRITE SAME (10), (16), (32). The tags of the last have no effect, since there is no protection
 /// information.
 pub(super) fn write_same(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let range = checked_range(execution)?;
+    let range = execution.range()?;
     let flags_at = flags_at(&execution.cdb);
     let unmap = execution.cdb.bit(flags_at, UNMAP);
     // SBC-4 5.48: ANCHOR goes with UNMAP, and needs ANC_SUP of VPD page B2h.
@@ -42,20 +42,6 @@ pub(super) fn write_same(execution: &mut Execution<'_>) -> Result<Action, Comple
         Pattern::Zero if unmap => Request::Unmap { ranges: vec![range] },
         pattern => Request::WriteSame { range, pattern },
     }))
-}
-
-fn checked_range(execution: &Execution<'_>) -> Result<ByteRange, Completion> {
-    let range = execution.range()?;
-    // VPD page B0h: WSNZ is set, and MAXIMUM WRITE SAME LENGTH is finite.
-    if range.is_empty() || range.length > WRITE_SAME_BYTES_MAX {
-        let field = match execution.cdb.opcode() {
-            0x41 => 7,
-            VARIABLE_LENGTH => 28,
-            _ => 10,
-        };
-        return Err(Sense::invalid_cdb_field(field).into());
-    }
-    Ok(range)
 }
 
 fn pattern(execution: &Execution<'_>) -> Result<Pattern, Completion> {

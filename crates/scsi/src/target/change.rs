@@ -87,7 +87,7 @@ impl Target {
     /// Makes a change that is durable as far as it must be.
     fn make(&mut self, slot: Slot, change: Change, aborted: Option<Delivery>) {
         let task = &self.tasks[slot];
-        let (volume, nexus, epoch) = (task.volume, task.order.nexus, task.epoch);
+        let (volume, nexus, epoch) = (task.volume, task.order.decoded.nexus, task.epoch);
         if let Some(unit) = self.units.get_mut(&volume).filter(|unit| unit.epoch == epoch) {
             unit.change(&change);
             for (registrant, condition) in change.told {
@@ -115,12 +115,12 @@ impl Target {
         if registrants.is_empty() {
             return self.end_good(slot);
         }
-        let (volume, nexus) = (self.tasks[slot].volume, self.tasks[slot].order.nexus);
+        let (volume, nexus) = (self.tasks[slot].volume, self.tasks[slot].order.decoded.nexus);
         let is_victim = |nexus: &super::NexusId| {
             self.nexuses.get(nexus).is_some_and(|nexus| registrants.contains(nexus.registrant()))
         };
         let victims = self.tasks.iter().filter(|(other, task)| {
-            *other != slot && task.volume == volume && is_victim(&task.order.nexus)
+            *other != slot && task.volume == volume && is_victim(&task.order.decoded.nexus)
         });
         let victims: Vec<_> = victims.map(|(slot, _)| slot).collect();
         self.end_each(Answer::Task(slot), Ender::Nexus(nexus), &victims);

@@ -1,16 +1,13 @@
 //! The way of a command: into the task set, to its handler, to the engine, to its completion.
 
-use std::time::Duration;
-
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    Command, CommandRecord, Copying, Delivery, Expected, Order, RequestId, Target, Task,
+    Command, CommandRecord, Copying, Decoded, Delivery, Order, RequestId, Target, Task,
     TaskAttribute, TaskId, TaskState,
 };
-use crate::cdb::Cdb;
 use crate::command::{
     Action, Execution, Medium, Ordering, Reservation, Row, Scope, check_reserved_bits,
 };
@@ -18,129 +15,69 @@ use crate::commands::table;
 use crate::completion::{Completion, Status};
 use crate::copy_operations::CopyKey;
 use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
-use crate::lun::parse_lun;
 use crate::nexus::Nexus;
 use crate::procedure::{Answer, Lane, Procedure, Step};
 use crate::reservations::Access;
 use crate::sense::{self, Sense};
-use crate::statistics::Transfer;
-use crate::target::NexusId;
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
-use crate::work::{Asked, Work};
 
 impl Target {
-    /// Bytes of Data-Out that a command takes, 0 if none; also 0 if it takes more than any command
-    /// may, or is not one of ours: [`Self::execute`] then says what is wrong.
-    pub fn data_out_length(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> u32 {
-        let cdb = Cdb::new(cdb);
-        let nexus = self.nexuses.get(&nexus);
-        let mapping = parse_lun(lun).and_then(|lun| nexus?.mappings.get(&lun));
-        let unit = mapping.and_then(|mapping| self.units.get(&mapping.volume));
-        match (unit, table::find(&cdb, &self.identity)) {
-            (Some(unit), Ok(row)) => {
-                let length = (row.data_out)(&cdb, unit.block_bytes());
-                u32::try_from(length).ok().filter(|_| length <= table::DATA_OUT_MAX).unwrap_or(0)
-            }
-            _ => 0,
-        }
-    }
-
-    /// What a command costs, with the data that its initiator sent and what it is ready to take;
-    /// nothing if it is not one of ours.
-    pub fn work(&self, command: &Command<'_>, data_in_max: u64) -> Work {
-        let cdb = Cdb::new(command.cdb);
-        let Ok(row) = table::find(&cdb, &self.identity) else { return Work::default() };
-        let volume = self.volume_at(command.nexus, command.lun);
-        let unit = volume.and_then(|volume| self.units.get(&volume));
-        let block_bytes = unit.map_or(0, LogicalUnit::block_bytes);
-        if block_bytes == 0 && row.scope != Scope::AnyLun {
-            return Work::default();
-        }
-        let data_out = &command.data_out[..];
-        (row.work)(&Asked { cdb: &cdb, block_bytes, data_out, data_in_max })
-    }
-
-    /// The volume whose task set a command enters; `None` for one that runs at once, wherever it
-    /// comes, or is answered without a logical unit.
-    pub fn works_on(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Option<VolumeId> {
-        let row = table::find(&Cdb::new(cdb), &self.identity).ok()?;
-        let volume = self.volume_at(nexus, lun)?;
-        (row.ordering != Ordering::Immediate).then_some(volume)
-    }
-
-    /// Takes a command whose initiator was ready to send as much as it sent. It ends in
-    /// [`Self::next_done`] or [`Self::next_aborted`].
-    pub fn execute(&mut self, id: TaskId, command: Command<'_>) {
-        let offered = command.data_out.len() as u64;
-        self.execute_offered(id, command, offered);
-    }
-
-    /// As [`Self::execute`], for an initiator that was ready to send `offered` bytes and takes
-    /// whatever comes.
-    pub fn execute_offered(&mut self, id: TaskId, command: Command<'_>, offered: u64) {
-        let expected = Expected { data_out: offered, data_in: u64::MAX };
-        self.execute_since(id, command, expected, self.now);
-    }
-
-    /// As [`Self::execute`], for a command that came at `since` and waited for its turn, with what
-    /// its initiator expects.
-    pub fn execute_since(
-        &mut self,
-        id: TaskId,
-        command: Command<'_>,
-        expected: Expected,
-        since: Duration,
-    ) {
-        let (nexus, lun, cdb) = (command.nexus, command.lun, command.cdb);
-        if let Err(completion) = self.admit(id, command, expected, since) {
-            let took = self.now.saturating_sub(since);
-            let record = CommandRecord { took, ..self.record_of_refused(nexus, lun, cdb) };
+    /// Takes a command with all of its data. It ends in [`Self::next_done`] or
+    /// [`Self::next_aborted`].
+    pub fn execute(&mut self, id: TaskId, command: Command) {
+        let decoded = self.renewed(command.decoded);
+        let since = command.since;
+        if let Err(completion) = self.admit(id, Command { decoded, ..command }) {
+            let record = self.record(&decoded, since);
             self.answer(id, record, completion);
         }
     }
 
-    fn admit(
-        &mut self,
-        id: TaskId,
-        command: Command<'_>,
-        expected: Expected,
-        since: Duration,
-    ) -> Result<(), Completion> {
-        let cdb = Cdb::new(command.cdb);
-        let lun = parse_lun(command.lun).unwrap_or(u16::MAX);
-        let nexus = self.nexuses.get_mut(&command.nexus).ok_or_else(lun_not_supported)?;
-        let row = table::find(&cdb, &self.identity);
-        let mapped = nexus.mappings.get(&lun).map(|mapping| mapping.volume);
-        let volume = mapped.filter(|volume| self.units.contains_key(volume));
-        if volume.is_none() && cdb.u8(0) != table::REPORT_LUNS {
-            nexus.addressed(lun, self.now);
-        }
-        if volume.is_none() && !row.is_ok_and(|row| row.scope == Scope::AnyLun) {
-            return Err(lun_not_supported());
-        }
-        let unit = volume.and_then(|volume| self.units.get(&volume));
-        let row = row.and_then(|row| match unit {
-            Some(unit) => check_sanitize(unit, row).map(|()| row),
-            None => Ok(row),
-        });
-        let row = row.map_err(|sense| attention_or(nexus, lun, sense))?;
-        if command.attribute == TaskAttribute::Aca {
+    fn admit(&mut self, id: TaskId, command: Command) -> Result<(), Completion> {
+        let Command { decoded, attribute, expected, data_out, since } = command;
+        let row = self.row(&decoded)?;
+        if attribute == TaskAttribute::Aca {
             return Err(Sense::from(sense::INVALID_MESSAGE_ERROR).into());
         }
-        let order = Order { nexus: command.nexus, lun, volume, row, cdb, expected, since };
-        match volume {
-            Some(volume) if row.ordering != Ordering::Immediate => {
-                let attribute = match command.attribute {
+        let order = Order { decoded, row, expected, since };
+        match decoded.works_on() {
+            Some(volume) => {
+                let attribute = match attribute {
                     _ if row.ordering == Ordering::Alone => Attribute::Ordered,
                     TaskAttribute::Ordered => Attribute::Ordered,
                     TaskAttribute::HeadOfQueue => Attribute::HeadOfQueue,
                     TaskAttribute::Simple | TaskAttribute::Aca => Attribute::Simple,
                 };
                 let class = Class { attribute, ordering: row.ordering };
-                self.enter(id, volume, order, class, command.data_out)
+                self.enter(id, volume, order, class, data_out)
             }
-            _ => self.run_immediately(id, order, command.data_out),
+            None => self.run_immediately(id, order, data_out),
+        }
+    }
+
+    /// The row of a command that may run where it is addressed to.
+    fn row(&mut self, decoded: &Decoded) -> Result<&'static Row, Completion> {
+        let unit = decoded.volume.and_then(|volume| self.units.get(&volume));
+        let Some(unit) = unit else { return self.row_without_unit(decoded) };
+        let row = match decoded.row {
+            Some(row) => check_sanitize(unit, row).map(|()| row),
+            None => table::find(&decoded.cdb, &self.identity),
+        };
+        row.map_err(|sense| match self.nexuses.get_mut(&decoded.nexus) {
+            Some(nexus) => attention_or(nexus, decoded.lun, sense),
+            None => lun_not_supported(),
+        })
+    }
+
+    fn row_without_unit(&mut self, decoded: &Decoded) -> Result<&'static Row, Completion> {
+        let nexus = self.nexuses.get_mut(&decoded.nexus).ok_or_else(lun_not_supported)?;
+        if decoded.cdb.opcode() != table::REPORT_LUNS {
+            nexus.addressed(decoded.lun, self.now);
+        }
+        match decoded.row {
+            Some(row) if row.scope == Scope::AnyLun => Ok(row),
+            Some(_) | None => Err(lun_not_supported()),
         }
     }
 
@@ -152,7 +89,7 @@ impl Target {
     ) -> Result<(), Completion> {
         match self.perform(order, data_out)?.0 {
             Action::Done(completion) => {
-                let record = self.record(&order);
+                let record = self.record(&order.decoded, order.since);
                 self.answer(id, record, completion);
             }
             Action::AbortCopy(key) => self.abort_copy(id, key),
@@ -231,18 +168,20 @@ impl Target {
             }
             _ => Vec::new(),
         };
-        let nexus = self.nexuses.get_mut(&order.nexus).ok_or_else(lun_not_supported)?;
+        let Decoded { nexus: nexus_id, lun, volume, cdb, extent, .. } = order.decoded;
+        let nexus = self.nexuses.get_mut(&nexus_id).ok_or_else(lun_not_supported)?;
         // The inventory may have changed while the command waited.
-        let mapped = nexus.mappings.get(&order.lun).map(|mapping| mapping.volume);
+        let mapped = nexus.mappings.get(&lun).map(|mapping| mapping.volume);
         let mut execution = Execution {
             row: order.row,
-            cdb: order.cdb,
+            cdb,
+            extent,
             data_out,
             expected: order.expected,
             withheld: 0,
-            lun: order.lun,
-            volume: order.volume.filter(|volume| mapped == Some(*volume)),
-            nexus_id: order.nexus,
+            lun,
+            volume: volume.filter(|volume| mapped == Some(*volume)),
+            nexus_id,
             nexus,
             units: &mut self.units,
             identity: &self.identity,
@@ -270,7 +209,7 @@ impl Target {
     /// Starts a command of several requests.
     fn begin(&mut self, slot: Slot, procedure: Box<dyn Procedure>) {
         if let Some(destinations) = procedure.destinations() {
-            let nexus = self.tasks[slot].order.nexus;
+            let nexus = self.tasks[slot].order.decoded.nexus;
             let progress = procedure.copy_progress();
             let token = progress.and_then(|progress| progress.token);
             let list_id = progress.and_then(|progress| progress.list_id);
@@ -285,7 +224,7 @@ impl Target {
             let id = self.tasks[slot].id;
             self.detach(slot);
             let task = &self.tasks[slot];
-            let record = self.record(&task.order);
+            let record = self.record(&task.order.decoded, task.since);
             self.done.push_back((id, Completion::good(Rope::new()), Some(record)));
         }
         if procedure.is_paced() {
@@ -389,7 +328,7 @@ impl Target {
             procedure.answered_after_abort(answer);
             self.note_progress(slot, &mut **procedure);
             let task = &self.tasks[slot];
-            self.note_aborted(task.order.nexus, task.id);
+            self.note_aborted(task.order.decoded.nexus, task.id);
         }
         if self.tasks[slot].in_flight > 0 {
             self.tasks[slot].state = TaskState::Aborted(delivery, procedure);
@@ -424,7 +363,7 @@ impl Target {
             self.count(&task);
         }
         if !task.detached {
-            let record = self.record(&task.order);
+            let record = self.record(&task.order.decoded, task.since);
             self.answer(task.id, record, completion);
         }
         self.tell_waiting(task);
@@ -433,11 +372,9 @@ impl Target {
     /// Counts a command that was GOOD, if it is one of those that are counted.
     fn count(&mut self, task: &Task) {
         let took = self.now.saturating_sub(task.since);
-        let blocks = task.order.cdb.extent().1.0;
-        if let Some(transfer) = Transfer::of(task.order.row.opcode)
-            && let Some(unit) = self.units.get_mut(&task.volume)
-        {
-            unit.statistics.count(transfer, blocks, took);
+        let blocks = task.order.decoded.extent.blocks.0;
+        if let Some(unit) = self.units.get_mut(&task.volume) {
+            unit.statistics.count(task.order.row.primitive, blocks, took);
         }
     }
 

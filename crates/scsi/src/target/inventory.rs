@@ -152,7 +152,7 @@ impl Target {
         for unit in self.units.values_mut().filter(|unit| unit.reservation == Some(id)) {
             unit.reservation = None;
         }
-        let slots = self.tasks.iter().filter(|(_, task)| task.order.nexus == id);
+        let slots = self.tasks.iter().filter(|(_, task)| task.order.decoded.nexus == id);
         let slots: Vec<_> = slots.map(|(slot, task)| (slot, task.volume)).collect();
         for &(slot, _) in &slots {
             self.abort(slot, Delivery::Nobody);

@@ -74,7 +74,7 @@ impl Target {
             self.functions_done.push_back((id, response));
             return;
         };
-        let is_own = |task: &Task| task.volume == volume && task.order.nexus == nexus;
+        let is_own = |task: &Task| task.volume == volume && task.order.decoded.nexus == nexus;
         match function {
             TaskManagement::AbortTaskSet => self.end_tasks(id, nexus, is_own),
             TaskManagement::ClearTaskSet => {
@@ -123,7 +123,7 @@ impl Target {
                 nexus.establish(volume, sense::I_T_NEXUS_LOSS_OCCURRED);
             }
         }
-        self.end_tasks(id, nexus, |task| task.order.nexus == nexus);
+        self.end_tasks(id, nexus, |task| task.order.decoded.nexus == nexus);
     }
 
     /// COPY OPERATION ABORT: ends a copy; the command is answered when nothing of it can change a
@@ -171,7 +171,7 @@ impl Target {
     }
 
     fn delivery(&mut self, slot: Slot, ender: Ender) -> Delivery {
-        let (volume, owner) = (self.tasks[slot].volume, self.tasks[slot].order.nexus);
+        let (volume, owner) = (self.tasks[slot].volume, self.tasks[slot].order.decoded.nexus);
         match ender {
             Ender::Nexus(nexus) if nexus == owner => Delivery::Silent,
             Ender::Nexus(_) => self.delivery_to(owner, volume),
@@ -292,7 +292,7 @@ impl Target {
     }
 
     /// The volume that a nexus has at a LUN.
-    pub fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
+    pub(super) fn volume_at(&self, nexus: NexusId, lun: u64) -> Option<VolumeId> {
         let mapping = self.nexuses.get(&nexus)?.mappings.get(&parse_lun(lun)?)?;
         self.units.contains_key(&mapping.volume).then_some(mapping.volume)
     }
@@ -314,7 +314,7 @@ impl Task {
 
     /// Whether the initiator knows this task under that name.
     fn is_named(&self, nexus: NexusId, id: TaskId) -> bool {
-        self.order.nexus == nexus && self.id == id && !self.detached
+        self.order.decoded.nexus == nexus && self.id == id && !self.detached
     }
 }
 

@@ -49,7 +49,7 @@ impl Target {
 
     /// Takes what a command remarked.
     pub(super) fn remark(&mut self, slot: Slot, remark: Remark) {
-        let (nexus, task) = (self.tasks[slot].order.nexus, self.tasks[slot].id);
+        let (nexus, task) = (self.tasks[slot].order.decoded.nexus, self.tasks[slot].id);
         match remark {
             Remark::Applied(written) => self.note_applied(written, nexus, task),
             Remark::Miscompared => self.counters.compare_and_write_miscompares += 1,

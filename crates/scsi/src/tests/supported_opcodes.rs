@@ -156,9 +156,14 @@ fn long_cdbs_are_taken_only_by_a_target_that_says_so() {
     target.add_unit(ONE, spec(ONE));
     target.open_nexus(ALICE, nexus_spec("alice"));
     let mut run = |cdb: &[u8]| {
-        let attribute = TaskAttribute::Simple;
-        let data_out = Bytes::new();
-        target.execute(TaskId(1), Command { nexus: ALICE, lun: 0, attribute, cdb, data_out });
+        let command = Command {
+            decoded: target.decode(ALICE, 0, cdb),
+            attribute: TaskAttribute::Simple,
+            expected: Expected { data_out: 0, data_in: u64::MAX },
+            data_out: Bytes::new(),
+            since: target.now(),
+        };
+        target.execute(TaskId(1), command);
         target.next_done().unwrap().1
     };
     assert_eq!(run(&[0; 6]).sense.unwrap().code.asc, 0x29);

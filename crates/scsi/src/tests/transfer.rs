@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::*;
 
@@ -86,7 +85,7 @@ fn the_longest_transfer_works_and_one_block_more_is_refused() {
     for opcode in [0x88, 0x8a, 0x8f, 0x90] {
         assert_eq!(world.fails(0, &cdb16(opcode, 0, 5, count + 1), &data), INVALID_CDB);
     }
-    assert_eq!(world.target.data_out_length(ALICE, 0, &cdb16(0x8a, 0, 5, count + 1)), 0);
+    assert_eq!(world.target.decode(ALICE, 0, &cdb16(0x8a, 0, 5, count + 1)).data_out_length(), 0);
     assert_eq!(world.requests, []);
 }
 
@@ -111,7 +110,7 @@ fn verify_compares_bytes_blocks_or_nothing() {
     world.good(0, &cdb10(0x2a, 0, 0, 4), &data);
     world.good(0, &cdb10(0x2f, 0x02, 0, 4), &data);
     world.good(0, &cdb10(0x2f, 0x00, 0, 4), &[]);
-    assert_eq!(world.target.data_out_length(ALICE, 0, &cdb10(0x2f, 0, 0, 4)), 0);
+    assert_eq!(world.target.decode(ALICE, 0, &cdb10(0x2f, 0, 0, 4)).data_out_length(), 0);
     let mut other = data.clone();
     other[3 * BLOCK + 17] ^= 1;
     let completion = world.run(ALICE, 0, &cdb10(0x2f, 0x02, 0, 4), &other);
@@ -231,15 +230,9 @@ fn a_read_fetches_no_more_than_its_initiator_takes() {
     {
         let mut world = World::new();
         let cdb = &[0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0];
-        let command = Command {
-            nexus: ALICE,
-            lun: emit_lun(0),
-            attribute: TaskAttribute::Simple,
-            cdb,
-            data_out: Bytes::new(),
-        };
         let expected = Expected { data_out: 0, data_in: takes };
-        world.target.execute_since(TaskId(9), command, expected, Duration::ZERO);
+        let command = Command { expected, ..world.command(ALICE, emit_lun(0), cdb, &[]) };
+        world.target.execute(TaskId(9), command);
         while world.step() {}
         let (_, completion) = world.target.next_done().unwrap();
         assert_eq!(completion.status, Status::Good);

@@ -31,7 +31,7 @@ fn without_a_data_out_buffer_zeros_are_written() {
     let mut world = World::new();
     world.number(ONE, 0, 16);
     let cdb = cdb16(0x93, 0x01, 0, 8);
-    assert_eq!(world.target.data_out_length(ALICE, 0, &cdb), 0);
+    assert_eq!(world.target.decode(ALICE, 0, &cdb).data_out_length(), 0);
     world.good(0, &cdb, &[]);
     world.good(0, &cdb16(0x93, 0x09, 8, 8), &[]);
     assert!(world.bytes(ONE, 0, 16).iter().all(|&byte| byte == 0));

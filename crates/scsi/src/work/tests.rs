@@ -1,4 +1,5 @@
 use super::*;
+use crate::cdb::Cdb;
 use crate::commands::table;
 
 /// What the row of a CDB says, with blocks of 512 bytes.
@@ -7,7 +8,9 @@ fn work(cdb: &[u8], data_out: &[u8], data_in_max: u64) -> Work {
     let row = table::rows(cdb.opcode()).iter().find(|row| {
         row.service_action.is_none_or(|service_action| service_action == cdb.service_action())
     });
-    (row.unwrap().work)(&Asked { cdb: &cdb, block_bytes: 512, data_out, data_in_max })
+    let row = row.unwrap();
+    let extent = (row.extent)(&cdb);
+    (row.work)(&Asked { extent, block_bytes: 512, data_out, data_in_max })
 }
 
 fn cdb16(opcode: u8, blocks: u32) -> [u8; 16] {
@@ -76,8 +79,9 @@ fn every_command_that_moves_blocks_says_so() {
         }
         cdb[..1].copy_from_slice(&row.usage[..1]);
         let cdb = Cdb(cdb);
-        let takes_blocks = (row.data_out)(&cdb, 512) >= 512;
-        let asked = Asked { cdb: &cdb, block_bytes: 512, data_out: &data, data_in_max: 4096 };
+        let extent = (row.extent)(&cdb);
+        let takes_blocks = (row.data_out)(&cdb, extent, 512) >= 512;
+        let asked = Asked { extent, block_bytes: 512, data_out: &data, data_in_max: 4096 };
         let work = (row.work)(&asked);
         let parameters = ["MODE", "LOG", "PERSISTENT", "SANITIZE", "SET", "EXTENDED"];
         if takes_blocks && !parameters.iter().any(|start| row.name.starts_with(start)) {
@@ -93,8 +97,8 @@ fn no_parameter_list_makes_the_sum_overflow() {
         for row in table::rows(opcode) {
             let mut cdb = [0xff; 32];
             cdb[0] = opcode;
-            let asked =
-                Asked { cdb: &Cdb(cdb), block_bytes: 4096, data_out: &list, data_in_max: u64::MAX };
+            let extent = (row.extent)(&Cdb(cdb));
+            let asked = Asked { extent, block_bytes: 4096, data_out: &list, data_in_max: u64::MAX };
             let _ = (row.work)(&asked).cost();
         }
     }

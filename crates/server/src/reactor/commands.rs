@@ -16,14 +16,8 @@ use crate::scheduler::{HostNumber, Turn};
 /// Commands that are started between two looks at the clock.
 const STARTS_PER_LOOK: usize = 16;
 
-/// A command with all its data.
-pub(super) struct Whole {
-    nexus: NexusId,
-    command: iscsi::Command,
-    data_out: Bytes,
-    /// When it was whole.
-    came: Duration,
-}
+/// A command with all its data, and its name.
+pub(super) type ReadyCommand = (TaskId, scsi::Command);
 
 /// The device server's name for a command: the nexus, whose number has 32 bits, and the initiator
 /// task tag (RFC 7143 11.2.1.8: it is unique in its session).
@@ -94,50 +88,43 @@ impl Reactor {
             return connection.iscsi.forget(command.task);
         };
         self.tell_luns_before(nexus);
+        let (task, has_data) = (command.task, command.write);
+        let decoded = self.core.target.decode(nexus, command.lun, &command.cdb);
+        let command = to_scsi(decoded, &command, self.now);
         let connection = &mut self.connections[slot];
-        let asked = to_scsi(nexus, &command, Bytes::new());
-        let work = self.core.target.work(&asked, command.expected_read_length.into());
-        if !connection.iscsi.expect_data_in(command.task, work.data_in) {
+        if !connection.iscsi.expect_data_in(task, command.work().data_in) {
             return;
         }
-        if command.write {
-            let length = self.core.target.data_out_length(nexus, command.lun, &command.cdb);
-            let task = command.task;
+        if has_data {
             connection.collecting.insert(task, command);
-            connection.iscsi.accept_data(task, length);
+            connection.iscsi.accept_data(task, decoded.data_out_length());
         } else {
-            let (host, came) = (connection.host, self.now);
-            let whole = Whole { nexus, command, data_out: Bytes::new(), came };
-            self.enqueue(host, whole, work.cost());
+            let host = connection.host;
+            self.enqueue(host, task, command);
         }
     }
 
     fn take_data(&mut self, slot: usize, task: u32, data: Buffer) {
         let connection = &mut self.connections[slot];
-        let (host, nexus) = (connection.host, connection.nexus);
-        let command = connection.collecting.remove(&task);
-        let came = self.now;
-        if let (Some(command), Some(nexus)) = (command, nexus) {
-            let data_out = data.freeze();
-            let asked = to_scsi(nexus, &command, data_out.clone());
-            let work = self.core.target.work(&asked, command.expected_read_length.into());
-            self.enqueue(host, Whole { nexus, command, data_out, came }, work.cost());
+        let (host, command) = (connection.host, connection.collecting.remove(&task));
+        if let Some(command) = command {
+            let command = scsi::Command { data_out: data.freeze(), since: self.now, ..command };
+            self.enqueue(host, task, command);
         }
     }
 
-    /// A whole command waits for its turn. It costs what it does, whatever its initiator expects.
-    fn enqueue(&mut self, host: HostNumber, whole: Whole, cost: u64) {
-        let Whole { nexus, command, .. } = &whole;
-        let turn = Turn {
-            lane: self.core.lane(*nexus, command.lun, &command.cdb),
-            host,
-            nexus: *nexus,
-            task: task_id(*nexus, command.task),
-            bytes: cost,
-        };
+    /// A command with all its data waits for its turn. It costs what it does, whatever its initiator
+    /// expects.
+    fn enqueue(&mut self, host: HostNumber, task: u32, command: scsi::Command) {
+        let nexus = command.decoded.nexus();
+        let task = task_id(nexus, task);
+        let (lane, bytes) = (self.core.lane(&command.decoded), command.work().cost());
+        let turn = Turn { lane, host, nexus, task, bytes };
         match command.attribute {
-            iscsi::TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, whole),
-            _ => self.scheduler.push(turn, whole),
+            TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, (task, command)),
+            TaskAttribute::Simple | TaskAttribute::Ordered | TaskAttribute::Aca => {
+                self.scheduler.push(turn, (task, command));
+            }
         }
     }
 
@@ -145,10 +132,10 @@ impl Reactor {
     pub(super) fn start_waiting_commands(&mut self) {
         let began = Instant::now();
         while self.starts_left > 0
-            && let Some(whole) = self.scheduler.start_next()
+            && let Some(command) = self.scheduler.start_next()
         {
             self.starts_left -= 1;
-            self.execute(whole);
+            self.execute(command);
             if self.starts_left.is_multiple_of(STARTS_PER_LOOK) && began.elapsed() >= TURN_TIME {
                 self.starts_left = 0;
             }
@@ -157,24 +144,16 @@ impl Reactor {
 
     /// Starts commands out of turn: those of one session, or all.
     pub(super) fn start_all_of(&mut self, only: Option<NexusId>) {
-        for whole in self.scheduler.start_all_of(only) {
-            self.execute(whole);
+        for command in self.scheduler.start_all_of(only) {
+            self.execute(command);
         }
     }
 
-    fn execute(&mut self, whole: Whole) {
-        let Whole { nexus, command, data_out, came } = whole;
-        if command.cdb[0] == scsi::LOG_SENSE {
-            self.core.tell_space_at(nexus, command.lun);
+    fn execute(&mut self, (task, command): ReadyCommand) {
+        if let Some(volume) = command.decoded.tells_space_of() {
+            self.core.tell_space_before(volume);
         }
-        let offered = if command.write { command.expected_data_transfer_length } else { 0 };
-        let expected = scsi::Expected {
-            data_out: offered.into(),
-            data_in: command.expected_read_length.into(),
-        };
-        let id = task_id(nexus, command.task);
-        let command = to_scsi(nexus, &command, data_out);
-        self.core.target.execute_since(id, command, expected, came);
+        self.core.target.execute(task, command);
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
@@ -249,8 +228,11 @@ impl Reactor {
                 self.ready.push(other);
                 continue;
             }
-            let commands: Vec<_> =
-                connection.collecting.iter().map(|(&task, command)| (task, command.lun)).collect();
+            let commands: Vec<_> = connection
+                .collecting
+                .iter()
+                .map(|(&task, command)| (task, command.decoded.lun()))
+                .collect();
             for (task, lun) in commands {
                 match self.core.target.collecting(by, function, (owner, lun)) {
                     scsi::Collecting::GoesOn => continue,
@@ -381,14 +363,18 @@ fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskMa
     }
 }
 
-fn to_scsi(nexus: NexusId, command: &iscsi::Command, data_out: Bytes) -> scsi::Command<'_> {
+/// A command of which no data has come yet.
+fn to_scsi(decoded: scsi::Decoded, command: &iscsi::Command, now: Duration) -> scsi::Command {
     let attribute = match command.attribute {
         iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
         iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
         iscsi::TaskAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
         iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
     };
-    scsi::Command { nexus, lun: command.lun, attribute, cdb: &command.cdb[..], data_out }
+    let offered = if command.write { command.expected_data_transfer_length } else { 0 };
+    let expected =
+        scsi::Expected { data_out: offered.into(), data_in: command.expected_read_length.into() };
+    scsi::Command { decoded, attribute, expected, data_out: Bytes::new(), since: now }
 }
 
 pub(super) fn to_iscsi(completion: scsi::Completion) -> iscsi::Completion {

@@ -1,4 +1,5 @@
-//! The kinds of commands that are told apart.
+//! Kinds of commands, as statistics and the offload ledger count them apart. A front end says of
+//! each of its commands which kind it is, in its command table.
 
 /// What a command does for its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,20 +54,6 @@ impl Primitive {
             Self::Unmap => "unmap",
             Self::Token => "token",
             Self::Other => "other",
-        }
-    }
-
-    /// The kind of a SCSI command (SPC-4, SBC-4), by operation code and service action.
-    pub const fn of(opcode: u8, service_action: Option<u8>) -> Self {
-        match (opcode, service_action) {
-            (0x08 | 0x28 | 0x88 | 0xa8, _) => Self::Read,
-            (0x0a | 0x2a | 0x2e | 0x8a | 0x8e | 0x9c | 0xaa | 0xae, _) => Self::Write,
-            (0x89, _) => Self::CompareAndWrite,
-            (0x83, Some(0x00 | 0x01)) => Self::ExtendedCopy,
-            (0x83, Some(0x10 | 0x11)) => Self::Token,
-            (0x41 | 0x93, _) => Self::WriteSame,
-            (0x42, _) => Self::Unmap,
-            _ => Self::Other,
         }
     }
 
