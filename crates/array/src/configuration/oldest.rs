@@ -24,7 +24,8 @@ pub enum Standing {
 /// A search that is under way.
 #[derive(Clone, Debug, Default)]
 pub struct OldestSearch {
-    /// Where it goes on: a schedule, and the time of one of its runs. `None` at the beginning.
+    /// Where it goes on: a schedule, and the time of one of its runs, or of none for all. `None` at
+    /// the beginning.
     next: Option<(String, u64)>,
     /// The oldest one so far, and when it was made, seconds since 1970.
     oldest: Option<(u64, VolumeId)>,
@@ -40,8 +41,9 @@ pub enum Searched {
 }
 
 impl OldestSearch {
-    /// Goes on, by about so many snapshots: by at most one run more. The newest run of each
-    /// schedule of which anything is there is left alone, so that there always is a way back.
+    /// Goes on, by about so many snapshots: by what one run and the newest runs of one schedule have
+    /// more at most. The newest run of each schedule of which anything is there is left alone, so
+    /// that there always is a way back.
     pub fn step(
         &mut self,
         array: &Configuration,
@@ -52,26 +54,27 @@ impl OldestSearch {
         let next = self.next.take();
         let first = next.as_ref().map_or("", |(name, _)| name);
         let mut left = snapshots_max;
-        for (name, record) in
-            array.schedules.range::<str, _>((Bound::Included(first), Bound::Unbounded))
-        {
-            if record.schedule.pool != pool {
-                continue;
-            }
+        let schedules = array.schedules.range::<str, _>((Bound::Included(first), Bound::Unbounded));
+        for (name, record) in schedules.filter(|(_, record)| record.schedule.pool == pool) {
             let begins = next.as_ref().filter(|(at, _)| at == name).map(|(_, time)| *time);
-            for run in from(older_runs(record, &standing), begins) {
+            if left == 0 {
+                self.next = Some((name.clone(), 0));
+                return Searched::Part;
+            }
+            let (older, looked_at) = older_runs(record, &standing);
+            for run in from(older, begins) {
                 if left == 0 {
                     self.next = Some((name.clone(), run.time));
                     return Searched::Part;
                 }
                 left = left.saturating_sub(run.snapshots().count().max(1));
-                let mut deletable =
-                    run.snapshots().filter(|&id| standing(id) == Standing::Deletable);
-                if let Some(found) = deletable.next() {
+                if let Some(found) = run.snapshots().find(|&id| standing(id) == Standing::Deletable)
+                {
                     self.propose(run.time, found);
                     break;
                 }
             }
+            left = left.saturating_sub(looked_at);
         }
         Searched::All(std::mem::take(self).oldest.map(|(_, id)| id))
     }
@@ -83,14 +86,21 @@ impl OldestSearch {
     }
 }
 
-/// Runs before the newest one of which anything is there. If that is none of the last ones, the
-/// schedule is left alone until its next run has forgotten what is gone.
-fn older_runs(record: &ScheduleRecord, standing: impl Fn(VolumeId) -> Standing) -> &[Run] {
+/// Runs before the newest one of which anything is there, and how many snapshots were looked at for
+/// that. If it is none of the last ones, the schedule is left alone until its next run has forgotten
+/// what is gone.
+fn older_runs(record: &ScheduleRecord, standing: impl Fn(VolumeId) -> Standing) -> (&[Run], usize) {
     let runs = record.runs();
-    let is_there = |run: &Run| run.snapshots().any(|id| standing(id) != Standing::Gone);
-    let last = (0..runs.len()).rev().take(NEWEST_RUNS_LOOKED_AT);
-    let newest = last.into_iter().find(|&place| is_there(&runs[place]));
-    &runs[..newest.unwrap_or_default()]
+    let mut looked_at = 0;
+    for place in (0..runs.len()).rev().take(NEWEST_RUNS_LOOKED_AT) {
+        for id in runs[place].snapshots() {
+            looked_at += 1;
+            if standing(id) != Standing::Gone {
+                return (&runs[..place], looked_at);
+            }
+        }
+    }
+    (&[], looked_at)
 }
 
 /// Runs from the one of that time on: all if there is none, or if the search begins.

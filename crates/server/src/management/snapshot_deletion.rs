@@ -94,8 +94,12 @@ impl Settling {
 
 impl Pressure {
     fn decide(&mut self, look: &Look) -> Decision {
-        if self.deleting.is_some() || look.is_deleting || look.releasing == Releasing::Subtrees {
+        if look.is_deleting || look.releasing == Releasing::Subtrees {
             return Decision::Wait;
+        }
+        if self.deleting.take().is_some() {
+            // Its pool was closed meanwhile, and nobody was told how it ended.
+            self.deleted(false);
         }
         if self.settling.as_mut().is_some_and(|settling| !settling.is_over(look)) {
             return Decision::Wait;
@@ -177,10 +181,10 @@ impl Management {
         look: Look,
     ) -> Option<VolumeId> {
         let pool = core.pools.get(id)?;
-        let standing = |snapshot: VolumeId| match self.check_deletable(snapshot) {
-            _ if pool.store.volume(snapshot).is_none() => Standing::Gone,
-            Err(_) => Standing::Kept,
-            Ok(()) => Standing::Deletable,
+        let standing = |snapshot: VolumeId| match pool.store.volume(snapshot) {
+            None => Standing::Gone,
+            Some(_) if self.check_deletable(snapshot).is_err() => Standing::Kept,
+            Some(_) => Standing::Deletable,
         };
         let array = &self.configuration;
         let most = SNAPSHOTS_SEARCHED_PER_LOOK;

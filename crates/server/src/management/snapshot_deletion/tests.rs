@@ -57,6 +57,18 @@ fn an_attempt_that_failed_is_not_made_again_at_once() {
 }
 
 #[test]
+fn a_deletion_that_ended_with_its_pool_stands_in_nobodys_way() {
+    let deleting = Some(Deleting { id: VolumeId(7), name: "s".to_owned(), look: FULL });
+    let mut pressure = Pressure { deleting, ..Pressure::default() };
+    let deletes = Look { is_deleting: true, ..FULL };
+    assert_eq!(pressure.decide(&deletes), Decision::Wait);
+    assert!(pressure.deleting.is_some());
+    assert_eq!(pressure.decide(&FULL), Decision::Wait);
+    assert!(pressure.deleting.is_none());
+    assert_eq!(pressure.looks_to_pass, DELETION_RETRY_LOOKS - 1);
+}
+
+#[test]
 fn that_nothing_is_left_is_told_again_after_there_was_space() {
     let mut pressure = Pressure { is_exhausted: true, ..Pressure::default() };
     assert_eq!(pressure.decide(&FULL), Decision::Delete);
