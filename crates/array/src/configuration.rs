@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use block::VolumeId;
 use serde::{Deserialize, Serialize};
 
-use crate::Identification;
+use crate::{Identification, Table};
 use alerts::Alerts;
 use hosts::Host;
 use locks::SnapshotLock;
@@ -47,10 +47,10 @@ pub struct Configuration {
     /// Pools by name.
     pub pools: BTreeMap<String, Pool>,
     /// Hosts by name.
-    pub hosts: BTreeMap<String, Host>,
+    pub hosts: Table<String, Host>,
     /// Groups of hosts by name; a group and a host never share one.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub host_groups: BTreeMap<String, BTreeSet<String>>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub host_groups: Table<String, BTreeSet<String>>,
     /// CHAP name that a discovery session must prove; its secret lies elsewhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery_chap_name: Option<String>,
@@ -58,8 +58,8 @@ pub struct Configuration {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub portals: BTreeMap<SocketAddr, Portal>,
     /// Volumes that show something unusual, by identifier.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    presentations: BTreeMap<u64, Presentation>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    presentations: Table<u64, Presentation>,
     /// States of target portal groups.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     path_states: BTreeMap<u16, PathState>,
@@ -70,14 +70,14 @@ pub struct Configuration {
     #[serde(default)]
     lun_maps: LunMaps,
     /// By volume: when someone is told how full it is, where that is not the default.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    volume_thresholds: BTreeMap<u64, Thresholds>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    volume_thresholds: Table<u64, Thresholds>,
     /// Snapshots that must not be deleted yet, by identifier.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    snapshot_locks: BTreeMap<u64, SnapshotLock>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    snapshot_locks: Table<u64, SnapshotLock>,
     /// Schedules by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub schedules: BTreeMap<String, ScheduleRecord>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub schedules: Table<String, ScheduleRecord>,
     /// Who is told of events.
     #[serde(default, skip_serializing_if = "Alerts::is_default")]
     pub alerts: Alerts,
@@ -112,17 +112,17 @@ impl Configuration {
             target_name,
             identification: Identification::default(),
             pools: BTreeMap::new(),
-            hosts: BTreeMap::new(),
-            host_groups: BTreeMap::new(),
+            hosts: Table::new(),
+            host_groups: Table::new(),
             discovery_chap_name: None,
             portals: BTreeMap::new(),
-            presentations: BTreeMap::new(),
+            presentations: Table::new(),
             path_states: BTreeMap::new(),
             former_luns: BTreeMap::new(),
             lun_maps: LunMaps::default(),
-            volume_thresholds: BTreeMap::new(),
-            snapshot_locks: BTreeMap::new(),
-            schedules: BTreeMap::new(),
+            volume_thresholds: Table::new(),
+            snapshot_locks: Table::new(),
+            schedules: Table::new(),
             alerts: Alerts::default(),
             tags: TagTable::default(),
         }

@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ArrayError;
 use crate::limits::{SECRET_BYTES_MAX, SECRET_BYTES_MIN};
+use crate::{ArrayError, Table};
 
 /// A secret. It is never shown: not in a log, not in an error, not by `{:?}`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ impl Chap {
 #[serde(deny_unknown_fields)]
 pub struct Secrets {
     /// By name of the host.
-    pub hosts: BTreeMap<String, Chap>,
+    pub hosts: Table<String, Chap>,
     /// For discovery sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Chap>,

@@ -222,6 +222,11 @@ impl Ledger {
         self.rows.iter()
     }
 
+    /// What a host asked of a volume.
+    pub fn row(&self, host: HostId, volume: VolumeId) -> Option<&Row> {
+        self.rows.find(host, volume)
+    }
+
     /// How long commands took, by name.
     pub fn latencies(&self) -> impl Iterator<Item = &Latency> {
         self.latencies.iter()
@@ -274,6 +279,11 @@ impl Ledger {
     /// Who contends for which blocks, by volume.
     pub fn locks(&self) -> impl Iterator<Item = (VolumeId, &LockMap)> {
         self.locks.iter()
+    }
+
+    /// Who contends for which blocks of a volume.
+    pub fn locks_of(&self, volume: VolumeId) -> Option<&LockMap> {
+        self.locks.of(volume)
     }
 
     /// The past week.

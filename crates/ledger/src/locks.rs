@@ -122,6 +122,10 @@ impl Locks {
         self.0.entry(volume).or_default().add(attempt);
     }
 
+    pub(crate) fn of(&self, volume: VolumeId) -> Option<&LockMap> {
+        self.0.get(&volume)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (VolumeId, &LockMap)> {
         self.0.iter().map(|(volume, map)| (*volume, map))
     }

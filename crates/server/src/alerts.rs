@@ -19,8 +19,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::described::Described;
 use crate::events::now;
-use crate::http::Answer;
+use crate::http::Reply;
 use crate::limits::{
     ALERT_ATTEMPTS_MAX, ALERT_BACKOFF_MAX, ALERT_BACKOFF_MIN, ALERT_QUEUE_MAX, ALERT_TIMEOUT,
     DELIVERIES_MAX, DELIVERY_DETAIL_MAX,
@@ -112,7 +113,7 @@ impl Alerts {
     }
 
     /// Tells every receiver something at once, and answers with what became of it.
-    pub(crate) fn test(&self, reply: oneshot::Sender<Answer>) {
+    pub(crate) fn test(&self, reply: oneshot::Sender<Reply>) {
         if self.testing.swap(true, Ordering::Relaxed) {
             let detail = "another test is under way: wait for its end";
             let _ = reply.send(Err(api::Problem::new(api::ProblemKind::Conflict, detail)));
@@ -135,7 +136,7 @@ impl Alerts {
         self.runtime.spawn(async move {
             let outcomes = test_each(addresses, &message, &deliveries).await;
             testing.store(false, Ordering::Relaxed);
-            let _ = reply.send(Ok(serde_json::to_value(outcomes).unwrap_or_default()));
+            let _ = reply.send(Ok(Described::later(move || outcomes)));
         });
     }
 

@@ -19,6 +19,7 @@ use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
 use crate::refusals::Refusals;
 use crate::scheduler::HostNumber;
+use crate::token_spaces::is_hidden;
 use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
@@ -145,6 +146,13 @@ impl Core {
             || format!("volume {:016x}", volume.0),
             |(pool, name)| format!("volume {pool}/{name}"),
         )
+    }
+
+    /// A volume or snapshot that the administrator made, and its pool.
+    pub(crate) fn volume(&self, (pool, id): (PoolId, VolumeId)) -> Option<(&Pool, &store::Volume)> {
+        let pool = self.pools.get(pool)?;
+        let volume = pool.store.volume(id).filter(|volume| !is_hidden(volume))?;
+        Some((pool, volume))
     }
 
     /// The pool of a volume that is served.

@@ -8,6 +8,7 @@ mod bucket;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
@@ -26,7 +27,7 @@ mod tests;
 
 /// The latest events, oldest first.
 pub(crate) struct Events {
-    latest: VecDeque<Event>,
+    latest: VecDeque<Arc<Event>>,
     count: u64,
     buckets: Buckets,
     /// Events whose count has changed since they were written.
@@ -45,7 +46,8 @@ impl Events {
     pub(crate) fn open(directory: &Path, alerts: Alerts) -> Result<Self> {
         let mut latest = VecDeque::new();
         let record = Record::open(directory, NAME, EVENTS_BYTES_MAX, |event: Event| {
-            put(&mut latest, Event { last_time: event.last_time.max(event.time), ..event });
+            let last_time = event.last_time.max(event.time);
+            put(&mut latest, Arc::new(Event { last_time, ..event }));
         })?;
         let count = latest.back().map_or(0, |event| event.number);
         let keeper = Keeper::start(record, &keeper::EVENTS)?;
@@ -106,6 +108,7 @@ impl Events {
             false => recent.find(|other| is_equal(other, event)),
         };
         let Some(other) = other.filter(|other| is_equal(other, event)) else { return false };
+        let other = Arc::make_mut(other);
         other.count += 1;
         other.last_time = event.time;
         if is_power_of_ten(other.count) {
@@ -127,7 +130,7 @@ impl Events {
         let event = Event { number: self.count, ..event };
         self.alerts.offer(&event);
         self.keeper.add(event.clone());
-        put(&mut self.latest, event);
+        put(&mut self.latest, Arc::new(event));
     }
 
     /// Has counts written that have changed, from time to time.
@@ -142,7 +145,7 @@ impl Events {
     fn write_counts(&mut self) {
         for number in std::mem::take(&mut self.uncounted) {
             let counted = self.latest.iter().find(|event| event.number == number);
-            counted.into_iter().for_each(|event| self.keeper.add(event.clone()));
+            counted.into_iter().for_each(|event| self.keeper.add(Event::clone(event)));
         }
     }
 
@@ -152,7 +155,7 @@ impl Events {
     }
 
     /// Those that are still known, oldest first.
-    pub(crate) fn latest(&self) -> impl Iterator<Item = &Event> {
+    pub(crate) fn latest(&self) -> impl Iterator<Item = &Arc<Event>> {
         self.latest.iter()
     }
 }
@@ -174,7 +177,7 @@ fn is_power_of_ten(count: u64) -> bool {
 
 /// Adds an event, or a newer count of it. If there are too many, the oldest of the class that has
 /// most makes room.
-fn put(latest: &mut VecDeque<Event>, event: Event) {
+fn put(latest: &mut VecDeque<Arc<Event>>, event: Arc<Event>) {
     let known = latest.iter_mut().rev().find(|other| other.number <= event.number);
     if let Some(known) = known.filter(|known| known.number == event.number) {
         *known = event;

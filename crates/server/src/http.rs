@@ -36,6 +36,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
 use crate::data_directory::DataDirectory;
+use crate::described::Described;
 use crate::heartbeat::Heartbeat;
 use crate::limits::{CALLS_WAITING_MAX, SOCKET_CONNECTIONS_MAX};
 use crate::management::{Finished, SaveFailed};
@@ -57,11 +58,14 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// What the object must be so that it is changed.
     pub(crate) if_match: Option<String>,
-    pub(crate) reply: oneshot::Sender<Answer>,
+    pub(crate) reply: oneshot::Sender<Reply>,
 }
 
 /// What the reactor answers: an object, or why not.
-pub(crate) type Answer = Result<serde_json::Value, Problem>;
+pub(crate) type Reply = Result<Described, Problem>;
+
+/// The same, written.
+type Answer = Result<serde_json::Value, Problem>;
 
 /// Something that other threads tell the reactor.
 pub(crate) enum Message {

@@ -12,6 +12,7 @@ mod backing;
 mod connection;
 mod core;
 mod data_directory;
+mod described;
 mod device_times;
 mod dispatch;
 mod events;

@@ -238,6 +238,14 @@ pub const CALLS_PER_TURN: usize = 16;
 /// Time after which a turn of the loop begins no further request.
 pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);
 
+/// Objects of long lists that are looked at in one turn of the event loop, before hosts have theirs
+/// again.
+pub const GATHERED_PER_TURN: usize = 64;
+
+/// Time that one turn of the event loop spends on them; the object that is being looked at is looked
+/// at to its end.
+pub const GATHERING_TIME_PER_TURN: Duration = Duration::from_micros(50);
+
 /// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
 /// forgotten, and may go to another volume earlier.
 pub(crate) const HELD_BY_ENDED_MAX: usize = 65_536;

@@ -5,6 +5,8 @@ mod alerts;
 mod claims;
 mod describe;
 mod devices;
+mod export;
+mod gathering;
 mod hosts;
 mod identification;
 mod incidents;
@@ -23,6 +25,7 @@ mod saving;
 mod schedules;
 mod scrubs;
 mod session_ends;
+mod sessions;
 mod snapshot_deletion;
 mod snapshots;
 mod statistics;
@@ -43,14 +46,17 @@ use tokio::sync::oneshot;
 
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
+use crate::described::Described;
 use crate::events::Events;
 use crate::guard::guarded;
-use crate::http::{Answer, Audit, Call, Mailbox, etag};
+use crate::http::{Audit, Call, Mailbox, Reply, etag};
 use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
 use crate::pools::{PoolId, Round};
+use crate::sessions::Sessions;
 use crate::token_spaces::is_hidden;
 use claims::Claims;
+use gathering::{Gather, Gatherings, Subject};
 use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
@@ -62,6 +68,7 @@ use tasks::Tasks;
 use thresholds::Told;
 
 pub(crate) use describe::hexadecimal;
+pub(crate) use gathering::Scene;
 pub(crate) use identification::to_scsi as scsi_identification;
 pub(crate) use jobs::Finished;
 pub(crate) use pools::UnavailablePool;
@@ -78,6 +85,8 @@ pub(crate) struct Management {
     pub(crate) secrets: Arc<Secrets>,
     saving: Saving,
     jobs: Jobs,
+    /// Long lists that are being described.
+    gatherings: Gatherings,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
     /// Memory for the maps of all pools, in bytes.
@@ -125,7 +134,7 @@ struct Work {
 #[derive(Default)]
 struct Caller {
     /// Where the answer goes; to nobody, if the daemon began the work by itself.
-    reply: Option<oneshot::Sender<Answer>>,
+    reply: Option<oneshot::Sender<Reply>>,
     /// The task that is shown of the work.
     task: Option<Ticket>,
     /// The pool that only this work may change, by name.
@@ -172,7 +181,7 @@ impl Step {
 
 /// How far a piece of work is: it has its answer, or something must be done first.
 enum Progress {
-    Answer(Answer),
+    Answer(Reply),
     /// A pool must finish something.
     Wait(Ticket, Step),
     /// This version of the configuration must be on stable storage.
@@ -182,6 +191,8 @@ enum Progress {
     },
     /// Something must be done that may take long, by another thread.
     Job(Job),
+    /// Objects must be looked at, of which there may be many.
+    Gather(Subject, Box<dyn Gather>),
 }
 
 /// What follows when the configuration is saved, or could not be.
@@ -189,13 +200,20 @@ type Then =
     Box<dyn FnOnce(&mut Management, &mut Core, Result<(), Problem>) -> Result<Progress, Problem>>;
 
 impl Progress {
+    /// A small answer.
     fn answer(value: &impl Serialize) -> Self {
-        Self::Answer(serde_json::to_value(value).map_err(|error| internal(&error)))
+        let written = serde_json::to_value(value).map(Described::Written);
+        Self::Answer(written.map_err(|error| internal(&error)))
+    }
+
+    /// An answer that another thread makes.
+    fn later<T: Serialize>(describe: impl FnOnce() -> T + Send + 'static) -> Self {
+        Self::Answer(Ok(Described::later(describe)))
     }
 
     /// Work that nobody is told anything of but that it is done.
     const fn done() -> Self {
-        Self::Answer(Ok(serde_json::Value::Null))
+        Self::Answer(Ok(Described::Written(serde_json::Value::Null)))
     }
 }
 
@@ -217,6 +235,7 @@ impl Management {
             secrets,
             saving,
             jobs: Jobs::new(mailbox),
+            gatherings: Gatherings::default(),
             portals: Portals::default(),
             io: options.io,
             memory_bytes: options.memory,
@@ -247,7 +266,7 @@ impl Management {
     }
 
     /// Begins to carry out a request. Whatever happens it is answered, once.
-    pub(crate) fn call(&mut self, core: &mut Core, sessions: Vec<api::Session>, call: Call) {
+    pub(crate) fn call(&mut self, core: &mut Core, sessions: &Sessions, call: Call) {
         let Call { route, parameters, body, if_match, reply } = call;
         if route == Route::TestAlerts {
             return self.events.alerts.test(reply);
@@ -257,7 +276,7 @@ impl Management {
             if let Some(if_match) = if_match {
                 // RFC 9110 13.2.1: what is wrong about the request itself goes first.
                 check_body(route, &body)?;
-                management.check_version(core, route, &parameters, &if_match)?;
+                management.check_version((core, sessions), route, &parameters, &if_match)?;
             }
             management.route(core, sessions, route, &parameters, &body)
         });
@@ -269,7 +288,7 @@ impl Management {
     /// be saved counts: of two who change the same version the second is refused.
     fn check_version(
         &mut self,
-        core: &mut Core,
+        (core, sessions): (&mut Core, &Sessions),
         route: Route,
         parameters: &Parameters,
         if_match: &str,
@@ -280,13 +299,17 @@ impl Management {
             _ => problem,
         };
         let in_effect = std::mem::replace(&mut self.configuration, self.saving.next());
-        let shown = self.route(core, Vec::new(), object, parameters, &Bytes::new());
+        let shown = self.route(core, sessions, object, parameters, &Bytes::new());
         self.configuration = in_effect;
         match shown.map_err(not_there)? {
-            Progress::Answer(answer) => etag::check(if_match, &answer.map_err(not_there)?),
-            Progress::Wait(..) | Progress::Saved { .. } | Progress::Job(_) => {
-                Err(etag::no_version())
+            Progress::Answer(answer) => {
+                let written = answer.map_err(not_there)?.into_value();
+                etag::check(if_match, &written.ok_or_else(etag::no_version)?)
             }
+            Progress::Wait(..)
+            | Progress::Saved { .. }
+            | Progress::Job(_)
+            | Progress::Gather(..) => Err(etag::no_version()),
         }
     }
 
@@ -326,6 +349,9 @@ impl Management {
                 Ok(Progress::Saved { then, .. }) => {
                     outcome = self.guarded(|management| then(management, core, Ok(())));
                 }
+                Ok(Progress::Gather(subject, objects)) => {
+                    return self.wait_to_gather(subject, objects, caller);
+                }
                 Ok(Progress::Job(job)) => match self.jobs.begin(job, caller) {
                     Ok(()) => return,
                     Err(refused) => {
@@ -345,7 +371,7 @@ impl Management {
     }
 
     /// Tells whoever waits how a piece of work ended.
-    fn answer(&mut self, caller: Caller, answer: Answer) {
+    fn answer(&mut self, caller: Caller, answer: Reply) {
         if let Some(ticket) = caller.task {
             self.tasks.answered(ticket, &answer);
         }
@@ -510,6 +536,6 @@ fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, Pro
 }
 
 /// Answers; a caller who has gone away does not mind.
-fn deliver(reply: oneshot::Sender<Answer>, answer: Answer) {
+fn deliver(reply: oneshot::Sender<Reply>, answer: Reply) {
     let _ = reply.send(answer);
 }

@@ -63,6 +63,21 @@ impl Pools {
         self.by_id.iter_mut().map(|(&id, pool)| (id, pool))
     }
 
+    /// Volumes and snapshots after one, pool by pool, or the first ones; so many at most.
+    pub(crate) fn volumes_after(
+        &self,
+        last: Option<(PoolId, VolumeId)>,
+        count: usize,
+    ) -> Vec<(PoolId, VolumeId)> {
+        let from = last.map_or(Bound::Unbounded, |(pool, _)| Bound::Included(pool));
+        let pools = self.by_id.range((from, Bound::Unbounded));
+        let volumes = pools.flat_map(|(&id, pool)| {
+            let after = last.filter(|&(last, _)| last == id).map(|(_, volume)| volume);
+            pool.store.volumes_after(after).map(move |volume| (id, volume.id))
+        });
+        volumes.take(count).collect()
+    }
+
     /// Their numbers.
     pub(crate) fn ids(&self) -> Vec<PoolId> {
         self.by_id.keys().copied().collect()

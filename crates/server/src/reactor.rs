@@ -3,7 +3,6 @@
 mod admission;
 mod authentication;
 mod commands;
-mod describe;
 mod listeners;
 mod logins;
 mod ready;
@@ -18,7 +17,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use api::Route;
 use hashbrown::HashMap;
 use iscsi::Account;
 use mio::event::Event;
@@ -41,7 +39,7 @@ use crate::limits::{
     CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
     TURN_TIME,
 };
-use crate::management::{Management, scsi_identification};
+use crate::management::{Management, Scene, scsi_identification};
 use crate::open_files::OpenFiles;
 use crate::options::{Options, SessionOptions};
 use crate::pools::PoolId;
@@ -212,6 +210,9 @@ impl Reactor {
         if self.calls_wait {
             self.take_calls();
         }
+        if self.management.is_gathering() {
+            self.look_at_some();
+        }
         self.tick();
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
@@ -228,6 +229,7 @@ impl Reactor {
             || self.scheduler.can_start()
             || self.core.has_more()
             || self.calls_wait
+            || self.management.is_gathering()
             || !self.untold.is_empty()
             || self.has_more_to_accept()
     }
@@ -336,15 +338,15 @@ impl Reactor {
     }
 
     fn call(&mut self, call: Call) {
-        let sessions = match call.route {
-            Route::ListSessions | Route::CloseSession | Route::ShowTarget | Route::ShowMetrics => {
-                self.describe_sessions()
-            }
-            _ => Vec::new(),
-        };
         self.core.connections = self.admission.counts();
         self.core.places = self.admission.places();
-        self.management.call(&mut self.core, sessions, call);
+        self.management.call(&mut self.core, &self.sessions, call);
+    }
+
+    /// Goes on with what administrators want to know of many objects.
+    fn look_at_some(&mut self) {
+        let Self { core, sessions, connections, .. } = self;
+        self.management.look_at_some(Scene { core, sessions, connections });
     }
 
     /// Reads from connections that may hold something, and acts on what they say, as long as the turn

@@ -143,6 +143,11 @@ impl Sessions {
         self.by_tsih.get_mut(self.by_nexus.get(&NexusId(task.0 >> 32))?)
     }
 
+    /// The session with a handle.
+    pub(crate) fn get(&self, tsih: u16) -> Option<&Session> {
+        self.by_tsih.get(&tsih)
+    }
+
     /// The session with a handle, if it is between those ports.
     pub(crate) fn of_handle(&self, tsih: u16, port: &NexusPorts) -> Option<&Session> {
         self.by_tsih.get(&tsih).filter(|session| session.port == *port)
@@ -231,6 +236,11 @@ impl Sessions {
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
         self.by_tsih.values_mut()
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.by_tsih.len()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u16, &Session)> {

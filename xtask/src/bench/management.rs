@@ -129,7 +129,9 @@ impl Bench<'_> {
 
     /// Makes pool, hosts, volumes, snapshots and LUN maps, with all clients at once.
     fn fill(&self, array: &Array) -> Result<()> {
-        array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "16G"])?;
+        for pool in ["p", "q"] {
+            array.gantry(&["pool", "create", pool, "--device", "memory:", "--size", "8G"])?;
+        }
         array.create_lun("p/measured", "64M")?;
         for host in ["filled", "other"] {
             let initiators = [format!("iqn.2026-01.org.example:{host}")];
@@ -137,22 +139,36 @@ impl Bench<'_> {
         }
         let begun = Instant::now();
         self.together(self.options.volumes, |number| {
-            let body = json!({ "pool": "p", "name": format!("v{number}"), "size_bytes": 1 << 20 });
+            let (pool, name) = (self.pool_of(number), format!("v{number}"));
+            let body = json!({ "pool": pool, "name": name, "size_bytes": 1 << 20 });
             self.make("POST", "/v1/volumes", &body)
         })?;
         self.together(self.options.snapshots.div_ceil(GROUP), |group| {
             let numbers = group * GROUP..((group + 1) * GROUP).min(self.options.snapshots);
-            let volumes = self.options.volumes.max(1);
-            let one =
-                |n: u64| json!({ "volume": format!("v{}", n % volumes), "name": format!("s{n}") });
+            // All of a request are of one pool.
+            let (pool, half) = match group % 2 {
+                0 => ("p", 0),
+                _ => ("q", self.options.volumes / 2),
+            };
+            let volumes = (self.options.volumes / 2).max(1);
+            let one = |n: u64| {
+                let volume = format!("v{}", half + n % volumes);
+                json!({ "volume": volume, "name": format!("s{n}") })
+            };
             let snapshots: Vec<_> = numbers.map(one).collect();
-            self.make("POST", "/v1/snapshots", &json!({ "pool": "p", "snapshots": snapshots }))
+            self.make("POST", "/v1/snapshots", &json!({ "pool": pool, "snapshots": snapshots }))
         })?;
         self.together(self.options.maps.min(self.options.volumes), |number| {
-            self.make("PUT", &format!("/v1/volumes/p/v{number}/maps/filled"), &json!({}))
+            let path = format!("/v1/volumes/{}/v{number}/maps/filled", self.pool_of(number));
+            self.make("PUT", &path, &json!({}))
         })?;
         eprintln!("the array is filled after {:.0} s", begun.elapsed().as_secs_f64());
         Ok(())
+    }
+
+    /// Where a volume is: a pool has room for 16,384 volumes and snapshots.
+    fn pool_of(&self, volume: u64) -> &'static str {
+        if volume < self.options.volumes / 2 { "p" } else { "q" }
     }
 
     /// Does something for each number, by all clients.
@@ -220,8 +236,8 @@ impl Bench<'_> {
         while !over.load(Ordering::Relaxed) {
             let number = asked.fetch_add(1, Ordering::Relaxed);
             // Volumes that have no LUN yet, of those that there are.
-            let volumes = self.options.volumes.max(1);
-            let path = path.replace("/w{}/", &format!("/v{}/", (number + 5_000) % volumes));
+            let volumes = (self.options.volumes / 2).max(1);
+            let path = path.replace("/w{}/", &format!("/v{}/", (number + 2_500) % volumes));
             let path = path.replace("{}", &(number % 1000).to_string());
             if self.ask(method, &path, body.as_ref()).is_err() {
                 return;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Access, Configuration, VisibleLun};
 use crate::limits::LUN_NUMBERS;
-use crate::{ANY_HOST, ArrayError};
+use crate::{ANY_HOST, ArrayError, Table};
 
 #[cfg(test)]
 mod tests;
@@ -24,21 +24,21 @@ mod tests;
 #[serde(from = "Saved", into = "Saved")]
 pub(super) struct LunMaps {
     /// By host, group or [`ANY_HOST`], and number.
-    maps: BTreeMap<String, BTreeMap<u16, Map>>,
+    maps: Table<String, Table<u16, Map>>,
     /// By host, group or [`ANY_HOST`], and number.
-    retired: BTreeMap<String, BTreeMap<u16, Retired>>,
+    retired: Table<String, Table<u16, Retired>>,
     /// The same as `maps`, by volume.
-    by_volume: BTreeMap<u64, BTreeMap<String, u16>>,
+    by_volume: Table<u64, BTreeMap<String, u16>>,
 }
 
 /// What of it lies in the file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    maps: BTreeMap<String, BTreeMap<u16, Map>>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    retired: BTreeMap<String, BTreeMap<u16, Retired>>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    maps: Table<String, Table<u16, Map>>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    retired: Table<String, Table<u16, Retired>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -413,10 +413,7 @@ impl LunMaps {
     fn insert(&mut self, name: &str, lun: u16, map: Map) {
         self.by_volume.entry(map.volume).or_default().insert(name.to_owned(), lun);
         self.maps.entry(name.to_owned()).or_default().insert(lun, map);
-        if let Some(numbers) = self.retired.get_mut(name) {
-            numbers.remove(&lun);
-            self.retired.retain(|_, numbers| !numbers.is_empty());
-        }
+        take(&mut self.retired, name, lun);
     }
 
     /// Takes a volume from a name; whether it had it.
@@ -426,10 +423,7 @@ impl LunMaps {
         if names.is_empty() {
             self.by_volume.remove(&volume.0);
         }
-        if let Some(numbers) = self.maps.get_mut(name) {
-            numbers.remove(&lun);
-            self.maps.retain(|_, numbers| !numbers.is_empty());
-        }
+        take(&mut self.maps, name, lun);
         let retired = Retired { volume: volume.0, since: now };
         self.retired.entry(name.to_owned()).or_default().insert(lun, retired);
         true
@@ -455,6 +449,15 @@ impl LunMaps {
     ) -> impl Iterator<Item = u16> + 'a {
         let retired = names.iter().filter_map(|name| self.retired.get(*name)).flatten();
         retired.filter(move |(_, retired)| retired.volume == volume.0).map(|(&lun, _)| lun)
+    }
+}
+
+/// Takes a number from a name, which is forgotten with its last one.
+fn take<T: Clone>(numbers: &mut Table<String, Table<u16, T>>, name: &str, lun: u16) {
+    let Some(of_name) = numbers.get_mut(name) else { return };
+    of_name.remove(&lun);
+    if of_name.is_empty() {
+        numbers.remove(name);
     }
 }
 

@@ -54,7 +54,7 @@ impl OldestSearch {
         let next = self.next.take();
         let first = next.as_ref().map_or("", |(name, _)| name);
         let mut left = snapshots_max;
-        let schedules = array.schedules.range::<str, _>((Bound::Included(first), Bound::Unbounded));
+        let schedules = array.schedules.range::<_, str>((Bound::Included(first), Bound::Unbounded));
         for (name, record) in schedules.filter(|(_, record)| record.schedule.pool == pool) {
             let begins = next.as_ref().filter(|(at, _)| at == name).map(|(_, time)| *time);
             if left == 0 {

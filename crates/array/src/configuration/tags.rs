@@ -6,8 +6,8 @@ use block::VolumeId;
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;
-use crate::ArrayError;
 use crate::limits::{TAG_KEY_BYTES_MAX, TAG_VALUE_CHARACTERS_MAX, TAGS_MAX, TAGS_PER_OBJECT_MAX};
+use crate::{ArrayError, Table};
 
 /// The tags of one object, by key.
 pub type Tags = BTreeMap<String, String>;
@@ -29,10 +29,10 @@ pub enum Tagged<'a> {
 pub(crate) struct TagTable {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pools: BTreeMap<String, Tags>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    volumes: BTreeMap<u64, Tags>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    hosts: BTreeMap<String, Tags>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    volumes: Table<u64, Tags>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    hosts: Table<String, Tags>,
 }
 
 impl TagTable {

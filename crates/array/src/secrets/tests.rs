@@ -31,7 +31,7 @@ fn the_two_directions_need_two_secrets_and_names() {
 fn secrets_are_not_printed_but_read_back_as_saved() {
     let chap = Chap { initiator: credential("host", "twelve bytes"), target: None };
     let secrets = Secrets {
-        hosts: BTreeMap::from([("h".to_owned(), chap)]),
+        hosts: [("h".to_owned(), chap)].into_iter().collect(),
         discovery: None,
         ..Secrets::default()
     };

@@ -24,6 +24,7 @@ use super::peer::Peer;
 use super::probe::Probe;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
+use crate::described::Described;
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
 use crate::management::Readiness;
@@ -166,7 +167,18 @@ pub(super) async fn ask(
 ) -> Answer {
     let (reply, answer) = oneshot::channel();
     mailbox.post(Message::Call(Call { route, parameters, body, if_match, reply }));
-    answer.await.unwrap_or_else(|_| Err(stopping()))
+    write(answer.await.unwrap_or_else(|_| Err(stopping()))?).await
+}
+
+/// Writes an answer, in a thread of its own if there may be much to write.
+async fn write(described: Described) -> Answer {
+    let written = match described {
+        Described::Written(value) => Some(value),
+        unwritten @ Described::Unwritten(_) => {
+            tokio::task::spawn_blocking(|| unwritten.into_value()).await.ok().flatten()
+        }
+    };
+    written.ok_or_else(|| problem(ProblemKind::Failed, "a mistake in gantryd: see its log"))
 }
 
 /// Nobody is there any more who could answer.

@@ -31,24 +31,7 @@ impl Management {
     }
 
     pub(super) fn describe_alerts(&self) -> api::Alerts {
-        let alerts = &self.configuration.alerts;
-        let webhooks = alerts.webhooks.iter().map(|(name, webhook)| api::Webhook {
-            name: name.clone(),
-            url: webhook.url.clone(),
-            severity: describe_level(webhook.level),
-            secret: None,
-            signed: Some(webhook.signed),
-        });
-        let mail = alerts.mail.as_ref().map(|mail| api::Mail {
-            relay: mail.relay.clone(),
-            tls: describe_tls(mail.tls),
-            user: mail.user.clone(),
-            password: None,
-            from: mail.from.clone(),
-            to: mail.to.clone(),
-            severity: describe_level(mail.level),
-        });
-        api::Alerts { webhooks: webhooks.collect(), mail }
+        describe(&self.configuration.alerts)
     }
 
     /// Settings, and the secrets that belong to them: new ones, and those that stay.
@@ -136,6 +119,27 @@ fn parse_level(severity: Severity) -> AlertLevel {
         Severity::Warning => AlertLevel::Warning,
         Severity::Error => AlertLevel::Error,
     }
+}
+
+/// Who is told of events, without secrets.
+pub(super) fn describe(alerts: &Alerts) -> api::Alerts {
+    let webhooks = alerts.webhooks.iter().map(|(name, webhook)| api::Webhook {
+        name: name.clone(),
+        url: webhook.url.clone(),
+        severity: describe_level(webhook.level),
+        secret: None,
+        signed: Some(webhook.signed),
+    });
+    let mail = alerts.mail.as_ref().map(|mail| api::Mail {
+        relay: mail.relay.clone(),
+        tls: describe_tls(mail.tls),
+        user: mail.user.clone(),
+        password: None,
+        from: mail.from.clone(),
+        to: mail.to.clone(),
+        severity: describe_level(mail.level),
+    });
+    api::Alerts { webhooks: webhooks.collect(), mail }
 }
 
 fn describe_level(level: AlertLevel) -> Severity {

@@ -1,30 +1,35 @@
 //! How objects look to the administrator.
 
-use api::{Device, Host, Pool, Problem, Session, Space, Target, Volume};
-use array::{ArrayError, Tagged};
+use std::sync::Arc;
+
+use api::{Device, Host, Pool, Problem, Route, Session, Space, Target, Volume};
+use array::{ArrayError, Configuration, Secrets, Tagged};
 use block::VolumeId;
 use store::Health;
 
-use super::Management;
+use super::gathering::{EachVolume, Scene};
 use super::identification::describe_identification;
 use super::problems::{gone, refused};
 use super::thresholds::{describe_thresholds, used_percent};
 use super::volumes::describe_blocks;
+use super::{Management, Progress};
 use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
+use crate::described::Described;
 use crate::pool::Pool as ServedPool;
 use crate::pools::PoolId;
-use crate::token_spaces::{hidden, is_hidden};
+use crate::token_spaces::hidden;
 
 impl Management {
-    pub(super) fn describe_target(&self, core: &Core, sessions: Vec<Session>) -> Target {
+    /// The target, with the traffic of all sessions but without the sessions themselves.
+    pub(super) fn describe_target(&self, core: &Core, sessions: &[Session]) -> Target {
         let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
         let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
         let counters = core.target.counters();
         Target {
             name: self.configuration.target_name.clone(),
             portals: self.describe_portals(),
-            sessions,
+            sessions: Vec::new(),
             bytes_received: core.traffic.received + received,
             bytes_sent: core.traffic.sent + sent,
             commands: core.traffic.commands,
@@ -33,9 +38,15 @@ impl Management {
         }
     }
 
-    pub(super) fn describe_pools(&self, core: &Core) -> Vec<Pool> {
-        let pools = self.configuration.pools.iter();
-        pools.map(|(name, pool)| self.pool(core, name, pool)).collect()
+    /// Every configured pool.
+    pub(super) fn list_pools(&self) -> Progress {
+        let names: Vec<String> = self.configuration.pools.keys().cloned().collect();
+        let look = |management: &Self, scene: Scene<'_>, name: String| {
+            management.describe_pool(scene.core, &name).ok()
+        };
+        Progress::gather(Route::ListPools, names.into_iter(), look, |_, _, pools| {
+            Described::later(move || pools)
+        })
     }
 
     pub(super) fn describe_pool(&self, core: &Core, name: &str) -> Result<Pool, Problem> {
@@ -82,18 +93,6 @@ impl Management {
         }
     }
 
-    pub(super) fn describe_volumes(&self, core: &Core) -> Vec<Volume> {
-        let mut described: Vec<Volume> = Vec::new();
-        for (_, pool) in core.pools.iter() {
-            described.extend(volumes(pool).map(|volume| {
-                let snapshots = pool.store.snapshots_of(volume.id);
-                self.volume(pool, volume, snapshots)
-            }));
-        }
-        described.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
-        described
-    }
-
     pub(super) fn describe_volume(
         &self,
         core: &Core,
@@ -104,16 +103,80 @@ impl Management {
         let not_found =
             || refused(&ArrayError::NotFound { kind: "volume", name: pool.name.clone() });
         let volume = pool.store.volume(id).ok_or_else(not_found)?;
-        let snapshots = pool.store.snapshots_of(volume.id);
-        Ok(self.volume(pool, volume, snapshots))
+        Ok(VolumeFacts::new(self, pool, volume).describe(&self.configuration))
     }
 
-    fn volume(&self, pool: &ServedPool, volume: &store::Volume, snapshots: usize) -> Volume {
+    /// Every host.
+    pub(super) fn list_hosts(&self) -> Progress {
+        let (configuration, secrets) = (Arc::clone(&self.configuration), Arc::clone(&self.secrets));
+        Progress::later(move || -> Vec<Host> {
+            let names = configuration.hosts.keys();
+            names.map(|name| describe_host(&configuration, &secrets, name)).collect()
+        })
+    }
+
+    pub(super) fn describe_host(&self, name: &str) -> Host {
+        describe_host(&self.configuration, &self.secrets, name)
+    }
+}
+
+fn describe_host(configuration: &Configuration, secrets: &Secrets, name: &str) -> Host {
+    let host = configuration.hosts.get(name);
+    let initiators = host.into_iter().flat_map(|host| host.initiators.iter().cloned());
+    let chap = secrets.hosts.get(name);
+    Host {
+        name: name.to_owned(),
+        initiators: initiators.collect(),
+        chap_user: host.and_then(|host| host.chap_name.clone()),
+        mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
+        tags: configuration.tags(Tagged::Host(name)),
+    }
+}
+
+/// Every volume that the administrator made and hosts write to, without snapshots.
+pub(super) fn list_volumes() -> Progress {
+    let look = |management: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
+        let (pool, volume) = scene.core.volume(key)?;
+        (!volume.snapshot).then(|| VolumeFacts::new(management, pool, volume))
+    };
+    let describe = |management: &Management, _: Scene<'_>, found: Vec<VolumeFacts>| {
+        let configuration = Arc::clone(&management.configuration);
+        Described::later(move || {
+            let described = found.into_iter().map(|facts| facts.describe(&configuration));
+            let mut volumes: Vec<Volume> = described.collect();
+            volumes.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
+            volumes
+        })
+    };
+    Progress::gather(Route::ListVolumes, EachVolume::default(), look, describe)
+}
+
+/// What the engine and the reactor know of a volume; the configuration knows the rest.
+struct VolumeFacts {
+    pool: String,
+    volume: store::Volume,
+    origin: Option<String>,
+    snapshots: usize,
+    fill: api::Fill,
+}
+
+impl VolumeFacts {
+    fn new(management: &Management, pool: &ServedPool, volume: &store::Volume) -> Self {
         let origin = volume.origin.and_then(|origin| pool.store.volume(origin));
-        let presentation = self.configuration.presentation(volume.id);
-        Volume {
+        Self {
             pool: pool.name.clone(),
-            name: volume.name.clone(),
+            volume: volume.clone(),
+            origin: origin.map(|origin| format!("{}/{}", pool.name, origin.name)),
+            snapshots: pool.store.snapshots_of(volume.id),
+            fill: management.volume_fill(volume.id),
+        }
+    }
+
+    fn describe(self, configuration: &Configuration) -> Volume {
+        let Self { pool, volume, origin, snapshots, fill } = self;
+        let presentation = configuration.presentation(volume.id);
+        Volume {
+            pool,
             naa: format!("naa.{}", hexadecimal(&volume.naa)),
             size_bytes: volume.size_bytes,
             reserved: volume.reserved,
@@ -124,43 +187,21 @@ impl Management {
             shared_bytes: volume.shared_bytes(),
             created: volume.created,
             snapshot: volume.snapshot,
-            origin: origin.map(|origin| format!("{}/{}", pool.name, origin.name)),
+            origin,
             snapshots,
-            thresholds: describe_thresholds(self.configuration.volume_thresholds(volume.id)),
-            fill: self.volume_fill(volume.id),
-            lun: self.configuration.lun_of(volume.id),
-            maps: self.configuration.maps_of(volume.id).map(describe_map).collect(),
-            hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
-            read_only_hosts: self
-                .configuration
+            thresholds: describe_thresholds(configuration.volume_thresholds(volume.id)),
+            fill,
+            lun: configuration.lun_of(volume.id),
+            maps: configuration.maps_of(volume.id).map(describe_map).collect(),
+            hosts: configuration.hosts_of(volume.id).map(str::to_owned).collect(),
+            read_only_hosts: configuration
                 .read_only_hosts_of(volume.id)
                 .map(str::to_owned)
                 .collect(),
-            tags: self.configuration.tags(Tagged::Volume(volume.id)),
+            tags: configuration.tags(Tagged::Volume(volume.id)),
+            name: volume.name,
         }
     }
-
-    pub(super) fn describe_hosts(&self) -> Vec<Host> {
-        self.configuration.hosts.keys().map(|name| self.describe_host(name)).collect()
-    }
-
-    pub(super) fn describe_host(&self, name: &str) -> Host {
-        let host = self.configuration.hosts.get(name);
-        let initiators = host.into_iter().flat_map(|host| host.initiators.iter().cloned());
-        let chap = self.secrets.hosts.get(name);
-        Host {
-            name: name.to_owned(),
-            initiators: initiators.collect(),
-            chap_user: host.and_then(|host| host.chap_name.clone()),
-            mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
-            tags: self.configuration.tags(Tagged::Host(name)),
-        }
-    }
-}
-
-/// Volumes that the administrator made and hosts write to, without snapshots.
-fn volumes(pool: &ServedPool) -> impl Iterator<Item = &store::Volume> {
-    pool.store.volumes().filter(|volume| !volume.snapshot && !is_hidden(volume))
 }
 
 fn volume_count(pool: &ServedPool) -> usize {

@@ -1,6 +1,7 @@
 //! Hosts, groups of hosts, and what they must prove.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::{ChangeHost, CreateHost, Discovery, Group, Problem, SetGroup};
 use array::{ArrayError, Chap, Configuration, Credential, Host, Secret, Secrets, Tagged};
@@ -80,18 +81,18 @@ impl Management {
     }
 
     pub(super) fn show_group(&self, name: &str) -> Result<Group, Problem> {
-        let group = self.describe_groups().into_iter().find(|group| group.name == name);
+        let group = self.configuration.host_groups.get_key_value(name);
         let name = name.to_owned();
-        group.ok_or_else(|| refused(&ArrayError::NotFound { kind: "group", name }))
+        let missing = || refused(&ArrayError::NotFound { kind: "group", name });
+        group.map(describe_group).ok_or_else(missing)
     }
 
-    pub(super) fn describe_groups(&self) -> Vec<Group> {
-        let groups = self.configuration.host_groups.iter();
-        let describe = |(name, hosts): (&String, &BTreeSet<String>)| Group {
-            name: name.clone(),
-            hosts: hosts.iter().cloned().collect(),
-        };
-        groups.map(describe).collect()
+    /// Every group of hosts.
+    pub(super) fn list_groups(&self) -> Progress {
+        let configuration = Arc::clone(&self.configuration);
+        Progress::later(move || -> Vec<Group> {
+            configuration.host_groups.iter().map(describe_group).collect()
+        })
     }
 
     pub(super) fn set_group(
@@ -162,10 +163,11 @@ pub(super) fn fold_initiator(name: &str) -> Result<String, String> {
 /// Folds names that an earlier version saved as they were typed: who logs in is known by the folded
 /// name.
 pub(super) fn fold_saved_initiators(configuration: &mut Configuration) {
-    for host in configuration.hosts.values_mut() {
-        let saved = std::mem::take(&mut host.initiators);
-        host.initiators = saved.iter().map(|name| name.to_lowercase()).collect();
-    }
+    let fold = |(name, host): (&String, &Host)| {
+        let initiators = host.initiators.iter().map(|name| name.to_lowercase()).collect();
+        (name.clone(), Host { initiators, ..host.clone() })
+    };
+    configuration.hosts = configuration.hosts.iter().map(fold).collect();
 }
 
 /// Checks names and secrets; no refusal repeats a secret.
@@ -182,4 +184,8 @@ pub(super) fn check_chap(chap: api::Chap) -> Result<Chap, Problem> {
     let chap = Chap { initiator: credential(chap.user, chap.secret)?, target };
     chap.check().map_err(|error| refused(&error))?;
     Ok(chap)
+}
+
+fn describe_group((name, hosts): (&String, &BTreeSet<String>)) -> Group {
+    Group { name: name.clone(), hosts: hosts.iter().cloned().collect() }
 }

@@ -1,4 +1,4 @@
-//! The configuration as one file: written out, and read in as a whole or not at all.
+//! The configuration as one file, read in as a whole or not at all.
 //!
 //! An import works on a copy of configuration and secrets. Everything that is wrong is collected;
 //! only if nothing is, the copy takes the place of the original, as one change.
@@ -6,172 +6,28 @@
 use std::net::SocketAddr;
 
 use api::{
-    ConfiguredChap, ConfiguredDevice, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
-    ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume, CreatePortal, Device,
-    Imported, Problem,
+    ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState, ConfiguredPool,
+    ConfiguredSchedule, ConfiguredVolume, CreatePortal, Imported, Problem,
 };
-use array::{
-    Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secret, Secrets, Tagged, Tags,
-    Thresholds,
-};
+use array::{Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secrets, Tagged, Tags};
 use block::VolumeId;
 use mio::net::TcpListener;
 
-use super::describe::devices;
 use super::hosts::{check_chap, fold_initiator};
-use super::identification::{describe_identification, parse_identification};
-use super::portals::{PortalChange, describe_state, parse, parse_state, to_scsi};
-use super::problems::{bad_request, conflict, forbidden};
-use super::schedules::{describe_schedule, parse_schedule};
-use super::thresholds::{describe_thresholds, parse_thresholds};
-use super::volumes::describe_blocks;
+use super::identification::parse_identification;
+use super::portals::{PortalChange, parse, parse_state, to_scsi};
+use super::problems::{bad_request, conflict};
+use super::schedules::parse_schedule;
+use super::thresholds::parse_thresholds;
 use super::{Management, Parameters, Progress, find};
 use crate::core::Core;
 use crate::events::now;
 use crate::limits::IMPORT_PROBLEMS_MAX;
-use crate::token_spaces::is_hidden;
 
 /// The form that is written and read.
-const VERSION: u32 = 1;
-
-/// What a request that came over the daemon's own socket is marked with.
-const SOCKET: &str = "socket";
+pub(super) const VERSION: u32 = 1;
 
 impl Management {
-    /// Secrets leave the daemon over its own socket only.
-    pub(super) fn export(&self, core: &Core, parameters: &Parameters) -> Result<Progress, Problem> {
-        let with_secrets = flag(parameters, "with_secrets")?;
-        if with_secrets && parameters.get("peer") != SOCKET {
-            return Err(forbidden(
-                &"secrets are shown over the daemon's socket only: ask on the array's own machine",
-            ));
-        }
-        Ok(Progress::answer(&self.describe_configuration(core, with_secrets)))
-    }
-
-    fn describe_configuration(&self, core: &Core, with_secrets: bool) -> api::Configuration {
-        let array = &self.configuration;
-        let none = Secrets::default();
-        let secrets = if with_secrets { &self.secrets } else { &none };
-        let group = |name: &String, hosts: &std::collections::BTreeSet<String>| api::Group {
-            name: name.clone(),
-            hosts: hosts.iter().cloned().collect(),
-        };
-        api::Configuration {
-            version: VERSION,
-            array: array.target_name.clone(),
-            identification: Some(describe_identification(array.identification)),
-            hosts: array.hosts.iter().map(|(name, host)| self.host(name, host, secrets)).collect(),
-            groups: array.host_groups.iter().map(|(name, hosts)| group(name, hosts)).collect(),
-            discovery: array.discovery_chap_name.as_ref().map(|user| {
-                describe_chap(user, self.secrets.discovery.as_ref(), secrets.discovery.is_some())
-            }),
-            portals: array
-                .portals
-                .iter()
-                .map(|(address, portal)| CreatePortal {
-                    address: address.to_string(),
-                    target_portal_group_tag: portal.group,
-                    redirect: portal.redirect.map(|address| address.to_string()),
-                })
-                .collect(),
-            path_states: array
-                .path_states()
-                .map(|(group, state)| ConfiguredPathState { group, state: describe_state(state) })
-                .collect(),
-            pools: array
-                .pools
-                .iter()
-                .map(|(name, pool)| ConfiguredPool {
-                    name: name.clone(),
-                    devices: describe_configured_devices(core, name, pool),
-                    thresholds: describe_thresholds(pool.thresholds),
-                    delete_scheduled_snapshots: Some(pool.delete_scheduled_snapshots),
-                    tags: Some(array.tags(Tagged::Pool(name))),
-                })
-                .collect(),
-            volumes: self.describe_configured_volumes(core),
-            schedules: array
-                .schedules
-                .iter()
-                .map(|(name, record)| ConfiguredSchedule {
-                    name: name.clone(),
-                    schedule: describe_schedule(&record.schedule),
-                })
-                .collect(),
-            alerts: self.alerts_with(secrets),
-        }
-    }
-
-    fn host(&self, name: &str, host: &array::Host, secrets: &Secrets) -> ConfiguredHost {
-        let shown = secrets.hosts.contains_key(name);
-        let chap = host.chap_name.as_ref();
-        ConfiguredHost {
-            name: name.to_owned(),
-            initiators: host.initiators.iter().cloned().collect(),
-            chap: chap.map(|user| describe_chap(user, self.secrets.hosts.get(name), shown)),
-            tags: Some(self.configuration.tags(Tagged::Host(name))),
-        }
-    }
-
-    fn alerts_with(&self, secrets: &Secrets) -> api::Alerts {
-        let mut alerts = self.describe_alerts();
-        for webhook in &mut alerts.webhooks {
-            webhook.secret = secrets.webhooks.get(&webhook.name).map(expose);
-        }
-        if let Some(mail) = &mut alerts.mail {
-            mail.password = secrets.mail.as_ref().map(expose);
-        }
-        alerts
-    }
-
-    fn describe_configured_volumes(&self, core: &Core) -> Vec<ConfiguredVolume> {
-        let mut volumes = Vec::new();
-        for (_, pool) in core.pools.iter() {
-            for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
-                let path = format!("{}/{}", pool.name, volume.name);
-                volumes.extend(self.configured_volume(path, volume));
-            }
-        }
-        volumes.sort_by(|a, b| a.volume.cmp(&b.volume));
-        volumes
-    }
-
-    /// What a volume is and what is said of it; of a snapshot, if anything is.
-    fn configured_volume(&self, path: String, volume: &store::Volume) -> Option<ConfiguredVolume> {
-        let (array, id) = (&self.configuration, volume.id);
-        let maps = array.maps_of(id).map(|map| ConfiguredMap {
-            host: map.host.to_owned(),
-            read_only: map.access == Access::ReadOnly,
-            lun: Some(map.lun),
-        });
-        let maps: Vec<ConfiguredMap> = maps.collect();
-        let thresholds = array.volume_thresholds(id);
-        let Presentation { reservations_hidden: hidden, identification, blocks } =
-            array.presentation(id);
-        let is_shown_otherwise = hidden || identification.is_some();
-        let tags = array.tags(Tagged::Volume(id));
-        let said = !maps.is_empty()
-            || thresholds != Thresholds::default()
-            || is_shown_otherwise
-            || !tags.is_empty();
-        let shape = (!volume.snapshot).then(|| ConfiguredShape {
-            size_bytes: volume.size_bytes,
-            reserved: volume.reserved,
-            block_size: describe_blocks(blocks),
-        });
-        (said || shape.is_some()).then(|| ConfiguredVolume {
-            volume: path,
-            shape,
-            lun: array.lun_of(id),
-            maps,
-            thresholds: Some(describe_thresholds(thresholds)),
-            reservations_hidden: Some(hidden),
-            identification: identification.map(describe_identification),
-            tags: Some(tags),
-        })
-    }
-
     pub(super) fn import(
         &mut self,
         core: &Core,
@@ -496,18 +352,6 @@ impl<'a> Import<'a> {
     }
 }
 
-fn describe_configured_devices(
-    core: &Core,
-    name: &str,
-    pool: &array::Pool,
-) -> Vec<ConfiguredDevice> {
-    let served = core.pool_named(name).map(|(_, served)| served);
-    let devices = devices(served, pool).into_iter();
-    let described =
-        devices.map(|Device { device, size_bytes, .. }| ConfiguredDevice { device, size_bytes });
-    described.collect()
-}
-
 /// What an object of the file changes, or why it cannot.
 type Taken = Result<Option<&'static str>, String>;
 
@@ -533,23 +377,8 @@ fn read_chap(wanted: &ConfiguredChap, known: Option<&Chap>) -> Result<Chap, Stri
     })
 }
 
-fn describe_chap(user: &str, chap: Option<&Chap>, with_secrets: bool) -> ConfiguredChap {
-    let target = chap.and_then(|chap| chap.target.as_ref());
-    let shown = chap.filter(|_| with_secrets);
-    ConfiguredChap {
-        user: user.to_owned(),
-        secret: shown.map(|chap| expose(&chap.initiator.secret)),
-        mutual_user: target.map(|target| target.name.clone()),
-        mutual_secret: target.filter(|_| with_secrets).map(|target| expose(&target.secret)),
-    }
-}
-
-fn expose(secret: &Secret) -> api::Secret {
-    api::Secret(secret.expose().to_owned())
-}
-
 /// A yes or no in a request's query; no when left out.
-fn flag(parameters: &Parameters, name: &str) -> Result<bool, Problem> {
+pub(super) fn flag(parameters: &Parameters, name: &str) -> Result<bool, Problem> {
     match parameters.get(name) {
         "" | "false" => Ok(false),
         "true" => Ok(true),

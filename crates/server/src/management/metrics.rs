@@ -1,22 +1,29 @@
 //! Metrics in the text format of Prometheus (version 0.0.4), from one table of names.
 
+mod facts;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::time::Instant;
+use std::sync::Arc;
 
+use api::Route;
+use array::Configuration;
 use ledger::{Histogram, Latency, Primitive, Row, UPPER_BOUNDS_US};
-use store::Health;
 
-use super::Management;
-use super::statistics::VolumeNames;
-use crate::backing::{BackingState, FileSystem};
+use super::gathering::{EachVolume, Scene};
+use super::statistics::row_keys;
+use super::{Management, Progress};
+use crate::backing::FileSystem;
 use crate::core::Core;
+use crate::described::Described;
 use crate::device_times::OPERATIONS;
 use crate::http::{Closed, certificate_expires};
 use crate::keeper;
 use crate::logs;
-use crate::pool::Pool;
 use crate::refusals::Reason;
+use facts::{DeviceFacts, Facts, Key, Keyed, PoolFacts, RowFacts, VolumeFacts, look};
 
 /// One metric. docs/metrics.md lists every one of them.
 pub(super) struct Metric {
@@ -151,21 +158,35 @@ fn escape(page: &mut String, text: &str) {
     }
 }
 
-impl Management {
-    /// All metrics.
-    pub(super) fn metrics(&self, core: &Core, sessions: &[api::Session]) -> String {
+/// Everything that is counted.
+pub(super) fn show_metrics(core: &Core) -> Progress {
+    let rows = row_keys(core).map(Key::Row);
+    let pools = core.pools.ids().into_iter().map(Key::Pool);
+    let keys = Keyed {
+        few: rows.chain(pools).collect::<Vec<_>>().into_iter(),
+        volumes: EachVolume::default(),
+    };
+    Progress::gather(Route::ShowMetrics, keys, look, |management, scene, facts| {
         let mut page = Page::default();
-        self.daemon_metrics(&mut page, core, sessions);
-        row_metrics(&mut page, core);
-        latency_metrics(&mut page, core);
-        self.pool_metrics(&mut page, core);
-        volume_metrics(&mut page, core);
-        page.0
-    }
+        management.daemon_metrics(&mut page, scene);
+        let latencies: Vec<Latency> = scene.core.accounts.ledger.latencies().copied().collect();
+        let configuration = Arc::clone(&management.configuration);
+        Described::later(move || {
+            let facts = Facts::sorted(facts);
+            row_metrics(&mut page, &facts.rows);
+            latency_metrics(&mut page, &latencies);
+            pool_metrics(&mut page, &facts.pools, &configuration);
+            volume_metrics(&mut page, &facts.volumes);
+            page.0
+        })
+    })
+}
 
-    fn daemon_metrics(&self, page: &mut Page, core: &Core, sessions: &[api::Session]) {
-        let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
-        let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
+impl Management {
+    /// What does not grow with the number of objects.
+    fn daemon_metrics(&self, page: &mut Page, Scene { core, sessions, connections }: Scene<'_>) {
+        let received: u64 = connections.iter().map(|(_, connection)| connection.received).sum();
+        let sent: u64 = connections.iter().map(|(_, connection)| connection.sent).sum();
         page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         page.single(&STARTED, &[], core.accounts.seconds(std::time::Duration::ZERO));
         page.single(&SESSIONS, &[], sessions.len() as f64);
@@ -199,81 +220,71 @@ impl Management {
             page.sample(RECORD_LOST.name, &[("record", record.name)], record.lost() as f64);
         }
     }
+}
 
-    fn pool_metrics(&self, page: &mut Page, core: &Core) {
-        page.begin(&POOL_UP);
-        for name in self.configuration.pools.keys() {
-            let pool = core.pool_named(name).map(|(_, pool)| pool.store.health());
-            let is_up = pool == Some(Health::Ready);
-            page.sample(POOL_UP.name, &[("pool", name)], f64::from(u8::from(is_up)));
-        }
-        pool_spaces(page, core);
-        backing_metrics(page, core);
-        page.begin(&POOL_FULL);
-        for (_, pool) in core.pools.iter() {
-            let series = core.accounts.ledger.history().pool(&pool.name);
-            let forecast = series.and_then(ledger::forecast);
-            if let Some(seconds) = forecast.and_then(|forecast| forecast.seconds_until_full) {
-                page.sample(POOL_FULL.name, &[("pool", &pool.name)], seconds);
-            }
-        }
-        pool_counters(page, core);
-        pool_errors(page, core);
-        self.device_metrics(page, core);
+fn pool_metrics(page: &mut Page, pools: &[PoolFacts], configuration: &Configuration) {
+    page.begin(&POOL_UP);
+    for name in configuration.pools.keys() {
+        let is_up = pools.iter().any(|pool| pool.name == *name && pool.is_up);
+        page.sample(POOL_UP.name, &[("pool", name)], f64::from(u8::from(is_up)));
     }
-
-    fn device_metrics(&self, page: &mut Page, core: &Core) {
-        page.begin(&DEVICE_DURATION);
-        for pool in pools(core) {
-            let configured = self.configuration.pools.get(&pool.name);
-            for (number, device) in configured.iter().flat_map(|pool| &pool.devices).enumerate() {
-                device_durations(page, pool, number, &device.device.to_string());
-            }
-        }
-        page.begin(&DEVICE_FAILED);
-        for (pool, number, device) in self.devices(core) {
-            let counts = pool.device_times.failures_of(number);
-            for (operation, count) in OPERATIONS.into_iter().zip(counts) {
-                let labels =
-                    [("pool", pool.name.as_str()), ("device", &device), ("operation", operation)];
-                page.sample(DEVICE_FAILED.name, &labels, count as f64);
-            }
-        }
-        page.begin(&DEVICE_OLDEST);
-        let now = Instant::now();
-        for (pool, number, device) in self.devices(core) {
-            let labels = [("pool", pool.name.as_str()), ("device", &device)];
-            let oldest = pool.device_times.oldest(number, now);
-            page.sample(DEVICE_OLDEST.name, &labels, oldest.as_secs_f64());
+    pool_spaces(page, pools);
+    backing_metrics(page, pools);
+    page.begin(&POOL_FULL);
+    for pool in pools {
+        if let Some(seconds) = pool.seconds_until_full {
+            page.sample(POOL_FULL.name, &[("pool", &pool.name)], seconds);
         }
     }
+    pool_counters(page, pools);
+    pool_errors(page, pools);
+    device_metrics(page, pools);
+}
 
-    /// Every device that is served, with its pool, number and name.
-    fn devices<'a>(&'a self, core: &'a Core) -> impl Iterator<Item = (&'a Pool, usize, String)> {
-        pools(core).flat_map(|pool| {
-            let configured = self.configuration.pools.get(&pool.name);
-            let devices = configured.into_iter().flat_map(|pool| &pool.devices).enumerate();
-            devices.map(move |(number, device)| (pool, number, device.device.to_string()))
-        })
+fn device_metrics(page: &mut Page, pools: &[PoolFacts]) {
+    page.begin(&DEVICE_DURATION);
+    for (pool, device) in devices(pools) {
+        for (operation, durations) in OPERATIONS.into_iter().zip(device.durations.iter().flatten())
+        {
+            let labels =
+                [("pool", pool.name.as_str()), ("device", &device.name), ("operation", operation)];
+            page.histogram(&DEVICE_DURATION, &labels, durations);
+        }
+    }
+    page.begin(&DEVICE_FAILED);
+    for (pool, device) in devices(pools) {
+        for (operation, count) in OPERATIONS.into_iter().zip(device.failures) {
+            let labels =
+                [("pool", pool.name.as_str()), ("device", &device.name), ("operation", operation)];
+            page.sample(DEVICE_FAILED.name, &labels, count as f64);
+        }
+    }
+    page.begin(&DEVICE_OLDEST);
+    for (pool, device) in devices(pools) {
+        let labels = [("pool", pool.name.as_str()), ("device", &device.name)];
+        page.sample(DEVICE_OLDEST.name, &labels, device.oldest.as_secs_f64());
     }
 }
 
-fn pool_errors(page: &mut Page, core: &Core) {
+/// Every device that is served, with its pool.
+fn devices(pools: &[PoolFacts]) -> impl Iterator<Item = (&PoolFacts, &DeviceFacts)> {
+    pools.iter().flat_map(|pool| pool.devices.iter().map(move |device| (pool, device)))
+}
+
+fn pool_errors(page: &mut Page, pools: &[PoolFacts]) {
     page.begin(&POOL_UNREADABLE);
-    for pool in pools(core) {
-        let statistics = pool.store.statistics();
+    for PoolFacts { name, statistics, .. } in pools {
         for (cause, count) in
             [("device", statistics.read_errors), ("checksum", statistics.checksum_errors)]
         {
-            let labels = [("pool", pool.name.as_str()), ("cause", cause)];
+            let labels = [("pool", name.as_str()), ("cause", cause)];
             page.sample(POOL_UNREADABLE.name, &labels, count as f64);
         }
     }
     page.begin(&POOL_SCRUB_BAD);
-    for pool in pools(core) {
-        let status = pool.store.scrub_status();
-        for (what, count) in [("blocks", status.bad_blocks), ("pages", status.bad_pages)] {
-            let labels = [("pool", pool.name.as_str()), ("what", what)];
+    for PoolFacts { name, scrub, .. } in pools {
+        for (what, count) in [("blocks", scrub.bad_blocks), ("pages", scrub.bad_pages)] {
+            let labels = [("pool", name.as_str()), ("what", what)];
             page.sample(POOL_SCRUB_BAD.name, &labels, count as f64);
         }
     }
@@ -300,22 +311,10 @@ fn admission_metrics(page: &mut Page, core: &Core) {
     }
 }
 
-fn device_durations(page: &mut Page, pool: &Pool, number: usize, device: &str) {
-    let Some(durations) = pool.device_times.of(number) else { return };
-    for (operation, durations) in OPERATIONS.into_iter().zip(durations) {
-        let labels = [("pool", pool.name.as_str()), ("device", device), ("operation", operation)];
-        page.histogram(&DEVICE_DURATION, &labels, durations);
-    }
-}
-
-fn pools(core: &Core) -> impl Iterator<Item = &Pool> {
-    core.pools.iter().map(|(_, pool)| pool)
-}
-
-fn pool_spaces(page: &mut Page, core: &Core) {
+fn pool_spaces(page: &mut Page, pools: &[PoolFacts]) {
     page.begin(&POOL_SPACE);
-    for pool in pools(core) {
-        let space = pool.space();
+    for pool in pools {
+        let space = pool.space;
         for (state, bytes) in [
             ("used", space.used),
             ("pending", space.pending),
@@ -333,15 +332,15 @@ fn pool_spaces(page: &mut Page, core: &Core) {
         (&POOL_METADATA_LEFT, |space| space.metadata_left),
     ] {
         page.begin(metric);
-        for pool in pools(core) {
-            page.sample(metric.name, &[("pool", &pool.name)], bytes(pool.space()) as f64);
+        for pool in pools {
+            page.sample(metric.name, &[("pool", &pool.name)], bytes(pool.space) as f64);
         }
     }
 }
 
 /// Each file system once, however many pools are on it.
-fn backing_metrics(page: &mut Page, core: &Core) {
-    let systems = pools(core).flat_map(|pool| &pool.backing.file_systems);
+fn backing_metrics(page: &mut Page, pools: &[PoolFacts]) {
+    let systems = pools.iter().flat_map(|pool| &pool.file_systems);
     let systems: BTreeMap<u64, &FileSystem> = systems.map(|system| (system.id, system)).collect();
     for (metric, bytes) in [
         (&BACKING_FREE, (|system| system.free_bytes) as fn(&FileSystem) -> u64),
@@ -354,13 +353,13 @@ fn backing_metrics(page: &mut Page, core: &Core) {
         }
     }
     page.begin(&BACKING_FULL);
-    for pool in pools(core) {
-        let is_full = pool.backing.state == BackingState::Full;
-        page.sample(BACKING_FULL.name, &[("pool", &pool.name)], f64::from(u8::from(is_full)));
+    for pool in pools {
+        let is_full = f64::from(u8::from(pool.is_backing_full));
+        page.sample(BACKING_FULL.name, &[("pool", &pool.name)], is_full);
     }
 }
 
-fn pool_counters(page: &mut Page, core: &Core) {
+fn pool_counters(page: &mut Page, pools: &[PoolFacts]) {
     for (metric, count) in [
         (&POOL_COMMITS, (|s| s.commits) as fn(store::Statistics) -> u64),
         (&POOL_CHECKPOINTS, |s| s.checkpoints),
@@ -371,36 +370,29 @@ fn pool_counters(page: &mut Page, core: &Core) {
         (&POOL_WRITTEN, |s| s.data_bytes_written),
     ] {
         page.begin(metric);
-        for pool in pools(core) {
-            let count = count(pool.store.statistics());
+        for pool in pools {
+            let count = count(pool.statistics);
             page.sample(metric.name, &[("pool", &pool.name)], count as f64);
         }
     }
 }
 
-fn volume_metrics(page: &mut Page, core: &Core) {
-    let names = VolumeNames::new(core);
-    let volumes = || pools(core).flat_map(|pool| pool.store.volumes().map(move |v| (pool, v)));
-    let known = || volumes().filter(|(_, volume)| names.get(volume.id).is_some());
-    type Value = fn(&Pool, &store::Volume) -> u64;
+fn volume_metrics(page: &mut Page, volumes: &[VolumeFacts]) {
     for (metric, value) in [
-        (&VOLUME_SIZE, (|_, volume| volume.size_bytes) as Value),
-        (&VOLUME_MAPPED, |_, volume| volume.mapped_bytes),
-        (&RECLAIM_ASKED, |pool, volume| pool.store.reclaimed(volume.id).asked_bytes),
-        (&RECLAIM_UNMAPPED, |pool, volume| pool.store.reclaimed(volume.id).unmapped_bytes),
-        (&RECLAIM_HELD, |pool, volume| pool.store.reclaimed(volume.id).held_bytes()),
+        (&VOLUME_SIZE, (|volume| volume.size_bytes) as fn(&VolumeFacts) -> u64),
+        (&VOLUME_MAPPED, |volume| volume.mapped_bytes),
+        (&RECLAIM_ASKED, |volume| volume.reclaim_asked_bytes),
+        (&RECLAIM_UNMAPPED, |volume| volume.reclaim_unmapped_bytes),
+        (&RECLAIM_HELD, |volume| volume.reclaim_held_bytes),
     ] {
         page.begin(metric);
-        for (pool, volume) in known() {
-            let name = names.name(volume.id);
-            page.sample(metric.name, &[("volume", &name)], value(pool, volume) as f64);
+        for volume in volumes {
+            page.sample(metric.name, &[("volume", &volume.name)], value(volume) as f64);
         }
     }
 }
 
-fn row_metrics(page: &mut Page, core: &Core) {
-    let names = VolumeNames::new(core);
-    let ledger = &core.accounts.ledger;
+fn row_metrics(page: &mut Page, rows: &[RowFacts]) {
     for (metric, value) in [
         (&COMMANDS, (|sums| sums.commands as f64) as fn(&ledger::Sums) -> f64),
         (&REFUSED, |sums| sums.refused as f64),
@@ -409,13 +401,14 @@ fn row_metrics(page: &mut Page, core: &Core) {
         (&BUSY, |sums| sums.micros as f64 / 1e6),
     ] {
         page.begin(metric);
-        for row in ledger.rows() {
-            let (host, volume) = (ledger.host_name(row.host), names.name(row.volume));
+        for RowFacts { host, volume, row } in rows {
             for primitive in Primitive::ALL {
                 let sums = row.of(primitive);
                 if *sums != ledger::Sums::default() {
                     let primitive = primitive.name();
-                    let labels = [("host", host), ("volume", &volume), ("primitive", primitive)];
+                    let labels = [("host", host), ("volume", volume)];
+                    let labels = labels.map(|(label, text)| (label, text.as_str()));
+                    let labels = [&labels[..], &[("primitive", primitive)]].concat();
                     page.sample(metric.name, &labels, value(sums));
                 }
             }
@@ -431,24 +424,20 @@ fn row_metrics(page: &mut Page, core: &Core) {
         (&HOST_ZEROED, |row| row.effects.host_zeroed_bytes),
     ] {
         page.begin(metric);
-        for row in ledger.rows() {
-            let (host, volume) = (ledger.host_name(row.host), names.name(row.volume));
-            let labels = [("host", host), ("volume", volume.as_str())];
+        for RowFacts { host, volume, row } in rows {
+            let labels = [("host", host.as_str()), ("volume", volume)];
             page.sample(metric.name, &labels, value(row) as f64);
         }
     }
 }
 
-fn latency_metrics(page: &mut Page, core: &Core) {
+fn latency_metrics(page: &mut Page, latencies: &[Latency]) {
     page.begin(&DURATION);
-    for Latency { name, histogram, .. } in core.accounts.ledger.latencies() {
+    for Latency { name, histogram, .. } in latencies {
         page.histogram(&DURATION, &[("command", name)], histogram);
     }
     page.begin(&FAILED);
-    for latency in core.accounts.ledger.latencies() {
+    for latency in latencies {
         page.sample(FAILED.name, &[("command", latency.name)], latency.failed as f64);
     }
 }
-
-#[cfg(test)]
-mod tests;

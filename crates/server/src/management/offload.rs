@@ -1,79 +1,119 @@
 //! The offload ledger, and why something was not offloaded.
 
-use api::{Asked, Finding, FindingKind, OffloadLedger, OffloadRow, Refusal};
-use array::Configuration;
+use std::sync::Arc;
+
+use api::{Asked, Finding, FindingKind, OffloadLedger, OffloadRow, Refusal, Route};
 use block::VolumeId;
 use ledger::{Facts, HostCopy, Primitive, Reason, Refused, Row, zero_reason};
 
-use super::Management;
-use super::statistics::VolumeNames;
+use super::gathering::Scene;
+use super::statistics::{VolumeNames, row_keys};
+use super::{Management, Progress};
 use crate::core::Core;
+use crate::described::Described;
 
-impl Management {
-    pub(super) fn describe_offload(&self, core: &Core) -> OffloadLedger {
-        let names = VolumeNames::new(core);
-        let rows = core.accounts.ledger.rows();
-        let mut rows: Vec<_> = rows.map(|row| self.describe_row(core, &names, row)).collect();
-        rows.sort_by(|a, b| (&a.host, &a.volume).cmp(&(&b.host, &b.volume)));
-        let since = core.accounts.seconds(std::time::Duration::ZERO) as u64;
-        OffloadLedger { since, rows }
+/// What each host asked of each volume, and what became of it.
+pub(super) fn list_offload(core: &Core) -> Progress {
+    let look = |_: &Management, scene: Scene<'_>, (host, volume)| {
+        let row = scene.core.accounts.ledger.row(host, volume)?;
+        Some((volume, describe_row(scene.core, row)))
+    };
+    let describe =
+        |management: &Management, scene: Scene<'_>, rows: Vec<(VolumeId, OffloadRow)>| {
+            let configuration = Arc::clone(&management.configuration);
+            let since = scene.core.accounts.seconds(std::time::Duration::ZERO) as u64;
+            Described::later(move || {
+                let with_lun = |(volume, row): (VolumeId, OffloadRow)| OffloadRow {
+                    lun: configuration.lun_seen_by(&row.host, volume),
+                    ..row
+                };
+                let mut rows: Vec<OffloadRow> = rows.into_iter().map(with_lun).collect();
+                rows.sort_by(|a, b| (&a.host, &a.volume).cmp(&(&b.host, &b.volume)));
+                OffloadLedger { since, rows }
+            })
+        };
+    Progress::gather(Route::ShowOffload, row_keys(core), look, describe)
+}
+
+/// A row without what the configuration says of it.
+fn describe_row(core: &Core, row: &Row) -> OffloadRow {
+    let effects = &row.effects;
+    OffloadRow {
+        host: core.accounts.ledger.host_name(row.host).to_owned(),
+        volume: VolumeNames::new(core).name(row.volume),
+        lun: None,
+        clone: asked(row, Primitive::ExtendedCopy),
+        cloned_by_reference_bytes: effects.referenced_bytes,
+        copied_bytes: effects.copied_bytes,
+        clone_source_bytes: effects.source_bytes,
+        zero: asked(row, Primitive::WriteSame),
+        unmap: asked(row, Primitive::Unmap),
+        token: asked(row, Primitive::Token),
+        compare_and_write: asked(row, Primitive::CompareAndWrite),
+        miscompares: effects.miscompares,
+        read_bytes: row.of(Primitive::Read).done_bytes,
+        written_bytes: row.of(Primitive::Write).done_bytes,
+        host_copied_bytes: effects.host_copied_bytes,
+        host_zeroed_bytes: effects.host_zeroed_bytes,
+        refusals: row.refusals.iter().map(|refused| describe_refused(core, refused)).collect(),
     }
+}
 
-    fn describe_row(&self, core: &Core, names: &VolumeNames<'_>, row: &Row) -> OffloadRow {
-        let effects = &row.effects;
-        OffloadRow {
-            host: core.accounts.ledger.host_name(row.host).to_owned(),
-            volume: names.name(row.volume),
-            lun: self
-                .configuration
-                .lun_seen_by(core.accounts.ledger.host_name(row.host), row.volume),
-            clone: asked(row, Primitive::ExtendedCopy),
-            cloned_by_reference_bytes: effects.referenced_bytes,
-            copied_bytes: effects.copied_bytes,
-            clone_source_bytes: effects.source_bytes,
-            zero: asked(row, Primitive::WriteSame),
-            unmap: asked(row, Primitive::Unmap),
-            token: asked(row, Primitive::Token),
-            compare_and_write: asked(row, Primitive::CompareAndWrite),
-            miscompares: effects.miscompares,
-            read_bytes: row.of(Primitive::Read).done_bytes,
-            written_bytes: row.of(Primitive::Write).done_bytes,
-            host_copied_bytes: effects.host_copied_bytes,
-            host_zeroed_bytes: effects.host_zeroed_bytes,
-            refusals: row.refusals.iter().map(|refused| describe_refused(core, refused)).collect(),
+/// Everything that was not offloaded, newest first.
+pub(super) fn explain_offload(core: &Core) -> Progress {
+    let copies: Vec<HostCopy> = core.accounts.ledger.host_copies().cloned().collect();
+    let copies = copies.into_iter().map(Unoffloaded::Copied);
+    let keys: Vec<_> = copies.chain(row_keys(core).map(Unoffloaded::Row)).collect();
+    let look = |_: &Management, scene: Scene<'_>, key| {
+        Some(explain(scene.core, key)).filter(|findings| !findings.is_empty())
+    };
+    Progress::gather(Route::ExplainOffload, keys.into_iter(), look, |_, _, found| {
+        Described::later(move || {
+            let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
+            findings.sort_by_key(|finding| std::cmp::Reverse(finding.last));
+            findings
+        })
+    })
+}
+
+/// Where something may not have been offloaded.
+enum Unoffloaded {
+    Copied(HostCopy),
+    Row((ledger::HostId, VolumeId)),
+}
+
+fn explain(core: &Core, key: Unoffloaded) -> Vec<Finding> {
+    let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
+    let finder = Finder { core, names };
+    match key {
+        Unoffloaded::Copied(copy) => {
+            let facts = ledger.facts(&copy, known(core, &copy));
+            vec![finder.copy(&copy, facts.reason())]
+        }
+        Unoffloaded::Row((host, volume)) => {
+            let Some(row) = ledger.row(host, volume) else { return Vec::new() };
+            let zeros = zero_reason(row).and_then(|why| finder.zeros(row, why));
+            zeros.into_iter().chain(finder.refused(row)).collect()
         }
     }
+}
 
-    /// Everything that was not offloaded, newest first.
-    pub(super) fn explain_offload(&self, core: &Core) -> Vec<Finding> {
-        let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
-        let finder = Finder { core, names };
-        let copies = ledger.host_copies().map(|copy| {
-            let facts = ledger.facts(copy, known(core, &self.configuration, copy));
-            finder.copy(copy, facts.reason())
-        });
-        let zeros = ledger.rows().filter_map(|row| finder.zeros(row, zero_reason(row)?));
-        let refused = ledger.rows().flat_map(|row| finder.refused(row));
-        let mut findings: Vec<Finding> = copies.chain(zeros).chain(refused).collect();
-        findings.sort_by_key(|finding| std::cmp::Reverse(finding.last));
-        findings
-    }
-
+impl Management {
     /// Keeps what is known of copies from and to a volume that is about to be deleted.
     pub(super) fn settle_copies(&self, core: &mut Core, volume: VolumeId) {
         let copies = core.accounts.ledger.host_copies();
         let ending = copies.filter(|copy| [copy.source, copy.destination].contains(&volume));
         let settled: Vec<(HostCopy, Facts)> =
-            ending.map(|copy| (copy.clone(), known(core, &self.configuration, copy))).collect();
+            ending.map(|copy| (copy.clone(), known(core, copy))).collect();
         for (copy, facts) in settled {
             core.accounts.ledger.settle(&copy, facts);
         }
     }
 }
 
-/// What the array's configuration says of a copy that a host made itself; of one whose ends are not
+/// What the array says of a copy that a host made itself; of one whose ends are not
 /// there any more, what it said while they were.
-fn known(core: &Core, configuration: &Configuration, copy: &HostCopy) -> Facts {
+fn known(core: &Core, copy: &HostCopy) -> Facts {
     let ends = [copy.source, copy.destination];
     let identifications = ends.map(|volume| core.target.identification(volume));
     let block_lengths = ends.map(|volume| core.target.block_length(volume));
@@ -81,23 +121,13 @@ fn known(core: &Core, configuration: &Configuration, copy: &HostCopy) -> Facts {
     if let (Some(settled), true) = (copy.settled(), pools.contains(&None)) {
         return settled;
     }
-    let host = core.accounts.ledger.host_name(copy.host);
-    let initiators = configuration.hosts.get(host).map(|host| &host.initiators);
-    let sees = |initiator: &str| {
-        let luns = configuration.visible_luns(initiator);
-        ends.map(|end| luns.values().any(|lun| lun.volume == end))
-    };
-    let seen: Vec<[bool; 2]> = match initiators {
-        Some(initiators) => initiators.iter().map(|initiator| sees(initiator)).collect(),
-        None => vec![sees(host)],
-    };
-    let is_seen = |end: usize| seen.iter().any(|ends| ends[end]);
     Facts {
         same_product: alike(identifications),
         same_block_length: alike(block_lengths),
         same_pool: alike(pools),
-        // The host saw both when it copied. What was unmapped since says nothing of that.
-        seen_together: !(is_seen(0) && is_seen(1)) || seen.contains(&[true, true]),
+        // All initiators of a host see the same LUNs, and it saw both when it copied. What was
+        // unmapped since says nothing of that.
+        seen_together: true,
         // The ledger knows the rest.
         ..Facts::default()
     }

@@ -4,10 +4,20 @@
 use api::{Problem, Route};
 use axum::body::Bytes;
 
+use super::describe::list_volumes;
+use super::export::export;
 use super::identification::describe_identification;
+use super::metrics::show_metrics;
+use super::offload::{explain_offload, list_offload};
 use super::problems::not_found;
+use super::sessions::{list_sessions, show_target};
+use super::snapshots::list_snapshots;
+use super::statistics::{
+    describe_history, describe_series, list_forecasts, list_locks, list_reclaim, show_live,
+};
 use super::{Management, Parameters, Progress, find_volume, read, read_or_default, read_secret};
 use crate::core::Core;
+use crate::sessions::Sessions;
 
 macro_rules! nouns {
     ($($(#[$meta:meta])* $noun:ident: $routes:ident { $($route:ident)* })*) => {
@@ -88,7 +98,7 @@ impl Management {
     pub(super) fn route(
         &mut self,
         core: &mut Core,
-        sessions: Vec<api::Session>,
+        sessions: &Sessions,
         route: Route,
         parameters: &Parameters,
         body: &Bytes,
@@ -101,7 +111,7 @@ impl Management {
             Noun::Hosts(route) => self.route_hosts(core, route, request),
             Noun::Portals(route) => self.route_portals(route, request),
             Noun::Array(route) => self.route_array(core, sessions, route, request),
-            Noun::Statistics(route) => self.route_statistics(core, &sessions, route, parameters),
+            Noun::Statistics(route) => self.route_statistics(core, route, parameters),
             Noun::Elsewhere(route) => {
                 Err(not_found(&format!("another part of gantryd answers {route:?}")))
             }
@@ -116,7 +126,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let pool = parameters.get("pool");
         match route {
-            PoolRoutes::ListPools => Ok(Progress::answer(&self.describe_pools(core))),
+            PoolRoutes::ListPools => Ok(self.list_pools()),
             PoolRoutes::CreatePool => self.create_pool(core, read(body)?),
             PoolRoutes::ShowPool => Ok(Progress::answer(&self.describe_pool(core, pool)?)),
             PoolRoutes::DeletePool => self.delete_pool(core, pool),
@@ -139,7 +149,7 @@ impl Management {
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         match route {
-            VolumeRoutes::ListVolumes => Ok(Progress::answer(&self.describe_volumes(core))),
+            VolumeRoutes::ListVolumes => Ok(list_volumes()),
             VolumeRoutes::CreateVolume => self.create_volume(core, &read(body)?),
             VolumeRoutes::ShowVolume => {
                 let (pool, id) = find_volume(core, parameters)?;
@@ -174,7 +184,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let schedule = parameters.get("schedule");
         match route {
-            SnapshotRoutes::ListSnapshots => Ok(Progress::answer(&self.describe_snapshots(core))),
+            SnapshotRoutes::ListSnapshots => Ok(list_snapshots()),
             SnapshotRoutes::CreateSnapshots => self.create_snapshots(core, &read(body)?),
             SnapshotRoutes::ShowSnapshot => {
                 Ok(Progress::answer(&self.describe_snapshot(core, parameters)?))
@@ -185,7 +195,7 @@ impl Management {
                 self.set_snapshot_tags(core, parameters, read(body)?)
             }
             SnapshotRoutes::LockSnapshot => self.lock_snapshot(core, parameters, read(body)?),
-            SnapshotRoutes::ListSchedules => Ok(Progress::answer(&self.describe_schedules())),
+            SnapshotRoutes::ListSchedules => Ok(self.list_schedules()),
             SnapshotRoutes::ShowSchedule => {
                 Ok(Progress::answer(&self.describe_schedule(schedule)?))
             }
@@ -202,13 +212,13 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (host, group) = (parameters.get("host"), parameters.get("group"));
         match route {
-            HostRoutes::ListHosts => Ok(Progress::answer(&self.describe_hosts())),
+            HostRoutes::ListHosts => Ok(self.list_hosts()),
             HostRoutes::ShowHost => Ok(Progress::answer(&self.show_host(host)?)),
             HostRoutes::CreateHost => self.create_host(read_secret(body)?),
             HostRoutes::ChangeHost => self.change_host(host, read_secret(body)?),
             HostRoutes::SetHostTags => self.set_host_tags(host, read(body)?),
             HostRoutes::DeleteHost => self.delete_host(host),
-            HostRoutes::ListGroups => Ok(Progress::answer(&self.describe_groups())),
+            HostRoutes::ListGroups => Ok(self.list_groups()),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
             HostRoutes::SetGroup => self.set_group(core, group, read(body)?),
             HostRoutes::DeleteGroup => self.delete_group(group),
@@ -236,27 +246,27 @@ impl Management {
     fn route_array(
         &mut self,
         core: &mut Core,
-        sessions: Vec<api::Session>,
+        sessions: &Sessions,
         route: ArrayRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let task = parameters.get("task");
         match route {
-            ArrayRoutes::ShowTarget => Ok(Progress::answer(&self.describe_target(core, sessions))),
-            ArrayRoutes::ListSessions => Ok(Progress::answer(&sessions)),
-            ArrayRoutes::CloseSession => self.close_session(&sessions, parameters.get("session")),
+            ArrayRoutes::ShowTarget => Ok(show_target(sessions)),
+            ArrayRoutes::ListSessions => Ok(list_sessions(sessions)),
+            ArrayRoutes::CloseSession => self.close_session(sessions, parameters.get("session")),
             ArrayRoutes::ShowIdentification => {
                 Ok(Progress::answer(&describe_identification(self.configuration.identification)))
             }
             ArrayRoutes::SetIdentification => self.set_identification(read(body)?),
-            ArrayRoutes::ListEvents => Ok(Progress::answer(&self.describe_events())),
+            ArrayRoutes::ListEvents => Ok(self.list_events()),
             ArrayRoutes::ListTasks => Ok(self.list_tasks(core)),
             ArrayRoutes::ShowTask => self.show_task(core, task),
             ArrayRoutes::CancelTask => self.cancel_task(core, task),
             ArrayRoutes::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
             ArrayRoutes::SetAlerts => self.set_alerts(read_secret(body)?),
             ArrayRoutes::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
-            ArrayRoutes::ShowConfiguration => self.export(core, parameters),
+            ArrayRoutes::ShowConfiguration => export(parameters),
             ArrayRoutes::ImportConfiguration => self.import(core, parameters, read_secret(body)?),
         }
     }
@@ -264,30 +274,25 @@ impl Management {
     fn route_statistics(
         &self,
         core: &Core,
-        sessions: &[api::Session],
         route: StatisticsRoutes,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
         Ok(match route {
-            StatisticsRoutes::ShowOffload => Progress::answer(&self.describe_offload(core)),
-            StatisticsRoutes::ExplainOffload => Progress::answer(&self.explain_offload(core)),
-            StatisticsRoutes::ShowLive => Progress::answer(&self.describe_live(core)),
+            StatisticsRoutes::ShowOffload => list_offload(core),
+            StatisticsRoutes::ExplainOffload => explain_offload(core),
+            StatisticsRoutes::ShowLive => show_live(core),
             StatisticsRoutes::ListSeries => {
-                Progress::answer(&super::statistics::describe_series(core))
+                let series = describe_series(core);
+                Progress::later(move || series)
             }
             StatisticsRoutes::ShowHistory => {
-                Progress::answer(&super::statistics::describe_history(core, parameters)?)
+                let history = describe_history(core, parameters)?;
+                Progress::later(move || history)
             }
-            StatisticsRoutes::ListLocks => {
-                Progress::answer(&super::statistics::describe_locks(core))
-            }
-            StatisticsRoutes::ListReclaim => {
-                Progress::answer(&super::statistics::describe_reclaim(core))
-            }
-            StatisticsRoutes::ListForecasts => {
-                Progress::answer(&super::statistics::describe_forecasts(core))
-            }
-            StatisticsRoutes::ShowMetrics => Progress::answer(&self.metrics(core, sessions)),
+            StatisticsRoutes::ListLocks => list_locks(core),
+            StatisticsRoutes::ListReclaim => list_reclaim(),
+            StatisticsRoutes::ListForecasts => list_forecasts(core),
+            StatisticsRoutes::ShowMetrics => show_metrics(core),
             StatisticsRoutes::ShowReadiness => Progress::answer(&self.readiness(core)?),
         })
     }

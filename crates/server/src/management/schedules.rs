@@ -4,6 +4,7 @@
 //! nothing is left that is not known, and nothing unlocked that should be locked.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use api::{LockSnapshot, Problem, SetSchedule, Severity};
@@ -79,31 +80,21 @@ impl Management {
         })
     }
 
-    pub(super) fn describe_schedules(&self) -> Vec<api::Schedule> {
-        let schedules = self.configuration.schedules.iter();
-        schedules.map(|(name, record)| self.schedule(name, record)).collect()
+    /// Every schedule.
+    pub(super) fn list_schedules(&self) -> Progress {
+        let configuration = Arc::clone(&self.configuration);
+        let problems = self.schedule_problems.clone();
+        Progress::later(move || -> Vec<api::Schedule> {
+            let schedules = configuration.schedules.iter();
+            let described = schedules
+                .map(|(name, record)| show_schedule(name, record, problems.get(name).cloned()));
+            described.collect()
+        })
     }
 
     pub(super) fn describe_schedule(&self, name: &str) -> Result<api::Schedule, Problem> {
         let record = self.configuration.schedule(name).map_err(|error| refused(&error))?;
-        Ok(self.schedule(name, record))
-    }
-
-    fn schedule(&self, name: &str, record: &ScheduleRecord) -> api::Schedule {
-        let set = describe_schedule(&record.schedule);
-        api::Schedule {
-            name: name.to_owned(),
-            volumes: set.volumes,
-            every_seconds: set.every_seconds,
-            offset_seconds: set.offset_seconds,
-            keep: set.keep,
-            lock_seconds: set.lock_seconds,
-            enabled: set.enabled,
-            next: record.next(),
-            last: record.runs().last().map(|run| run.time),
-            snapshots: record.runs().iter().map(|run| run.snapshots().count()).sum(),
-            problem: self.schedule_problems.get(name).cloned(),
-        }
+        Ok(show_schedule(name, record, self.schedule_problems.get(name).cloned()))
     }
 
     /// The schedule that made a snapshot.
@@ -377,6 +368,23 @@ pub(super) fn parse_schedule(request: &SetSchedule) -> Result<Schedule, Problem>
 }
 
 /// A schedule as it could be set again.
+fn show_schedule(name: &str, record: &ScheduleRecord, problem: Option<String>) -> api::Schedule {
+    let set = describe_schedule(&record.schedule);
+    api::Schedule {
+        name: name.to_owned(),
+        volumes: set.volumes,
+        every_seconds: set.every_seconds,
+        offset_seconds: set.offset_seconds,
+        keep: set.keep,
+        lock_seconds: set.lock_seconds,
+        enabled: set.enabled,
+        next: record.next(),
+        last: record.runs().last().map(|run| run.time),
+        snapshots: record.runs().iter().map(|run| run.snapshots().count()).sum(),
+        problem,
+    }
+}
+
 pub(super) fn describe_schedule(schedule: &Schedule) -> SetSchedule {
     let path = |volume: &String| format!("{}/{volume}", schedule.pool);
     SetSchedule {

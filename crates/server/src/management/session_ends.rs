@@ -8,6 +8,7 @@ use array::{Chap, Configuration, Host, Secrets};
 
 use super::problems::not_found;
 use super::{Management, Progress};
+use crate::sessions::Sessions;
 
 #[cfg(test)]
 mod tests;
@@ -32,15 +33,14 @@ impl Management {
     /// Closes the session with a handle; its initiator may log in again.
     pub(super) fn close_session(
         &mut self,
-        sessions: &[api::Session],
+        sessions: &Sessions,
         handle: &str,
     ) -> Result<Progress, Problem> {
-        let tsih = handle.parse().ok();
-        let found = sessions.iter().find(|session| Some(session.tsih) == tsih);
-        let session = found.ok_or_else(|| {
+        let tsih = handle.parse().ok().filter(|&tsih| sessions.get(tsih).is_some());
+        let tsih = tsih.ok_or_else(|| {
             not_found(&format!("there is no session '{}'", handle.escape_debug()))
         })?;
-        self.session_ends.push(SessionEnd::Handle(session.tsih));
+        self.session_ends.push(SessionEnd::Handle(tsih));
         Ok(Progress::answer(&()))
     }
 
@@ -77,6 +77,9 @@ fn renewed(
     before: (&Configuration, &Secrets),
     after: (&Configuration, &Secrets),
 ) -> BTreeSet<String> {
+    if before.0.hosts.ptr_eq(&after.0.hosts) && before.1.hosts.ptr_eq(&after.1.hosts) {
+        return BTreeSet::new();
+    }
     let terms = |(configuration, secrets): (&'_ Configuration, &'_ Secrets), name: &str| {
         (configuration.hosts.get(name).cloned(), secrets.hosts.get(name).cloned())
     };

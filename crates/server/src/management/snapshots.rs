@@ -1,16 +1,21 @@
 //! Snapshots, clones, and volumes that take back what a snapshot kept.
 
-use api::{CloneVolume, CreateSnapshots, Problem, ProblemKind, RevertVolume, Snapshot};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use api::{CloneVolume, CreateSnapshots, Problem, ProblemKind, RevertVolume, Route, Snapshot};
 use array::{ArrayError, Configuration, Tagged, check_name, naa_identifier};
 use block::VolumeId;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::describe::hexadecimal;
+use super::gathering::{EachVolume, Scene};
 use super::problems::{failed, gone, internal, problem, refused};
 use super::volumes::{presentation_of_copy, size_of};
 use super::{Management, Parameters, Progress, Step, find, find_volume};
 use crate::core::Core;
 use crate::data_directory::random_u64;
+use crate::described::Described;
 use crate::events::now;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -135,18 +140,6 @@ impl Management {
         self.volume_resized(core, pool, id, result)
     }
 
-    pub(super) fn describe_snapshots(&self, core: &Core) -> Vec<Snapshot> {
-        let mut snapshots = Vec::new();
-        for (_, pool) in core.pools.iter() {
-            let found = pool.store.volumes().filter(|volume| volume.snapshot);
-            snapshots.extend(found.map(|volume| self.snapshot(pool, volume)));
-        }
-        snapshots.sort_by(|a, b| {
-            (&a.pool, &a.volume, a.created, &a.name).cmp(&(&b.pool, &b.volume, b.created, &b.name))
-        });
-        snapshots
-    }
-
     pub(super) fn describe_snapshot(
         &self,
         core: &Core,
@@ -162,21 +155,77 @@ impl Management {
     }
 
     pub(super) fn snapshot(&self, pool: &Pool, volume: &Volume) -> Snapshot {
+        let schedule = self.schedule_of(volume.id);
+        SnapshotFacts::new(pool, volume).describe(&self.configuration, schedule)
+    }
+}
+
+/// Every snapshot.
+pub(super) fn list_snapshots() -> Progress {
+    let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
+        let (pool, volume) = scene.core.volume(key)?;
+        volume.snapshot.then(|| SnapshotFacts::new(pool, volume))
+    };
+    let describe = |management: &Management, _: Scene<'_>, found: Vec<SnapshotFacts>| {
+        let configuration = Arc::clone(&management.configuration);
+        Described::later(move || {
+            let schedules = makers(&configuration);
+            let described = found.into_iter().map(|facts| {
+                let schedule = schedules.get(&facts.volume.id).copied();
+                facts.describe(&configuration, schedule)
+            });
+            let mut snapshots: Vec<Snapshot> = described.collect();
+            let key = |s: &Snapshot| (s.pool.clone(), s.volume.clone(), s.created, s.name.clone());
+            snapshots.sort_by_cached_key(key);
+            snapshots
+        })
+    };
+    Progress::gather(Route::ListSnapshots, EachVolume::default(), look, describe)
+}
+
+/// The schedule that made each snapshot which one made.
+fn makers(configuration: &Configuration) -> HashMap<VolumeId, &str> {
+    let schedules = configuration.schedules.iter();
+    let made = schedules.flat_map(|(name, record)| {
+        let snapshots = record.runs().iter().flat_map(|run| run.snapshots());
+        snapshots.map(move |snapshot| (snapshot, name.as_str()))
+    });
+    made.collect()
+}
+
+/// What the engine knows of a snapshot; the configuration knows the rest.
+struct SnapshotFacts {
+    pool: String,
+    volume: Volume,
+    origin: Option<String>,
+}
+
+impl SnapshotFacts {
+    fn new(pool: &Pool, volume: &Volume) -> Self {
         let origin = volume.origin.and_then(|origin| pool.store.volume(origin));
-        Snapshot {
+        Self {
             pool: pool.name.clone(),
-            name: volume.name.clone(),
-            volume: origin.map(|origin| origin.name.clone()),
+            volume: volume.clone(),
+            origin: origin.map(|origin| origin.name.clone()),
+        }
+    }
+
+    fn describe(self, configuration: &Configuration, schedule: Option<&str>) -> Snapshot {
+        let Self { pool, volume, origin } = self;
+        Snapshot {
+            pool,
+            volume: origin,
             created: volume.created,
             naa: format!("naa.{}", hexadecimal(&volume.naa)),
             size_bytes: volume.size_bytes,
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
-            lun: self.configuration.lun_of(volume.id),
-            hosts: self.configuration.hosts_of(volume.id).map(str::to_owned).collect(),
-            locked_until: self.configuration.locked_until(volume.id),
-            schedule: self.schedule_of(volume.id).map(str::to_owned),
-            tags: self.configuration.tags(Tagged::Volume(volume.id)),
+            lun: configuration.lun_of(volume.id),
+            hosts: configuration.hosts_of(volume.id).map(str::to_owned).collect(),
+            locked_until: configuration.locked_until(volume.id),
+            schedule: schedule.map(str::to_owned),
+            tags: configuration.tags(Tagged::Volume(volume.id)),
+            name: volume.name,
         }
     }
 }

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use api::{
     Forecast, Holder, HolderKind, Live, LockAttempt, LockMap, LockOutcome, LockRange, NamedRates,
-    PrimitiveRate, PrimitiveRates, Problem, Reclaim, RowRates, SeriesHistory, SeriesName,
+    PrimitiveRate, PrimitiveRates, Problem, Reclaim, Route, RowRates, SeriesHistory, SeriesName,
 };
 use block::VolumeId;
-use ledger::{Columns, FlowSample, Primitive, SpaceSample, Subject};
+use ledger::{Columns, FlowSample, HostId, Primitive, SpaceSample, Subject};
 use serde::{Deserialize, Serialize};
 use store::Health;
 
+use super::gathering::{EachVolume, Scene};
 use super::problems::{bad_request, not_found, unavailable};
-use super::{Management, Parameters};
+use super::{Management, Parameters, Progress};
 use crate::admission::Places;
 use crate::core::Core;
+use crate::described::Described;
 use crate::limits::CONTENDED_SHOWN_MAX;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -57,7 +60,12 @@ impl<'a> VolumeNames<'a> {
             let (_, pool) = self.core.pool_named(pool)?;
             pool.store.volume_named(volume).filter(|volume| !is_hidden(volume))
         };
-        let gone = || self.core.accounts.gone().keys().copied().find(|&id| self.name(id) == name);
+        // As `name` calls one that is gone.
+        let gone = || {
+            let (_, id) = name.strip_suffix(')')?.rsplit_once(" (deleted ")?;
+            let id = VolumeId(u64::from_str_radix(id, 16).ok()?);
+            Some(id).filter(|&id| self.name(id) == name)
+        };
         there().map(|volume| volume.id).or_else(gone)
     }
 }
@@ -107,41 +115,69 @@ impl Management {
         let message = all.collect::<Vec<_>>().join("; ");
         Ok(Readiness { portals: self.portals().into_keys().collect(), message })
     }
+}
 
-    pub(super) fn describe_live(&self, core: &Core) -> Live {
-        let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
-        let rates_of = |subject| {
-            let last = ledger.history().flow(subject).and_then(|series| series.last());
-            last.map(rates).unwrap_or_default()
-        };
-        let named = |subject| -> Option<(String, PrimitiveRates)> {
-            let name = match subject {
-                Subject::Total => return None,
-                Subject::Volume(id) => names.name(id),
-                Subject::Host(host) => ledger.host_name(host).to_owned(),
+/// What goes on in this second.
+pub(super) fn show_live(core: &Core) -> Progress {
+    let look = |_: &Management, scene: Scene<'_>, (host, volume)| {
+        let ledger = &scene.core.accounts.ledger;
+        let row = ledger.row(host, volume)?;
+        let rates = rates(row.rates());
+        (!rates.is_empty())
+            .then(|| RowRates {
+                host: ledger.host_name(host).to_owned(),
+                volume: VolumeNames::new(scene.core).name(volume),
+                lun: None,
+                rates,
+            })
+            .map(|rates| (volume, rates))
+    };
+    let describe = |management: &Management, scene: Scene<'_>, rows: Vec<(VolumeId, RowRates)>| {
+        let configuration = Arc::clone(&management.configuration);
+        let live = without_rows(scene.core);
+        Described::later(move || {
+            let with_lun = |(volume, rates): (VolumeId, RowRates)| RowRates {
+                lun: configuration.lun_seen_by(&rates.host, volume),
+                ..rates
             };
-            Some((name, rates_of(subject))).filter(|(_, rates)| !rates.is_empty())
-        };
-        let of_kind = |is_volume: bool| {
-            let subjects = ledger.history().subjects();
-            let alike =
-                subjects.filter(|subject| matches!(subject, Subject::Volume(_)) == is_volume);
-            alike.filter_map(named).map(|(name, rates)| NamedRates { name, rates }).collect()
-        };
-        let rows = ledger.rows().map(|row| RowRates {
-            host: ledger.host_name(row.host).to_owned(),
-            volume: names.name(row.volume),
-            lun: self.configuration.lun_seen_by(ledger.host_name(row.host), row.volume),
-            rates: rates(row.rates()),
-        });
-        Live {
-            time: crate::events::now(),
-            interval_seconds: 1,
-            total: rates_of(Subject::Total),
-            volumes: of_kind(true),
-            hosts: of_kind(false),
-            rows: rows.filter(|row| !row.rates.is_empty()).collect(),
+            Live { rows: rows.into_iter().map(with_lun).collect(), ..live }
+        })
+    };
+    Progress::gather(Route::ShowLive, row_keys(core), look, describe)
+}
+
+/// The pairs of host and volume of which the ledger knows something.
+pub(super) fn row_keys(core: &Core) -> std::vec::IntoIter<(HostId, VolumeId)> {
+    let keys: Vec<_> = core.accounts.ledger.rows().map(|row| (row.host, row.volume)).collect();
+    keys.into_iter()
+}
+
+fn without_rows(core: &Core) -> Live {
+    let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
+    let rates_of = |subject| {
+        let last = ledger.history().flow(subject).and_then(|series| series.last());
+        last.map(rates).unwrap_or_default()
+    };
+    let named = |subject| -> Option<(String, PrimitiveRates)> {
+        let rates = Some(rates_of(subject)).filter(|rates| !rates.is_empty())?;
+        match subject {
+            Subject::Total => None,
+            Subject::Volume(id) => Some((names.name(id), rates)),
+            Subject::Host(host) => Some((ledger.host_name(host).to_owned(), rates)),
         }
+    };
+    let of_kind = |is_volume: bool| {
+        let subjects = ledger.history().subjects();
+        let alike = subjects.filter(|subject| matches!(subject, Subject::Volume(_)) == is_volume);
+        alike.filter_map(named).map(|(name, rates)| NamedRates { name, rates }).collect()
+    };
+    Live {
+        time: crate::events::now(),
+        interval_seconds: 1,
+        total: rates_of(Subject::Total),
+        volumes: of_kind(true),
+        hosts: of_kind(false),
+        rows: Vec::new(),
     }
 }
 
@@ -239,64 +275,74 @@ fn space_columns(part: &Columns<SpaceSample>) -> BTreeMap<String, Vec<f64>> {
     ])
 }
 
-pub(super) fn describe_locks(core: &Core) -> Vec<LockMap> {
-    let (accounts, names) = (&core.accounts, VolumeNames::new(core));
-    let host = |id| accounts.ledger.host_name(id).to_owned();
-    let describe = |(volume, map): (VolumeId, &ledger::LockMap)| {
-        let block = core.target.block_length(volume).map_or(512, |length| length.bytes());
-        let range = |range: &ledger::LockRange| LockRange {
-            lba: range.lba,
-            blocks: range.bytes / block,
-            attempts: range.attempts,
-            miscompares: range.miscompares,
-            hosts: range.hosts.iter().copied().map(host).collect(),
-            last: accounts.seconds(range.last) as u64,
-        };
-        let attempt = |attempt: &ledger::Attempt| LockAttempt {
-            time: (accounts.seconds(attempt.at) * 1e3).round() / 1e3,
-            host: host(attempt.host),
-            lba: attempt.lba,
-            blocks: attempt.bytes / block,
-            outcome: match attempt.outcome {
-                ledger::LockOutcome::Done => LockOutcome::Done,
-                ledger::LockOutcome::Miscompare => LockOutcome::Miscompare,
-                ledger::LockOutcome::Refused => LockOutcome::Refused,
-            },
-        };
-        LockMap {
-            volume: names.name(volume),
-            attempts: map.attempts,
-            miscompares: map.miscompares,
-            contended: map.contended().into_iter().take(CONTENDED_SHOWN_MAX).map(range).collect(),
-            recent: map.recent.iter().rev().map(attempt).collect(),
-        }
-    };
-    accounts.ledger.locks().map(describe).collect()
+/// Who contends for which blocks.
+pub(super) fn list_locks(core: &Core) -> Progress {
+    let volumes: Vec<VolumeId> = core.accounts.ledger.locks().map(|(volume, _)| volume).collect();
+    let look = |_: &Management, scene: Scene<'_>, volume| describe_locks(scene.core, volume);
+    Progress::gather(Route::ListLocks, volumes.into_iter(), look, |_, _, locks| {
+        Described::later(move || locks)
+    })
 }
 
-pub(super) fn describe_reclaim(core: &Core) -> Vec<Reclaim> {
+fn describe_locks(core: &Core, volume: VolumeId) -> Option<LockMap> {
+    let accounts = &core.accounts;
+    let map = accounts.ledger.locks_of(volume)?;
+    let host = |id| accounts.ledger.host_name(id).to_owned();
+    let block = core.target.block_length(volume).map_or(512, |length| length.bytes());
+    let range = |range: &ledger::LockRange| LockRange {
+        lba: range.lba,
+        blocks: range.bytes / block,
+        attempts: range.attempts,
+        miscompares: range.miscompares,
+        hosts: range.hosts.iter().copied().map(host).collect(),
+        last: accounts.seconds(range.last) as u64,
+    };
+    let attempt = |attempt: &ledger::Attempt| LockAttempt {
+        time: (accounts.seconds(attempt.at) * 1e3).round() / 1e3,
+        host: host(attempt.host),
+        lba: attempt.lba,
+        blocks: attempt.bytes / block,
+        outcome: match attempt.outcome {
+            ledger::LockOutcome::Done => LockOutcome::Done,
+            ledger::LockOutcome::Miscompare => LockOutcome::Miscompare,
+            ledger::LockOutcome::Refused => LockOutcome::Refused,
+        },
+    };
+    Some(LockMap {
+        volume: VolumeNames::new(core).name(volume),
+        attempts: map.attempts,
+        miscompares: map.miscompares,
+        contended: map.contended().into_iter().take(CONTENDED_SHOWN_MAX).map(range).collect(),
+        recent: map.recent.iter().rev().map(attempt).collect(),
+    })
+}
+
+/// What UNMAP was asked for of each volume, and what came of it.
+pub(super) fn list_reclaim() -> Progress {
+    let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
+        let (pool, volume) = scene.core.volume(key)?;
+        Some(describe_reclaim(scene.core, pool, volume))
+    };
+    Progress::gather(Route::ListReclaim, EachVolume::default(), look, |_, _, mut list| {
+        Described::later(move || {
+            list.sort_by(|a: &Reclaim, b| a.volume.cmp(&b.volume));
+            list
+        })
+    })
+}
+
+fn describe_reclaim(core: &Core, pool: &Pool, volume: &store::Volume) -> Reclaim {
     let names = VolumeNames::new(core);
-    let mut list = Vec::new();
-    for (_, pool) in core.pools.iter() {
-        for volume in pool.store.volumes().filter(|volume| !is_hidden(volume)) {
-            let reclaim = pool.store.reclaimed(volume.id);
-            list.push(Reclaim {
-                volume: names.name(volume.id),
-                asked_bytes: reclaim.asked_bytes,
-                already_free_bytes: reclaim.asked_bytes - reclaim.unmapped_bytes,
-                unmapped_bytes: reclaim.unmapped_bytes,
-                freed_bytes: reclaim.freed_bytes(),
-                held_bytes: reclaim.held_bytes(),
-                held_by: reclaim
-                    .held
-                    .iter()
-                    .map(|held| holder(pool, &names, volume, held))
-                    .collect(),
-            });
-        }
+    let reclaim = pool.store.reclaimed(volume.id);
+    Reclaim {
+        volume: format!("{}/{}", pool.name, volume.name),
+        asked_bytes: reclaim.asked_bytes,
+        already_free_bytes: reclaim.asked_bytes - reclaim.unmapped_bytes,
+        unmapped_bytes: reclaim.unmapped_bytes,
+        freed_bytes: reclaim.freed_bytes(),
+        held_bytes: reclaim.held_bytes(),
+        held_by: reclaim.held.iter().map(|held| holder(pool, &names, volume, held)).collect(),
     }
-    list.sort_by(|a, b| a.volume.cmp(&b.volume));
-    list
 }
 
 fn holder(
@@ -316,24 +362,33 @@ fn holder(
     Holder { name, kind, bytes: held.bytes }
 }
 
-pub(super) fn describe_forecasts(core: &Core) -> Vec<Forecast> {
-    let describe = |(_, pool): (PoolId, &Pool)| {
-        let space = pool.space();
-        let series = core.accounts.ledger.history().pool(&pool.name);
-        let forecast = series.and_then(ledger::forecast);
-        let until = forecast.and_then(|forecast| forecast.seconds_until_full);
-        let until = until.filter(|seconds| *seconds < 1e10).map(|seconds| seconds as u64);
-        Forecast {
-            pool: pool.name.clone(),
-            total_bytes: space.total,
-            used_bytes: space.used,
-            bytes_per_second: forecast.map(|forecast| forecast.bytes_per_second),
-            window_seconds: forecast.map(|forecast| forecast.window_seconds),
-            seconds_until_full: until,
-            full_at: until.map(|seconds| crate::events::now() + seconds),
-        }
+/// When each pool will be full.
+pub(super) fn list_forecasts(core: &Core) -> Progress {
+    let look = |_: &Management, scene: Scene<'_>, pool: PoolId| {
+        Some(describe_forecast(scene.core, scene.core.pools.get(pool)?))
     };
-    let mut forecasts: Vec<Forecast> = core.pools.iter().map(describe).collect();
-    forecasts.sort_by(|a, b| a.pool.cmp(&b.pool));
-    forecasts
+    let pools = core.pools.ids().into_iter();
+    Progress::gather(Route::ListForecasts, pools, look, |_, _, mut forecasts| {
+        Described::later(move || {
+            forecasts.sort_by(|a: &Forecast, b| a.pool.cmp(&b.pool));
+            forecasts
+        })
+    })
+}
+
+fn describe_forecast(core: &Core, pool: &Pool) -> Forecast {
+    let space = pool.space();
+    let series = core.accounts.ledger.history().pool(&pool.name);
+    let forecast = series.and_then(ledger::forecast);
+    let until = forecast.and_then(|forecast| forecast.seconds_until_full);
+    let until = until.filter(|seconds| *seconds < 1e10).map(|seconds| seconds as u64);
+    Forecast {
+        pool: pool.name.clone(),
+        total_bytes: space.total,
+        used_bytes: space.used,
+        bytes_per_second: forecast.map(|forecast| forecast.bytes_per_second),
+        window_seconds: forecast.map(|forecast| forecast.window_seconds),
+        seconds_until_full: until,
+        full_at: until.map(|seconds| crate::events::now() + seconds),
+    }
 }

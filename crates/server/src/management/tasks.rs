@@ -11,7 +11,7 @@ use super::problems::{conflict, not_found};
 use super::{Management, Progress, Step};
 use crate::core::{Core, Ticket};
 use crate::events::now;
-use crate::http::Answer;
+use crate::http::Reply;
 use crate::limits::TASKS_MAX;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -115,7 +115,7 @@ impl Tasks {
     }
 
     /// The work of a request has come to its end.
-    pub(super) fn answered(&mut self, ticket: Ticket, answer: &Answer) {
+    pub(super) fn answered(&mut self, ticket: Ticket, answer: &Reply) {
         let mut waiting = self.known.iter_mut();
         let Some(known) = waiting.find(|known| known.ticket == Some(ticket)) else { return };
         match answer {

@@ -1,5 +1,7 @@
 //! How full pools and volumes are, and who is told.
 
+use std::sync::Arc;
+
 use api::{Event, Problem, Severity};
 use array::{Configuration, Fill, Thresholds};
 use block::VolumeId;
@@ -225,8 +227,12 @@ impl Management {
         describe_fill(self.told.volumes.get(&id).copied().unwrap_or_default())
     }
 
-    pub(super) fn describe_events(&self) -> Vec<Event> {
-        self.events.latest().cloned().collect()
+    /// The latest events, oldest first.
+    pub(super) fn list_events(&self) -> Progress {
+        let events: Vec<Arc<Event>> = self.events.latest().cloned().collect();
+        Progress::later(move || {
+            events.into_iter().map(Arc::unwrap_or_clone).collect::<Vec<Event>>()
+        })
     }
 
     /// A pool takes writes again: when it stops doing so, that is told again.

@@ -1,0 +1,216 @@
+//! The configuration as one file, written out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{
+    ConfiguredChap, ConfiguredDevice, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
+    ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume, CreatePortal, Device,
+    Problem, Route,
+};
+use array::{Access, Chap, Configuration, Presentation, Secret, Secrets, Tagged, Thresholds};
+use block::VolumeId;
+
+use super::gathering::{EachVolume, Scene, Subject};
+use super::identification::describe_identification;
+use super::interchange::{VERSION, flag};
+use super::portals::describe_state;
+use super::problems::forbidden;
+use super::schedules::describe_schedule;
+use super::thresholds::describe_thresholds;
+use super::volumes::describe_blocks;
+use super::{Management, Parameters, Progress, alerts, describe};
+use crate::core::Core;
+use crate::described::Described;
+use crate::pools::PoolId;
+
+/// What a request that came over the daemon's own socket is marked with.
+const SOCKET: &str = "socket";
+
+/// The configuration. Secrets leave the daemon over its own socket only.
+pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
+    let with_secrets = flag(parameters, "with_secrets")?;
+    if with_secrets && parameters.get("peer") != SOCKET {
+        return Err(forbidden(
+            &"secrets are shown over the daemon's socket only: ask on the array's own machine",
+        ));
+    }
+    let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
+        let (pool, volume) = scene.core.volume(key)?;
+        Some((format!("{}/{}", pool.name, volume.name), volume.clone()))
+    };
+    let describe = move |management: &Management, scene: Scene<'_>, volumes| {
+        let export = Export {
+            array: Arc::clone(&management.configuration),
+            secrets: Arc::clone(&management.secrets),
+            with_secrets,
+            devices: devices(management, scene.core),
+            volumes,
+        };
+        Described::later(move || export.describe())
+    };
+    let subject = Subject { route: Route::ShowConfiguration, with_secrets };
+    Ok(Progress::gather_for(subject, EachVolume::default(), look, describe))
+}
+
+/// The devices of each pool.
+fn devices(management: &Management, core: &Core) -> BTreeMap<String, Vec<ConfiguredDevice>> {
+    let pools = management.configuration.pools.iter().map(|(name, pool)| {
+        let served = core.pool_named(name).map(|(_, served)| served);
+        let devices = describe::devices(served, pool).into_iter();
+        let described = devices
+            .map(|Device { device, size_bytes, .. }| ConfiguredDevice { device, size_bytes });
+        (name.clone(), described.collect())
+    });
+    pools.collect()
+}
+
+/// What the file is made of.
+struct Export {
+    array: Arc<Configuration>,
+    secrets: Arc<Secrets>,
+    with_secrets: bool,
+    devices: BTreeMap<String, Vec<ConfiguredDevice>>,
+    /// POOL/NAME, and what the engine knows.
+    volumes: Vec<(String, store::Volume)>,
+}
+
+impl Export {
+    fn describe(self) -> api::Configuration {
+        let array = &self.array;
+        let group = |name: &String, hosts: &std::collections::BTreeSet<String>| api::Group {
+            name: name.clone(),
+            hosts: hosts.iter().cloned().collect(),
+        };
+        api::Configuration {
+            version: VERSION,
+            array: array.target_name.clone(),
+            identification: Some(describe_identification(array.identification)),
+            hosts: array.hosts.iter().map(|(name, host)| self.host(name, host)).collect(),
+            groups: array.host_groups.iter().map(|(name, hosts)| group(name, hosts)).collect(),
+            discovery: array
+                .discovery_chap_name
+                .as_ref()
+                .map(|user| self.chap(user, self.secrets.discovery.as_ref())),
+            portals: array
+                .portals
+                .iter()
+                .map(|(address, portal)| CreatePortal {
+                    address: address.to_string(),
+                    target_portal_group_tag: portal.group,
+                    redirect: portal.redirect.map(|address| address.to_string()),
+                })
+                .collect(),
+            path_states: array
+                .path_states()
+                .map(|(group, state)| ConfiguredPathState { group, state: describe_state(state) })
+                .collect(),
+            pools: self.pools(),
+            volumes: self.configured_volumes(),
+            schedules: array
+                .schedules
+                .iter()
+                .map(|(name, record)| ConfiguredSchedule {
+                    name: name.clone(),
+                    schedule: describe_schedule(&record.schedule),
+                })
+                .collect(),
+            alerts: self.alerts(),
+        }
+    }
+
+    fn host(&self, name: &str, host: &array::Host) -> ConfiguredHost {
+        let chap = host.chap_name.as_ref();
+        ConfiguredHost {
+            name: name.to_owned(),
+            initiators: host.initiators.iter().cloned().collect(),
+            chap: chap.map(|user| self.chap(user, self.secrets.hosts.get(name))),
+            tags: Some(self.array.tags(Tagged::Host(name))),
+        }
+    }
+
+    fn chap(&self, user: &str, chap: Option<&Chap>) -> ConfiguredChap {
+        describe_chap(user, chap, self.with_secrets && chap.is_some())
+    }
+
+    fn alerts(&self) -> api::Alerts {
+        let mut alerts = alerts::describe(&self.array.alerts);
+        if self.with_secrets {
+            for webhook in &mut alerts.webhooks {
+                webhook.secret = self.secrets.webhooks.get(&webhook.name).map(expose);
+            }
+            if let Some(mail) = &mut alerts.mail {
+                mail.password = self.secrets.mail.as_ref().map(expose);
+            }
+        }
+        alerts
+    }
+
+    fn pools(&self) -> Vec<ConfiguredPool> {
+        let pools = self.array.pools.iter().map(|(name, pool)| ConfiguredPool {
+            name: name.clone(),
+            devices: self.devices.get(name).cloned().unwrap_or_default(),
+            thresholds: describe_thresholds(pool.thresholds),
+            delete_scheduled_snapshots: Some(pool.delete_scheduled_snapshots),
+            tags: Some(self.array.tags(Tagged::Pool(name))),
+        });
+        pools.collect()
+    }
+
+    fn configured_volumes(&self) -> Vec<ConfiguredVolume> {
+        let volumes = self.volumes.iter();
+        let mut configured: Vec<ConfiguredVolume> =
+            volumes.filter_map(|(path, volume)| self.configured_volume(path, volume)).collect();
+        configured.sort_by(|a, b| a.volume.cmp(&b.volume));
+        configured
+    }
+
+    /// What a volume is and what is said of it; of a snapshot, if anything is.
+    fn configured_volume(&self, path: &str, volume: &store::Volume) -> Option<ConfiguredVolume> {
+        let (array, id) = (&self.array, volume.id);
+        let maps = array.maps_of(id).map(|map| ConfiguredMap {
+            host: map.host.to_owned(),
+            read_only: map.access == Access::ReadOnly,
+            lun: Some(map.lun),
+        });
+        let maps: Vec<ConfiguredMap> = maps.collect();
+        let thresholds = array.volume_thresholds(id);
+        let Presentation { reservations_hidden: hidden, identification, blocks } =
+            array.presentation(id);
+        let is_shown_otherwise = hidden || identification.is_some();
+        let tags = array.tags(Tagged::Volume(id));
+        let said = !maps.is_empty()
+            || thresholds != Thresholds::default()
+            || is_shown_otherwise
+            || !tags.is_empty();
+        let shape = (!volume.snapshot).then(|| ConfiguredShape {
+            size_bytes: volume.size_bytes,
+            reserved: volume.reserved,
+            block_size: describe_blocks(blocks),
+        });
+        (said || shape.is_some()).then(|| ConfiguredVolume {
+            volume: path.to_owned(),
+            shape,
+            lun: array.lun_of(id),
+            maps,
+            thresholds: Some(describe_thresholds(thresholds)),
+            reservations_hidden: Some(hidden),
+            identification: identification.map(describe_identification),
+            tags: Some(tags),
+        })
+    }
+}
+
+fn describe_chap(user: &str, chap: Option<&Chap>, with_secrets: bool) -> ConfiguredChap {
+    let target = chap.and_then(|chap| chap.target.as_ref());
+    let shown = chap.filter(|_| with_secrets);
+    ConfiguredChap {
+        user: user.to_owned(),
+        secret: shown.map(|chap| expose(&chap.initiator.secret)),
+        mutual_user: target.map(|target| target.name.clone()),
+        mutual_secret: target.filter(|_| with_secrets).map(|target| expose(&target.secret)),
+    }
+}
+fn expose(secret: &Secret) -> api::Secret {
+    api::Secret(secret.expose().to_owned())
+}

@@ -1,0 +1,162 @@
+//! What the metrics are made of: looked at object by object, and written elsewhere.
+
+use std::time::{Duration, Instant};
+
+use block::VolumeId;
+use ledger::{Histogram, HostId, Row};
+use store::Health;
+
+use super::super::Management;
+use super::super::gathering::{EachVolume, Keys, Scene};
+use super::super::statistics::VolumeNames;
+use crate::backing::{BackingState, FileSystem};
+use crate::core::Core;
+use crate::device_times::OPERATIONS;
+use crate::pool::Pool;
+use crate::pools::PoolId;
+
+/// The name of something that metrics are about.
+pub(super) enum Key {
+    Row((HostId, VolumeId)),
+    Pool(PoolId),
+    Volume((PoolId, VolumeId)),
+}
+
+/// Objects of which there are few, and then all volumes.
+pub(super) struct Keyed {
+    pub(super) few: std::vec::IntoIter<Key>,
+    pub(super) volumes: EachVolume,
+}
+
+impl Keys for Keyed {
+    type Key = Key;
+
+    fn next(&mut self, core: &Core) -> Option<Key> {
+        Iterator::next(&mut self.few).or_else(|| self.volumes.next(core).map(Key::Volume))
+    }
+}
+
+/// What is known of one object.
+pub(super) enum Fact {
+    Row(Box<RowFacts>),
+    Pool(Box<PoolFacts>),
+    Volume(VolumeFacts),
+}
+
+/// What is known of all of them.
+#[derive(Default)]
+pub(super) struct Facts {
+    pub(super) rows: Vec<RowFacts>,
+    pub(super) pools: Vec<PoolFacts>,
+    pub(super) volumes: Vec<VolumeFacts>,
+}
+
+pub(super) struct RowFacts {
+    pub(super) host: String,
+    pub(super) volume: String,
+    pub(super) row: Row,
+}
+
+pub(super) struct PoolFacts {
+    pub(super) name: String,
+    pub(super) is_up: bool,
+    pub(super) space: store::Space,
+    pub(super) statistics: store::Statistics,
+    pub(super) scrub: store::ScrubStatus,
+    pub(super) file_systems: Vec<FileSystem>,
+    pub(super) is_backing_full: bool,
+    pub(super) seconds_until_full: Option<f64>,
+    pub(super) devices: Vec<DeviceFacts>,
+}
+
+pub(super) struct DeviceFacts {
+    pub(super) name: String,
+    /// In the order of [`OPERATIONS`]; none if nothing was asked of it.
+    pub(super) durations: Option<[Histogram; OPERATIONS.len()]>,
+    pub(super) failures: [u64; OPERATIONS.len()],
+    /// How long the oldest operation under way has taken.
+    pub(super) oldest: Duration,
+}
+
+pub(super) struct VolumeFacts {
+    pub(super) name: String,
+    pub(super) size_bytes: u64,
+    pub(super) mapped_bytes: u64,
+    pub(super) reclaim_asked_bytes: u64,
+    pub(super) reclaim_unmapped_bytes: u64,
+    pub(super) reclaim_held_bytes: u64,
+}
+
+impl Facts {
+    /// Facts, by what they are about.
+    pub(super) fn sorted(facts: Vec<Fact>) -> Self {
+        let mut sorted = Self::default();
+        for fact in facts {
+            match fact {
+                Fact::Row(row) => sorted.rows.push(*row),
+                Fact::Pool(pool) => sorted.pools.push(*pool),
+                Fact::Volume(volume) => sorted.volumes.push(volume),
+            }
+        }
+        sorted
+    }
+}
+
+/// What is known of an object that is still there.
+pub(super) fn look(management: &Management, scene: Scene<'_>, key: Key) -> Option<Fact> {
+    let core = scene.core;
+    Some(match key {
+        Key::Row((host, volume)) => {
+            let ledger = &core.accounts.ledger;
+            Fact::Row(Box::new(RowFacts {
+                host: ledger.host_name(host).to_owned(),
+                volume: VolumeNames::new(core).name(volume),
+                row: ledger.row(host, volume)?.clone(),
+            }))
+        }
+        Key::Pool(pool) => {
+            Fact::Pool(Box::new(pool_facts(management, core, core.pools.get(pool)?)))
+        }
+        Key::Volume(key) => {
+            let (pool, volume) = core.volume(key)?;
+            Fact::Volume(volume_facts(pool, volume))
+        }
+    })
+}
+
+fn pool_facts(management: &Management, core: &Core, pool: &Pool) -> PoolFacts {
+    let series = core.accounts.ledger.history().pool(&pool.name);
+    let forecast = series.and_then(ledger::forecast);
+    let now = Instant::now();
+    let configured = management.configuration.pools.get(&pool.name);
+    let devices = configured.into_iter().flat_map(|pool| &pool.devices).enumerate();
+    let device = |(number, device): (usize, &array::PoolDevice)| DeviceFacts {
+        name: device.device.to_string(),
+        durations: pool.device_times.of(number).copied(),
+        failures: pool.device_times.failures_of(number),
+        oldest: pool.device_times.oldest(number, now),
+    };
+    PoolFacts {
+        name: pool.name.clone(),
+        is_up: pool.store.health() == Health::Ready,
+        space: pool.space(),
+        statistics: pool.store.statistics(),
+        scrub: pool.store.scrub_status(),
+        file_systems: pool.backing.file_systems.clone(),
+        is_backing_full: pool.backing.state == BackingState::Full,
+        seconds_until_full: forecast.and_then(|forecast| forecast.seconds_until_full),
+        devices: devices.map(device).collect(),
+    }
+}
+
+fn volume_facts(pool: &Pool, volume: &store::Volume) -> VolumeFacts {
+    let reclaim = pool.store.reclaimed(volume.id);
+    VolumeFacts {
+        name: format!("{}/{}", pool.name, volume.name),
+        size_bytes: volume.size_bytes,
+        mapped_bytes: volume.mapped_bytes,
+        reclaim_asked_bytes: reclaim.asked_bytes,
+        reclaim_unmapped_bytes: reclaim.unmapped_bytes,
+        reclaim_held_bytes: reclaim.held_bytes(),
+    }
+}

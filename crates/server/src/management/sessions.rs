@@ -1,0 +1,134 @@
+//! How sessions look to the administrator.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use api::Route;
+use array::{Access, Configuration, VisibleLun};
+use iscsi::{AuthenticationMethod, SessionParameters};
+use slab::Slab;
+
+use super::gathering::Scene;
+use super::{Management, Progress};
+use crate::connection::Connection;
+use crate::described::Described;
+use crate::sessions::{Session, Sessions};
+
+/// Every normal session in full-feature phase.
+pub(super) fn list_sessions(sessions: &Sessions) -> Progress {
+    Progress::gather(Route::ListSessions, handles(sessions), look, |management, _, found| {
+        let configuration = Arc::clone(&management.configuration);
+        Described::later(move || whole(found, &configuration))
+    })
+}
+
+/// The target, with its portals and sessions.
+pub(super) fn show_target(sessions: &Sessions) -> Progress {
+    let describe = |management: &Management, scene: Scene<'_>, found: Vec<api::Session>| {
+        let configuration = Arc::clone(&management.configuration);
+        let without_sessions = management.describe_target(scene.core, &found);
+        Described::later(move || {
+            let sessions = whole(found, &configuration);
+            api::Target { sessions, ..without_sessions }
+        })
+    };
+    Progress::gather(Route::ShowTarget, handles(sessions), look, describe)
+}
+
+fn handles(sessions: &Sessions) -> std::vec::IntoIter<u16> {
+    let handles: Vec<u16> = sessions.iter().map(|(tsih, _)| tsih).collect();
+    handles.into_iter()
+}
+
+fn look(_: &Management, scene: Scene<'_>, tsih: u16) -> Option<api::Session> {
+    let session = scene.sessions.get(tsih)?;
+    Some(describe_session(tsih, session, scene.connections))
+}
+
+/// The sessions with what the configuration says of them, in the order in which they are shown.
+fn whole(mut sessions: Vec<api::Session>, configuration: &Configuration) -> Vec<api::Session> {
+    let mut seen: HashMap<String, BTreeMap<u16, VisibleLun>> = HashMap::new();
+    for session in &mut sessions {
+        let luns = seen
+            .entry(session.initiator.clone())
+            .or_insert_with_key(|initiator| configuration.visible_luns(initiator));
+        let read_only = luns.iter().filter(|(_, lun)| lun.access == Access::ReadOnly);
+        session.read_only_luns = read_only.map(|(&lun, _)| lun).collect();
+        session.luns = luns.keys().copied().collect();
+        session.host = configuration.host_of(&session.initiator).map(str::to_owned);
+    }
+    sessions.sort_by(|a, b| (&a.initiator, a.tsih).cmp(&(&b.initiator, b.tsih)));
+    sessions
+}
+
+/// A session without what the configuration says of it.
+fn describe_session(
+    tsih: u16,
+    session: &Session,
+    all_connections: &Slab<Connection>,
+) -> api::Session {
+    let connections: Vec<&Connection> =
+        session.connections.iter().filter_map(|&slot| all_connections.get(slot)).collect();
+    let sum = |part: fn(&Connection) -> u64| connections.iter().map(|&c| part(c)).sum::<u64>();
+    let first = connections.first();
+    let none = || "none".to_owned();
+    let lost = session.lost.as_ref().map(|lost| lost.handle.parameters().clone());
+    let parameters = first.map(|first| first.iscsi.parameters().clone()).or(lost);
+    let parameters = parameters.unwrap_or_default();
+    api::Session {
+        initiator: session.port.name.clone(),
+        host: None,
+        address: first.map_or_else(none, |first| first.address.to_string()),
+        portal: first.map_or_else(none, |first| first.portal.to_string()),
+        isid: session.port.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        tsih,
+        authentication: match parameters.authentication {
+            AuthenticationMethod::None => "None",
+            AuthenticationMethod::Chap => "CHAP",
+        }
+        .to_owned(),
+        connections: connections.len(),
+        keys: keys(&parameters),
+        read_only_luns: Vec::new(),
+        luns: Vec::new(),
+        commands_under_way: connections.iter().map(|c| c.iscsi.tasks()).sum::<usize>()
+            + session.orphans.len(),
+        commands: sum(|c| c.commands),
+        bytes_received: sum(|c| c.received),
+        bytes_sent: sum(|c| c.sent),
+        rates: api::Rates {
+            commands: sum(|c| c.rates.commands),
+            bytes_received: sum(|c| c.rates.bytes_received),
+            bytes_sent: sum(|c| c.rates.bytes_sent),
+        },
+    }
+}
+
+/// The operational keys, as they are written in login.
+fn keys(parameters: &SessionParameters) -> BTreeMap<String, String> {
+    let digest = |is_on: bool| if is_on { "CRC32C" } else { "None" }.to_owned();
+    let boolean = |is_on: bool| if is_on { "Yes" } else { "No" }.to_owned();
+    let number = |value: u32| value.to_string();
+    let keys = [
+        ("HeaderDigest", digest(parameters.header_digest)),
+        ("DataDigest", digest(parameters.data_digest)),
+        ("MaxConnections", number(parameters.max_connections)),
+        ("InitialR2T", boolean(parameters.initial_r2t)),
+        ("ImmediateData", boolean(parameters.immediate_data)),
+        (
+            "InitiatorMaxRecvDataSegmentLength",
+            number(parameters.initiator_max_recv_data_segment_length),
+        ),
+        ("TargetMaxRecvDataSegmentLength", number(parameters.target_max_recv_data_segment_length)),
+        ("MaxBurstLength", number(parameters.max_burst_length)),
+        ("FirstBurstLength", number(parameters.first_burst_length)),
+        ("DefaultTime2Wait", number(parameters.default_time2wait)),
+        ("DefaultTime2Retain", number(parameters.default_time2retain)),
+        ("MaxOutstandingR2T", number(parameters.max_outstanding_r2t)),
+        ("DataPDUInOrder", boolean(parameters.data_pdu_in_order)),
+        ("DataSequenceInOrder", boolean(parameters.data_sequence_in_order)),
+        ("ErrorRecoveryLevel", number(parameters.error_recovery_level)),
+        ("iSCSIProtocolLevel", number(parameters.protocol_level)),
+    ];
+    keys.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
+}
