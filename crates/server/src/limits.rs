@@ -232,6 +232,10 @@ pub const JOBS_WAITING_MAX: usize = 256;
 /// Requests to the management interface that wait for the reactor; a further one is answered 503.
 pub const CALLS_WAITING_MAX: usize = 4096;
 
+/// Niceness of the threads that answer administrators, setpriority(2): where a processor is wanted by
+/// both, the thread that serves hosts has about nine tenths of it.
+pub const HTTP_NICENESS: i32 = 10;
+
 /// Requests that the reactor begins in one turn of its loop; further ones wait for the next.
 pub const CALLS_PER_TURN: usize = 16;
 

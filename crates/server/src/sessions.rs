@@ -75,9 +75,23 @@ pub(crate) struct Sessions {
     by_tsih: HashMap<u16, Session>,
     /// The handle of each nexus.
     by_nexus: HashMap<NexusId, u16>,
+    /// The handle of the session between two ports.
+    by_port: HashMap<NexusPorts, u16>,
+    /// The handle of the session that has a connection.
+    by_connection: HashMap<usize, u16>,
+    /// Hosts that have sessions.
+    hosts: HashMap<String, KnownHost>,
     last_tsih: u16,
     last_nexus: u32,
     last_host: u64,
+}
+
+/// What the sessions of one host share.
+struct KnownHost {
+    number: HostNumber,
+    account: Account,
+    /// How many there are.
+    sessions: usize,
 }
 
 impl Sessions {
@@ -101,6 +115,8 @@ impl Sessions {
         let host_name = host_name.to_owned();
         let connections = vec![connection];
         self.by_nexus.insert(nexus, tsih);
+        self.by_port.insert(port.clone(), tsih);
+        self.by_connection.insert(connection, tsih);
         let (lost, orphans) = (None, BTreeMap::new());
         let session = Session { port, nexus, host_name, host, account, connections, lost, orphans };
         self.by_tsih.insert(tsih, session);
@@ -121,11 +137,31 @@ impl Sessions {
 
     /// Number and account of a host: those of its other sessions, if it has any.
     fn host(&mut self, name: &str) -> (HostNumber, Account) {
-        let known = self.by_tsih.values().find(|session| session.host_name == name);
-        known.map(|session| (session.host, session.account.clone())).unwrap_or_else(|| {
-            self.last_host += 1;
-            (HostNumber(self.last_host), self.budget.account())
-        })
+        let Self { hosts, last_host, budget, .. } = self;
+        let known = hosts.entry_ref(name).or_insert_with(|| {
+            *last_host += 1;
+            KnownHost { number: HostNumber(*last_host), account: budget.account(), sessions: 0 }
+        });
+        known.sessions += 1;
+        (known.number, known.account.clone())
+    }
+
+    /// Forgets where a session was found, which is gone.
+    fn forget(&mut self, tsih: u16, session: &Session) {
+        self.by_nexus.remove(&session.nexus);
+        // Another session may be between the ports by now.
+        if self.by_port.get(&session.port) == Some(&tsih) {
+            self.by_port.remove(&session.port);
+        }
+        for connection in &session.connections {
+            self.by_connection.remove(connection);
+        }
+        if let Some(host) = self.hosts.get_mut(&session.host_name) {
+            host.sessions -= 1;
+            if host.sessions == 0 {
+                self.hosts.remove(&session.host_name);
+            }
+        }
     }
 
     /// The session of a nexus.
@@ -158,28 +194,30 @@ impl Sessions {
         if let Some(session) = self.by_tsih.get_mut(&tsih) {
             session.connections.push(connection);
             session.lost = None;
+            self.by_connection.insert(connection, tsih);
         }
     }
 
     /// The session between two ports. RFC 7143 6.3.5: a new login with TSIH 0 replaces it.
     pub(crate) fn of_port(&self, port: &NexusPorts) -> Option<&Session> {
-        self.by_tsih.values().find(|session| session.port == *port)
+        self.by_tsih.get(self.by_port.get(port)?)
     }
 
     /// The session that a connection belongs to.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<&Session> {
-        self.by_tsih.values().find(|session| session.connections.contains(&connection))
+        self.by_tsih.get(self.by_connection.get(&connection)?)
     }
 
     /// The same.
     pub(crate) fn of_connection_mut(&mut self, connection: usize) -> Option<&mut Session> {
-        self.by_tsih.values_mut().find(|session| session.connections.contains(&connection))
+        self.by_tsih.get_mut(self.by_connection.get(&connection)?)
     }
 
     /// Takes a connection out of its session, which goes on; if it was the last one, until its time
     /// is up.
     pub(crate) fn lose(&mut self, connection: usize, lost: Lost) -> Option<&mut Session> {
-        let session = self.of_connection_mut(connection)?;
+        let tsih = self.by_connection.remove(&connection)?;
+        let session = self.by_tsih.get_mut(&tsih)?;
         session.connections.retain(|&other| other != connection);
         if session.connections.is_empty() {
             session.lost = Some(lost);
@@ -208,30 +246,31 @@ impl Sessions {
 
     /// The session of an initiator port that has no connection; it is gone.
     pub(crate) fn take_lost_of_port(&mut self, port: &NexusPorts) -> Option<Session> {
-        self.take_where(|session| session.lost.is_some() && session.port == *port).pop()
+        let tsih = *self.by_port.get(port)?;
+        let is_lost = self.by_tsih.get(&tsih).is_some_and(|session| session.lost.is_some());
+        if is_lost { self.take(tsih) } else { None }
     }
 
     fn take_where(&mut self, is_meant: impl Fn(&Session) -> bool) -> Vec<Session> {
-        let meant = self.by_tsih.extract_if(|_, session| is_meant(session));
-        let taken: Vec<Session> = meant.map(|(_, session)| session).collect();
-        for session in &taken {
-            self.by_nexus.remove(&session.nexus);
-        }
-        taken
+        let meant = self.by_tsih.iter().filter(|(_, session)| is_meant(session));
+        let meant: Vec<u16> = meant.map(|(&tsih, _)| tsih).collect();
+        meant.into_iter().filter_map(|tsih| self.take(tsih)).collect()
+    }
+
+    /// A session, which is gone.
+    fn take(&mut self, tsih: u16) -> Option<Session> {
+        let session = self.by_tsih.remove(&tsih)?;
+        self.forget(tsih, &session);
+        Some(session)
     }
 
     /// Takes a connection out of its session; returns the session if that was its last one and it
     /// is gone.
     pub(crate) fn leave(&mut self, connection: usize) -> Option<Session> {
-        let mut sessions = self.by_tsih.iter_mut();
-        let (&tsih, session) =
-            sessions.find(|(_, session)| session.connections.contains(&connection))?;
+        let tsih = self.by_connection.remove(&connection)?;
+        let session = self.by_tsih.get_mut(&tsih)?;
         session.connections.retain(|&other| other != connection);
-        if !session.connections.is_empty() {
-            return None;
-        }
-        self.by_nexus.remove(&session.nexus);
-        self.by_tsih.remove(&tsih)
+        if session.connections.is_empty() { self.take(tsih) } else { None }
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Session> {
@@ -284,6 +323,25 @@ mod tests {
         assert!(sessions.leave(4).is_none());
         assert!(sessions.of_connection(5).is_some());
         assert!(sessions.leave(5).is_some_and(|session| session.port == port("a")));
+    }
+
+    /// What finds a session finds it no more when it is gone, and the session that took its place.
+    #[test]
+    fn nothing_is_left_of_a_session_that_is_gone() {
+        let mut sessions = Sessions::default();
+        let first = sessions.open(port("a"), "h", 1).unwrap().0;
+        sessions.join(first, 2);
+        let second = sessions.open(port("a"), "h", 3).unwrap().0;
+        assert!(sessions.leave(1).is_none());
+        assert!(sessions.leave(2).is_some());
+        assert!(sessions.of_connection(1).is_none() && sessions.of_connection(2).is_none());
+        let port = port("a");
+        assert!(sessions.of_port(&port).is_some_and(|session| session.connections == [3]));
+        assert!(sessions.of_handle(second, &port).is_some());
+        sessions.leave(3);
+        let Sessions { by_tsih, by_nexus, by_port, by_connection, hosts, .. } = sessions;
+        assert!(by_tsih.is_empty() && by_nexus.is_empty() && by_port.is_empty());
+        assert!(by_connection.is_empty() && hosts.is_empty());
     }
 
     #[test]
