@@ -2,6 +2,7 @@
 //! file per volume in the data directory, written by a thread of its own, since a flush may take
 //! long.
 
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -22,6 +23,8 @@ const DIRECTORY_NAME: &str = "units";
 /// The files, and the thread that writes them.
 pub(crate) struct UnitStates {
     directory: PathBuf,
+    /// Volumes that may have a file: of others none is looked for.
+    kept: HashSet<VolumeId>,
     work: Sender<Work>,
 }
 
@@ -41,12 +44,14 @@ impl UnitStates {
         fs::create_dir_all(&directory)
             .and_then(|()| File::open(data)?.sync_all())
             .with_context(|| format!("cannot create {}", directory.display()))?;
+        let kept = volumes_in(&directory)
+            .with_context(|| format!("cannot read {}", directory.display()))?;
         let (work, inbox) = channel();
         let files = directory.clone();
         std::thread::Builder::new()
             .name("unit-states".to_owned())
             .spawn(move || carry_out(&files, &inbox, &mailbox))?;
-        Ok(Self { directory, work })
+        Ok(Self { directory, kept, work })
     }
 
     /// Reads what is kept for a volume; `None` if nothing is.
@@ -55,6 +60,9 @@ impl UnitStates {
     /// When there is a file that cannot be understood: whoever serves the volume all the same would
     /// let in whom a reservation keeps out.
     pub(crate) fn load(&self, volume: VolumeId) -> Result<Option<DurableState>> {
+        if !self.kept.contains(&volume) {
+            return Ok(None);
+        }
         let path = path_of(&self.directory, volume);
         let text = match fs::read(&path) {
             Ok(text) => text,
@@ -73,13 +81,15 @@ impl UnitStates {
     }
 
     /// Begins to store a state in place of the one before; [`Message::Stored`] tells the end.
-    pub(crate) fn store(&self, id: SaveId, volume: VolumeId, state: DurableState) {
+    pub(crate) fn store(&mut self, id: SaveId, volume: VolumeId, state: DurableState) {
+        self.kept.insert(volume);
         let work = Work::Store { id, volume, state };
         self.work.send(work).expect("the thread lives as long as this value");
     }
 
     /// Removes what is kept for a volume that is deleted.
-    pub(crate) fn forget(&self, volume: VolumeId) {
+    pub(crate) fn forget(&mut self, volume: VolumeId) {
+        self.kept.remove(&volume);
         self.work.send(Work::Forget(volume)).expect("the thread lives as long as this value");
     }
 }
@@ -102,6 +112,18 @@ fn carry_out(directory: &Path, inbox: &Receiver<Work>, mailbox: &Mailbox) {
             }
         }
     }
+}
+
+/// The volumes whose files are in the directory.
+fn volumes_in(directory: &Path) -> io::Result<HashSet<VolumeId>> {
+    let mut volumes = HashSet::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(".json"));
+        let id = id.and_then(|id| u64::from_str_radix(id, 16).ok());
+        volumes.extend(id.map(VolumeId));
+    }
+    Ok(volumes)
 }
 
 fn path_of(directory: &Path, volume: VolumeId) -> PathBuf {

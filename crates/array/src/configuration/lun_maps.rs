@@ -102,6 +102,18 @@ pub struct VolumeMap<'a> {
     pub access: Access,
 }
 
+/// All that a host, a group or [`ANY_HOST`] shares numbers with.
+struct View<'a> {
+    /// Every name that is in a view with this one, itself too.
+    neighbours: BTreeSet<&'a str>,
+    /// Numbers that sessions of its initiators hold.
+    held: BTreeMap<u16, Vec<&'a HeldLun>>,
+    /// As in [`Rest`].
+    now: u64,
+    /// As in [`Rest`].
+    seconds: u64,
+}
+
 /// Why a number cannot be given to a volume.
 #[derive(Clone, Copy)]
 enum Obstacle<'a> {
@@ -247,10 +259,10 @@ impl Configuration {
         let maps = self.lun_maps.maps.get(group).into_iter().flatten();
         let maps: Vec<_> = maps.map(|(&lun, map)| (lun, VolumeId(map.volume))).collect();
         for host in joining {
+            let view = self.view(host, rest);
             for &(lun, volume) in &maps {
-                let neighbours = self.neighbours(host);
-                self.check_same_lun(volume, lun, &neighbours)?;
-                self.check_lun(lun, &self.obstacles(volume, host, &neighbours, rest))?;
+                self.check_same_lun(volume, lun, &view.neighbours)?;
+                self.check_lun(lun, volume, &view)?;
             }
         }
         // Two that join at once may bring nothing that clashes but through the group, which each
@@ -323,25 +335,42 @@ impl Configuration {
         if let Some(lun) = wanted.filter(|lun| *lun >= LUN_NUMBERS) {
             return Err(ArrayError::LunTooLarge(lun));
         }
-        let neighbours = self.neighbours(name);
+        let view = self.view(name, rest);
+        let neighbours = &view.neighbours;
         let seen = self.maps_of(volume).find(|map| neighbours.contains(map.host));
         let lun = wanted.or(seen.map(|map| map.lun));
         if let Some(lun) = lun {
-            self.check_same_lun(volume, lun, &neighbours)?;
+            self.check_same_lun(volume, lun, neighbours)?;
         }
         if self.maps_of(volume).any(|map| map.host == name && Some(map.lun) == lun) {
             return lun.ok_or(ArrayError::LunsExhausted);
         }
-        let obstacles = self.obstacles(volume, name, &neighbours, rest);
         if let Some(lun) = lun {
-            return self.check_lun(lun, &obstacles).map(|()| lun);
+            return self.check_lun(lun, volume, &view).map(|()| lun);
         }
-        let is_free = |lun: &u16| obstacles[usize::from(*lun)].is_none();
         let elsewhere = self.maps_of(volume).map(|map| map.lun);
-        let before = self.lun_maps.retired_from(volume, &neighbours);
-        let mut known = elsewhere.chain(before);
-        let lun = known.find(is_free).or_else(|| (0..LUN_NUMBERS).find(is_free));
-        lun.ok_or(ArrayError::LunsExhausted)
+        let before = self.lun_maps.retired_from(volume, neighbours);
+        let is_free = |lun: &u16| self.obstacle(*lun, volume, &view).is_none();
+        let known = elsewhere.chain(before).find(is_free);
+        known.or_else(|| self.smallest_free(volume, &view)).ok_or(ArrayError::LunsExhausted)
+    }
+
+    /// The smallest number that a volume may have in a view in which it has none yet.
+    fn smallest_free(&self, volume: VolumeId, view: &View<'_>) -> Option<u16> {
+        let mut free = vec![true; usize::from(LUN_NUMBERS)];
+        let held = view.held.iter().filter(|(_, held)| held.iter().any(|h| h.volume != volume));
+        held.for_each(|(&lun, _)| free[usize::from(lun)] = false);
+        for name in &view.neighbours {
+            for &lun in self.lun_maps.maps.get(*name).into_iter().flat_map(Table::keys) {
+                free[usize::from(lun)] = false;
+            }
+            for (&lun, retired) in self.lun_maps.retired.get(*name).into_iter().flatten() {
+                if retired.volume != volume.0 && view.rests_for(retired) > 0 {
+                    free[usize::from(lun)] = false;
+                }
+            }
+        }
+        (0..LUN_NUMBERS).find(|&lun| free[usize::from(lun)])
     }
 
     /// Whether all in a view address a volume by this number, so far as they do.
@@ -358,8 +387,8 @@ impl Configuration {
         }
     }
 
-    fn check_lun(&self, lun: u16, obstacles: &[Option<Obstacle<'_>>]) -> Result<(), ArrayError> {
-        match obstacles[usize::from(lun)] {
+    fn check_lun(&self, lun: u16, volume: VolumeId, view: &View<'_>) -> Result<(), ArrayError> {
+        match self.obstacle(lun, volume, view) {
             None => Ok(()),
             Some(Obstacle::Taken { name }) => {
                 Err(ArrayError::LunTaken { lun, host: name.to_owned() })
@@ -373,39 +402,47 @@ impl Configuration {
         }
     }
 
-    /// For each number, why the volume cannot have it in the views of a name.
-    fn obstacles<'a>(
-        &'a self,
-        volume: VolumeId,
-        name: &str,
-        neighbours: &BTreeSet<&'a str>,
-        rest: &Rest<'a>,
-    ) -> Vec<Option<Obstacle<'a>>> {
-        let mut obstacles = vec![None; usize::from(LUN_NUMBERS)];
+    /// What has to do with the numbers of a host, a group or [`ANY_HOST`].
+    fn view<'a>(&'a self, name: &'a str, rest: &Rest<'a>) -> View<'a> {
         let initiators = self.initiators_of(name);
         let concerns = |held: &&HeldLun| {
-            held.volume != volume
-                && initiators.as_ref().is_none_or(|names| names.contains(held.initiator.as_str()))
+            initiators.as_ref().is_none_or(|names| names.contains(held.initiator.as_str()))
         };
-        for held in rest.held.iter().filter(concerns) {
-            obstacles[usize::from(held.lun)] = Some(Obstacle::Held { initiator: &held.initiator });
+        let mut held: BTreeMap<u16, Vec<&HeldLun>> = BTreeMap::new();
+        for one in rest.held.iter().filter(concerns) {
+            held.entry(one.lun).or_default().push(one);
         }
-        for &name in neighbours {
-            for (&lun, retired) in self.lun_maps.retired.get(name).into_iter().flatten() {
-                let seconds = (retired.since + rest.seconds).saturating_sub(rest.now);
-                if retired.volume != volume.0 && seconds > 0 {
-                    obstacles[usize::from(lun)] = Some(Obstacle::Resting { name, seconds });
-                }
-            }
-        }
-        for &name in neighbours {
-            for (&lun, map) in self.lun_maps.maps.get(name).into_iter().flatten() {
-                if map.volume != volume.0 {
-                    obstacles[usize::from(lun)] = Some(Obstacle::Taken { name });
-                }
-            }
-        }
-        obstacles
+        View { neighbours: self.neighbours(name), held, now: rest.now, seconds: rest.seconds }
+    }
+
+    /// Why a volume cannot have a number in a view.
+    fn obstacle<'a>(&'a self, lun: u16, volume: VolumeId, view: &View<'a>) -> Option<Obstacle<'a>> {
+        let names = || view.neighbours.iter().copied();
+        let taken = names().find_map(|name| {
+            let map = self.lun_maps.maps.get(name)?.get(&lun)?;
+            (map.volume != volume.0).then_some(Obstacle::Taken { name })
+        });
+        let resting = || {
+            names().find_map(|name| {
+                let retired = self.lun_maps.retired.get(name)?.get(&lun)?;
+                let seconds = view.rests_for(retired);
+                let is_other = retired.volume != volume.0 && seconds > 0;
+                is_other.then_some(Obstacle::Resting { name, seconds })
+            })
+        };
+        let held = || {
+            let mut held = view.held.get(&lun).into_iter().flatten();
+            let other = held.find(|held| held.volume != volume)?;
+            Some(Obstacle::Held { initiator: &other.initiator })
+        };
+        taken.or_else(resting).or_else(held)
+    }
+}
+
+impl View<'_> {
+    /// For how many seconds more a retired number rests.
+    const fn rests_for(&self, retired: &Retired) -> u64 {
+        (retired.since + self.seconds).saturating_sub(self.now)
     }
 }
 

@@ -87,7 +87,8 @@ async fn create_user(State(gate): Gated, headers: HeaderMap, body: Bytes) -> Res
         let CreateUser { name, role, password, must_change_password } = parse(&headers, &body)?;
         no_version(&headers)?;
         let hash = passwords::hash(password).await?;
-        gate.change(|users| users.add(&name, role, hash, must_change_password, now()))
+        let add = |users: &mut Users| users.add(&name, role, hash, must_change_password, now());
+        gate.change(add).await
     };
     answer(created.await)
 }
@@ -105,7 +106,7 @@ async fn change_user(
             None => None,
         };
         let ends_sessions = hash.is_some();
-        let described = gate.change(|users| {
+        let described = gate.change(|users: &mut Users| {
             check_version(&headers, users, &user)?;
             if let Some(role) = role {
                 users.set_role(&user, role)?;
@@ -117,7 +118,8 @@ async fn change_user(
                 users.set_must_change_password(&user, must)?;
             }
             users.user(&user).ok_or_else(|| AccessError::NoUser(user.clone()))
-        })?;
+        });
+        let described = described.await?;
         if ends_sessions {
             gate.state().forget(&user);
         }
@@ -127,10 +129,11 @@ async fn change_user(
 }
 
 async fn delete_user(State(gate): Gated, Path(user): Path<String>, headers: HeaderMap) -> Response {
-    let deleted = gate.change(|users| {
+    let deleted = gate.change(|users: &mut Users| {
         check_version(&headers, users, &user)?;
         users.remove(&user)
     });
+    let deleted = deleted.await;
     if deleted.is_ok() {
         gate.state().forget(&user);
     }
@@ -171,7 +174,7 @@ async fn create_token(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    let created = || {
+    let created = async {
         let CreateToken { name, role, expires_in_days: days } = parse(&headers, &body)?;
         no_version(&headers)?;
         if role > identity.role {
@@ -186,10 +189,11 @@ async fn create_token(
             days,
             parent: identity.token.as_deref(),
         };
-        let token = gate.change(|users| users.add_token(&spec, &secret, now()))?;
+        let add = |users: &mut Users| users.add_token(&spec, &secret, now());
+        let token = gate.change(add).await?;
         Ok(NewToken { token, secret: hexadecimal(&secret) })
     };
-    answer(created())
+    answer(created.await)
 }
 
 /// Whoever may open the socket makes tokens for the first administrator.
@@ -218,8 +222,11 @@ async fn delete_token(
             false => Err(AccessError::TokenOfAnother),
         }
     };
-    let deleted = no_version(&headers).and_then(|()| gate.change(delete));
-    answer(deleted.map(|()| serde_json::json!({})))
+    let deleted = async {
+        no_version(&headers)?;
+        gate.change(delete).await
+    };
+    answer(deleted.await.map(|()| serde_json::json!({})))
 }
 
 /// A token must not end others of its user, which may allow more than it does.

@@ -31,6 +31,8 @@ const FIRST_USER: &str = "admin";
 /// Knows everybody.
 pub(crate) struct Gate {
     state: Mutex<GateState>,
+    /// Held by whoever changes users and tokens, until they are saved.
+    changing: tokio::sync::Mutex<()>,
     directory: Arc<DataDirectory>,
     pub(super) audit: Arc<Audit>,
 }
@@ -64,7 +66,7 @@ impl Gate {
         }
         let (sessions, limiter) = (Sessions::default(), Limiter::default());
         let state = Mutex::new(GateState { users, sessions, limiter });
-        Ok(Self { state, directory, audit })
+        Ok(Self { state, changing: tokio::sync::Mutex::default(), directory, audit })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, GateState> {
@@ -76,19 +78,23 @@ impl Gate {
         self.state().users.has_own_password()
     }
 
-    /// Changes users or tokens, and saves them; if that fails, nothing was changed.
-    pub(super) fn change<T>(
+    /// Changes users or tokens, and saves them; if that fails, nothing was changed. Others are
+    /// answered while the disk is waited for.
+    pub(super) async fn change<T>(
         &self,
         change: impl FnOnce(&mut Users) -> Result<T, AccessError>,
     ) -> Result<T, Problem> {
-        let mut state = self.state();
-        let mut users = state.users.clone();
+        let _others_wait = self.changing.lock().await;
+        let mut users = self.state().users.clone();
         let changed = change(&mut users).map_err(|error| refused(&error))?;
-        self.directory.save_users(&users).map_err(|error| {
+        let (directory, wanted) = (Arc::clone(&self.directory), users.clone());
+        let save = tokio::task::spawn_blocking(move || directory.save_users(&wanted));
+        if let Err(error) = save.await.unwrap_or_else(|error| Err(error.into())) {
             tracing::error!(%error, "users cannot be saved");
-            problem(ProblemKind::Failed, "the data directory cannot be written: see the log")
-        })?;
-        state.users = users;
+            let detail = "the data directory cannot be written: see the log";
+            return Err(problem(ProblemKind::Failed, detail));
+        }
+        self.state().users = users;
         Ok(changed)
     }
 

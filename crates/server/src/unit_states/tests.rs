@@ -35,7 +35,7 @@ fn state(key: u64) -> DurableState {
 #[test]
 fn the_last_state_of_a_volume_is_there_at_the_next_start() {
     let place = tempfile::tempdir().unwrap();
-    let (states, inbox, _poll) = open(place.path());
+    let (mut states, inbox, _poll) = open(place.path());
     assert_eq!(states.load(VOLUME).unwrap(), None);
     for key in 1..=3 {
         states.store(SaveId(key), VOLUME, state(key));
@@ -43,7 +43,7 @@ fn the_last_state_of_a_volume_is_there_at_the_next_start() {
     for key in 1..=3 {
         assert_eq!(stored(&inbox), (SaveId(key), true));
     }
-    let (states, inbox, _poll) = open(place.path());
+    let (mut states, inbox, _poll) = open(place.path());
     assert_eq!(states.load(VOLUME).unwrap(), Some(state(3)));
     states.store(SaveId(4), VOLUME, DurableState::default());
     assert_eq!(stored(&inbox), (SaveId(4), true));
@@ -55,7 +55,7 @@ fn the_last_state_of_a_volume_is_there_at_the_next_start() {
 #[test]
 fn a_state_that_cannot_be_stored_is_told_so() {
     let place = tempfile::tempdir().unwrap();
-    let (states, inbox, _poll) = open(place.path());
+    let (mut states, inbox, _poll) = open(place.path());
     fs::create_dir(path_of(&states.directory, VOLUME)).unwrap();
     states.store(SaveId(1), VOLUME, state(1));
     assert_eq!(stored(&inbox), (SaveId(1), false));
@@ -64,7 +64,7 @@ fn a_state_that_cannot_be_stored_is_told_so() {
 #[test]
 fn a_deleted_volume_leaves_no_state_and_a_damaged_one_is_refused() {
     let place = tempfile::tempdir().unwrap();
-    let (states, inbox, _poll) = open(place.path());
+    let (mut states, inbox, _poll) = open(place.path());
     states.store(SaveId(1), VOLUME, state(1));
     states.forget(VOLUME);
     states.store(SaveId(2), VolumeId(9), state(1));

@@ -196,7 +196,7 @@ pub(super) async fn change_own_password(
             return Err(refused(&AccessError::SamePassword));
         }
         let hash = passwords::hash(new).await?;
-        gate.change(|users| users.choose_password(user, hash))?;
+        gate.change(|users: &mut access::Users| users.choose_password(user, hash)).await?;
         gate.state().sessions.end_others_of(user, cookie(&headers).as_deref());
         Ok(serde_json::json!({}))
     };
