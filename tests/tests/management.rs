@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -177,6 +177,85 @@ fn delete(array: &Array, noun: &str, object: &Value) -> Result<()> {
 /// Sends a request as whoever may open the socket.
 fn send(array: &Array, request: &Request) -> Result<Answer> {
     request.send_to_socket(&array.data().join("gantry.sock"))
+}
+
+/// Everything that is gathered over many turns of the loop.
+const LONG: [&str; 14] = [
+    "/v1/volumes",
+    "/v1/snapshots",
+    "/v1/pools",
+    "/v1/sessions",
+    "/v1/target",
+    "/v1/configuration",
+    "/v1/offload",
+    "/v1/offload/explain",
+    "/v1/locks",
+    "/v1/reclaim",
+    "/v1/forecast",
+    "/v1/statistics/live",
+    "/v1/events",
+    "/metrics",
+];
+
+/// A look that several share, or that is under way already, must not show an administrator less
+/// than what was answered.
+#[test]
+fn lists_show_what_was_answered_before_while_everybody_lists() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS as usize {
+            let (array, over) = (&array, &over);
+            scope.spawn(move || {
+                for path in LONG.iter().cycle().skip(client) {
+                    if over.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    let answer = send(array, &Request::new("GET", path))?;
+                    ensure!(answer.status == 200, "{path}: {answer:?}");
+                }
+                Ok::<(), anyhow::Error>(())
+            });
+        }
+        let checked = (0..40).try_for_each(|number| check_lists(&array, number));
+        over.store(true, Ordering::Relaxed);
+        checked
+    })
+}
+
+/// Makes a volume, a snapshot and a map, and deletes them again; each is in the lists, or not, as
+/// soon as that was answered.
+fn check_lists(array: &Array, number: u64) -> Result<()> {
+    let (volume, snapshot) = (format!("v{number}"), format!("s{number}"));
+    let change = |method: &str, path: &str, body: Value| {
+        send(array, &Request::new(method, path).json(&body))?.success().map(drop)
+    };
+    let names = |list: &str| -> Result<Vec<String>> {
+        let answer = send(array, &Request::new("GET", &format!("/v1/{list}")))?;
+        let list = answer.success()?;
+        let name = |one: &Value| one["name"].as_str().unwrap_or_default().to_owned();
+        Ok(list.as_array().context("a list")?.iter().map(name).collect())
+    };
+    let size = json!({ "pool": "p", "name": volume, "size_bytes": 1 << 20 });
+    change("POST", "/v1/volumes", size)?;
+    ensure!(names("volumes")?.contains(&volume), "{volume} is not listed");
+    let members = json!([{ "volume": volume, "name": snapshot }]);
+    change("POST", "/v1/snapshots", json!({ "pool": "p", "snapshots": members }))?;
+    ensure!(names("snapshots")?.contains(&snapshot), "{snapshot} is not listed");
+    let map = format!("/v1/volumes/p/{volume}/maps/any");
+    change("PUT", &map, json!({}))?;
+    let configuration = send(array, &Request::new("GET", "/v1/configuration"))?.success()?;
+    let volumes = configuration["volumes"].as_array().context("volumes")?;
+    let path = format!("p/{volume}");
+    let listed = volumes.iter().find(|one| one["volume"] == path.as_str()).context("a volume")?;
+    ensure!(listed["maps"][0]["host"] == "any", "{listed}");
+    change("DELETE", &map, json!({}))?;
+    change("DELETE", &format!("/v1/snapshots/p/{snapshot}"), json!({}))?;
+    ensure!(!names("snapshots")?.contains(&snapshot), "{snapshot} is still listed");
+    change("DELETE", &format!("/v1/volumes/p/{volume}"), json!({}))?;
+    ensure!(!names("volumes")?.contains(&volume), "{volume} is still listed");
+    Ok(())
 }
 
 /// READ (10) of one block at block 0 (SBC-4 5.18).
