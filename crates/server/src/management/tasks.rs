@@ -2,6 +2,7 @@
 //! rest, scrubs, the reaper, SANITIZE, goes on by itself and is looked at from time to time.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use api::{Problem, Task, TaskKind, TaskState, TaskUnit};
 use block::VolumeId;
@@ -12,7 +13,7 @@ use super::{Management, Progress, Step};
 use crate::core::{Core, Ticket};
 use crate::events::now;
 use crate::http::Reply;
-use crate::limits::TASKS_MAX;
+use crate::limits::{TASKS_MAX, TICK};
 use crate::pool::Pool;
 use crate::pools::PoolId;
 
@@ -24,6 +25,8 @@ const SANITIZE_PARTS: u64 = 1 << 16;
 pub(crate) struct Tasks {
     known: VecDeque<Known>,
     last_id: u64,
+    /// When all of them were looked at for a list.
+    looked_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -237,11 +240,17 @@ impl Management {
         }
     }
 
+    /// All tasks, the newest first. What goes on by itself is looked at anew, but not for each of many
+    /// who ask at once.
     pub(super) fn list_tasks(&mut self, core: &mut Core) -> Progress {
-        self.look_at_volumes(core);
-        self.check_tasks(core);
-        let newest_first: Vec<&Task> = self.tasks.known.iter().rev().map(|k| &k.task).collect();
-        Progress::answer(&newest_first)
+        if self.tasks.looked_at.is_none_or(|last| last.elapsed() >= TICK) {
+            self.look_at_volumes(core);
+            self.check_tasks(core);
+            self.tasks.looked_at = Some(Instant::now());
+        }
+        let newest_first: Vec<Task> =
+            self.tasks.known.iter().rev().map(|known| known.task.clone()).collect();
+        Progress::later(move || newest_first)
     }
 
     pub(super) fn show_task(&mut self, core: &Core, id: &str) -> Result<Progress, Problem> {
