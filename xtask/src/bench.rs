@@ -106,13 +106,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 let measured = subjects
                     .measure(&client, load, subject)
                     .with_context(|| format!("{load:?} on {subject:?}"))?;
-                eprintln!("{:.0} per second", measured.per_second);
+                terminal::complain!("{:.0} per second", measured.per_second);
                 results.entry((load, subject)).or_default().push(measured);
             }
         }
     }
     let page = report::page(&results, options);
-    println!("{page}");
+    terminal::say!("{page}");
     if !options.dry_run {
         fs::write(workspace::root().join("docs/benchmarks.md"), &page)?;
         let json = serde_json::to_string_pretty(&report::json(&results))? + "\n";

@@ -19,9 +19,9 @@ pub(crate) fn run() -> Result<()> {
     let mut failed = Vec::new();
     for (name, check) in CHECKS {
         match check() {
-            Ok(()) => println!("check: {name}: fine"),
+            Ok(()) => terminal::progress!("check: {name}: fine\n"),
             Err(error) => {
-                println!("check: {name}: {error:#}");
+                terminal::progress!("check: {name}: {error:#}\n");
                 failed.push(name);
             }
         }

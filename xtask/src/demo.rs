@@ -52,7 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let stop = stop_flag()?;
     let mut demo = Demo::start(options)?;
     let rows = demo.offloads()?;
-    println!("\n{}\n", report::table(&rows));
+    terminal::progress!("\n{}\n\n", report::table(&rows));
     if !options.exit {
         demo.serve(&stop)?;
     }
@@ -143,7 +143,7 @@ impl Demo {
         how: &'static str,
         run: impl FnOnce() -> Result<()>,
     ) -> Result<Row> {
-        eprintln!("{work} ({how}) ...");
+        terminal::complain!("{work} ({how}) ...");
         let before = self.array.traffic()?;
         let started = Instant::now();
         run()
@@ -159,18 +159,21 @@ impl Demo {
 
     fn serve(&mut self, stop: &AtomicBool) -> Result<()> {
         let data = self.array.data().display();
-        println!("The array runs until you press Ctrl-C. Meanwhile:\n");
+        terminal::progress!("The array runs until you press Ctrl-C. Meanwhile:\n\n");
         let gantry = workspace::folder_of(PROFILE).join("gantry");
         let gantry = gantry.display();
-        println!("  {gantry} --data {data} volume list");
-        println!("  {gantry} --data {data} pool show demo");
-        println!("  qemu-img info {}", self.source);
-        println!("  iscsiadm --mode discovery --type sendtargets --portal {}", self.array.portal());
+        terminal::progress!("  {gantry} --data {data} volume list\n");
+        terminal::progress!("  {gantry} --data {data} pool show demo\n");
+        terminal::progress!("  qemu-img info {}\n", self.source);
+        terminal::progress!(
+            "  iscsiadm --mode discovery --type sendtargets --portal {}\n",
+            self.array.portal()
+        );
         while !stop.load(Ordering::Relaxed) {
             ensure!(self.array.is_running()?, "the daemon stopped:\n{}", self.array.log());
             thread::sleep(POLL_INTERVAL);
         }
-        println!("\nStopping.");
+        terminal::progress!("\nStopping.\n");
         Ok(())
     }
 }

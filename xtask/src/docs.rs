@@ -30,7 +30,7 @@ pub(crate) fn write() -> Result<()> {
         let folder = path.parent().expect("a page lies in a folder");
         fs::create_dir_all(folder)?;
         fs::write(&path, page.print()?).with_context(|| format!("writing {}", page.path))?;
-        println!("docs: wrote {}", page.path);
+        terminal::progress!("docs: wrote {}\n", page.path);
     }
     Ok(())
 }

@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("xtask: {error:#}");
+            terminal::complain!("xtask: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<PathBuf> {
     check_version(&of_debian)?;
     compress(&[ours, of_debian])?;
     let package = debian::build(&folder, &root, &PROGRAMS)?;
-    println!("package: {}", package.display());
+    terminal::progress!("package: {}\n", package.display());
     check(&package)?;
     Ok(package)
 }
@@ -68,7 +68,7 @@ pub(crate) fn container() -> Result<()> {
     install(&package, &folder.join("gantry.deb"), 0o644)?;
     let recipe = workspace::root().join("packaging/Containerfile");
     install(&recipe, &folder.join("Containerfile"), 0o644)?;
-    println!("container: podman build --tag gantry {}", folder.display());
+    terminal::progress!("container: podman build --tag gantry {}\n", folder.display());
     Ok(())
 }
 
@@ -150,7 +150,9 @@ fn strip(program: &Path) -> Result<()> {
 fn check(package: &Path) -> Result<()> {
     let place = package.to_str().context("a path")?;
     if process::output("lintian", &["--version"]).is_err() {
-        println!("package: lintian is not installed, so nobody has looked at the package");
+        terminal::progress!(
+            "package: lintian is not installed, so nobody has looked at the package\n"
+        );
         return Ok(());
     }
     if let Err(error) = process::run("lintian", &["--fail-on", "error", place]) {

@@ -19,7 +19,7 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(
     variables: &[(&str, &OsStr)],
 ) -> Result<()> {
     let shown = shown(program, arguments);
-    eprintln!("$ {shown}");
+    terminal::complain!("$ {shown}");
     let status = Command::new(program)
         .args(arguments)
         .envs(variables.iter().copied())

@@ -100,11 +100,11 @@ pub(crate) fn for_build() -> Result<()> {
 fn provide(packages: &[Package]) -> Result<()> {
     let missing: Vec<_> = packages.iter().filter(|package| !is_present(&package.sign)).collect();
     if missing.is_empty() {
-        println!("setup: all {} system packages are there", packages.len());
+        terminal::progress!("setup: all {} system packages are there\n", packages.len());
         return Ok(());
     }
     for package in &missing {
-        println!("setup: {} is missing ({})", package.name, package.purpose);
+        terminal::progress!("setup: {} is missing ({})\n", package.name, package.purpose);
     }
     let names: Vec<_> = missing.iter().map(|package| package.name).collect();
     if !may_install() {

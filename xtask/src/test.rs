@@ -69,11 +69,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
-    eprintln!("== {step}");
+    terminal::complain!("== {step}");
     let started = Instant::now();
     let result = run();
     if let Err(error) = &result {
-        eprintln!("== {step} failed: {error:#}");
+        terminal::complain!("== {step} failed: {error:#}");
     }
     Outcome { step, result, elapsed: started.elapsed() }
 }
@@ -133,11 +133,11 @@ fn summarize(outcomes: &[Outcome]) -> Result<()> {
         let seconds = format!("{:.1}", outcome.elapsed.as_secs_f64());
         table.add_row([outcome.step, result, &seconds]);
     }
-    println!("\n{table}");
+    terminal::progress!("\n{table}\n");
     let failed = outcomes.iter().filter(|outcome| outcome.result.is_err()).count();
     if failed > 0 {
         bail!("{failed} of {} steps failed", outcomes.len());
     }
-    println!("\nAll {} steps passed.", outcomes.len());
+    terminal::progress!("\nAll {} steps passed.\n", outcomes.len());
     Ok(())
 }

@@ -125,7 +125,7 @@ fn ours(options: &Options, folder: &Path, address: Ipv4Addr) -> Result<()> {
         true => in_memory(options, folder, &array)?,
         false => on_files(options, folder, &array)?,
     }
-    print!("{}", devices::times(&array, "large")?);
+    terminal::say_part!("{}", devices::times(&array, "large")?);
     array.stop()?;
     Ok(fs::remove_dir_all(folder.join("array"))?)
 }

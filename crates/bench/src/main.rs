@@ -39,6 +39,6 @@ fn main() -> Result<()> {
     engine::measure(&mut report);
     terabytes::measure(&mut report)?;
     files::measure(&mut report, folder.path(), &options)?;
-    println!("{report}");
+    terminal::say!("{report}");
     Ok(())
 }

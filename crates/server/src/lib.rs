@@ -36,8 +36,6 @@ mod token_spaces;
 mod trust;
 mod unit_states;
 
-use std::io::{ErrorKind, Write};
-
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 
@@ -49,13 +47,15 @@ pub(crate) const TARGET_PORTAL_GROUP_TAG: u16 = 1;
 /// Runs the daemon until SIGTERM or SIGINT.
 pub fn run(options: &Options) -> Result<()> {
     if options.print_scsi_reference {
-        return print(scsi::reference().as_bytes());
+        terminal::say_part!("{}", scsi::reference());
+        return Ok(());
     }
     if options.print_man_page {
         let page = clap_mangen::Man::new(Options::command()).section("8");
         let mut text = Vec::new();
         page.render(&mut text)?;
-        return print(&text);
+        terminal::say_part!("{}", String::from_utf8(text)?);
+        return Ok(());
     }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;
@@ -65,12 +65,4 @@ pub fn run(options: &Options) -> Result<()> {
         options.http.http_connections_max,
     );
     reactor::Reactor::start(options, directory, open_files)?.run()
-}
-
-/// Prints what was asked for. Whoever reads only the beginning, as `head` does, has it.
-fn print(text: &[u8]) -> Result<()> {
-    match std::io::stdout().write_all(text) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
 }

@@ -137,6 +137,12 @@ impl Pool {
         }
     }
 
+    /// A device has grown, or could not: hosts are told to wait for space only while another one
+    /// still joins.
+    pub(crate) fn extension_ended(&mut self) {
+        self.store.set_extending(self.joining);
+    }
+
     /// Carries wishes to the devices and completions back, until neither side has any. Returns
     /// whether anything moved.
     pub(crate) fn pump(&mut self) -> bool {

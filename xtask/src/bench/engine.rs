@@ -37,7 +37,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let words = ["--rounds", &rounds, "--seconds", &seconds, "--folder", &folder];
     let table = process::output(&process::cargo(), &[&cargo[..], &words].concat())?;
     let page = page(&table, options);
-    println!("{page}");
+    terminal::say!("{page}");
     if !options.dry_run {
         fs::write(workspace::root().join(PAGE), page)?;
     }

@@ -44,15 +44,16 @@ pub(super) fn measure(options: &Options) -> Result<()> {
     for round in 1..=options.rounds {
         for (reader, rates) in rates.iter_mut().enumerate() {
             let rate = bench.read(reader).with_context(|| READERS[reader])?;
-            eprintln!(
+            terminal::complain!(
                 "round {round} of {}: {}: {rate:.0} per second",
-                options.rounds, READERS[reader]
+                options.rounds,
+                READERS[reader]
             );
             rates.push(rate);
         }
     }
     let page = page(&mut rates, options);
-    println!("{page}");
+    terminal::say!("{page}");
     if !options.dry_run {
         fs::write(workspace::root().join(PAGE), &page)?;
     }

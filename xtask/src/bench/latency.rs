@@ -148,7 +148,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
             for (beside, (company, loads)) in COMPANY.iter().enumerate() {
                 let measured =
                     bench.measure(load, loads).with_context(|| format!("{what}, {company}"))?;
-                eprintln!(
+                terminal::complain!(
                     "round {round} of {}: {what} beside {company}: {measured:?}",
                     options.rounds
                 );
@@ -157,7 +157,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     let page = page(&results, options);
-    println!("{page}");
+    terminal::say!("{page}");
     if !options.dry_run {
         fs::write(workspace::root().join(PAGE), page)?;
     }

@@ -162,7 +162,7 @@ impl Bench<'_> {
             let path = format!("/v1/volumes/{}/v{number}/maps/filled", self.pool_of(number));
             self.make("PUT", &path, &json!({}))
         })?;
-        eprintln!("the array is filled after {:.0} s", begun.elapsed().as_secs_f64());
+        terminal::complain!("the array is filled after {:.0} s", begun.elapsed().as_secs_f64());
         Ok(())
     }
 
@@ -191,13 +191,13 @@ impl Bench<'_> {
 
     fn measure(&self, host: &mut RawSession) -> Result<()> {
         let Options { volumes, snapshots, maps, sessions, clients, seconds, .. } = self.options;
-        println!(
+        terminal::say!(
             "{volumes} volumes, {snapshots} snapshots, {maps} LUN maps, {} sessions; READ of 4 KiB, \
              one at a time, for {seconds} s beside {clients} clients\n",
             sessions + 1
         );
-        println!("| route | requests/s | READs/s | p50 ms | p99 ms | longest ms |");
-        println!("|---|---|---|---|---|---|");
+        terminal::say!("| route | requests/s | READs/s | p50 ms | p99 ms | longest ms |");
+        terminal::say!("|---|---|---|---|---|---|");
         let quiet = self.read(host)?;
         self.tell("(none)", 0, &quiet);
         for (method, path) in ROUTES {
@@ -216,7 +216,7 @@ impl Bench<'_> {
     }
 
     fn tell(&self, route: &str, asked: u64, latencies: &Latencies) {
-        println!(
+        terminal::say!(
             "| {route} | {} | {} | {:.3} | {:.3} | {:.3} |",
             asked / self.options.seconds,
             latencies.0.len() as u64 / self.options.seconds,

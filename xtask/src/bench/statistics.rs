@@ -25,8 +25,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Ok(daemon)
     };
     let (with, without) = (start("with", &[])?, start("without", &["--no-statistics"])?);
-    println!("| load | with, us of the server per operation | without | cost |");
-    println!("|---|---|---|---|");
+    terminal::say!("| load | with, us of the server per operation | without | cost |");
+    terminal::say!("|---|---|---|---|");
     for load in LOADS {
         let mut rounds = Vec::new();
         for round in 0..options.rounds {
@@ -38,13 +38,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                     (cost(&with, &client, load)?, without)
                 }
             };
-            eprintln!("{load:?}: {:.3} with, {:.3} without", pair.0, pair.1);
+            terminal::complain!("{load:?}: {:.3} with, {:.3} without", pair.0, pair.1);
             rounds.push(pair);
         }
         let with = median(rounds.iter().map(|pair| pair.0));
         let without = median(rounds.iter().map(|pair| pair.1));
         let ratio = median(rounds.iter().map(|pair| pair.0 / pair.1));
-        println!(
+        terminal::say!(
             "| {} | {with:.2} | {without:.2} | {:+.1} % |",
             load.words(),
             (ratio - 1.0) * 100.0

@@ -32,6 +32,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
             "gantry-notation",
             "gantry-scsi",
             "gantry-store",
+            "gantry-terminal",
         ],
     ),
     (
@@ -58,10 +59,10 @@ const ROOMS: [(&str, &[&str]); 20] = [
             "gantry-terminal",
         ],
     ),
-    ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store"]),
+    ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store", "gantry-terminal"]),
     ("gantry-tests", &["gantry-host"]),
     ("gantry-guest", &["gantry-tests"]),
-    ("xtask", &["gantry-tests"]),
+    ("xtask", &["gantry-terminal", "gantry-tests"]),
 ];
 
 /// Rooms without I/O, clock, threads or randomness.

@@ -194,8 +194,7 @@ impl Management {
                 }
             }
             Err(error) => {
-                let extending = served.joining;
-                served.store.set_extending(extending);
+                served.extension_ended();
                 return Err(conflict(&error));
             }
         }
@@ -214,8 +213,7 @@ impl Management {
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
-        let extending = served.joining;
-        served.store.set_extending(extending);
+        served.extension_ended();
         let name = served.name.clone();
         drop(served);
         result.map_err(|failure| failed(&failure))?;
