@@ -117,12 +117,8 @@ impl Reactor {
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());
         let audit = Arc::new(Audit::open(directory.path())?);
-        let doors = http::start(
-            &options.http,
-            open_files.http,
-            &directory,
-            (mailbox.clone(), Arc::clone(&heartbeat), Arc::clone(&audit)),
-        )?;
+        let shared = (mailbox.clone(), Arc::clone(&heartbeat), Arc::clone(&audit));
+        let doors = http::start(&options.http, open_files.http, &directory, shared)?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
         let mut target = Target::new(scsi::Identity {
