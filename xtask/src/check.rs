@@ -1,6 +1,7 @@
 //! What a reviewer should not have to look for.
 
 mod banned;
+mod decisions;
 mod edges;
 mod shape;
 mod text;
@@ -34,12 +35,13 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 8] = [
+const CHECKS: [(&str, Check); 9] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("banned calls", || refuse(banned::findings()?)),
     ("functions, files, unsafe", || refuse(shape::findings()?)),
     ("text", || refuse(text::findings()?)),
+    ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),
     ("generated pages", docs::compare),
     ("web page", web::compare),
