@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use harness::faulty_folder::FaultyFolder;
+use harness::http::Request;
 use harness::pdu::RawSession;
 use harness::{Array, Value, initiator, text};
 
@@ -106,6 +107,46 @@ fn one_failed_write_stops_a_pool_until_it_is_resumed_and_not_until_a_restart() -
     Ok(())
 }
 
+// It waited for ever, and so did whoever had asked for it.
+#[test]
+fn a_resume_that_waits_for_a_stalled_device_says_so_and_goes_on_by_itself() -> Result<()> {
+    let disk = FaultyFolder::mount_with_size(2 << 30)?;
+    let array = Array::start()?;
+    let device = format!("file:{}", disk.file("p.img").display());
+    array.gantry(&["pool", "create", "p", "--device", &device, "--size", "1G"])?;
+    array.create_lun("p/v", "64M")?;
+    let mut host = log_in(&array)?;
+    assert_eq!(write(&mut host, 3, 4)?, None);
+    disk.fail(1);
+    assert!(write(&mut host, 0, 99)?.is_some());
+    wait_for(&array, "read-only")?;
+    let stall = disk.stall();
+    let reader = std::thread::spawn(move || (read(&mut host, 3), host));
+    // A read is under way on the device.
+    let begun = Instant::now();
+    let metric = "gantry_device_oldest_operation_seconds";
+    let socket = array.data().join("gantry.sock");
+    let is_under_way = |page: &str| {
+        let line = page.lines().find(|line| line.starts_with(metric));
+        line.is_some_and(|line| !line.ends_with(" 0"))
+    };
+    while !is_under_way(&Request::new("GET", "/metrics").send_to_socket(&socket)?.body) {
+        ensure!(begun.elapsed() < PATIENCE, "no read reaches the device");
+    }
+    let late = array.try_gantry(&["pool", "resume", "p"])?;
+    assert!(late.stderr.contains("has not ended for"), "{late:?}");
+    let again = array.try_gantry(&["pool", "resume", "p"])?;
+    assert!(!again.status.success(), "{again:?}");
+    drop(stall);
+    wait_for(&array, "ready")?;
+    let (_, mut host) = reader.join().map_err(|_| anyhow::anyhow!("a thread panicked"))?;
+    assert_eq!(read(&mut host, 3)?, 4);
+    assert_eq!(write(&mut host, 0, 5)?, None);
+    let events = array.gantry(&["events"])?;
+    assert!(events.contains("waits to be resumed") && events.contains("was resumed"), "{events}");
+    Ok(())
+}
+
 #[test]
 fn a_pool_that_was_unavailable_is_opened_when_its_device_is_back() -> Result<()> {
     let mut array = Array::start()?;
@@ -192,6 +233,17 @@ fn a_damaged_journal_is_described_served_read_only_and_rewound() -> Result<()> {
     }
     assert_eq!(write(&mut host, 0, 99)?, WRITE_PROTECTED);
     assert!(before == std::fs::read(&file)?, "a pool that was opened read-only has changed");
+
+    // It is so after a restart, too: hosts that could read go on reading.
+    array.kill()?;
+    array.restart()?;
+    assert_eq!(text(&pool(&array)?, "/state")?, "read-only");
+    let mut host = log_in(&array)?;
+    assert_eq!(read(&mut host, 19)?, 20);
+    assert_eq!(write(&mut host, 0, 99)?, WRITE_PROTECTED);
+    assert!(before == std::fs::read(&file)?, "a restart has changed the pool");
+    let events = array.gantry(&["events"])?;
+    assert!(events.contains("is read-only: "), "{events}");
 
     let dry = array.gantry(&["pool", "resume", "p", "--rewind"])?;
     assert!(dry.contains("Nothing was changed") && dry.contains("10 commit(s)"), "{dry}");

@@ -154,10 +154,14 @@ problems! {
         "The LUN number is another volume for that host or group.";
     LunResting "lun-resting" 409 "Conflict" ["lun", "host", "seconds"]
         "The LUN number was another volume for that host or group, and rests for so many seconds.";
+    LunsUnknown "luns-unknown" 409 "Conflict" ["seconds"]
+        "An earlier generation of the configuration is in use: LUN numbers that no volume has rest for so many seconds.";
     LunHeld "lun-held" 409 "Conflict" ["lun", "initiator"]
         "The LUN number was another volume for a session of that initiator, which may mean it still.";
     LunFixed "lun-fixed" 409 "Conflict" ["lun", "host"]
         "That host or group sees the volume as another LUN number.";
+    LunsExhausted "luns-exhausted" 409 "Conflict" []
+        "Every LUN number stands for a volume, or rests.";
     StillMapped "still-mapped" 409 "Conflict" ["hosts"]
         "The volume is still mapped, and hosts may be using it: unmap it first.";
     PoolNotEmpty "pool-not-empty" 409 "Conflict" ["pool", "volumes"]
@@ -166,6 +170,12 @@ problems! {
         "The pool cannot be served, or takes no changes; another attempt may succeed later.";
     PoolFull "pool-full" 409 "Conflict" []
         "The pool has not enough free space.";
+    NoSpaceToShare "no-space-to-share" 409 "Conflict" ["needed_bytes"]
+        "A snapshot, clone or revert would share so much that locks and metadata of hosts might find no space.";
+    DeviceNotLarger "device-not-larger" 409 "Conflict" []
+        "A device only grows.";
+    DeviceFailed "device-failed" 409 "Conflict" []
+        "A device failed to do its part.";
     SnapshotLocked "snapshot-locked" 409 "Conflict" ["until"]
         "The snapshot is locked until a moment, in seconds since 1970.";
     ShrinkNotConfirmed "shrink-not-confirmed" 409 "Conflict" ["size_bytes"]

@@ -103,6 +103,14 @@ pub enum ArrayError {
         /// How much longer it rests at least.
         seconds: u64,
     },
+    /// The newest configuration was lost, and with it what free LUN numbers stood for.
+    #[error(
+        "an earlier generation of gantry.json is in use, so it is not known what volumes hosts had under other LUN numbers: all of them rest for {seconds} s more (gantryd --lun-rest), so that no host takes one volume for another"
+    )]
+    LunsUnknown {
+        /// How much longer they rest.
+        seconds: u64,
+    },
     /// A session may still mean another volume by the LUN number.
     #[error(
         "LUN {lun} was another volume for {initiator}, whose session asks for it still, has not asked for its LUNs since, or ended only now: rescan there, wait, choose another number, or let the array choose"

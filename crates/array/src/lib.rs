@@ -15,7 +15,7 @@ mod secrets;
 
 pub use configuration::alerts::{AlertLevel, Alerts, Mail, MailTls, Webhook};
 pub use configuration::hosts::Host;
-pub use configuration::lun_maps::{HeldLun, Rest, VolumeMap};
+pub use configuration::lun_maps::{FreeLuns, HeldLun, Rest, VolumeMap};
 pub use configuration::oldest::{OldestSearch, Searched, Standing};
 pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;

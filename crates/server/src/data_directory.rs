@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use access::Users;
@@ -30,6 +31,8 @@ pub(crate) struct DataDirectory {
     path: PathBuf,
     /// What was found wrong with the files that were read at start.
     findings: Mutex<Vec<String>>,
+    /// Whether the newest configuration was lost, so that an earlier one is in use.
+    lost_configuration: AtomicBool,
     /// Held for its lock.
     _lock: File,
 }
@@ -55,7 +58,12 @@ impl DataDirectory {
                 path.display()
             );
         }
-        Ok(Self { path: path.to_owned(), findings: Mutex::default(), _lock: lock })
+        Ok(Self {
+            path: path.to_owned(),
+            findings: Mutex::default(),
+            lost_configuration: AtomicBool::new(false),
+            _lock: lock,
+        })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -120,12 +128,22 @@ impl DataDirectory {
         name: &str,
         parse: impl Fn(&[u8]) -> Result<T, String>,
     ) -> Result<Option<T>> {
-        let Some(Found { value, findings }) = generations::load(&self.path, name, parse)? else {
+        let Some(Found { value, is_earlier, findings }) =
+            generations::load(&self.path, name, parse)?
+        else {
             return Ok(None);
         };
         findings.iter().for_each(|finding| tracing::error!("{finding}"));
         self.findings().extend(findings);
+        if is_earlier && name == CONFIGURATION_NAME {
+            self.lost_configuration.store(true, Ordering::Relaxed);
+        }
         Ok(Some(value))
+    }
+
+    /// Whether the configuration that was read is an earlier one than the newest there was.
+    pub(crate) fn lost_configuration(&self) -> bool {
+        self.lost_configuration.load(Ordering::Relaxed)
     }
 
     /// What is not as it should be with the files that were read at start, in sentences.

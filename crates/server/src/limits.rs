@@ -57,6 +57,10 @@ pub const RECORD_ENTRIES_MAX: usize = 1000;
 /// How often an entry of a record is tried again that could not be written.
 pub const RECORD_RETRY: Duration = Duration::from_secs(1);
 
+/// How long a request to resume a pool waits for its devices to end what they were asked before;
+/// then it is answered, and the pool goes on by itself when they have.
+pub const RESUME_PATIENCE: Duration = Duration::from_secs(5);
+
 /// How long the write of an entry takes before the administrator is told.
 pub const RECORD_STALL_MIN: Duration = Duration::from_secs(5);
 

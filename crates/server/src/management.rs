@@ -37,7 +37,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::{Problem, Route};
-use array::{ArrayError, Configuration, Secrets};
+use array::{ArrayError, Configuration, FreeLuns, Secrets};
 use axum::body::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -229,6 +229,10 @@ impl Management {
         hosts::fold_saved_initiators(&mut configuration);
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
         let findings = directory.findings().clone();
+        let free_luns = match directory.lost_configuration() {
+            true => FreeLuns::Unknown,
+            false => FreeLuns::Known,
+        };
         let saving = Saving::start(directory, mailbox.clone(), &configuration, &secrets)?;
         let mut management = Self {
             configuration,
@@ -255,7 +259,7 @@ impl Management {
             findings,
             closing: false,
             luns_changed: Touched::Nobody,
-            lun_rest: LunRest::new(options.lun_rest),
+            lun_rest: LunRest::new(options.lun_rest, free_luns),
             session_ends: Vec::new(),
         };
         management.tell_receivers();

@@ -78,6 +78,28 @@ pub struct Rest<'a> {
     pub seconds: u64,
     /// Numbers that sessions hold, or held until less than `seconds` ago.
     pub held: &'a [HeldLun],
+    /// What is known of the numbers that stand for no volume.
+    pub free: FreeLuns,
+}
+
+/// What is known of numbers that stand for no volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FreeLuns {
+    /// They never did, but for those that are retired.
+    Known,
+    /// The newest configuration is lost, in which any of them may have been given out: all rest from
+    /// the start of the daemon on.
+    Unknown,
+}
+
+impl Rest<'_> {
+    /// For how many seconds more every number rests that stands for no volume, if they do.
+    fn of_unknown(&self) -> Option<u64> {
+        match self.free {
+            FreeLuns::Known => None,
+            FreeLuns::Unknown => Some(self.seconds.saturating_sub(self.now)).filter(|&s| s > 0),
+        }
+    }
 }
 
 /// A number by which a session knew a volume that it sees there no more.
@@ -344,6 +366,9 @@ impl Configuration {
         }
         if self.maps_of(volume).any(|map| map.host == name && Some(map.lun) == lun) {
             return lun.ok_or(ArrayError::LunsExhausted);
+        }
+        if let Some(seconds) = rest.of_unknown() {
+            return Err(ArrayError::LunsUnknown { seconds });
         }
         if let Some(lun) = lun {
             return self.check_lun(lun, volume, &view).map(|()| lun);

@@ -25,6 +25,9 @@ pub struct Pool {
     /// hard threshold.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub delete_scheduled_snapshots: bool,
+    /// Whether it is opened read-only at start, because an administrator resumed it so.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
 }
 
 /// A device of a pool.
@@ -71,6 +74,8 @@ struct SavedPool {
     thresholds: Thresholds,
     #[serde(default)]
     delete_scheduled_snapshots: bool,
+    #[serde(default)]
+    read_only: bool,
 }
 
 impl TryFrom<SavedPool> for Pool {
@@ -82,8 +87,8 @@ impl TryFrom<SavedPool> for Pool {
             (None, Some(device), Some(size_bytes)) => vec![PoolDevice { device, size_bytes }],
             _ => return Err("a pool has a list of devices, or one device and its size"),
         };
-        let SavedPool { uuid, thresholds, delete_scheduled_snapshots, .. } = saved;
-        Ok(Self { uuid, devices, thresholds, delete_scheduled_snapshots })
+        let SavedPool { uuid, thresholds, delete_scheduled_snapshots, read_only, .. } = saved;
+        Ok(Self { uuid, devices, thresholds, delete_scheduled_snapshots, read_only })
     }
 }
 
@@ -134,6 +139,15 @@ impl Configuration {
     pub fn pool(&self, name: &str) -> Result<&Pool, ArrayError> {
         let not_found = || ArrayError::NotFound { kind: "pool", name: name.to_owned() };
         self.pools.get(name).ok_or_else(not_found)
+    }
+
+    /// Says whether a pool is opened read-only at start.
+    pub fn set_pool_read_only(&mut self, name: &str, read_only: bool) -> Result<(), ArrayError> {
+        self.pool(name)?;
+        if let Some(pool) = self.pools.get_mut(name) {
+            pool.read_only = read_only;
+        }
+        Ok(())
     }
 
     /// Whether a pool of that name on those devices could be added.

@@ -1,8 +1,9 @@
 use super::*;
+use crate::FreeLuns;
 use crate::{ANY_HOST, ArrayError, Rest};
 
 const RW: Access = Access::ReadWrite;
-const REST: Rest<'static> = Rest { now: 0, seconds: 600, held: &[] };
+const REST: Rest<'static> = Rest { now: 0, seconds: 600, held: &[], free: FreeLuns::Known };
 const ESX_A: &str = "iqn.1998-01.com.vmware:a";
 
 fn host(initiator: &str) -> Host {

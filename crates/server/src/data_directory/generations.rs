@@ -29,6 +29,8 @@ const MARK: &str = "generation ";
 /// What was found at start.
 pub(super) struct Found<T> {
     pub(super) value: T,
+    /// Whether a newer generation is lost.
+    pub(super) is_earlier: bool,
     /// Sentences for the administrator, one per file that is not as it should be.
     pub(super) findings: Vec<String>,
 }
@@ -82,6 +84,7 @@ pub(super) fn load<T>(
     };
     let mut findings: Vec<String> =
         damaged.iter().map(|(path, why)| set_aside(path, why)).collect();
+    let is_earlier = place > 1;
     if place != 0 && generations[0].is_none() && damaged.is_empty() {
         findings.push(format!("{} was missing", directory.join(name).display()));
     }
@@ -103,7 +106,7 @@ pub(super) fn load<T>(
             findings.push(format!("{name} cannot be written again: {error}"));
         }
     }
-    Ok(Some(Found { value, findings }))
+    Ok(Some(Found { value, is_earlier, findings }))
 }
 
 /// Replaces the newest generation as one step: after a crash it or the one before is there. What

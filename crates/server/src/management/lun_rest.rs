@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use array::{HeldLun, Rest};
+use array::{FreeLuns, HeldLun, Rest};
 
 use super::Management;
 use crate::core::Core;
@@ -14,14 +14,15 @@ use crate::sessions::Session;
 pub(super) struct LunRest {
     begun: Instant,
     length: Duration,
+    free: FreeLuns,
     /// What sessions held when they ended, oldest first, and when that was.
     ended: VecDeque<(Instant, HeldLun)>,
 }
 
 impl LunRest {
-    pub(super) fn new(seconds: u64) -> Self {
+    pub(super) fn new(seconds: u64, free: FreeLuns) -> Self {
         let length = Duration::from_secs(seconds);
-        Self { begun: Instant::now(), length, ended: VecDeque::new() }
+        Self { begun: Instant::now(), length, free, ended: VecDeque::new() }
     }
 
     /// Seconds since the daemon began.
@@ -42,7 +43,7 @@ impl LunRest {
 
     /// What decides now whether a number may go to another volume.
     pub(super) fn rest<'a>(&self, held: &'a [HeldLun]) -> Rest<'a> {
-        Rest { now: self.now(), seconds: self.length.as_secs(), held }
+        Rest { now: self.now(), seconds: self.length.as_secs(), held, free: self.free }
     }
 }
 

@@ -38,6 +38,11 @@ impl Management {
         let options = self.pool_options(self.configuration.pools.len());
         for (name, configuration) in self.configuration.pools.clone() {
             let ticket = core.new_ticket();
+            let mode = match configuration.read_only {
+                true => OpenMode::ReadOnly,
+                false => OpenMode::ReadWrite,
+            };
+            let options = PoolOptions { mode, ..options };
             match Pool::open(&name, &configuration, options, ticket.tag()) {
                 Ok(pool) => {
                     let pool = core.pools.insert(pool);
@@ -135,6 +140,7 @@ impl Management {
             devices,
             thresholds: Thresholds::default(),
             delete_scheduled_snapshots: false,
+            read_only: false,
         };
         let ticket = core.new_ticket();
         let options = self.pool_options(self.configuration.pools.len() + 1);

@@ -79,6 +79,9 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
             .with("lun", *lun)
             .with("host", host.as_str())
             .with("seconds", *seconds),
+        ArrayError::LunsUnknown { seconds } => {
+            is(ProblemKind::LunsUnknown).with("seconds", *seconds)
+        }
         ArrayError::LunHeld { lun, initiator } => {
             is(ProblemKind::LunHeld).with("lun", *lun).with("initiator", initiator.as_str())
         }
@@ -112,8 +115,9 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidSchedule(_)
         | ArrayError::InvalidAlert(_)
         | ArrayError::InvalidTag(_)
+        | ArrayError::InvalidThresholds
         | ArrayError::LunTooLarge(_) => bad_request(error),
-        _ => conflict(error),
+        ArrayError::LunsExhausted => is(ProblemKind::LunsExhausted),
     }
 }
 
@@ -138,6 +142,14 @@ fn change_refused(error: &ChangeError) -> Problem {
         ChangeError::NoSpace | ChangeError::NoRoom => is(ProblemKind::PoolFull),
         ChangeError::ReadOnly | ChangeError::Closed => is(ProblemKind::PoolUnavailable),
         ChangeError::Snapshot => is(ProblemKind::IsSnapshot),
-        _ => conflict(error),
+        ChangeError::NoSpaceToShare { needed_bytes } => {
+            is(ProblemKind::NoSpaceToShare).with("needed_bytes", *needed_bytes)
+        }
+        ChangeError::DeviceSize => is(ProblemKind::DeviceNotLarger),
+        ChangeError::NoSuchDevice => is(ProblemKind::NotFound).with("object", "device"),
+        ChangeError::Device(_) => is(ProblemKind::DeviceFailed),
+        ChangeError::VolumeSize | ChangeError::VolumeName | ChangeError::GroupSize => {
+            bad_request(error)
+        }
     }
 }

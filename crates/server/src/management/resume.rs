@@ -5,7 +5,9 @@
 //! recovery. Logical units and sessions stay. If that fails it is opened read-only, so that hosts
 //! can read as before. A pool that was not open is opened from its configuration.
 
-use api::{PoolMode, Problem, ResumePool};
+use std::time::Instant;
+
+use api::{PoolMode, Problem, ProblemKind, ResumePool};
 use block::VolumeId;
 use device::Device;
 use hashbrown::HashSet;
@@ -14,9 +16,10 @@ use store::{Failure, Health, OpenMode, Outcome};
 use super::claims::Purpose;
 use super::jobs::job;
 use super::pools::UnavailablePool;
-use super::problems::{conflict, failed, gone, refused};
-use super::{Management, Progress, Step, Touched};
+use super::problems::{conflict, failed, gone, problem, refused};
+use super::{Management, Progress, Step, Touched, deliver};
 use crate::core::{Core, Ticket};
+use crate::limits::RESUME_PATIENCE;
 use crate::pool::{Pool, PoolOptions};
 use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
@@ -26,6 +29,7 @@ pub(super) struct Quiescing {
     ticket: Ticket,
     pool: PoolId,
     mode: OpenMode,
+    since: Instant,
 }
 
 /// How a pool is opened anew.
@@ -122,7 +126,7 @@ impl Management {
         self.check_health(core, pool);
         core.pools.get_mut(pool).ok_or_else(gone)?.store.abandon();
         let ticket = core.new_ticket();
-        self.quiescing.push(Quiescing { ticket, pool, mode });
+        self.quiescing.push(Quiescing { ticket, pool, mode, since: Instant::now() });
         self.go_on_resuming(core);
         Ok(Progress::Wait(ticket, Step::ResumePool { pool, how: Resuming::Asked(mode) }))
     }
@@ -140,10 +144,32 @@ impl Management {
         };
         let (ready, waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.quiescing).into_iter().partition(at_rest);
+        let late = waiting.iter().filter(|one| one.since.elapsed() >= RESUME_PATIENCE);
+        let late: Vec<_> = late.map(|one| (one.ticket, one.pool)).collect();
         self.quiescing = waiting;
-        for Quiescing { ticket, pool, mode } in ready {
+        for (ticket, pool) in late {
+            self.tell_stalled(core, ticket, pool);
+        }
+        for Quiescing { ticket, pool, mode, since: _ } in ready {
             self.reopen(core, pool, mode, ticket);
         }
+    }
+
+    /// A device does not end what it was asked before: whoever waits is told, once, and the pool goes
+    /// on when it does.
+    fn tell_stalled(&mut self, core: &Core, ticket: Ticket, pool: PoolId) {
+        let Some(name) = core.pools.get(pool).map(|pool| pool.name.clone()) else { return };
+        let caller = self.under_way.get_mut(&ticket).map(|work| &mut work.caller);
+        let Some(reply) = caller.and_then(|caller| caller.reply.take()) else { return };
+        let detail = format!(
+            "a device of pool '{name}' has not ended for {} s what it was asked to do before: hosts \
+             are told to wait, and the pool is opened as soon as the device has; until then nothing \
+             else can be done with it",
+            RESUME_PATIENCE.as_secs()
+        );
+        self.alarm(&name, format!("waits to be resumed: {detail}"));
+        let stalled = problem(ProblemKind::PoolUnavailable, &detail).with("pool", name.as_str());
+        deliver(reply, Err(stalled));
     }
 
     fn reopen(&self, core: &mut Core, pool: PoolId, mode: OpenMode, ticket: Ticket) {
@@ -203,7 +229,7 @@ impl Management {
                 self.unavailable.remove(&name);
                 self.settle_volumes(core, pool);
                 self.tell_resumed(&name, how);
-                self.show_pool(core, &name)
+                self.keep_mode(core, &name, how)
             }
             (Err(failure), Resuming::Asked(mode)) if mode != OpenMode::ReadOnly => {
                 let reason = self.explain(core, pool, &failure);
@@ -224,6 +250,19 @@ impl Management {
                 Err(failed(&failure))
             }
         }
+    }
+
+    /// A pool that was asked to be read-only is so after a restart, too.
+    fn keep_mode(&mut self, core: &Core, name: &str, how: Resuming) -> Result<Progress, Problem> {
+        let read_only = match how {
+            Resuming::Asked(mode) => mode == OpenMode::ReadOnly,
+            Resuming::FallenBack => return self.show_pool(core, name),
+        };
+        let (of, shown) = (name.to_owned(), name.to_owned());
+        self.change(
+            move |configuration| configuration.set_pool_read_only(&of, read_only),
+            move |management, core, ()| management.show_pool(core, &shown),
+        )
     }
 
     fn explain(&self, core: &Core, pool: PoolId, failure: &Failure) -> String {

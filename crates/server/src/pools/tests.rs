@@ -13,6 +13,7 @@ fn pool(name: &str) -> Pool {
         devices,
         thresholds: Thresholds::default(),
         delete_scheduled_snapshots: false,
+        read_only: false,
     };
     let options = PoolOptions {
         io: IoMethod::Threads,

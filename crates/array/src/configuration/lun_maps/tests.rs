@@ -2,7 +2,7 @@ use super::*;
 use crate::Host;
 
 const RW: Access = Access::ReadWrite;
-const REST: Rest<'static> = Rest { now: 0, seconds: 600, held: &[] };
+const REST: Rest<'static> = Rest { now: 0, seconds: 600, held: &[], free: FreeLuns::Known };
 
 fn at(now: u64) -> Rest<'static> {
     Rest { now, ..REST }
@@ -122,7 +122,7 @@ fn a_number_is_not_given_while_a_session_holds_it() {
     array.map(1, "a", None).unwrap();
     array.unmap_volume(VolumeId(1), None, 0).unwrap();
     let held = [HeldLun { initiator: "iqn.a".to_owned(), lun: 0, volume: VolumeId(1) }];
-    let rest = Rest { now: 9000, seconds: 600, held: &held };
+    let rest = Rest { now: 9000, held: &held, ..REST };
     let wanted = (Some(0), RW);
     let refusal = ArrayError::LunHeld { lun: 0, initiator: "iqn.a".to_owned() };
     assert_eq!(array.map_volume(VolumeId(2), "a", wanted, &rest), Err(refusal.clone()));
@@ -237,4 +237,22 @@ fn more_volumes_than_numbers_are_refused() {
         array.map(99_998, "b", Some(LUN_NUMBERS)),
         Err(ArrayError::LunTooLarge(LUN_NUMBERS))
     );
+}
+
+// Numbers may have been given out in the generation that is lost, to hosts that still mean those
+// volumes.
+#[test]
+fn numbers_of_a_lost_generation_rest_and_what_is_mapped_stays() {
+    let mut configuration = Configuration::new("iqn.2026-11.io.gantry:0".to_owned());
+    let write = |lun| (lun, Access::ReadWrite);
+    configuration.map_volume(VolumeId(1), ANY_HOST, write(None), &REST).unwrap();
+    let unknown = |now| Rest { free: FreeLuns::Unknown, now, ..REST };
+    for lun in [None, Some(5)] {
+        let refused = configuration.map_volume(VolumeId(2), ANY_HOST, write(lun), &unknown(100));
+        assert_eq!(refused, Err(ArrayError::LunsUnknown { seconds: 500 }));
+    }
+    let same = configuration.map_volume(VolumeId(1), ANY_HOST, write(None), &unknown(100));
+    assert_eq!(same, Ok(0));
+    let rested = configuration.map_volume(VolumeId(2), ANY_HOST, write(None), &unknown(600));
+    assert_eq!(rested, Ok(1));
 }

@@ -15,6 +15,7 @@ fn pool(devices: &[&str]) -> Pool {
         devices: devices.collect(),
         thresholds: Thresholds::default(),
         delete_scheduled_snapshots: false,
+        read_only: false,
     }
 }
 
@@ -40,10 +41,12 @@ fn a_pool_of_the_first_form_reads_as_one_with_one_device() {
     assert_eq!(serde_json::from_value::<Pool>(old).unwrap(), pool(&["file:/a"]));
     let several = pool(&["file:/a", "block:/dev/b"]);
     let deletes = Pool { delete_scheduled_snapshots: true, ..several.clone() };
-    for pool in [several, deletes] {
+    let read_only = Pool { read_only: true, ..several.clone() };
+    for pool in [several, deletes, read_only] {
         let saved = serde_json::to_value(&pool).unwrap();
         let says = saved.get("delete_scheduled_snapshots").is_some();
         assert_eq!(says, pool.delete_scheduled_snapshots, "an older version reads it otherwise");
+        assert_eq!(saved.get("read_only").is_some(), pool.read_only);
         assert_eq!(serde_json::from_value::<Pool>(saved).unwrap(), pool);
     }
     for wrong in [
