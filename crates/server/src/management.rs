@@ -143,26 +143,66 @@ struct Caller {
 
 /// The last thing that a pool was asked to do.
 enum Step {
-    OpenPool { pool: PoolId },
-    CreatePool { pool: PoolId, configuration: array::Pool },
-    ExtendPool { pool: PoolId, device: usize, size_bytes: u64 },
-    AddDevice { pool: PoolId },
-    ResumePool { pool: PoolId, how: Resuming },
-    ClosePool { pool: PoolId },
-    CreateVolume { pool: PoolId, id: block::VolumeId },
-    ResizeVolume { pool: PoolId, id: block::VolumeId },
-    DeleteVolume { pool: PoolId, id: block::VolumeId },
-    CreateSnapshots { pool: PoolId, ids: Vec<block::VolumeId> },
-    RevertVolume { pool: PoolId, id: block::VolumeId },
-    RenameVolume { pool: PoolId, id: block::VolumeId },
-    RunSchedule { pool: PoolId, name: String, ids: Vec<block::VolumeId> },
+    /// A pool is opened: at start, or because an administrator resumes it.
+    OpenPool {
+        pool: PoolId,
+        resumed: Option<Resuming>,
+    },
+    CreatePool {
+        pool: PoolId,
+        configuration: array::Pool,
+    },
+    ExtendPool {
+        pool: PoolId,
+        device: usize,
+        size_bytes: u64,
+    },
+    AddDevice {
+        pool: PoolId,
+    },
+    ResumePool {
+        pool: PoolId,
+        how: Resuming,
+    },
+    ClosePool {
+        pool: PoolId,
+    },
+    CreateVolume {
+        pool: PoolId,
+        id: block::VolumeId,
+    },
+    ResizeVolume {
+        pool: PoolId,
+        id: block::VolumeId,
+    },
+    DeleteVolume {
+        pool: PoolId,
+        id: block::VolumeId,
+    },
+    CreateSnapshots {
+        pool: PoolId,
+        ids: Vec<block::VolumeId>,
+    },
+    RevertVolume {
+        pool: PoolId,
+        id: block::VolumeId,
+    },
+    RenameVolume {
+        pool: PoolId,
+        id: block::VolumeId,
+    },
+    RunSchedule {
+        pool: PoolId,
+        name: String,
+        ids: Vec<block::VolumeId>,
+    },
 }
 
 impl Step {
     /// The pool that was asked.
     const fn pool(&self) -> PoolId {
         match self {
-            Self::OpenPool { pool }
+            Self::OpenPool { pool, .. }
             | Self::CreatePool { pool, .. }
             | Self::ExtendPool { pool, .. }
             | Self::AddDevice { pool }
@@ -460,7 +500,10 @@ impl Management {
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         match step {
-            Step::OpenPool { pool } => self.pool_opened(core, pool, result),
+            Step::OpenPool { pool, resumed } => {
+                let opened = self.pool_opened(core, pool, result)?;
+                self.keep_mode_of(core, pool, resumed).unwrap_or(Ok(opened))
+            }
             Step::CreatePool { pool, configuration } => {
                 self.pool_created(core, pool, configuration, result)
             }

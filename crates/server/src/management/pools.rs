@@ -46,7 +46,8 @@ impl Management {
             match Pool::open(&name, &configuration, options, ticket.tag()) {
                 Ok(pool) => {
                     let pool = core.pools.insert(pool);
-                    let (step, caller) = (Step::OpenPool { pool }, Caller::default());
+                    let (step, caller) =
+                        (Step::OpenPool { pool, resumed: None }, Caller::default());
                     self.under_way.insert(ticket, Work { step, caller });
                 }
                 Err(error) => {

@@ -207,7 +207,8 @@ impl Management {
             })?;
             let Some(pool) = slot else {
                 let pool = core.pools.insert(opened);
-                return Ok(Progress::Wait(ticket, Step::OpenPool { pool }));
+                let resumed = Some(Resuming::Asked(mode));
+                return Ok(Progress::Wait(ticket, Step::OpenPool { pool, resumed }));
             };
             let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
             let token_space = served.token_space;
@@ -250,6 +251,17 @@ impl Management {
                 Err(failed(&failure))
             }
         }
+    }
+
+    /// The same for a pool that was not open before, if it was resumed.
+    pub(super) fn keep_mode_of(
+        &mut self,
+        core: &Core,
+        pool: PoolId,
+        resumed: Option<Resuming>,
+    ) -> Option<Result<Progress, Problem>> {
+        let name = core.pools.get(pool)?.name.clone();
+        resumed.map(|how| self.keep_mode(core, &name, how))
     }
 
     /// A pool that was asked to be read-only is so after a restart, too.
