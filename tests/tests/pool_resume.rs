@@ -121,7 +121,7 @@ fn a_resume_that_waits_for_a_stalled_device_says_so_and_goes_on_by_itself() -> R
     assert!(write(&mut host, 0, 99)?.is_some());
     wait_for(&array, "read-only")?;
     let stall = disk.stall();
-    let reader = std::thread::spawn(move || (read(&mut host, 3), host));
+    let reader = thread::spawn(move || (read(&mut host, 3), host));
     // A read is under way on the device.
     let begun = Instant::now();
     let metric = "gantry_device_oldest_operation_seconds";
