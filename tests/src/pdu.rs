@@ -206,6 +206,24 @@ fn is_closed(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)
 }
 
+/// A CDB of 16 bytes with flags, address and length where READ (16) has them.
+pub fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (opcode, flags);
+    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
+    cdb[10..14].copy_from_slice(&count.to_be_bytes());
+    cdb
+}
+
+/// A CDB of 10 bytes with flags, address and length where READ (10) has them.
+pub fn cdb10(opcode: u8, flags: u8, lba: u32, count: u16) -> [u8; 10] {
+    let mut cdb = [0; 10];
+    (cdb[0], cdb[1]) = (opcode, flags);
+    cdb[2..6].copy_from_slice(&lba.to_be_bytes());
+    cdb[7..9].copy_from_slice(&count.to_be_bytes());
+    cdb
+}
+
 /// A logged-in session with one connection that runs one command at a time.
 #[derive(Debug)]
 pub struct RawSession {

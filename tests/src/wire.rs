@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context, Result, ensure};
 
+pub use crate::pdu::cdb16;
 use crate::pdu::{Answer, HEADER_BYTES, Pdu, RawConnection};
 
 /// Task management functions (RFC 7143 11.5.1, RFC 7144).
@@ -185,13 +186,4 @@ fn residual(pdu: &Pdu) -> i64 {
         flags if flags & OVERFLOW != 0 => -i64::from(count),
         _ => 0,
     }
-}
-
-/// A CDB of 16 bytes with flags, address and length where READ (16) has them.
-pub fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
-    cdb[10..14].copy_from_slice(&count.to_be_bytes());
-    cdb
 }

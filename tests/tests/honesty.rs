@@ -6,7 +6,7 @@ use std::slice::from_ref;
 
 use anyhow::{Context, Result, ensure};
 use harness::Array;
-use harness::pdu::{Answer, RawSession};
+use harness::pdu::{Answer, RawSession, cdb10, cdb16};
 
 const BLOCK: usize = 512;
 
@@ -31,22 +31,6 @@ fn u16_at(bytes: &[u8], at: usize) -> u16 {
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
-    cdb[10..14].copy_from_slice(&count.to_be_bytes());
-    cdb
-}
-
-fn cdb10(opcode: u8, flags: u8, lba: u32, count: u16) -> [u8; 10] {
-    let mut cdb = [0; 10];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..6].copy_from_slice(&lba.to_be_bytes());
-    cdb[7..9].copy_from_slice(&count.to_be_bytes());
-    cdb
 }
 
 /// Blocks that differ from each other.

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use harness::pdu::{Answer, HEADER_BYTES, Pdu, RawConnection, RawSession};
+use harness::pdu::{Answer, HEADER_BYTES, Pdu, RawConnection, RawSession, cdb16};
 use harness::random::Random;
 use harness::{Array, initiator, number};
 
@@ -43,14 +43,6 @@ impl Bench {
 
 fn log_in(array: &Array, name: &str) -> Result<RawSession> {
     RawSession::log_in(array.portal(), name, &array.target_name()?)
-}
-
-fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
-    cdb[10..14].copy_from_slice(&count.to_be_bytes());
-    cdb
 }
 
 fn write(session: &mut RawSession, lun: u8, lba: u64, data: &[u8]) -> Result<Answer> {

@@ -2,19 +2,11 @@
 //! space back, and does not outlive the daemon.
 
 use anyhow::{Result, ensure};
-use harness::pdu::{Answer, RawSession};
+use harness::pdu::{Answer, RawSession, cdb16};
 use harness::{Array, number};
 
 const BLOCK: usize = 512;
 const NAME: &str = "iqn.2026-01.org.example:tokens";
-
-fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
-    cdb[10..14].copy_from_slice(&count.to_be_bytes());
-    cdb
-}
 
 fn token_cdb(action: u8, length: usize) -> [u8; 16] {
     let mut cdb = cdb16(0x83, action, 0, length as u32);

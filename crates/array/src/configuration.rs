@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::VolumeId;
+use scsi::AccessState;
 use serde::{Deserialize, Serialize};
 
 use crate::{Identification, Table};
@@ -13,7 +14,7 @@ use locks::SnapshotLock;
 use lun_maps::{FormerLunMap, LunMaps};
 use pools::{Pool, Thresholds};
 use portals::Portal;
-use presentation::{PathState, Presentation};
+use presentation::Presentation;
 use schedules::ScheduleRecord;
 use tags::TagTable;
 
@@ -62,7 +63,7 @@ pub struct Configuration {
     presentations: Table<u64, Presentation>,
     /// States of target portal groups.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    path_states: BTreeMap<u16, PathState>,
+    path_states: BTreeMap<u16, AccessState>,
     /// LUN maps as version 1 of the form has them; read, and never written.
     #[serde(default, rename = "luns", skip_serializing_if = "BTreeMap::is_empty")]
     former_luns: BTreeMap<u16, FormerLunMap>,

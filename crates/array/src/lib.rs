@@ -19,7 +19,7 @@ pub use configuration::lun_maps::{FreeLuns, HeldLun, Rest, VolumeMap};
 pub use configuration::oldest::{OldestSearch, Searched, Standing};
 pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
-pub use configuration::presentation::{BlockForm, PathState, Presentation};
+pub use configuration::presentation::{BlockForm, Presentation};
 pub use configuration::schedules::{Due, Run, Schedule, ScheduleRecord};
 pub use configuration::tags::{Tagged, Tags};
 pub use configuration::{Access, Configuration, VisibleLun};

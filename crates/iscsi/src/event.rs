@@ -3,6 +3,7 @@
 use std::ops::Deref;
 
 use block::{Buffer, Rope};
+use sam::TaskAttribute;
 use smallvec::SmallVec;
 use thiserror::Error;
 
@@ -216,19 +217,6 @@ pub struct Command {
     pub immediate: bool,
 }
 
-/// SAM-5 8.9; an untagged task is simple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskAttribute {
-    /// SIMPLE, and iSCSI's untagged.
-    Simple,
-    /// ORDERED.
-    Ordered,
-    /// HEAD OF QUEUE.
-    HeadOfQueue,
-    /// ACA.
-    Aca,
-}
-
 /// A command descriptor block: the 16 bytes of the header and those of an extended CDB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cdb(pub(crate) SmallVec<[u8; 16]>);
@@ -265,37 +253,10 @@ pub struct TaskManagement {
     pub function: TaskManagementFunction,
     /// The logical unit, as in [`Command::lun`]; without meaning for the target resets.
     pub lun: u64,
-    /// Initiator task tag of the command that is meant; with `AbortTask` and `QueryTask` only.
-    pub referenced_task: u32,
 }
 
-/// RFC 7143 11.5.1, but for TASK REASSIGN.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskManagementFunction {
-    /// Ends one command.
-    AbortTask,
-    /// Ends all commands of this nexus on the logical unit.
-    AbortTaskSet,
-    /// Ends the auto contingent allegiance condition.
-    ClearAca,
-    /// Ends all commands of all nexuses on the logical unit.
-    ClearTaskSet,
-    /// Resets the logical unit.
-    LogicalUnitReset,
-    /// Resets all logical units of the target.
-    TargetWarmReset,
-    /// As warm, and all sessions end.
-    TargetColdReset,
-    /// Whether one command is under way (RFC 7144 6.1), as the following with
-    /// iSCSIProtocolLevel=2.
-    QueryTask,
-    /// Whether any command of this nexus is under way on the logical unit.
-    QueryTaskSet,
-    /// Ends all commands of this nexus, which stays.
-    ItNexusReset,
-    /// Whether a unit attention condition waits on the logical unit.
-    QueryAsynchronousEvent,
-}
+/// A function, with the initiator task tag of the command that is meant.
+pub type TaskManagementFunction = sam::TaskManagementFunction<u32>;
 
 /// RFC 7143 11.6.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,7 +31,7 @@ pub use chap::{ChapAccount, ChapAlgorithm, ChapCredential, ChapSecret, ChapTerms
 pub use connection::{Connection, ConnectionConfig};
 pub use event::{
     Cdb, ClosedReason, Command, Completion, Event, LoginRequest, LoginStatus, LoginTerms,
-    LogoutScope, SessionHandle, TargetRecord, TargetSelection, TaskAttribute, TaskManagement,
+    LogoutScope, SessionHandle, TargetRecord, TargetSelection, TaskManagement,
     TaskManagementFunction, TaskManagementResponse, TaskReassign,
 };
 pub use limits::Limits;

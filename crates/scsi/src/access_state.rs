@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::command::{Ordering, Reservation, Row, Scope};
 use crate::sense::{self, SenseCode};
 
 /// SPC-4 table 314: ASYMMETRIC ACCESS STATE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AccessState {
     /// 0h: everything works, as fast as it can.
     #[default]

@@ -49,11 +49,12 @@ pub use modes::Modes;
 pub use nexus::NexusSpec;
 pub use reference::reference;
 pub use reservations::{DurableReservations, Registrant, Reservation, ReservationType};
+pub use sam::TaskAttribute;
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use target::{
     Collecting, Command, CommandRecord, Counters, Decoded, Expected, Issuer, LostAnswer, NexusId,
-    Notice, RequestId, Target, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse,
+    Notice, RequestId, Target, TaskId, TaskManagement, TaskManagementResponse,
 };
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;

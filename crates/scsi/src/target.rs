@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use block::{BlockError, ByteRange, Request, Response, VolumeId};
 use bytes::Bytes;
+use sam::TaskAttribute;
 use slab::Slab;
 use smallvec::SmallVec;
 
@@ -79,19 +80,6 @@ impl RequestId {
     }
 }
 
-/// SAM-5 8.9.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskAttribute {
-    /// SIMPLE, also for untagged tasks.
-    Simple,
-    /// ORDERED.
-    Ordered,
-    /// HEAD OF QUEUE.
-    HeadOfQueue,
-    /// ACA: refused, since no such condition ever exists here.
-    Aca,
-}
-
 /// A command from an initiator.
 #[derive(Clone, Debug)]
 pub struct Command {
@@ -118,32 +106,8 @@ pub struct Expected {
     pub data_in: u64,
 }
 
-/// SAM-5 7.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TaskManagement {
-    /// Ends one task of this nexus. A task that is not known has ended: that is success.
-    AbortTask(TaskId),
-    /// Ends all tasks of this nexus on the logical unit.
-    AbortTaskSet,
-    /// Not supported: no auto contingent allegiance condition ever exists here.
-    ClearAca,
-    /// Ends all tasks of all nexuses on the logical unit.
-    ClearTaskSet,
-    /// Ends all tasks and the reservation of the logical unit, and tells every nexus.
-    LogicalUnitReset,
-    /// LOGICAL UNIT RESET on every logical unit.
-    TargetWarmReset,
-    /// The same here; the owner ends the sessions.
-    TargetColdReset,
-    /// Ends all tasks of this nexus and its SCSI-2 reservations, and tells it.
-    ItNexusReset,
-    /// Whether a task is under way.
-    QueryTask(TaskId),
-    /// Whether any task of this nexus is under way on the logical unit.
-    QueryTaskSet,
-    /// Whether a unit attention condition waits for this nexus on the logical unit.
-    QueryAsynchronousEvent,
-}
+/// A task management function, with the name of the task that is meant.
+pub type TaskManagement = sam::TaskManagementFunction<TaskId>;
 
 /// SAM-5 7.1: the service response of a task management function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

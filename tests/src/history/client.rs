@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::{Action, Block, Event, Value};
-use crate::pdu::{Answer, Pdu, RawConnection};
+use crate::pdu::{Answer, Pdu, RawConnection, cdb16};
 use crate::random::Random;
 
 const BLOCK_BYTES: usize = 512;
@@ -400,14 +400,6 @@ fn value_of(block: &[u8]) -> Result<Value> {
     let first = words.first().context("an empty block")?;
     ensure!(words.iter().all(|word| word == first), "a block that is torn: {block:02x?}");
     Ok(u64::from_be_bytes(*first))
-}
-
-fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    (cdb[0], cdb[1]) = (opcode, flags);
-    cdb[2..10].copy_from_slice(&lba.to_be_bytes());
-    cdb[10..14].copy_from_slice(&count.to_be_bytes());
-    cdb
 }
 
 /// EXTENDED COPY (LID1) without a list identifier, as ESXi sends it.

@@ -11,12 +11,13 @@ use super::Finding;
 use crate::workspace;
 
 /// Rooms without I/O, clock, threads or randomness. In `block` the aligned buffer is set apart.
-const ROOMS: [&str; 7] = [
+const ROOMS: [&str; 8] = [
     "crates/array/",
     "crates/block/",
     "crates/iscsi/",
     "crates/ledger/",
     "crates/notation/",
+    "crates/sam/",
     "crates/scsi/",
     "crates/store/",
 ];

@@ -7,12 +7,13 @@ use super::Finding;
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 20] = [
+const ROOMS: [(&str, &[&str]); 21] = [
     ("gantry-block", &[]),
     ("gantry-notation", &[]),
     ("gantry-terminal", &[]),
-    ("gantry-iscsi", &["gantry-block"]),
-    ("gantry-scsi", &["gantry-block"]),
+    ("gantry-sam", &[]),
+    ("gantry-iscsi", &["gantry-block", "gantry-sam"]),
+    ("gantry-scsi", &["gantry-block", "gantry-sam"]),
     ("gantry-store", &["gantry-block", "gantry-notation"]),
     ("gantry-device", &["gantry-block"]),
     ("gantry-array", &["gantry-block", "gantry-notation", "gantry-scsi", "gantry-store"]),
@@ -66,12 +67,13 @@ const ROOMS: [(&str, &[&str]); 20] = [
 ];
 
 /// Rooms without I/O, clock, threads or randomness.
-const IO_FREE: [&str; 7] = [
+const IO_FREE: [&str; 8] = [
     "gantry-access",
     "gantry-array",
     "gantry-iscsi",
     "gantry-ledger",
     "gantry-notation",
+    "gantry-sam",
     "gantry-scsi",
     "gantry-store",
 ];

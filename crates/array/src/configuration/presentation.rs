@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::{LogicalBlockLength, VolumeId};
+use scsi::AccessState;
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;
@@ -36,23 +37,6 @@ pub struct Presentation {
     /// Vendor and product, if they are not those that the array tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identification: Option<Identification>,
-}
-
-/// SPC-4 5.15: how well the paths of a target portal group work.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PathState {
-    /// As well as can be.
-    #[default]
-    ActiveOptimized,
-    /// Hosts should prefer other paths.
-    ActiveNonOptimized,
-    /// Only what does not need the medium.
-    Standby,
-    /// The same.
-    Unavailable,
-    /// Between two states: hosts wait.
-    Transitioning,
 }
 
 impl BlockForm {
@@ -97,17 +81,17 @@ impl Configuration {
     }
 
     /// A target portal group's state, for those that have ever been given one.
-    pub fn path_states(&self) -> impl Iterator<Item = (u16, PathState)> {
+    pub fn path_states(&self) -> impl Iterator<Item = (u16, AccessState)> {
         self.path_states.iter().map(|(group, state)| (*group, *state))
     }
 
     /// Sets the state of a target portal group, whether it has portals yet or not.
-    pub fn set_path_state(&mut self, group: u16, state: PathState) {
+    pub fn set_path_state(&mut self, group: u16, state: AccessState) {
         self.path_states.insert(group, state);
     }
 
     /// The state of a target portal group.
-    pub fn path_state(&self, group: u16) -> PathState {
+    pub fn path_state(&self, group: u16) -> AccessState {
         self.path_states.get(&group).copied().unwrap_or_default()
     }
 }

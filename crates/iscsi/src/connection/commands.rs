@@ -2,11 +2,12 @@
 
 use block::{Buffer, Rope};
 use bytes::Bytes;
+use sam::TaskAttribute;
 use smallvec::SmallVec;
 
 use super::recovery::EarlyData;
 use super::{Connection, Question};
-use crate::event::{Cdb, Command, Completion, Event, TaskAttribute};
+use crate::event::{Cdb, Command, Completion, Event};
 use crate::limits::IMMEDIATE_TASKS_MAX;
 use crate::pdu::{Bhs, FINAL, NO_TAG, RejectReason, response};
 use crate::receive::{Destination, Header};

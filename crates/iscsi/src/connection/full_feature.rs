@@ -242,23 +242,27 @@ impl Connection {
         if bhs.flags() & 0x7f == TASK_REASSIGN {
             return self.take_task_reassign(bhs);
         }
-        let Some(function) = function(bhs.flags() & 0x7f, self.parameters.protocol_level) else {
+        let Some(function) = function(bhs, self.parameters.protocol_level) else {
             let response = TaskManagementResponse::FunctionNotSupported;
             return self.send_management_response(tag, response);
         };
-        let referenced_task = bhs.target_transfer_tag();
-        let request =
-            TaskManagement { initiator_task_tag: tag, function, lun: bhs.lun(), referenced_task };
-        let is_collecting =
-            self.tasks.get(&referenced_task).is_some_and(|task| task.is_collecting());
-        if function == TaskManagementFunction::AbortTask && self.abort_here(referenced_task) {
+        let request = TaskManagement { initiator_task_tag: tag, function, lun: bhs.lun() };
+        if let TaskManagementFunction::AbortTask(task) = function
+            && self.abort_here(task)
+        {
             self.send_management_response(tag, TaskManagementResponse::FunctionComplete);
-        } else if function == TaskManagementFunction::QueryTask && is_collecting {
+        } else if let TaskManagementFunction::QueryTask(task) = function
+            && self.is_collecting(task)
+        {
             // The owner does not know the command yet.
             self.send_management_response(tag, TaskManagementResponse::FunctionSucceeded);
         } else {
             self.pass_on(request);
         }
+    }
+
+    fn is_collecting(&self, task: u32) -> bool {
+        self.tasks.get(&task).is_some_and(|task| task.is_collecting())
     }
 
     /// Aborts a command that the owner does not carry out (yet, or any more). A command that is not
@@ -291,7 +295,7 @@ impl Connection {
             self.send_management_response(tag, TaskManagementResponse::FunctionRejected);
             return;
         }
-        if request.function != TaskManagementFunction::AbortTask {
+        if !matches!(request.function, TaskManagementFunction::AbortTask(_)) {
             self.abort_collecting_where(|task| covers(&request, None, task));
         }
         self.management.push(PendingManagement { request, arrival: self.arrivals });
@@ -360,16 +364,17 @@ fn is_numbered(bhs: &Bhs) -> bool {
 }
 
 /// RFC 7143 11.5.1; RFC 7144 6.1 adds what needs protocol level 2.
-fn function(code: u8, protocol_level: u32) -> Option<TaskManagementFunction> {
-    Some(match code {
-        1 => TaskManagementFunction::AbortTask,
+fn function(bhs: &Bhs, protocol_level: u32) -> Option<TaskManagementFunction> {
+    let referenced_task = bhs.target_transfer_tag();
+    Some(match bhs.flags() & 0x7f {
+        1 => TaskManagementFunction::AbortTask(referenced_task),
         2 => TaskManagementFunction::AbortTaskSet,
         3 => TaskManagementFunction::ClearAca,
         4 => TaskManagementFunction::ClearTaskSet,
         5 => TaskManagementFunction::LogicalUnitReset,
         6 => TaskManagementFunction::TargetWarmReset,
         7 => TaskManagementFunction::TargetColdReset,
-        9 if protocol_level >= 2 => TaskManagementFunction::QueryTask,
+        9 if protocol_level >= 2 => TaskManagementFunction::QueryTask(referenced_task),
         10 if protocol_level >= 2 => TaskManagementFunction::QueryTaskSet,
         11 if protocol_level >= 2 => TaskManagementFunction::ItNexusReset,
         12 if protocol_level >= 2 => TaskManagementFunction::QueryAsynchronousEvent,
@@ -380,9 +385,9 @@ fn function(code: u8, protocol_level: u32) -> Option<TaskManagementFunction> {
 /// Whether a function ends a task; `tag` is the task's, if the function may name one.
 fn covers(request: &TaskManagement, tag: Option<u32>, task: &Task) -> bool {
     match request.function {
-        TaskManagementFunction::AbortTask => tag == Some(request.referenced_task),
+        TaskManagementFunction::AbortTask(referenced) => tag == Some(referenced),
         TaskManagementFunction::ClearAca
-        | TaskManagementFunction::QueryTask
+        | TaskManagementFunction::QueryTask(_)
         | TaskManagementFunction::QueryTaskSet
         | TaskManagementFunction::QueryAsynchronousEvent => false,
         TaskManagementFunction::AbortTaskSet

@@ -15,7 +15,7 @@ use mio::net::TcpListener;
 
 use super::hosts::{check_chap, fold_initiator};
 use super::identification::parse_identification;
-use super::portals::{PortalChange, parse, parse_state, to_scsi};
+use super::portals::{PortalChange, parse, parse_state};
 use super::problems::{bad_request, conflict};
 use super::schedules::parse_schedule;
 use super::thresholds::parse_thresholds;
@@ -76,7 +76,7 @@ impl Management {
         let opened = opened.map(|(address, listener)| PortalChange::Open(address, listener));
         opened.for_each(|change| self.portals.change(change));
         for (group, state) in self.configuration.path_states() {
-            core.device_server().set_access_state(group, to_scsi(state));
+            core.device_server().set_access_state(group, state);
         }
         let volumes = core.pools.iter().flat_map(|(_, pool)| pool.store.volumes());
         let volumes: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use api::{CreatePortal, Problem, ProblemKind, SetPathState};
-use array::{ArrayError, Configuration, PathState, Portal};
+use array::{ArrayError, Configuration, Portal};
 use mio::net::TcpListener;
 use scsi::AccessState;
 
@@ -112,7 +112,7 @@ impl Management {
             Ok(())
         };
         self.change(change, move |_, core, ()| {
-            core.device_server().set_access_state(group, to_scsi(state));
+            core.device_server().set_access_state(group, state);
             Ok(Progress::answer(&request))
         })
     }
@@ -120,7 +120,7 @@ impl Management {
     /// Tells the device server the states that were set in an earlier life.
     pub(crate) fn tell_path_states(&self, target: &mut scsi::Target) {
         for (group, state) in self.configuration.path_states() {
-            target.set_access_state(group, to_scsi(state));
+            target.set_access_state(group, state);
         }
     }
 
@@ -142,33 +142,23 @@ impl Management {
     }
 }
 
-pub(super) fn to_scsi(state: PathState) -> AccessState {
+pub(super) fn parse_state(state: api::PathState) -> AccessState {
     match state {
-        PathState::ActiveOptimized => AccessState::ActiveOptimized,
-        PathState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
-        PathState::Standby => AccessState::Standby,
-        PathState::Unavailable => AccessState::Unavailable,
-        PathState::Transitioning => AccessState::Transitioning,
+        api::PathState::ActiveOptimized => AccessState::ActiveOptimized,
+        api::PathState::ActiveNonOptimized => AccessState::ActiveNonOptimized,
+        api::PathState::Standby => AccessState::Standby,
+        api::PathState::Unavailable => AccessState::Unavailable,
+        api::PathState::Transitioning => AccessState::Transitioning,
     }
 }
 
-pub(super) fn parse_state(state: api::PathState) -> PathState {
+pub(super) fn describe_state(state: AccessState) -> api::PathState {
     match state {
-        api::PathState::ActiveOptimized => PathState::ActiveOptimized,
-        api::PathState::ActiveNonOptimized => PathState::ActiveNonOptimized,
-        api::PathState::Standby => PathState::Standby,
-        api::PathState::Unavailable => PathState::Unavailable,
-        api::PathState::Transitioning => PathState::Transitioning,
-    }
-}
-
-pub(super) fn describe_state(state: PathState) -> api::PathState {
-    match state {
-        PathState::ActiveOptimized => api::PathState::ActiveOptimized,
-        PathState::ActiveNonOptimized => api::PathState::ActiveNonOptimized,
-        PathState::Standby => api::PathState::Standby,
-        PathState::Unavailable => api::PathState::Unavailable,
-        PathState::Transitioning => api::PathState::Transitioning,
+        AccessState::ActiveOptimized => api::PathState::ActiveOptimized,
+        AccessState::ActiveNonOptimized => api::PathState::ActiveNonOptimized,
+        AccessState::Standby => api::PathState::Standby,
+        AccessState::Unavailable => api::PathState::Unavailable,
+        AccessState::Transitioning => api::PathState::Transitioning,
     }
 }
 

@@ -159,28 +159,12 @@ impl Reactor {
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
         let connection = &self.connections[slot];
         let (serial, Some(nexus)) = (connection.serial, connection.nexus) else { return };
-        let function = match request.function {
-            TaskManagementFunction::AbortTask => {
-                self.end_collecting_of(slot, request.referenced_task);
-                TaskManagement::AbortTask(task_id(nexus, request.referenced_task))
-            }
-            TaskManagementFunction::QueryTask => {
-                TaskManagement::QueryTask(task_id(nexus, request.referenced_task))
-            }
-            TaskManagementFunction::QueryTaskSet => TaskManagement::QueryTaskSet,
-            TaskManagementFunction::ItNexusReset => TaskManagement::ItNexusReset,
-            TaskManagementFunction::QueryAsynchronousEvent => {
-                TaskManagement::QueryAsynchronousEvent
-            }
-            TaskManagementFunction::AbortTaskSet => TaskManagement::AbortTaskSet,
-            TaskManagementFunction::ClearAca => TaskManagement::ClearAca,
-            TaskManagementFunction::ClearTaskSet => TaskManagement::ClearTaskSet,
-            TaskManagementFunction::LogicalUnitReset => TaskManagement::LogicalUnitReset,
-            TaskManagementFunction::TargetWarmReset => TaskManagement::TargetWarmReset,
-            TaskManagementFunction::TargetColdReset => TaskManagement::TargetColdReset,
-        };
+        if let TaskManagementFunction::AbortTask(tag) = request.function {
+            self.end_collecting_of(slot, tag);
+        }
+        let function = request.function.map(|tag| task_id(nexus, tag));
         self.end_collecting_elsewhere(slot, (nexus, request.lun), function);
-        let only = if reaches_others(request.function) { None } else { Some(nexus) };
+        let only = if function.reaches_others() { None } else { Some(nexus) };
         self.start_all_of(only);
         let id = function_id(serial, request.initiator_task_tag);
         self.core.target.manage(id, nexus, request.lun, function);
@@ -339,17 +323,6 @@ impl Reactor {
     }
 }
 
-/// Whether a function may end commands of other sessions.
-fn reaches_others(function: TaskManagementFunction) -> bool {
-    matches!(
-        function,
-        TaskManagementFunction::ClearTaskSet
-            | TaskManagementFunction::LogicalUnitReset
-            | TaskManagementFunction::TargetWarmReset
-            | TaskManagementFunction::TargetColdReset
-    )
-}
-
 /// What a function does to commands on another connection of the session that sent it.
 fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskManagement) {
     match function {
@@ -365,15 +338,10 @@ fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskMa
 
 /// A command of which no data has come yet.
 fn to_scsi(decoded: scsi::Decoded, command: &iscsi::Command, now: Duration) -> scsi::Command {
-    let attribute = match command.attribute {
-        iscsi::TaskAttribute::Simple => TaskAttribute::Simple,
-        iscsi::TaskAttribute::Ordered => TaskAttribute::Ordered,
-        iscsi::TaskAttribute::HeadOfQueue => TaskAttribute::HeadOfQueue,
-        iscsi::TaskAttribute::Aca => TaskAttribute::Aca,
-    };
     let offered = if command.write { command.expected_data_transfer_length } else { 0 };
     let expected =
         scsi::Expected { data_out: offered.into(), data_in: command.expected_read_length.into() };
+    let attribute = command.attribute;
     scsi::Command { decoded, attribute, expected, data_out: Bytes::new(), since: now }
 }
 

@@ -1,8 +1,9 @@
 use block::Rope;
 use bytes::Bytes;
+use sam::TaskAttribute;
 
 use super::initiator::{Initiator, Pdu, UNSOLICITED, additional_sense, status};
-use crate::event::{Completion, Event, TaskAttribute};
+use crate::event::{Completion, Event};
 use crate::{ConnectionConfig, Limits};
 
 const OVERFLOW: u8 = 0x04;

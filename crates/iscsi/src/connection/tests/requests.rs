@@ -117,8 +117,8 @@ fn aborting_a_running_command_is_the_owners_work() {
     expect_command(&mut initiator);
     initiator.send(&management(1, 2, 1));
     let Some(Event::TaskManagement(request)) = initiator.event() else { panic!() };
-    assert_eq!(request.function, TaskManagementFunction::AbortTask);
-    assert_eq!((request.initiator_task_tag, request.referenced_task), (2, 1));
+    assert_eq!(request.function, TaskManagementFunction::AbortTask(1));
+    assert_eq!(request.initiator_task_tag, 2);
     assert!(initiator.answers().is_empty());
     initiator.target.respond_task_management(2, TaskManagementResponse::FunctionComplete);
     assert_eq!(initiator.answer().bhs.0[2], 0);

@@ -1,0 +1,81 @@
+//! The words of the SCSI architecture model (SAM-5) that a transport and the device server share:
+//! task attributes and task management functions.
+
+#![forbid(unsafe_code)]
+
+/// SAM-5 8.9: how a command stands to others of its logical unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskAttribute {
+    /// SIMPLE, also for untagged tasks.
+    Simple,
+    /// ORDERED.
+    Ordered,
+    /// HEAD OF QUEUE.
+    HeadOfQueue,
+    /// ACA: refused, since no such condition ever exists here.
+    Aca,
+}
+
+/// SAM-5 7; RFC 7143 11.5.1 (but for TASK REASSIGN, which is the transport's own) and RFC 7144 6.1.
+/// `Task` names a command: the transport and the device server have names of their own for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskManagementFunction<Task> {
+    /// Ends one task of this nexus. A task that is not known has ended: that is success.
+    AbortTask(Task),
+    /// Ends all tasks of this nexus on the logical unit.
+    AbortTaskSet,
+    /// Not supported: no auto contingent allegiance condition ever exists here.
+    ClearAca,
+    /// Ends all tasks of all nexuses on the logical unit.
+    ClearTaskSet,
+    /// Ends all tasks and the reservation of the logical unit, and tells every nexus.
+    LogicalUnitReset,
+    /// LOGICAL UNIT RESET on every logical unit.
+    TargetWarmReset,
+    /// The same here; the owner ends the sessions.
+    TargetColdReset,
+    /// Ends all tasks of this nexus and its SCSI-2 reservations, and tells it.
+    ItNexusReset,
+    /// Whether a task is under way.
+    QueryTask(Task),
+    /// Whether any task of this nexus is under way on the logical unit.
+    QueryTaskSet,
+    /// Whether a unit attention condition waits for this nexus on the logical unit.
+    QueryAsynchronousEvent,
+}
+
+impl<Task> TaskManagementFunction<Task> {
+    /// The same function, its task by another name.
+    pub fn map<Other>(self, name: impl FnOnce(Task) -> Other) -> TaskManagementFunction<Other> {
+        match self {
+            Self::AbortTask(task) => TaskManagementFunction::AbortTask(name(task)),
+            Self::AbortTaskSet => TaskManagementFunction::AbortTaskSet,
+            Self::ClearAca => TaskManagementFunction::ClearAca,
+            Self::ClearTaskSet => TaskManagementFunction::ClearTaskSet,
+            Self::LogicalUnitReset => TaskManagementFunction::LogicalUnitReset,
+            Self::TargetWarmReset => TaskManagementFunction::TargetWarmReset,
+            Self::TargetColdReset => TaskManagementFunction::TargetColdReset,
+            Self::ItNexusReset => TaskManagementFunction::ItNexusReset,
+            Self::QueryTask(task) => TaskManagementFunction::QueryTask(name(task)),
+            Self::QueryTaskSet => TaskManagementFunction::QueryTaskSet,
+            Self::QueryAsynchronousEvent => TaskManagementFunction::QueryAsynchronousEvent,
+        }
+    }
+
+    /// Whether it may end tasks of other nexuses.
+    pub const fn reaches_others(&self) -> bool {
+        match self {
+            Self::ClearTaskSet
+            | Self::LogicalUnitReset
+            | Self::TargetWarmReset
+            | Self::TargetColdReset => true,
+            Self::AbortTask(_)
+            | Self::AbortTaskSet
+            | Self::ClearAca
+            | Self::ItNexusReset
+            | Self::QueryTask(_)
+            | Self::QueryTaskSet
+            | Self::QueryAsynchronousEvent => false,
+        }
+    }
+}
