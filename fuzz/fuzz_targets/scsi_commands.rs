@@ -12,7 +12,7 @@ use block::{
 };
 use libfuzzer_sys::fuzz_target;
 use scsi::{
-    Command, Expected, Identity, LogicalUnitSpec, NexusId, NexusSpec, Target, TaskAttribute, TaskId,
+    Command, Expected, Identity, LogicalUnitSpec, NexusId, NexusSpec, DeviceServer, TaskAttribute, TaskId,
     TaskManagement, TokenSpace,
 };
 
@@ -45,9 +45,9 @@ fn unit(id: u64) -> LogicalUnitSpec {
     }
 }
 
-fn target() -> Target {
+fn target() -> DeviceServer {
     let identity = Identity::gantry("iqn.2026-11.io.gantry:fuzz");
-    let mut target = Target::new(Identity { long_cdbs: true, ..identity });
+    let mut target = DeviceServer::new(Identity { long_cdbs: true, ..identity });
     target.set_token_key([7; 32]);
     for id in 1..=3 {
         target.add_unit(VolumeId(id), unit(id));
@@ -69,7 +69,7 @@ fn target() -> Target {
 }
 
 /// Changes what a command finds when it is executed.
-fn change(target: &mut Target, how: u8) {
+fn change(target: &mut DeviceServer, how: u8) {
     let luns = |one, two| BTreeMap::from([(0, VolumeId(one)), (1, VolumeId(two))]);
     match how % 16 {
         0 => target.set_luns(NexusId(0), luns(1, 2)),
@@ -139,7 +139,7 @@ fn function(code: u8, task: TaskId) -> Option<TaskManagement> {
 }
 
 /// Carries out requests until there is none.
-fn settle(target: &mut Target, how: u8) {
+fn settle(target: &mut DeviceServer, how: u8) {
     let mut requests = 0;
     loop {
         if let Some((id, ..)) = target.next_save() {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::completion::{Completion, Status};
+use crate::device_server::NexusId;
 use crate::limits::{
     CONCURRENT_COPIES_MAX, COPY_RESULT_HELD_FOR, COPY_RESULTS_HELD_MAX, IDENTIFIED_COPIES_MAX,
 };
 use crate::sense::{self, Sense};
-use crate::target::NexusId;
 use crate::tokens::TokenUse;
 
 /// The name of a copy: the nexus that began it, and its LIST IDENTIFIER.

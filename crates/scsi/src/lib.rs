@@ -1,7 +1,7 @@
 //! The SCSI device server (SAM-5, SPC-4, SBC-4), without iSCSI and without I/O.
 //!
-//! [`Target::decode`] says what a command is, [`Target::execute`] takes it, [`Target::next_request`] gives what it asks of a volume,
-//! [`Target::completed`] takes the answer, and [`Target::next_done`] gives the command's
+//! [`DeviceServer::decode`] says what a command is, [`DeviceServer::execute`] takes it, [`DeviceServer::next_request`] gives what it asks of a volume,
+//! [`DeviceServer::completed`] takes the answer, and [`DeviceServer::next_done`] gives the command's
 //! completion. A command is a row of one table (`commands/table.rs`).
 //!
 //! VMware's names for the offloads: ATS = COMPARE AND WRITE, XCOPY = EXTENDED COPY, Zero = WRITE
@@ -19,6 +19,7 @@ mod commands;
 mod completion;
 mod copy_operations;
 mod designator;
+mod device_server;
 mod durable;
 mod extent;
 mod identity;
@@ -33,7 +34,6 @@ mod reservations;
 mod sense;
 mod space;
 mod statistics;
-mod target;
 mod task_set;
 mod tokens;
 mod transport_id;
@@ -42,6 +42,10 @@ mod work;
 
 pub use access_state::AccessState;
 pub use completion::{Completion, Status};
+pub use device_server::{
+    Collecting, Command, CommandRecord, Counters, Decoded, DeviceServer, Expected, Issuer,
+    LostAnswer, NexusId, Notice, RequestId, TaskId, TaskManagement, TaskManagementResponse,
+};
 pub use durable::{DurableState, SaveId};
 pub use identity::{Identification, Identity};
 pub use lun::{emit_lun, parse_lun};
@@ -52,10 +56,6 @@ pub use reservations::{DurableReservations, Registrant, Reservation, Reservation
 pub use sam::TaskAttribute;
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
-pub use target::{
-    Collecting, Command, CommandRecord, Counters, Decoded, Expected, Issuer, LostAnswer, NexusId,
-    Notice, RequestId, Target, TaskId, TaskManagement, TaskManagementResponse,
-};
 pub use tokens::TokenSpace;
 pub use unit::LogicalUnitSpec;
 pub use work::Work;

@@ -7,8 +7,8 @@ use block::{BlockError, ByteRange, LogicalBlockLength, Request, Response, Rope, 
 
 use crate::completion::Completion;
 use crate::copy_operations::CopyProgress;
+use crate::device_server::Written;
 use crate::limits::REQUESTS_PER_COMMAND_MAX;
-use crate::target::Written;
 use crate::unit::Sanitize;
 
 /// Names one of the requests of a procedure that are under way together.

@@ -61,7 +61,7 @@ pub(crate) const NO_LUN: Code = (5, 0x25, 0);
 
 /// A target with units ONE (LUN 0), TWO (LUN 1) and FAR (LUN 300) that ALICE and BOB see.
 pub(crate) struct World {
-    pub(crate) target: Target,
+    pub(crate) target: DeviceServer,
     pub(crate) volumes: BTreeMap<VolumeId, Vec<u8>>,
     /// Requests carried out so far.
     pub(crate) requests: Vec<(VolumeId, String)>,
@@ -114,7 +114,7 @@ impl World {
     pub(crate) fn fresh() -> Self {
         let identity =
             Identity { long_cdbs: true, ..Identity::gantry("iqn.2026-01.example:target") };
-        let mut target = Target::new(identity);
+        let mut target = DeviceServer::new(identity);
         let mut volumes = BTreeMap::new();
         for volume in [ONE, TWO, FAR, HIDDEN] {
             target.add_unit(volume, spec(volume));

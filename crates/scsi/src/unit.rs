@@ -7,6 +7,7 @@ use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
 use crate::change::Change;
 use crate::clock::Clock;
 use crate::designator::Designator;
+use crate::device_server::NexusId;
 use crate::durable::DurableState;
 use crate::identity::{Identification, Identity};
 use crate::modes::{Modes, Threshold};
@@ -14,7 +15,6 @@ use crate::reservations::{Access, PersistentReservations, Registrant};
 use crate::sense::{self, Sense, SenseCode};
 use crate::space::{Reached, UnitSpace, threshold_sets};
 use crate::statistics::Statistics;
-use crate::target::NexusId;
 use crate::task_set::{Class, Slot, TaskSet};
 
 /// What the owner says of a logical unit.

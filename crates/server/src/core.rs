@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{Decoded, NexusId, RequestId, Target, UnitSpace};
+use scsi::{Decoded, DeviceServer, NexusId, RequestId, UnitSpace};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
@@ -27,7 +27,7 @@ const MANAGEMENT: u64 = 1 << 63;
 
 /// The device server, the pools, and who is where.
 pub(crate) struct Core {
-    pub(crate) target: Target,
+    pub(crate) target: DeviceServer,
     pub(crate) unit_states: UnitStates,
     pub(crate) pools: Pools,
     /// The pool of each volume that is being served.
@@ -74,7 +74,7 @@ impl Ticket {
 
 impl Core {
     pub(crate) fn new(
-        target: Target,
+        target: DeviceServer,
         unit_states: UnitStates,
         accounts: Accounts,
         http_doors: Arc<Doors>,
@@ -321,7 +321,7 @@ impl Core {
     }
 
     /// The device server, for changes that management makes: see [`Critical`].
-    pub(crate) fn device_server(&mut self) -> Critical<'_, Target> {
+    pub(crate) fn device_server(&mut self) -> Critical<'_, DeviceServer> {
         Critical::new(&mut self.target, "the device server")
     }
 

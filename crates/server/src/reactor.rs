@@ -23,7 +23,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use scsi::{NexusId, Target};
+use scsi::{DeviceServer, NexusId};
 use slab::Slab;
 
 use crate::accounts::Accounts;
@@ -121,7 +121,7 @@ impl Reactor {
         let doors = http::start(&options.http, open_files.http, &directory, shared)?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
-        let mut target = Target::new(scsi::Identity {
+        let mut target = DeviceServer::new(scsi::Identity {
             identification: scsi_identification(configuration.identification),
             long_cdbs: options.long_cdbs,
             ..scsi::Identity::gantry(&configuration.target_name)

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use crate::cdb::Cdb;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
+use crate::device_server::{Written, hash_of};
 use crate::extent::Extent;
 use crate::procedure::{Answer, Procedure, Remark, Step};
-use crate::target::{Written, hash_of};
 
 /// Two instances of the blocks: what must be there, then what will be there.
 pub(super) fn data_out(_: &Cdb, extent: Extent, block_bytes: u64) -> u64 {

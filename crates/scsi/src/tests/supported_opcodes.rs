@@ -152,7 +152,7 @@ fn the_reference_page_has_every_command() {
 
 #[test]
 fn long_cdbs_are_taken_only_by_a_target_that_says_so() {
-    let mut target = Target::new(Identity::gantry("iqn.2026-01.example:target"));
+    let mut target = DeviceServer::new(Identity::gantry("iqn.2026-01.example:target"));
     target.add_unit(ONE, spec(ONE));
     target.open_nexus(ALICE, nexus_spec("alice"));
     let mut run = |cdb: &[u8]| {

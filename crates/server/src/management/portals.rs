@@ -118,7 +118,7 @@ impl Management {
     }
 
     /// Tells the device server the states that were set in an earlier life.
-    pub(crate) fn tell_path_states(&self, target: &mut scsi::Target) {
+    pub(crate) fn tell_path_states(&self, target: &mut scsi::DeviceServer) {
         for (group, state) in self.configuration.path_states() {
             target.set_access_state(group, state);
         }

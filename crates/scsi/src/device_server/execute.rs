@@ -5,7 +5,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use super::{
-    Command, CommandRecord, Copying, Decoded, Delivery, Order, RequestId, Target, Task,
+    Command, CommandRecord, Copying, Decoded, Delivery, DeviceServer, Order, RequestId, Task,
     TaskAttribute, TaskId, TaskState,
 };
 use crate::command::{
@@ -22,7 +22,7 @@ use crate::sense::{self, Sense};
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};
 
-impl Target {
+impl DeviceServer {
     /// Takes a command with all of its data. It ends in [`Self::next_done`] or
     /// [`Self::next_aborted`].
     pub fn execute(&mut self, id: TaskId, command: Command) {

@@ -3,8 +3,8 @@
 use block::{Rope, VolumeId};
 
 use super::{
-    Collecting, Delivery, NexusId, Target, Task, TaskId, TaskManagement, TaskManagementResponse,
-    TaskState,
+    Collecting, Delivery, DeviceServer, NexusId, Task, TaskId, TaskManagement,
+    TaskManagementResponse, TaskState,
 };
 use crate::completion::{Completion, Status};
 use crate::copy_operations::CopyKey;
@@ -40,7 +40,7 @@ pub(super) enum Ender {
     CopyAbort,
 }
 
-impl Target {
+impl DeviceServer {
     /// Takes a task management function. Its response comes from [`Self::next_management_done`]
     /// when nothing of the tasks that it ended can change a medium any more.
     pub fn manage(&mut self, id: TaskId, nexus: NexusId, lun: u64, function: TaskManagement) {

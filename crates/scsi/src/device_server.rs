@@ -83,7 +83,7 @@ impl RequestId {
 /// A command from an initiator.
 #[derive(Clone, Debug)]
 pub struct Command {
-    /// What it is and where it goes, by [`Target::decode`].
+    /// What it is and where it goes, by [`DeviceServer::decode`].
     pub decoded: Decoded,
     /// Task attribute.
     pub attribute: TaskAttribute,
@@ -134,7 +134,7 @@ pub enum Collecting {
 }
 
 /// The SCSI target device. See the crate's head for how it is driven.
-pub struct Target {
+pub struct DeviceServer {
     identity: Identity,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
@@ -236,7 +236,7 @@ enum Delivery {
     Nobody,
 }
 
-impl Target {
+impl DeviceServer {
     /// A target without logical units.
     pub fn new(identity: Identity) -> Self {
         Self {

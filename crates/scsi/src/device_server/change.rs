@@ -3,7 +3,7 @@
 use block::{Rope, VolumeId};
 
 use super::management::{Answer, Ender};
-use super::{Delivery, Target, TaskState};
+use super::{Delivery, DeviceServer, TaskState};
 use crate::change::Change;
 use crate::completion::Completion;
 use crate::durable::{DurableState, SaveId};
@@ -27,7 +27,7 @@ impl Saving {
     }
 }
 
-impl Target {
+impl DeviceServer {
     /// The next state of a logical unit that is to be stored in place of the one before, to be
     /// answered by [`Self::saved`] when it is on stable storage. Until then the command that asked
     /// for it is not answered, and has no effect.

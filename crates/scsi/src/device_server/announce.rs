@@ -2,10 +2,10 @@
 
 use block::VolumeId;
 
-use super::Target;
+use super::DeviceServer;
 use crate::sense;
 
-impl Target {
+impl DeviceServer {
     /// Tells that the volume holds something else than before (28h/00h, SPC-4 5.14).
     pub fn announce_medium_change(&mut self, id: VolumeId) {
         self.establish(id, sense::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED);

@@ -2,7 +2,7 @@
 
 use block::VolumeId;
 
-use super::{LostAnswer, NexusId, Target, Written};
+use super::{DeviceServer, LostAnswer, NexusId, Written};
 use crate::limits::NOTICES_MAX;
 use crate::procedure::Remark;
 use crate::task_set::Slot;
@@ -36,7 +36,7 @@ pub struct Counters {
     pub compare_and_write_own_found: u64,
 }
 
-impl Target {
+impl DeviceServer {
     /// The next notice, oldest first.
     pub fn next_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()

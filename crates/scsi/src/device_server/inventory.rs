@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use block::VolumeId;
 
-use super::{Delivery, NexusId, Target};
+use super::{Delivery, DeviceServer, NexusId};
 use crate::access_state::AccessState;
 use crate::completion::Completion;
 use crate::identity::Identification;
@@ -14,7 +14,7 @@ use crate::sense::{self, Sense, SenseCode};
 use crate::space::UnitSpace;
 use crate::unit::{LogicalUnit, LogicalUnitSpec, Sanitize};
 
-impl Target {
+impl DeviceServer {
     /// Adds the logical unit of a volume, or replaces what was said of it before. Nexuses see it
     /// where their inventory has the volume.
     pub fn add_unit(&mut self, id: VolumeId, spec: LogicalUnitSpec) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use block::VolumeId;
 
-use super::{NexusId, Target, TaskId};
+use super::{DeviceServer, NexusId, TaskId};
 use crate::limits::{APPLIED_MAX, APPLIED_TIME_MAX, GONE_MAX, LOST_ANSWER_TIME_MAX};
 
 /// The commands, oldest first.
@@ -56,7 +56,7 @@ pub(crate) fn hash_of(bytes: &[u8]) -> u64 {
     words.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ word).wrapping_mul(0x0100_0000_01b3))
 }
 
-impl Target {
+impl DeviceServer {
     /// A command was done.
     pub(super) fn note_applied(&mut self, written: Written, nexus: NexusId, task: TaskId) {
         let applied = &mut self.applied.latest;

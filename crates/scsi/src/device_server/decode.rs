@@ -3,7 +3,7 @@
 //! A command may wait between decoding and execution: for its data, for its turn, in the task set.
 //! What may change meanwhile is looked at again, by key, when it is executed:
 //!
-//! - when it enters the task set ([`Target::execute`]): whether its LUN still stands for the
+//! - when it enters the task set ([`DeviceServer::execute`]): whether its LUN still stands for the
 //!   same volume with blocks of the same length; if not, the CDB is decoded anew, and the initiator
 //!   learns of the change by the unit attention condition that the new mapping has;
 //! - when its turn in the task set comes (`check`): nexus and LUN map, unit attention conditions,
@@ -17,7 +17,7 @@
 use block::{Primitive, VolumeId};
 use bytes::Bytes;
 
-use super::{Command, NexusId, Target};
+use super::{Command, DeviceServer, NexusId};
 use crate::cdb::Cdb;
 use crate::command::{Medium, Ordering, Row, Scope};
 use crate::commands::table;
@@ -59,7 +59,7 @@ impl Decoded {
     }
 
     /// Bytes of Data-Out that the command takes, 0 if none; also 0 if it takes more than any command
-    /// may, or is not one of ours: [`Target::execute`] then says what is wrong.
+    /// may, or is not one of ours: [`DeviceServer::execute`] then says what is wrong.
     pub const fn data_out_length(&self) -> u32 {
         self.data_out_length
     }
@@ -108,7 +108,7 @@ impl Command {
     }
 }
 
-impl Target {
+impl DeviceServer {
     /// Looks up what a command is and where it goes. A CDB counts missing bytes as zeros.
     pub fn decode(&self, nexus: NexusId, lun: u64, cdb: &[u8]) -> Decoded {
         self.decode_cdb(nexus, lun, Cdb::new(cdb))

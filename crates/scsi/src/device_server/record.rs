@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use block::{Lba, LogicalBlockLength, Primitive, VolumeId};
 
-use super::{Decoded, NexusId, RequestId, Target};
+use super::{Decoded, DeviceServer, NexusId, RequestId};
 
 /// A command that ended with a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Issuer {
     pub primitive: Primitive,
 }
 
-impl Target {
+impl DeviceServer {
     /// The command that a request under way belongs to; `None` for one that is the target's own.
     pub fn issuer(&self, id: RequestId) -> Option<Issuer> {
         if id.token().is_some() {
