@@ -1,4 +1,4 @@
-//! Why a change is refused.
+//! Errors of user and token management: why a change is refused.
 
 use thiserror::Error;
 

@@ -1,6 +1,6 @@
-//! Who may use the management interface: users with passwords, tokens, sessions of browsers, and
-//! what slows down whoever guesses. Values that check their own changes; time and random bytes are
-//! handed in.
+//! Authentication and authorisation of administrators: users with passwords, tokens, browser
+//! sessions, and throttling of password guesses. All are values that check their own changes; time
+//! and random bytes are handed in.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,10 +1,10 @@
-//! Slows down whoever guesses passwords (rate limiting, exponential back-off) without locking out
-//! whoever knows theirs.
+//! Login throttling (rate limiting with exponential back-off) that slows down password guesses
+//! without locking out users who know theirs.
 //!
-//! Wrong passwords are counted three times: for a user from an address, for the address, and for the
-//! user. Each counter has some free ones; after those, each costs twice the time of the one before.
-//! Whoever is known, because this browser or this address logged in as this user before, waits for
-//! nobody's wrong passwords but their own.
+//! Wrong passwords are counted three times: for a user from an address, for the address, and for
+//! the user. Each counter allows some without a wait; after those, each wait is twice as long as
+//! the one before. A known user, one who logged in before with this browser or from this address,
+//! waits only for wrong passwords of the same browser or address.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Every limit of this room.
+//! Limits of users, tokens, sessions and password guesses, and what happens beyond each.
 
 /// Bytes of a password at least.
 pub const PASSWORD_BYTES_MIN: usize = 10;

@@ -1,4 +1,4 @@
-//! Sessions of browsers: a cookie that stands for a user for a while. Only its SHA-256 is kept.
+//! Browser sessions: a cookie stands for a user for a limited time. Only its SHA-256 is kept.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Users and their tokens: what is saved.
+//! Users and their tokens: the value that is saved as `users.json`.
 
 use std::collections::BTreeMap;
 

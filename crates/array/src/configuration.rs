@@ -1,4 +1,5 @@
-//! The array's configuration: a value that is saved after every change.
+//! Array configuration: the value that holds all named objects, checks each change, and is saved
+//! after it.
 
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};

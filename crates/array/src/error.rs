@@ -1,4 +1,4 @@
-//! Why a change was refused; each text says what to do.
+//! Configuration errors: why a change was refused; each text says what to do.
 
 use notation::format_time;
 use thiserror::Error;

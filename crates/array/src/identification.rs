@@ -1,4 +1,4 @@
-//! The vendor and product that hosts are told of.
+//! Vendor and product identification (INQUIRY) that LUNs report to hosts.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Names that never change: NAA identifiers of volumes.
+//! NAA identifiers of volumes, which never change and are never given twice.
 
 use block::VolumeId;
 

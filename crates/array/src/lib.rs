@@ -1,4 +1,4 @@
-//! What the administrator names: pools, hosts, LUN maps; who may see what.
+//! Configuration of the array: pools, hosts, LUN maps, and which host may see which volume.
 //!
 //! No I/O: [`Configuration`] is a value that checks each change before making it. The daemon saves
 //! it after every change and acts on it. Volumes themselves are recorded in their pool; here a

@@ -1,4 +1,4 @@
-//! How much an array may hold, and what happens beyond it.
+//! Limits of the configuration: how many objects an array may hold, and what happens beyond.
 
 /// Pools in one array. One more is refused.
 pub const POOLS_MAX: usize = 64;

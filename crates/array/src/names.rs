@@ -1,4 +1,4 @@
-//! How objects are written down by people.
+//! Syntax of object names as people write them, such as POOL/VOLUME.
 
 use std::fmt;
 use std::path::PathBuf;

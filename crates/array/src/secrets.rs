@@ -1,5 +1,5 @@
-//! The CHAP secrets of hosts and of discovery, kept apart from the configuration so that whoever
-//! sees that, or a copy of it, learns none of them.
+//! CHAP secrets of hosts and of discovery, kept apart from the configuration, so that a reader of
+//! the configuration or of a copy learns none of them.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a request did, for whoever keeps accounts.
+//! Statistics of one request (bytes referred to, copied, zeroed), delivered beside its completion.
 
 use smallvec::SmallVec;
 

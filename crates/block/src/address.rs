@@ -1,4 +1,4 @@
-//! Where data lies: logical block addresses, byte ranges, volumes.
+//! Address types: logical block addresses, byte ranges, volume identifiers.
 
 use std::fmt;
 

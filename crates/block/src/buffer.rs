@@ -1,4 +1,4 @@
-//! Aligned memory that devices read into and the network fills.
+//! Page-aligned I/O buffers: devices read into them, and the network fills them.
 //!
 //! Buffers of up to 1 MiB come from one [`Arena`] when the daemon has installed it, so that io_uring
 //! can know their memory beforehand (registered buffers); others come from the heap, or, if they are

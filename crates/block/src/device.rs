@@ -1,4 +1,4 @@
-//! What the pool engine asks of a device.
+//! Device operations: what the pool engine asks of a device.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! Why a request failed, in no protocol's words.
+//! Block errors: why a request failed, without the words of any protocol.
 
 use thiserror::Error;
 

@@ -1,4 +1,5 @@
-//! The narrow waist: the words every room shares.
+//! Shared vocabulary of all rooms: addresses, buffers, requests, errors (the narrow waist between
+//! front ends and the pool engine).
 //!
 //! A front end (SCSI over iSCSI, later NVMe/TCP) turns its commands into a [`Request`] on a
 //! [`VolumeId`]; the pool engine answers each with a [`Response`] or a [`BlockError`], and asks

@@ -1,5 +1,5 @@
-//! Kinds of commands, as statistics and the offload ledger count them apart. A front end says of
-//! each of its commands which kind it is, in its command table.
+//! Command classes (read, write, compare and write, copy, …) that statistics and the offload ledger
+//! count separately. A front end names the class of each command in its command table.
 
 /// What a command does for its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

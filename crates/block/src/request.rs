@@ -1,4 +1,4 @@
-//! What a front end may ask of a volume, and the answers.
+//! Block requests and responses: what a front end may ask of a volume.
 
 use bytes::Bytes;
 

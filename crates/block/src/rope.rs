@@ -1,4 +1,4 @@
-//! Data in several pieces that read as one.
+//! Scatter-gather data (rope): several pieces that read as one.
 
 use bytes::Bytes;
 use smallvec::SmallVec;

@@ -1,5 +1,5 @@
-//! The file system under a device's file: how much it still has, and how much of the file has no
-//! space there yet.
+//! Free space of the file system below a device's file (statvfs), and how much of the sparse file
+//! has no space allocated there yet.
 
 use std::fs::File;
 use std::io;

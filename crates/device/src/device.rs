@@ -1,4 +1,4 @@
-//! A device as the pool sees it.
+//! Device interface of the pools: submits operations to the chosen back end and reaps completions.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};

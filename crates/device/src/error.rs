@@ -1,4 +1,4 @@
-//! Why a device could not be opened or made.
+//! Device errors: why a device could not be opened or made.
 
 use std::io;
 use std::path::PathBuf;

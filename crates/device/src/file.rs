@@ -1,4 +1,4 @@
-//! Opening files and block devices for direct, exclusive use.
+//! Opens files and block devices with O_DIRECT and an exclusive lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};

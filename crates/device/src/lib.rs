@@ -1,4 +1,4 @@
-//! Where bytes rest: files and block devices through io_uring or threads, and memory.
+//! Storage back ends: files and block devices through io_uring or threads, and memory.
 //!
 //! A [`Device`] takes [`block::DeviceOperation`]s under the caller's tokens and gives back their
 //! results, never blocking. The one place in the daemon, beside aligned buffers, that needs

@@ -1,4 +1,4 @@
-//! How much a device takes on, and what happens beyond it.
+//! Limits of a device: operations under way and sizes, and what happens beyond.
 
 /// Operations that the kernel has at once. More wait, in order of submission.
 pub const QUEUE_DEPTH_MAX: u32 = 256;

@@ -1,4 +1,4 @@
-//! A device in memory, for benchmarks and tests: gone when it is dropped.
+//! RAM disk for benchmarks and tests: its content is gone when it is dropped.
 
 use std::collections::VecDeque;
 

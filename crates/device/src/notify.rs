@@ -1,4 +1,4 @@
-//! An eventfd that tells the event loop that something may be reaped.
+//! Completion notification by eventfd: wakes the event loop when a completion can be reaped.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

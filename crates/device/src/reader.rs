@@ -1,4 +1,4 @@
-//! A device that is only read, by a program that has it to itself.
+//! Read-only device with synchronous reads, for offline tools that are its only user.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};

@@ -1,4 +1,4 @@
-//! Files and block devices through io_uring.
+//! io_uring back end for files and block devices.
 //!
 //! Reads into, and writes from, the process's buffer arena use its registration with the kernel;
 //! other memory is passed by address. A flush is an fdatasync in a thread of its own: on the ring

@@ -1,4 +1,4 @@
-//! The fallback where io_uring is not allowed: a pool of threads with pread and pwritev.
+//! Thread-pool back end (pread, pwritev), the fallback where io_uring is not allowed.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! The security stage of login (RFC 7143 12): which method, and its exchange of keys.
+//! Security negotiation of login (RFC 7143 12): chooses the method and exchanges its keys.
 
 use crate::chap::{ChapTerms, Exchange};
 use crate::text::emit;

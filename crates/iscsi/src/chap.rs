@@ -1,5 +1,6 @@
-//! CHAP (RFC 1994 as used by RFC 7143 12.1.3): the initiator proves who it is, and if it asks, so
-//! does the target. Challenges come from the owner, because this room draws no random numbers.
+//! CHAP authentication (RFC 1994 as used by RFC 7143 12.1.3): the initiator proves who it is, and
+//! so does the target if asked. Challenges come from the owner, because this room draws no random
+//! numbers.
 
 mod encoding;
 

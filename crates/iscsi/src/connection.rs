@@ -1,4 +1,5 @@
-//! One connection of the target side: the public face, and the loop that turns bytes into events.
+//! One iSCSI connection, target side: its public interface, and the loop that turns bytes into
+//! events.
 
 mod commands;
 mod full_feature;

@@ -1,4 +1,4 @@
-//! CRC32C, the only digest that RFC 7143 13.1 names.
+//! Header and data digests: CRC32C, the only one that RFC 7143 13.1 names.
 
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 

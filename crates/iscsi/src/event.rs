@@ -1,4 +1,4 @@
-//! What a connection tells its owner, and the owner's answers.
+//! Events that a connection gives to its owner, and the types of the answers.
 
 use std::ops::Deref;
 

@@ -1,5 +1,5 @@
-//! What was sent and may have to be sent again (RFC 7143 7.1, error recovery level 1): responses
-//! until the initiator acknowledges their StatSN, and with each the data and R2Ts of its task.
+//! Retransmission buffer (RFC 7143 7.1, error recovery level 1): keeps responses until the
+//! initiator acknowledges their StatSN, and with each the data and R2Ts of its task.
 
 use std::collections::{BTreeMap, VecDeque};
 

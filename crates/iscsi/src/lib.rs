@@ -1,4 +1,4 @@
-//! RFC 7143 (iSCSI), target side, without sockets: bytes in, events out; answers in, bytes out.
+//! iSCSI target protocol (RFC 7143) without sockets: bytes in, events out; answers in, bytes out.
 //!
 //! A [`Connection`] is a pull parser. Its owner reads from the socket into
 //! [`Connection::receive_target`], takes every [`Event`] there is, answers them in any order (a

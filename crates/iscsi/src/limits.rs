@@ -1,4 +1,4 @@
-//! How much one connection may take, and what happens beyond it.
+//! Limits of one connection: how much it may hold, and what happens beyond it.
 
 /// Bounds on what an initiator can make the target hold for one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! The login phase (RFC 7143 6.3, 11.12, 11.13) as a state machine of its own: login requests and
-//! the owner's verdict in, steps out.
+//! Login state machine (RFC 7143 6.3, 11.12, 11.13): takes login requests and the owner's verdict,
+//! gives steps.
 
 use crate::authentication::{Authentication, NotAuthentic, Requirement, is_security_key};
 use crate::event::{LoginRequest, LoginStatus, LoginTerms};

@@ -1,10 +1,10 @@
-//! One memory budget for all connections, with a share for each host inside it.
+//! Memory budget for all connections (dynamic thresholds), with a share for each host inside it.
 //!
-//! What a connection holds for its initiator is charged to the account of its host: data that came or
-//! was asked for, data that a command will yield, answers that wait to be sent or to be
-//! acknowledged. A new command needs room in the account. The shares are dynamic thresholds: a
-//! host may hold as much as is free, so one that asks for all it can holds half of the budget, two
-//! of them a third each, and whoever comes then still finds something.
+//! What a connection holds for its initiator is charged to the account of its host: data that came
+//! or was asked for, data that a command will yield, answers that wait to be sent or to be
+//! acknowledged. A new command needs room in the account. A host may hold as much as is free: one
+//! host that asks for all it can get holds half of the budget, two hold a third each, and a
+//! newcomer still finds something.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

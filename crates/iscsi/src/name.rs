@@ -1,9 +1,9 @@
-//! iSCSI names (RFC 7143 4.2.7): which text is one, and the one form in which it is compared.
+//! Validation and case folding of iSCSI names (RFC 7143 4.2.7).
 //!
-//! RFC 3722 folds the case of names and allows of ASCII letters, digits, '-', '.' and ':' only. One
-//! thing is taken beyond it, since initiators send it and it does no harm: '_'. Of other characters
-//! letters and digits are allowed, so that no control character, space or mark that turns the
-//! direction of text ever comes into a log, a table or a label by a name.
+//! RFC 3722 folds the case of names; of ASCII it allows letters, digits, '-', '.' and ':' only.
+//! This room also accepts '_', since initiators send it and it does no harm. Beyond ASCII it
+//! accepts letters and digits, so that no name brings a control character, a space or a mark that
+//! turns the direction of text into a log, a table or a label.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The keys of RFC 7143 13 and how each is settled: one table, one function.
+//! Key negotiation (RFC 7143 13): one table says how each key is settled, one function settles it.
 
 use crate::limits::Limits;
 use crate::name::fold_name;

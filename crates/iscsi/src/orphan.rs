@@ -1,5 +1,5 @@
-//! A command that outlives its connection (RFC 7143 7.2.2, error recovery level 2), until a task
-//! reassignment gives it another one.
+//! Commands whose connection failed (RFC 7143 7.2.2, error recovery level 2): they wait here for a
+//! task reassignment to another connection.
 
 use block::Rope;
 

@@ -1,4 +1,4 @@
-//! What login settled for a session.
+//! Negotiated parameters of a session.
 
 use crate::authentication::AuthenticationMethod;
 

@@ -1,4 +1,5 @@
-//! The 48-byte basic header segment and its fields (RFC 7143 11.2), requests and responses alike.
+//! PDU header format: the 48-byte basic header segment and its fields (RFC 7143 11.2), requests and
+//! responses alike.
 
 /// Length of the basic header segment.
 pub(crate) const BHS_LENGTH: usize = 48;

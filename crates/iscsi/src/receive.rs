@@ -1,4 +1,4 @@
-//! Cuts the incoming bytes into headers and data segments.
+//! Receive path: splits the incoming bytes into headers and data segments.
 //!
 //! Headers and small segments pass through a staging area that one read fills with many PDUs; a
 //! large segment goes from the socket straight to where it belongs.

@@ -1,4 +1,4 @@
-//! What waits to be sent: headers made here, data shared with whoever produced it.
+//! Send queue: headers made here, and data that is shared with its producer instead of copied.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;

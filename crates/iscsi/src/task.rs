@@ -1,4 +1,4 @@
-//! A command under way, and the collection of its Data-Out: immediate, unsolicited and solicited
+//! One command under way, and the collection of its Data-Out. Immediate, unsolicited and solicited
 //! data are one case, because the buffer belongs to the task.
 
 use std::hash::{BuildHasherDefault, Hasher};

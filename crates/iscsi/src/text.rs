@@ -1,4 +1,4 @@
-//! `key=value` text (RFC 7143 6.1): taking it apart, and sending a long answer in parts.
+//! Text keys (`key=value`, RFC 7143 6.1): parses them, and sends a long answer in parts.
 
 use crate::limits::{KEY_NAME_MAX, TEXT_BYTES_MAX, TEXT_KEYS_MAX};
 

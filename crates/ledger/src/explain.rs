@@ -1,4 +1,4 @@
-//! Why a host did itself what the array could have done.
+//! Diagnosis of host-side copies: why a host did itself what the array could have done.
 
 use block::Primitive;
 

@@ -1,4 +1,4 @@
-//! How long commands take.
+//! Latency histogram of commands.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The series of everything that has one.
+//! Time series of the array, its volumes, hosts and pools: which exist, and which makes room for a
+//! new one.
 
 use std::collections::BTreeMap;
 

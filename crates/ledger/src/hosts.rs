@@ -1,4 +1,4 @@
-//! Names of hosts.
+//! Host names by initiator, so that the ledger counts by host.
 
 use hashbrown::HashMap;
 

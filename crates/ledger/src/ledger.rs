@@ -1,4 +1,4 @@
-//! The one value that takes what happened and answers what is asked of it.
+//! Public interface of the ledger: records what happened, and answers questions about it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! What hosts ask of the array and what becomes of it: the offload ledger, copies that a host makes
-//! itself although the array could, locks that are contended, latencies, a week of history, and
-//! when a pool will be full.
+//! Statistics: the offload ledger, detection of copies that hosts make themselves although the
+//! array could, lock contention, latencies, a week of history, and the forecast of when a pool will
+//! be full.
 //!
 //! A plain value without I/O: what happened comes in, time is told, and everything that it keeps is
 //! bounded ([`limits`]).

@@ -1,4 +1,4 @@
-//! How much is kept, and what happens beyond it.
+//! Limits of the ledger: how much is kept, and what happens beyond it.
 
 use std::time::Duration;
 

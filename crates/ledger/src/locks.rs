@@ -1,4 +1,4 @@
-//! Who contends for which blocks by COMPARE AND WRITE.
+//! Lock contention: which hosts compete for which blocks by COMPARE AND WRITE.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

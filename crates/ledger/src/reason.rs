@@ -1,5 +1,6 @@
-//! Reasons in words: what is likely, and what can be done. An array sees neither the host's settings
-//! nor its disks and file systems, so these texts name every cause that is left, the likeliest first.
+//! Texts of the diagnosis: likely causes, and what can be done. An array sees neither the host's
+//! settings nor its disks and file systems, so these texts name every cause that is left, the
+//! likeliest first.
 
 use crate::rows::Refusal;
 

@@ -1,4 +1,4 @@
-//! The ledger: what each host asked of each volume, and what became of it.
+//! Offload ledger: counters by host and volume of what was asked and what became of it.
 
 use std::time::Duration;
 

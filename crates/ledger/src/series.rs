@@ -1,4 +1,4 @@
-//! Values over time in several resolutions, each in a ring.
+//! Time series in ring buffers of several resolutions (round-robin database).
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Copies that a host makes itself, found by a sketch: some of the checksums of what a host read
-//! are remembered for a while, and looked for in what it writes.
+//! Detection of host-side copies by checksum sampling: remembers some checksums of what a host
+//! read, and looks for them in what it writes.
 //!
 //! One checksum alone says little: it has 32 bits, and the same data may stand in many places. So a
 //! move is believed only when another one of the same host between the same volumes went equally

@@ -1,4 +1,4 @@
-//! What commands and requests did, told to the ledger.
+//! Feeds the ledger: puts the statistics of commands and requests together, and adds host names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

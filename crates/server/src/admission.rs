@@ -1,10 +1,10 @@
 //! Admission control of iSCSI connections: quotas by address, by initiator and by what a connection
 //! has become, so that nobody fills the table of connections alone.
 //!
-//! Of all connections that there may be, half are for whoever comes, a quarter is kept for initiators
-//! of configured hosts, and an eighth each may be logins under way and discovery sessions. Where a
-//! newcomer finds no room among the last two, the oldest of the address that has most of them makes
-//! room: a host that logs in takes milliseconds, whoever only holds places loses them.
+//! Of all connections that there may be, half are for anybody, a quarter is kept for initiators of
+//! configured hosts, and an eighth each may be logins under way and discovery sessions. If a
+//! newcomer finds no room among the last two, the oldest connection of the address that has most of
+//! them is closed. A login takes milliseconds, so this hits connections that only hold places.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

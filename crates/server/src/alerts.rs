@@ -1,8 +1,8 @@
-//! Events on their way to webhooks and e-mail, in a thread of its own.
+//! Alert delivery: sends events to webhooks and e-mail receivers, in a thread of its own.
 //!
-//! Whoever notes an event puts it into the queue of each receiver and goes on; a queue that is full
-//! takes none. Each receiver has a task that sends one after the other, and tries again. What goes
-//! wrong here becomes no event: it would be told in turn.
+//! The reactor puts an event into the bounded queue of each receiver and goes on; a queue that is
+//! full takes none. Each receiver has a task that sends one after the other, and tries again. A
+//! failure here becomes no event, since that would have to be delivered in turn.
 
 mod mail;
 mod webhook;

@@ -1,9 +1,9 @@
-//! What the file systems under a pool's files still have, and how much of the pool's free space has
-//! none there.
+//! Free space of the file systems below pools: how much they still have, and how much of a pool's
+//! free space is not backed there.
 //!
-//! A pool's file is sparse: its size is what may become of it. Space that the pool counts as free
-//! is *unbacked* where the file has none on the file system and the file system has none left, or
-//! refused it. Whoever is told of free space is told of what is backed.
+//! A pool's file is sparse: its size is an upper limit. Space that the pool counts as free is
+//! *unbacked* where the file has no blocks allocated and the file system has none left, or refused
+//! them. Hosts and administrators are told of backed free space only.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

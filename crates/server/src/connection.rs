@@ -1,4 +1,5 @@
-//! One TCP connection: its socket, and the iSCSI state machine that eats and makes its bytes.
+//! One TCP connection: its socket, and the iSCSI state machine that consumes and produces its
+//! bytes.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::SocketAddr;

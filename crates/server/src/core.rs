@@ -1,5 +1,5 @@
-//! The part of the daemon that all connections share: the device server above, the pools below,
-//! and the requests that pass between them.
+//! Shared state of the data path: the device server above, the pools below, and the requests that
+//! pass between them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

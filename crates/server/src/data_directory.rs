@@ -1,4 +1,4 @@
-//! The directory that holds an array's configuration and socket.
+//! Data directory: the files and the socket of one array, and the lock on them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;

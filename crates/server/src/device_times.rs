@@ -1,5 +1,5 @@
-//! How long the devices of a pool take: what of a command's time is the disk's and not the
-//! array's; which of them fail, and which do not answer.
+//! Device latency histograms, error counts and stall detection: how much of a command's time is the
+//! disk's.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
-//! Fair queueing of requests before the engines. A command of many megabytes comes as requests of one
-//! at most; here those of all hosts take turns, pool by pool, counted by what each costs, wherever
-//! it works: a copy between pools pays in both. One turn of the reactor's loop takes a bounded
-//! part of them to the engines.
+//! Fair queueing of requests before the engines. A long command comes as requests of at most one
+//! megabyte each; here the requests of all hosts take turns, pool by pool. Each costs what it moves
+//! in every pool where it works, so a copy between pools pays in both. One turn of the reactor's
+//! loop takes a bounded number of them to the engines.
 //!
-//! Requests that cost little pass at once; their commands had their turn before.
+//! Requests that cost little pass at once; their commands have waited for a turn before.
 
 use std::time::Instant;
 

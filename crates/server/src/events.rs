@@ -1,4 +1,4 @@
-//! What happened, for the log and for whoever asks later, also after a restart.
+//! Event log: what happened to the array, for the log and for later queries, also after a restart.
 //!
 //! Equal events within five minutes are one, with a count. A token bucket per class (kind, severity,
 //! and what it is about) keeps one noisy thing from filling log and disk, and when the list is full,

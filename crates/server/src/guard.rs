@@ -1,5 +1,5 @@
-//! What a panic may end: a request of the administrator's, never the daemon, unless the panic came
-//! while a pool or the device server was being changed (docs/decisions/0076).
+//! Panic containment: a panic ends the administrator's request that caused it, and ends the daemon
+//! only if a pool or the device server was being changed (docs/decisions/0076).
 
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,5 @@
-//! Whether the reactor is alive and serves: told to whoever watches over the daemon, without asking
-//! the reactor, which may be the one that hangs.
+//! Watchdog and readiness state: says whether the reactor is alive and serves, without asking the
+//! reactor, which may be what hangs.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

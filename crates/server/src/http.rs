@@ -1,6 +1,6 @@
-//! The management interface: HTTP on a Unix socket and on loopback, HTTPS anywhere, in a thread of
-//! its own. What is asked of the array becomes a [`Call`] to the reactor, which alone knows it; who
-//! may ask is decided here.
+//! HTTP server of the management interface: a Unix socket, HTTP on loopback, HTTPS anywhere, in a
+//! thread of its own. It authorises requests and sends each one about the array to the reactor as a
+//! [`Call`].
 
 mod accounts;
 mod answers;

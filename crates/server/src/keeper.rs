@@ -1,4 +1,5 @@
-//! The thread that writes a record: whoever adds an entry never waits for the data directory.
+//! Writer thread of a record (events, audit log): adding an entry never waits for the data
+//! directory.
 //!
 //! Entries wait in a bounded queue. One that cannot be written is tried again until it can, so a
 //! full or stalled file system costs nothing until the queue is full; what comes then is lost and

@@ -1,5 +1,5 @@
-//! The daemon: sockets, event loop, HTTP and the wiring between the rooms. Knows all of them;
-//! nobody knows it.
+//! The daemon: sockets, event loop, HTTP and the wiring between the rooms. It uses all of them, and
+//! none uses it.
 //!
 //! One reactor thread owns every connection, the device server and the pools, so that a command
 //! goes from socket to disk without changing threads; HTTP runs beside it and sends messages.

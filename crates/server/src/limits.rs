@@ -1,4 +1,4 @@
-//! How much the daemon takes on, and what happens beyond it.
+//! Limits of the daemon: how much it takes on, and what happens beyond it.
 
 use std::time::Duration;
 

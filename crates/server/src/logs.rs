@@ -1,4 +1,4 @@
-//! The daemon's log, on standard error: a bounded queue of lines, and one thread that writes them.
+//! Non-blocking log on standard error: a bounded queue of lines, and one thread that writes them.
 //!
 //! Nobody waits for the log. A line that finds the queue full, or that cannot be written (no space,
 //! a closed pipe or terminal, an I/O error), is lost and counted; as soon as a line can be written

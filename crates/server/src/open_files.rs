@@ -1,5 +1,6 @@
-//! Open files (RLIMIT_NOFILE): every connection is one, and so is every device of a pool. The limit
-//! is raised as far as the system allows, and divided so that connections never take the last ones.
+//! Limit of open files (RLIMIT_NOFILE): raises it as far as the system allows, and divides it so
+//! that connections never take the last ones. Every connection is an open file, and so is every
+//! device of a pool.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -1,4 +1,4 @@
-//! The daemon's command line.
+//! Command-line options of the daemon.
 
 mod sessions;
 

@@ -1,4 +1,4 @@
-//! A pool that is being served: the engine and its devices, wired together.
+//! One open pool: the engine and its devices, wired together.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;

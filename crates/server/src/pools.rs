@@ -1,5 +1,5 @@
-//! The pools that are served, each under a number that is never given twice: whoever kept the
-//! number of a pool that is closed finds nothing, never another pool.
+//! Table of open pools, each under a number that is never reused: a stale number finds nothing,
+//! never another pool.
 
 #[cfg(test)]
 mod tests;

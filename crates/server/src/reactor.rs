@@ -1,4 +1,4 @@
-//! The event loop: every event, from sockets, devices, the clock and other threads, meets here.
+//! Event loop (reactor): handles every event from sockets, devices, the clock and other threads.
 
 mod admission;
 mod authentication;

@@ -1,9 +1,9 @@
-//! Fair queueing (deficit round robin): whose turn is next. Commands wait in lanes, one for each pool;
-//! in a lane hosts share equally what the pool can do, however many sessions and commands each has
-//! there, and the sessions of one host take turns. What a lane has under way is bounded, so that a
-//! host that asks for little does not wait behind all that another has asked for, and so that a pool
-//! that stalls holds up nobody who asks for another. Of what the bounds leave free a host takes as
-//! much as it leaves to others at most, and a host with nothing under way always takes its turn.
+//! Fair queueing of commands (deficit round robin). Commands wait in lanes, one for each pool; in a
+//! lane hosts share equally what the pool can do, however many sessions and commands each has
+//! there, and the sessions of one host take turns. A lane has a bounded amount of work under way:
+//! so a host that asks for little does not wait behind all that another has asked for, and a pool
+//! that stalls holds up only commands for that pool. Of the bounded amount a host takes at most as
+//! much as it leaves free for others, and a host with nothing under way always gets its turn.
 //!
 //! Shares are counted in bytes of work, each command with [`COMMAND_COST`] besides. Commands of one
 //! session for one pool stay in their order. The same queue, with other bounds, stands before the

@@ -1,4 +1,4 @@
-//! Who is logged in: the I_T nexuses and their connections.
+//! Table of sessions: the I_T nexuses and their connections.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The hidden volume of each pool where the data of ROD tokens rests. It lives as long as the
-//! daemon: tokens do not outlive it, so that one that is found in a pool is deleted.
+//! Hidden volume of each pool for the data of ROD tokens. Tokens do not outlive the daemon, so a
+//! volume of this kind that is found in a pool at the start is deleted.
 
 use block::VolumeId;
 use scsi::TokenSpace;

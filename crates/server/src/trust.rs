@@ -1,5 +1,4 @@
-//! Whom the daemon trusts when it connects to somebody by TLS: the certificate authorities that the
-//! operating system trusts.
+//! Trust store for outgoing TLS: the certificate authorities that the operating system trusts.
 
 use std::sync::Arc;
 

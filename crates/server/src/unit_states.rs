@@ -1,6 +1,5 @@
-//! What logical units keep over a loss of power (reservations with APTPL, saved mode parameters): a
-//! file per volume in the data directory, written by a thread of its own, since a flush may take
-//! long.
+//! Persistence of logical unit state (reservations with APTPL, saved mode parameters): a file per
+//! volume in the data directory, written by a thread of its own, since a flush may take long.
 
 use std::collections::HashSet;
 use std::fs::{self, File};

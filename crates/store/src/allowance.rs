@@ -1,4 +1,5 @@
-//! How much background work time pays for.
+//! Token bucket (rate limiter) for background work: elapsed time earns tokens, and work spends
+//! them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Applying records to the map: after a commit, and when a journal is replayed.
+//! Applies journal records to the map, after a commit and when a journal is replayed.
 
 use block::{BLOCK, VolumeId};
 

@@ -1,4 +1,4 @@
-//! Deliberate mistakes, for testing the tests: the simulator must notice each of them.
+//! Fault injection for the simulator: deliberate mistakes, each of which it must notice.
 
 /// A mistake in the commit protocol.
 #[cfg(feature = "planted-bugs")]

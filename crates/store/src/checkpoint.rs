@@ -1,5 +1,5 @@
-//! Checkpoints: the changed pages of the map and of the space maps are written beside the old
-//! ones, then a superblock switches over. Nothing that the durable superblock reaches is written.
+//! Checkpoints: writes the changed pages of the map and of the space maps to free places, then
+//! switches over with a superblock. Nothing that the durable superblock reaches is written.
 //!
 //! The cut, at which everything is decided, is one step; writing goes on while new commits are
 //! made.

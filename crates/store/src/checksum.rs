@@ -1,4 +1,4 @@
-//! CRC32C, the one checksum of everything on disk.
+//! CRC32C (Castagnoli), the one checksum of everything on disk.
 
 use crc_fast::{CrcAlgorithm, checksum};
 

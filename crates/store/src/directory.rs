@@ -1,5 +1,5 @@
-//! Indexes of the volumes: by name, and by the volume that a snapshot was taken of, so that neither
-//! is looked for among all.
+//! Indexes of the volumes by name and by the volume that a snapshot was taken of, so that no lookup
+//! scans all volumes.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! The map's pages: 256 entries of 16 bytes, the same at every level.
+//! Format of the block map's pages: 256 entries of 16 bytes, the same at every level.
 //!
 //! On disk an entry is little-endian: bits 0–47 the address (device and block), bits 48–51 the
 //! kind, bits 52–63 how many blocks behind a page its copy lies; then the CRC32C of the block;

@@ -1,4 +1,4 @@
-//! Why something was not done.
+//! Errors of the pool engine: why a pool, volume or device was not opened, made or changed.
 
 use block::{BlockError, DeviceError};
 use notation::format_size;

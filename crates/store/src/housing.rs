@@ -1,6 +1,6 @@
-//! Space that is set aside on the devices, so that what is promised needs none from whoever keeps
-//! them: a file system that is full cannot stop UNMAP, deleting, checkpoints, overwrites of what a
-//! volume has, and reserved volumes.
+//! Preallocates space in the devices' backing files, so that guaranteed writes cannot fail with
+//! ENOSPC. A file system that is full cannot stop UNMAP, deleting, checkpoints, overwrites of what
+//! a volume has, or writes to reserved volumes.
 //!
 //! A group is *housed* when its space was set aside. Free blocks of housed groups are never fewer
 //! than what is guaranteed: the reserve, and what is owed to reserved volumes. Whatever would lower

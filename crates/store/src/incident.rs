@@ -1,6 +1,6 @@
-//! What a device did wrong and the administrator should know: where, and whether it cost anything.
+//! Bounded queue of device errors, checksum failures and what they cost, for the administrator.
 //!
-//! A bounded queue: [`Store::next_incident`] empties it. What finds it full is only counted.
+//! [`Store::next_incident`] empties the queue. An incident that finds it full is only counted.
 
 use block::{ByteRange, DeviceError, VolumeId};
 

@@ -1,4 +1,4 @@
-//! Wishes to the device, and who waits for each.
+//! Queue of pending device I/O, with the operations that wait for each completion.
 
 use block::{BLOCK, Buffer, DeviceOperation, Rope};
 

@@ -1,4 +1,4 @@
-//! The journal: a ring of commit units, each a whole number of blocks.
+//! Write-ahead journal: a ring of commit units, each a whole number of blocks.
 //!
 //! A unit is a header and the records of one group:
 //! `magic u32, blocks u32, epoch u64, sequence u64, durable u64, records u32, bytes u32, previous

@@ -1,4 +1,5 @@
-//! Where things lie on a device. All positions are counted in blocks of 4 KiB.
+//! On-disk layout of a device: labels, superblocks, journal, allocation groups. All positions are
+//! counted in blocks of 4 KiB.
 //!
 //! ```text
 //! 1, 2        label, twice

@@ -1,4 +1,4 @@
-//! How much a pool takes on, and what happens beyond it.
+//! Limits of a pool: each maximum of the engine, and what happens beyond it.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Pages of the map and space maps that come into memory when they are needed, and the reaper,
-//! which needs many of them.
+//! Demand paging: reads pages of the map and space maps into memory when an operation or the reaper
+//! needs them. The reaper frees deleted trees and needs many of them.
 
 use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 

@@ -1,4 +1,4 @@
-//! Who waits for whom: ranges of volumes, shared by readers and exclusive to writers.
+//! Range locks on volumes: shared by readers, exclusive to writers, granted in order of arrival.
 //!
 //! An operation waits only for earlier ones, so there is no deadlock; and every later one that
 //! conflicts waits for it, so there is no starvation.

@@ -1,5 +1,5 @@
-//! The map in memory: pages read from disk, pages changed since the last checkpoint, and the
-//! walks through them.
+//! Block map in memory (copy-on-write tree): pages read from disk, pages changed since the last
+//! checkpoint, and the walks through them.
 //!
 //! A page is *clean* when it is on disk (or on its way there, in a checkpoint) and known by its
 //! block number, or *dirty* when it exists only here and is known by an identifier. A page may be

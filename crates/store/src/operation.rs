@@ -1,4 +1,5 @@
-//! A request on its way: claim, read what it needs, compose what it writes, commit.
+//! State machine of one request: claims its range, reads what it needs, composes what it writes,
+//! commits.
 
 mod allotment;
 mod changes;

@@ -1,4 +1,4 @@
-//! What the owner of a pool decides.
+//! Options of a pool, which its owner sets when it opens the pool.
 
 use std::time::Duration;
 

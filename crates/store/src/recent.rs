@@ -1,10 +1,10 @@
-//! Blocks that hosts will look at soon: locks, heartbeats and other metadata of their file systems,
-//! of which they changed or read a part a moment ago; and what follows where they read one block
-//! after the other.
+//! Metadata cache and prefetched blocks: small parts of the pool that hosts will probably read
+//! again soon. Those are locks, heartbeats and other file system metadata, of which a host read or
+//! changed a part a moment ago, and the blocks that follow a sequential reader.
 //!
-//! They are kept by the place where they lie. A place holds other data only after that was written
-//! there, and is forgotten then; so what is kept is what a read would find. It is shown only to
-//! whom the map leads to that place, with that checksum.
+//! Entries are kept by device address. An address holds other data only after something was written
+//! there, and a write removes its entry; so an entry is what a read would find. It is served only
+//! if the map still points to that address with that checksum.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! What became of the space that volumes gave up: freed, or held by a snapshot, a clone or a copy
-//! that shares it.
+//! Reclaim counters: how much of the space that volumes gave up was freed, and how much a snapshot,
+//! a clone or a copy still holds.
 
 use std::collections::BTreeMap;
 

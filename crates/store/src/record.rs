@@ -1,4 +1,4 @@
-//! What a commit unit of the journal says: changes in the order in which they happened.
+//! Format of journal records: the changes of one commit, in the order in which they happened.
 //!
 //! A record is a type byte, a byte and two bytes of zero, its length in bytes (32 bits), then its
 //! fields, little-endian; so a reader that does not know a type refuses cleanly.

@@ -1,4 +1,5 @@
-//! Making and opening a pool: labels, superblock, space maps, volume table, journal.
+//! Pool creation and crash recovery: reads labels, superblock, space maps and volume table, then
+//! replays the journal.
 //!
 //! Everything is read and checked before anything is written; the first write is the checkpoint
 //! that ends recovery, with the next epoch. Until it is durable the old one stays intact, so

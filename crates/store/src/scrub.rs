@@ -1,5 +1,5 @@
-//! The scrub: reads everything that volumes hold, compares it with its checksums, and says what is
-//! bad. In the background, as fast as it is allowed to, while the pool serves.
+//! Background scrub: reads everything that volumes hold, verifies its checksums, and reports bad
+//! blocks by volume and address. Its rate is limited, and the pool serves meanwhile.
 //!
 //! A pass goes through the volumes by block; what is shared is read once. If it finds bad blocks, a
 //! second pass, through the map alone, finds all volumes and places that refer to them. A third

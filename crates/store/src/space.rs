@@ -1,4 +1,5 @@
-//! Which blocks are used, how often, and which may be handed out.
+//! Block allocator with reference counts: which blocks are used, how often, and which may be handed
+//! out.
 //!
 //! A block is *used* when the map refers to it; that is what reaches the disk. It is *busy* when
 //! it must not be handed out: used, handed out but not yet referred to, or freed since the last

@@ -1,4 +1,4 @@
-//! What a pool tells of itself.
+//! Status of a pool: the space accounting and counters that it reports.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The pool as its owner sees it, and the heart that lets its parts act on each other.
+//! Public interface of the pool engine, and its main loop, which passes work between its parts.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;

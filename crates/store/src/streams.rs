@@ -1,6 +1,6 @@
-//! Who reads a volume from one block to the next, and sends each request when the one before was
-//! answered: what follows is read ahead. A host that has several requests on the way does that
-//! itself.
+//! Sequential-read detector: finds readers with queue depth 1 and prefetches for them. A reader
+//! counts if each request begins where the last one ended and came after that was answered. A host
+//! with several requests outstanding prefetches by itself and gets no help.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Labels and superblocks: what a device is, and where its durable checkpoint lies.
+//! Labels and superblocks: they identify a device and say where its durable checkpoint lies.
 
 use block::{BLOCK, Buffer};
 

@@ -1,4 +1,4 @@
-//! The volume table of a checkpoint: volumes, and subtrees that wait for the reaper.
+//! Volume table of a checkpoint: the volumes, and the subtrees that the reaper has yet to free.
 //!
 //! Its pages are a tree: leaves hold 16 volume records or 128 reaper entries of 32 bytes, the
 //! pages above hold 256 map entries each. Leaves of volumes come first. A volume keeps its place,

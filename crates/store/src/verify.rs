@@ -1,5 +1,5 @@
-//! Checking a pool: every page and block that the map reaches, against its checksum and against
-//! the space maps. Reads only, and needs no free space.
+//! Offline check of a pool (fsck): compares every page and block that the map reaches with its
+//! checksum and with the space maps. It only reads, and needs no free space.
 
 use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
 use hashbrown::HashMap;

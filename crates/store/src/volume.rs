@@ -1,4 +1,4 @@
-//! Volumes, and their records on disk.
+//! Volumes in memory, and the format of their records on disk.
 
 use block::{BLOCK, VolumeId};
 

@@ -1,4 +1,4 @@
-//! Who is told of events.
+//! Alert receivers: webhooks and e-mail addresses to which events are sent.
 
 use std::collections::BTreeMap;
 

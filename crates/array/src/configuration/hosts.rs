@@ -1,4 +1,4 @@
-//! Hosts and groups of hosts: who the initiators are.
+//! Hosts and host groups: which initiator names belong to which host.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! Locked snapshots: nobody deletes one before its lock ends, not even the administrator.
+//! Snapshot locks (retention): nobody deletes a locked snapshot before its lock ends, not even an
+//! administrator.
 
 use block::VolumeId;
 use serde::{Deserialize, Serialize};

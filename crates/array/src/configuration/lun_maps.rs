@@ -1,4 +1,5 @@
-//! LUN maps: by which number a host, a group of hosts or any host addresses which volume.
+//! LUN maps (LUN masking): the number by which a host, a group of hosts or any host addresses a
+//! volume.
 //!
 //! A number belongs to whoever sees it: two hosts may have different volumes under one number. All
 //! that one initiator sees, as a host, through its groups and as [`ANY_HOST`], is its view. In a

@@ -1,4 +1,5 @@
-//! Pools, their devices, and how full pools and volumes may become before someone is told.
+//! Pools, their devices, and the thresholds of pools and volumes at which hosts and administrators
+//! are notified.
 
 use std::collections::BTreeSet;
 

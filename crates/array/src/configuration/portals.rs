@@ -1,4 +1,5 @@
-//! Portals that are created while the array runs, and where each sends its initiators.
+//! Portals that are created while the array runs, and the portal to which each redirects
+//! initiators.
 
 use core::net::SocketAddr;
 

@@ -1,4 +1,5 @@
-//! How volumes and paths look to hosts.
+//! Presentation of volumes and paths to hosts: block format, reservations, states of target portal
+//! groups.
 
 use std::collections::BTreeMap;
 

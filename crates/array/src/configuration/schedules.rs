@@ -1,4 +1,4 @@
-//! Snapshots on schedule: when the next ones are due, and which ones a schedule has made.
+//! Snapshot schedules: when the next snapshots are due, and which snapshots a schedule made.
 
 use std::collections::BTreeSet;
 

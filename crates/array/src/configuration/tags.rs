@@ -1,4 +1,4 @@
-//! Tags: labels of the administrator's, by which objects are found. They mean nothing to the array.
+//! Tags: labels that administrators attach to objects to find them by. They have no other effect.
 
 use std::collections::BTreeMap;
 

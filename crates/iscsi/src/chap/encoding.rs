@@ -1,4 +1,4 @@
-//! Binary values in text (RFC 7143 6.1): hexadecimal after `0x`, Base64 after `0b`.
+//! Encoding of binary values in text (RFC 7143 6.1): hexadecimal after `0x`, Base64 after `0b`.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;

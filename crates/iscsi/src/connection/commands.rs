@@ -1,4 +1,4 @@
-//! SCSI commands: arrival, Data-Out, and the answer with Data-In, status and residual.
+//! SCSI command PDUs: command arrival, Data-Out, and the answer with Data-In, status and residual.
 
 use block::{Buffer, Rope};
 use bytes::Bytes;

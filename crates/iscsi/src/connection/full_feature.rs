@@ -1,4 +1,4 @@
-//! The connection in full-feature phase: dispatch, and all requests but SCSI commands and text.
+//! Full-feature phase: dispatches PDUs and handles all requests but SCSI commands and text.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The connection during login.
+//! Login phase of a connection: passes login requests to the state machine in `login` and acts on
+//! its steps.
 
 use block::Rope;
 use bytes::Bytes;

@@ -1,5 +1,5 @@
-//! Connection recovery (RFC 7143 7.2.2, error recovery level 2): commands leave a connection that
-//! ends, and others come by TASK REASSIGN.
+//! Connection recovery (RFC 7143 7.2.2, error recovery level 2): takes commands out of a connection
+//! that ends, and into another one by TASK REASSIGN.
 
 use super::{Connection, State};
 use crate::event::{Event, TaskManagementResponse, TaskReassign};

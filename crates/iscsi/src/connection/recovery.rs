@@ -1,5 +1,5 @@
-//! Error recovery within a connection (RFC 7143 7.1.3): requests that came too early wait, and what
-//! the initiator did not receive is sent again.
+//! Error recovery within a connection (RFC 7143 7.1.3, level 1): holds requests that came too
+//! early, and sends again what the initiator did not receive (SNACK).
 
 use block::Rope;
 use smallvec::SmallVec;

@@ -1,4 +1,4 @@
-//! Text requests in full-feature phase: SendTargets, and the few keys that may still change.
+//! Text requests in full-feature phase: SendTargets, and the few keys that may still be negotiated.
 
 use block::Rope;
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! E-mail through a relay (RFC 5321).
+//! E-mail alerts by SMTP through a relay (RFC 5321).
 
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! A POST of JSON, signed if there is a secret.
+//! Webhook alerts: a POST of JSON, signed (HMAC-SHA256) if there is a secret.
 
 use api::AlertMessage;
 use array::Secret;

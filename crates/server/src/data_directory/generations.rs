@@ -1,5 +1,5 @@
-//! A file that is kept twice, with the generations before, each with a checksum: one damaged byte
-//! loses nothing, and more damage loses as little as possible, loudly.
+//! Redundant files with checksums and generations: one damaged byte loses nothing, and worse damage
+//! loses as little as possible and is reported.
 //!
 //! `NAME` and `NAME.copy` hold the newest generation, `NAME.1` and `NAME.2` those before. The last
 //! line of each is `generation N sha256 HEX`, where the checksum covers everything before it and

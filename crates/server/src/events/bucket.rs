@@ -1,4 +1,4 @@
-//! Token buckets: how many events of one class are told one by one.
+//! Token bucket for events: limits how many of one class are recorded one by one.
 
 use std::collections::BTreeMap;
 

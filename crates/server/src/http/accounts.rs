@@ -1,4 +1,4 @@
-//! Logging in, users, tokens and the audit log: what the HTTP thread answers by itself.
+//! Routes for login, users, tokens and the audit log, which the HTTP thread answers by itself.
 
 mod browsers;
 mod passwords;

@@ -1,4 +1,4 @@
-//! What an answer looks like in HTTP.
+//! Conversion of answers into HTTP responses.
 
 use api::{Problem, ProblemKind};
 use axum::http::{HeaderMap, StatusCode, header};

@@ -1,9 +1,9 @@
-//! Compressed answers: gzip (RFC 1952) for whoever says that it is understood (RFC 9110 12.5.3).
+//! Response compression: gzip (RFC 1952) for clients that accept it (RFC 9110 12.5.3).
 //!
-//! Whoever can put text of their own beside a secret in one compressed answer, and see how long it
-//! is, learns the secret byte by byte (BREACH). So answers that may hold one are never compressed;
-//! refusals, which may repeat what was asked, and answers to changes are not either. What goes on and
-//! on, the stream of events, is left as it is.
+//! An attacker who can put text beside a secret in one compressed answer, and can see how long it
+//! is, learns the secret byte by byte (BREACH). So answers that may hold a secret are never
+//! compressed, nor are refusals, which may repeat what was asked, nor answers to changes. The
+//! stream of events, which never ends, is sent as it is.
 
 use std::io::Write;
 

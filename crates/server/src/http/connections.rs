@@ -1,5 +1,4 @@
-//! Serves HTTP on one connection after the other: accept, TLS handshake, requests, each with a
-//! deadline.
+//! HTTP connection loop: accept, TLS handshake, requests, each with a deadline.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,5 @@
-//! What all answers have in common: versions, parts of lists, and one form of refusal.
+//! Conventions of all answers: ETags, paging and filters of lists, and the form of a refusal (RFC
+//! 9457).
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Places of the management interface: how many connections there may be, in all and from one
-//! address. Who finds no place takes that of the connection that has been idle longest, so that
-//! connections which ask for nothing never keep an administrator out.
+//! Connection limits of the management interface, in all and for each address. A newcomer that
+//! finds no place takes that of the connection that has been idle longest, so that connections
+//! which ask for nothing never keep an administrator out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -1,8 +1,9 @@
-//! Versions of objects: what `ETag`, `If-None-Match` and `If-Match` say (RFC 9110 13).
+//! ETags and conditional requests: `If-None-Match` and `If-Match` (RFC 9110 13).
 //!
 //! An ETag has two halves. The second one covers the whole answer, for `If-None-Match`. The first
-//! one covers what an administrator can change, and is what `If-Match` compares: a volume that
-//! hosts write to is another one with every look, and could never be changed otherwise.
+//! one covers what an administrator can change, and is what `If-Match` compares. With the second
+//! half alone, a volume that hosts write to would change with every look, and no change of it would
+//! ever match.
 
 use std::hash::{DefaultHasher, Hasher};
 

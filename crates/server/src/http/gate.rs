@@ -1,4 +1,4 @@
-//! Who is asking, and whether that is allowed.
+//! Authenticates and authorises requests: session, token or Unix socket; role; origin.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

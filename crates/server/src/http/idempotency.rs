@@ -1,4 +1,4 @@
-//! Requests that may be sent again: the same `Idempotency-Key` gives the first answer.
+//! Idempotent requests: a repeated `Idempotency-Key` gets the first answer.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};

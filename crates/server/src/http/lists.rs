@@ -1,4 +1,4 @@
-//! Parts of lists: pages, and elements whose fields are as asked for.
+//! Paging and filtering of lists.
 
 use std::cmp::Ordering;
 

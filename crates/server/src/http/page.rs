@@ -1,4 +1,4 @@
-//! The web page: its files, built from `web/`, are part of the daemon.
+//! Static files of the web page, built from `web/` and embedded in the daemon.
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};

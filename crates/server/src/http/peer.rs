@@ -1,4 +1,4 @@
-//! Where a request came from.
+//! Peer address of a request.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

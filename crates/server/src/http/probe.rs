@@ -1,4 +1,4 @@
-//! Whether a host could log in: an iSCSI login over loopback, up to the first answer of the target.
+//! Readiness probe by iSCSI login: logs in over loopback, up to the first answer of the target.
 //!
 //! It goes through the same listener, limits and checks as every host's, and asks for a discovery
 //! session, with CHAP offered: an answer that asks for CHAP is one. The connection is closed before a

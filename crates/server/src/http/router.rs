@@ -1,4 +1,4 @@
-//! From the table of routes to what answers them.
+//! HTTP router, built from the table of routes.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;

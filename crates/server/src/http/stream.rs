@@ -1,7 +1,7 @@
-//! What happens, as it happens: server-sent events for whoever looks at a page.
+//! Server-sent events: what happens, as it happens, for everybody who looks at a page.
 //!
-//! One task asks the reactor once a second, however many look; it rests while nobody does. Whoever
-//! is too slow misses some.
+//! One task asks the reactor once a second, however many clients listen; it rests while there are
+//! none. A client that is too slow misses messages.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,5 +1,5 @@
-//! TLS for the management interface: the administrator's certificate, or one made at the first
-//! start.
+//! TLS of the management interface: with the administrator's certificate, or a self-signed one that
+//! is made at the first start.
 
 mod validity;
 

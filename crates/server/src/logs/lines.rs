@@ -1,4 +1,5 @@
-//! Lines on their way to a descriptor that may take none, a part of one, or take its time.
+//! Partial writes of log lines to a descriptor that may accept nothing, a part of a line, or only
+//! after a while.
 
 use std::fmt::Write as _;
 use std::fs::File;

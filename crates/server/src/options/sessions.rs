@@ -1,4 +1,4 @@
-//! What one session may take, and what is offered to it.
+//! Options for sessions: limits of one session, and what login offers to it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who gets a connection, and what is said of those who do not.
+//! Accepts or refuses connections by the quotas of `admission`, and reports refusals.
 
 use std::net::SocketAddr;
 use std::time::Duration;

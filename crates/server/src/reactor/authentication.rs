@@ -1,4 +1,4 @@
-//! What an initiator must prove before it is let in.
+//! Authentication terms of a login: which CHAP proof an initiator must give.
 
 use iscsi::{
     ChapAccount, ChapAlgorithm, ChapCredential, ChapSecret, ChapTerms, LoginRequest, LoginStatus,

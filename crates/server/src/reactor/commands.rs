@@ -1,4 +1,5 @@
-//! Commands and task management, between the connections and the device server.
+//! Passes SCSI commands and task management from the connections to the device server, and answers
+//! back.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The sockets of the portals, which come and go while the array runs.
+//! Listening sockets of the portals, which are opened and closed while the array runs.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Who comes in, who leaves, and what each may see.
+//! Session set-up and end: creates and removes the nexus, and gives it the LUNs of its host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

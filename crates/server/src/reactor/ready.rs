@@ -1,6 +1,6 @@
-//! Connections that wait for a part of a turn of the loop: hosts one after the other, so that one
-//! with a thousand connections gets no more than one with one. Connections that are not logged in
-//! count as one host together.
+//! Round robin over hosts for connections that are ready: a host with a thousand connections gets
+//! no more of a turn of the loop than one with one. Connections that are not logged in count as one
+//! host together.
 
 use std::collections::VecDeque;
 

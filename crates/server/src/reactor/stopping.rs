@@ -1,4 +1,4 @@
-//! A clean stop: initiators are asked to log out, then the connections end, then the pools close.
+//! Graceful shutdown: asks initiators to log out, then ends the connections, then closes the pools.
 
 use std::time::Instant;
 

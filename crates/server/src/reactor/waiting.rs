@@ -1,10 +1,10 @@
-//! How the reactor waits for what happens next.
+//! Busy polling before sleeping: how the reactor waits for the next event.
 //!
 //! A host that sends one command at a time sends the next one some microseconds after it was
-//! answered. To sleep until then costs more than to look again: the processor goes idle, and
-//! whoever wakes it waits for that. So if the last such wait was that short, the reactor keeps
-//! looking for as long before it sleeps. If that host, or many, have commands under way, it sleeps
-//! at once: devices, and the threads that flush them, need the processors.
+//! answered. To sleep until then costs more than to poll: the processor goes idle, and waking it
+//! takes time. So if the last such wait was that short, the reactor polls for as long before it
+//! sleeps. If commands of that host, or of many hosts, are under way, it sleeps at once: devices,
+//! and the threads that flush them, need the processors.
 
 use std::io;
 use std::num::NonZero;

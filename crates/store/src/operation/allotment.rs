@@ -1,5 +1,5 @@
-//! Space for an operation's data: from what is free for everybody; lent, until a checkpoint frees
-//! what the data replaces; or from the metadata reserve.
+//! Space allocation for an operation's data, from one of three sources: the space that is free for
+//! everybody; a loan, until a checkpoint frees what the data replaces; or the metadata reserve.
 
 use block::{BLOCK, Request, VolumeId};
 

@@ -1,4 +1,5 @@
-//! Changes of volumes and devices, one after the other.
+//! Serializes changes of volumes and devices (create, delete, snapshot, resize, add a device): one
+//! at a time.
 
 use block::{BLOCK, DeviceError, VolumeId};
 use smallvec::{SmallVec, smallvec};

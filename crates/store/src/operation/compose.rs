@@ -1,4 +1,5 @@
-//! From a request and what was read to the whole blocks that are to be written.
+//! Read-modify-write: composes the whole blocks that are to be written from a request and the
+//! blocks that were read.
 
 use std::collections::BTreeMap;
 

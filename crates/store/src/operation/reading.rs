@@ -1,4 +1,5 @@
-//! Reading blocks of volumes: walk the map, read adjacent blocks together, verify each.
+//! Reads blocks of volumes: walks the map, reads adjacent blocks together, verifies the checksum of
+//! each.
 
 use block::{
     BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response, Rope, VolumeId,

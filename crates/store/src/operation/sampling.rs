@@ -1,6 +1,6 @@
-//! Checksums of data that hosts read and write, told to whoever looks for data that a host carried
-//! from one place to another. Those of whole blocks are known anyway; only a request that does not
-//! begin at a block's start has its own computed.
+//! Samples checksums of data that hosts read and write, for the detection of copies that a host
+//! makes itself. The checksums of whole blocks are known anyway; only a request that does not begin
+//! at a block boundary has its own computed.
 
 use block::{Account, BLOCK, ByteRange, Request, Sample};
 

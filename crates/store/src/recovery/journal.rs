@@ -1,4 +1,4 @@
-//! Reading the journal: the units that follow the checkpoint, as far as they and their data are
+//! Journal replay: reads the units that follow the checkpoint, as far as they and their data are
 //! whole.
 //!
 //! Units up to the newest one known to have been flushed must be there; if one is missing although
@@ -6,8 +6,8 @@
 //! after it may have been cut short by a crash: the first whose checksum or whose data's checksums
 //! are wrong ends the journal, with everything after it.
 //!
-//! What ends the journal is read again before it is believed: a read that went wrong once must not
-//! cost what was acknowledged.
+//! A unit that seems to end the journal is read once more before that is believed, so that one read
+//! error does not cost acknowledged data.
 
 use std::collections::{HashMap, VecDeque};
 

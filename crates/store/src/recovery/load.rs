@@ -1,5 +1,5 @@
-//! Loading the space maps and the volume table of a checkpoint. A damaged page is read from its
-//! copy, and both once more; only if both stay damaged the pool cannot be opened.
+//! Loads the space maps and the volume table of a checkpoint. A damaged page is read from its copy,
+//! and then both are read once more; opening the pool fails only if both stay damaged.
 
 use super::{Recovery, Step, Taken, Wanted};
 use crate::bugs::planted;

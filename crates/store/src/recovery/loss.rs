@@ -1,5 +1,5 @@
-//! What is lost when a unit of the journal is damaged: it and everything behind it, as each unit
-//! builds on those before.
+//! Damage report for a journal with a damaged unit: that unit and all behind it are lost, because
+//! each builds on those before.
 
 use std::collections::BTreeSet;
 use std::fmt;

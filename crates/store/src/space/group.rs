@@ -1,4 +1,4 @@
-//! One allocation group: what is always known of it, and its maps while they are in memory.
+//! One allocation group: counters that always stay in memory, and space maps that may be evicted.
 
 use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD};
 

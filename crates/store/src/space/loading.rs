@@ -1,4 +1,4 @@
-//! Groups whose maps come into memory, and go.
+//! Loading and eviction of the space maps of allocation groups.
 
 use block::{BLOCK, Buffer};
 

@@ -1,8 +1,9 @@
-//! Browsers that logged in before (device cookies): their users get in while others guess.
+//! Device cookies: recognise browsers that logged in before, so that their users are not throttled
+//! when others guess passwords.
 //!
-//! The cookie says which user gave the right password with it once. Nothing of it is kept: it
-//! carries a seal that is made with the hash of the user's password, and ends with that password.
-//! It opens nothing; a password is wanted as before.
+//! The cookie says which user once gave the right password with it. The daemon keeps nothing of it:
+//! the cookie carries a seal that is made with the hash of the user's password, and ends with that
+//! password. It opens nothing by itself; the password is still required.
 
 use access::PasswordHash;
 use axum::http::HeaderMap;

@@ -1,7 +1,6 @@
-//! Hashing of passwords (Argon2id), beside the thread that serves everybody and behind everything
-//! that the array does: one at a time, in a thread of the lowest priority (nice 19), so that whoever
-//! sends passwords without end never takes the cores from hosts. Who waits for a turn stands in one
-//! of two bounded queues, so that strangers do not fill the one of users who are known.
+//! Password hashing (Argon2id) in a thread of the lowest priority (nice 19), one at a time, so that
+//! a flood of passwords never takes the cores from hosts. Attempts wait in one of two bounded
+//! queues, so that strangers cannot fill the queue of known users.
 
 use std::sync::{Mutex, PoisonError};
 

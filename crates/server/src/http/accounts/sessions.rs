@@ -1,4 +1,4 @@
-//! Sessions of browsers: login, logout, who one is, the own password.
+//! Routes of browser sessions: login, logout, the current user, a change of the own password.
 
 use std::sync::Arc;
 

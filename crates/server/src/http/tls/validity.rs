@@ -1,4 +1,4 @@
-//! Until when a certificate is valid (RFC 5280 4.1.2.5), read from its DER.
+//! Expiry date of a certificate (RFC 5280 4.1.2.5), read from its DER.
 
 use std::time::UNIX_EPOCH;
 
