@@ -1,8 +1,13 @@
 //! Conversion of answers into HTTP responses.
 
+use std::sync::Arc;
+
 use api::{Problem, ProblemKind};
+use axum::Extension;
+use axum::body::to_bytes;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use serde_json::Value;
 
 use super::Answer;
 
@@ -19,8 +24,8 @@ pub(super) fn refuse(kind: ProblemKind, detail: &str) -> Response {
 /// An object as JSON, a text as it is, or a problem (RFC 9457).
 pub(super) fn respond(answer: Answer) -> Response {
     match answer {
-        Ok(serde_json::Value::String(text)) => (StatusCode::OK, text).into_response(),
-        Ok(serde_json::Value::Null) => axum::Json(serde_json::json!({})).into_response(),
+        Ok(Value::String(text)) => (StatusCode::OK, text).into_response(),
+        Ok(Value::Null) => axum::Json(serde_json::json!({})).into_response(),
         Ok(value) => axum::Json(value).into_response(),
         Err(problem) => {
             let status =
@@ -29,6 +34,26 @@ pub(super) fn respond(answer: Answer) -> Response {
             let body = serde_json::to_string(&problem).unwrap_or_default();
             (status, kind, body).into_response()
         }
+    }
+}
+
+/// An object that is not written yet, on its way to what chooses a part of it (`conventions`).
+#[derive(Clone)]
+struct Unwritten(Arc<Value>);
+
+/// The same as [`respond`], for what is going to be presented: it is written once, as it is shown.
+pub(super) fn hand_on(answer: Answer) -> Response {
+    match answer {
+        Ok(value) => Extension(Unwritten(Arc::new(value))).into_response(),
+        Err(problem) => respond(Err(problem)),
+    }
+}
+
+/// What was handed on; of any other response what its body says.
+pub(super) async fn read(mut response: Response) -> anyhow::Result<Value> {
+    match response.extensions_mut().remove::<Unwritten>() {
+        Some(Unwritten(value)) => Ok(Arc::unwrap_or_clone(value)),
+        None => Ok(serde_json::from_slice(&to_bytes(response.into_body(), usize::MAX).await?)?),
     }
 }
 

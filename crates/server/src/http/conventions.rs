@@ -6,12 +6,12 @@ use std::sync::Arc;
 use api::{Listing, Problem, ProblemKind, Route};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
-use super::answers::{refuse, respond};
+use super::answers::{read, refuse, respond};
 use super::etag::{etag, is_known};
 use super::lists::Selection;
 
@@ -48,21 +48,37 @@ pub(super) async fn present(
     if response.status() != StatusCode::OK {
         return response;
     }
-    let Ok(mut value) = read(response).await else {
-        return refuse(ProblemKind::Failed, "an answer could not be read again");
-    };
+    let Ok(value) = read(response).await else { return unreadable() };
+    match view.listing {
+        None => show(&value, known.as_ref(), None),
+        // There may be much to choose from and to write: others are answered meanwhile.
+        Some(listing) => {
+            let shown = move || show_part(value, listing, &selection, &uri, known.as_ref());
+            tokio::task::spawn_blocking(shown).await.unwrap_or_else(|_| unreadable())
+        }
+    }
+}
+
+fn unreadable() -> Response {
+    refuse(ProblemKind::Failed, "an answer could not be written: see the log")
+}
+
+/// The part of a list that is asked for.
+fn show_part(
+    mut value: Value,
+    listing: Listing,
+    selection: &Selection,
+    uri: &Uri,
+    known: Option<&HeaderValue>,
+) -> Response {
     let mut link = None;
-    if let (Some(listing), Value::Array(list)) = (view.listing, &mut value)
+    if let Value::Array(list) = &mut value
         && !selection.is_everything()
     {
         let after = selection.apply(list, listing);
         link = after.map(|after| format!("{}?{}", uri.path(), selection.next_query(&after)));
     }
-    show(&value, known.as_ref(), link)
-}
-
-async fn read(response: Response) -> anyhow::Result<Value> {
-    Ok(serde_json::from_slice(&to_bytes(response.into_body(), usize::MAX).await?)?)
+    show(&value, known, link)
 }
 
 /// An answer with its version, or that it is the one already known.

@@ -15,7 +15,7 @@ use axum::routing::{MethodRouter, delete, get, patch, post, put};
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::answers::{check_body, problem, refuse, respond};
+use super::answers::{check_body, hand_on, problem, refuse, respond};
 use super::compression::{compress, is_compressible};
 use super::conventions::{View, one_form_of_refusal, present};
 use super::gate::{Gate, Guard, guard};
@@ -100,8 +100,7 @@ fn presented(
     shared: &Shared,
 ) -> MethodRouter {
     match method {
-        Method::Get if route.is_text() => handlers,
-        Method::Get if matches!(route, Route::Stream | Route::ShowOpenApi) => handlers,
+        Method::Get if !is_presented(method, route) => handlers,
         Method::Get => {
             let view = Arc::new(View::new(route));
             handlers.route_layer(middleware::from_fn_with_state(view, present))
@@ -112,6 +111,12 @@ fn presented(
         }
         _ => handlers,
     }
+}
+
+/// Whether parts of an answer may be asked for, and its version is told.
+fn is_presented(method: Method, route: Route) -> bool {
+    let is_as_it_is = route.is_text() || matches!(route, Route::Stream | Route::ShowOpenApi);
+    method == Method::Get && !is_as_it_is
 }
 
 /// The handlers behind a check of who is asking, unless everybody may.
@@ -146,7 +151,8 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
         parameters.insert("peer".to_owned(), peer.kind().to_owned());
         let if_match = headers.get(header::IF_MATCH);
         let if_match = if_match.map(|value| value.to_str().unwrap_or_default().to_owned());
-        respond(ask(&mailbox, route, parameters, body, if_match).await)
+        let answer = ask(&mailbox, route, parameters, body, if_match).await;
+        if is_presented(method, route) { hand_on(answer) } else { respond(answer) }
     };
     match method {
         Method::Get => get(handler),
