@@ -47,7 +47,7 @@ pub use pools::{
 };
 pub use presentation::{BlockSize, Identification, PathState, SetPathState, SetReservations};
 pub use problems::{Problem, ProblemKind, ProblemRow};
-pub use routes::{Listing, Method, ROUTES, Route};
+pub use routes::{Format, Listing, Method, ROUTES, Route, Row};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
 pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use crate::constraints::first_misfit;
 use crate::examples::{answer_example, body_example};
-use crate::shapes::{Shape, Typed, shape};
-use crate::{Method, ROUTES, Role, Route, problems};
+use crate::shapes::{Shape, Typed};
+use crate::{Format, Method, ROUTES, Role, Route, Row, problems};
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,15 @@ pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut schemas = Map::new();
     schemas.insert("Problem".to_owned(), problems::schema());
-    for &(method, path, route) in ROUTES {
-        let Some(shape) = shape(route) else { continue };
-        let operation = operation(method, path, route, &shape);
+    for row in ROUTES {
+        let shape = (row.shape)();
+        let operation = operation(row, &shape);
         let typed = [Some(shape.answer), shape.body].into_iter().flatten();
         for (name, schema) in typed.flat_map(|typed| typed.components) {
             schemas.insert(name, to_json(&schema));
         }
-        let item = paths.entry(path).or_insert_with(|| json!({}));
-        item[method.name().to_lowercase()] = operation;
+        let item = paths.entry(row.path).or_insert_with(|| json!({}));
+        item[row.method.name().to_lowercase()] = operation;
     }
     json!({
         "openapi": "3.1.0",
@@ -63,9 +63,7 @@ pub fn document() -> Value {
 
 /// The top-level fields of the elements of a list, by which it can be filtered.
 pub fn fields(route: Route) -> Vec<String> {
-    let Some(Shape { answer: Typed { components, .. }, .. }) = shape(route) else {
-        return Vec::new();
-    };
+    let Shape { answer: Typed { components, .. }, .. } = (route.row().shape)();
     let element = components.first().map(|(_, schema)| to_json(schema)).unwrap_or_default();
     let properties = element["properties"].as_object();
     properties.into_iter().flat_map(|fields| fields.keys().cloned()).collect()
@@ -77,7 +75,7 @@ pub fn fields(route: Route) -> Vec<String> {
 /// Where it is not of its type, or the path of the first value that is out of range. Neither quotes
 /// the body, which may hold a secret.
 pub fn body_fits(route: Route, body: &[u8]) -> Result<(), String> {
-    let Some(Shape { body: Some(typed), body_optional, fits, .. }) = shape(route) else {
+    let Shape { body: Some(typed), body_optional, fits, .. } = (route.row().shape)() else {
         return Ok(());
     };
     if body_optional && body.is_empty() {
@@ -94,17 +92,17 @@ fn to_json(schema: &impl serde::Serialize) -> Value {
     serde_json::to_value(schema).expect("a schema is JSON")
 }
 
-fn operation(method: Method, path: &str, route: Route, shape: &Shape) -> Value {
+fn operation(row: &Row, shape: &Shape) -> Value {
+    let Row { route, path, role, is_open, .. } = *row;
     let name = format!("{route:?}");
-    let role = route.role(method);
     let mut operation = json!({
         "operationId": format!("{}{}", name[..1].to_lowercase(), &name[1..]),
         "summary": words(&name),
         "tags": [path.trim_start_matches("/v1").split('/').nth(1).unwrap_or_default()],
-        "parameters": parameters(method, path, route),
-        "responses": responses(method, path, route, shape),
+        "parameters": parameters(row),
+        "responses": responses(row, shape),
     });
-    match route.is_open() {
+    match is_open {
         true => operation["security"] = json!([]),
         false => operation["description"] = json!(needed(role)),
     }
@@ -139,7 +137,8 @@ fn words(name: &str) -> String {
     text
 }
 
-fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
+fn parameters(row: &Row) -> Vec<Value> {
+    let Row { route, method, path, .. } = *row;
     let mut parameters: Vec<Value> = path_parameters(path).map(path_parameter).collect();
     if route == Route::ShowHistory {
         parameters.push(parameter("query", "series", true, &json!({ "type": "string" })));
@@ -152,7 +151,7 @@ fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
         Route::ImportConfiguration => parameters.push(switch("dry_run")),
         _ => {}
     }
-    if route.listing().is_some() {
+    if row.listing.is_some() {
         let limit = json!({ "type": "integer", "minimum": 1, "maximum": 1000 });
         parameters.push(parameter("query", "limit", false, &limit));
         parameters.push(parameter("query", "after", false, &json!({ "type": "string" })));
@@ -164,15 +163,15 @@ fn parameters(method: Method, path: &str, route: Route) -> Vec<Value> {
     }
     let tags = json!({ "type": "string" });
     match method {
-        Method::Get if has_etag(route) => {
+        Method::Get if row.format == Format::Json => {
             parameters.push(parameter("header", "If-None-Match", false, &tags));
         }
-        Method::Post if !route.is_about_oneself() => {
+        Method::Post if !row.is_about_oneself => {
             parameters.push(parameter("header", "Idempotency-Key", false, &key_schema()));
         }
         _ => {}
     }
-    if route.object().is_some() {
+    if row.object.is_some() {
         parameters.push(parameter("header", "If-Match", false, &tags));
     }
     parameters
@@ -200,55 +199,51 @@ fn header(description: &str) -> Value {
     json!({ "description": description, "schema": { "type": "string" } })
 }
 
-/// Whether answers carry an ETag.
-fn has_etag(route: Route) -> bool {
-    !route.is_text() && !matches!(route, Route::Stream | Route::ShowOpenApi)
-}
-
-fn responses(method: Method, path: &str, route: Route, shape: &Shape) -> Value {
+fn responses(row: &Row, shape: &Shape) -> Value {
     let mut responses = Map::new();
-    responses.insert("200".to_owned(), success(method, route, shape));
-    if matches!(method, Method::Get) && has_etag(route) {
+    responses.insert("200".to_owned(), success(row, shape));
+    if row.method == Method::Get && row.format == Format::Json {
         responses.insert("304".to_owned(), json!({ "description": "It is as it was." }));
     }
-    for status in problems(method, path, route, shape) {
+    for status in problems(row, shape) {
         let reference = json!({ "$ref": format!("#/components/responses/Problem{status}") });
         responses.insert(status.to_string(), reference);
     }
     Value::Object(responses)
 }
 
-fn success(method: Method, route: Route, shape: &Shape) -> Value {
-    let kind = match route {
-        Route::Stream => "text/event-stream",
-        _ if route.is_text() => "text/plain; charset=utf-8",
-        _ => "application/json",
+fn success(row: &Row, shape: &Shape) -> Value {
+    let kind = match (row.route, row.format) {
+        (Route::Stream, _) => "text/event-stream",
+        (_, Format::Text) => "text/plain; charset=utf-8",
+        (_, Format::Json | Format::AsItIs) => "application/json",
     };
     let mut success = json!({
         "description": "It was done.",
         "content": { kind: { "schema": shape.answer.schema } },
     });
-    if let Some(example) = answer_example(route) {
+    if let Some(example) = answer_example(row.route) {
         success["content"][kind]["example"] = example;
     }
-    if matches!(method, Method::Get) && has_etag(route) {
+    if row.method == Method::Get && row.format == Format::Json {
         success["headers"] = json!({ "ETag": { "$ref": "#/components/headers/ETag" } });
     }
     success
 }
 
 /// The refusals that a route can answer.
-fn problems(method: Method, path: &str, route: Route, shape: &Shape) -> Vec<u16> {
+fn problems(row: &Row, shape: &Shape) -> Vec<u16> {
+    let Row { route, method, path, is_open, object, .. } = *row;
     let changes = !matches!(method, Method::Get);
-    let named = path.contains('{') || route == Route::ShowHistory || route.object().is_some();
+    let named = path.contains('{') || route == Route::ShowHistory || object.is_some();
     let listed = [
         (400, true),
-        (401, !route.is_open() || route == Route::Login),
+        (401, !is_open || route == Route::Login),
         (403, true),
         (404, named || changes),
         (408, changes),
         (409, changes),
-        (412, route.object().is_some() || changes),
+        (412, object.is_some() || changes),
         (413, changes),
         (415, shape.body.is_some()),
         (422, matches!(method, Method::Post)),

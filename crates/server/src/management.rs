@@ -337,7 +337,7 @@ impl Management {
         parameters: &Parameters,
         if_match: &str,
     ) -> Result<(), Problem> {
-        let object = route.object().ok_or_else(etag::no_version)?;
+        let object = route.row().object.ok_or_else(etag::no_version)?;
         let not_there = |problem: Problem| match problem.status {
             404 => etag::not_there(),
             _ => problem,

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_may_hold_a_secret_and_what_never_ends_is_not_compressed() {
-        for &(method, path, route) in api::ROUTES {
+        for &api::Row { method, path, route, .. } in api::ROUTES {
             let secret = ["/v1/me", "/v1/configuration", "/v1/alerts"].contains(&path);
             let other = ["/v1/stream", "/healthz", "/readyz"].contains(&path);
             let expected = method == Method::Get && !secret && !other;

@@ -24,7 +24,7 @@ pub(super) struct View {
 
 impl View {
     pub(super) fn new(route: Route) -> Self {
-        let listing = route.listing();
+        let listing = route.row().listing;
         Self { listing, fields: listing.map(|_| api::fields(route)).unwrap_or_default() }
     }
 }

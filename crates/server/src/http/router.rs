@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
-use api::{Method, Problem, ProblemKind, ROUTES, Route};
+use api::{Format, Method, Problem, ProblemKind, ROUTES, Route, Row};
 use axum::Router;
 use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
@@ -51,17 +51,17 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
         first: Arc::default(),
     };
     let mut router = Router::new();
-    for &(method, path, route) in ROUTES {
-        let handlers = presented(handlers(method, route, &shared), method, route, &shared);
-        let handlers = match is_compressible(method, route) {
+    for row in ROUTES {
+        let handlers = presented(handlers(row, &shared), row, &shared);
+        let handlers = match is_compressible(row.method, row.route) {
             true => handlers.route_layer(middleware::from_fn(compress)),
             false => handlers,
         };
-        let handlers = match route {
+        let handlers = match row.route {
             Route::ImportConfiguration => handlers.layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),
             _ => handlers,
         };
-        router = router.route(path, guarded(handlers, method, route, &shared));
+        router = router.route(row.path, guarded(handlers, row, &shared));
     }
     router
         .fallback(no_such_route)
@@ -75,16 +75,16 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
 }
 
 /// What answers a route.
-fn handlers(method: Method, route: Route, shared: &Shared) -> MethodRouter {
+fn handlers(row: &'static Row, shared: &Shared) -> MethodRouter {
     let gate = || Arc::clone(&shared.gate);
-    match route {
+    match row.route {
         Route::ShowHealth => health(Arc::clone(&shared.heartbeat)),
         Route::ShowReadiness => readiness(shared.mailbox.clone(), Arc::clone(&shared.heartbeat)),
         Route::Stream => stream::handlers(Arc::clone(&shared.streams), gate()),
         Route::ShowOpenApi => get(|| async { axum::Json(DOCUMENT.clone()) }),
-        _ => match accounts::handlers(route) {
+        route => match accounts::handlers(route) {
             Some(handlers) => handlers.with_state(gate()),
-            None => method_router(method, route, shared.mailbox.clone()),
+            None => method_router(row, shared.mailbox.clone()),
         },
     }
 }
@@ -93,19 +93,15 @@ fn handlers(method: Method, route: Route, shared: &Shared) -> MethodRouter {
 static DOCUMENT: LazyLock<serde_json::Value> = LazyLock::new(api::document);
 
 /// The handlers with what all of their kind have in common.
-fn presented(
-    handlers: MethodRouter,
-    method: Method,
-    route: Route,
-    shared: &Shared,
-) -> MethodRouter {
-    match method {
-        Method::Get if !is_presented(method, route) => handlers,
+fn presented(handlers: MethodRouter, row: &Row, shared: &Shared) -> MethodRouter {
+    let route = row.route;
+    match row.method {
+        Method::Get if !is_presented(row) => handlers,
         Method::Get => {
             let view = Arc::new(View::new(route));
             handlers.route_layer(middleware::from_fn_with_state(view, present))
         }
-        Method::Post if !route.is_about_oneself() => {
+        Method::Post if !row.is_about_oneself => {
             let once_of_route = Once { first: Arc::clone(&shared.first), route };
             handlers.route_layer(middleware::from_fn_with_state(once_of_route, once))
         }
@@ -114,26 +110,25 @@ fn presented(
 }
 
 /// Whether parts of an answer may be asked for, and its version is told.
-fn is_presented(method: Method, route: Route) -> bool {
-    let is_as_it_is = route.is_text() || matches!(route, Route::Stream | Route::ShowOpenApi);
-    method == Method::Get && !is_as_it_is
+fn is_presented(row: &Row) -> bool {
+    row.method == Method::Get && row.format == Format::Json
 }
 
 /// The handlers behind a check of who is asking, unless everybody may.
-fn guarded(handlers: MethodRouter, method: Method, route: Route, shared: &Shared) -> MethodRouter {
-    if route.is_open() {
+fn guarded(handlers: MethodRouter, row: &Row, shared: &Shared) -> MethodRouter {
+    if row.is_open {
         return handlers;
     }
     let guard_of_route = Guard {
         gate: Arc::clone(&shared.gate),
         streams: Arc::clone(&shared.streams),
-        route,
-        role: route.role(method),
+        route: row.route,
+        role: row.role,
     };
     handlers.route_layer(middleware::from_fn_with_state(guard_of_route, guard))
 }
 
-fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter {
+fn method_router(row: &'static Row, mailbox: Mailbox) -> MethodRouter {
     let handler = move |ConnectInfo(peer): ConnectInfo<Peer>,
                         Path(mut parameters): Path<HashMap<String, String>>,
                         Query(query): Query<HashMap<String, String>>,
@@ -151,10 +146,10 @@ fn method_router(method: Method, route: Route, mailbox: Mailbox) -> MethodRouter
         parameters.insert("peer".to_owned(), peer.kind().to_owned());
         let if_match = headers.get(header::IF_MATCH);
         let if_match = if_match.map(|value| value.to_str().unwrap_or_default().to_owned());
-        let answer = ask(&mailbox, route, parameters, body, if_match).await;
-        if is_presented(method, route) { hand_on(answer) } else { respond(answer) }
+        let answer = ask(&mailbox, row.route, parameters, body, if_match).await;
+        if is_presented(row) { hand_on(answer) } else { respond(answer) }
     };
-    match method {
+    match row.method {
         Method::Get => get(handler),
         Method::Post => post(handler),
         Method::Put => put(handler),
