@@ -1,4 +1,5 @@
-//! Opens files and block devices with O_DIRECT and an exclusive lock.
+//! Opens files and block devices with an exclusive lock, and with O_DIRECT where the file system
+//! allows it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};

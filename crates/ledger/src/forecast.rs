@@ -1,4 +1,4 @@
-//! Capacity forecast: linear trend of the used space, and when a pool will be full.
+//! Capacity forecast: linear trend (least squares) of the free space, and when a pool will be full.
 
 use crate::limits::{FORECAST_VALUES_MIN, RESOLUTIONS};
 use crate::series::{Series, SpaceSample};

@@ -1,4 +1,5 @@
-//! Host names by initiator, so that the ledger counts by host.
+//! Interned host names: each host has a small number as long as the ledger lives, and those beyond
+//! the limit share one.
 
 use hashbrown::HashMap;
 

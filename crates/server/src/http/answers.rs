@@ -1,4 +1,5 @@
-//! Conversion of answers into HTTP responses.
+//! Conversion of answers and refusals into HTTP responses, and the check that request bodies are
+//! JSON.
 
 use std::sync::Arc;
 

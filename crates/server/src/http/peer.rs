@@ -1,4 +1,4 @@
-//! Peer address of a request.
+//! Origin of a request: the Unix socket, or an address with or without TLS.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 

@@ -1,4 +1,5 @@
-//! Options for sessions: limits of one session, and what login offers to it.
+//! Options for sessions: limits on connections and on what one session may hold, and what login
+//! offers.
 
 use std::time::Duration;
 

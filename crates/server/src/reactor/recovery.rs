@@ -1,5 +1,5 @@
 //! Connection failure while the session goes on (RFC 7143 7.1.4, error recovery level 2): keeps its
-//! commands until another connection takes them over, or until Time2Retain is over.
+//! commands until another connection takes them over, or their time is over.
 
 use std::time::Duration;
 
