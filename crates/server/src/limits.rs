@@ -47,7 +47,7 @@ pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Events that are kept for whoever asks; the oldest one makes room.
 pub const EVENTS_MAX: usize = 1000;
 
-/// Bytes of the record of events; then it becomes the old one, and a new one begins.
+/// Bytes of the record of events. A longer file is rotated once, to `.old.jsonl`.
 pub const EVENTS_BYTES_MAX: u64 = 4 << 20;
 
 /// Entries that wait to be written to the record of events, and to the audit log; further ones are
@@ -170,7 +170,7 @@ pub const DELIVERIES_MAX: usize = 100;
 /// Characters of what a receiver says that are kept.
 pub const DELIVERY_DETAIL_MAX: usize = 200;
 
-/// Bytes of the audit log; then it becomes the old one, and a new one begins.
+/// Bytes of the audit log. A longer file is rotated once, to `.old.jsonl`.
 pub const AUDIT_BYTES_MAX: u64 = 16 << 20;
 
 /// Changes that the management interface shows; the log holds more.

@@ -96,7 +96,7 @@ pub(crate) struct Reactor {
     started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
-    /// The time as the turn of the loop began, or went on to what came of it.
+    /// The time, sampled at the start of a turn and before completions are processed.
     now: Duration,
     heartbeat: Arc<Heartbeat>,
     /// How far a clean stop has come.
