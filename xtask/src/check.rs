@@ -3,6 +3,7 @@
 mod banned;
 mod decisions;
 mod edges;
+mod io_free;
 mod shape;
 mod text;
 
@@ -35,9 +36,10 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 10] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
+    ("rooms without I/O", || refuse(io_free::findings()?)),
     ("banned calls", || refuse(banned::findings()?)),
     ("functions, files, unsafe", || refuse(shape::findings()?)),
     ("text", || refuse(text::findings()?)),

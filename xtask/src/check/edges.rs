@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::Finding;
+use super::io_free::{self, LIBRARY_SET_APART};
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
@@ -66,18 +67,6 @@ const ROOMS: [(&str, &[&str]); 21] = [
     ("xtask", &["gantry-terminal", "gantry-tests"]),
 ];
 
-/// Rooms without I/O, clock, threads or randomness.
-const IO_FREE: [&str; 8] = [
-    "gantry-access",
-    "gantry-array",
-    "gantry-iscsi",
-    "gantry-ledger",
-    "gantry-notation",
-    "gantry-sam",
-    "gantry-scsi",
-    "gantry-store",
-];
-
 /// Libraries that would bring in what an I/O-free room must not have.
 const IMPURE_LIBRARIES: [&str; 12] = [
     "getrandom",
@@ -133,11 +122,14 @@ fn of_package(package: &Package) -> Vec<Finding> {
 }
 
 fn impure_libraries(package: &Package) -> impl Iterator<Item = Finding> {
-    let is_io_free = IO_FREE.contains(&package.name.as_str());
+    let is_io_free = io_free::is_room(&package.name);
     let normal = package.dependencies.iter().filter(|dependency| dependency.kind.is_none());
     normal
         .filter(move |dependency| {
-            is_io_free && IMPURE_LIBRARIES.contains(&dependency.name.as_str())
+            let is_set_apart =
+                LIBRARY_SET_APART == (package.name.as_str(), dependency.name.as_str());
+            let is_impure = IMPURE_LIBRARIES.contains(&dependency.name.as_str());
+            is_io_free && is_impure && !is_set_apart
         })
         .map(|library| format!("{}: is I/O-free and may not use {}", package.name, library.name))
 }
