@@ -18,7 +18,7 @@ pub enum AccessError {
         "the password has {0} bytes: use {PASSWORD_BYTES_MIN} to {PASSWORD_BYTES_MAX}, a sentence for example"
     )]
     PasswordLength(usize),
-    /// It is taken.
+    /// The name is taken by another user.
     #[error("there is a user '{0}' already: choose another name")]
     Exists(String),
     /// It is not there.
@@ -27,10 +27,10 @@ pub enum AccessError {
     /// It is not there.
     #[error("there is no token '{0}'")]
     NoToken(String),
-    /// It is not what the caller thinks.
+    /// The user was changed since the caller read it (`If-Match`).
     #[error("somebody else changed user '{0}' meanwhile: look again, then repeat")]
     Changed(String),
-    /// Nobody could manage the array over the network any more.
+    /// The change would leave no administrator.
     #[error("'{0}' is the last administrator: give another user the role 'admin' first")]
     LastAdmin(String),
     /// `If-Match` for somebody who is not there.

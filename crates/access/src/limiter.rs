@@ -26,14 +26,14 @@ pub struct Limiter {
     known: BTreeMap<String, VecDeque<String>>,
 }
 
-/// Who wants a password looked at.
+/// Origin of a password attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// The name that was given, whether there is such a user or not.
     pub user: String,
     /// Where from: an address without its port, of IPv6 the network.
     pub address: String,
-    /// What names the browser, if it showed that this user logged in with it before.
+    /// Identifier of the browser, if this user logged in with it before.
     pub browser: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl Counters {
 }
 
 impl Attempt {
-    /// What is counted for the user from this place: a browser that is known counts for itself.
+    /// Key of the counter for a user from one place; a known browser is a place of its own.
     fn pair(&self) -> String {
         match &self.browser {
             Some(browser) => format!("{} with {browser}", self.user),

@@ -38,14 +38,14 @@ impl Via {
     }
 }
 
-/// Somebody who was recognised.
+/// Identity of an authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// The user's name.
     pub user: String,
-    /// What may be done.
+    /// Role that limits what the caller may do.
     pub role: Role,
-    /// How that was found out.
+    /// How the caller was authenticated.
     pub via: Via,
     /// The identifier of the token that was shown, if it was one.
     pub token: Option<String>,
@@ -86,14 +86,14 @@ struct StoredToken {
     digest: String,
 }
 
-/// What a new token is to be.
+/// Properties of a token that is to be made.
 #[derive(Clone, Debug)]
 pub struct NewTokenSpec<'a> {
-    /// What it is for.
+    /// Name, which says what the token is for.
     pub name: &'a str,
-    /// Whose it is.
+    /// The user to whom the token belongs.
     pub user: &'a str,
-    /// What it allows.
+    /// Role that limits what the token allows.
     pub role: Role,
     /// Days until it expires; `None` for never, or for as long as its parent.
     pub days: Option<u32>,

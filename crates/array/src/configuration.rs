@@ -68,7 +68,7 @@ pub struct Configuration {
     /// LUN maps as version 1 of the form has them; read, and never written.
     #[serde(default, rename = "luns", skip_serializing_if = "BTreeMap::is_empty")]
     former_luns: BTreeMap<u16, FormerLunMap>,
-    /// Who sees which volume by which number, and which numbers rest.
+    /// LUN maps by host, group or everybody, and the numbers in quarantine.
     #[serde(default)]
     lun_maps: LunMaps,
     /// By volume: when someone is told how full it is, where that is not the default.
@@ -80,7 +80,7 @@ pub struct Configuration {
     /// Schedules by name.
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub schedules: Table<String, ScheduleRecord>,
-    /// Who is told of events.
+    /// Receivers of alerts.
     #[serde(default, skip_serializing_if = "Alerts::is_default")]
     pub alerts: Alerts,
     /// Labels of pools, volumes and hosts.
@@ -88,7 +88,7 @@ pub struct Configuration {
     tags: TagTable,
 }
 
-/// What a host may do with a volume.
+/// Access of a host to a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Read and write.
@@ -102,7 +102,7 @@ pub enum Access {
 pub struct VisibleLun {
     /// The volume.
     pub volume: VolumeId,
-    /// What the initiator may do with it.
+    /// Access of the initiator to the volume.
     pub access: Access,
 }
 

@@ -121,7 +121,7 @@ pub enum ArrayError {
         /// iSCSI name of the session's initiator.
         initiator: String,
     },
-    /// Somebody in the same view has the volume by another LUN number.
+    /// The volume has another LUN number in the same view.
     #[error(
         "{host} sees the volume as LUN {current}, and a host sees it by one number only: name that one or none, or unmap it from {host} first"
     )]
@@ -180,7 +180,7 @@ pub enum ArrayError {
     /// A schedule with something out of range.
     #[error("the schedule is not possible: {0}")]
     InvalidSchedule(&'static str),
-    /// Somebody who cannot be told of events so.
+    /// An alert receiver is not valid.
     #[error("{0}")]
     InvalidAlert(&'static str),
     /// A vendor or product that standard INQUIRY data cannot hold.
@@ -192,7 +192,7 @@ pub enum ArrayError {
         field: &'static str,
         /// Most characters.
         max: usize,
-        /// What was wanted.
+        /// The text that was given.
         text: String,
     },
     /// Percentages that could never be met.

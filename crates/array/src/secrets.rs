@@ -55,7 +55,7 @@ impl fmt::Debug for Secret {
 pub struct Credential {
     /// CHAP_N, 1 to 255 bytes.
     pub name: String,
-    /// What CHAP_R is made from.
+    /// Secret from which CHAP_R is computed.
     pub secret: Secret,
 }
 

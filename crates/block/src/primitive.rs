@@ -1,7 +1,7 @@
 //! Command classes (read, write, compare and write, copy, …) that statistics and the offload ledger
 //! count separately. A front end names the class of each command in its command table.
 
-/// What a command does for its host.
+/// Class of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Primitive {
     /// READ.

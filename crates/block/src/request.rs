@@ -37,16 +37,16 @@ pub enum Request {
     CompareAndWrite {
         /// The bytes to compare and replace.
         range: ByteRange,
-        /// What must be there, as long as the range.
+        /// Expected data, as long as the range.
         compare: Bytes,
-        /// What will be there, as long as the range.
+        /// New data, as long as the range.
         write: Bytes,
     },
     /// Zero: repeats a pattern over the range. Answered with [`Response::Done`].
     WriteSame {
         /// The bytes to fill.
         range: ByteRange,
-        /// What to fill them with.
+        /// Pattern to fill the range with.
         pattern: Pattern,
     },
     /// Delete: the ranges read as zeros and their space returns to the pool. Answered with
@@ -82,7 +82,7 @@ pub enum Request {
 /// The answer to a [`Request`] that succeeded.
 #[derive(Clone, Debug)]
 pub enum Response {
-    /// It is done and on stable storage.
+    /// The request is done, and its effect is on stable storage.
     Done,
     /// The bytes that were read.
     Data(Rope),

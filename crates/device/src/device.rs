@@ -17,7 +17,7 @@ use crate::threads::Threads;
 /// The token that an operation was submitted under, and its result.
 pub type Completion = (u64, DeviceResult);
 
-/// What to open or make.
+/// Kind and place of a device that is to be opened or made.
 #[derive(Clone, Debug)]
 pub enum DeviceSpec {
     /// A file on a file system.
@@ -49,7 +49,7 @@ pub enum Method {
     Threads,
 }
 
-/// What a device did since it was opened.
+/// Operation counters of a device since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Reads submitted.
@@ -236,7 +236,7 @@ impl Device {
         }
     }
 
-    /// What it did since it was opened.
+    /// Operation counters since it was opened.
     pub fn counters(&self) -> Counters {
         self.counters
     }

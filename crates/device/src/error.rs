@@ -22,7 +22,7 @@ pub enum OpenError {
     /// A file where a block device should be, or the reverse.
     #[error("{path} is not a {expected}: write {hint}")]
     WrongKind {
-        /// What was named.
+        /// The path that was given.
         path: PathBuf,
         /// 'file' or 'block device'.
         expected: &'static str,
@@ -44,9 +44,9 @@ pub enum OpenError {
     Os {
         /// The device.
         path: PathBuf,
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// Why not.
+        /// The system's error.
         source: io::Error,
     },
 }

@@ -15,7 +15,7 @@ use crate::file::OpenFile;
 use crate::limits::{PIECES_MAX, THREADS};
 use crate::notify::Notify;
 
-/// What threads and owner share.
+/// State shared by the threads and their owner.
 struct Shared {
     file: File,
     write_through: bool,
@@ -34,7 +34,7 @@ struct Queues {
     stop: bool,
 }
 
-/// What a thread does next.
+/// Unit of work for a thread.
 enum Task {
     Execute(u64, DeviceOperation),
     Look,
@@ -184,7 +184,7 @@ fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
     }
 }
 
-/// What cannot be asked is not known.
+/// Asks the file system of a file; `None` if it cannot be asked.
 fn look(file: &File, before: Option<Backing>) -> Option<Backing> {
     Backing::of(file, before).ok().flatten()
 }
@@ -193,7 +193,7 @@ fn look(file: &File, before: Option<Backing>) -> Option<Backing> {
 /// are asked for only for what is new.
 const ASKED_AT_ONCE: u64 = 256 << 20;
 
-/// What a file system has left for us.
+/// Free bytes of a file system for a process without privileges.
 fn free_bytes(file: &File) -> Option<u64> {
     let space = rustix::fs::fstatvfs(file).ok()?;
     Some(space.f_bavail.saturating_mul(space.f_frsize))

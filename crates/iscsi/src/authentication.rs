@@ -26,7 +26,7 @@ impl AuthenticationMethod {
     }
 }
 
-/// What the owner demands of an initiator before it is let in.
+/// Proof that the owner demands of an initiator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requirement {
     /// Whether AuthMethod=None will do.
@@ -36,7 +36,7 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Whoever comes is let in.
+    /// No proof is demanded.
     pub fn none() -> Self {
         Self { none_allowed: true, chap: None }
     }

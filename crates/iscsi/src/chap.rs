@@ -83,21 +83,21 @@ impl fmt::Debug for ChapSecret {
 pub struct ChapCredential {
     /// CHAP_N.
     pub name: String,
-    /// What CHAP_R is made from.
+    /// Secret from which CHAP_R is computed.
     pub secret: ChapSecret,
 }
 
-/// Who may come in by CHAP.
+/// Accounts that may log in by CHAP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChapAccount {
-    /// What the initiator must know.
+    /// Credential that the initiator must prove.
     pub initiator: ChapCredential,
     /// What the target answers when the initiator asks it for a proof; without it such an initiator
     /// is refused.
     pub target: Option<ChapCredential>,
 }
 
-/// What one exchange starts from. The challenge must never have been used before.
+/// Input of one exchange. The challenge must never have been used before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChapTerms {
     /// Algorithms allowed.
@@ -196,7 +196,7 @@ impl Exchange {
     }
 }
 
-/// What the initiator answers to the challenge.
+/// The initiator's answer to the challenge.
 struct Response<'a> {
     name: &'a str,
     response: Vec<u8>,

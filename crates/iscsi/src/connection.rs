@@ -30,7 +30,7 @@ use crate::task::Tasks;
 use recovery::{Early, EarlyData, Resend};
 use text_exchange::TextExchange;
 
-/// What the owner decides about a connection beforehand.
+/// Options of a connection, which its owner sets beforehand.
 #[derive(Clone, Debug)]
 pub struct ConnectionConfig {
     /// Bounds on memory and on negotiated values.
@@ -67,7 +67,7 @@ enum State {
     Closed,
 }
 
-/// What the owner must answer before anything more is parsed.
+/// Question that the owner must answer before anything more is parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     None,
@@ -95,11 +95,11 @@ struct Liveness {
     logout: Option<(Duration, Option<Duration>)>,
     /// Bytes that the initiator ever took of what was sent.
     taken: u64,
-    /// What it has to take by when.
+    /// Current duty of the initiator to take data.
     duty: Option<Duty>,
 }
 
-/// What an initiator has to take of what waits for it.
+/// Least progress of an initiator that has data to take: how much since when.
 #[derive(Clone, Copy)]
 struct Duty {
     since: Duration,
@@ -369,7 +369,7 @@ impl Connection {
         self.charge.set(held);
     }
 
-    /// What login settled so far.
+    /// Parameters negotiated so far.
     pub fn parameters(&self) -> &SessionParameters {
         match &self.state {
             State::Login(login) => login.parameters(),
@@ -377,7 +377,7 @@ impl Connection {
         }
     }
 
-    /// What another connection joins the session with.
+    /// Handle by which another connection joins the session.
     pub fn session(&self) -> SessionHandle {
         SessionHandle { numbers: self.numbers.session(), parameters: self.parameters().clone() }
     }

@@ -62,7 +62,7 @@ pub enum Event {
     Closed(ClosedReason),
 }
 
-/// What ends by a logout (RFC 7143 11.14.1).
+/// Scope of a logout (RFC 7143 11.14.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogoutScope {
     /// All connections of the session.
@@ -106,7 +106,7 @@ pub struct LoginRequest {
 pub struct LoginTerms {
     /// Target portal group of the portal that it came to.
     pub target_portal_group_tag: u16,
-    /// What it must prove.
+    /// Proof that is demanded.
     pub authentication: Requirement,
     /// The session that the connection is to join.
     pub session: Option<SessionHandle>,
@@ -120,7 +120,7 @@ pub struct SessionHandle {
 }
 
 impl SessionHandle {
-    /// What holds for the whole session.
+    /// Negotiated parameters of the session.
     pub fn parameters(&self) -> &SessionParameters {
         &self.parameters
     }
@@ -249,7 +249,7 @@ pub struct Completion {
 pub struct TaskManagement {
     /// Initiator task tag of the request itself.
     pub initiator_task_tag: u32,
-    /// What to do.
+    /// The task management function.
     pub function: TaskManagementFunction,
     /// The logical unit, as in [`Command::lun`]; without meaning for the target resets.
     pub lun: u64,
@@ -297,7 +297,7 @@ impl TaskManagementResponse {
     }
 }
 
-/// What SendTargets asks for (RFC 7143 appendix C).
+/// Targets that SendTargets asks for (RFC 7143 appendix C).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetSelection {
     /// All targets the initiator may see; in a discovery session.

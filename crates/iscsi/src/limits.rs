@@ -59,7 +59,7 @@ pub(crate) const CONNECTION_BYTES: usize = 16 << 10;
 /// block of a buffer.
 pub(crate) const TASK_BYTES: usize = 4 << 10;
 
-/// What a PDU that waits to be sent takes besides its data, in bytes.
+/// Bytes of memory for a PDU that waits to be sent, besides its data.
 pub(crate) const PDU_BYTES: usize = 256;
 
 /// Bytes of PDUs that are cut, and their digests made, before the socket takes them; one PDU may go

@@ -29,19 +29,19 @@ impl Stage {
     }
 }
 
-/// What the owner has said about the initiator.
+/// The owner's verdict about the initiator, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     NotAsked,
     /// Whether the initiator may try.
     AskedForTerms,
-    /// It may try.
+    /// The initiator may try: the owner said what it must prove.
     Admitted,
     /// Whether the initiator, which has proved who it is, gets its session.
     AskedForSession,
 }
 
-/// What comes of a login request or of the owner's verdict.
+/// Next step after a login request or the owner's verdict.
 #[derive(Debug)]
 pub(crate) enum Step {
     /// Ask the owner on what terms the initiator may log in.
@@ -309,7 +309,7 @@ impl Login {
             .map_err(|_| LoginStatus::InitiatorError)
     }
 
-    /// What the target says unasked.
+    /// Adds the keys that the target declares unasked.
     fn declare(&mut self, reply: &mut Vec<u8>) {
         if !self.group_tag_sent && !self.parameters.discovery {
             emit(reply, "TargetPortalGroupTag", &self.target_portal_group_tag.to_string());

@@ -41,7 +41,7 @@ impl Budget {
         Account(Arc::new(Holder { total: Arc::clone(&self.0), held: AtomicUsize::new(0) }))
     }
 
-    /// What all accounts hold, in bytes.
+    /// Bytes held by all accounts.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
@@ -53,7 +53,7 @@ impl Budget {
 }
 
 impl Total {
-    /// What nobody holds. Connections themselves take their part first, a quarter at most.
+    /// Bytes that are free. Connections themselves take their part first, a quarter at most.
     fn free(&self) -> usize {
         let connections = self.connections.load(Ordering::Relaxed) * CONNECTION_BYTES;
         let data_max = self.bytes_max - connections.min(self.bytes_max / 4);
@@ -61,7 +61,7 @@ impl Total {
     }
 }
 
-/// What one host holds of a [`Budget`].
+/// Account of one host in a [`Budget`].
 #[derive(Clone, Debug)]
 pub struct Account(Arc<Holder>);
 
@@ -79,7 +79,7 @@ impl Default for Account {
 }
 
 impl Account {
-    /// What it holds, in bytes.
+    /// Bytes held by this account.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
@@ -100,13 +100,13 @@ impl Account {
         !self.has_room(1)
     }
 
-    /// What nobody holds, in bytes.
+    /// Bytes that are free in the budget.
     pub(crate) fn free(&self) -> usize {
         self.0.total.free()
     }
 }
 
-/// What one connection or command holds of its host's account; nothing any more when it is dropped.
+/// Charge of one connection or command to its host's account; dropping it returns the bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Charge {
     account: Account,
@@ -122,7 +122,7 @@ impl Charge {
         &self.account
     }
 
-    /// It holds so many bytes from now on.
+    /// Sets the number of bytes held.
     pub(crate) fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if bytes == before {

@@ -14,15 +14,15 @@ use crate::task::Task;
 pub struct Orphan {
     pub(crate) lun: u64,
     pub(crate) content: Content,
-    /// What it holds of its host's memory.
+    /// Its charge to its host's memory account.
     charge: Charge,
 }
 
 /// How far the command had come.
 pub(crate) enum Content {
-    /// It has not been answered.
+    /// The command has not been answered.
     Task(Task),
-    /// It was answered when there was no connection to send the answer on.
+    /// The command was answered when there was no connection to send the answer on.
     Answered(Task, Completion),
     /// Its answer was sent, and the initiator has not said that it came.
     Sent(SentAnswer),

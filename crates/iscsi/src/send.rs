@@ -34,11 +34,11 @@ impl Outgoing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     First,
-    /// It was sent before, and the initiator asked for it again.
+    /// A retransmission that the initiator asked for.
     Again,
 }
 
-/// What waits behind the PDUs that are ready.
+/// Queue behind the PDUs that are ready.
 enum Waiting {
     Pdu(Bhs, Rope, Origin),
     DataIn(DataIn),

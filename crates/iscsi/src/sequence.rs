@@ -9,7 +9,7 @@ pub(crate) fn is_after(left: u32, right: u32) -> bool {
     (left.wrapping_sub(right) as i32) > 0
 }
 
-/// What to do with a numbered request.
+/// Decision about a numbered request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     /// Carry it out.
@@ -20,7 +20,7 @@ pub(crate) enum Admission {
     Gap,
 }
 
-/// What all connections of a session count together.
+/// Command numbering that all connections of a session share.
 #[derive(Debug, Default)]
 struct Commands {
     exp_cmd_sn: u32,
@@ -62,7 +62,7 @@ impl Numbers {
         self.session = session;
     }
 
-    /// What another connection of the session joins.
+    /// Handle to the numbering, for another connection of the session.
     pub(crate) fn session(&self) -> SessionNumbers {
         self.session.clone()
     }

@@ -157,7 +157,7 @@ impl DataOut {
         self.buffer = Some(Buffer::for_overwrite(length as usize));
     }
 
-    /// What comes from now on is dropped.
+    /// Drops all further data.
     pub(crate) fn give_up(&mut self) {
         self.phase = Phase::Over;
         self.buffer = None;

@@ -6,7 +6,7 @@ use crate::limits::ZEROED_BYTES_MIN;
 use crate::reason::Reason;
 use crate::rows::{Refusal, Row};
 
-/// What is known of the two ends of a copy that a host made itself.
+/// Facts about source and destination of a copy that a host made itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a condition of VMware's list or of ours")]
 pub struct Facts {

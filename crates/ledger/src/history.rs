@@ -9,7 +9,7 @@ use crate::hosts::HostId;
 use crate::limits::{HOST_SERIES_MAX, POOL_SERIES_MAX, VOLUME_SERIES_MAX};
 use crate::series::{FlowSample, Series, SpaceSample};
 
-/// What a series of flows is about.
+/// Subject of a series of rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The whole array.

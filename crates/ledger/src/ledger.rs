@@ -18,7 +18,7 @@ use crate::sketch::{HostCopy, Sketch};
 /// A command that ended with a status.
 #[derive(Clone, Copy, Debug)]
 pub struct CommandEnded {
-    /// Who sent it.
+    /// Host that sent it.
     pub host: HostId,
     /// The volume that it was addressed to, if there is one.
     pub volume: Option<VolumeId>,
@@ -51,7 +51,7 @@ pub struct RequestEnded<'a> {
     pub asked_bytes: u64,
     /// Whether it was carried out.
     pub done: bool,
-    /// What it did.
+    /// Statistics of the request.
     pub account: &'a Account,
 }
 
@@ -201,7 +201,7 @@ impl Ledger {
         }
     }
 
-    /// What was done per second since the last tick, by everyone who did anything.
+    /// Rates since the last tick of every subject that was active.
     fn flows(&mut self, seconds: f32) -> BTreeMap<Subject, FlowSample> {
         let mut flows: BTreeMap<Subject, FlowSample> = BTreeMap::new();
         for row in self.rows.iter_mut() {
@@ -217,12 +217,12 @@ impl Ledger {
         flows
     }
 
-    /// What each host asked of each volume.
+    /// Rows by host and volume.
     pub fn rows(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter()
     }
 
-    /// What a host asked of a volume.
+    /// Row of one host and volume.
     pub fn row(&self, host: HostId, volume: VolumeId) -> Option<&Row> {
         self.rows.find(host, volume)
     }
@@ -276,12 +276,12 @@ impl Ledger {
         refused.map(|refused| refused.refusal)
     }
 
-    /// Who contends for which blocks, by volume.
+    /// Lock contention by volume.
     pub fn locks(&self) -> impl Iterator<Item = (VolumeId, &LockMap)> {
         self.locks.iter()
     }
 
-    /// Who contends for which blocks of a volume.
+    /// Lock contention on one volume.
     pub fn locks_of(&self, volume: VolumeId) -> Option<&LockMap> {
         self.locks.of(volume)
     }

@@ -24,7 +24,7 @@ pub enum LockOutcome {
 pub struct Attempt {
     /// When it ended.
     pub at: Duration,
-    /// Who sent it.
+    /// Host that sent it.
     pub host: HostId,
     /// The first logical block.
     pub lba: u64,
@@ -45,7 +45,7 @@ pub struct LockRange {
     pub attempts: u64,
     /// Those of them that found something else.
     pub miscompares: u64,
-    /// Who made them, in the order of their first one; the first few.
+    /// The first few hosts that made them, in the order of their first one.
     pub hosts: Vec<HostId>,
     /// When the last one was.
     pub last: Duration,

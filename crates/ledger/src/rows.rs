@@ -51,7 +51,7 @@ pub struct Refused {
     pub last: Duration,
 }
 
-/// What was asked by commands of one kind.
+/// Counters of one class of commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Commands that ended with a status.
@@ -67,7 +67,7 @@ pub struct Sums {
     pub micros: u64,
 }
 
-/// What was done to bytes.
+/// Byte counters by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// Copied to here by taking a reference.
@@ -102,9 +102,9 @@ pub struct Row {
     pub host: HostId,
     /// The volume.
     pub volume: VolumeId,
-    /// What was asked, by [`Primitive::index`].
+    /// Counters by [`Primitive::index`].
     pub sums: [Sums; Primitive::COUNT],
-    /// What was done.
+    /// Byte counters.
     pub effects: Effects,
     /// Why commands were refused.
     pub refusals: Vec<Refused>,
@@ -118,9 +118,9 @@ pub struct Row {
     pub zeroing: Option<(Duration, Duration)>,
     /// How many of these zeros came since the last WRITE SAME that was done, bytes.
     pub zeroed_since: u64,
-    /// What was done since the last second began.
+    /// Activity since the last second began.
     recent: FlowSample,
-    /// What was done in the last second.
+    /// Activity of the last second.
     pub(crate) rates: FlowSample,
 }
 
@@ -142,7 +142,7 @@ impl Row {
         }
     }
 
-    /// What was asked by commands of a kind.
+    /// Counters of one class of commands.
     pub const fn of(&self, primitive: Primitive) -> &Sums {
         &self.sums[primitive.index()]
     }

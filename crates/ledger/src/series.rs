@@ -98,7 +98,7 @@ impl<S: Sample> Series<S> {
     }
 }
 
-/// What was done in one second, or per second, by one kind of command.
+/// Operations and bytes of one class of commands, in one second or per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Flow {
     /// Commands that ended.
@@ -123,7 +123,7 @@ impl Flow {
     }
 }
 
-/// What was done per second, by kind of command.
+/// Rates by class of commands.
 pub type FlowSample = [Flow; Primitive::COUNT];
 
 impl Sample for FlowSample {

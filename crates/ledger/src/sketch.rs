@@ -41,9 +41,9 @@ pub struct HostCopy {
     moves: VecDeque<(u32, i64)>,
     /// Zeros read from the source and written to the destination while the last copy went on.
     zeros: Zeros,
-    /// What the counters of the two volumes showed at the last look, and when that was.
+    /// Counters of the two volumes at the last look, and its time.
     mark: Option<(Zeros, Duration)>,
-    /// What was known of the two volumes when the first of them was about to be deleted.
+    /// Facts about the two volumes when the first of them was about to be deleted.
     settled: Option<Facts>,
 }
 
@@ -53,7 +53,7 @@ impl HostCopy {
         self.matches * Sample::INTERVAL * BLOCK
     }
 
-    /// What was known of the two volumes before one of them was deleted.
+    /// Facts about the two volumes before one of them was deleted.
     pub const fn settled(&self) -> Option<Facts> {
         self.settled
     }
@@ -119,7 +119,7 @@ struct Seen {
     at: Duration,
 }
 
-/// What is remembered of all hosts.
+/// Sampled checksums of all hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Sketch {
     reads: BTreeMap<HostId, Box<[Option<Seen>]>>,

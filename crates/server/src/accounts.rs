@@ -29,7 +29,7 @@ pub(crate) struct Accounts {
     gone_in_order: VecDeque<VolumeId>,
 }
 
-/// What such a request names.
+/// Volumes and bytes that such a request names.
 struct Asked {
     volume: VolumeId,
     source: Option<VolumeId>,

@@ -65,7 +65,7 @@ pub(crate) struct Places {
     pub(crate) strangers: bool,
 }
 
-/// What a connection has become.
+/// Class of a connection, by how far its login has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     LoggingIn,

@@ -37,7 +37,7 @@ pub(crate) struct Alerts {
     testing: Arc<AtomicBool>,
 }
 
-/// Somebody who is told, and the task that tells.
+/// One receiver, and the task that delivers to it.
 struct Receiver {
     address: Address,
     level: AlertLevel,
@@ -177,7 +177,7 @@ fn addresses(settings: &Settings, secrets: &Secrets) -> Vec<(Address, AlertLevel
     webhooks.chain(mail).collect()
 }
 
-/// Sends what comes, one after the other.
+/// Sends the messages of the queue, one after the other.
 async fn tell(address: Address, mut waiting: mpsc::Receiver<AlertMessage>, deliveries: Deliveries) {
     while let Some(message) = waiting.recv().await {
         deliver(&address, &message, &deliveries).await;
@@ -290,7 +290,7 @@ fn delivery(address: &Address, event: u64, outcome: Result<(), String>) -> Deliv
     Delivery { time: now(), receiver: address.name(), event, ok, detail }
 }
 
-/// What somebody else said, in one short line.
+/// Shortens text from outside to one printable line.
 fn printable(text: &str) -> String {
     let line = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     line.take(DELIVERY_DETAIL_MAX).collect()

@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     measured: (Duration, [u64; 3]),
     /// Whether its session has, or had, other connections.
     pub(crate) shares_session: bool,
-    /// What ends when it has closed.
+    /// Scope of its end: what else ends when it has closed.
     pub(crate) ending: Ending,
     /// Why its login was refused, where the status that was sent says less.
     pub(crate) refusal: Option<Reason>,
@@ -53,10 +53,10 @@ pub(crate) struct Connection {
     writable: bool,
 }
 
-/// What ends with a connection that closed.
+/// Scope of a connection's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// What the error recovery level says.
+    /// By the error recovery level.
     Failure,
     /// Nothing else: it was logged out.
     Connection,

@@ -51,7 +51,7 @@ pub(crate) struct Core {
     pub(crate) http_doors: Arc<Doors>,
 }
 
-/// What all connections together carried since the daemon started.
+/// Traffic counters of all connections since the daemon started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     /// Bytes received on connections that are closed.

@@ -29,7 +29,7 @@ const LOCK_NAME: &str = "gantryd.lock";
 /// An array's directory, held by one daemon at a time.
 pub(crate) struct DataDirectory {
     path: PathBuf,
-    /// What was found wrong with the files that were read at start.
+    /// Faults of the files that were read at start.
     findings: Mutex<Vec<String>>,
     /// Whether the newest configuration was lost, so that an earlier one is in use.
     lost_configuration: AtomicBool,
@@ -146,7 +146,7 @@ impl DataDirectory {
         self.lost_configuration.load(Ordering::Relaxed)
     }
 
-    /// What is not as it should be with the files that were read at start, in sentences.
+    /// Faults of the files that were read at start, in sentences.
     pub(crate) fn findings(&self) -> MutexGuard<'_, Vec<String>> {
         // A list is whole between any two statements that hold the lock.
         self.findings.lock().unwrap_or_else(PoisonError::into_inner)

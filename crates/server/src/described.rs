@@ -15,7 +15,7 @@ mod tests;
 /// An answer, as JSON or on its way to it.
 #[derive(Clone, Debug)]
 pub(crate) enum Described {
-    /// It is small, and written.
+    /// A small answer that is written already.
     Written(Value),
     /// It is written when the first one asks for it; all who asked for the same share it.
     Unwritten(Arc<Unwritten>),

@@ -10,7 +10,7 @@ use store::{Io, IoId};
 
 use crate::limits::{DEVICE_FAILURES_MAX, DEVICE_STALL_MIN};
 
-/// What is asked of devices, as metrics name it.
+/// Device operations, as metrics name them.
 pub(crate) const OPERATIONS: [&str; 4] = ["read", "write", "flush", "reserve"];
 
 /// The place of an operation among [`OPERATIONS`].
@@ -52,7 +52,7 @@ pub(crate) struct Stall {
     pub(crate) time: Duration,
 }
 
-/// What is known of one device.
+/// Counters and operations under way of one device.
 #[derive(Clone, Copy)]
 struct Known {
     durations: [Histogram; OPERATIONS.len()],

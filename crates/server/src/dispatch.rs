@@ -81,7 +81,7 @@ impl Dispatch {
     }
 }
 
-/// What a request costs, in bytes read or written.
+/// Cost of a request, in bytes read or written.
 fn cost(request: &Request) -> u64 {
     let map = |bytes: u64| bytes / scsi::limits::MAPPED_BYTES_PER_BYTE;
     match request {

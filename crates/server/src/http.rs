@@ -56,12 +56,12 @@ pub(crate) struct Call {
     /// Names from the path, and from the query if the path does not have them.
     pub(crate) parameters: HashMap<String, String>,
     pub(crate) body: Bytes,
-    /// What the object must be so that it is changed.
+    /// Precondition: ETag that the object must have (`If-Match`).
     pub(crate) if_match: Option<String>,
     pub(crate) reply: oneshot::Sender<Reply>,
 }
 
-/// What the reactor answers: an object, or why not.
+/// The reactor's answer: an object or a problem.
 pub(crate) type Reply = Result<Described, Problem>;
 
 /// The same, written.

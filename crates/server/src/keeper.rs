@@ -33,7 +33,7 @@ pub(crate) struct Condition {
     work: Mutex<Work>,
 }
 
-/// What the thread does.
+/// State of the writer thread.
 #[derive(Debug)]
 struct Work {
     /// Since when it writes one entry.
@@ -72,7 +72,7 @@ impl Condition {
     }
 }
 
-/// What the thread is told.
+/// Orders to the writer thread.
 enum Order<T> {
     Write(T),
     /// Everything before this is written: say so.

@@ -89,7 +89,7 @@ pub const DAMAGED_FILES_MAX: usize = 8;
 /// New data is refused for want of space below a pool when less than this is left of what is backed.
 pub const BACKING_FULL_BELOW_BYTES: u64 = 1 << 20;
 
-/// What must be backed again before that counts as over.
+/// Free bytes that end the condition 'file system full' (hysteresis).
 pub const BACKING_ROOM_AGAIN_BYTES: u64 = 64 << 20;
 
 /// The least memory for the maps of all pools, in bytes.

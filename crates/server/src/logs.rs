@@ -36,7 +36,7 @@ static LOST: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug)]
 pub struct Log(());
 
-/// What the thread is told.
+/// Orders to the log thread.
 #[derive(Debug)]
 enum Order {
     Write(Vec<u8>),
@@ -148,7 +148,7 @@ fn say(level: Level, message: &str) {
     }
 }
 
-/// What a panic has to say. With RUST_BACKTRACE also from where.
+/// Text of a panic, with a backtrace if RUST_BACKTRACE is set.
 fn describe(panic: &PanicHookInfo<'_>) -> String {
     let thread = thread::current();
     let name = thread.name().unwrap_or("without a name");

@@ -44,7 +44,7 @@ pub(crate) struct Pool {
     pub(crate) resume_problem: Option<String>,
     /// Which opening of its devices this is, in the life of the daemon.
     pub(crate) serial: u64,
-    /// What the file systems under its files have.
+    /// Free space of the file systems under its files.
     pub(crate) backing: PoolBacking,
     pub(crate) completions: Vec<(u64, block::DeviceResult)>,
     /// Where the data of ROD tokens rests.
@@ -178,7 +178,7 @@ impl Pool {
         self.backing.look(&self.devices, &self.store.space());
     }
 
-    /// What its devices did, added up.
+    /// Sum of the operation counters of its devices.
     pub(crate) fn device_counters(&self) -> Counters {
         let mut sum = Counters::default();
         for counters in self.devices.iter().map(Device::counters) {

@@ -76,7 +76,7 @@ pub(crate) struct Reactor {
     /// Connections with something to read.
     readable: Ready,
     sessions: Sessions,
-    /// What connections hold whose initiator has not logged in.
+    /// Memory account of connections whose initiator has not logged in.
     newcomers: Account,
     scheduler: Scheduler<commands::ReadyCommand>,
     /// Commands that may still be started in this turn.
@@ -380,7 +380,9 @@ impl Reactor {
         self.wake_siblings(slot);
     }
 
-    /// What came on one connection may be what a request on another one waited for.
+    /// Wakes other connections of a session: data on one may be what a request on another waits
+
+    /// for.
     fn wake_siblings(&mut self, slot: usize) {
         if !self.connections.get(slot).is_some_and(|connection| connection.shares_session) {
             return;

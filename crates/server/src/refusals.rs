@@ -109,19 +109,19 @@ struct Bucket {
     /// Lines that may still be written.
     lines: u32,
     refilled: Duration,
-    /// What was left out of the log since the last line.
+    /// Refusals left out of the log since the last line.
     left_out: u64,
-    /// What came since the last event.
+    /// Refusals since the last event.
     since_event: u64,
     last_event: Option<Duration>,
 }
 
-/// What an event is to say.
+/// Content of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// What it is about.
+    /// Object of the event.
     pub(crate) object: String,
-    /// What happened.
+    /// Text of the event.
     pub(crate) message: String,
 }
 

@@ -23,18 +23,18 @@ pub(crate) type Lane = Option<usize>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct HostNumber(pub(crate) u64);
 
-/// What decides over the turn of a command.
+/// Scheduling key of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) lane: Lane,
     pub(crate) host: HostNumber,
     pub(crate) nexus: NexusId,
     pub(crate) task: TaskId,
-    /// What it costs, in bytes of work.
+    /// Cost in bytes of work.
     pub(crate) bytes: u64,
 }
 
-/// What may be under way in a lane at once.
+/// Bounds of a lane: work under way at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) commands: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Bounds {
     pub(crate) bytes: i64,
 }
 
-/// What is under way: of a lane, or of a host there.
+/// Work under way of a lane, or of a host there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Load {
     commands: usize,
@@ -212,7 +212,7 @@ struct Entry<C> {
     command: C,
 }
 
-/// What waits for one pool.
+/// Lane: the commands that wait for one pool.
 struct Queue<C> {
     under_way: Load,
     /// The same of each host that has anything under way.
@@ -230,7 +230,8 @@ impl<C> Default for Queue<C> {
 /// A host with commands that wait.
 struct Host<C> {
     number: HostNumber,
-    /// What it may still spend in this round; less than nothing if its last command cost more.
+    /// Deficit counter: bytes it may still spend in this round; negative if its last command cost
+    /// more.
     credit: i64,
     /// Its sessions in the order of their turns.
     sessions: VecDeque<Session<C>>,
@@ -318,7 +319,7 @@ impl<C> Queue<C> {
         self.forget_empty();
     }
 
-    /// Who has nothing that waits has no turns.
+    /// Removes sessions and hosts without waiting commands from the round.
     fn forget_empty(&mut self) {
         for host in &mut self.hosts {
             host.sessions.retain(|session| !session.commands.is_empty());
@@ -351,7 +352,7 @@ impl<C> Host<C> {
         self.credit > 0
     }
 
-    /// What its next command costs.
+    /// Cost of its next command.
     fn next_cost(&self) -> i64 {
         let next = self.sessions.front().and_then(|session| session.commands.front());
         next.map_or(0, |entry| entry.cost)

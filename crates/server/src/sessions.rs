@@ -26,7 +26,7 @@ pub(crate) struct Session {
     host_name: String,
     /// The same for all sessions of the host.
     pub(crate) host: HostNumber,
-    /// What its host's sessions hold together.
+    /// Memory account of the sessions of its host.
     pub(crate) account: Account,
     /// Slots of its connections, the oldest first; empty only while it may be taken up again.
     pub(crate) connections: Vec<usize>,
@@ -43,7 +43,7 @@ impl Session {
     }
 }
 
-/// What is left of the last connection of a session that may be taken up again.
+/// State of the last connection of a session that may be continued.
 pub(crate) struct Lost {
     pub(crate) handle: SessionHandle,
     /// The session ends then.
@@ -86,7 +86,7 @@ pub(crate) struct Sessions {
     last_host: u64,
 }
 
-/// What the sessions of one host share.
+/// State shared by the sessions of one host.
 struct KnownHost {
     number: HostNumber,
     account: Account,

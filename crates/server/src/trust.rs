@@ -17,7 +17,7 @@ pub(crate) fn tls() -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// What somebody said of a connection that failed, in clear words if it was for want of trust.
+/// Explains a failed connection, in clear words if the certificate is not trusted.
 pub(crate) fn explained(reason: String) -> String {
     // The second: an authority of the same name is trusted, but it is not the same.
     match ["UnknownIssuer", "BadSignature"].iter().any(|part| reason.contains(part)) {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// What may be saved up, in nanoseconds.
+/// Depth of the bucket, in nanoseconds of time.
 const SAVED_MAX: i64 = 1_000_000_000;
 
 /// Work of a kind that is done at a limited rate. Time is saved up, one second at most, and spent
@@ -21,18 +21,18 @@ impl Allowance {
         Self { rate, saved_nanoseconds: SAVED_MAX }
     }
 
-    /// Time has passed.
+    /// Adds elapsed time to the bucket.
     pub(crate) fn pass(&mut self, time: Duration) {
         let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         self.saved_nanoseconds = self.saved_nanoseconds.saturating_add(nanoseconds).min(SAVED_MAX);
     }
 
-    /// Whether nothing may be done now.
+    /// Whether the bucket is empty, so that work must wait.
     pub(crate) fn is_used_up(&self) -> bool {
         self.rate == 0 || self.saved_nanoseconds <= 0
     }
 
-    /// So many pieces of work were done.
+    /// Takes the cost of work that was done out of the bucket, which may go below zero.
     pub(crate) fn spend(&mut self, pieces: u64) {
         let nanoseconds = u128::from(pieces) * 1_000_000_000 / u128::from(self.rate.max(1));
         let nanoseconds = i64::try_from(nanoseconds).unwrap_or(i64::MAX);

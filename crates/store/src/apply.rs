@@ -367,7 +367,9 @@ impl Store {
         self.update(source, |source, _, _| source.add_shared(count));
     }
 
-    /// What the source holds, each with the reference it is about to get, by destination block.
+    /// Collects the entries of the source by destination block, each with the reference that it is
+
+    /// about to get.
     fn gather(
         &mut self,
         source: VolumeId,
@@ -404,7 +406,7 @@ impl Store {
     }
 }
 
-/// What a clone takes over: a leaf as a whole, or single blocks.
+/// Unit that a clone shares: a leaf as a whole, or single blocks.
 enum Shared {
     Leaf(Entry),
     Blocks(Vec<Entry>),

@@ -38,7 +38,7 @@ pub(crate) struct Checkpoint {
     phase: Phase,
     writes: VecDeque<(u64, Rope)>,
     outstanding: usize,
-    /// What the superblock will say, but for the space maps that are not written yet.
+    /// Content of the next superblock, except for the space maps that are not written yet.
     superblock: Superblock,
     /// The pages above the groups' space maps are among the writes.
     upper_emitted: bool,

@@ -53,7 +53,7 @@ pub(crate) struct Groups {
     waiting: Vec<usize>,
 }
 
-/// What the next commit will hold.
+/// Data and records of the next commit.
 #[derive(Default)]
 pub(crate) struct Group {
     pub(crate) records: Vec<Record>,
@@ -95,7 +95,7 @@ impl Groups {
         self.fast.members.is_empty() && self.ordinary.members.is_empty()
     }
 
-    /// What goes into the next commit: both lanes if that is not much, else one, by turns.
+    /// Chooses the next commit: both lanes together if they are small, else one of them, by turns.
     fn take_next(&mut self) -> Group {
         let (fast, ordinary) = (&self.fast, &self.ordinary);
         let is_little = ordinary.data_bytes <= JOINT_BYTES_MAX

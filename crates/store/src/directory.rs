@@ -7,7 +7,7 @@ use block::VolumeId;
 
 use crate::volume::Volume;
 
-/// What is known of all volumes together.
+/// Indexes over all volumes.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
     by_name: BTreeMap<String, VolumeId>,

@@ -23,7 +23,7 @@ const NUMBER_MASK: u64 = (1 << 48) - 1;
 const TWIN_SHIFT: u32 = 52;
 const TWIN_MASK: u64 = 0xfff << TWIN_SHIFT;
 
-/// What an entry points to.
+/// Kind of block that an entry points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Nothing: reads as zeros.

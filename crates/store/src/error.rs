@@ -26,7 +26,7 @@ pub enum OpenError {
     /// There is something else, or nothing, on the device.
     #[error("the device holds no Gantry pool: is it the right one? It was not changed")]
     Foreign,
-    /// It belongs to another pool.
+    /// The device belongs to another pool.
     #[error("the device belongs to another pool: is it the right one? It was not changed")]
     OtherPool,
     /// Another version of the program made it.
@@ -67,7 +67,7 @@ pub enum OpenError {
         /// Which one, counted from 0.
         index: usize,
     },
-    /// What must be intact is not.
+    /// Metadata without which the pool cannot be opened is damaged.
     #[error("the pool is damaged: {0}. It was not changed; restore it from a copy")]
     Damaged(&'static str),
     /// Acknowledged commits of the journal are lost. [`crate::OpenMode`] says what can be done.

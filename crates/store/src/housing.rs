@@ -31,7 +31,7 @@ pub(crate) struct Housing {
     waiting: Vec<usize>,
 }
 
-/// What is to be set aside before a device joins or grows.
+/// Runs to preallocate before a device joins or grows.
 pub(crate) struct SetAside {
     /// Address in the pool and length, in blocks.
     pub(crate) runs: Vec<(u64, u64)>,

@@ -17,9 +17,9 @@ pub struct Incident {
     pub device: Option<u8>,
     /// The first byte on that device.
     pub offset: u64,
-    /// What went wrong.
+    /// Kind of failure.
     pub cause: Cause,
-    /// What lies there.
+    /// Content of the place that failed.
     pub place: Place,
     /// Whether it stays unreadable; if not, another attempt or another copy brought it.
     pub is_lost: bool,
@@ -34,7 +34,7 @@ pub enum Cause {
     Checksum,
 }
 
-/// What lies at a place of a device.
+/// Content of a place of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// Data of a volume.

@@ -20,16 +20,16 @@ pub struct Io {
     pub id: IoId,
     /// Which device of the pool, in the order in which they joined.
     pub device: u8,
-    /// What to do.
+    /// The device operation.
     pub operation: DeviceOperation,
 }
 
-/// Who waits for an I/O.
+/// Consumer of a completed I/O.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     /// A read of an operation.
     Operation { operation: usize, read: usize, extent: usize },
-    /// Nobody yet: blocks that are read ahead.
+    /// Prefetch: no operation waits yet.
     Ahead { number: u64, place: u64, blocks: u64 },
     /// A page of the map, or its copy.
     Page { missing: Missing, attempt: u8 },

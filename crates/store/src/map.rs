@@ -31,7 +31,7 @@ pub(crate) struct Root {
     pub(crate) levels: u8,
 }
 
-/// What a change did to a volume's counts.
+/// Change of a volume's block counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changed {
     /// Blocks that are mapped now and were not, less those that were and are not.
@@ -96,7 +96,7 @@ pub(crate) struct Map {
     clean_max: usize,
     /// Subtrees that lost their last parent and wait to be taken apart.
     pub(crate) reap: Vec<Missing>,
-    /// What volumes gave up and others keep.
+    /// Blocks that volumes gave up and others still hold.
     pub(crate) released: Released,
     /// Those of them whose page could not be read. They are tried again later.
     unreadable: Vec<Missing>,
@@ -293,7 +293,7 @@ impl Map {
         Ok(None)
     }
 
-    /// What a leaf that was found holds.
+    /// Entries of a leaf that was found.
     pub(crate) fn leaf_entries(&mut self, leaf: &FoundLeaf) -> Result<Vec<Entry>, Missing> {
         let (level, entry) = leaf.path[leaf.path.len() - 1];
         self.page(entry, level).map(|page| page.0.to_vec())

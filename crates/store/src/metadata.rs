@@ -88,7 +88,7 @@ impl Areas {
     }
 }
 
-/// What is known of a volume.
+/// Places of a volume that look like file system metadata, by the commands that hosts sent there.
 #[derive(Default)]
 struct Places {
     /// Where hosts sent COMPARE AND WRITE.

@@ -6,7 +6,7 @@ use block::BLOCK;
 
 use crate::limits::CHECKPOINT_INTERVAL;
 
-/// What may be done to a pool that is opened, and what to do where its journal is damaged.
+/// Access to an opened pool, and the treatment of a damaged journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OpenMode {
     /// It serves reads and writes. If acknowledged commits of its journal are lost it is not

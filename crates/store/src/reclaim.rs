@@ -98,7 +98,7 @@ fn key(entry: Entry) -> (bool, u64) {
 }
 
 impl Store {
-    /// What became of the space that a volume gave up.
+    /// Reclaim counters of a volume.
     pub fn reclaimed(&self, volume: VolumeId) -> Reclaim {
         let Some(reclaimed) = self.reclaimed.get(&volume) else { return Reclaim::default() };
         let held = reclaimed.held.iter();

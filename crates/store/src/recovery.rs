@@ -48,7 +48,7 @@ pub(crate) struct Wanted {
     attempt: u8,
 }
 
-/// What became of blocks that were read.
+/// Whether blocks that were read are good, or are read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
     Whole,
@@ -60,7 +60,7 @@ enum Taken {
 /// A device's two labels, as far as they were read.
 type Labels = [Option<Result<Label, LabelError>>; 2];
 
-/// What recovery waits for.
+/// Steps of recovery, each with what it waits for.
 enum Step {
     /// Labels and superblocks.
     Heads { superblocks: Vec<Superblock> },
@@ -72,7 +72,7 @@ enum Step {
     Replaying { units: VecDeque<Unit>, record: usize },
     /// Space for what lies before the groups is set aside; in a new pool these are written then.
     SettingAside { first_writes: Vec<(u64, Rope)> },
-    /// What is guaranteed gets its space on the devices.
+    /// Preallocation of the guaranteed space on the devices.
     Housing,
     /// Room for the checkpoint's pages.
     Preparing,

@@ -55,7 +55,7 @@ pub struct BadRange {
     pub range: ByteRange,
 }
 
-/// What a pass is for.
+/// Purpose of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// To compare everything with its checksums.

@@ -53,7 +53,7 @@ pub(crate) struct GroupId {
     pub(crate) group: u32,
 }
 
-/// What came of a wish for blocks.
+/// Result of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allocation {
     Run(Run),
@@ -63,7 +63,7 @@ pub(crate) enum Allocation {
     Full,
 }
 
-/// What came of making room for the pages of a checkpoint.
+/// Result of allocating space for the pages of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Preparation {
     Ready,

@@ -11,7 +11,7 @@ pub enum Health {
     Ready,
     /// Serving reads; a device failed.
     ReadOnly {
-        /// What happened.
+        /// The failure that stopped writing.
         reason: String,
     },
     /// Serving nothing.
@@ -29,7 +29,7 @@ impl fmt::Display for Health {
     }
 }
 
-/// What a pool has still to do before the space that was given up counts as not used any more.
+/// Work that a pool has left before space that was given up counts as free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Releasing {
     /// Subtrees of deleted or overwritten maps are to be taken apart.

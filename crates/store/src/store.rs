@@ -88,7 +88,7 @@ pub enum Change {
     Close,
 }
 
-/// What came of a request that succeeded.
+/// Result of a request that succeeded.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// The answer to a [`Request`].
@@ -102,9 +102,9 @@ pub enum Outcome {
 pub struct Done {
     /// The name it was given.
     pub tag: Tag,
-    /// What came of it.
+    /// Result of the request.
     pub result: Result<Outcome, Failure>,
-    /// What it did to the bytes that it named.
+    /// Statistics of the request: bytes copied, zeroed, read.
     pub account: Account,
 }
 
@@ -129,7 +129,7 @@ pub struct Store {
     pub(crate) recent: Recent,
     /// Where hosts keep the metadata of their file systems.
     pub(crate) metadata: Metadata,
-    /// What all operations under way will do to the space.
+    /// Estimated effect of all operations under way on the space.
     pub(crate) estimated: Estimate,
     pub(crate) streams: Streams,
     pub(crate) operations: Operations,
@@ -159,7 +159,7 @@ pub struct Store {
     /// The volume table of the newest checkpoint.
     pub(crate) table: Table,
     pub(crate) recovery: Option<Box<Recovery>>,
-    /// What the journal had lost when the pool was opened all the same.
+    /// Commits that damage to the journal had lost when the pool was opened all the same.
     pub(crate) journal_loss: Option<JournalLoss>,
     pub(crate) pages_loading: HashMap<u64, Vec<PageWaiter>>,
     pub(crate) groups_loading: BTreeMap<GroupId, GroupLoad>,
@@ -180,13 +180,14 @@ pub struct Store {
     pub(crate) scrub_reads: u64,
     /// Bytes that the scrub may read.
     pub(crate) scrub_allowance: Allowance,
-    /// What reserved volumes share is to be counted.
+    /// Whether a count of what reserved volumes share is due.
     pub(crate) count_wanted: bool,
     /// Features of the pool that forbid this program to change it.
     pub(crate) read_only_features: u64,
     /// There is no room for the pages of a checkpoint.
     pub(crate) starved: bool,
-    /// The pool is being extended: who finds no space may try again.
+    /// Whether the pool is being extended: writes that find no space are then refused as 'try
+    /// again'.
     extending: bool,
     pub(crate) closing: bool,
     pub(crate) waiters: Slab<Waiter>,
@@ -198,7 +199,7 @@ pub struct Store {
     /// When groups without space on the device were tried again.
     last_retry: Duration,
     pub(crate) statistics: Statistics,
-    /// What volumes gave up.
+    /// Reclaim counters by volume.
     pub(crate) reclaimed: BTreeMap<VolumeId, Reclaimed>,
 }
 
@@ -510,7 +511,7 @@ impl Store {
         whole.min(free.saturating_sub(self.owed_blocks()).max(way_out)).min(free)
     }
 
-    /// What volumes map, less the data that there is.
+    /// Bytes saved by sharing: what volumes map, less the data that there is.
     fn shared_bytes(&self) -> u64 {
         let mapped: u64 = self.volumes.values().map(|volume| volume.mapped_bytes).sum();
         mapped.saturating_sub(Space::bytes(self.space.used() - self.space.pages))
@@ -553,7 +554,7 @@ impl Store {
         }
     }
 
-    /// What is to be done before space that was given up is counted as such.
+    /// Work left before space that was given up counts as free.
     pub fn releasing(&self) -> Releasing {
         match self.map.reap.is_empty() {
             false => Releasing::Subtrees,
@@ -567,7 +568,7 @@ impl Store {
         self.map.reap.iter().map(|dead| u64::from(dead.entry.mapped) * block::BLOCK).sum()
     }
 
-    /// What the journal had lost when the pool was opened, read-only or rewound.
+    /// Commits that damage to the journal had lost when the pool was opened, read-only or rewound.
     pub fn journal_loss(&self) -> Option<&JournalLoss> {
         self.journal_loss.as_ref()
     }

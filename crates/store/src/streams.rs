@@ -22,7 +22,7 @@ struct Stream {
     /// The block after the last request.
     next: u64,
     requests: u32,
-    /// What is read ahead ends here.
+    /// End of the prefetched range.
     ahead: u64,
     /// Blocks that are read ahead next.
     window: u64,

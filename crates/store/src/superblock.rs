@@ -21,7 +21,7 @@ const DEVICES_AT: usize = 256;
 const DEVICE_BYTES: usize = 32;
 const SPACE_AT: usize = 1536;
 
-/// What identifies a device. Written once, when the device joins the pool.
+/// Label: identity of a device. Written once, when the device joins the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) pool_uuid: [u8; 16],
@@ -32,7 +32,7 @@ pub(crate) struct Label {
     pub(crate) index: u32,
 }
 
-/// What a pool uses that not every program knows: one bit each. None exist yet.
+/// Feature flags of the format: one bit each for what not every program knows. None exist yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features {
     /// A program that does not know one may use the pool all the same.

@@ -33,7 +33,7 @@ pub(crate) struct Leaf {
     pub(crate) bytes: Box<[u8]>,
 }
 
-/// What the superblock says of a table.
+/// Root of a volume table in the superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TableRoot {
     pub(crate) root: Entry,

@@ -16,7 +16,7 @@ use crate::store::{Store, Tag};
 /// Faults that a report names at most; the rest are counted.
 const FAULTS_NAMED_MAX: usize = 100;
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Sentences, each one fault; none if the pool is sound.
@@ -31,7 +31,8 @@ pub struct Report {
     pub blocks: u64,
     /// Journal units that were not in a checkpoint yet.
     pub replayed_units: u64,
-    /// What a damaged journal lost; the rest of the report is of what was before.
+    /// Commits lost by damage to the journal; the rest of the report describes the pool before
+    /// them.
     pub loss: Option<JournalLoss>,
     /// Names of volumes that the lost commits changed, as far as it can be told.
     pub loss_volumes: Vec<String>,

@@ -56,7 +56,7 @@ pub struct Volume {
     /// An upper bound of the mapped blocks that are shared with other volumes; they need new space
     /// when they are overwritten.
     pub(crate) shared_blocks: u64,
-    /// What was added to it since the last count of it began.
+    /// Blocks added to `shared` since the last count of it began.
     pub(crate) shared_since_count: u64,
 }
 

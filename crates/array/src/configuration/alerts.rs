@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::limits::{MAIL_RECEIVERS_MAX, URL_BYTES_MAX, WEBHOOKS_MAX};
 use crate::{ArrayError, check_name};
 
-/// Everybody who is told of events. Secrets lie elsewhere.
+/// All receivers of alerts. Secrets lie elsewhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Alerts {
@@ -37,7 +37,7 @@ pub enum AlertLevel {
 pub struct Webhook {
     /// Where it is.
     pub url: String,
-    /// What it is told.
+    /// Which events are sent to it.
     pub level: AlertLevel,
     /// Whether its messages are signed; while this is set none goes out without the secret.
     #[serde(default)]
@@ -52,14 +52,14 @@ pub struct Mail {
     pub relay: String,
     /// How the connection is encrypted.
     pub tls: MailTls,
-    /// Who logs in; while this is set no mail goes out without the password.
+    /// User name at the relay; while this is set no mail goes out without the password.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// The sender.
     pub from: String,
     /// The receivers.
     pub to: Vec<String>,
-    /// What they are told.
+    /// Which events are sent to them.
     pub level: AlertLevel,
 }
 

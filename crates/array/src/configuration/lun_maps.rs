@@ -53,7 +53,7 @@ struct Map {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Retired {
-    /// What the number stood for last. If this volume comes back it may have the number at once.
+    /// The last volume under this number. If this volume comes back it may have the number at once.
     volume: u64,
     /// When it was unmapped: seconds since the daemon began. Not saved: after a restart every number rests anew.
     #[serde(skip)]
@@ -70,7 +70,7 @@ pub(super) struct FormerLunMap {
     read_only: BTreeSet<String>,
 }
 
-/// What decides whether a retired number may go to another volume.
+/// Conditions under which a retired number may go to another volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest<'a> {
     /// Seconds since the daemon began.
@@ -83,10 +83,10 @@ pub struct Rest<'a> {
     pub free: FreeLuns,
 }
 
-/// What is known of numbers that stand for no volume.
+/// Whether the history of the unused numbers is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FreeLuns {
-    /// They never did, but for those that are retired.
+    /// No unused number ever stood for a volume, except for those that are retired.
     Known,
     /// The newest configuration is lost, in which any of them may have been given out: all rest from
     /// the start of the daemon on.
@@ -110,7 +110,7 @@ pub struct HeldLun {
     pub initiator: String,
     /// The number.
     pub lun: u16,
-    /// What it stood for.
+    /// Volume that the number stood for.
     pub volume: VolumeId,
 }
 
@@ -121,7 +121,7 @@ pub struct VolumeMap<'a> {
     pub host: &'a str,
     /// The number by which it addresses the volume.
     pub lun: u16,
-    /// What it may do.
+    /// Access to the volume.
     pub access: Access,
 }
 
@@ -191,7 +191,7 @@ impl Configuration {
         }
     }
 
-    /// Who sees a volume, and by which number.
+    /// Hosts and groups that see a volume, with their numbers.
     pub fn maps_of(&self, volume: VolumeId) -> impl Iterator<Item = VolumeMap<'_>> {
         let names = self.lun_maps.by_volume.get(&volume.0).into_iter().flatten();
         names.filter_map(|(host, &lun)| {
@@ -293,7 +293,7 @@ impl Configuration {
         Ok(())
     }
 
-    /// What a group's numbers stood for stays known to hosts that leave it.
+    /// Keeps the retired numbers of a group for hosts that leave it.
     pub(super) fn leave_group(&mut self, group: &str, hosts: &BTreeSet<String>, now: u64) {
         let members = self.host_groups.get(group).into_iter().flatten();
         let leaving: Vec<String> =

@@ -10,14 +10,14 @@ use super::Configuration;
 use super::schedules::{Run, ScheduleRecord};
 use crate::limits::NEWEST_RUNS_LOOKED_AT;
 
-/// What is known of a snapshot that a schedule made or is about to make.
+/// State of a snapshot that a schedule made or is about to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It is not there: not made yet, or deleted.
+    /// The snapshot does not exist: not made yet, or deleted.
     Gone,
-    /// It is locked or mapped.
+    /// The snapshot is locked or mapped.
     Kept,
-    /// It may be deleted.
+    /// The snapshot may be deleted.
     Deletable,
 }
 

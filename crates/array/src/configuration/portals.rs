@@ -9,7 +9,7 @@ use super::Configuration;
 use crate::ArrayError;
 use crate::limits::PORTALS_MAX;
 
-/// What an address does beyond listening.
+/// Settings of a portal beyond its address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Portal {

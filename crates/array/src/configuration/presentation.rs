@@ -25,7 +25,7 @@ pub enum BlockForm {
     B4096,
 }
 
-/// What a volume shows, where it is not the usual.
+/// Presentation of a volume where it differs from the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Presentation {

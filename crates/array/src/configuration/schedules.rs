@@ -15,7 +15,7 @@ use crate::{ArrayError, check_name};
 /// Bytes of '-YYYYMMDDThhmmssZ'.
 const MOMENT_BYTES: usize = 17;
 
-/// What a schedule does.
+/// Settings of a schedule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Schedule {
@@ -42,7 +42,7 @@ pub struct Schedule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleRecord {
-    /// What it does.
+    /// Its settings.
     pub schedule: Schedule,
     /// The last moment that was due and dealt with, seconds since 1970.
     reached: u64,
@@ -60,7 +60,7 @@ pub struct Run {
     snapshots: Vec<u64>,
 }
 
-/// What a schedule is to do now.
+/// Action that is due for a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// Nothing.
@@ -131,7 +131,7 @@ impl Schedule {
 }
 
 impl ScheduleRecord {
-    /// What is to be done now.
+    /// Returns the action that is due.
     pub fn due(&self, now: u64) -> Due {
         let every = self.schedule.every_seconds;
         let moment = self.schedule.moment(now);

@@ -12,7 +12,7 @@ use crate::{ArrayError, Table};
 /// The tags of one object, by key.
 pub type Tags = BTreeMap<String, String>;
 
-/// What has tags.
+/// Kinds of objects that can have tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tagged<'a> {
     /// A pool, by its name.

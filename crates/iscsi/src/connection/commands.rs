@@ -529,7 +529,7 @@ fn fixed_sense(sense_key: u8, [asc, ascq]: [u8; 2]) -> Vec<u8> {
     vec![0x70, 0, sense_key, 0, 0, 0, 0, 10, 0, 0, 0, 0, asc, ascq, 0, 0, 0, 0]
 }
 
-/// What the additional header segments of a command say.
+/// Content of the additional header segments of a command.
 struct AdditionalSegments {
     cdb: Cdb,
     expected_read_length: u32,

@@ -26,7 +26,7 @@ const GENERATIONS_SKIPPED: u64 = 1000;
 /// Begins the last line.
 const MARK: &str = "generation ";
 
-/// What was found at start.
+/// Result of reading a file with its copy and generations at start.
 pub(super) struct Found<T> {
     pub(super) value: T,
     /// Whether a newer generation is lost.
@@ -35,7 +35,7 @@ pub(super) struct Found<T> {
     pub(super) findings: Vec<String>,
 }
 
-/// What one of the files holds.
+/// Content of one of the files.
 enum Content<T> {
     Good {
         generation: u64,
@@ -43,7 +43,7 @@ enum Content<T> {
         value: T,
     },
     Missing,
-    /// It was written whole, and means nothing to this program.
+    /// The file is intact, but this program does not understand it.
     Unknown(String),
     Damaged(String),
 }

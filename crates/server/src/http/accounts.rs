@@ -29,7 +29,7 @@ use crate::management::hexadecimal;
 type Gated = State<Arc<Gate>>;
 type Answered<T> = Result<T, Problem>;
 
-/// What answers a route, if it is one of this module's.
+/// Handlers of a route, if it is one of this module's.
 pub(super) fn handlers(route: Route) -> Option<MethodRouter<Arc<Gate>>> {
     Some(match route {
         Route::Login => post(sessions::login),
@@ -196,7 +196,7 @@ async fn create_token(
     answer(created.await)
 }
 
-/// Whoever may open the socket makes tokens for the first administrator.
+/// Owner of a new token: over the socket, the first administrator.
 fn token_owner(gate: &Gate, identity: &Identity) -> String {
     if identity.via != Via::Socket {
         return identity.user.clone();

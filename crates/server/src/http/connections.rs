@@ -29,7 +29,7 @@ use crate::limits::{
     ACCEPT_PAUSE, BODY_LASTS_MAX, BODY_PATIENCE, HTTP_BUFFER_BYTES_MAX, REFUSAL_LOG_INTERVAL,
 };
 
-/// What all connections have in common.
+/// State shared by all connections.
 #[derive(Clone)]
 pub(super) struct Serving {
     pub(super) router: Router,
@@ -38,7 +38,7 @@ pub(super) struct Serving {
     pub(super) patience: Duration,
 }
 
-/// Serves whoever comes over TCP, encrypted or not, for ever.
+/// Accept loop for TCP, encrypted or not; never ends.
 pub(super) async fn serve_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, serving: Serving) {
     let mut complaints = Complaints::default();
     loop {

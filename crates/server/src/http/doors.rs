@@ -21,7 +21,7 @@ pub(crate) enum Closed {
     AddressQuota,
     /// There are as many as may be, and all are busy.
     ConnectionsMax,
-    /// It was idle, and made room.
+    /// The connection was idle, and made room for another.
     Idle,
     /// Its TLS handshake, the head of its request or its silence took too long.
     Timeout,

@@ -37,7 +37,7 @@ pub(crate) struct Gate {
     pub(super) audit: Arc<Audit>,
 }
 
-/// What the gate remembers.
+/// State of the gate.
 pub(super) struct GateState {
     pub(super) users: Users,
     pub(super) sessions: Sessions,
@@ -98,7 +98,7 @@ impl Gate {
         Ok(changed)
     }
 
-    /// Who sent a request, if that can be told.
+    /// Identity of the sender of a request, if it can be authenticated.
     fn identify(&self, peer: Peer, headers: &HeaderMap) -> Option<Identity> {
         if peer == Peer::Socket {
             return Some(Identity {
@@ -177,7 +177,7 @@ impl Gate {
     }
 }
 
-/// What was asked for.
+/// Request as the gate sees it.
 pub(super) struct Asked {
     method: String,
     path: String,
@@ -191,7 +191,7 @@ impl Asked {
     }
 }
 
-/// What stands before a route.
+/// Middleware in front of a route.
 #[derive(Clone)]
 pub(super) struct Guard {
     pub(super) gate: Arc<Gate>,
@@ -251,7 +251,7 @@ fn bearer(headers: &HeaderMap) -> Option<Vec<u8>> {
     from_hexadecimal(secret.trim()).filter(|_| scheme.eq_ignore_ascii_case("bearer"))
 }
 
-/// What names a browser's session.
+/// Session cookie of a request.
 pub(super) fn cookie(headers: &HeaderMap) -> Option<Vec<u8>> {
     from_hexadecimal(cookie_named(headers, COOKIE)?)
 }
@@ -264,7 +264,7 @@ pub(super) fn cookie_named<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a
     pairs.find(|(other, _)| *other == name).map(|(_, value)| value)
 }
 
-/// What an error of this room means in HTTP.
+/// Converts an error of `access` into a problem.
 pub(super) fn refused(error: &AccessError) -> Problem {
     let is = |kind| problem(kind, &error.to_string());
     match error {

@@ -28,7 +28,7 @@ const HEADER: &str = "idempotency-key";
 /// Characters of a key at most.
 const KEY_LENGTH_MAX: usize = 64;
 
-/// Who sent a request, and by which key.
+/// User and key of a request.
 type Key = (String, String);
 
 /// The first answers to requests with a key.
@@ -51,23 +51,23 @@ struct Kept {
     bytes: usize,
 }
 
-/// What became of a request.
+/// A request with a key, and its answer.
 #[derive(Clone, Debug)]
 struct First {
-    /// What was asked for.
+    /// Hash of the request.
     request: u64,
     /// The answer, once it is there.
     answer: Option<(StatusCode, Bytes)>,
 }
 
-/// What is to happen with a request.
+/// Decision about a request with a key.
 #[derive(Debug)]
 enum Step {
     Run,
     Repeat(StatusCode, Bytes),
     UnderWay,
     AnotherRequest,
-    /// So many requests with keys are under way that this one could not be remembered.
+    /// The table of requests with keys is full.
     Full,
 }
 

@@ -20,7 +20,7 @@ const LIMIT_MAX: usize = 1000;
 const TAGS: &str = "tags";
 const TAG: &str = "tag";
 
-/// What is asked of a list.
+/// Page and filters that are requested of a list.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Selection {
     limit: Option<usize>,
@@ -103,7 +103,7 @@ fn parse_limit(text: &str) -> Result<usize, Problem> {
     limit.ok_or_else(|| invalid("'limit' is not a number from 1 to 1000"))
 }
 
-/// What tells an element apart.
+/// Key by which an element is unique in its list.
 fn key(element: &Value, listing: Listing) -> String {
     listing.key.iter().map(|name| text(&element[name])).collect::<Vec<_>>().join("/")
 }

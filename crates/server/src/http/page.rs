@@ -77,7 +77,7 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
     response
 }
 
-/// What a browser is told to keep to.
+/// Adds security headers, such as the content security policy.
 fn protect(fields: &mut HeaderMap) {
     for (name, value) in [
         (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),

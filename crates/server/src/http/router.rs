@@ -32,7 +32,7 @@ use crate::management::Readiness;
 #[cfg(test)]
 mod tests;
 
-/// What routes share.
+/// State shared by all routes.
 struct Shared {
     mailbox: Mailbox,
     heartbeat: Arc<Heartbeat>,
@@ -74,7 +74,7 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
         .layer(middleware::from_fn(answered_all_the_same))
 }
 
-/// What answers a route.
+/// Handlers of a route.
 fn handlers(row: &'static Row, shared: &Shared) -> MethodRouter {
     let gate = || Arc::clone(&shared.gate);
     match row.route {
@@ -182,7 +182,7 @@ async fn write(described: Described) -> Answer {
     written.ok_or_else(|| problem(ProblemKind::Failed, "a mistake in gantryd: see its log"))
 }
 
-/// Nobody is there any more who could answer.
+/// Problem for a daemon that is stopping.
 pub(super) fn stopping() -> Problem {
     problem(ProblemKind::Stopping, "the daemon is stopping: try again when it is back")
 }

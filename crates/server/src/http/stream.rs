@@ -109,7 +109,7 @@ impl Drop for Place {
     }
 }
 
-/// What answers the route.
+/// Handlers of the route.
 pub(super) fn handlers(streams: Arc<Streams>, gate: Arc<Gate>) -> MethodRouter {
     get(look).with_state((streams, gate))
 }
@@ -137,7 +137,7 @@ async fn look(
     (no_store, Sse::new(events).keep_alive(KeepAlive::default())).into_response()
 }
 
-/// Somebody who looks.
+/// One client of the stream.
 struct Look {
     gate: Arc<Gate>,
     peer: Peer,

@@ -50,7 +50,7 @@ impl Certificate {
         self.server().map(drop)
     }
 
-    /// What shakes hands with it.
+    /// TLS acceptor with this certificate.
     pub(crate) fn acceptor(&self) -> Result<TlsAcceptor> {
         Ok(TlsAcceptor::from(Arc::new(self.server()?)))
     }

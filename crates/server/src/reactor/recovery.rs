@@ -52,7 +52,7 @@ impl Reactor {
         }
     }
 
-    /// Nobody takes a command over any more.
+    /// Aborts a command that no connection has taken over.
     fn abort_orphan(&mut self, task: TaskId, orphan: &Orphan) {
         if orphan.iscsi.is_under_way()
             && let Some(nexus) = self.sessions.of_task(task).map(|session| session.nexus)

@@ -16,7 +16,7 @@ use mio::{Events, Poll};
 
 use crate::limits::{POLL_TIME_MAX, TICK};
 
-/// What the last wait for a command was like.
+/// Whether to poll at the next wait, by how the last one went.
 pub(super) struct Waiting {
     /// Whether there is a processor to spare.
     may_poll: bool,

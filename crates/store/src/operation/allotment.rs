@@ -25,7 +25,7 @@ const CLONE_BLOCKS_MIN: u64 = 64;
 /// Pages above a leaf that a change may copy.
 const PAGES_ABOVE: u64 = 2;
 
-/// What operations under way will do to the space of the pool.
+/// Estimated effect of the operations under way on the space of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Estimate {
     /// Blocks that they will free, and that the next checkpoint releases.
@@ -41,7 +41,7 @@ enum Allotment {
     /// From what is kept back: so much takes the place of what it replaces, so much is drawn from
     /// the metadata reserve.
     Kept { own: u64, drawn: u64 },
-    /// That depends on a group whose maps are not in memory.
+    /// The answer depends on a group whose maps are not in memory.
     Load(GroupId),
     /// Not before so many checkpoints at most.
     Waits(u8),
@@ -216,7 +216,9 @@ impl Store {
         self.estimated.returning -= std::mem::take(&mut operation.estimate.returning);
     }
 
-    /// What an operation does to the space is done, or is not done at all.
+    /// Removes an operation from the estimate: its effect on the space is done, or will not
+
+    /// happen.
     pub(super) fn forget_estimate(&mut self, key: usize) {
         let Some(operation) = self.operations.get_mut(key) else { return };
         let estimate = std::mem::take(&mut operation.estimate);
@@ -240,7 +242,7 @@ impl Store {
         coming.saturating_sub(going + kept)
     }
 
-    /// What is left of the metadata reserve, in blocks.
+    /// Blocks left of the metadata reserve.
     pub(crate) fn metadata_left(&self) -> u64 {
         self.settled_blocks().min(self.metadata_blocks())
     }

@@ -97,7 +97,7 @@ impl Store {
         }
     }
 
-    /// What a change of volumes comes to, if it is allowed.
+    /// Checks a change of volumes and plans its records.
     fn plan(&self, change: &Change) -> Result<Plan, ChangeError> {
         match change {
             Change::CreateVolume(spec) => self.plan_create(spec),
@@ -377,7 +377,7 @@ impl Store {
     }
 }
 
-/// What a change comes to.
+/// Records and answer of a change that is allowed.
 #[derive(Default)]
 struct Plan {
     /// None if nothing is to be done.

@@ -180,7 +180,7 @@ impl Scan {
         self.ring_blocks
     }
 
-    /// What may be the first block of a unit.
+    /// Parses a block as the first one of a unit.
     pub(super) fn header_at(&self, block: u64) -> Option<Header> {
         self.block(block).and_then(Header::parse)
     }

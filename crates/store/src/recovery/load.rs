@@ -27,7 +27,7 @@ enum Stage {
     Done,
 }
 
-/// What a page that was asked for is.
+/// Expected kind of a page that is being read.
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     crc: u32,

@@ -44,7 +44,7 @@ impl Reference {
     }
 }
 
-/// What the superblock says of the space maps: the first-level pages of all devices in order.
+/// Root of the space maps in the superblock: the first-level pages of all devices in order.
 pub(crate) type SpaceRoot = Vec<Reference>;
 
 /// The pages that a checkpoint writes, with the address each goes to.

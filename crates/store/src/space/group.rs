@@ -49,7 +49,7 @@ pub(super) struct Group {
     pub(super) pinned: bool,
     /// Its maps are damaged: nothing is allocated, and what is freed is not.
     pub(super) fenced: bool,
-    /// Whoever keeps the device has no space for it.
+    /// The file system below the device refused space for the group (ENOSPC).
     pub(super) unavailable: bool,
     /// Its space on the device was set aside.
     pub(super) reserved: bool,

@@ -21,7 +21,7 @@ const SECONDS: u64 = 90 * 86_400;
 /// Random bytes that name a browser.
 const NAME_BYTES: usize = 16;
 
-/// What names the browser, if it has a cookie of this user that is good.
+/// Identifier of the browser, if it has a valid cookie of this user.
 pub(super) fn known(
     headers: &HeaderMap,
     user: &str,

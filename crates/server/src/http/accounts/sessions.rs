@@ -110,7 +110,7 @@ pub(super) async fn login(
     response
 }
 
-/// What keeps a cookie from connections that others could read.
+/// `Secure` attribute for cookies of encrypted connections.
 fn secure(peer: Peer) -> &'static str {
     if matches!(peer, Peer::Tls(_)) { "; Secure" } else { "" }
 }
