@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Types for users, roles, tokens and the audit log.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! Who is told of events.
+//! Types for alert receivers and deliveries.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! All that is configured, as one file.
+//! Types for export and import of the configuration.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What happened to the array.
+//! Types for events.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! The offload ledger, statistics, locks, reclaim and forecasts.
+//! Types for the offload ledger, statistics, locks, reclaim and forecasts.
 
 use std::collections::BTreeMap;
 

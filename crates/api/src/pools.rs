@@ -1,4 +1,4 @@
-//! Pools, their devices and their space.
+//! Types for pools, their devices and their space.
 
 use std::collections::BTreeMap;
 

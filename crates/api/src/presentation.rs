@@ -1,4 +1,4 @@
-//! How volumes and paths look to hosts.
+//! Types for the presentation of volumes and paths to hosts.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! Snapshots on schedule, and locked ones.
+//! Types for snapshot schedules and snapshot locks.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

@@ -1,4 +1,4 @@
-//! The scrub: everything that a pool holds is read and compared with its checksums.
+//! Types for scrubs.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

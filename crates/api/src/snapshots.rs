@@ -1,4 +1,4 @@
-//! Snapshots and clones of volumes.
+//! Types for snapshots and clones.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Other names for objects, and labels by which they are found.
+//! Types for renaming objects and for tags.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Long work that goes on by itself.
+//! Types for tasks.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;

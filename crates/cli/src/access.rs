@@ -1,4 +1,4 @@
-//! Commands about who may come in, and where: hosts, groups, portals, discovery.
+//! Subcommands for hosts, groups, portals and discovery.
 
 use anyhow::Result;
 use api::{

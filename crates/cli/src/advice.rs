@@ -1,4 +1,4 @@
-//! What to do about a refusal, in words of the command line: the daemon's sentences are for every
+//! Advice after a refusal, in words of the command line: the daemon's sentences are for every
 //! program that asks, so they name no commands.
 
 use api::{Problem, ProblemKind};

@@ -1,4 +1,4 @@
-//! Commands about who is told of events.
+//! Subcommands for alert receivers.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! The words of the command line.
+//! Arguments of the command line (clap).
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

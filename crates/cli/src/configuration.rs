@@ -1,4 +1,4 @@
-//! Commands about the configuration as one file.
+//! Subcommands for export and import of the configuration.
 
 use std::fs;
 use std::io::{Read, Write};

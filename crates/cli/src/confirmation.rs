@@ -1,4 +1,4 @@
-//! Asks before something is lost for good.
+//! Confirmation prompts before something is lost for good.
 
 use std::io::{self, BufRead, IsTerminal};
 

@@ -1,4 +1,4 @@
-//! Commands about the vendor and product that hosts are told of.
+//! Subcommands for the vendor and product identification that hosts are told.
 
 use anyhow::Result;
 use api::{Identification, Volume};

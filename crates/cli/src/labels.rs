@@ -1,4 +1,4 @@
-//! Other names for volumes and snapshots, and tags.
+//! Subcommands for renaming volumes and snapshots, and for tags.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What shells and 'man' know of the command line.
+//! Shell completions and manual pages.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Commands about pools, their devices and thresholds.
+//! Subcommands for pools, their devices and thresholds.
 
 use anyhow::Result;
 use api::{

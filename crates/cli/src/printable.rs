@@ -1,5 +1,5 @@
-//! Control characters in what the daemon answers: shown as escapes, so that no name or message can
-//! move the cursor, change the colours or set the title of the administrator's terminal.
+//! Escaping of control characters in the daemon's answers, so that no name or message can move the
+//! cursor, change the colours or set the title of the terminal.
 
 use serde_json::Value;
 

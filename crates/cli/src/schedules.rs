@@ -1,4 +1,4 @@
-//! Commands about snapshots on schedule.
+//! Subcommands for snapshot schedules.
 
 use anyhow::Result;
 use api::{Schedule, SetSchedule};

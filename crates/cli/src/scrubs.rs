@@ -1,4 +1,4 @@
-//! Commands about scrubs.
+//! Subcommands for scrubs.
 
 use anyhow::Result;
 use api::{Scrub, StartScrub};

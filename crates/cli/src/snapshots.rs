@@ -1,4 +1,4 @@
-//! Commands about snapshots and clones.
+//! Subcommands for snapshots and clones.
 
 use anyhow::{Result, bail};
 use api::{

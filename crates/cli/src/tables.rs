@@ -1,4 +1,4 @@
-//! How answers look to people.
+//! Tables: how answers look to people.
 
 use api::{
     BlockSize, Discovery, Event, Fill, Group, Host, Identification, PathState, Portal, Session,

@@ -1,4 +1,4 @@
-//! Commands about long work.
+//! Subcommands for tasks.
 
 use std::io::IsTerminal;
 use std::thread;

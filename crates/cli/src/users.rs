@@ -1,4 +1,4 @@
-//! Commands about who may administer: users, tokens, the audit log.
+//! Subcommands for users, tokens and the audit log.
 
 use std::fs;
 use std::io::{self, IsTerminal};

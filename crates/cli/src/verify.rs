@@ -1,4 +1,5 @@
-//! The check of a pool that no daemon uses. Reads only, under the lock that a daemon would hold.
+//! Offline check of a pool that no daemon uses. Reads only, under the lock that a daemon would
+//! hold.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::path::Path;

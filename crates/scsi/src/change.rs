@@ -1,4 +1,5 @@
-//! What a command changes in the state of its logical unit, when it is durable as far as it must.
+//! State changes of a logical unit by a command, which take effect when they are durable as far as
+//! they must be.
 
 use crate::clock::Clock;
 use crate::modes::Modes;

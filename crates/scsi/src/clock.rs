@@ -1,4 +1,4 @@
-//! The device clock (SPC-4 5.2): milliseconds, from the time that the owner tells.
+//! Device clock (SPC-4 5.2): milliseconds, from the time that the owner hands in.
 
 use std::time::Duration;
 

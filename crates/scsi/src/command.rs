@@ -1,4 +1,4 @@
-//! What a command is: a row of the table, and what its handler sees and answers.
+//! Types of a command: its row in the table, and what its handler sees and answers.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! The commands, one file per family, and the table of them.
+//! Command handlers, one file per family, and the command table.
 
 mod access;
 mod cache;

@@ -1,4 +1,4 @@
-//! How a command ends.
+//! Completion of a command: status, sense data, data for the initiator.
 
 use block::Rope;
 

@@ -1,4 +1,4 @@
-//! The names of a logical unit (SPC-4 7.8.6): in VPD page 83h, and in CSCD descriptors.
+//! Designators: the names of a logical unit (SPC-4 7.8.6) in VPD page 83h and in CSCD descriptors.
 
 use crate::identity::Identification;
 

@@ -1,4 +1,4 @@
-//! The target: logical units, nexuses, and the tasks under way.
+//! Device server (SAM-5): logical units, nexuses, and the tasks under way.
 
 mod announce;
 mod applied;

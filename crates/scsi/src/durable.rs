@@ -1,5 +1,5 @@
-//! What a logical unit keeps over a loss of power. The owner stores it, as JSON or otherwise; here
-//! it only has a form.
+//! Persistent state of a logical unit (reservations with APTPL, saved mode parameters). The owner
+//! stores it, as JSON or otherwise; here it only has a form.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What logical units say of themselves.
+//! Identification of logical units: vendor, product, serial number, designators.
 
 /// Standard INQUIRY identification (SPC-4 6.6.2). ESXi offloads copies only between logical units
 /// that say the same, so that all of them do unless the owner says otherwise.

@@ -1,4 +1,4 @@
-//! The maxima of this room, and what happens when they are reached.
+//! Limits of the device server, and what happens when they are reached.
 
 use std::time::Duration;
 

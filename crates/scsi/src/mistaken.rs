@@ -1,4 +1,5 @@
-//! Which initiator ports took a LUN for another volume when their last session ended.
+//! Stale LUN guard: which initiator ports still took a LUN for another volume when their last
+//! session ended.
 //!
 //! A host that logs in again, after a fault of the network, keeps what it thinks of its LUNs. Its
 //! new session must not reach a volume that the old one was kept from.

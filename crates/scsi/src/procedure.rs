@@ -1,4 +1,4 @@
-//! Commands that need several requests, some of them at the same time.
+//! Multi-step commands: those that need several requests, some of them at the same time.
 
 use std::collections::VecDeque;
 use std::time::Duration;

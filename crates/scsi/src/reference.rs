@@ -1,4 +1,4 @@
-//! The reference page of the commands, made from the table.
+//! Reference page of the commands, generated from the command table.
 
 mod notes;
 

@@ -1,5 +1,5 @@
-//! Space as a logical unit tells of it (SBC-4 4.7): counts, and thresholds that are told once each
-//! time they are reached.
+//! Thin provisioning status of a logical unit (SBC-4 4.7): counts, and thresholds that are
+//! announced once each time they are reached.
 
 use block::LogicalBlockLength;
 

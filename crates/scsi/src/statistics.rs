@@ -1,4 +1,4 @@
-//! What a logical unit has done (SPC-4 7.3.10).
+//! Statistics log pages of a logical unit (SPC-4 7.3.10): commands, blocks and times.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The task set of a logical unit: which command may run now (SAM-5 8).
+//! Task set of a logical unit (SAM-5 8): decides which command may run now, by task attributes.
 
 use std::collections::VecDeque;
 

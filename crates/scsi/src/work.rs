@@ -1,4 +1,4 @@
-//! What a command costs the array, read from the command itself, whatever its initiator says that it
+//! Cost model of commands, read from the command itself, whatever its initiator says that it
 //! expects: the scheduler shares the pools by it, and memory is admitted by it.
 
 use crate::extent::Extent;

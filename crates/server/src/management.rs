@@ -1,5 +1,5 @@
-//! What the administrator asks for: checked against the configuration, carried out by the pools,
-//! saved, and only then answered.
+//! Management requests: checked against the configuration, carried out by the pools, saved, and
+//! only then answered.
 
 mod alerts;
 mod claims;

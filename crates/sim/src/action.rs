@@ -1,4 +1,4 @@
-//! What the workload asks for, in sectors and tags instead of bytes.
+//! Actions of the workload, in sectors and tags instead of bytes.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Reads the bytes on the disks as docs/format.md describes them, without the engine's help.
+//! Independent checker of the on-disk format: reads the disks as docs/format.md describes them,
+//! without the engine's help.
 //!
 //! From the durable superblock it walks everything that is reachable, checks every checksum,
 //! compares the references it finds with those that the space maps record, and knows afterwards

@@ -1,4 +1,4 @@
-//! Many runs: search for violations, and the search for planted bugs.
+//! Test campaigns: many runs in search of violations, and the search for planted bugs.
 
 use std::cell::RefCell;
 use std::sync::Once;

@@ -1,4 +1,4 @@
-//! A disk in memory with a volatile cache, latency, and faults on demand.
+//! Simulated disk with a volatile write cache, latency, and injected faults.
 //!
 //! Writes take effect when they complete, in any order. Until a flush that was submitted after a
 //! write's completion has completed, a power failure may keep the write, lose it, or keep some of

@@ -1,4 +1,4 @@
-//! The model: what every sector of every volume must hold.
+//! Reference model (oracle): what every sector of every volume must hold.
 //!
 //! Commands take effect in the order in which they come to their end. That is a serial order that
 //! the engine promises for everything that touches the same sectors, because whoever waits for

@@ -1,4 +1,4 @@
-//! What kind of world a seed makes.
+//! Parameters of a run, drawn from its seed.
 
 use std::time::Duration;
 

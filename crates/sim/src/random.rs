@@ -1,4 +1,4 @@
-//! The one source of chance: a small generator whose numbers follow from its seed.
+//! Deterministic random number generator: the one source of chance, seeded.
 
 /// A SplitMix64 generator. Not for secrets.
 #[derive(Clone, Debug)]

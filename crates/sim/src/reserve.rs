@@ -1,5 +1,5 @@
-//! The model of the metadata reserve: what may have been drawn since it was last whole, and what
-//! must not be refused therefore.
+//! Reference model of the metadata reserve: what may have been drawn since it was last whole, and
+//! which writes must therefore not be refused.
 //!
 //! It knows nothing of the engine's accounts. It counts the places that short writes went to, each
 //! once: the first write to one may need a new block, the next ones do not, unless a snapshot came

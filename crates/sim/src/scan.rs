@@ -1,5 +1,5 @@
-//! A host that reads on: block after block, each request when the one before was answered, so
-//! that the engine reads ahead of it.
+//! Simulated sequential reader: block after block, each request when the one before was answered,
+//! so that the engine prefetches for it.
 
 use block::{BLOCK, SECTOR, VolumeId};
 

@@ -1,4 +1,4 @@
-//! What the simulated hosts and the administrator ask for.
+//! Workload generator: what the simulated hosts and the administrator ask for.
 
 use block::{BLOCK, SECTOR, VolumeId};
 use store::{Change, DeviceSpec, VolumeSpec};

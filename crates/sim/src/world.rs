@@ -1,4 +1,4 @@
-//! One run: the engine, its disk, its users, the clock, and the power that fails.
+//! One simulated run: the engine, its disks, its users, the clock, and the power that fails.
 
 mod checks;
 mod power;

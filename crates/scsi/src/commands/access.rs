@@ -1,5 +1,5 @@
-//! May a copy manager read or write a logical unit for a nexus? (SPC-4 5.17.5: it may do no more
-//! than the nexus itself.)
+//! Access check of the copy manager: it may read or write a logical unit for a nexus only as far as
+//! the nexus itself may (SPC-4 5.17.5).
 
 use block::VolumeId;
 

@@ -1,5 +1,5 @@
-//! What is told of third-party copies (SPC-4 6.22 to 6.27), and what VPD page 8Fh says of the copy
-//! manager.
+//! RECEIVE COPY RESULTS and its relatives: status of third-party copies (SPC-4 6.22 to 6.27), and
+//! VPD page 8Fh about the copy manager.
 
 use super::extended_copy::{
     BLOCK_TO_BLOCK, BLOCK_TO_BLOCK_WITH_OFFSET, CSCD_IDENTIFICATION, THIS_LOGICAL_UNIT,

@@ -1,4 +1,4 @@
-//! What the owner of a volume has to say to every host that sees it.
+//! Unit attentions that the owner of a volume sends to every host that sees it.
 
 use block::VolumeId;
 

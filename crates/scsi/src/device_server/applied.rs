@@ -1,4 +1,4 @@
-//! COMPARE AND WRITE commands that were done, so that a retry after a lost answer can be told from
+//! Table of completed COMPARE AND WRITE commands, by which a retry after a lost answer is told from
 //! another host that wrote the same bytes.
 //!
 //! ESXi takes a miscompare of its own retry for the loss of a lock. A retry is named only where it

@@ -1,4 +1,5 @@
-//! Changes of a unit's state: made durable where they must be, made, and only then answered.
+//! Applies changes of a unit's state: makes them durable where they must be, makes them, and only
+//! then answers.
 
 use block::{Rope, VolumeId};
 

@@ -1,4 +1,4 @@
-//! A command as its CDB says it: decoded once, when it comes, and carried along from there.
+//! CDB decoding: each command is decoded once, when it arrives, and the value travels with it.
 //!
 //! A command may wait between decoding and execution: for its data, for its turn, in the task set.
 //! What may change meanwhile is looked at again, by key, when it is executed:

@@ -1,4 +1,4 @@
-//! The way of a command: into the task set, to its handler, to the engine, to its completion.
+//! Command execution: from the task set to the handler, to the engine, to the completion.
 
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;

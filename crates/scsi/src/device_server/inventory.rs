@@ -1,4 +1,4 @@
-//! Logical units and nexuses come, change and go.
+//! Inventory changes: logical units and nexuses are added, changed and removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the operator should know of commands.
+//! Notices to the operator about commands.
 
 use block::VolumeId;
 

@@ -1,4 +1,5 @@
-//! What commands were and what requests are for, told to whoever keeps accounts.
+//! Command records for statistics and the ledger: what each command was, and for which command a
+//! request works.
 
 use std::time::Duration;
 

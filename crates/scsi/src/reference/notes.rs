@@ -1,4 +1,4 @@
-//! What the page says of each command's limit and tests.
+//! Notes of the reference page: the limit and the tests of each command.
 
 use std::fmt::Write;
 use std::time::Duration;

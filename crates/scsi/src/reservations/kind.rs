@@ -1,4 +1,4 @@
-//! SPC-4 6.15.3.4: the types of a persistent reservation.
+//! Types of a persistent reservation (SPC-4 6.15.3.4).
 
 use serde::{Deserialize, Serialize};
 

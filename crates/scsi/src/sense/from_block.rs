@@ -1,4 +1,4 @@
-//! A block error in SCSI's words: the only place where that is decided.
+//! Conversion of block errors into sense data: the only place where that is decided.
 
 use block::{BlockError, LogicalBlockLength};
 

@@ -1,4 +1,5 @@
-//! The bytes of a ROD token (SPC-4 5.17.6.4, SBC-4 4.28.4), and how ours are known from others.
+//! Format of a ROD token (SPC-4 5.17.6.4, SBC-4 4.28.4), and its code, by which ours are known from
+//! forged ones.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;

@@ -1,4 +1,4 @@
-//! Who is told of events, as the administrator sets and sees it.
+//! Routes of alert receivers: which webhooks and e-mail addresses get events.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How objects look to the administrator.
+//! Conversion of objects into the types of the REST interface.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The devices of a pool: their sizes when it is made, joining, growing.
+//! Routes of the devices of a pool: sizes at its creation, adding a device, growing one.
 
 use api::{AddDevice, Problem, ProblemKind, ResizePool};
 use array::limits::POOL_BYTES_MIN;

@@ -1,4 +1,4 @@
-//! The configuration as one file, written out.
+//! Configuration export as one file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

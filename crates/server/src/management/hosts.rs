@@ -1,4 +1,4 @@
-//! Hosts, groups of hosts, and what they must prove.
+//! Routes of hosts and host groups, and of their CHAP accounts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

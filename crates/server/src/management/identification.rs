@@ -1,4 +1,4 @@
-//! The vendor and product that hosts are told of.
+//! Routes of the vendor and product identification that hosts are told.
 
 use std::collections::BTreeMap;
 

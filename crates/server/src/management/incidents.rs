@@ -1,5 +1,5 @@
-//! What goes wrong below: places that cannot be read, devices that fail or do not answer, records and
-//! logs that cannot be written. Each becomes an event.
+//! Events about failures below the array: places that cannot be read, devices that fail or do not
+//! answer, records and logs that cannot be written.
 
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! The configuration as one file, read in as a whole or not at all.
+//! Configuration import: one file, applied as a whole or not at all.
 //!
 //! An import works on a copy of configuration and secrets. Everything that is wrong is collected;
 //! only if nothing is, the copy takes the place of the original, as one change.

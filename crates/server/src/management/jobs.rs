@@ -1,5 +1,5 @@
-//! Work that may take long, each piece in a thread of its own: making, growing, closing and removing
-//! the files of devices. The reactor, and with it every host, goes on meanwhile.
+//! Background jobs, each in a thread of its own: making, growing, closing and removing the files of
+//! devices. The reactor, and with it every host, goes on meanwhile.
 
 use std::collections::{HashMap, VecDeque};
 

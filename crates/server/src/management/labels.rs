@@ -1,4 +1,4 @@
-//! Other names for volumes and snapshots, and tags.
+//! Routes for renaming volumes and snapshots, and for tags.
 
 use api::{Problem, ProblemKind, Rename, SetTags};
 use array::{Configuration, Tagged, check_name};

@@ -1,4 +1,5 @@
-//! For how long a LUN number rests between two volumes, and which numbers sessions hold.
+//! LUN number quarantine: how long a number rests between two volumes, and which numbers sessions
+//! hold.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The offload ledger, and why something was not offloaded.
+//! Routes of the offload ledger, and of why something was not offloaded.
 
 use std::sync::Arc;
 

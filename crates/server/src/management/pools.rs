@@ -1,4 +1,4 @@
-//! Pools: create, open at start, delete, close.
+//! Routes and life cycle of pools: create, open at start, delete, close.
 
 use api::{CreatePool, DeviceCounters, Problem, ProblemKind};
 use array::{ArrayError, Configuration, PoolDevice, Secrets, Tagged, Thresholds};

@@ -1,4 +1,5 @@
-//! Portals: those given at the start, and those that come and go while the array runs.
+//! Routes of portals: those given at the start, and those that are added and removed while the
+//! array runs.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Refusals in the interface's form.
+//! Conversion of errors into problems of the interface (RFC 9457).
 
 use std::fmt::Display;
 

@@ -1,4 +1,4 @@
-//! Going on with a pool that stopped taking writes, or could not be opened, without a restart.
+//! Resume of a pool that stopped taking writes, or could not be opened, without a restart.
 //!
 //! The engine of a pool that failed is given up: its requests are answered NOT READY, what the
 //! devices still do comes to its end, and the pool is opened anew on the same devices, through

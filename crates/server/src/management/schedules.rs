@@ -1,4 +1,4 @@
-//! Snapshots on schedule, their retention, and locks.
+//! Snapshot schedules, their retention, and snapshot locks.
 //!
 //! What a run is going to make is saved before it is made, with its locks: after a crash in between
 //! nothing is left that is not known, and nothing unlocked that should be locked.

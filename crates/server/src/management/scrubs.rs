@@ -1,4 +1,4 @@
-//! Scrubs: begun, slowed down, stopped, and told of when they end.
+//! Routes of scrubs: start, rate, stop; and the event at their end.
 
 use api::{BadRange, Problem, Scrub, Severity, StartScrub};
 

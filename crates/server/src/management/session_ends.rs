@@ -1,4 +1,4 @@
-//! Sessions that the administrator ends: by name, or because what their initiators must prove has
+//! Closing of sessions: by an administrator, or because what their initiators must prove has
 //! changed since they logged in.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! How sessions look to the administrator.
+//! Routes of sessions: how they look to the administrator.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Snapshots, clones, and volumes that take back what a snapshot kept.
+//! Routes of snapshots and clones, and of reverting a volume.
 
 use std::collections::HashMap;
 use std::sync::Arc;

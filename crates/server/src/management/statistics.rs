@@ -1,4 +1,4 @@
-//! Statistics: what each route answers.
+//! Routes of statistics.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! How full pools and volumes are, and who is told.
+//! Space thresholds: watches pools and volumes, and notifies hosts and administrators.
 
 use std::sync::Arc;
 

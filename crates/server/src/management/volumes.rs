@@ -1,4 +1,4 @@
-//! Volumes: create, resize, delete, map.
+//! Routes of volumes and LUN maps: create, resize, delete, map.
 
 use api::{
     BlockSize, CreateVolume, LunMap, MapVolume, Problem, ProblemKind, ResizeVolume, SetReservations,

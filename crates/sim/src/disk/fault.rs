@@ -1,4 +1,4 @@
-//! What goes wrong on a disk besides power failures.
+//! Fault injection for disks, besides power failures.
 
 use crate::random::Random;
 

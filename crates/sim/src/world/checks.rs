@@ -1,4 +1,4 @@
-//! What is compared, and when.
+//! Invariant checks, and when each is made.
 
 use std::time::Duration;
 

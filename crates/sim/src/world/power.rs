@@ -1,4 +1,4 @@
-//! Power failures, and what must be found when the power is back.
+//! Power failures, and the checks after each recovery.
 
 use store::{Failure, Health, OpenError, Store, Tag};
 

@@ -1,4 +1,5 @@
-//! The copying itself: slices, by reference where the pool can, else by reading and writing.
+//! Copy engine of EXTENDED COPY: works in slices, by reference where the pool can, else by reading
+//! and writing.
 
 use std::collections::VecDeque;
 

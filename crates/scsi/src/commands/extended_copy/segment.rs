@@ -1,4 +1,4 @@
-//! What is to be copied (SPC-4 6.4.6): block device to block device, by blocks or by bytes.
+//! Segment descriptors (SPC-4 6.4.6): block device to block device, by blocks or by bytes.
 
 use super::parameter_list::{invalid, length_error, u16_at, u32_at, u64_at};
 use super::refused;

@@ -1,4 +1,4 @@
-//! Pieces of a copy.
+//! Ranges of a copy, and how they are divided.
 
 use block::{ByteRange, SECTOR, VolumeId};
 

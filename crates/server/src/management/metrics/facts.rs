@@ -1,4 +1,4 @@
-//! What the metrics are made of: looked at object by object, and written elsewhere.
+//! Values of the metrics, gathered object by object and formatted by another thread.
 
 use std::time::{Duration, Instant};
 
