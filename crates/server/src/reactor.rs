@@ -381,7 +381,6 @@ impl Reactor {
     }
 
     /// Wakes other connections of a session: data on one may be what a request on another waits
-
     /// for.
     fn wake_siblings(&mut self, slot: usize) {
         if !self.connections.get(slot).is_some_and(|connection| connection.shares_session) {

@@ -368,7 +368,6 @@ impl Store {
     }
 
     /// Collects the entries of the source by destination block, each with the reference that it is
-
     /// about to get.
     fn gather(
         &mut self,

@@ -217,7 +217,6 @@ impl Store {
     }
 
     /// Removes an operation from the estimate: its effect on the space is done, or will not
-
     /// happen.
     pub(super) fn forget_estimate(&mut self, key: usize) {
         let Some(operation) = self.operations.get_mut(key) else { return };
