@@ -337,7 +337,7 @@ impl Users {
             role: token.role.min(user.role),
             via: Via::Token,
             token: Some(id.to_owned()),
-            // Whoever made it had proven more than a password that must be changed.
+            // The token's maker had proven more than a password that must be changed.
             must_change_password: false,
         })
     }

@@ -59,7 +59,7 @@ pub struct Credential {
     pub secret: Secret,
 }
 
-/// What an initiator must know, and what the target answers when it is asked in turn.
+/// CHAP account: the initiator's credential, and the target's for mutual CHAP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chap {

@@ -69,7 +69,7 @@ impl Reader {
         let result = self.file.read_exact_at(buffer, offset);
         result.map_err(|error| match error.raw_os_error() {
             Some(code) => DeviceError::Os(code),
-            // It has become shorter since it was opened.
+            // The file has become shorter since it was opened.
             None => DeviceError::BeyondEnd { end },
         })
     }

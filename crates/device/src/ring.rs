@@ -117,7 +117,7 @@ impl Ring {
         if self.ring.submission().is_empty() {
             return;
         }
-        // What could not be handed over stays queued, and the next kick tries again.
+        // Entries that could not be submitted stay queued, and the next kick tries again.
         let _ = self.ring.submit();
     }
 

@@ -73,7 +73,7 @@ enum Question {
     None,
     /// Whether the initiator may log in.
     Login,
-    /// What is to become of this write command.
+    /// Whether this write command is accepted.
     Command(u32),
 }
 

@@ -335,7 +335,7 @@ pub enum ClosedReason {
     /// No answer to a NOP-In.
     #[error("the initiator does not answer")]
     PeerDead,
-    /// It does not take what was sent to it, or next to nothing.
+    /// The initiator takes nothing, or next to nothing, of what was sent to it.
     #[error("the initiator does not take what is sent to it")]
     PeerSlow,
     /// All connections end by a target cold reset or the owner's wish.

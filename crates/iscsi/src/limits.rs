@@ -69,7 +69,7 @@ pub(crate) const READY_BYTES: usize = 512 << 10;
 /// Commands that move no more bytes are admitted while anything is free in the memory budget.
 pub(crate) const SMALL_BYTES: usize = 256 << 10;
 
-/// What a host may hold in such commands, in bytes, however little is free.
+/// Bytes that a host may always hold in such commands, however little is free.
 pub(crate) const HOST_BYTES_MIN: usize = 4 << 20;
 
 /// Bytes per second that an initiator takes at least of what waits for it, over the time to send

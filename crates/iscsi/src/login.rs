@@ -252,7 +252,7 @@ impl Login {
         };
         self.parameters.initiator_name =
             name(value_of("InitiatorName"))?.ok_or(LoginStatus::MissingParameter)?;
-        // What is no name is the name of no target.
+        // Text that is no iSCSI name cannot be the name of a target.
         self.parameters.target_name =
             name(value_of("TargetName")).map_err(|_| LoginStatus::NotFound)?;
         if self.parameters.target_name.is_none() && !self.parameters.discovery {

@@ -194,7 +194,7 @@ mod tests {
         let second = budget.account();
         let _second = fill(&second, 4 * MIB);
         assert_eq!(second.held(), 256 * MIB);
-        // What was admitted before counts, so nothing more for the first.
+        // Bytes that were admitted before count, so the first host gets nothing more.
         assert!(greedy.is_full());
         for _ in 0..3 {
             let third = budget.account();

@@ -14,7 +14,7 @@ pub(crate) fn is_after(left: u32, right: u32) -> bool {
 pub(crate) enum Admission {
     /// Carry it out.
     Accept,
-    /// It is outside the window: as if it had not come (RFC 7143 4.2.2.1).
+    /// Ignore the request: it is outside the window (RFC 7143 4.2.2.1).
     Ignore,
     /// A request before it has not come yet: on another connection, or after an error.
     Gap,

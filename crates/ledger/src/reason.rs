@@ -25,12 +25,13 @@ pub enum Reason {
     ThickToThin,
     /// The host never asks the array to copy.
     SettingOff {
-        /// It uses other offloads, so they are attached.
+        /// Whether the host uses other offloads, so that they are attached.
         attached: bool,
     },
     /// The host asks elsewhere, so a rule of its own applies here.
     HostChose {
-        /// It asks between the same two LUNs, so it is neither the file systems nor the LUNs.
+        /// The host asks between the same two LUNs, so neither the file systems nor the LUNs are
+        /// the cause.
         datastores_fit: bool,
     },
     /// The host never asks the array to zero.
@@ -108,7 +109,7 @@ impl Reason {
         }
     }
 
-    /// What can be done about it.
+    /// Advice: what can be done about it.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::DifferentProduct => {
@@ -138,7 +139,7 @@ impl Reason {
         }
     }
 
-    /// What to look at where the array cannot.
+    /// Advice about the host, whose settings the array cannot see.
     const fn advice_on_the_host(&self) -> &'static str {
         match self {
             Self::ThickToThin => {

@@ -49,7 +49,8 @@ pub(crate) enum BackingState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PoolBacking {
     pub(crate) file_systems: Vec<FileSystem>,
-    /// What the engine was refused although the file systems seem to have it, as a quota does.
+    /// Space that the engine was refused although the file systems seem to have it, as with a
+    /// quota.
     refused: Option<Refused>,
     pub(crate) state: BackingState,
 }
@@ -132,7 +133,7 @@ impl PoolBacking {
         (!self.file_systems.is_empty()).then(|| free.sum())
     }
 
-    /// What an administrator should know, where something is not as it looks.
+    /// Message to the administrator about space that is not backed.
     pub(crate) fn message(&self, capped: &Space) -> Option<String> {
         let tightest = self.file_systems.iter().max_by_key(|system| system.missing_bytes())?;
         let (place, free) = (tightest.mount_point.display(), size(tightest.free_bytes));

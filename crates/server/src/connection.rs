@@ -187,7 +187,7 @@ impl Connection {
 /// Bounds what the kernel keeps for a peer that does not read, and for how long.
 pub(crate) fn bound_sending(socket: &TcpStream, patience: Duration) -> io::Result<()> {
     let socket = socket2::SockRef::from(socket);
-    // What is not on its way stays with us, where its size and its progress are known.
+    // Bytes that the kernel has not sent stay with us, where their size and progress are known.
     socket.set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     // tcp(7): a peer that acknowledges nothing, or has no room, for so long is gone.
     socket.set_tcp_user_timeout(Some(patience))

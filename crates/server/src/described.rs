@@ -17,7 +17,7 @@ mod tests;
 pub(crate) enum Described {
     /// A small answer that is written already.
     Written(Value),
-    /// It is written when the first one asks for it; all who asked for the same share it.
+    /// An answer that is written when it is first needed; all requests for the same share it.
     Unwritten(Arc<Unwritten>),
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Unwritten {
 impl Described {
     /// An answer of what `describe` gives, when it is asked for.
     pub(crate) fn later<T: Serialize>(describe: impl FnOnce() -> T + Send + 'static) -> Self {
-        // What is described are plain structures with text for keys, which JSON can say.
+        // Descriptions are plain structures with text for keys, so this cannot fail.
         let write = move || serde_json::to_value(describe()).unwrap_or_default();
         Self::Unwritten(Arc::new(Unwritten {
             write: Mutex::new(Some(Box::new(write))),

@@ -105,7 +105,7 @@ impl Heartbeat {
     }
 
     fn notify(&self, state: NotifyState<'static>) {
-        // Whoever is not told soon is told again.
+        // A full queue loses nothing: the next notification says the same.
         let _ = self.messages.try_send(state);
     }
 }

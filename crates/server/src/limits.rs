@@ -120,10 +120,10 @@ pub const STARTS_PER_TURN: usize = 1024;
 /// Bytes that one host moves in a lane before another has its turn.
 pub const SHARE_BYTES: i64 = 64 << 10;
 
-/// What a command counts for in its host's share besides its data, in bytes.
+/// Cost of a command in its host's share besides its data, in bytes.
 pub const COMMAND_COST: i64 = 4 << 10;
 
-/// What one command or request counts for at most, in bytes of work: twice the longest transfer.
+/// Highest cost of one command or request, in bytes of work: twice the longest transfer.
 pub const COST_MAX: u64 = 64 << 20;
 
 /// How long the reactor may be silent before the daemon is not healthy.

@@ -58,12 +58,12 @@ struct Queue {
 /// (SIGXFSZ) end the daemon as little as a closed pipe does: Rust ignores SIGPIPE.
 pub fn start(format: LogFormat) -> Log {
     for signal in [SIGHUP, SIGXFSZ] {
-        // It fails only for signals that cannot be caught.
+        // Registering fails only for signals that cannot be caught.
         let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
     }
     let (orders, received) = sync_channel(LOG_LINES_MAX);
     let queue = Queue { orders, bytes: AtomicUsize::new(0), format };
-    // Whoever starts it again goes on with the first one.
+    // A second start goes on with the first queue.
     if QUEUE.set(queue).is_ok() {
         let output = io::stderr().as_fd().try_clone_to_owned().map(File::from);
         let thread = thread::Builder::new().name("log".to_owned());
@@ -82,7 +82,7 @@ fn subscribe(format: LogFormat) {
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(Entrance)
-        // It would tell them standard error directly.
+        // The library would write its own errors to standard error directly.
         .log_internal_errors(false)
         .with_ansi(false);
     match format {

@@ -176,7 +176,8 @@ impl Reactor {
     /// Serves until told to stop.
     pub(crate) fn run(mut self) -> Result<()> {
         let mut events = Events::with_capacity(1024);
-        // What came while the pools were opened was announced once, to a loop that did not look.
+        // Messages and connections that came while the pools were opened were announced once,
+        // before the loop looked.
         self.take_messages();
         let listeners: Vec<usize> = self.listeners.iter().map(|(key, _)| key).collect();
         listeners.into_iter().for_each(|listener| self.accept(listener));

@@ -57,12 +57,12 @@ pub(crate) struct Orphan {
     pub(crate) collecting: Option<scsi::Command>,
     /// Identifier of the connection that it had.
     pub(crate) cid: u16,
-    /// It ends then.
+    /// Time at which the command is aborted.
     pub(crate) until: Duration,
 }
 
 impl Orphan {
-    /// It has its answer.
+    /// Stores the answer until another connection takes the command over.
     pub(crate) fn answered(self, completion: iscsi::Completion) -> Self {
         Self { iscsi: self.iscsi.answered(completion), collecting: None, ..self }
     }

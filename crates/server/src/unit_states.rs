@@ -106,7 +106,7 @@ fn carry_out(directory: &Path, inbox: &Receiver<Work>, mailbox: &Mailbox) {
                 mailbox.post(Message::Stored { id, stored: result.is_ok() });
             }
             Work::Forget(volume) => {
-                // What stays behind belongs to an identifier that is never used again.
+                // A file that stays behind belongs to an identifier that is never used again.
                 let _ = remove(&path_of(directory, volume));
             }
         }

@@ -29,7 +29,7 @@ use crate::store::{CHANGES, Change, Done, Outcome, Store, Tag};
 pub(crate) use allotment::Estimate;
 pub(crate) use reading::BlockRead;
 
-/// What is to be done.
+/// Work of an operation.
 pub(crate) enum Work {
     Request(Request),
     Change(Change),

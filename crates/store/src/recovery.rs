@@ -477,7 +477,7 @@ impl Store {
     pub(crate) fn recovered(&mut self) {
         let Some(recovery) = self.recovery.take() else { return };
         self.health = Health::Ready;
-        // What the journal repeated was counted in an earlier life.
+        // Changes that the journal replayed were counted before the restart.
         self.reclaimed.clear();
         self.answer(recovery.tag, Ok(Outcome::Changed));
     }

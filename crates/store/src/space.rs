@@ -270,7 +270,7 @@ impl Space {
                 let device = (self.next_device + step) % self.devices.len();
                 match self.allocate_on(device, blocks, pinned) {
                     Allocation::Full => {}
-                    // Whoever asks again must meet the group that was loaded for it.
+                    // The next attempt must find the group that was loaded for it.
                     Allocation::Load(group) => return Allocation::Load(group),
                     run => {
                         self.next_device = (device + 1) % self.devices.len();

@@ -61,7 +61,7 @@ pub struct Space {
     pub promised: u64,
     /// Part of a whole `reserve` that is for locks and the metadata of hosts' file systems.
     pub metadata_reserve: u64,
-    /// What is left of that when all that is under way is done.
+    /// Blocks left of the metadata reserve when all that is under way is done.
     pub metadata_left: u64,
     /// Part of `used` that the map occupies.
     pub metadata: u64,

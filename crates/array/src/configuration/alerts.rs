@@ -83,7 +83,7 @@ impl Alerts {
     /// Checks everything that can be checked without asking anybody.
     ///
     /// # Errors
-    /// What is wrong with which of them.
+    /// Which receiver is not valid, and why.
     pub fn check(&self) -> Result<(), ArrayError> {
         if self.webhooks.len() > WEBHOOKS_MAX {
             return Err(ArrayError::TooMany { kind: "webhooks", max: WEBHOOKS_MAX });

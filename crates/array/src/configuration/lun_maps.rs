@@ -32,7 +32,7 @@ pub(super) struct LunMaps {
     by_volume: Table<u64, BTreeMap<String, u16>>,
 }
 
-/// What of it lies in the file.
+/// Part of the LUN maps that is saved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saved {
@@ -79,7 +79,7 @@ pub struct Rest<'a> {
     pub seconds: u64,
     /// Numbers that sessions hold, or held until less than `seconds` ago.
     pub held: &'a [HeldLun],
-    /// What is known of the numbers that stand for no volume.
+    /// Whether the history of the unused numbers is known.
     pub free: FreeLuns,
 }
 

@@ -83,7 +83,7 @@ impl Schedule {
     /// Checks everything but whether the volumes exist.
     ///
     /// # Errors
-    /// What is out of its range, or a name that would be too long for a snapshot.
+    /// A value out of its range, or a name that would be too long for a snapshot.
     pub fn check(&self, name: &str) -> Result<(), ArrayError> {
         check_name(name)?;
         check_name(&self.pool)?;

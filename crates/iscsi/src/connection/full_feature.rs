@@ -165,7 +165,7 @@ impl Connection {
         if liveness.taken >= duty.taken {
             *duty = begin;
         } else if now.saturating_sub(duty.since) >= timeout {
-            // What it leaves is not for anybody any more.
+            // Nobody will take the PDUs that are left.
             self.send.clear();
             self.end(ClosedReason::PeerSlow);
         }
@@ -270,7 +270,7 @@ impl Connection {
     /// for a target gone mad and resets it.
     fn abort_here(&mut self, referenced_task: u32) -> bool {
         let Some(task) = self.tasks.get(&referenced_task) else {
-            // It may be a command of another connection, of which the owner knows.
+            // The task may be a command of another connection, of which the owner knows.
             let is_alone = self.parameters.max_connections == 1;
             return is_alone && self.parameters.error_recovery_level < 2;
         };

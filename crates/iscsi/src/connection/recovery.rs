@@ -120,7 +120,7 @@ impl Connection {
             self.resends.clear();
         }
         let resend = Resend { kind, task: bhs.initiator_task_tag(), run };
-        // What is on its way again already need not go twice.
+        // Data that is being sent again already need not be sent twice.
         if self.resends.contains(&resend) {
             return;
         }

@@ -100,7 +100,7 @@ pub(super) fn load<T>(
         });
     }
     if !findings.is_empty() {
-        // What was lost may have had higher numbers.
+        // Generations that were lost may have had higher numbers.
         let next = generation + GENERATIONS_SKIPPED;
         if let Err(error) = replace(directory, name, &text, next) {
             findings.push(format!("{name} cannot be written again: {error}"));
@@ -239,14 +239,14 @@ fn forget_old_damaged(path: &Path) {
         .collect();
     kept.sort();
     let many = kept.len().saturating_sub(DAMAGED_FILES_MAX);
-    // What cannot be removed stays.
+    // A file that cannot be removed stays.
     kept.iter().take(many).for_each(|path| drop(fs::remove_file(path)));
 }
 
 /// Reads JSON; says why it cannot be read without quoting anything of it.
 pub(super) fn parse_json<T: serde::de::DeserializeOwned>(text: &[u8]) -> Result<T, String> {
     serde_json::from_slice(text).map_err(|error| {
-        // What serde says of a damaged file could quote a secret.
+        // An error of serde about a damaged file could quote a secret.
         let (line, column) = (error.line(), error.column());
         format!("is damaged or of another version, at line {line} column {column}")
     })

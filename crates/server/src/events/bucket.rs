@@ -29,7 +29,7 @@ impl Buckets {
     /// Whether one more event may be told at that time; takes a token.
     pub(super) fn allows(&mut self, class: Class, time: u64) -> bool {
         let is_known = self.0.contains_key(&class);
-        // What comes when there are too many classes shares the bucket of its severity.
+        // Events beyond the limit of classes share the bucket of their severity.
         let class = match is_known || self.0.len() < EVENT_CLASSES_MAX {
             true => class,
             false => (EventKind::General, class.1, String::new()),

@@ -58,7 +58,7 @@ fn answer<T: Serialize>(answered: Answered<T>) -> Response {
 
 fn parse<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Answered<T> {
     check_body(headers, body)?;
-    // What serde says of a body could quote a password.
+    // An error of serde about a body could quote a password.
     serde_json::from_slice(body).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let detail = format!(

@@ -50,7 +50,7 @@ pub(super) fn hand_on(answer: Answer) -> Response {
     }
 }
 
-/// What was handed on; of any other response what its body says.
+/// JSON of a response: the value that was handed on, or else its parsed body.
 pub(super) async fn read(mut response: Response) -> anyhow::Result<Value> {
     match response.extensions_mut().remove::<Unwritten>() {
         Some(Unwritten(value)) => Ok(Arc::unwrap_or_clone(value)),

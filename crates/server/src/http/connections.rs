@@ -228,7 +228,7 @@ impl<S> Patient<S> {
         Self { stream, patience, deadline: None }
     }
 
-    /// What came of writing; an error if it waits for too long.
+    /// Passes the result of a write on; an error if the write waits for too long.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -46,7 +46,7 @@ pub(super) fn etag(value: &Value, text: &[u8]) -> String {
     format!("\"{}-{:016x}\"", version(value), hash(text))
 }
 
-/// What an administrator can change about an object.
+/// Version of the fields that an administrator can change.
 fn version(value: &Value) -> String {
     let is_kept = |(name, value): &(&String, &Value)| match value.is_array() {
         true => *name != COUNTED_LIST,

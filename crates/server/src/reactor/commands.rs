@@ -324,7 +324,8 @@ impl Reactor {
     }
 }
 
-/// What a function does to commands on another connection of the session that sent it.
+/// Applies a task management function to the commands that still collect data on another connection
+/// of its session.
 fn end_collecting_of_own(connection: &mut Connection, lun: u64, function: TaskManagement) {
     match function {
         TaskManagement::AbortTaskSet

@@ -61,7 +61,7 @@ impl Reactor {
         let entry = self.listeners.vacant_entry();
         let token = Token(FIRST_LISTENER + entry.key());
         self.poll.registry().register(&mut socket, token, Interest::READABLE)?;
-        // What came before the poll knew the socket was announced to nobody.
+        // No event tells of connections that came before the socket was registered.
         entry.insert(Listener { address, socket, has_more: true, rests_until: None });
         Ok(())
     }

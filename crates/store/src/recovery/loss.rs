@@ -63,7 +63,7 @@ impl Scan {
         if behind.iter().all(|(_, header)| header.durable < first) {
             return None;
         }
-        // What a damaged unit says of itself is not counted on.
+        // The header of a damaged unit cannot be relied on.
         let units: Vec<Unit> = behind
             .iter()
             .filter_map(|(block, header)| self.whole_unit(*block, header.blocks))

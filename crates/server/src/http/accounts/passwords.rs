@@ -120,7 +120,7 @@ async fn on_a_thread<T: Send + 'static>(
         if let Err(error) = rustix::process::setpriority_process(None, NICE) {
             tracing::debug!(%error, "passwords are hashed at the usual priority");
         }
-        // Nobody may be there any more who wants to know.
+        // The caller may have hung up.
         let _ = sender.send(work());
         drop(turn);
     };

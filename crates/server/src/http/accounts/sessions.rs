@@ -126,7 +126,7 @@ fn remember(gate: &Gate, user: &str, peer: Peer) -> AppendHeaders<Option<(Header
 /// Notes a login. Who gave a wrong name may have typed the password there.
 fn note(gate: &Arc<Gate>, peer: Peer, user: &str, status: u16) {
     if status == 429 {
-        // Whoever guesses shall not push everything else out of the log.
+        // Guesses must not push everything else out of the log.
         return;
     }
     let known = gate.state().users.user(user).map(|user| user.name);
