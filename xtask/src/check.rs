@@ -1,4 +1,4 @@
-//! What a reviewer should not have to look for.
+//! Static checks of the source tree: what a reviewer should not have to look for.
 
 mod banned;
 mod decisions;

@@ -1,4 +1,4 @@
-//! The long run of the history checker: many clients, one order.
+//! Linearizability test, long run: many clients, one order.
 
 use std::ffi::OsStr;
 

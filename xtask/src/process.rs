@@ -1,4 +1,4 @@
-//! Running other programs.
+//! Child processes: running other programs.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A day's work of hosts in little time.
+//! Soak test: a day's work of hosts in little time.
 
 use std::ffi::OsStr;
 

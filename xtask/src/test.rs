@@ -1,4 +1,4 @@
-//! Everything that must be fine before a change goes in.
+//! Test pipeline: everything that must be fine before a change goes in.
 
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Where things are, and which source files there are.
+//! Paths of the workspace, and the list of its source files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The engine on a file, beside the same file without it.
+//! Benchmark of the engine on a file, beside the same file without it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

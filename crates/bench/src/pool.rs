@@ -1,4 +1,4 @@
-//! An engine and its devices, driven by one thread.
+//! Driver of an engine and its devices in one thread.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What esxtop counts for a device.
+//! Counters of a device, as esxtop shows them.
 
 use serde::{Deserialize, Serialize};
 

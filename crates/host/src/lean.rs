@@ -1,6 +1,6 @@
-//! A yardstick's client: 4 KiB READ and WRITE over iSCSI with next to no cost of its own, so that
-//! the array is what is measured. It speaks just enough of RFC 7143 for that and checks every status;
-//! everything else is libiscsi's.
+//! Minimal iSCSI client for benchmarks: 4 KiB READ and WRITE with next to no cost of its own, so
+//! that the array is what is measured. It speaks just enough of RFC 7143 for that and checks every
+//! status; everything else is libiscsi's.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! What a host believes of a LUN's offloads. It starts with nothing and learns by use.
+//! VAAI status of a LUN: what a host believes of its offloads. It starts with nothing and learns by
+//! use.
 
 use std::fmt;
 

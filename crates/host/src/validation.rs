@@ -1,4 +1,4 @@
-//! The words `validate` and `compare`.
+//! Subcommands `validate` and `compare`.
 
 use std::fs;
 use std::path::PathBuf;

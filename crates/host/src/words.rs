@@ -1,4 +1,4 @@
-//! The words of `gantry-host` that need a simulated host.
+//! Subcommands of `gantry-host` that need a simulated host.
 
 mod machines;
 

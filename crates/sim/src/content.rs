@@ -1,5 +1,5 @@
-//! What sectors hold: each is made from a tag, so that a sector at the wrong place or of the wrong
-//! time is recognised by a look at it.
+//! Self-describing sector contents: each is made from a tag, so that a sector at the wrong place or
+//! of the wrong time is recognised by a look at it.
 
 use block::{Buffer, Rope, SECTOR};
 use bytes::Bytes;

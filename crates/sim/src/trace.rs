@@ -1,4 +1,5 @@
-//! What happened last, for telling the story of a failure, and a sum over all that happened.
+//! Trace of the latest events, which tells the story of a failure, and a checksum over all that
+//! happened.
 
 use std::collections::VecDeque;
 use std::fmt;

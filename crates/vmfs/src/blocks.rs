@@ -1,5 +1,5 @@
-//! Which block holds which part of a file: directly, through pointer blocks, or through pointer
-//! blocks to pointer blocks.
+//! Address translation of a file: direct blocks, pointer blocks, and pointer blocks of pointer
+//! blocks.
 
 use crate::bytes::get_u32;
 use crate::fd::{FileDescriptor, Level};

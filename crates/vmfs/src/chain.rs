@@ -1,5 +1,5 @@
-//! A virtual disk with its snapshots: the base, and the redo logs on it. A read finds the newest
-//! log that has the sector; a write goes to the last one.
+//! Snapshot chain of a virtual disk: the base, and the redo logs on it. A read finds the newest log
+//! that has the sector; a write goes to the last one.
 
 use std::ops::ControlFlow;
 

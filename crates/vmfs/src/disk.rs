@@ -1,4 +1,4 @@
-//! What the room needs of a disk and of the world.
+//! Disk interface that the owner provides: reads, writes, locks, zeroing, and a clock.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! What can go wrong on a volume.
+//! Errors of a volume and its files.
 
 use thiserror::Error;
 

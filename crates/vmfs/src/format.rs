@@ -1,4 +1,4 @@
-//! Making a volume.
+//! Formatting of a new volume (mkfs).
 
 use crate::bytes::Uuid;
 use crate::descriptor::{self, Descriptor};

@@ -1,4 +1,4 @@
-//! Maxima, and what happens there.
+//! Limits of volumes and files, and what happens beyond each.
 
 /// Bytes of a file block.
 pub const FILE_BLOCK: u64 = 1 << 20;

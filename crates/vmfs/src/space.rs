@@ -1,4 +1,4 @@
-//! Taking and giving resources.
+//! Allocation and release of resources.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Whether gantry-host is fast enough not to be what is measured: against libiscsi's iscsi-perf, on
-//! the same LUN, with one session and as many commands outstanding.
+//! Benchmark of gantry-host itself against libiscsi's iscsi-perf, on the same LUN, with one session
+//! and as many commands outstanding: it must be fast enough not to be what is measured.
 
 use std::fmt::Write;
 use std::fs;

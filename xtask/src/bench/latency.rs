@@ -1,5 +1,5 @@
-//! What reads, writes and locks wait while the array is busy with offloads. The daemon runs on core
-//! 0 with its pool on a file, all clients on core 1.
+//! Latency benchmark: reads, writes and locks while the array is busy with offloads. The daemon
+//! runs on core 0 with its pool on a file, all clients on core 1.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

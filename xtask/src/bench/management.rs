@@ -1,5 +1,6 @@
-//! What administrators cost hosts: the latency of one host's READs while clients repeat one route of
-//! the management interface as fast as they are answered, on an array with many objects.
+//! Benchmark of the cost of administrators to hosts: the latency of one host's READs while clients
+//! repeat one route of the management interface as fast as they are answered, on an array with many
+//! objects.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,6 +1,6 @@
-//! What statistics cost: two daemons on memory devices, one with them and one without, measured in
-//! turn on the same cores. The processor time per operation counts, which other work on the machine
-//! disturbs least.
+//! Benchmark of the cost of statistics: two daemons on memory devices, one with them and one
+//! without, measured in turn on the same cores. The processor time per operation counts, which
+//! other work on the machine disturbs least.
 
 use anyhow::{Context, Result, ensure};
 

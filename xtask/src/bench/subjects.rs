@@ -1,4 +1,4 @@
-//! What is measured: servers pinned to core 0, and a file.
+//! Benchmark subjects: servers pinned to core 0, and a file.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What dpkg wants to know of a package.
+//! Control files of the Debian package.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! Which C library a program needs.
+//! Minimum C library version of a program.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a LUN says of itself: INQUIRY and its pages, capacity, copy limits.
+//! Identity of a LUN: INQUIRY and its pages, capacity, copy limits.
 
 use crate::cdb::{self, Cdb};
 use crate::session::{Data, Session, SessionError};

@@ -1,4 +1,4 @@
-//! What a virtual disk holds, in one number.
+//! Checksum of the content of a virtual disk.
 
 use anyhow::Result;
 use sha2::{Digest, Sha256};

@@ -1,4 +1,4 @@
-//! When a clone is not offloaded: VMware's list.
+//! Fallback rules of the data mover: when a clone is not offloaded, by VMware's list.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! A thick disk that becomes thin: the host looks at every block, and zeros stay behind.
+//! Thick-to-thin conversion: the host looks at every block and leaves zeros out.
 
 use anyhow::Result;
 use vmfs::file::File;

@@ -1,4 +1,5 @@
-//! How much is worked on between two looks at progress, cancellation and heartbeats.
+//! Batch size of the data mover: how much it does between two looks at progress, cancellation and
+//! heartbeats.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What a validation finds, as it stands in result.json.
+//! Results of a validation, as they stand in result.json.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Words about virtual machines.
+//! Subcommands for virtual machines.
 
 use std::ops::ControlFlow;
 use std::time::Duration;

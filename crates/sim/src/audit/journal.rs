@@ -1,4 +1,5 @@
-//! The journal's units on the disk, and which of them the pool cannot do without.
+//! Independent reader of the journal: its units on the disk, and which of them the pool cannot do
+//! without.
 
 use block::BLOCK;
 

@@ -1,4 +1,4 @@
-//! The blocks of a disk, shared with whoever wrote them.
+//! Block image of a disk: sparse, its blocks shared with the buffers that were written.
 
 use block::{BLOCK, Rope};
 use bytes::Bytes;

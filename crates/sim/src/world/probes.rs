@@ -1,5 +1,5 @@
-//! What the pool must do on disks that it will not meet in this run: copies of the disks as a
-//! power failure left them, damaged on purpose.
+//! Probes on copies of the disks as a power failure left them, damaged on purpose: the pool must
+//! refuse, repair or report what this run itself will not meet.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
-//! A copy of the pool whose journal lost something: read-only it serves what there was before the
-//! loss, and rewinding it comes to the same, however often the power fails on the way.
+//! Check of read-only opening and rewind: a copy of the pool whose journal lost something serves,
+//! read-only, what there was before the loss; rewinding it comes to the same, however often the
+//! power fails on the way.
 
 use block::{ByteRange, Request, Response};
 use store::{Failure, JournalLoss, OpenError, OpenMode, Outcome, Tag};

@@ -1,4 +1,5 @@
-//! Q4: a thin pool fills up. Only who needs new blocks pauses, and goes on when there is space.
+//! Q4: a thin pool fills up. Only machines that need new blocks pause, and they go on when there is
+//! space.
 
 use std::process::Command;
 use std::thread;

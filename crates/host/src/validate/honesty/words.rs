@@ -1,4 +1,4 @@
-//! What the LUN says of itself, compared with what else it says.
+//! Consistency of what a LUN reports: its pages and parameters, compared with each other.
 
 use super::{Scratch, is_unknown, says};
 use crate::cdb;

@@ -1,4 +1,4 @@
-//! Which charts a case has: those of its document.
+//! Choice of charts for each case: those of its document.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Numbers for people.
+//! Number formatting for people.
 
 /// Three significant digits, without an exponent.
 pub(in crate::validate) fn significant(value: f64) -> String {
