@@ -33,10 +33,10 @@ pub enum AccessError {
     /// The change would leave no administrator.
     #[error("'{0}' is the last administrator: give another user the role 'admin' first")]
     LastAdmin(String),
-    /// `If-Match` for somebody who is not there.
+    /// `If-Match` for a user that does not exist.
     #[error("there is no user '{0}', so it is not the one that If-Match names: look again")]
     Gone(String),
-    /// A token for somebody who may do less.
+    /// A token with more rights than its user.
     #[error(
         "a token allows no more than its user's role, and than the token by which it is made: choose that role or a lower one"
     )]

@@ -84,8 +84,8 @@ impl Counters {
         failures.last = now;
     }
 
-    /// Forgets who has the fewest: whoever guesses cannot make us forget with a few wrong passwords
-    /// under each of many names what was counted before.
+    /// Forgets who has the fewest: an attacker cannot push out earlier counts with a few wrong
+    /// passwords under each of many names.
     fn forget_one(&mut self) {
         let fewest = self.0.iter().min_by_key(|(_, failures)| (failures.count, failures.last));
         if let Some(key) = fewest.map(|(key, _)| key.clone()) {
@@ -128,8 +128,8 @@ impl Limiter {
         self.users.failed(attempt.user.clone(), now);
     }
 
-    /// Notes a right one. What others did wrong stays counted: whoever has an account of their own
-    /// must not be able to guess others' passwords between two right ones.
+    /// Notes a right one. What others did wrong stays counted: the owner of one account must not be
+    /// able to guess others' passwords between two right ones.
     pub fn succeeded(&mut self, attempt: &Attempt) {
         self.pairs.0.remove(&attempt.pair());
         if !self.known.contains_key(&attempt.user) && self.known.len() >= USERS_MAX {

@@ -16,7 +16,7 @@ use crate::{AccessError, PasswordHash};
 #[cfg(test)]
 mod tests;
 
-/// How somebody was recognised.
+/// Means of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
     /// By being able to open the daemon's socket.

@@ -134,7 +134,7 @@ pub enum ArrayError {
     /// A LUN number beyond the flat space.
     #[error("LUN {0} is too large: numbers go from 0 to 16383")]
     LunTooLarge(u16),
-    /// No LUN number is free for somebody.
+    /// No LUN number is free in a view.
     #[error("all 16384 LUN numbers are other volumes there, or rest: unmap volumes first")]
     LunsExhausted,
     /// The volume is not mapped so.

@@ -23,8 +23,8 @@ pub enum DeviceOperation {
     },
     /// Make every write that completed before this was submitted stable.
     Flush,
-    /// Make sure that later writes to the range need no new space from whoever keeps the device: a
-    /// sparse file sets it aside. Changes no content.
+    /// Preallocate the range, so that later writes to it cannot fail for want of space: a sparse
+    /// file has its blocks allocated. Changes no content.
     Reserve {
         /// First byte on the device.
         offset: u64,

@@ -69,7 +69,7 @@ impl Ring {
         Ok(Self { ring, file, size_bytes, in_flight, waiting, failed, flusher, arena })
     }
 
-    /// The file, to be made larger by somebody who may wait for it.
+    /// A handle to the file, for a thread that grows it and may block.
     pub(crate) fn file(&self) -> io::Result<File> {
         self.file.try_clone()
     }

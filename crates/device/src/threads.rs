@@ -79,7 +79,7 @@ impl Threads {
         self.size_bytes
     }
 
-    /// The file, to be made larger by somebody who may wait for it.
+    /// A handle to the file, for a thread that grows it and may block.
     pub(crate) fn file(&self) -> io::Result<File> {
         self.shared.file.try_clone()
     }

@@ -184,7 +184,8 @@ impl Exchange {
         };
         let account = terms.accounts.iter().find(is_right).ok_or(NotAuthentic)?;
         let Some((identifier, challenge)) = &response.challenge else { return Ok(()) };
-        // RFC 7143 9.2.1: whoever sends our own challenge back wants us to answer it ourselves.
+        // RFC 7143 9.2.1: an initiator that sends our own challenge back wants us to answer it
+        // ourselves.
         if *challenge == terms.challenge {
             return Err(NotAuthentic);
         }

@@ -344,8 +344,8 @@ impl Admission {
     }
 }
 
-/// What counts as one address: of IPv6 the first 64 bits, since whoever has one address there has
-/// all of its network.
+/// What counts as one address: of IPv6 the first 64 bits, since a machine that has one address
+/// there has all of its network.
 pub(crate) fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

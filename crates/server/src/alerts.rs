@@ -45,7 +45,7 @@ struct Receiver {
     task: JoinHandle<()>,
 }
 
-/// Where somebody is to be reached.
+/// Address of a receiver.
 #[derive(Clone, PartialEq, Eq)]
 enum Address {
     Webhook(webhook::Webhook),

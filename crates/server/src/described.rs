@@ -1,5 +1,5 @@
 //! Answers to administrators whose JSON is made by another thread than the reactor's: the reactor
-//! gives what it knows, and whoever waits for the answer has it written.
+//! gives plain values, and the thread that waits for the answer serializes them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -56,7 +56,7 @@ impl Described {
 }
 
 impl Unwritten {
-    /// Writes it, unless that was done; whoever comes meanwhile waits for it.
+    /// Serializes the value, unless that was done; a second caller waits for the first.
     fn write(&self) {
         self.written.get_or_init(|| {
             let write = self.write.lock().unwrap_or_else(PoisonError::into_inner).take();

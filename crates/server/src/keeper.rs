@@ -23,7 +23,7 @@ pub(crate) static EVENTS: Condition = Condition::new("events");
 /// How the audit log does.
 pub(crate) static AUDIT: Condition = Condition::new("audit");
 
-/// How a record does, for metrics and whoever tells the administrator. A process has one of each.
+/// State of a record, for metrics and events. A process has one of each.
 #[derive(Debug)]
 pub(crate) struct Condition {
     /// 'events' or 'audit'.

@@ -44,7 +44,7 @@ pub const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Time over which the rates of a session are measured.
 pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Events that are kept for whoever asks; the oldest one makes room.
+/// Events that are kept for queries; the oldest one makes room.
 pub const EVENTS_MAX: usize = 1000;
 
 /// Bytes of the record of events. A longer file is rotated once, to `.old.jsonl`.
@@ -145,7 +145,7 @@ pub const SNAPSHOTS_SEARCHED_PER_LOOK: usize = 512;
 /// Looks, one each [`FILL_INTERVAL`], until such a deletion that failed is tried again.
 pub const DELETION_RETRY_LOOKS: u32 = 60;
 
-/// Tasks that have ended and are kept for whoever asks; the oldest one makes room.
+/// Tasks that have ended and are kept for queries; the oldest one makes room.
 pub const TASKS_MAX: usize = 256;
 
 /// Events that wait for one receiver of alerts; further ones are not told, and noted as not
@@ -164,7 +164,7 @@ pub const ALERT_BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// How long a receiver may take to accept an alert.
 pub const ALERT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Attempts to tell somebody that are kept for whoever asks; the oldest one makes room.
+/// Delivery attempts of alerts that are kept for queries; the oldest one makes room.
 pub const DELIVERIES_MAX: usize = 100;
 
 /// Characters of what a receiver says that are kept.
@@ -191,8 +191,8 @@ pub const BODY_BYTES_MAX: usize = 64 << 10;
 /// How long such a body may take to arrive.
 pub const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Answers that are kept for whoever sends a request again; the oldest one of the user who has most
-/// makes room. When all of them are still under way, a further request is answered 503.
+/// Answers that are kept for repeated requests; the oldest one of the user who has most makes room.
+/// When all of them are still under way, a further request is answered 503.
 pub const ANSWERS_KEPT_MAX: usize = 1000;
 
 /// Bytes of all such answers; then the oldest one of the user who has most makes room.
@@ -230,7 +230,7 @@ pub const PASSWORDS_WAITING_OF_ONE_MAX: usize = 4;
 /// wait.
 pub const JOBS_MAX: usize = 8;
 
-/// Such work that waits; whoever asks for more is answered 503.
+/// Such jobs that wait; a request for one more is answered 503.
 pub const JOBS_WAITING_MAX: usize = 256;
 
 /// Requests to the management interface that wait for the reactor; a further one is answered 503.
@@ -324,7 +324,7 @@ pub const LOG_BYTES_MAX: usize = 4 << 20;
 /// Bytes of one line of the log; what is longer is cut off.
 pub const LOG_LINE_BYTES_MAX: usize = 16 << 10;
 
-/// How long the daemon waits for whoever takes its output: for the last lines of its log when it
+/// How long the daemon waits for the reader of its output: for the last lines of its log when it
 /// ends, and for the first password when it starts.
 pub const OUTPUT_PATIENCE: Duration = Duration::from_secs(1);
 

@@ -104,7 +104,8 @@ impl Drop for Log {
     }
 }
 
-/// Waits until the lines so far are written, a second at most: for whoever ends the process.
+/// Waits until the lines so far are written, a second at most; to be called before the process
+/// ends.
 pub(crate) fn flush() {
     let Some(queue) = QUEUE.get() else { return };
     let deadline = Instant::now() + OUTPUT_PATIENCE;
@@ -201,8 +202,8 @@ impl Write for Entrance {
     }
 }
 
-/// Writes a text to standard output, in a thread of its own; somebody who does not read it holds
-/// nothing up for longer than a second.
+/// Writes a text to standard output, in a thread of its own; a reader that stalls holds nothing up
+/// for longer than a second.
 ///
 /// # Errors
 /// When it could not be written.

@@ -85,7 +85,7 @@ impl Pools {
 }
 
 /// A pool that is being changed. A panic while it is may leave the engine half changed, and such an
-/// engine must not go on: the process ends, although whoever called may catch panics, and the next
+/// engine must not go on: the process ends, although the caller may catch panics, and the next
 /// start replays the journal (docs/decisions/0076).
 pub(crate) struct Changing<'a>(&'a mut Pool);
 

@@ -241,8 +241,8 @@ fn told(reason: Reason, address: IpAddr, initiator: &str, times: u64) -> Told {
     }
 }
 
-/// Token bucket for log lines about sessions that come and go: whoever logs in all the time shall
-/// not fill the disk.
+/// Token bucket for log lines about sessions that come and go: an initiator that logs in all the
+/// time must not fill the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Chatter {
     told: u32,

@@ -73,8 +73,8 @@ impl Store {
     }
 
     /// Whether a checkpoint would be the last one again, while a commit under way will change that:
-    /// whoever waits for space then waits for the device to finish that commit, however long it
-    /// takes, and not for any number of empty checkpoints.
+    /// an operation that waits for space then waits for the device to finish that commit, however
+    /// long it takes, and not for any number of empty checkpoints.
     fn is_nothing_to_cut(&self) -> bool {
         let is_commit_under_way = !self.in_flight.is_empty() || !self.durable.is_empty();
         is_commit_under_way

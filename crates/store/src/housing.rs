@@ -82,8 +82,9 @@ impl Store {
         self.ready.extend(housing.waiting);
     }
 
-    /// Whoever keeps a device has no space for a group: no other one is asked for either, unless
-    /// it may be one whose space was set aside before the pool was opened.
+    /// Records that the file system below a device has no space for a group: no other group is
+    /// preallocated either, unless it may be one whose space was set aside before the pool was
+    /// opened.
     pub(crate) fn space_refused(&mut self, group: GroupId) {
         match self.recovery {
             Some(_) => self.space.group_unavailable(group),
@@ -91,8 +92,8 @@ impl Store {
         }
     }
 
-    /// A group has its space, unless its device grew meanwhile and the group with it: then whoever
-    /// waits for it asks again, for all of it.
+    /// Records that a group has its space, unless its device grew meanwhile and the group with it:
+    /// then the operation that waits for it preallocates again, all of it.
     pub(crate) fn space_given(&mut self, group: GroupId, blocks: u64) {
         if blocks == self.space.group_blocks(group) {
             self.space.group_reserved(group);
@@ -170,8 +171,8 @@ impl Store {
     }
 }
 
-/// Runs in order, those that touch or overlap made one, without empty ones: so that whoever keeps a
-/// device can refuse all before anything is taken.
+/// Runs in order, those that touch or overlap made one, without empty ones: so that the file system
+/// can refuse all of them before anything is taken.
 fn joined(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     runs.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::with_capacity(runs.len());

@@ -59,7 +59,7 @@ impl Store {
         self.incidents.pop_front()
     }
 
-    /// Keeps an incident at a block until somebody asks for it, and counts it.
+    /// Queues an incident at a block, and counts it.
     pub(crate) fn report_incident(
         &mut self,
         block: u64,

@@ -119,7 +119,7 @@ pub(crate) const FREED_SHARE: u64 = 64;
 /// reaper what it could not read.
 pub(crate) const UNAVAILABLE_RETRY: Duration = Duration::from_secs(5);
 
-/// Incidents that wait for somebody to ask for them; further ones are only counted.
+/// Incidents in the queue for the administrator; further ones are only counted.
 pub(crate) const INCIDENTS_MAX: usize = 256;
 
 /// Bad ranges that a scrub reports as incidents; its status names more.

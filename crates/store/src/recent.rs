@@ -96,7 +96,7 @@ impl Recent {
     }
 
     /// What was read ahead, from the block with that number on. What was forgotten meanwhile stays
-    /// so, and what is not as it should be is left to whoever asks for it.
+    /// so, and a block that fails its check is left to the read that asks for it.
     pub(crate) fn arrived(&mut self, first: u64, place: u64, blocks: u64, content: Option<&[u8]>) {
         for at in 0..blocks {
             let Some(kept) = self.blocks.get_mut(&(place + at)) else { continue };

@@ -424,8 +424,8 @@ impl Store {
         self.volumes.values()
     }
 
-    /// Volumes whose identifiers are above one, or all, by identifier: so that whoever looks at many
-    /// can do it in parts.
+    /// Volumes whose identifiers are above one, or all, by identifier: so that a caller can go
+    /// through many in parts.
     pub fn volumes_after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         self.volumes.range((from, Bound::Unbounded)).map(|(_, volume)| volume)

@@ -1,9 +1,9 @@
 //! LUN maps (LUN masking): the number by which a host, a group of hosts or any host addresses a
 //! volume.
 //!
-//! A number belongs to whoever sees it: two hosts may have different volumes under one number. All
-//! that one initiator sees, as a host, through its groups and as [`ANY_HOST`], is its view. In a
-//! view each number stands for one volume, and each volume has one number.
+//! A number belongs to the host or group that sees it: two hosts may have different volumes under
+//! one number. All that one initiator sees, as a host, through its groups and as [`ANY_HOST`], is
+//! its view. In a view each number stands for one volume, and each volume has one number.
 //!
 //! A number that was taken from a volume is retired. It goes to another volume when it has rested
 //! for a while, and no session holds it that knew the volume of before (docs/decisions/0089).
@@ -205,8 +205,8 @@ impl Configuration {
         self.maps_of(volume).map(|map| map.lun).min()
     }
 
-    /// The number by which a host sees a volume, if it does; whoever is no host is asked for as an
-    /// initiator.
+    /// The number by which a host sees a volume, if it does; an initiator that belongs to no host
+    /// counts by its own name.
     pub fn lun_seen_by(&self, host: &str, volume: VolumeId) -> Option<u16> {
         let names = match self.hosts.contains_key(host) {
             true => self.names_of_host(host),

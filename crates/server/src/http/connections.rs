@@ -73,7 +73,7 @@ pub(super) async fn serve_tcp(listener: TcpListener, tls: Option<TlsAcceptor>, s
     }
 }
 
-/// Serves whoever may open the daemon's socket, for ever. Its places are its own: nobody over TCP
+/// Accept loop for the daemon's Unix socket; never ends. Its places are its own: nobody over TCP
 /// takes them.
 pub(super) async fn serve_unix(listener: UnixListener, serving: Serving) {
     let mut complaints = Complaints::default();

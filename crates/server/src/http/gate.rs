@@ -31,7 +31,7 @@ const FIRST_USER: &str = "admin";
 /// Knows everybody.
 pub(crate) struct Gate {
     state: Mutex<GateState>,
-    /// Held by whoever changes users and tokens, until they are saved.
+    /// Lock held during a change of users and tokens, until they are saved.
     changing: tokio::sync::Mutex<()>,
     directory: Arc<DataDirectory>,
     pub(super) audit: Arc<Audit>,
@@ -117,7 +117,7 @@ impl Gate {
         state.users.identify_session(&user)
     }
 
-    /// Whether whoever looks at a stream may go on.
+    /// Whether a client of the stream may go on.
     pub(super) fn may_still_look(&self, peer: Peer, headers: &HeaderMap) -> bool {
         self.identify(peer, headers).is_some_and(|identity| !identity.must_change_password)
     }

@@ -191,8 +191,8 @@ fn body_bytes_max(route: Route) -> usize {
 }
 
 /// What tells requests of one user apart: method, path, query, the precondition, the body, and what
-/// the caller may do. The answer to a new token holds its secret, so that one is only for whoever
-/// made it.
+/// the caller may do. The answer to a new token holds its secret, so only the caller that made the
+/// token may see it.
 fn fingerprint(parts: &request::Parts, body: &[u8], identity: &Identity, route: Route) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut add = |part: &[u8]| {

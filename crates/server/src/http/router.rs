@@ -257,8 +257,8 @@ async fn answered_all_the_same(request: Request, next: Next) -> Response {
 }
 
 /// Answers a request when it has arrived whole, unless it says that it is large or does not say how
-/// large it is. Whoever is refused while still sending may meet a closed connection instead of the
-/// answer (RFC 9112 9.6).
+/// large it is. A client that is refused while it still sends may meet a closed connection instead
+/// of the answer (RFC 9112 9.6).
 async fn after_its_body(request: Request, next: Next) -> Response {
     let size = request.body().size_hint().exact();
     if !size.is_some_and(|size| (1..=BODY_BYTES_MAX as u64).contains(&size)) {

@@ -259,7 +259,7 @@ impl Reactor {
                 None => vec![name],
             };
             for host in hosts {
-                // Whoever is neither host nor group is everybody.
+                // A name that is neither host nor group stands for everybody.
                 let host = configuration.hosts.get(host)?;
                 initiators.extend(host.initiators.iter().map(String::as_str));
             }
