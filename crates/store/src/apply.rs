@@ -2,6 +2,7 @@
 
 use block::{BLOCK, VolumeId};
 
+use crate::address::Run;
 use crate::bugs::planted;
 use crate::entry::{Entry, FANOUT, Kind, levels_for};
 use crate::layout::Layout;
@@ -191,11 +192,12 @@ impl Store {
     pub(crate) fn apply(&mut self, record: &Record) {
         match record {
             Record::Write { volume, first, start, crcs } => {
-                for block in *start..*start + crcs.len() as u64 {
+                for block in (Run { start: *start, blocks: crcs.len() as u64 }).addresses() {
                     self.space.first_reference(block);
                 }
                 self.handed_out = self.handed_out.saturating_sub(crcs.len() as u64);
-                let data = |at: u64| Entry::data(start + at - first, crcs[(at - first) as usize]);
+                let data =
+                    |at: u64| Entry::data(*start + (at - first), crcs[(at - first) as usize]);
                 self.change_blocks(*volume, *first, crcs.len() as u64, data);
             }
             Record::Fill { volume, first, count, block, crc } => {
@@ -219,7 +221,7 @@ impl Store {
     /// Makes blocks refer to one that holds their content. `is_first` if none of that record does so
     /// far: then the allocation's own reference becomes that of the first.
     fn fill(&mut self, (volume, first, count): (VolumeId, u64, u64), entry: Entry, is_first: bool) {
-        let block = entry.number();
+        let block = entry.address();
         if is_first {
             self.handed_out = self.handed_out.saturating_sub(1);
             self.space.first_reference(block);
@@ -394,7 +396,7 @@ impl Store {
                     .expect("the source is in memory");
                 let data = entries.iter().filter(|entry| entry.kind() == Kind::Data);
                 if !planted!(self.bugs, ForgetCloneReferences) {
-                    data.for_each(|entry| space.add_references(entry.number(), 1));
+                    data.for_each(|entry| space.add_references(entry.address(), 1));
                 }
                 Shared::Blocks(entries)
             };

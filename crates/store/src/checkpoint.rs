@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use block::{BLOCK, DeviceError, Rope};
 use hashbrown::HashMap;
 
+use crate::address::Address;
 use crate::bugs::planted;
 use crate::entry::Kind;
 use crate::io::Waiter;
@@ -36,7 +37,7 @@ enum Phase {
 /// A checkpoint that is being written.
 pub(crate) struct Checkpoint {
     phase: Phase,
-    writes: VecDeque<(u64, Rope)>,
+    writes: VecDeque<(Address, Rope)>,
     outstanding: usize,
     /// Content of the next superblock, except for the space maps that are not written yet.
     superblock: Superblock,
@@ -187,7 +188,7 @@ impl Store {
         self.settle_reclaimed();
     }
 
-    fn settle_map(&mut self, writes: &mut Vec<(u64, block::Buffer)>) {
+    fn settle_map(&mut self, writes: &mut Vec<(Address, block::Buffer)>) {
         let mut settled = HashMap::new();
         for volume in self.volumes.values_mut() {
             let (root, level) = (volume.root.entry, volume.root.levels - 1);
@@ -261,7 +262,7 @@ impl Store {
         let slot = if one_slot { 0 } else { checkpoint.superblock.generation as usize % 2 };
         let bytes = checkpoint.superblock.emit().freeze();
         for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
-            self.submit_write(Waiter::Checkpoint, block, bytes.clone().into());
+            self.submit_write(Waiter::Checkpoint, block.on(0), bytes.clone().into());
         }
     }
 
@@ -315,9 +316,9 @@ impl Store {
 }
 
 /// Joins writes to adjacent blocks.
-fn coalesce(mut writes: Vec<(u64, block::Buffer)>) -> VecDeque<(u64, Rope)> {
+fn coalesce(mut writes: Vec<(Address, block::Buffer)>) -> VecDeque<(Address, Rope)> {
     writes.sort_unstable_by_key(|(block, _)| *block);
-    let mut joined: VecDeque<(u64, Rope)> = VecDeque::new();
+    let mut joined: VecDeque<(Address, Rope)> = VecDeque::new();
     for (block, bytes) in writes {
         if let Some((first, rope)) = joined.back_mut() {
             let blocks = rope.len() as u64 / BLOCK;

@@ -8,11 +8,12 @@
 use block::{BLOCK, DeviceError, Rope};
 use bytes::Bytes;
 
+use crate::address::Address;
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::io::Waiter;
 use crate::journal::{JOURNAL_LANE_ROOM, JOURNAL_UNIT_ROOM, Position};
-use crate::layout::{JOURNAL_START, device_of};
+use crate::layout::JOURNAL_START;
 use crate::limits::{COMMIT_BYTES_MAX, GROUP_DATA_BYTES_MAX, REAP_QUEUE_MAX};
 use crate::record::Record;
 use crate::status::Health;
@@ -58,7 +59,7 @@ pub(crate) struct Groups {
 pub(crate) struct Group {
     pub(crate) records: Vec<Record>,
     record_bytes: usize,
-    writes: Vec<(u64, Bytes)>,
+    writes: Vec<(Address, Bytes)>,
     data_bytes: u64,
     members: Vec<usize>,
 }
@@ -130,7 +131,7 @@ impl Group {
     }
 
     /// Adds a write of data.
-    pub(crate) fn write(&mut self, record: Record, start: u64, data: Bytes) {
+    pub(crate) fn write(&mut self, record: Record, start: Address, data: Bytes) {
         self.data_bytes += data.len() as u64;
         self.writes.push((start, data));
         self.record(record);
@@ -172,7 +173,7 @@ impl Store {
         self.statistics.journal_bytes += unit.len() as u64;
         self.statistics.data_bytes_written += group.data_bytes;
         let writes = coalesce(group.writes);
-        let devices = writes.iter().fold(1, |all, (start, _)| all | 1 << device_of(*start));
+        let devices = writes.iter().fold(1, |all, (start, _)| all | 1 << start.device());
         self.in_flight.push_back(Commit {
             sequence,
             records: group.records,
@@ -186,7 +187,8 @@ impl Store {
         for (start, data) in writes {
             self.submit_write(Waiter::Commit { sequence }, start, data);
         }
-        self.submit_write(Waiter::Commit { sequence }, JOURNAL_START + at, unit.freeze().into());
+        let at = (JOURNAL_START + at).on(0);
+        self.submit_write(Waiter::Commit { sequence }, at, unit.freeze().into());
     }
 
     /// Whether another operation's records fit in the journal before the next checkpoint.
@@ -251,8 +253,8 @@ impl Store {
 }
 
 /// Joins writes to adjacent blocks.
-fn coalesce(writes: Vec<(u64, Bytes)>) -> Vec<(u64, Rope)> {
-    let mut joined: Vec<(u64, Rope)> = Vec::new();
+fn coalesce(writes: Vec<(Address, Bytes)>) -> Vec<(Address, Rope)> {
+    let mut joined: Vec<(Address, Rope)> = Vec::new();
     for (start, data) in writes {
         let blocks = data.len() as u64 / BLOCK;
         if let Some((first, rope)) = joined.last_mut() {

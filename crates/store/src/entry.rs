@@ -6,6 +6,8 @@
 
 use block::BLOCK;
 
+use crate::address::Address;
+
 /// Entries in a page.
 pub(crate) const FANOUT: u64 = 256;
 
@@ -36,6 +38,15 @@ pub(crate) enum Kind {
     Dirty,
 }
 
+/// Names a page of the map, wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum PageKey {
+    /// A page with a place on disk.
+    OnDisk(Address),
+    /// The identifier of a page that is only in memory.
+    Dirty(usize),
+}
+
 /// A pointer to a block or page.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
@@ -49,12 +60,12 @@ pub(crate) struct Entry {
 impl Entry {
     pub(crate) const HOLE: Self = Self { word: 0, crc: 0, mapped: 0 };
 
-    pub(crate) fn data(block: u64, crc: u32) -> Self {
-        Self { word: block | 1 << 48, crc, mapped: 0 }
+    pub(crate) fn data(address: Address, crc: u32) -> Self {
+        Self { word: address.bits() | 1 << 48, crc, mapped: 0 }
     }
 
-    pub(crate) fn page(block: u64, crc: u32, mapped: u32) -> Self {
-        Self { word: block | 2 << 48, crc, mapped }
+    pub(crate) fn page(address: Address, crc: u32, mapped: u32) -> Self {
+        Self { word: address.bits() | 2 << 48, crc, mapped }
     }
 
     /// The same page, with so many mapped blocks below it.
@@ -73,8 +84,8 @@ impl Entry {
     }
 
     /// Where the copy of a page is.
-    pub(crate) fn twin(self) -> Option<u64> {
-        (self.twin_distance() > 0).then(|| self.number() + self.twin_distance())
+    pub(crate) fn twin(self) -> Option<Address> {
+        (self.twin_distance() > 0).then(|| self.address() + self.twin_distance())
     }
 
     pub(crate) fn dirty(id: usize, mapped: u32) -> Self {
@@ -90,8 +101,30 @@ impl Entry {
         }
     }
 
+    /// Where its block or page on disk is.
+    pub(crate) fn address(self) -> Address {
+        debug_assert!(matches!(self.kind(), Kind::Data | Kind::Page));
+        Address::from_bits(self.number())
+    }
+
+    /// The identifier of a dirty page.
+    pub(crate) fn dirty_id(self) -> usize {
+        debug_assert!(self.kind() == Kind::Dirty);
+        self.number() as usize
+    }
+
+    /// The name of the page that it points to.
+    pub(crate) fn page_key(self) -> PageKey {
+        match self.kind() {
+            Kind::Dirty => PageKey::Dirty(self.dirty_id()),
+            Kind::Hole | Kind::Data | Kind::Page => {
+                PageKey::OnDisk(Address::from_bits(self.number()))
+            }
+        }
+    }
+
     /// Address in the pool, or identifier of a dirty page.
-    pub(crate) fn number(self) -> u64 {
+    fn number(self) -> u64 {
         self.word & NUMBER_MASK
     }
 
@@ -168,8 +201,8 @@ mod tests {
     #[test]
     fn a_page_reads_back_as_written() {
         let mut page = Page::empty();
-        page.0[0] = Entry::data(77, 1);
-        page.0[255] = Entry::data(NUMBER_MASK, u32::MAX);
+        page.0[0] = Entry::data(Address::from_bits(77), 1);
+        page.0[255] = Entry::data(Address::from_bits(NUMBER_MASK), u32::MAX);
         let mut bytes = [0xff; BLOCK as usize];
         page.emit(&mut bytes);
         let back = Page::parse(&bytes, 0).unwrap();
@@ -179,7 +212,7 @@ mod tests {
     #[test]
     fn a_page_with_entries_that_do_not_belong_there_is_refused() {
         let mut bytes = [0; BLOCK as usize];
-        bytes[..16].copy_from_slice(&emit_entry(Entry::page(5, 0, 1)));
+        bytes[..16].copy_from_slice(&emit_entry(Entry::page(Address::from_bits(5), 0, 1)));
         assert!(Page::parse(&bytes, 0).is_none());
         assert!(Page::parse(&bytes, 1).is_some());
         bytes[..16].copy_from_slice(&emit_entry(Entry::dirty(5, 1)));

@@ -10,10 +10,11 @@
 
 use block::DeviceError;
 
+use crate::address::Run;
 use crate::bugs::planted;
 use crate::error::OpenError;
 use crate::io::Waiter;
-use crate::layout::{GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout, address};
+use crate::layout::{DEVICE_START, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
 use crate::metadata::metadata_reserve_of;
 use crate::space::GroupId;
 use crate::store::{Store, reserve_of};
@@ -33,8 +34,8 @@ pub(crate) struct Housing {
 
 /// Runs to preallocate before a device joins or grows.
 pub(crate) struct SetAside {
-    /// Address in the pool and length, in blocks.
-    pub(crate) runs: Vec<(u64, u64)>,
+    /// Where it lies.
+    pub(crate) runs: Vec<Run>,
     /// The groups that are housed then.
     pub(crate) groups: Vec<GroupId>,
 }
@@ -62,8 +63,8 @@ impl Store {
         let waiting = operation.into_iter().collect();
         let (blocks, pending) = (self.space.group_blocks(group), runs.len());
         self.housing.insert(group, Housing { blocks, pending, refused: false, waiting });
-        for (address, blocks) in runs {
-            self.submit_reserve(Waiter::Housing { group }, address, blocks);
+        for run in runs {
+            self.submit_reserve(Waiter::Housing { group }, run);
         }
     }
 
@@ -102,11 +103,9 @@ impl Store {
 
     /// Asks for the space of what lies before the groups.
     pub(crate) fn set_heads_aside(&mut self) -> usize {
-        let starts: Vec<u64> = self.space.layouts().map(|layout| layout.groups_start()).collect();
-        for (device, &blocks) in starts.iter().enumerate() {
-            self.submit_reserve(Waiter::Format, address(device, 0), blocks);
-        }
-        starts.len()
+        let heads: Vec<Run> = self.space.layouts().enumerate().map(head_of).collect();
+        heads.iter().for_each(|&head| self.submit_reserve(Waiter::Format, head));
+        heads.len()
     }
 
     /// Houses what is guaranteed while a pool is made or opened; `false` if nothing more can be
@@ -138,7 +137,7 @@ impl Store {
         let name = |group: usize| GroupId { device: device as u8, group: group as u32 };
         let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };
         if old.is_none() {
-            set_aside.runs.push((address(device, 0), layout.groups_start()));
+            set_aside.runs.push(head_of((device, layout)));
         }
         let mut more = 0;
         if let (Some(old), Some(last)) = (old, first.checked_sub(1))
@@ -146,7 +145,7 @@ impl Store {
         {
             let (start, had) = (layout.group_start(last), old.group_blocks(last));
             more = layout.group_blocks(last) - had;
-            set_aside.runs.push((address(device, start + had), more));
+            set_aside.runs.push(Run { start: (start + had).on(device), blocks: more });
             set_aside.groups.push(name(last));
         }
         let new = first..layout.groups();
@@ -161,9 +160,10 @@ impl Store {
             }
             missing = missing.saturating_sub(layout.group_capacity(group).into());
             let home = group / GROUPS_PER_DESCRIPTOR_PAGE * GROUPS_PER_DESCRIPTOR_PAGE;
-            set_aside.runs.push((address(device, layout.group_start(home)), GROUP_HEAD));
-            let start = address(device, layout.group_start(group));
-            set_aside.runs.push((start, layout.group_blocks(group)));
+            let start = layout.group_start(home).on(device);
+            set_aside.runs.push(Run { start, blocks: GROUP_HEAD });
+            let start = layout.group_start(group).on(device);
+            set_aside.runs.push(Run { start, blocks: layout.group_blocks(group) });
             set_aside.groups.push(name(group));
         }
         set_aside.runs = joined(set_aside.runs);
@@ -173,16 +173,21 @@ impl Store {
 
 /// Runs in order, those that touch or overlap made one, without empty ones: so that the file system
 /// can refuse all of them before anything is taken.
-fn joined(mut runs: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+fn joined(mut runs: Vec<Run>) -> Vec<Run> {
     runs.sort_unstable();
-    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(runs.len());
-    for (start, blocks) in runs.into_iter().filter(|&(_, blocks)| blocks > 0) {
+    let mut joined: Vec<Run> = Vec::with_capacity(runs.len());
+    for run in runs.into_iter().filter(|run| run.blocks > 0) {
         match joined.last_mut() {
-            Some((first, length)) if start <= *first + *length => {
-                *length = (*length).max(start + blocks - *first);
+            Some(last) if run.start <= last.end() => {
+                last.blocks = last.blocks.max(run.end() - last.start);
             }
-            _ => joined.push((start, blocks)),
+            _ => joined.push(run),
         }
     }
     joined
+}
+
+/// What lies before the groups of a device.
+fn head_of((device, layout): (usize, Layout)) -> Run {
+    Run { start: DEVICE_START.on(device), blocks: layout.groups_start() - DEVICE_START }
 }

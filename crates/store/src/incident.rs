@@ -4,7 +4,7 @@
 
 use block::{ByteRange, DeviceError, VolumeId};
 
-use crate::layout::{block_of, device_of};
+use crate::address::Address;
 use crate::limits::{INCIDENTS_MAX, SCRUB_INCIDENTS_MAX};
 use crate::scrub::ScrubStatus;
 use crate::store::Store;
@@ -62,7 +62,7 @@ impl Store {
     /// Queues an incident at a block, and counts it.
     pub(crate) fn report_incident(
         &mut self,
-        block: u64,
+        address: Address,
         cause: Cause,
         place: Place,
         is_lost: bool,
@@ -71,7 +71,7 @@ impl Store {
             Cause::Device(_) => self.statistics.read_errors += 1,
             Cause::Checksum => self.statistics.checksum_errors += 1,
         }
-        let (device, offset) = (Some(device_of(block) as u8), block_of(block) * block::BLOCK);
+        let (device, offset) = (Some(address.device() as u8), address.block().offset());
         self.keep_incident(Incident { device, offset, cause, place, is_lost });
     }
 

@@ -2,7 +2,7 @@
 
 use block::{BLOCK, Buffer, DeviceOperation, Rope};
 
-use crate::layout::{block_of, device_of};
+use crate::address::{Address, Run};
 use crate::map::Missing;
 use crate::recovery::Wanted;
 use crate::space::{GroupId, GroupPage};
@@ -30,7 +30,7 @@ pub(crate) enum Waiter {
     /// A read of an operation.
     Operation { operation: usize, read: usize, extent: usize },
     /// Prefetch: no operation waits yet.
-    Ahead { number: u64, place: u64, blocks: u64 },
+    Ahead { number: u64, run: Run },
     /// A page of the map, or its copy.
     Page { missing: Missing, attempt: u8 },
     /// A page of a group's space maps.
@@ -58,24 +58,24 @@ pub(crate) enum Waiter {
 }
 
 impl Store {
-    pub(crate) fn submit_read(&mut self, waiter: Waiter, address: u64, blocks: u64) {
-        let buffer = Buffer::for_overwrite((blocks * BLOCK) as usize);
-        let offset = block_of(address) * BLOCK;
-        self.submit_io(waiter, device_of(address), DeviceOperation::Read { offset, buffer });
+    pub(crate) fn submit_read(&mut self, waiter: Waiter, run: Run) {
+        let buffer = Buffer::for_overwrite((run.blocks * BLOCK) as usize);
+        let offset = run.start.block().offset();
+        self.submit_io(waiter, run.start.device(), DeviceOperation::Read { offset, buffer });
     }
 
-    pub(crate) fn submit_write(&mut self, waiter: Waiter, address: u64, data: Rope) {
-        let offset = block_of(address) * BLOCK;
-        self.submit_io(waiter, device_of(address), DeviceOperation::Write { offset, data });
+    pub(crate) fn submit_write(&mut self, waiter: Waiter, address: Address, data: Rope) {
+        let offset = address.block().offset();
+        self.submit_io(waiter, address.device(), DeviceOperation::Write { offset, data });
     }
 
     pub(crate) fn submit_flush(&mut self, waiter: Waiter, device: usize) {
         self.submit_io(waiter, device, DeviceOperation::Flush);
     }
 
-    pub(crate) fn submit_reserve(&mut self, waiter: Waiter, address: u64, blocks: u64) {
-        let (offset, length) = (block_of(address) * BLOCK, blocks * BLOCK);
-        self.submit_io(waiter, device_of(address), DeviceOperation::Reserve { offset, length });
+    pub(crate) fn submit_reserve(&mut self, waiter: Waiter, run: Run) {
+        let (offset, length) = (run.start.block().offset(), run.blocks * BLOCK);
+        self.submit_io(waiter, run.start.device(), DeviceOperation::Reserve { offset, length });
     }
 
     fn submit_io(&mut self, waiter: Waiter, device: usize, operation: DeviceOperation) {

@@ -1,5 +1,5 @@
 //! On-disk layout of a device: labels, superblocks, journal, allocation groups. All positions are
-//! counted in blocks of 4 KiB.
+//! counted in blocks of 4 KiB; their types are in `address.rs`.
 //!
 //! ```text
 //! 1, 2        label, twice
@@ -20,6 +20,7 @@
 
 use block::BLOCK;
 
+use crate::address::DeviceBlock;
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN};
 
 /// Blocks in an allocation group: 128 MiB.
@@ -46,28 +47,11 @@ pub(crate) const DESCRIPTOR_PAGES_PER_FIRST_LEVEL: usize = 512;
 /// First-level pages that a superblock refers to, on all devices together.
 pub(crate) const FIRST_LEVEL_MAX: usize = 256;
 
-pub(crate) const LABELS: [u64; 2] = [1, 2];
-pub(crate) const SUPERBLOCKS: [u64; 2] = [16, 17];
-pub(crate) const SUPERBLOCK_COPIES: [u64; 2] = [32, 33];
-pub(crate) const JOURNAL_START: u64 = 256;
-
-/// Bits of an address that count blocks; those above name the device.
-const BLOCK_BITS: u32 = 40;
-
-/// The address in the pool of a block of a device.
-pub(crate) fn address(device: usize, block: u64) -> u64 {
-    (device as u64) << BLOCK_BITS | block
-}
-
-/// The device of an address.
-pub(crate) fn device_of(address: u64) -> usize {
-    (address >> BLOCK_BITS) as usize
-}
-
-/// The block on its device of an address.
-pub(crate) fn block_of(address: u64) -> u64 {
-    address & ((1 << BLOCK_BITS) - 1)
-}
+pub(crate) const DEVICE_START: DeviceBlock = DeviceBlock::new(0);
+pub(crate) const LABELS: [DeviceBlock; 2] = [DeviceBlock::new(1), DeviceBlock::new(2)];
+pub(crate) const SUPERBLOCKS: [DeviceBlock; 2] = [DeviceBlock::new(16), DeviceBlock::new(17)];
+pub(crate) const SUPERBLOCK_COPIES: [DeviceBlock; 2] = [DeviceBlock::new(32), DeviceBlock::new(33)];
+pub(crate) const JOURNAL_START: DeviceBlock = DeviceBlock::new(256);
 
 const JOURNAL_BLOCKS_MIN: u64 = (8 << 20) / BLOCK;
 const JOURNAL_BLOCKS_MAX: u64 = (256 << 20) / BLOCK;
@@ -111,13 +95,13 @@ impl Layout {
     }
 
     /// The first block of the first group.
-    pub(crate) fn groups_start(&self) -> u64 {
-        (JOURNAL_START + self.journal_blocks).next_multiple_of(256)
+    pub(crate) fn groups_start(&self) -> DeviceBlock {
+        DeviceBlock::new((JOURNAL_START + self.journal_blocks).number().next_multiple_of(256))
     }
 
     /// Number of groups; the last may be short, but holds more than its head.
     pub(crate) fn groups(&self) -> usize {
-        let blocks = self.device_blocks.saturating_sub(self.groups_start());
+        let blocks = self.device_blocks.saturating_sub(self.groups_start().number());
         let whole = blocks / GROUP_BLOCKS;
         let rest = blocks % GROUP_BLOCKS;
         (whole + u64::from(rest > GROUP_HEAD)) as usize
@@ -126,23 +110,24 @@ impl Layout {
     /// Blocks of a group, its head included.
     pub(crate) fn group_blocks(&self, group: usize) -> u64 {
         let start = self.group_start(group);
-        GROUP_BLOCKS.min(self.device_blocks - start)
+        GROUP_BLOCKS.min(self.device_blocks - start.number())
     }
 
-    pub(crate) fn group_start(&self, group: usize) -> u64 {
+    pub(crate) fn group_start(&self, group: usize) -> DeviceBlock {
         self.groups_start() + group as u64 * GROUP_BLOCKS
     }
 
     /// The group and the place in it of a block; `None` for what lies outside all groups' data.
-    pub(crate) fn locate(&self, block: u64) -> Option<(usize, usize)> {
-        let offset = block.checked_sub(self.groups_start())?;
+    pub(crate) fn locate(&self, block: DeviceBlock) -> Option<(usize, usize)> {
+        let offset = block.number().checked_sub(self.groups_start().number())?;
         let (group, place) = ((offset / GROUP_BLOCKS) as usize, offset % GROUP_BLOCKS);
-        let fits = block < self.device_blocks && group < self.groups() && place >= GROUP_HEAD;
+        let fits =
+            block.number() < self.device_blocks && group < self.groups() && place >= GROUP_HEAD;
         fits.then_some((group, place as usize))
     }
 
     /// A page of a group's space maps: 0 the bitmap, 1 to 16 the reference counts.
-    pub(crate) fn space_page(&self, group: usize, page: usize, slot: u8) -> u64 {
+    pub(crate) fn space_page(&self, group: usize, page: usize, slot: u8) -> DeviceBlock {
         self.group_start(group) + 2 * page as u64 + u64::from(slot)
     }
 
@@ -151,11 +136,11 @@ impl Layout {
         (self.group_blocks(group) - GROUP_HEAD) as u32
     }
 
-    pub(crate) fn descriptor_page(&self, index: usize, slot: u8) -> u64 {
+    pub(crate) fn descriptor_page(&self, index: usize, slot: u8) -> DeviceBlock {
         self.group_start(index * GROUPS_PER_DESCRIPTOR_PAGE) + 34 + u64::from(slot)
     }
 
-    pub(crate) fn first_level_page(&self, index: usize, slot: u8) -> u64 {
+    pub(crate) fn first_level_page(&self, index: usize, slot: u8) -> DeviceBlock {
         let groups = GROUPS_PER_DESCRIPTOR_PAGE * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
         self.group_start(index * groups) + 36 + u64::from(slot)
     }
@@ -178,11 +163,11 @@ mod tests {
         let layout = Layout::new(300 << 20, 0);
         let start = layout.groups_start();
         assert_eq!(layout.groups(), 3);
-        assert_eq!(layout.locate(start - 1), None);
-        assert_eq!(layout.locate(start + GROUP_HEAD - 1), None);
+        assert_eq!(layout.locate(DeviceBlock::new(start.number() - 1)), None);
+        assert_eq!(layout.locate(start + (GROUP_HEAD - 1)), None);
         assert_eq!(layout.locate(start + GROUP_HEAD), Some((0, GROUP_HEAD as usize)));
         assert_eq!(layout.locate(start + GROUP_BLOCKS + 50), Some((1, 50)));
-        assert_eq!(layout.locate(layout.device_blocks), None);
+        assert_eq!(layout.locate(DeviceBlock::new(layout.device_blocks)), None);
     }
 
     #[test]

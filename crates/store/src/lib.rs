@@ -7,6 +7,7 @@
 //! of the map beside the old ones and then switches over.
 #![forbid(unsafe_code)]
 
+mod address;
 mod allowance;
 mod apply;
 mod bugs;

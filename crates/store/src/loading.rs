@@ -3,6 +3,7 @@
 
 use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
 
+use crate::address::Run;
 use crate::bugs::planted;
 use crate::entry::Page;
 use crate::incident::{Cause, Place};
@@ -48,7 +49,7 @@ pub(crate) struct GroupLoad {
 impl Store {
     /// Loads a page of the map, and remembers who waits for it.
     pub(crate) fn load_page(&mut self, missing: Missing, waiter: PageWaiter) {
-        let waiting = self.pages_loading.entry(missing.entry.number()).or_default();
+        let waiting = self.pages_loading.entry(missing.entry.address()).or_default();
         waiting.push(waiter);
         if waiting.len() == 1 {
             self.statistics.pages_read += 1;
@@ -60,8 +61,8 @@ impl Store {
     fn read_page(&mut self, missing: Missing, attempt: u8) {
         let second = attempt % 2 == 1 && !planted!(self.bugs, CopyNeverRead);
         let copy = missing.entry.twin().filter(|_| second);
-        let address = copy.unwrap_or(missing.entry.number());
-        self.submit_read(Waiter::Page { missing, attempt }, address, 1);
+        let address = copy.unwrap_or(missing.entry.address());
+        self.submit_read(Waiter::Page { missing, attempt }, Run::of(address));
     }
 
     pub(crate) fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
@@ -89,25 +90,25 @@ impl Store {
         if attempt > 0 && !is_lost {
             return;
         }
-        let waiting = self.pages_loading.get(&missing.entry.number());
+        let waiting = self.pages_loading.get(&missing.entry.address());
         let volume = waiting.into_iter().flatten().find_map(|waiter| match waiter {
             PageWaiter::Operation(key) => self.operations.volume_of(*key),
             PageWaiter::Scrub => self.scrub.as_ref()?.volume(),
             PageWaiter::Applier | PageWaiter::Reaper => None,
         });
         let place = Place::MapPage { volume: volume.filter(|id| *id != CHANGES) };
-        self.report_incident(missing.entry.number(), cause, place, is_lost);
+        self.report_incident(missing.entry.address(), cause, place, is_lost);
     }
 
     /// Whether an entry points to a place that can hold data or pages.
     fn is_sound(&self, entry: crate::entry::Entry) -> bool {
         entry.is_hole()
-            || (self.space.holds(entry.number())
+            || (self.space.holds(entry.address())
                 && entry.twin().is_none_or(|twin| self.space.holds(twin)))
     }
 
     fn page_arrived(&mut self, missing: Missing, page: Option<Page>) {
-        let block = missing.entry.number();
+        let block = missing.entry.address();
         let waiting = self.pages_loading.remove(&block).unwrap_or_default();
         let found = page.is_some();
         if let Some(page) = page {
@@ -159,10 +160,11 @@ impl Store {
             GroupLoad { pending, had_maps, waiting, allocated, blocks, ..GroupLoad::default() };
         self.groups_loading.insert(group, load);
         for page in pages {
-            self.submit_read(Waiter::GroupPage { group, page, attempt: 0 }, page.address, 1);
+            let waiter = Waiter::GroupPage { group, page, attempt: 0 };
+            self.submit_read(waiter, Run::of(page.address));
         }
-        for (address, blocks) in reservations {
-            self.submit_reserve(Waiter::GroupSpace { group }, address, blocks);
+        for run in reservations {
+            self.submit_reserve(Waiter::GroupSpace { group }, run);
         }
         if pending == 0 {
             self.group_arrived(group);
@@ -187,7 +189,7 @@ impl Store {
         }
         if bytes.is_none() && attempt + 1 < READ_ATTEMPTS {
             let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
-            return self.submit_read(waiter, page.address, 1);
+            return self.submit_read(waiter, Run::of(page.address));
         }
         let Some(load) = self.groups_loading.get_mut(&group) else { return };
         load.pages.extend(bytes.map(|bytes| (page.page, bytes)));
@@ -258,7 +260,7 @@ impl Store {
     fn load_for_reaper(&mut self, first: Missing) {
         let others: Vec<_> = self.map.not_in_memory(REAP_READS);
         for missing in std::iter::once(first).chain(others) {
-            if !self.pages_loading.contains_key(&missing.entry.number()) {
+            if !self.pages_loading.contains_key(&missing.entry.address()) {
                 self.reaper_waits += 1;
                 self.load_page(missing, PageWaiter::Reaper);
             }

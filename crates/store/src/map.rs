@@ -12,6 +12,7 @@ use block::{BLOCK, Buffer};
 use hashbrown::{HashMap, HashSet};
 use slab::Slab;
 
+use crate::address::Address;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
 use crate::reclaim::Released;
@@ -87,11 +88,11 @@ pub(crate) struct DirtyPage {
 
 /// Pages in memory.
 pub(crate) struct Map {
-    clean: HashMap<u64, CleanPage>,
+    clean: HashMap<Address, CleanPage>,
     /// Clean pages in the order the clock hand visits them, and some that are not clean any more.
-    clock: VecDeque<u64>,
+    clock: VecDeque<Address>,
     /// Clean pages that are only on their way to the disk.
-    unwritten: HashSet<u64>,
+    unwritten: HashSet<Address>,
     pub(crate) dirty: Slab<DirtyPage>,
     clean_max: usize,
     /// Subtrees that lost their last parent and wait to be taken apart.
@@ -132,7 +133,7 @@ impl Map {
     }
 
     /// Puts a page that was read, or is being written, into the cache.
-    pub(crate) fn insert_clean(&mut self, block: u64, page: Page) {
+    pub(crate) fn insert_clean(&mut self, block: Address, page: Page) {
         if self.clean.insert(block, CleanPage { page, recent: true }).is_none() {
             self.clock.push_back(block);
         }
@@ -180,15 +181,15 @@ impl Map {
     pub(crate) fn not_in_memory(&self, count: usize) -> Vec<Missing> {
         let next = self.reap.iter().rev().take(count);
         let absent = |dead: &&Missing| {
-            dead.entry.kind() == Kind::Page && !self.clean.contains_key(&dead.entry.number())
+            dead.entry.kind() == Kind::Page && !self.clean.contains_key(&dead.entry.address())
         };
         next.filter(absent).copied().collect()
     }
 
     /// A page cannot be read: if the reaper waits for it, it goes on with others.
-    pub(crate) fn set_aside(&mut self, block: u64) {
+    pub(crate) fn set_aside(&mut self, block: Address) {
         let is_page =
-            |dead: &mut Missing| dead.entry.number() == block && dead.entry.kind() == Kind::Page;
+            |dead: &mut Missing| dead.entry.kind() == Kind::Page && dead.entry.address() == block;
         self.unreadable.extend(self.reap.extract_if(.., is_page));
     }
 
@@ -208,15 +209,15 @@ impl Map {
     }
 
     /// A copy of a clean page, if it is in memory.
-    pub(crate) fn cached(&self, block: u64) -> Option<Page> {
+    pub(crate) fn cached(&self, block: Address) -> Option<Page> {
         self.clean.get(&block).map(|clean| clean.page.clone())
     }
 
     /// The page an entry points to.
     fn page(&mut self, entry: Entry, level: u8) -> Result<&Page, Missing> {
         match entry.kind() {
-            Kind::Dirty => Ok(&self.dirty[entry.number() as usize].page),
-            _ => match self.clean.get_mut(&entry.number()) {
+            Kind::Dirty => Ok(&self.dirty[entry.dirty_id()].page),
+            _ => match self.clean.get_mut(&entry.address()) {
                 Some(clean) => {
                     clean.recent = true;
                     Ok(&clean.page)
@@ -325,11 +326,11 @@ impl Map {
                 let entries = self.leaf_entries(&leaf).unwrap_or_default();
                 let part = entries.iter().skip((at % FANOUT) as usize).take(take as usize);
                 for entry in part.filter(|entry| entry.kind() == Kind::Data) {
-                    let group = space.group_of(entry.number());
+                    let group = space.group_of(entry.address());
                     if !shared && !space.is_loaded(group) {
                         return Err(group);
                     }
-                    match shared || space.references(entry.number()) != 1 {
+                    match shared || space.references(entry.address()) != 1 {
                         true => occupied.shared += 1,
                         false => occupied.own += 1,
                     }
@@ -343,8 +344,8 @@ impl Map {
     /// Whether a page has several parents.
     pub(crate) fn is_shared(&self, space: &Space, entry: Entry) -> bool {
         match entry.kind() {
-            Kind::Dirty => self.dirty[entry.number() as usize].references > 1,
-            Kind::Page => space.references(entry.number()) > 1,
+            Kind::Dirty => self.dirty[entry.dirty_id()].references > 1,
+            Kind::Page => space.references(entry.address()) > 1,
             Kind::Hole | Kind::Data => false,
         }
     }
@@ -407,8 +408,8 @@ impl Map {
             let old = std::mem::replace(&mut self.dirty[leaf].page.0[place], new);
             changed.mapped += i64::from(!new.is_hole()) - i64::from(!old.is_hole());
             if old.kind() == Kind::Data {
-                changed.unshared += u64::from(space.is_known_shared(old.number()));
-                space.drop_reference(old.number());
+                changed.unshared += u64::from(space.is_known_shared(old.address()));
+                space.drop_reference(old.address());
             }
         }
         self.adjust_parents(root, &path, first, 0, changed.mapped);
@@ -445,10 +446,10 @@ impl Map {
         match entry.kind() {
             Kind::Hole => {}
             Kind::Dirty => {
-                let page = &mut self.dirty[entry.number() as usize];
+                let page = &mut self.dirty[entry.dirty_id()];
                 page.references = page.references.saturating_add(1);
             }
-            Kind::Data | Kind::Page => space.add_references(entry.number(), 1),
+            Kind::Data | Kind::Page => space.add_references(entry.address(), 1),
         }
     }
 
@@ -457,7 +458,7 @@ impl Map {
         match entry.kind() {
             Kind::Hole => {}
             Kind::Dirty => {
-                let page = &mut self.dirty[entry.number() as usize];
+                let page = &mut self.dirty[entry.dirty_id()];
                 if page.references > 1 {
                     page.lose_parent();
                     self.released.keep(entry.mapped);
@@ -467,11 +468,11 @@ impl Map {
                 }
             }
             Kind::Data => {
-                self.released.keep(space.is_known_shared(entry.number()).into());
-                space.drop_reference(entry.number());
+                self.released.keep(space.is_known_shared(entry.address()).into());
+                space.drop_reference(entry.address());
             }
             Kind::Page => {
-                if space.references(entry.number()) > 1 {
+                if space.references(entry.address()) > 1 {
                     self.released.keep(entry.mapped);
                     drop_block(space, entry);
                 } else {
@@ -488,10 +489,10 @@ impl Map {
         let page = self.page(entry, level)?.clone();
         match entry.kind() {
             Kind::Dirty => {
-                self.dirty.remove(entry.number() as usize);
+                self.dirty.remove(entry.dirty_id());
             }
             _ => {
-                self.clean.remove(&entry.number());
+                self.clean.remove(&entry.address());
                 drop_block(space, entry);
             }
         }
@@ -515,14 +516,14 @@ impl Map {
         let mut path = smallvec::SmallVec::new();
         let mut level = root.levels - 1;
         root.entry = self.own(space, root.entry);
-        path.push(root.entry.number() as usize);
+        path.push(root.entry.dirty_id());
         while level > bottom {
             level -= 1;
             let place = (block / blocks_below(level) % FANOUT) as usize;
             let parent = path[path.len() - 1];
             let child = self.own(space, self.dirty[parent].page.0[place]);
             self.dirty[parent].page.0[place] = child;
-            path.push(child.number() as usize);
+            path.push(child.dirty_id());
         }
         path.reverse();
         path
@@ -532,14 +533,14 @@ impl Map {
     fn own(&mut self, space: &mut Space, entry: Entry) -> Entry {
         let page = match entry.kind() {
             Kind::Hole => Page::empty(),
-            Kind::Dirty if self.dirty[entry.number() as usize].references == 1 => return entry,
+            Kind::Dirty if self.dirty[entry.dirty_id()].references == 1 => return entry,
             Kind::Dirty => {
-                self.dirty[entry.number() as usize].lose_parent();
+                self.dirty[entry.dirty_id()].lose_parent();
                 self.copy_for_second_parent(space, entry)
             }
-            _ if space.references(entry.number()) == 1 => {
+            _ if space.references(entry.address()) == 1 => {
                 drop_block(space, entry);
-                self.clean.remove(&entry.number()).expect("the path is in memory").page
+                self.clean.remove(&entry.address()).expect("the path is in memory").page
             }
             _ => {
                 drop_block(space, entry);
@@ -631,7 +632,7 @@ impl Map {
             return Entry::HOLE;
         }
         let mut owned = self.own(space, entry);
-        let id = owned.number() as usize;
+        let id = owned.dirty_id();
         for (place, child_base) in children(level, base, first, end) {
             let old = self.dirty[id].page.0[place];
             let new = match level {
@@ -639,8 +640,8 @@ impl Map {
                 _ => self.zero_below(space, old, level - 1, child_base, first, end),
             };
             if level == 0 && !old.is_hole() {
-                self.released.keep(space.is_known_shared(old.number()).into());
-                space.drop_reference(old.number());
+                self.released.keep(space.is_known_shared(old.address()).into());
+                space.drop_reference(old.address());
             }
             let gone = match level {
                 0 => u32::from(!old.is_hole()),
@@ -677,16 +678,16 @@ impl Map {
         space: &mut Space,
         entry: Entry,
         level: u8,
-        settled: &mut HashMap<u64, Entry>,
-        writes: &mut Vec<(u64, Buffer)>,
+        settled: &mut HashMap<usize, Entry>,
+        writes: &mut Vec<(Address, Buffer)>,
     ) -> Entry {
         if entry.kind() != Kind::Dirty {
             return entry;
         }
-        if let Some(&known) = settled.get(&entry.number()) {
+        if let Some(&known) = settled.get(&entry.dirty_id()) {
             return known.with_mapped(entry.mapped);
         }
-        let id = entry.number() as usize;
+        let id = entry.dirty_id();
         for place in 0..FANOUT as usize {
             let child = self.dirty[id].page.0[place];
             if child.kind() == Kind::Dirty {
@@ -699,11 +700,11 @@ impl Map {
         page.emit(&mut bytes);
         let on_disk = place_page(space, bytes, level > 0, writes);
         if references > 1 {
-            space.add_references(on_disk.number(), references - 1);
+            space.add_references(on_disk.address(), references - 1);
         }
-        self.insert_clean(on_disk.number(), page);
-        self.unwritten.insert(on_disk.number());
-        settled.insert(entry.number(), on_disk);
+        self.insert_clean(on_disk.address(), page);
+        self.unwritten.insert(on_disk.address());
+        settled.insert(id, on_disk);
         on_disk.with_mapped(entry.mapped)
     }
 }
@@ -714,7 +715,7 @@ pub(crate) fn place_page(
     space: &mut Space,
     bytes: Buffer,
     twin: bool,
-    writes: &mut Vec<(u64, Buffer)>,
+    writes: &mut Vec<(Address, Buffer)>,
 ) -> Entry {
     let (block, distance) = space.allocate_page(twin);
     let entry = Entry::page(block, crc32c(&bytes), 0).with_twin(distance);
@@ -727,7 +728,7 @@ pub(crate) fn place_page(
 
 /// Takes a reference from a page on disk, and with the last one also gives up its copy.
 fn drop_block(space: &mut Space, page: Entry) {
-    space.drop_page_reference(page.number(), page.twin_distance());
+    space.drop_page_reference(page.address(), page.twin_distance());
 }
 
 /// The places in a page of `level` at `base` that overlap `first .. end`, each with the first

@@ -13,6 +13,7 @@ use block::{
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use crate::address::Run;
 use crate::bugs::planted;
 use crate::commit::{Lane, checksums};
 use crate::error::Failure;
@@ -22,7 +23,6 @@ use crate::locks::Claim;
 use crate::map::Missing;
 use crate::recent::is_for_parts;
 use crate::record::Record;
-use crate::space::Run;
 use crate::status::Health;
 use crate::store::{CHANGES, Change, Done, Outcome, Store, Tag};
 
@@ -364,7 +364,7 @@ impl Store {
         let pieces = std::mem::take(&mut self.operations[key].pieces);
         let volume = self.operations[key].volume;
         let runs = std::mem::take(&mut self.operations[key].runs);
-        let mut places = Places { run: Run { start: 0, blocks: 0 }, rest: runs.into_iter() };
+        let mut places = Places { run: None, rest: runs.into_iter() };
         let mut account = std::mem::take(&mut self.operations[key].account);
         let keeps = self.operations[key].is_for_parts;
         for piece in pieces {
@@ -410,8 +410,9 @@ impl Store {
                 group.record(Record::Clone { source, source_first, volume, first, count });
             }
             Piece::Fill { first, count, content } => {
-                let block = places.take(1).start;
-                self.recent.forget(block, 1);
+                let run = places.take(1);
+                self.recent.forget(run);
+                let block = run.start;
                 let crc = checksums(&content)[0];
                 let record = Record::Fill { volume, first, count, block, crc };
                 group.write(record, block, content);
@@ -425,7 +426,7 @@ impl Store {
                         sampling::sample(account, first * BLOCK, crcs.iter().copied());
                     }
                     if !planted!(self.bugs, KeepsWhatIsGone) {
-                        self.recent.forget(part.start, part.blocks);
+                        self.recent.forget(part);
                     }
                     if keeps {
                         self.recent.keep(part.start, &crcs, &bytes);
@@ -501,19 +502,19 @@ impl Store {
 
 /// The blocks that were handed out for an operation's data.
 struct Places {
-    run: Run,
+    /// What is left of the one that was begun.
+    run: Option<Run>,
     rest: smallvec::IntoIter<[Run; 1]>,
 }
 
 impl Places {
     /// Takes up to `wanted` adjacent ones.
     fn take(&mut self, wanted: u64) -> Run {
-        if self.run.blocks == 0 {
-            self.run = self.rest.next().expect("as many blocks were handed out as pieces need");
-        }
-        let Run { start, blocks } = self.run;
+        let run = self.run.take().or_else(|| self.rest.next());
+        let Run { start, blocks } = run.expect("as many blocks were handed out as pieces need");
         let part = Run { start, blocks: blocks.min(wanted) };
-        self.run = Run { start: start + part.blocks, blocks: blocks - part.blocks };
+        let rest = Run { start: part.end(), blocks: blocks - part.blocks };
+        self.run = Some(rest).filter(|rest| rest.blocks > 0);
         part
     }
 }

@@ -11,12 +11,13 @@ use std::collections::{BTreeMap, VecDeque};
 use block::{BLOCK, ByteRange, Request};
 use bytes::Bytes;
 
+use crate::address::{Address, Run};
 use crate::checksum::crc32c;
 use crate::limits::{AHEAD_KEPT_BLOCKS_MAX, RECENT_BLOCKS_MAX, RECENT_BYTES_MAX};
 
 /// The blocks that are kept; the oldest one of its kind makes room.
 pub(crate) struct Recent {
-    blocks: BTreeMap<u64, Kept>,
+    blocks: BTreeMap<Address, Kept>,
     parts: Order,
     ahead: Order,
     last_number: u64,
@@ -32,7 +33,7 @@ struct Kept {
 /// The numbers and places of blocks in the order in which they came, also of those that are
 /// forgotten.
 struct Order {
-    order: VecDeque<(u64, u64)>,
+    order: VecDeque<(u64, Address)>,
     blocks_max: usize,
 }
 
@@ -42,7 +43,7 @@ impl Order {
     }
 
     /// One more came; returns the one that makes room.
-    fn push(&mut self, number: u64, place: u64) -> Option<(u64, u64)> {
+    fn push(&mut self, number: u64, place: Address) -> Option<(u64, Address)> {
         self.order.push_back((number, place));
         if self.order.len() > self.blocks_max { self.order.pop_front() } else { None }
     }
@@ -62,14 +63,16 @@ impl Default for Recent {
 impl Recent {
     /// The block at a place, if it is kept and has this checksum; or `whatever` it has, which is a
     /// mistake.
-    pub(crate) fn get(&self, place: u64, crc: u32, whatever: bool) -> Option<Bytes> {
+    pub(crate) fn get(&self, place: Address, crc: u32, whatever: bool) -> Option<Bytes> {
         let kept = self.blocks.get(&place).filter(|kept| kept.crc == crc || whatever);
         kept.and_then(|kept| kept.content.clone())
     }
 
     /// Keeps adjacent blocks as they are at a place, or are about to be.
-    pub(crate) fn keep(&mut self, place: u64, crcs: &[u32], content: &[u8]) {
-        for ((place, &crc), content) in (place..).zip(crcs).zip(content.chunks(BLOCK as usize)) {
+    pub(crate) fn keep(&mut self, place: Address, crcs: &[u32], content: &[u8]) {
+        for ((place, &crc), content) in
+            place.onwards().zip(crcs).zip(content.chunks(BLOCK as usize))
+        {
             self.last_number += 1;
             let number = self.last_number;
             // A copy, so that no larger buffer is held.
@@ -81,9 +84,9 @@ impl Recent {
     }
 
     /// Adjacent blocks at a place are going to be read ahead. Returns the first one's number.
-    pub(crate) fn expect(&mut self, place: u64, crcs: &[u32]) -> u64 {
+    pub(crate) fn expect(&mut self, place: Address, crcs: &[u32]) -> u64 {
         let first = self.last_number + 1;
-        for (place, &crc) in (place..).zip(crcs) {
+        for (place, &crc) in place.onwards().zip(crcs) {
             self.last_number += 1;
             let number = self.last_number;
             if self.get(place, crc, false).is_none() {
@@ -97,22 +100,22 @@ impl Recent {
 
     /// What was read ahead, from the block with that number on. What was forgotten meanwhile stays
     /// so, and a block that fails its check is left to the read that asks for it.
-    pub(crate) fn arrived(&mut self, first: u64, place: u64, blocks: u64, content: Option<&[u8]>) {
-        for at in 0..blocks {
-            let Some(kept) = self.blocks.get_mut(&(place + at)) else { continue };
-            if kept.number != first + at {
+    pub(crate) fn arrived(&mut self, number: u64, run: Run, content: Option<&[u8]>) {
+        for (at, place) in (0..).zip(run.addresses()) {
+            let Some(kept) = self.blocks.get_mut(&place) else { continue };
+            if kept.number != number + at {
                 continue;
             }
             let start = (at * BLOCK) as usize;
             let block = content.map(|content| &content[start..start + BLOCK as usize]);
             match block.filter(|block| crc32c(block) == kept.crc) {
                 Some(block) => kept.content = Some(Bytes::copy_from_slice(block)),
-                None => drop(self.blocks.remove(&(place + at))),
+                None => drop(self.blocks.remove(&place)),
             }
         }
     }
 
-    fn make_room(&mut self, oldest: Option<(u64, u64)>) {
+    fn make_room(&mut self, oldest: Option<(u64, Address)>) {
         if let Some((number, place)) = oldest
             && self.blocks.get(&place).is_some_and(|kept| kept.number == number)
         {
@@ -121,11 +124,11 @@ impl Recent {
     }
 
     /// Something else is written to these places.
-    pub(crate) fn forget(&mut self, place: u64, blocks: u64) {
+    pub(crate) fn forget(&mut self, run: Run) {
         if self.blocks.is_empty() {
             return;
         }
-        while let Some((&place, _)) = self.blocks.range(place..place + blocks).next() {
+        while let Some((&place, _)) = self.blocks.range(run.start..run.end()).next() {
             self.blocks.remove(&place);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use block::{BLOCK, VolumeId};
 
-use crate::entry::{Entry, Kind};
+use crate::entry::{Entry, PageKey};
 use crate::store::Store;
 use crate::volume::Volume;
 
@@ -57,7 +57,7 @@ pub(crate) struct Reclaimed {
 pub(crate) struct Released {
     owner: Option<VolumeId>,
     /// For whom the reaper takes subtrees apart. Those of deleted volumes are not among them.
-    queued: BTreeMap<(bool, u64), VolumeId>,
+    queued: BTreeMap<PageKey, VolumeId>,
     /// Blocks that others keep.
     kept: BTreeMap<VolumeId, u64>,
 }
@@ -83,18 +83,14 @@ impl Released {
     /// A subtree goes to the reaper.
     pub(crate) fn queue(&mut self, entry: Entry) {
         if let Some(owner) = self.owner {
-            self.queued.insert(key(entry), owner);
+            self.queued.insert(entry.page_key(), owner);
         }
     }
 
     /// The reaper takes a subtree apart.
     pub(crate) fn resume(&mut self, entry: Entry) {
-        self.owner = self.queued.remove(&key(entry));
+        self.owner = self.queued.remove(&entry.page_key());
     }
-}
-
-fn key(entry: Entry) -> (bool, u64) {
-    (entry.kind() == Kind::Dirty, entry.number())
 }
 
 impl Store {

@@ -5,15 +5,16 @@
 
 use block::VolumeId;
 
+use crate::address::Address;
 use crate::volume::Volume;
 
 /// A change of the pool. Blocks are counted in 4 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// Blocks of a volume now lie in adjacent blocks of the device.
-    Write { volume: VolumeId, first: u64, start: u64, crcs: Vec<u32> },
+    Write { volume: VolumeId, first: u64, start: Address, crcs: Vec<u32> },
     /// All of these blocks of a volume now are the same block of the device.
-    Fill { volume: VolumeId, first: u64, count: u64, block: u64, crc: u32 },
+    Fill { volume: VolumeId, first: u64, count: u64, block: Address, crc: u32 },
     /// Blocks of a volume become holes.
     Zero { volume: VolumeId, first: u64, count: u64 },
     /// Blocks of a volume become references to those of another, or of its own.
@@ -74,6 +75,10 @@ impl Reader<'_> {
         Some(u32::from_le_bytes(*bytes))
     }
 
+    fn address(&mut self) -> Option<Address> {
+        self.u64().map(Address::from_bits)
+    }
+
     fn volume(&mut self) -> Option<VolumeId> {
         self.u64().map(VolumeId)
     }
@@ -104,11 +109,12 @@ impl Record {
         let mut writer = Writer(bytes);
         match self {
             Self::Write { volume, first, start, crcs } => {
-                [volume.0, *first, *start].into_iter().for_each(|value| writer.u64(value));
+                [volume.0, *first, start.bits()].into_iter().for_each(|value| writer.u64(value));
                 crcs.iter().for_each(|&crc| writer.u32(crc));
             }
             Self::Fill { volume, first, count, block, crc } => {
-                [volume.0, *first, *count, *block].into_iter().for_each(|value| writer.u64(value));
+                let fields = [volume.0, *first, *count, block.bits()];
+                fields.into_iter().for_each(|value| writer.u64(value));
                 writer.u32(*crc);
             }
             Self::Zero { volume, first, count } => {
@@ -173,14 +179,14 @@ impl Record {
             WRITE => Self::Write {
                 volume: reader.volume()?,
                 first: reader.u64()?,
-                start: reader.u64()?,
+                start: reader.address()?,
                 crcs: std::iter::from_fn(|| reader.u32()).collect(),
             },
             FILL => Self::Fill {
                 volume: reader.volume()?,
                 first: reader.u64()?,
                 count: reader.u64()?,
-                block: reader.u64()?,
+                block: reader.address()?,
                 crc: reader.u32()?,
             },
             ZERO => {
@@ -227,8 +233,13 @@ mod tests {
     fn examples() -> Vec<Record> {
         let volume = VolumeId(7);
         vec![
-            Record::Write { volume, first: 1, start: 99, crcs: vec![1, 2, u32::MAX] },
-            Record::Fill { volume, first: 1, count: 8192, block: 4, crc: 5 },
+            Record::Write {
+                volume,
+                first: 1,
+                start: Address::from_bits(99),
+                crcs: vec![1, 2, u32::MAX],
+            },
+            Record::Fill { volume, first: 1, count: 8192, block: Address::from_bits(4), crc: 5 },
             Record::Zero { volume, first: 0, count: u64::MAX },
             Record::Clone { source: VolumeId(1), source_first: 2, volume, first: 3, count: 4 },
             Record::DeleteVolume { volume },

@@ -15,11 +15,12 @@ use std::collections::VecDeque;
 
 use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
 
+use crate::address::{Address, Run};
 use crate::bugs::planted;
 use crate::error::{Failure, OpenError};
 use crate::io::Waiter;
 use crate::journal::{Journal, Position, Unit};
-use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS, address};
+use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
 use crate::loading::READ_ATTEMPTS;
 use crate::map::Map;
@@ -36,14 +37,13 @@ const SUPERBLOCK_TOKEN: u64 = 1 << 16;
 pub(crate) const ENOSPC: i32 = 28;
 
 /// Bytes of a device that labels and superblocks need.
-const HEADS_BYTES: u64 = (SUPERBLOCK_COPIES[1] + 1) * BLOCK;
+const HEADS_BYTES: u64 = SUPERBLOCK_COPIES[1].offset() + BLOCK;
 
 /// Blocks that are to be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     token: u64,
-    block: u64,
-    blocks: u64,
+    run: Run,
     /// How often they were read already.
     attempt: u8,
 }
@@ -71,7 +71,7 @@ enum Step {
     /// Records are applied to the map.
     Replaying { units: VecDeque<Unit>, record: usize },
     /// Space for what lies before the groups is set aside; in a new pool these are written then.
-    SettingAside { first_writes: Vec<(u64, Rope)> },
+    SettingAside { first_writes: Vec<(Address, Rope)> },
     /// Preallocation of the guaranteed space on the devices.
     Housing,
     /// Room for the checkpoint's pages.
@@ -100,8 +100,8 @@ impl Recovery {
         self.tag
     }
 
-    fn want(&mut self, token: u64, block: u64, blocks: u64) {
-        self.wanted.push_back(Wanted { token, block, blocks, attempt: 0 });
+    fn want(&mut self, token: u64, run: Run) {
+        self.wanted.push_back(Wanted { token, run, attempt: 0 });
     }
 
     /// Takes a label or superblock.
@@ -192,12 +192,12 @@ impl Store {
             recovery.labels.push([None, None]);
             for (copy, block) in LABELS.into_iter().enumerate() {
                 if size >= HEADS_BYTES {
-                    recovery.want((2 * device + copy) as u64, address(device, block), 1);
+                    recovery.want((2 * device + copy) as u64, Run::of(block.on(device)));
                 }
             }
         }
         for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
-            recovery.want(SUPERBLOCK_TOKEN + place as u64, block, 1);
+            recovery.want(SUPERBLOCK_TOKEN + place as u64, Run::of(block.on(0)));
         }
         self.recovery = Some(Box::new(recovery));
         self.read_wanted();
@@ -213,7 +213,7 @@ impl Store {
             wanted.push(read);
         }
         for wanted in wanted {
-            self.submit_read(Waiter::Recovery { wanted }, wanted.block, wanted.blocks);
+            self.submit_read(Waiter::Recovery { wanted }, wanted.run);
         }
     }
 
@@ -253,12 +253,12 @@ impl Store {
     fn want_again(&mut self, wanted: Wanted) {
         let Some(recovery) = &mut self.recovery else { return };
         let attempt = wanted.attempt + 1;
-        let block = match &recovery.step {
-            Step::Loading(_) if planted!(self.bugs, CopyNeverRead) => wanted.block,
-            Step::Loading(loading) => loading.address(wanted.token, attempt),
-            _ => wanted.block,
+        let run = match &recovery.step {
+            Step::Loading(_) if planted!(self.bugs, CopyNeverRead) => wanted.run,
+            Step::Loading(loading) => Run::of(loading.address(wanted.token, attempt)),
+            _ => wanted.run,
         };
-        recovery.wanted.push_back(Wanted { block, attempt, ..wanted });
+        recovery.wanted.push_back(Wanted { run, attempt, ..wanted });
     }
 
     fn recovery_took(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
@@ -515,13 +515,14 @@ const FIRST_WRITE_BLOCKS: usize = 256;
 /// over the journal: a file system under the pool then has nothing of its own to make durable with
 /// a commit. What an earlier pool left in the journal would be told apart without them, by the unit
 /// checksums, which begin anew with the pool's identity.
-fn first_writes(spec: &crate::PoolSpec, journal_blocks: u64) -> Vec<(u64, Rope)> {
+fn first_writes(spec: &crate::PoolSpec, journal_blocks: u64) -> Vec<(Address, Rope)> {
     let zeros = Buffer::zeroed(FIRST_WRITE_BLOCKS * BLOCK as usize).freeze();
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
     let mut writes: Vec<_> =
-        superblocks.map(|block| (block, Rope::from(zeros.slice(..BLOCK as usize)))).collect();
-    let journal = JOURNAL_START..JOURNAL_START + journal_blocks;
-    writes.extend(journal.step_by(FIRST_WRITE_BLOCKS).map(|block| (block, zeros.clone().into())));
+        superblocks.map(|block| (block.on(0), Rope::from(zeros.slice(..BLOCK as usize)))).collect();
+    let journal = Run { start: JOURNAL_START.on(0), blocks: journal_blocks };
+    let journal = journal.addresses().step_by(FIRST_WRITE_BLOCKS);
+    writes.extend(journal.map(|address| (address, zeros.clone().into())));
     for (index, device) in spec.devices.iter().enumerate() {
         let label = Label {
             pool_uuid: spec.pool_uuid,
@@ -531,7 +532,7 @@ fn first_writes(spec: &crate::PoolSpec, journal_blocks: u64) -> Vec<(u64, Rope)>
             index: index as u32,
         };
         let label = || Rope::from(label.emit().freeze());
-        writes.extend(LABELS.into_iter().map(|block| (address(index, block), label())));
+        writes.extend(LABELS.into_iter().map(|block| (block.on(index), label())));
     }
     writes
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
+use crate::address::{Address, Run};
 use crate::allowance::Allowance;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
@@ -68,8 +69,7 @@ enum Purpose {
 
 /// A read under way, and what it must bring.
 struct Read {
-    address: u64,
-    blocks: u64,
+    run: Run,
     expected: SmallVec<[u32; 1]>,
     what: What,
     retried: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Scrub {
     waits_for: Option<GroupId>,
     /// Pages that were seen, by 64 of them.
     seen: BTreeMap<u64, u64>,
-    bad: BTreeSet<u64>,
+    bad: BTreeSet<Address>,
     /// Blocks of the current volume that are shared, as far as it was counted.
     shared: u64,
     status: ScrubStatus,
@@ -119,7 +119,8 @@ impl Scrub {
     }
 
     /// Whether a page is seen for the first time.
-    fn sees(&mut self, block: u64) -> bool {
+    fn sees(&mut self, page: Address) -> bool {
+        let block = page.bits();
         let word = self.seen.entry(block / 64).or_default();
         let first = *word & 1 << (block % 64) == 0;
         *word |= 1 << (block % 64);
@@ -269,9 +270,9 @@ impl Store {
     fn compare_leaf(&mut self, scrub: &mut Scrub, leaf: &FoundLeaf, entries: &[Entry]) {
         let mut is_new = true;
         for &(level, entry) in &leaf.path {
-            is_new = entry.kind() != Kind::Page || scrub.sees(entry.number());
+            is_new = entry.kind() != Kind::Page || scrub.sees(entry.address());
             if entry.kind() == Kind::Page && is_new {
-                let copies = [Some(entry.number()), entry.twin()];
+                let copies = [Some(entry.address()), entry.twin()];
                 for address in copies.into_iter().flatten() {
                     let what = What::Page { entry, level, first: leaf.first };
                     self.scrub_read(scrub, address, SmallVec::from_slice(&[entry.crc]), what);
@@ -281,9 +282,9 @@ impl Store {
         if !is_new {
             return;
         }
-        let mut run: Option<(u64, u64, SmallVec<[u32; 1]>)> = None;
+        let mut run: Option<(u64, Address, SmallVec<[u32; 1]>)> = None;
         for (block, entry) in (leaf.first..).zip(entries) {
-            let data = (entry.kind() == Kind::Data).then(|| entry.number());
+            let data = (entry.kind() == Kind::Data).then(|| entry.address());
             match (&mut run, data) {
                 (Some((_, start, crcs)), Some(address))
                     if *start + crcs.len() as u64 == address =>
@@ -300,7 +301,7 @@ impl Store {
         self.read_run(scrub, run);
     }
 
-    fn read_run(&mut self, scrub: &mut Scrub, run: Option<(u64, u64, SmallVec<[u32; 1]>)>) {
+    fn read_run(&mut self, scrub: &mut Scrub, run: Option<(u64, Address, SmallVec<[u32; 1]>)>) {
         if let Some((first, address, crcs)) = run {
             self.scrub_read(scrub, address, crcs, What::Data { first });
         }
@@ -309,14 +310,15 @@ impl Store {
     fn scrub_read(
         &mut self,
         scrub: &mut Scrub,
-        address: u64,
+        start: Address,
         expected: SmallVec<[u32; 1]>,
         what: What,
     ) {
         let blocks = expected.len() as u64;
         self.scrub_allowance.spend(blocks * BLOCK);
         scrub.status.scanned_bytes += blocks * BLOCK;
-        self.submit_scrub_read(scrub, Read { address, blocks, expected, what, retried: false });
+        let run = Run { start, blocks };
+        self.submit_scrub_read(scrub, Read { run, expected, what, retried: false });
     }
 
     /// Reads are numbered for good, so that the end of one that an abandoned scrub began is not
@@ -324,7 +326,7 @@ impl Store {
     fn submit_scrub_read(&mut self, scrub: &mut Scrub, read: Read) {
         let number = self.scrub_reads;
         self.scrub_reads += 1;
-        self.submit_read(Waiter::Scrub { read: number }, read.address, read.blocks);
+        self.submit_read(Waiter::Scrub { read: number }, read.run);
         scrub.reads.insert(number, read);
     }
 
@@ -362,8 +364,8 @@ impl Store {
             What::Data { first } => {
                 for &number in bad {
                     let now = self.map.data_entry(root, first + number);
-                    let entry = (read.address + number, read.expected[number as usize]);
-                    if now.is_some_and(|now| (now.number(), now.crc) == entry)
+                    let entry = (read.run.start + number, read.expected[number as usize]);
+                    if now.is_some_and(|now| (now.address(), now.crc) == entry)
                         && scrub.bad.insert(entry.0)
                     {
                         scrub.status.bad_blocks += 1;
@@ -372,7 +374,8 @@ impl Store {
             }
             What::Page { entry, level, first } => {
                 let page = Missing { entry, level };
-                if !self.repair_page(scrub, read.address, page) && self.leads_to(root, first, page)
+                if !self.repair_page(scrub, read.run.start, page)
+                    && self.leads_to(root, first, page)
                 {
                     scrub.status.bad_pages += 1;
                 }
@@ -392,12 +395,12 @@ impl Store {
     /// One copy of a page is bad: it is written again from memory, where the page is, having been
     /// read from a good one. `false` if it is not in memory; what is bad of a leaf is found when it
     /// is read.
-    fn repair_page(&mut self, scrub: &mut Scrub, address: u64, page: Missing) -> bool {
+    fn repair_page(&mut self, scrub: &mut Scrub, address: Address, page: Missing) -> bool {
         let Missing { entry, level } = page;
-        if self.space.references(entry.number()) == 0 {
+        if self.space.references(entry.address()) == 0 {
             return true;
         }
-        let Some(cached) = self.map.cached(entry.number()) else { return level == 0 };
+        let Some(cached) = self.map.cached(entry.address()) else { return level == 0 };
         let mut bytes = block::Buffer::for_overwrite(BLOCK as usize);
         cached.emit(&mut bytes);
         if crc32c(&bytes) == entry.crc {
@@ -421,10 +424,10 @@ impl Store {
             scrub.shared += mapped.count() as u64;
             return None;
         }
-        let groups = mapped.clone().map(|entry| self.space.group_of(entry.number()));
+        let groups = mapped.clone().map(|entry| self.space.group_of(entry.address()));
         let missing = groups.into_iter().find(|&group| !self.space.is_loaded(group));
         if missing.is_none() {
-            let shared = mapped.filter(|entry| self.space.references(entry.number()) > 1);
+            let shared = mapped.filter(|entry| self.space.references(entry.address()) > 1);
             scrub.shared += shared.count() as u64;
         }
         missing
@@ -473,7 +476,7 @@ impl Store {
 fn locate_bad(scrub: &mut Scrub, first: u64, entries: &[Entry]) {
     let Some(&volume) = scrub.volumes.front() else { return };
     for (block, entry) in (first..).zip(entries) {
-        if entry.kind() == Kind::Data && scrub.bad.contains(&entry.number()) {
+        if entry.kind() == Kind::Data && scrub.bad.contains(&entry.address()) {
             scrub.report(volume, ByteRange::new(block * BLOCK, BLOCK));
         }
     }

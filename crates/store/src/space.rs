@@ -18,9 +18,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use block::BLOCK;
 
-use crate::layout::{
-    GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, Layout, address, block_of, device_of,
-};
+use crate::address::{Address, Run};
+use crate::layout::{GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
 use crate::limits::REFERENCES_MAX;
 use group::{Body, Delta, Group, clear, find_run, get, set};
 
@@ -38,13 +37,6 @@ const TWIN_DISTANCE: u64 = 256;
 
 /// A copy of a page lies at most so far behind it: what fits in 12 bits.
 const TWIN_DISTANCE_MAX: u64 = 4095;
-
-/// A run of adjacent blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) start: u64,
-    pub(crate) blocks: u64,
-}
 
 /// Names an allocation group of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -95,9 +87,9 @@ pub(crate) struct Space {
     /// Blocks that pages of the map and of the volume table occupy, copies included.
     pub(crate) pages: u64,
     /// Freed since the last cut of a checkpoint.
-    quarantine: Vec<u64>,
+    quarantine: Vec<Address>,
     /// Freed before the cut of the checkpoint that is being written.
-    releasing: Vec<u64>,
+    releasing: Vec<Address>,
     /// The device from which data is handed out next.
     next_device: usize,
     /// Groups whose maps are in memory, in the order the clock hand visits them.
@@ -315,7 +307,7 @@ impl Space {
         let housed = if group.reserved { blocks } else { 0 };
         self.free -= blocks;
         self.housed_free -= housed;
-        Run { start: address(device, start), blocks }
+        Run { start: start.on(device), blocks }
     }
 
     /// Makes sure that `wanted` blocks for pages can be handed out at once.
@@ -408,7 +400,7 @@ impl Space {
     /// Hands out a block for a page, and with `twin` another one for its copy; returns the block
     /// and how far behind it the copy lies, 0 if there is no room for one. [`Self::prepare_pages`]
     /// came first.
-    pub(crate) fn allocate_page(&mut self, twin: bool) -> (u64, u64) {
+    pub(crate) fn allocate_page(&mut self, twin: bool) -> (Address, u64) {
         let (id, place) = self.find_page();
         let (device, index) = (usize::from(id.device), id.group as usize);
         let start = self.take(device, index, place, 1).start;
@@ -444,12 +436,12 @@ impl Space {
 
     /// Takes back blocks that were handed out and never referred to.
     pub(crate) fn give_back(&mut self, run: Run) {
-        for block in run.start..run.start + run.blocks {
+        for block in run.addresses() {
             self.release(block);
         }
     }
 
-    fn release(&mut self, block: u64) {
+    fn release(&mut self, block: Address) {
         let (id, place) = self.place(block);
         let group = self.group_mut(id);
         let Some(body) = &mut group.body else { return };
@@ -462,35 +454,35 @@ impl Space {
         self.housed_free += if housed { back } else { 0 };
     }
 
-    fn place(&self, block: u64) -> (GroupId, usize) {
-        let device = device_of(block);
+    fn place(&self, block: Address) -> (GroupId, usize) {
+        let device = block.device();
         let space = self.devices.get(device).expect("the map refers only to devices of the pool");
         let (group, place) =
-            space.layout.locate(block_of(block)).expect("the map refers only to blocks of groups");
+            space.layout.locate(block.block()).expect("the map refers only to blocks of groups");
         (GroupId { device: device as u8, group: group as u32 }, place)
     }
 
     /// Whether an address lies where data and pages can be.
-    pub(crate) fn holds(&self, block: u64) -> bool {
-        let device = self.devices.get(device_of(block));
-        device.is_some_and(|device| device.layout.locate(block_of(block)).is_some())
+    pub(crate) fn holds(&self, block: Address) -> bool {
+        let device = self.devices.get(block.device());
+        device.is_some_and(|device| device.layout.locate(block.block()).is_some())
     }
 
     /// How often the map refers to a page. Groups that hold pages are in memory; of a damaged one
     /// nothing is known, so its pages count as shared too often to be freed.
-    pub(crate) fn references(&self, block: u64) -> u16 {
+    pub(crate) fn references(&self, block: Address) -> u16 {
         let (id, place) = self.place(block);
         self.group(id).body.as_ref().map_or(STUCK, |body| body.references(place))
     }
 
     /// Whether a block of data is shared, as far as the maps in memory tell.
-    pub(crate) fn is_known_shared(&self, block: u64) -> bool {
+    pub(crate) fn is_known_shared(&self, block: Address) -> bool {
         let (id, place) = self.place(block);
         self.group(id).body.as_ref().is_some_and(|body| body.references(place) > 1)
     }
 
     /// Notes the first reference to a block that was handed out, or that a journal names.
-    pub(crate) fn first_reference(&mut self, block: u64) {
+    pub(crate) fn first_reference(&mut self, block: Address) {
         let (id, place) = self.place(block);
         let group = self.group_mut(id);
         let Some(body) = &mut group.body else { return };
@@ -509,7 +501,7 @@ impl Space {
     }
 
     /// Notes more references. A count that has reached [`REFERENCES_MAX`] stays there for good.
-    pub(crate) fn add_references(&mut self, block: u64, more: u16) {
+    pub(crate) fn add_references(&mut self, block: Address, more: u16) {
         let (id, place) = self.place(block);
         for _ in 0..more {
             self.change_references(id, place, true);
@@ -517,13 +509,13 @@ impl Space {
     }
 
     /// Notes one reference less; the block is quarantined with the last.
-    pub(crate) fn drop_reference(&mut self, block: u64) {
+    pub(crate) fn drop_reference(&mut self, block: Address) {
         let (id, place) = self.place(block);
         self.change_references(id, place, false);
     }
 
     /// Notes one reference to a page less, and to its copy with the last.
-    pub(crate) fn drop_page_reference(&mut self, block: u64, twin_distance: u64) {
+    pub(crate) fn drop_page_reference(&mut self, block: Address, twin_distance: u64) {
         let before = self.references(block);
         self.drop_reference(block);
         if before != 1 {
@@ -552,9 +544,10 @@ impl Space {
     }
 
     /// Changes a count; returns the block if it lost its last reference.
-    fn change_in_memory(&mut self, id: GroupId, place: usize, adds: bool) -> Option<u64> {
+    fn change_in_memory(&mut self, id: GroupId, place: usize, adds: bool) -> Option<Address> {
         let layout = self.devices[usize::from(id.device)].layout;
-        let block = address(id.device.into(), layout.group_start(id.group as usize) + place as u64);
+        let start = layout.group_start(id.group as usize);
+        let block = (start + place as u64).on(id.device.into());
         let group = self.group_mut(id);
         let body = group.body.as_mut()?;
         let before = body.references(place);

@@ -8,6 +8,7 @@ use block::{Account, BlockError, DeviceError, DeviceResult, Request, Response, V
 use hashbrown::HashMap;
 use slab::Slab;
 
+use crate::address::Address;
 use crate::allowance::Allowance;
 use crate::apply::Applying;
 use crate::bugs::Bugs;
@@ -161,7 +162,7 @@ pub struct Store {
     pub(crate) recovery: Option<Box<Recovery>>,
     /// Commits that damage to the journal had lost when the pool was opened all the same.
     pub(crate) journal_loss: Option<JournalLoss>,
-    pub(crate) pages_loading: HashMap<u64, Vec<PageWaiter>>,
+    pub(crate) pages_loading: HashMap<Address, Vec<PageWaiter>>,
     pub(crate) groups_loading: BTreeMap<GroupId, GroupLoad>,
     pub(crate) housing: BTreeMap<GroupId, Housing>,
     /// Groups that are housed when the change under way of the devices is made.
@@ -350,9 +351,9 @@ impl Store {
             Waiter::Operation { operation, read, extent } => {
                 self.extent_read(operation, read, extent, result);
             }
-            Waiter::Ahead { number, place, blocks } => {
+            Waiter::Ahead { number, run } => {
                 let content = result.ok().flatten();
-                self.recent.arrived(number, place, blocks, content.as_deref());
+                self.recent.arrived(number, run, content.as_deref());
             }
             Waiter::Page { missing, attempt } => self.page_read(missing, attempt, result),
             Waiter::GroupPage { group, page, attempt } => {

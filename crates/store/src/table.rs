@@ -7,6 +7,7 @@
 use block::{BLOCK, Buffer, VolumeId};
 use std::collections::BTreeMap;
 
+use crate::address::Address;
 use crate::entry::{Entry, FANOUT, Page, emit_entry, parse_entry};
 use crate::map::{Missing, place_page};
 use crate::space::Space;
@@ -71,15 +72,15 @@ impl Table {
         space: &mut Space,
         volumes: &BTreeMap<VolumeId, Volume>,
         reap: &[Missing],
-        writes: &mut Vec<(u64, Buffer)>,
+        writes: &mut Vec<(Address, Buffer)>,
     ) -> TableRoot {
         self.assign_places(volumes);
         for page in std::mem::take(&mut self.others) {
-            space.drop_page_reference(page.number(), page.twin_distance());
+            space.drop_page_reference(page.address(), page.twin_distance());
         }
         let leaves = self.places.len() / VOLUMES_PER_PAGE;
         for gone in self.volume_leaves.drain(leaves.min(self.volume_leaves.len())..) {
-            space.drop_page_reference(gone.entry.number(), gone.entry.twin_distance());
+            space.drop_page_reference(gone.entry.address(), gone.entry.twin_distance());
         }
         for leaf in 0..leaves {
             self.emit_volumes(leaf, space, volumes, writes);
@@ -101,7 +102,12 @@ impl Table {
         }
     }
 
-    fn place(&mut self, space: &mut Space, page: Buffer, writes: &mut Vec<(u64, Buffer)>) -> Entry {
+    fn place(
+        &mut self,
+        space: &mut Space,
+        page: Buffer,
+        writes: &mut Vec<(Address, Buffer)>,
+    ) -> Entry {
         let entry = place_page(space, page, true, writes);
         self.others.push(entry);
         entry
@@ -128,7 +134,7 @@ impl Table {
         leaf: usize,
         space: &mut Space,
         volumes: &BTreeMap<VolumeId, Volume>,
-        writes: &mut Vec<(u64, Buffer)>,
+        writes: &mut Vec<(Address, Buffer)>,
     ) {
         let places = &self.places[leaf * VOLUMES_PER_PAGE..][..VOLUMES_PER_PAGE];
         let record = |place: &Option<VolumeId>| match place {
@@ -141,7 +147,7 @@ impl Table {
             if *old.bytes == *page {
                 return;
             }
-            space.drop_page_reference(old.entry.number(), old.entry.twin_distance());
+            space.drop_page_reference(old.entry.address(), old.entry.twin_distance());
         }
         let bytes = page.to_vec().into_boxed_slice();
         let new = Leaf { entry: place_page(space, page, true, writes), bytes };

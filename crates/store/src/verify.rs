@@ -4,10 +4,10 @@
 use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
 use hashbrown::HashMap;
 
+use crate::address::Address;
 use crate::checksum::crc32c;
-use crate::entry::{Entry, Kind, Page};
+use crate::entry::{Entry, Kind, Page, PageKey};
 use crate::error::{Failure, OpenError};
-use crate::layout::{block_of, device_of};
 use crate::options::{OpenMode, Options};
 use crate::recovery::JournalLoss;
 use crate::space::STUCK;
@@ -110,10 +110,10 @@ struct Walk<R> {
     depth: Depth,
     report: Report,
     /// References found to blocks on the device, and to dirty pages in memory.
-    found: HashMap<u64, u32>,
-    found_dirty: HashMap<u64, u32>,
+    found: HashMap<Address, u32>,
+    found_dirty: HashMap<usize, u32>,
     /// Mapped blocks below pages that were visited.
-    mapped: HashMap<(u64, bool), u64>,
+    mapped: HashMap<PageKey, u64>,
 }
 
 /// Whose data is being looked at, for the report.
@@ -157,7 +157,7 @@ impl Store {
             walk.visit(self, dead.entry, dead.level, place);
         }
         for page in self.table.pages().collect::<Vec<_>>() {
-            *walk.found.entry(page.number()).or_default() += 1;
+            *walk.found.entry(page.address()).or_default() += 1;
             walk.visit_copy(page);
         }
         walk.compare(self);
@@ -187,7 +187,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     }
 
     fn visit_data(&mut self, entry: Entry, place: Place) {
-        let references = self.found.entry(entry.number()).or_default();
+        let references = self.found.entry(entry.address()).or_default();
         *references += 1;
         if *references > 1 {
             return;
@@ -205,10 +205,12 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
 
     fn visit_page(&mut self, store: &Store, entry: Entry, level: u8, place: Place) -> u64 {
         let dirty = entry.kind() == Kind::Dirty;
-        let found = if dirty { &mut self.found_dirty } else { &mut self.found };
-        let references = found.entry(entry.number()).or_default();
+        let references = match dirty {
+            true => self.found_dirty.entry(entry.dirty_id()).or_default(),
+            false => self.found.entry(entry.address()).or_default(),
+        };
         *references += 1;
-        let key = (entry.number(), dirty);
+        let key = entry.page_key();
         if *references > 1 {
             return self.mapped.get(&key).copied().unwrap_or(0);
         }
@@ -251,7 +253,8 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     fn check_copies(&mut self, store: &Store, entry: Entry, level: u8, place: Place) {
         // Pages of a checkpoint that is being written are in memory only.
         let Some(copy) = entry.twin().filter(|_| store.checkpoint.is_none()) else { return };
-        let intact = [entry.number(), copy].map(|block| self.load_from(block, entry.crc).is_some());
+        let intact =
+            [entry.address(), copy].map(|block| self.load_from(block, entry.crc).is_some());
         if intact[0] != intact[1] {
             let Place { volume, block } = place;
             self.fault(format!(
@@ -264,23 +267,23 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
 
     fn page(&mut self, store: &Store, entry: Entry, level: u8) -> Option<Page> {
         if entry.kind() == Kind::Dirty {
-            return Some(store.map.dirty.get(entry.number() as usize)?.page.clone());
+            return Some(store.map.dirty.get(entry.dirty_id())?.page.clone());
         }
         // A page of a checkpoint that is being written is in memory only.
-        let cached = store.map.cached(entry.number());
+        let cached = store.map.cached(entry.address());
         cached.or_else(|| Page::parse(&self.load(entry)?, level))
     }
 
     /// A block whose checksum is right, from its copy if need be.
     fn load(&mut self, entry: Entry) -> Option<Buffer> {
-        let first = self.load_from(entry.number(), entry.crc);
+        let first = self.load_from(entry.address(), entry.crc);
         first.or_else(|| self.load_from(entry.twin()?, entry.crc))
     }
 
-    fn load_from(&mut self, block: u64, crc: u32) -> Option<Buffer> {
+    fn load_from(&mut self, block: Address, crc: u32) -> Option<Buffer> {
         let mut buffer = Buffer::for_overwrite(BLOCK as usize);
-        let device = device_of(block) as u8;
-        (self.read)(device, block_of(block) * BLOCK, &mut buffer).ok()?;
+        let device = block.device() as u8;
+        (self.read)(device, block.block().offset(), &mut buffer).ok()?;
         (crc32c(&buffer) == crc).then_some(buffer)
     }
 
@@ -288,9 +291,9 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     fn compare(&mut self, store: &Store) {
         let read = &mut self.read;
         let references = store.space.all_references(|block, buffer| {
-            read(device_of(block) as u8, block_of(block) * BLOCK, buffer).is_ok()
+            read(block.device() as u8, block.block().offset(), buffer).is_ok()
         });
-        let recorded: HashMap<u64, u16> = references.into_iter().collect();
+        let recorded: HashMap<Address, u16> = references.into_iter().collect();
         for (&block, &count) in &recorded {
             let found = self.found.get(&block).copied().unwrap_or(0);
             let known = count != STUCK && !store.space.is_fenced(block);
@@ -298,14 +301,14 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
                 self.fault(format!("block {block} has {found} references, recorded are {count}"));
             }
         }
-        let unrecorded: Vec<u64> =
+        let unrecorded: Vec<Address> =
             self.found.keys().filter(|block| !recorded.contains_key(*block)).copied().collect();
         let unrecorded = unrecorded.into_iter().filter(|&block| !store.space.is_fenced(block));
         for block in unrecorded {
             self.fault(format!("block {block} is in use, but recorded as free"));
         }
         for (id, page) in &store.map.dirty {
-            let found = self.found_dirty.get(&(id as u64)).copied().unwrap_or(0);
+            let found = self.found_dirty.get(&id).copied().unwrap_or(0);
             if found != u32::from(page.references()) && page.references() != STUCK {
                 let recorded = page.references();
                 self.fault(format!("dirty page {id} has {found} parents, recorded are {recorded}"));

@@ -2,13 +2,17 @@
 
 use super::*;
 
+fn at(place: u64) -> Address {
+    Address::from_bits(place)
+}
+
 fn map() -> Map {
     Map::new(100)
 }
 
 fn insert(map: &mut Map, blocks: std::ops::Range<u64>) {
     for block in blocks {
-        map.insert_clean(block, Page::empty());
+        map.insert_clean(at(block), Page::empty());
         map.page_arrived(false);
     }
 }
@@ -25,7 +29,7 @@ fn pages_that_are_only_read_do_not_pile_up() {
 fn while_others_are_awaited_twice_as_many_may_stay() {
     let mut map = map();
     for block in 0..5000 {
-        map.insert_clean(block, Page::empty());
+        map.insert_clean(at(block), Page::empty());
         map.page_arrived(true);
     }
     assert_eq!(map.clean_pages(), 200);
@@ -37,11 +41,11 @@ fn while_others_are_awaited_twice_as_many_may_stay() {
 fn pages_that_a_checkpoint_still_writes_are_kept_until_it_is_durable() {
     let mut map = map();
     for block in 0..500 {
-        map.insert_clean(block, Page::empty());
-        map.unwritten.insert(block);
+        map.insert_clean(at(block), Page::empty());
+        map.unwritten.insert(at(block));
     }
     insert(&mut map, 1000..2000);
-    assert!((0..500).all(|block| map.clean.contains_key(&block)));
+    assert!((0..500).all(|block| map.clean.contains_key(&at(block))));
     map.checkpoint_durable();
     assert_eq!(map.clean_pages(), 100);
 }
@@ -52,10 +56,10 @@ fn the_clock_forgets_pages_that_are_gone() {
     let mut map = map();
     for round in 0..1000 {
         for block in round * 50..(round + 1) * 50 {
-            map.insert_clean(block, Page::empty());
-            map.clean.remove(&block);
+            map.insert_clean(at(block), Page::empty());
+            map.clean.remove(&at(block));
         }
-        map.insert_clean(7, Page::empty());
+        map.insert_clean(at(7), Page::empty());
         map.checkpoint_durable();
     }
     assert!(map.clock.len() <= CLOCK_SLACK + 300, "{}", map.clock.len());

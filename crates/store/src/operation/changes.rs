@@ -9,7 +9,7 @@ use crate::bugs::planted;
 use crate::commit::Lane;
 use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
-use crate::layout::{LABELS, Layout, address};
+use crate::layout::{LABELS, Layout};
 use crate::limits::{
     DEVICE_BYTES_MAX, DEVICES_MAX, GROUP_MEMBERS_MAX, NAME_BYTES_MAX, VOLUME_BYTES_MAX, VOLUMES_MAX,
 };
@@ -166,8 +166,8 @@ impl Store {
         self.set_aside = set_aside.groups;
         self.operations[key].stage = Stage::Labelling;
         self.operations[key].label_writes += set_aside.runs.len();
-        for (address, blocks) in set_aside.runs {
-            self.submit_reserve(Waiter::Label { operation: key }, address, blocks);
+        for run in set_aside.runs {
+            self.submit_reserve(Waiter::Label { operation: key }, run);
         }
     }
 
@@ -212,11 +212,7 @@ impl Store {
         self.operations[key].label_writes += LABELS.len();
         for block in LABELS {
             let bytes = label.emit().freeze();
-            self.submit_write(
-                Waiter::Label { operation: key },
-                address(device, block),
-                bytes.into(),
-            );
+            self.submit_write(Waiter::Label { operation: key }, block.on(device), bytes.into());
         }
         Ok(())
     }

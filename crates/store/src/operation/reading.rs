@@ -8,6 +8,7 @@ use block::{Buffer, ByteRange};
 use smallvec::SmallVec;
 
 use super::{Operation, Stage, Work, block_bounds};
+use crate::address::{Address, Run};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::Kind;
@@ -43,7 +44,7 @@ struct Extent {
 
 enum Place {
     Hole,
-    Device(u64),
+    Device(Address),
     Memory(Rope),
 }
 
@@ -60,7 +61,7 @@ impl BlockRead {
         map.walk(root, self.first, self.count, |first, entries| {
             for (offset, entry) in (first - start..).zip(entries) {
                 let crc_at = crcs.len();
-                let block = (entry.kind() == Kind::Data).then(|| entry.number());
+                let block = (entry.kind() == Kind::Data).then(|| entry.address());
                 if block.is_some() {
                     crcs.push(entry.crc);
                 }
@@ -83,7 +84,8 @@ impl BlockRead {
         for extent in self.extents.iter_mut().filter(is_short) {
             let Place::Device(place) = extent.place else { continue };
             let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
-            let kept = (place..).zip(crcs).map(|(place, &crc)| recent.get(place, crc, whatever));
+            let kept =
+                place.onwards().zip(crcs).map(|(place, &crc)| recent.get(place, crc, whatever));
             if let Some(content) = kept.collect::<Option<Rope>>() {
                 extent.place = Place::Memory(content);
                 taken += extent.blocks;
@@ -93,7 +95,7 @@ impl BlockRead {
     }
 
     /// Every part that lies on a device: its place and its checksums.
-    fn on_devices(&self) -> impl Iterator<Item = (u64, &[u32])> {
+    fn on_devices(&self) -> impl Iterator<Item = (Address, &[u32])> {
         self.extents.iter().filter_map(|extent| match extent.place {
             Place::Device(place) => {
                 let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
@@ -129,7 +131,7 @@ impl BlockRead {
 }
 
 impl Place {
-    fn on_device(&self) -> Option<u64> {
+    fn on_device(&self) -> Option<Address> {
         match self {
             Self::Device(block) => Some(*block),
             Self::Hole | Self::Memory(_) => None,
@@ -138,10 +140,10 @@ impl Place {
 }
 
 impl Extent {
-    fn is_continued_by(&self, block: Option<u64>) -> bool {
+    fn is_continued_by(&self, block: Option<Address>) -> bool {
         match (&self.place, block) {
             (Place::Hole, None) => true,
-            (Place::Device(start), Some(block)) => start + self.blocks == block,
+            (Place::Device(start), Some(block)) => *start + self.blocks == block,
             _ => false,
         }
     }
@@ -167,11 +169,11 @@ impl Store {
             let whatever = planted!(self.bugs, KeepsWhatIsGone);
             self.statistics.recent_bytes_read += read.take_recent(&self.recent, whatever) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
-                if let Place::Device(block) = part.place {
+                if let Place::Device(start) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };
                     pending += 1;
                     self.statistics.data_bytes_read += part.blocks * BLOCK;
-                    self.submit_read(waiter, block, part.blocks);
+                    self.submit_read(waiter, Run { start, blocks: part.blocks });
                 }
             }
         }
@@ -205,11 +207,13 @@ impl Store {
         }
         for (place, crcs) in read.on_devices() {
             let chunks = crcs.chunks(AHEAD_READ_BLOCKS_MAX as usize);
-            for (place, crcs) in (place..).step_by(AHEAD_READ_BLOCKS_MAX as usize).zip(chunks) {
-                let (number, blocks) = (self.recent.expect(place, crcs), crcs.len() as u64);
+            let starts = place.onwards().step_by(AHEAD_READ_BLOCKS_MAX as usize);
+            for (start, crcs) in starts.zip(chunks) {
+                let (number, blocks) = (self.recent.expect(start, crcs), crcs.len() as u64);
+                let run = Run { start, blocks };
                 self.statistics.data_bytes_read += blocks * BLOCK;
                 self.statistics.ahead_bytes_read += blocks * BLOCK;
-                self.submit_read(Waiter::Ahead { number, place, blocks }, place, blocks);
+                self.submit_read(Waiter::Ahead { number, run }, run);
             }
         }
     }
@@ -302,9 +306,9 @@ impl Store {
             Err((_, cause)) if extent.retried.is_none() => {
                 extent.retried = Some(cause);
                 let (place, blocks) = (&extent.place, extent.blocks);
-                let Place::Device(block) = *place else { return };
+                let Place::Device(start) = *place else { return };
                 let waiter = Waiter::Operation { operation: key, read: number, extent: part };
-                self.submit_read(waiter, block, blocks);
+                self.submit_read(waiter, Run { start, blocks });
             }
             Err((bad, cause)) => {
                 let (volume, first) = (read.volume, read.first + extent.offset + bad);

@@ -2,6 +2,14 @@ use super::*;
 
 const FULL: usize = BLOCK as usize;
 
+fn at(place: u64) -> Address {
+    Address::from_bits(place)
+}
+
+fn run(start: u64, blocks: u64) -> Run {
+    Run { start: at(start), blocks }
+}
+
 fn content(byte: u8) -> Vec<u8> {
     vec![byte; FULL]
 }
@@ -9,16 +17,16 @@ fn content(byte: u8) -> Vec<u8> {
 #[test]
 fn a_block_is_shown_to_whom_the_map_leads_there_until_another_is_written_there() {
     let mut recent = Recent::default();
-    recent.keep(7, &[70, 80], &[content(7), content(8)].concat());
-    assert_eq!(recent.get(7, 70, false).as_deref(), Some(&content(7)[..]));
-    assert_eq!(recent.get(8, 80, false).as_deref(), Some(&content(8)[..]));
-    assert!(recent.get(8, 70, false).is_none(), "another checksum is another block");
-    recent.forget(0, 8);
-    assert!(recent.get(7, 70, false).is_none());
-    assert!(recent.get(8, 80, false).is_some());
-    recent.keep(8, &[81], &content(9));
-    assert!(recent.get(8, 80, false).is_none());
-    assert_eq!(recent.get(8, 81, false).as_deref(), Some(&content(9)[..]));
+    recent.keep(at(7), &[70, 80], &[content(7), content(8)].concat());
+    assert_eq!(recent.get(at(7), 70, false).as_deref(), Some(&content(7)[..]));
+    assert_eq!(recent.get(at(8), 80, false).as_deref(), Some(&content(8)[..]));
+    assert!(recent.get(at(8), 70, false).is_none(), "another checksum is another block");
+    recent.forget(run(0, 8));
+    assert!(recent.get(at(7), 70, false).is_none());
+    assert!(recent.get(at(8), 80, false).is_some());
+    recent.keep(at(8), &[81], &content(9));
+    assert!(recent.get(at(8), 80, false).is_none());
+    assert_eq!(recent.get(at(8), 81, false).as_deref(), Some(&content(9)[..]));
 }
 
 #[test]
@@ -27,15 +35,15 @@ fn the_oldest_blocks_make_room_and_memory_stays_bounded() {
     let max = RECENT_BLOCKS_MAX as u64;
     for place in 0..3 * max {
         // One place is written again and again, as a heartbeat is.
-        recent.forget(5, 1);
-        recent.keep(5, &[place as u32], &content(1));
-        recent.keep(100 + place, &[0], &content(2));
+        recent.forget(run(5, 1));
+        recent.keep(at(5), &[place as u32], &content(1));
+        recent.keep(at(100 + place), &[0], &content(2));
         assert!(recent.blocks.len() <= RECENT_BLOCKS_MAX);
         assert!(recent.parts.order.len() <= RECENT_BLOCKS_MAX);
     }
-    assert!(recent.get(5, 3 * max as u32 - 1, false).is_some());
-    assert!(recent.get(100, 0, false).is_none());
-    assert!(recent.get(100 + 3 * max - 1, 0, false).is_some());
+    assert!(recent.get(at(5), 3 * max as u32 - 1, false).is_some());
+    assert!(recent.get(at(100), 0, false).is_none());
+    assert!(recent.get(at(100 + 3 * max - 1), 0, false).is_some());
 }
 
 #[test]
@@ -55,35 +63,35 @@ fn what_is_read_ahead_is_shown_when_it_came_and_only_if_it_is_still_there() {
     let mut recent = Recent::default();
     let blocks: Vec<Vec<u8>> = (1..=4).map(content).collect();
     let crcs: Vec<u32> = blocks.iter().map(|block| crc32c(block)).collect();
-    let number = recent.expect(10, &crcs);
-    assert!(recent.get(10, crcs[0], false).is_none(), "it is not there yet");
+    let number = recent.expect(at(10), &crcs);
+    assert!(recent.get(at(10), crcs[0], false).is_none(), "it is not there yet");
     // The second is written to meanwhile, the third too and kept; the fourth decayed.
-    recent.forget(11, 2);
-    recent.keep(12, &[99], &content(9));
+    recent.forget(run(11, 2));
+    recent.keep(at(12), &[99], &content(9));
     let came = [&blocks[0][..], &blocks[1], &blocks[2], &content(7)].concat();
-    recent.arrived(number, 10, 4, Some(&came));
-    assert_eq!(recent.get(10, crcs[0], false).as_deref(), Some(&blocks[0][..]));
-    assert!(recent.get(11, crcs[1], false).is_none());
-    assert_eq!(recent.get(12, 99, false).as_deref(), Some(&content(9)[..]));
-    assert!(recent.get(13, crcs[3], false).is_none());
+    recent.arrived(number, run(10, 4), Some(&came));
+    assert_eq!(recent.get(at(10), crcs[0], false).as_deref(), Some(&blocks[0][..]));
+    assert!(recent.get(at(11), crcs[1], false).is_none());
+    assert_eq!(recent.get(at(12), 99, false).as_deref(), Some(&content(9)[..]));
+    assert!(recent.get(at(13), crcs[3], false).is_none());
     assert_eq!(recent.blocks.len(), 2);
 }
 
 #[test]
 fn a_read_ahead_that_failed_leaves_nothing_behind() {
     let mut recent = Recent::default();
-    let number = recent.expect(10, &[1, 2]);
-    recent.arrived(number, 10, 2, None);
+    let number = recent.expect(at(10), &[1, 2]);
+    recent.arrived(number, run(10, 2), None);
     assert!(recent.blocks.is_empty());
 }
 
 #[test]
 fn blocks_that_were_read_ahead_do_not_drive_others_out() {
     let mut recent = Recent::default();
-    recent.keep(5, &[50], &content(5));
+    recent.keep(at(5), &[50], &content(5));
     for place in (100..).take(2 * AHEAD_KEPT_BLOCKS_MAX) {
-        recent.expect(place, &[1]);
+        recent.expect(at(place), &[1]);
     }
-    assert!(recent.get(5, 50, false).is_some());
+    assert!(recent.get(at(5), 50, false).is_some());
     assert_eq!(recent.blocks.len(), 1 + AHEAD_KEPT_BLOCKS_MAX);
 }

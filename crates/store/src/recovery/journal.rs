@@ -14,6 +14,7 @@ use std::collections::{HashMap, VecDeque};
 use block::{BLOCK, Buffer};
 
 use super::{Recovery, Step, Taken, Wanted};
+use crate::address::Run;
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::error::OpenError;
@@ -203,7 +204,7 @@ impl Store {
             Stage::Reading if scan.ring.is_empty() => {
                 let ring_blocks = scan.ring_blocks;
                 for at in (0..ring_blocks).step_by(WINDOW_BLOCKS as usize) {
-                    recovery.want(at, JOURNAL_START + at, WINDOW_BLOCKS.min(ring_blocks - at));
+                    recovery.want(at, ring_run(at, WINDOW_BLOCKS.min(ring_blocks - at)));
                 }
                 Ok(())
             }
@@ -211,7 +212,7 @@ impl Store {
                 scan.follow();
                 let again = scan.unconfirmed();
                 if !again.is_empty() {
-                    let want = |(at, blocks)| recovery.want(at, JOURNAL_START + at, blocks);
+                    let want = |(at, blocks)| recovery.want(at, ring_run(at, blocks));
                     again.into_iter().for_each(want);
                     return Ok(());
                 }
@@ -229,8 +230,8 @@ impl Store {
                 scan.stage = Stage::Verifying;
                 let skip = planted!(self.bugs, NoTailVerification);
                 let reads = if skip { Vec::new() } else { scan.reads_of_tail() };
-                for (token, block, blocks) in reads {
-                    recovery.want(token, block, blocks);
+                for (token, run) in reads {
+                    recovery.want(token, run);
                 }
                 Ok(())
             }
@@ -267,9 +268,8 @@ impl Store {
                 _ => {}
             }
         }
-        for (start, blocks) in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks)
-        {
-            let ends = [start, start + blocks.max(1) - 1];
+        for run in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks) {
+            let ends = [run.start, run.start + (run.blocks.max(1) - 1)];
             if !ends.iter().all(|&block| self.space.holds(block)) {
                 return Err(OpenError::Damaged("a record of the journal"));
             }
@@ -304,24 +304,29 @@ impl Store {
     fn hold_data_of(&mut self, step: &Step) {
         let Step::Journal(scan) = step else { return };
         let records = scan.units.iter().flat_map(|unit| &unit.records);
-        for (start, blocks) in records.filter_map(named_blocks) {
-            (start..start + blocks).for_each(|block| self.space.hold(block));
+        for run in records.filter_map(named_blocks) {
+            run.addresses().for_each(|block| self.space.hold(block));
         }
     }
 }
 
+/// Where blocks of the journal's ring lie, from this place of it on.
+fn ring_run(at: u64, blocks: u64) -> Run {
+    Run { start: (JOURNAL_START + at).on(0), blocks }
+}
+
 /// The run of blocks that a record puts data in.
-fn named_blocks(record: &Record) -> Option<(u64, u64)> {
+fn named_blocks(record: &Record) -> Option<Run> {
     match record {
-        Record::Write { start, crcs, .. } => Some((*start, crcs.len() as u64)),
-        Record::Fill { block, .. } => Some((*block, 1)),
+        Record::Write { start, crcs, .. } => Some(Run { start: *start, blocks: crcs.len() as u64 }),
+        Record::Fill { block, .. } => Some(Run::of(*block)),
         _ => None,
     }
 }
 
 impl Scan {
     /// The reads of data that tell whether the units after the newest flushed one are whole.
-    fn reads_of_tail(&mut self) -> Vec<(u64, u64, u64)> {
+    fn reads_of_tail(&mut self) -> Vec<(u64, Run)> {
         let durable = self.units.iter().map(|unit| unit.durable).max().unwrap_or(0);
         let mut reads = Vec::new();
         for (number, unit) in self.units.iter().enumerate() {
@@ -336,7 +341,8 @@ impl Scan {
                 };
                 for (part, crcs) in crcs.chunks(256).enumerate() {
                     let token = self.checks.len() as u64;
-                    reads.push((token, start + part as u64 * 256, crcs.len() as u64));
+                    let start = start + part as u64 * 256;
+                    reads.push((token, Run { start, blocks: crcs.len() as u64 }));
                     self.checks.push((number, crcs.to_vec()));
                 }
             }

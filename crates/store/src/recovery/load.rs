@@ -2,6 +2,7 @@
 //! and then both are read once more; opening the pool fails only if both stay damaged.
 
 use super::{Recovery, Step, Taken, Wanted};
+use crate::address::{Address, Run};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
@@ -33,7 +34,7 @@ struct Expected {
     crc: u32,
     device: usize,
     index: usize,
-    block: u64,
+    block: Address,
     /// How far behind it its copy lies; 0 if it has none.
     copy: u64,
     entry: Entry,
@@ -63,7 +64,7 @@ impl Loading {
     }
 
     /// Where a page is read at an attempt; every other one goes to its copy.
-    pub(super) fn address(&self, token: u64, attempt: u8) -> u64 {
+    pub(super) fn address(&self, token: u64, attempt: u8) -> Address {
         let Expected { block, copy, .. } = self.expected[token as usize];
         block + copy * u64::from(attempt % 2)
     }
@@ -72,7 +73,7 @@ impl Loading {
         self.expected.push(expected);
     }
 
-    fn expect_space(&mut self, device: usize, pages: Vec<(usize, u64, u32)>) {
+    fn expect_space(&mut self, device: usize, pages: Vec<(usize, Address, u32)>) {
         for (index, block, crc) in pages {
             let (copy, entry) = (UPPER_COPY, Entry::HOLE);
             self.expect(Expected { crc, device, index, block, copy, entry });
@@ -92,7 +93,7 @@ impl Loading {
             if entry.kind() != Kind::Page {
                 return Err(VOLUME_TABLE);
             }
-            let (crc, block, copy) = (entry.crc, entry.number(), entry.twin_distance());
+            let (crc, block, copy) = (entry.crc, entry.address(), entry.twin_distance());
             self.expect(Expected { crc, device: 0, index, block, copy, entry });
         }
         Ok(Stage::Table { level })
@@ -116,7 +117,7 @@ impl Store {
                 (_, false) => Err(SPACE_MAPS),
             };
         }
-        self.statistics.pages_from_copies += u64::from(wanted.block != expected.block);
+        self.statistics.pages_from_copies += u64::from(wanted.run.start != expected.block);
         match loading.stage {
             Stage::FirstLevel => {
                 let sound = self.space.load_first_level(expected.device, expected.index, bytes);
@@ -168,9 +169,9 @@ impl Store {
         if loading.stage == Stage::Done {
             return self.end_loading(recovery, &superblock);
         }
-        let wanted: Vec<u64> = loading.expected.iter().map(|expected| expected.block).collect();
+        let wanted: Vec<Address> = loading.expected.iter().map(|expected| expected.block).collect();
         for (token, block) in wanted.into_iter().enumerate() {
-            recovery.want(token as u64, block, 1);
+            recovery.want(token as u64, Run::of(block));
         }
         Ok(())
     }

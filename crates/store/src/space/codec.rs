@@ -7,10 +7,11 @@ use block::{BLOCK, Buffer};
 
 use super::group::{Body, Group, PAGES};
 use super::{DeviceSpace, GroupId, Space};
+use crate::address::Address;
 use crate::checksum::crc32c;
 use crate::layout::{
     COUNT_PAGES, COUNTS_PER_PAGE, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, FIRST_LEVEL_MAX,
-    GROUPS_PER_DESCRIPTOR_PAGE, Layout, UPPER_COPY, address,
+    GROUPS_PER_DESCRIPTOR_PAGE, Layout, UPPER_COPY,
 };
 
 /// Bytes of a group's descriptor: slots, presence, checksums, count, flags.
@@ -48,7 +49,7 @@ impl Reference {
 pub(crate) type SpaceRoot = Vec<Reference>;
 
 /// The pages that a checkpoint writes, with the address each goes to.
-pub(crate) type SpaceWrites = Vec<(u64, Buffer)>;
+pub(crate) type SpaceWrites = Vec<(Address, Buffer)>;
 
 /// Slots and checksums of the pages above the groups.
 pub(super) struct Upper {
@@ -128,7 +129,7 @@ impl Group {
             self.crcs[page] = crc32c(&buffer);
             let slot = (self.slots >> page & 1) as u8;
             let block = layout.space_page(id.group as usize, page, slot);
-            out.push((address(id.device.into(), block), buffer));
+            out.push((block.on(id.device.into()), buffer));
         }
         body.changed = 0;
         self.written_used = self.used;
@@ -216,16 +217,16 @@ impl Space {
     }
 
     /// The first-level pages of a device that exist.
-    pub(crate) fn first_level_pages(&self, device: usize) -> Vec<(usize, u64, u32)> {
+    pub(crate) fn first_level_pages(&self, device: usize) -> Vec<(usize, Address, u32)> {
         let DeviceSpace { layout, upper, .. } = &self.devices[device];
-        let block = |index, slot| address(device, layout.first_level_page(index, slot));
+        let block = |index, slot| layout.first_level_page(index, slot).on(device);
         existing(&upper.first_level, block)
     }
 
     /// The descriptor pages of a device that exist, once the first level was loaded.
-    pub(crate) fn descriptor_pages(&self, device: usize) -> Vec<(usize, u64, u32)> {
+    pub(crate) fn descriptor_pages(&self, device: usize) -> Vec<(usize, Address, u32)> {
         let DeviceSpace { layout, upper, .. } = &self.devices[device];
-        let block = |index, slot| address(device, layout.descriptor_page(index, slot));
+        let block = |index, slot| layout.descriptor_page(index, slot).on(device);
         existing(&upper.descriptors, block)
     }
 
@@ -258,7 +259,7 @@ impl Space {
 }
 
 impl DeviceSpace {
-    fn emit_descriptors(&mut self, device: u8, index: usize) -> (u64, Buffer) {
+    fn emit_descriptors(&mut self, device: u8, index: usize) -> (Address, Buffer) {
         let mut buffer = Buffer::zeroed(BLOCK as usize);
         let groups = self.groups.iter().skip(index * GROUPS_PER_DESCRIPTOR_PAGE);
         for (group, bytes) in groups.zip(buffer.as_chunks_mut::<DESCRIPTOR_BYTES>().0) {
@@ -267,26 +268,29 @@ impl DeviceSpace {
         let reference = &mut self.upper.descriptors[index];
         *reference = reference.next(crc32c(&buffer));
         let block = self.layout.descriptor_page(index, reference.slot);
-        (address(device.into(), block), buffer)
+        (block.on(device.into()), buffer)
     }
 
-    fn emit_first_level(&mut self, device: u8, index: usize) -> (u64, Buffer) {
+    fn emit_first_level(&mut self, device: u8, index: usize) -> (Address, Buffer) {
         let first = index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
         let buffer = emit_references(&self.upper.descriptors[first..]);
         let reference = &mut self.upper.first_level[index];
         *reference = reference.next(crc32c(&buffer));
         let block = self.layout.first_level_page(index, reference.slot);
-        (address(device.into(), block), buffer)
+        (block.on(device.into()), buffer)
     }
 }
 
-fn push_twice(writes: &mut SpaceWrites, (block, page): (u64, Buffer)) {
+fn push_twice(writes: &mut SpaceWrites, (block, page): (Address, Buffer)) {
     writes.push((block + UPPER_COPY, Buffer::copy_of(&page)));
     writes.push((block, page));
 }
 
 /// Index, address and checksum of the pages that exist.
-fn existing(references: &[Reference], block: impl Fn(usize, u8) -> u64) -> Vec<(usize, u64, u32)> {
+fn existing(
+    references: &[Reference],
+    block: impl Fn(usize, u8) -> Address,
+) -> Vec<(usize, Address, u32)> {
     let all = references.iter().enumerate().filter(|(_, reference)| reference.slot != ABSENT);
     all.map(|(index, reference)| (index, block(index, reference.slot), reference.crc)).collect()
 }

@@ -5,16 +5,15 @@ use block::{BLOCK, Buffer};
 use super::codec::SpaceWrites;
 use super::group::{Body, Delta, PAGES};
 use super::{EVICTION_VISITS, GroupId, Space};
+use crate::address::{Address, Run};
 use crate::checksum::crc32c;
-use crate::layout::{
-    DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, address,
-};
+use crate::layout::{DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE};
 
 /// A page of a group's maps on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupPage {
     pub(crate) page: usize,
-    pub(crate) address: u64,
+    pub(crate) address: Address,
     pub(crate) crc: u32,
 }
 
@@ -25,7 +24,7 @@ impl Space {
     }
 
     /// The group of a block.
-    pub(crate) fn group_of(&self, block: u64) -> GroupId {
+    pub(crate) fn group_of(&self, block: Address) -> GroupId {
         self.place(block).0
     }
 
@@ -41,7 +40,7 @@ impl Space {
             .map(|page| {
                 let slot = (group.slots >> page & 1) as u8;
                 let block = layout.space_page(id.group as usize, page, slot);
-                let address = address(id.device.into(), block);
+                let address = block.on(id.device.into());
                 GroupPage { page, address, crc: group.crcs[page] }
             })
             .collect()
@@ -49,7 +48,7 @@ impl Space {
 
     /// The runs of blocks that must be set aside on the device before a group is used for the
     /// first time: itself, and where its descriptors are.
-    pub(crate) fn group_reservations(&self, id: GroupId) -> Vec<(u64, u64)> {
+    pub(crate) fn group_reservations(&self, id: GroupId) -> Vec<Run> {
         if self.group(id).reserved {
             return Vec::new();
         }
@@ -58,9 +57,9 @@ impl Space {
         let descriptors = group / GROUPS_PER_DESCRIPTOR_PAGE * GROUPS_PER_DESCRIPTOR_PAGE;
         let below = GROUPS_PER_DESCRIPTOR_PAGE * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
         let homes = [descriptors, group / below * below].into_iter().filter(|&home| home != group);
-        let start = |group| address(id.device.into(), layout.group_start(group));
-        let mut runs = vec![(start(group), layout.group_blocks(group))];
-        runs.extend(homes.map(|home| (start(home), GROUP_HEAD)));
+        let start = |group| layout.group_start(group).on(id.device.into());
+        let mut runs = vec![Run { start: start(group), blocks: layout.group_blocks(group) }];
+        runs.extend(homes.map(|home| Run { start: start(home), blocks: GROUP_HEAD }));
         runs
     }
 
@@ -172,7 +171,7 @@ impl Space {
     }
 
     /// Applies deltas to a group in memory; returns the blocks that lost their last reference.
-    fn apply_deltas(&mut self, id: GroupId, deltas: &[Delta]) -> Vec<u64> {
+    fn apply_deltas(&mut self, id: GroupId, deltas: &[Delta]) -> Vec<Address> {
         let change = |delta: &Delta| self.change_in_memory(id, delta.place.into(), delta.adds);
         deltas.iter().filter_map(change).collect()
     }
@@ -192,7 +191,7 @@ impl Space {
 
     /// Marks a block that a journal names as one that must not be handed out, before the record
     /// that refers to it is applied. Its group is in memory.
-    pub(crate) fn hold(&mut self, block: u64) {
+    pub(crate) fn hold(&mut self, block: Address) {
         let (id, place) = self.place(block);
         let group = self.group_mut(id);
         let Some(body) = &mut group.body else { return };
@@ -252,8 +251,8 @@ impl Space {
     /// How often each block is referred to, from the maps in memory or as `read` finds them.
     pub(crate) fn all_references(
         &self,
-        mut read: impl FnMut(u64, &mut [u8]) -> bool,
-    ) -> Vec<(u64, u16)> {
+        mut read: impl FnMut(Address, &mut [u8]) -> bool,
+    ) -> Vec<(Address, u16)> {
         let mut references = Vec::new();
         for id in self.ids() {
             let loaded;
@@ -271,10 +270,10 @@ impl Space {
             let places =
                 GROUP_HEAD as usize..(GROUP_HEAD as u32 + self.group(id).capacity) as usize;
             let used = places.map(|place| (place, body.references(place)));
-            references
-                .extend(used.filter(|(_, count)| *count > 0).map(|(place, count)| {
-                    (address(id.device.into(), start + place as u64), count)
-                }));
+            references.extend(
+                used.filter(|(_, count)| *count > 0)
+                    .map(|(place, count)| ((start + place as u64).on(id.device.into()), count)),
+            );
         }
         references
     }
@@ -283,7 +282,7 @@ impl Space {
     fn read_group(
         &self,
         id: GroupId,
-        read: &mut impl FnMut(u64, &mut [u8]) -> bool,
+        read: &mut impl FnMut(Address, &mut [u8]) -> bool,
     ) -> Option<Box<Body>> {
         let mut pages = Vec::new();
         for wanted in self.group_pages(id) {
@@ -306,7 +305,7 @@ impl Space {
     }
 
     /// Whether a group's maps are damaged.
-    pub(crate) fn is_fenced(&self, block: u64) -> bool {
+    pub(crate) fn is_fenced(&self, block: Address) -> bool {
         self.group(self.place(block).0).fenced
     }
 }

@@ -25,7 +25,7 @@ fn everything_can_be_handed_out_once() {
     let mut seen = std::collections::HashSet::new();
     while let Some(run) = allocate(&mut space, 1000) {
         assert!(run.blocks >= 1 && run.blocks <= 1000);
-        for block in run.start..run.start + run.blocks {
+        for block in run.addresses() {
             assert!(space.holds(block) && seen.insert(block));
         }
     }
@@ -76,7 +76,7 @@ fn references_too_many_to_count_stay_for_good() {
 fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     let mut space = space();
     let run = allocate(&mut space, 3).unwrap();
-    (run.start..run.start + 3).for_each(|block| space.first_reference(block));
+    run.addresses().for_each(|block| space.first_reference(block));
     let id = space.group_of(run.start);
     let writes = space.emit_loaded(false);
     space.cut();

@@ -4,7 +4,7 @@ use super::*;
 use crate::{Cause, Incident, Place};
 
 fn groups_start() -> usize {
-    crate::layout::Layout::new(SIZE, 0).groups_start() as usize
+    crate::layout::Layout::new(SIZE, 0).groups_start().number() as usize
 }
 
 fn damage(pool: &mut Pool, block: usize) {
@@ -190,7 +190,7 @@ fn a_journal_that_is_misread_at_first_loses_nothing() {
     let devices = pool.devices.clone();
     for wrong in [misread, unread] {
         pool.devices = devices.clone();
-        let journal = |block: u64| block >= crate::layout::JOURNAL_START;
+        let journal = |block: u64| block >= crate::layout::JOURNAL_START.number();
         assert!(reopen_stumbling(&mut pool, 1, wrong, journal) >= 3);
         pool.wait(0).unwrap();
         for number in 0..20 {
@@ -208,7 +208,7 @@ fn labels_and_superblocks_that_are_misread_at_first_are_read_again() {
         pool.settle();
     }
     for wrong in [misread, unread] {
-        let heads = |block: u64| block < crate::layout::JOURNAL_START;
+        let heads = |block: u64| block < crate::layout::JOURNAL_START.number();
         assert!(reopen_stumbling(&mut pool, 3, wrong, heads) >= 6);
         pool.wait(0).unwrap();
         assert_eq!(pool.read(A, 0, 8192), pattern(2, 8192));

@@ -156,6 +156,6 @@ fn the_journal_of_a_new_pool_is_written_from_end_to_end() {
     let store = Store::format(&PoolSpec { pool_uuid: [1; 16], devices }, options.clone(), Tag(0));
     let mut pool = Pool::on(store, vec![vec![0xff; SIZE as usize]], options);
     pool.wait(0).unwrap();
-    let ring = &pool.devices[0][crate::layout::JOURNAL_START as usize * 4096..][..4 << 20];
+    let ring = &pool.devices[0][crate::layout::JOURNAL_START.offset() as usize..][..4 << 20];
     assert!(ring.iter().all(|&byte| byte == 0));
 }

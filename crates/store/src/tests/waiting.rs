@@ -15,7 +15,7 @@ enum Part {
 
 fn part(io: &crate::Io) -> Option<Part> {
     let DeviceOperation::Write { offset, .. } = &io.operation else { return None };
-    let groups = Layout::new(SIZE, JOURNAL).groups_start() * BLOCK;
+    let groups = Layout::new(SIZE, JOURNAL).groups_start().offset();
     Some(match *offset {
         offset if offset < 256 * BLOCK => Part::Superblocks,
         offset if offset < groups => Part::Journal,

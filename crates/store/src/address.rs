@@ -1,0 +1,168 @@
+//! The address spaces of the engine, a type each, so that a number of one is never taken for one of
+//! another.
+//!
+//! | type | counts | range | made from | becomes |
+//! |---|---|---|---|---|
+//! | [`DeviceBlock`] | blocks of 4 KiB from the start of one device | below 2⁴⁰ | `layout.rs`, which says where things lie | byte offset of an I/O by [`DeviceBlock::offset`]; an [`Address`] by [`DeviceBlock::on`] |
+//! | [`Address`] | blocks of 4 KiB of all devices of a pool | bits 0–39 the block, bits 40–47 the device | the allocator (`space.rs`), map entries and journal records | a device and its block where an I/O is submitted (`io.rs`), and in the allocator |
+//!
+//! [`Run`] is a range of addresses: the first and how many. Numbers without a type count things
+//! (blocks, bytes, pages), or are places within one object: of a block in its allocation group, of
+//! an entry in its page, of a unit in the journal's ring.
+//!
+//! Only a codec may turn an address into its bits and back.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+use block::BLOCK;
+
+/// Bits of an address that count blocks; those above name the device.
+const BLOCK_BITS: u32 = 40;
+
+/// A block of one device, counted from its start in 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(crate) struct DeviceBlock(u64);
+
+impl DeviceBlock {
+    /// The block with this number, from 0 on.
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// How many blocks lie before it.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// How many bytes lie before it: where an I/O begins.
+    pub(crate) const fn offset(self) -> u64 {
+        self.0 * BLOCK
+    }
+
+    /// The address in the pool of this block of a device.
+    pub(crate) const fn on(self, device: usize) -> Address {
+        Address((device as u64) << BLOCK_BITS | self.0)
+    }
+}
+
+/// A block of the pool: a device and a block of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(crate) struct Address(u64);
+
+impl Address {
+    /// The address that these bits stand for on disk. Whether the pool has such a block is not
+    /// known; see `Space::holds`.
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// The bits that stand for it on disk.
+    pub(crate) const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Which device of the pool, in the order in which they joined.
+    pub(crate) const fn device(self) -> usize {
+        (self.0 >> BLOCK_BITS) as usize
+    }
+
+    /// The block on that device.
+    pub(crate) const fn block(self) -> DeviceBlock {
+        DeviceBlock(self.0 & ((1 << BLOCK_BITS) - 1))
+    }
+
+    /// This address and those behind it, without an end; for zipping with what lies there.
+    pub(crate) fn onwards(self) -> impl Iterator<Item = Self> + Clone {
+        (self.0..).map(Self)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Adjacent blocks of one device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Run {
+    /// The first one.
+    pub(crate) start: Address,
+    /// How many.
+    pub(crate) blocks: u64,
+}
+
+impl Run {
+    /// One block.
+    pub(crate) const fn of(start: Address) -> Self {
+        Self { start, blocks: 1 }
+    }
+
+    /// The address behind the last one.
+    pub(crate) fn end(self) -> Address {
+        self.start + self.blocks
+    }
+
+    /// Each of the blocks.
+    pub(crate) fn addresses(self) -> impl Iterator<Item = Address> {
+        (self.start.0..self.start.0 + self.blocks).map(Address)
+    }
+}
+
+/// Moving by a number of blocks within a space; the distance of two blocks of one.
+macro_rules! distances {
+    ($space:ty) => {
+        impl Add<u64> for $space {
+            type Output = Self;
+
+            fn add(self, blocks: u64) -> Self {
+                Self(self.0 + blocks)
+            }
+        }
+
+        impl AddAssign<u64> for $space {
+            fn add_assign(&mut self, blocks: u64) {
+                self.0 += blocks;
+            }
+        }
+
+        impl Sub for $space {
+            type Output = u64;
+
+            fn sub(self, earlier: Self) -> u64 {
+                self.0 - earlier.0
+            }
+        }
+    };
+}
+
+distances!(DeviceBlock);
+distances!(Address);
+
+const _: () = assert!(size_of::<Address>() == 8 && size_of::<DeviceBlock>() == 8);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_names_a_device_and_a_block_of_it() {
+        let block = DeviceBlock::new((1 << BLOCK_BITS) - 1);
+        let address = block.on(31);
+        assert_eq!((address.device(), address.block()), (31, block));
+        assert_eq!(Address::from_bits(address.bits()), address);
+        assert_eq!(DeviceBlock::new(3).offset(), 12_288);
+    }
+
+    #[test]
+    fn a_run_ends_behind_its_last_block() {
+        let run = Run { start: DeviceBlock::new(5).on(1), blocks: 3 };
+        let all: Vec<_> = run.addresses().collect();
+        assert_eq!(all, run.start.onwards().take(3).collect::<Vec<_>>());
+        assert_eq!(all[2] + 1, run.end());
+        assert_eq!(run.end() - run.start, 3);
+    }
+}
