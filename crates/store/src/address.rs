@@ -3,10 +3,11 @@
 //!
 //! | type | counts | range | made from | becomes |
 //! |---|---|---|---|---|
+//! | [`VolumeBlock`] | blocks of 4 KiB from the start of one volume | below 2³⁴, the largest volume | the bytes that a request names, by [`BlockRange::touched_by`] and [`BlockRange::within`] | the bytes that an answer names, by [`BlockRange::bytes`]; an [`Address`] only by the map (`map.rs`) |
 //! | [`DeviceBlock`] | blocks of 4 KiB from the start of one device | below 2⁴⁰ | `layout.rs`, which says where things lie | byte offset of an I/O by [`DeviceBlock::offset`]; an [`Address`] by [`DeviceBlock::on`] |
 //! | [`Address`] | blocks of 4 KiB of all devices of a pool | bits 0–39 the block, bits 40–47 the device | the allocator (`space.rs`), map entries and journal records | a device and its block where an I/O is submitted (`io.rs`), and in the allocator |
 //!
-//! [`Run`] is a range of addresses: the first and how many. Numbers without a type count things
+//! Ranges are the first block and how many: [`BlockRange`] of a volume, [`Run`] of addresses. Numbers without a type count things
 //! (blocks, bytes, pages), or are places within one object: of a block in its allocation group, of
 //! an entry in its page, of a unit in the journal's ring.
 //!
@@ -15,10 +16,118 @@
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-use block::BLOCK;
+use block::{BLOCK, ByteRange};
+
+use crate::entry::FANOUT;
 
 /// Bits of an address that count blocks; those above name the device.
 const BLOCK_BITS: u32 = 40;
+
+/// A block of one volume, counted from its start in 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(crate) struct VolumeBlock(u64);
+
+impl VolumeBlock {
+    /// The first block of a volume.
+    pub(crate) const START: Self = Self(0);
+
+    /// The block with this number, from 0 on.
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// How many blocks lie before it.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// How many bytes lie before it.
+    pub(crate) const fn offset(self) -> u64 {
+        self.0 * BLOCK
+    }
+
+    /// The number of its entry in the leaf of the map that covers it.
+    pub(crate) const fn place_in_leaf(self) -> u64 {
+        self.0 % FANOUT
+    }
+
+    /// This block and those behind it, without an end; for zipping with what they hold.
+    pub(crate) fn onwards(self) -> impl Iterator<Item = Self> + Clone {
+        (self.0..).map(Self)
+    }
+}
+
+/// Adjacent blocks of one volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockRange {
+    /// The first one.
+    pub(crate) first: VolumeBlock,
+    /// How many.
+    pub(crate) count: u64,
+}
+
+impl BlockRange {
+    /// All blocks that a volume can have.
+    pub(crate) const WHOLE: Self = Self { first: VolumeBlock::START, count: u64::MAX };
+
+    /// The blocks from one up to another one, which is not among them; none if it lies before.
+    pub(crate) const fn between(first: VolumeBlock, end: VolumeBlock) -> Self {
+        Self { first, count: end.0.saturating_sub(first.0) }
+    }
+
+    /// One block.
+    pub(crate) const fn of(first: VolumeBlock) -> Self {
+        Self { first, count: 1 }
+    }
+
+    /// The blocks that a range of bytes touches.
+    pub(crate) fn touched_by(range: ByteRange) -> Self {
+        let end = VolumeBlock(range.end().div_ceil(BLOCK));
+        Self::between(VolumeBlock(range.offset / BLOCK), end)
+    }
+
+    /// The blocks that a range of bytes covers wholly.
+    pub(crate) fn within(range: ByteRange) -> Self {
+        let first = VolumeBlock(range.offset.div_ceil(BLOCK));
+        Self::between(first, VolumeBlock(range.end() / BLOCK))
+    }
+
+    /// The block behind the last one.
+    pub(crate) fn end(self) -> VolumeBlock {
+        self.first + self.count
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    /// Its bytes.
+    pub(crate) const fn bytes(self) -> ByteRange {
+        ByteRange { offset: self.first.offset(), length: self.count * BLOCK }
+    }
+
+    /// Whether some block is in both.
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        self.first < other.end() && other.first < self.end()
+    }
+
+    /// Whether all of another range is in this one.
+    pub(crate) fn covers(self, other: Self) -> bool {
+        self.first <= other.first && other.end() <= self.end()
+    }
+
+    /// Its parts, each within one leaf of the map, in order.
+    pub(crate) fn by_leaf(self) -> impl Iterator<Item = Self> {
+        let mut left = self;
+        std::iter::from_fn(move || {
+            let Self { first, count } = left;
+            let part = Self { first, count: count.min(FANOUT - first.place_in_leaf()) };
+            left = Self { first: part.end(), count: count - part.count };
+            (!part.is_empty()).then_some(part)
+        })
+    }
+}
 
 /// A block of one device, counted from its start in 4 KiB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,6 +248,7 @@ macro_rules! distances {
     };
 }
 
+distances!(VolumeBlock);
 distances!(DeviceBlock);
 distances!(Address);
 
@@ -155,6 +265,25 @@ mod tests {
         assert_eq!((address.device(), address.block()), (31, block));
         assert_eq!(Address::from_bits(address.bits()), address);
         assert_eq!(DeviceBlock::new(3).offset(), 12_288);
+    }
+
+    #[test]
+    fn a_range_of_bytes_touches_more_blocks_than_it_covers() {
+        let range = |first, count| BlockRange { first: VolumeBlock(first), count };
+        let bytes = ByteRange::new(BLOCK + 512, 2 * BLOCK);
+        assert_eq!(BlockRange::touched_by(bytes), range(1, 3));
+        assert_eq!(BlockRange::within(bytes), range(2, 1));
+        assert_eq!(range(1, 3).bytes(), ByteRange::new(BLOCK, 3 * BLOCK));
+        assert!(BlockRange::within(ByteRange::new(512, 512)).is_empty());
+        assert!(BlockRange::WHOLE.covers(range(1, 3)) && !range(1, 3).overlaps(range(4, 9)));
+    }
+
+    #[test]
+    fn parts_by_leaf_are_the_whole_range() {
+        let range = BlockRange { first: VolumeBlock(250), count: 600 };
+        let parts: Vec<_> = range.by_leaf().map(|part| (part.first.0, part.count)).collect();
+        assert_eq!(parts, [(250, 6), (256, 256), (512, 256), (768, 82)]);
+        assert_eq!(parts.iter().map(|(_, count)| count).sum::<u64>(), range.count);
     }
 
     #[test]

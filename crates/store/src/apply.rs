@@ -2,7 +2,7 @@
 
 use block::{BLOCK, VolumeId};
 
-use crate::address::Run;
+use crate::address::{BlockRange, Run, VolumeBlock};
 use crate::bugs::planted;
 use crate::entry::{Entry, FANOUT, Kind, levels_for};
 use crate::layout::Layout;
@@ -34,10 +34,11 @@ impl Applying {
 /// no more than a leaf page of the map covers.
 fn part_of(record: &Record, applied: u64) -> Record {
     match record {
-        Record::Fill { volume, first, count, block, crc } => {
-            let first = first + applied;
-            let count = (count - applied).min(FANOUT - first % FANOUT);
-            Record::Fill { volume: *volume, first, count, block: *block, crc: *crc }
+        Record::Fill { volume, range, block, crc } => {
+            let first = range.first + applied;
+            let count = (range.count - applied).min(FANOUT - first.place_in_leaf());
+            let range = BlockRange { first, count };
+            Record::Fill { volume: *volume, range, block: *block, crc: *crc }
         }
         other => other.clone(),
     }
@@ -48,12 +49,12 @@ fn cost(record: &Record) -> u64 {
     let in_leaves = |count: u64| count.min(2 * FANOUT) + count / FANOUT;
     match record {
         Record::Write { crcs, .. } => crcs.len() as u64,
-        Record::Fill { count, .. } => *count,
-        Record::Zero { count, .. } => in_leaves(*count),
-        Record::Clone { source_first, first, count, .. } => {
-            match source_first % FANOUT == first % FANOUT {
-                true => in_leaves(*count),
-                false => *count,
+        Record::Fill { range, .. } => range.count,
+        Record::Zero { range, .. } => in_leaves(range.count),
+        Record::Clone { source_first, range, .. } => {
+            match source_first.place_in_leaf() == range.first.place_in_leaf() {
+                true => in_leaves(range.count),
+                false => range.count,
             }
         }
         Record::CreateVolume { .. }
@@ -104,10 +105,10 @@ impl Store {
         if let Some(left) = &mut self.applying.blocks_left {
             *left = left.saturating_sub(cost(part));
         }
-        if let Record::Fill { volume, first, count, block, crc } = part {
+        if let Record::Fill { volume, range, block, crc } = part {
             let is_first = self.applying.blocks == 0;
-            self.fill((*volume, *first, *count), Entry::data(*block, *crc), is_first);
-            self.applying.blocks += count;
+            self.fill(*volume, *range, Entry::data(*block, *crc), is_first);
+            self.applying.blocks += range.count;
             if self.applying.blocks < self.blocks_of_record() {
                 return;
             }
@@ -121,7 +122,7 @@ impl Store {
     fn blocks_of_record(&self) -> u64 {
         let commit = self.durable.front();
         match commit.and_then(|commit| commit.records.get(self.applying.records)) {
-            Some(Record::Fill { count, .. }) => *count,
+            Some(Record::Fill { range, .. }) => range.count,
             _ => 0,
         }
     }
@@ -163,22 +164,23 @@ impl Store {
         match record {
             Record::Write { volume, first, crcs, .. } => {
                 let root = self.volumes[volume].root;
-                self.map.missing(root, *first, crcs.len() as u64, false)
+                let range = BlockRange { first: *first, count: crcs.len() as u64 };
+                self.map.missing(root, range, false)
             }
-            Record::Fill { volume, first, count, .. } => {
-                self.map.missing(self.volumes[volume].root, *first, *count, false)
+            Record::Fill { volume, range, .. } => {
+                self.map.missing(self.volumes[volume].root, *range, false)
             }
-            Record::Zero { volume, first, count } => {
-                self.map.missing_to_zero(self.volumes[volume].root, *first, first + count)
+            Record::Zero { volume, range } => {
+                self.map.missing_to_zero(self.volumes[volume].root, *range)
             }
-            Record::Clone { source, source_first, volume, first, count } => {
-                self.missing_for_clone(*source, *source_first, *volume, *first, *count)
+            Record::Clone { source, source_first, volume, range } => {
+                self.missing_for_clone((*source, *source_first), (*volume, *range))
             }
             Record::ResizeVolume { volume, size_bytes } => {
                 let volume = &self.volumes[volume];
-                let (new, old) = (size_bytes / BLOCK, volume.blocks());
-                let shrinks = new < old;
-                shrinks.then(|| self.map.missing_to_zero(volume.root, new, old)).flatten()
+                let gone = volume.blocks_from(size_bytes / BLOCK);
+                let shrinks = !gone.is_empty();
+                shrinks.then(|| self.map.missing_to_zero(volume.root, gone)).flatten()
             }
             Record::CreateVolume { .. }
             | Record::DeleteVolume { .. }
@@ -196,16 +198,19 @@ impl Store {
                     self.space.first_reference(block);
                 }
                 self.handed_out = self.handed_out.saturating_sub(crcs.len() as u64);
-                let data =
-                    |at: u64| Entry::data(*start + (at - first), crcs[(at - first) as usize]);
-                self.change_blocks(*volume, *first, crcs.len() as u64, data);
+                let data = |block: VolumeBlock| {
+                    let at = block - *first;
+                    Entry::data(*start + at, crcs[at as usize])
+                };
+                let range = BlockRange { first: *first, count: crcs.len() as u64 };
+                self.change_blocks(*volume, range, data);
             }
-            Record::Fill { volume, first, count, block, crc } => {
-                self.fill((*volume, *first, *count), Entry::data(*block, *crc), true);
+            Record::Fill { volume, range, block, crc } => {
+                self.fill(*volume, *range, Entry::data(*block, *crc), true);
             }
-            Record::Zero { volume, first, count } => self.reclaim(*volume, *first, *count),
-            Record::Clone { source, source_first, volume, first, count } => {
-                self.clone_blocks(*source, *source_first, *volume, *first, *count);
+            Record::Zero { volume, range } => self.reclaim(*volume, *range),
+            Record::Clone { source, source_first, volume, range } => {
+                self.clone_blocks((*source, *source_first), (*volume, *range));
             }
             Record::CreateVolume { volume, source } => self.create(volume, *source),
             Record::DeleteVolume { volume } => self.delete(*volume),
@@ -220,17 +225,17 @@ impl Store {
 
     /// Makes blocks refer to one that holds their content. `is_first` if none of that record does so
     /// far: then the allocation's own reference becomes that of the first.
-    fn fill(&mut self, (volume, first, count): (VolumeId, u64, u64), entry: Entry, is_first: bool) {
+    fn fill(&mut self, volume: VolumeId, range: BlockRange, entry: Entry, is_first: bool) {
         let block = entry.address();
         if is_first {
             self.handed_out = self.handed_out.saturating_sub(1);
             self.space.first_reference(block);
         }
-        for _ in u64::from(is_first)..count {
+        for _ in u64::from(is_first)..range.count {
             self.space.add_references(block, 1);
         }
-        self.change_blocks(volume, first, count, |_| entry);
-        self.update(volume, |volume, _, _| volume.add_shared(count));
+        self.change_blocks(volume, range, |_| entry);
+        self.update(volume, |volume, _, _| volume.add_shared(range.count));
     }
 
     /// A device has grown. Recovery has done so already when it replays the record.
@@ -296,24 +301,20 @@ impl Store {
     fn change_blocks(
         &mut self,
         id: VolumeId,
-        first: u64,
-        count: u64,
-        entry: impl Fn(u64) -> Entry,
+        range: BlockRange,
+        entry: impl Fn(VolumeBlock) -> Entry,
     ) {
         self.update(id, |volume, map, space| {
-            let mut at = first;
-            while at < first + count {
-                let take = (FANOUT - at % FANOUT).min(first + count - at);
-                let changed = map.change_leaf(space, &mut volume.root, at, take, &entry);
+            for part in range.by_leaf() {
+                let changed = map.change_leaf(space, &mut volume.root, part, &entry);
                 volume.add_changed(changed);
-                at += take;
             }
         });
     }
 
-    pub(crate) fn zero(&mut self, id: VolumeId, first: u64, end: u64) {
+    pub(crate) fn zero(&mut self, id: VolumeId, range: BlockRange) {
         self.update(id, |volume, map, space| {
-            let delta = map.zero(space, &mut volume.root, first, end);
+            let delta = map.zero(space, &mut volume.root, range);
             volume.add_mapped(delta);
         });
     }
@@ -329,9 +330,10 @@ impl Store {
     }
 
     fn resize(&mut self, id: VolumeId, size_bytes: u64) {
-        let (new, old) = (size_bytes / BLOCK, self.volumes[&id].blocks());
-        if new < old {
-            self.zero(id, new, old);
+        let new = size_bytes / BLOCK;
+        let gone = self.volumes[&id].blocks_from(new);
+        if !gone.is_empty() {
+            self.zero(id, gone);
         }
         self.update(id, |volume, map, _| {
             volume.size_bytes = size_bytes;
@@ -342,13 +344,10 @@ impl Store {
     /// Makes blocks refer to what others refer to, as if the source were read completely first.
     fn clone_blocks(
         &mut self,
-        source: VolumeId,
-        source_first: u64,
-        id: VolumeId,
-        first: u64,
-        count: u64,
+        (source, source_first): (VolumeId, VolumeBlock),
+        (id, range): (VolumeId, BlockRange),
     ) {
-        let shared = self.gather(source, source_first, first, count);
+        let shared = self.gather(source, source_first, range);
         self.update(id, |volume, map, space| {
             for (at, part) in shared {
                 match part {
@@ -357,16 +356,16 @@ impl Store {
                         volume.add_mapped(delta);
                     }
                     Shared::Blocks(entries) => {
-                        let entry = |block: u64| entries[(block - at) as usize];
-                        let count = entries.len() as u64;
-                        let changed = map.change_leaf(space, &mut volume.root, at, count, entry);
+                        let entry = |block: VolumeBlock| entries[(block - at) as usize];
+                        let part = BlockRange { first: at, count: entries.len() as u64 };
+                        let changed = map.change_leaf(space, &mut volume.root, part, entry);
                         volume.add_changed(changed);
                     }
                 }
             }
-            volume.add_shared(count);
+            volume.add_shared(range.count);
         });
-        self.update(source, |source, _, _| source.add_shared(count));
+        self.update(source, |source, _, _| source.add_shared(range.count));
     }
 
     /// Collects the entries of the source by destination block, each with the reference that it is
@@ -374,25 +373,25 @@ impl Store {
     fn gather(
         &mut self,
         source: VolumeId,
-        source_first: u64,
-        first: u64,
-        count: u64,
-    ) -> Vec<(u64, Shared)> {
+        source_first: VolumeBlock,
+        range: BlockRange,
+    ) -> Vec<(VolumeBlock, Shared)> {
         let root = self.volumes[&source].root;
         let (map, space) = (&mut self.map, &mut self.space);
         let mut parts = Vec::new();
         let mut done = 0;
-        while done < count {
-            let (from, to) = (source_first + done, first + done);
-            let room = (FANOUT - from % FANOUT).min(FANOUT - to % FANOUT);
-            let take = room.min(count - done);
+        while done < range.count {
+            let (from, to) = (source_first + done, range.first + done);
+            let room = FANOUT - from.place_in_leaf().max(to.place_in_leaf());
+            let take = room.min(range.count - done);
             let part = if take == FANOUT {
                 let leaf = map.leaf_entry(root, from).expect("the source is in memory");
                 map.share(space, leaf);
                 Shared::Leaf(leaf)
             } else {
                 let mut entries = Vec::with_capacity(take as usize);
-                map.walk(root, from, take, |_, found| entries.extend_from_slice(found))
+                let part = BlockRange { first: from, count: take };
+                map.walk(root, part, |_, found| entries.extend_from_slice(found))
                     .expect("the source is in memory");
                 let data = entries.iter().filter(|entry| entry.kind() == Kind::Data);
                 if !planted!(self.bugs, ForgetCloneReferences) {

@@ -6,12 +6,13 @@
 use block::VolumeId;
 use hashbrown::HashMap;
 
+use crate::address::BlockRange;
+
 /// A range of blocks that an operation reads or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) volume: VolumeId,
-    pub(crate) first: u64,
-    pub(crate) end: u64,
+    pub(crate) range: BlockRange,
     pub(crate) exclusive: bool,
 }
 
@@ -33,7 +34,7 @@ pub(crate) struct Locks {
 
 impl Claim {
     fn conflicts(&self, other: &Self) -> bool {
-        (self.exclusive || other.exclusive) && self.first < other.end && other.first < self.end
+        (self.exclusive || other.exclusive) && self.range.overlaps(other.range)
     }
 }
 
@@ -100,9 +101,11 @@ fn grant(list: &mut [Held], waiting: &mut HashMap<usize, usize>, ready: &mut Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::VolumeBlock;
 
     fn claim(volume: u64, first: u64, end: u64, exclusive: bool) -> Claim {
-        Claim { volume: VolumeId(volume), first, end, exclusive }
+        let range = BlockRange::between(VolumeBlock::new(first), VolumeBlock::new(end));
+        Claim { volume: VolumeId(volume), range, exclusive }
     }
 
     #[test]

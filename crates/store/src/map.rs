@@ -12,7 +12,7 @@ use block::{BLOCK, Buffer};
 use hashbrown::{HashMap, HashSet};
 use slab::Slab;
 
-use crate::address::Address;
+use crate::address::{Address, BlockRange, VolumeBlock};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
 use crate::reclaim::Released;
@@ -62,7 +62,7 @@ impl std::iter::Sum for Occupied {
 /// A leaf, and the way to it.
 pub(crate) struct FoundLeaf {
     /// The first block below it.
-    pub(crate) first: u64,
+    pub(crate) first: VolumeBlock,
     /// Levels and entries from the root to the leaf.
     pub(crate) path: smallvec::SmallVec<[(u8, Entry); 5]>,
 }
@@ -232,24 +232,20 @@ impl Map {
     pub(crate) fn walk(
         &mut self,
         root: Root,
-        first: u64,
-        count: u64,
-        mut visit: impl FnMut(u64, &[Entry]),
+        range: BlockRange,
+        mut visit: impl FnMut(VolumeBlock, &[Entry]),
     ) -> Result<(), Missing> {
         const HOLES: [Entry; FANOUT as usize] = [Entry::HOLE; FANOUT as usize];
-        let mut at = first;
-        while at < first + count {
-            let in_leaf = at % FANOUT;
-            let take = (FANOUT - in_leaf).min(first + count - at);
-            let part = in_leaf as usize..(in_leaf + take) as usize;
-            match self.leaf_entry(root, at)? {
-                leaf if leaf.is_hole() => visit(at, &HOLES[part]),
+        for part in range.by_leaf() {
+            let in_leaf = part.first.place_in_leaf();
+            let places = in_leaf as usize..(in_leaf + part.count) as usize;
+            match self.leaf_entry(root, part.first)? {
+                leaf if leaf.is_hole() => visit(part.first, &HOLES[places]),
                 leaf => {
                     let page = self.page(leaf, 0)?;
-                    visit(at, &page.0[part]);
+                    visit(part.first, &page.0[places]);
                 }
             }
-            at += take;
         }
         Ok(())
     }
@@ -258,10 +254,11 @@ impl Map {
     pub(crate) fn next_leaf(
         &mut self,
         root: Root,
-        from: u64,
+        from: VolumeBlock,
     ) -> Result<Option<FoundLeaf>, Missing> {
         let mut path = smallvec::SmallVec::new();
-        let first = self.leaf_below(root.entry, root.levels - 1, 0, from, &mut path)?;
+        let (level, base) = (root.levels - 1, VolumeBlock::START);
+        let first = self.leaf_below(root.entry, level, base, from, &mut path)?;
         Ok(first.map(|first| FoundLeaf { first, path }))
     }
 
@@ -269,10 +266,10 @@ impl Map {
         &mut self,
         entry: Entry,
         level: u8,
-        base: u64,
-        from: u64,
+        base: VolumeBlock,
+        from: VolumeBlock,
         path: &mut smallvec::SmallVec<[(u8, Entry); 5]>,
-    ) -> Result<Option<u64>, Missing> {
+    ) -> Result<Option<VolumeBlock>, Missing> {
         if entry.is_hole() || base + blocks_below(level) <= from {
             return Ok(None);
         }
@@ -281,7 +278,7 @@ impl Map {
             return Ok(Some(base));
         }
         let span = blocks_below(level - 1);
-        let start = from.saturating_sub(base) / span;
+        let start = BlockRange::between(base, from).count / span;
         for place in start..FANOUT {
             let child = self.page(entry, level)?.0[place as usize];
             if let Some(found) =
@@ -301,9 +298,9 @@ impl Map {
     }
 
     /// The entry of a block, if it holds data and the way to it is in memory.
-    pub(crate) fn data_entry(&mut self, root: Root, block: u64) -> Option<Entry> {
+    pub(crate) fn data_entry(&mut self, root: Root, block: VolumeBlock) -> Option<Entry> {
         let leaf = self.leaf_entry(root, block).ok().filter(|leaf| !leaf.is_hole())?;
-        let entry = self.page(leaf, 0).ok()?.0[(block % FANOUT) as usize];
+        let entry = self.page(leaf, 0).ok()?.0[block.place_in_leaf() as usize];
         (entry.kind() == Kind::Data).then_some(entry)
     }
 
@@ -313,19 +310,17 @@ impl Map {
         &mut self,
         space: &Space,
         root: Root,
-        first: u64,
-        count: u64,
+        range: BlockRange,
     ) -> Result<Occupied, GroupId> {
         let mut occupied = Occupied::default();
-        let mut at = first;
-        while at < first + count {
-            let take = (FANOUT - at % FANOUT).min(first + count - at);
-            let leaf = self.next_leaf(root, at).ok().flatten();
-            if let Some(leaf) = leaf.filter(|leaf| leaf.first == at / FANOUT * FANOUT) {
+        for part in range.by_leaf() {
+            let place = part.first.place_in_leaf();
+            let leaf = self.next_leaf(root, part.first).ok().flatten();
+            if let Some(leaf) = leaf.filter(|leaf| leaf.first + place == part.first) {
                 let shared = leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
                 let entries = self.leaf_entries(&leaf).unwrap_or_default();
-                let part = entries.iter().skip((at % FANOUT) as usize).take(take as usize);
-                for entry in part.filter(|entry| entry.kind() == Kind::Data) {
+                let entries = entries.iter().skip(place as usize).take(part.count as usize);
+                for entry in entries.filter(|entry| entry.kind() == Kind::Data) {
                     let group = space.group_of(entry.address());
                     if !shared && !space.is_loaded(group) {
                         return Err(group);
@@ -336,7 +331,6 @@ impl Map {
                     }
                 }
             }
-            at += take;
         }
         Ok(occupied)
     }
@@ -351,13 +345,13 @@ impl Map {
     }
 
     /// The entry that points to the leaf of a block.
-    pub(crate) fn leaf_entry(&mut self, root: Root, block: u64) -> Result<Entry, Missing> {
+    pub(crate) fn leaf_entry(&mut self, root: Root, block: VolumeBlock) -> Result<Entry, Missing> {
         let mut entry = root.entry;
         for level in (1..root.levels).rev() {
             if entry.is_hole() {
                 return Ok(Entry::HOLE);
             }
-            let index = (block / blocks_below(level - 1)) % FANOUT;
+            let index = (block.number() / blocks_below(level - 1)) % FANOUT;
             entry = self.page(entry, level)?.0[index as usize];
         }
         Ok(entry)
@@ -368,23 +362,19 @@ impl Map {
     pub(crate) fn missing(
         &mut self,
         root: Root,
-        first: u64,
-        count: u64,
+        range: BlockRange,
         whole_leaves: bool,
     ) -> Option<Missing> {
-        let mut at = first;
-        while at < first + count {
-            let take = (FANOUT - at % FANOUT).min(first + count - at);
-            match self.leaf_entry(root, at) {
+        for part in range.by_leaf() {
+            match self.leaf_entry(root, part.first) {
                 Err(missing) => return Some(missing),
-                Ok(leaf) if leaf.is_hole() || (whole_leaves && take == FANOUT) => {}
+                Ok(leaf) if leaf.is_hole() || (whole_leaves && part.count == FANOUT) => {}
                 Ok(leaf) => {
                     if let Err(missing) = self.page(leaf, 0) {
                         return Some(missing);
                     }
                 }
             }
-            at += take;
         }
         None
     }
@@ -395,16 +385,15 @@ impl Map {
         &mut self,
         space: &mut Space,
         root: &mut Root,
-        first: u64,
-        count: u64,
-        mut change: impl FnMut(u64) -> Entry,
+        part: BlockRange,
+        mut change: impl FnMut(VolumeBlock) -> Entry,
     ) -> Changed {
-        let path = self.make_path_dirty(space, root, first, 0);
+        let path = self.make_path_dirty(space, root, part.first, 0);
         let leaf = path[0];
-        let start = (first % FANOUT) as usize;
+        let start = part.first.place_in_leaf() as usize;
         let mut changed = Changed::default();
-        for place in start..start + count as usize {
-            let new = change(first + (place - start) as u64);
+        for place in start..start + part.count as usize {
+            let new = change(part.first + (place - start) as u64);
             let old = std::mem::replace(&mut self.dirty[leaf].page.0[place], new);
             changed.mapped += i64::from(!new.is_hole()) - i64::from(!old.is_hole());
             if old.kind() == Kind::Data {
@@ -412,7 +401,7 @@ impl Map {
                 space.drop_reference(old.address());
             }
         }
-        self.adjust_parents(root, &path, first, 0, changed.mapped);
+        self.adjust_parents(root, &path, part.first, 0, changed.mapped);
         changed
     }
 
@@ -421,7 +410,7 @@ impl Map {
         &mut self,
         space: &mut Space,
         root: &mut Root,
-        first: u64,
+        first: VolumeBlock,
         entry: Entry,
     ) -> i64 {
         if root.levels == 1 {
@@ -433,7 +422,7 @@ impl Map {
             return 0;
         }
         let path = self.make_path_dirty(space, root, first, 1);
-        let place = (first / blocks_below(0) % FANOUT) as usize;
+        let place = (first.number() / blocks_below(0) % FANOUT) as usize;
         let old = std::mem::replace(&mut self.dirty[path[0]].page.0[place], entry);
         let delta = i64::from(entry.mapped) - i64::from(old.mapped);
         self.drop_page(space, old, 0);
@@ -510,7 +499,7 @@ impl Map {
         &mut self,
         space: &mut Space,
         root: &mut Root,
-        block: u64,
+        block: VolumeBlock,
         bottom: u8,
     ) -> smallvec::SmallVec<[usize; 6]> {
         let mut path = smallvec::SmallVec::new();
@@ -519,7 +508,7 @@ impl Map {
         path.push(root.entry.dirty_id());
         while level > bottom {
             level -= 1;
-            let place = (block / blocks_below(level) % FANOUT) as usize;
+            let place = (block.number() / blocks_below(level) % FANOUT) as usize;
             let parent = path[path.len() - 1];
             let child = self.own(space, self.dirty[parent].page.0[place]);
             self.dirty[parent].page.0[place] = child;
@@ -565,7 +554,7 @@ impl Map {
         &mut self,
         root: &mut Root,
         path: &[usize],
-        first: u64,
+        first: VolumeBlock,
         bottom: u8,
         delta: i64,
     ) {
@@ -573,7 +562,7 @@ impl Map {
             return;
         }
         for (child_level, &parent) in (bottom..).zip(&path[1..]) {
-            let place = (first / blocks_below(child_level) % FANOUT) as usize;
+            let place = (first.number() / blocks_below(child_level) % FANOUT) as usize;
             let entry = &mut self.dirty[parent].page.0[place];
             entry.mapped = (i64::from(entry.mapped) + delta) as u32;
         }
@@ -582,19 +571,18 @@ impl Map {
 
     /// A page that making `first .. end` holes needs and that is not in memory: those of which
     /// only a part becomes holes.
-    pub(crate) fn missing_to_zero(&mut self, root: Root, first: u64, end: u64) -> Option<Missing> {
-        self.missing_below(root.entry, root.levels - 1, 0, first, end)
+    pub(crate) fn missing_to_zero(&mut self, root: Root, range: BlockRange) -> Option<Missing> {
+        self.missing_below(root.entry, root.levels - 1, VolumeBlock::START, range)
     }
 
     fn missing_below(
         &mut self,
         entry: Entry,
         level: u8,
-        base: u64,
-        first: u64,
-        end: u64,
+        base: VolumeBlock,
+        range: BlockRange,
     ) -> Option<Missing> {
-        if entry.is_hole() || (first <= base && base + blocks_below(level) <= end) {
+        if entry.is_hole() || range.covers(below(level, base)) {
             return None;
         }
         let page = match self.page(entry, level) {
@@ -602,16 +590,16 @@ impl Map {
             Ok(_) if level == 0 => return None,
             Ok(page) => page.clone(),
         };
-        children(level, base, first, end).find_map(|(place, base)| {
-            self.missing_below(page.0[place], level - 1, base, first, end)
-        })
+        children(level, base, range)
+            .find_map(|(place, base)| self.missing_below(page.0[place], level - 1, base, range))
     }
 
     /// Makes the blocks `first .. end` holes; returns the change of the mapped count. Whole
     /// subtrees go to the reaper unread.
-    pub(crate) fn zero(&mut self, space: &mut Space, root: &mut Root, first: u64, end: u64) -> i64 {
+    pub(crate) fn zero(&mut self, space: &mut Space, root: &mut Root, range: BlockRange) -> i64 {
         let before = root.entry.mapped;
-        root.entry = self.zero_below(space, root.entry, root.levels - 1, 0, first, end);
+        let (level, base) = (root.levels - 1, VolumeBlock::START);
+        root.entry = self.zero_below(space, root.entry, level, base, range);
         i64::from(root.entry.mapped.wrapping_sub(before) as i32)
     }
 
@@ -620,24 +608,23 @@ impl Map {
         space: &mut Space,
         entry: Entry,
         level: u8,
-        base: u64,
-        first: u64,
-        end: u64,
+        base: VolumeBlock,
+        range: BlockRange,
     ) -> Entry {
         if entry.is_hole() {
             return entry;
         }
-        if first <= base && base + blocks_below(level) <= end {
+        if range.covers(below(level, base)) {
             self.drop_page(space, entry, level);
             return Entry::HOLE;
         }
         let mut owned = self.own(space, entry);
         let id = owned.dirty_id();
-        for (place, child_base) in children(level, base, first, end) {
+        for (place, child_base) in children(level, base, range) {
             let old = self.dirty[id].page.0[place];
             let new = match level {
                 0 => Entry::HOLE,
-                _ => self.zero_below(space, old, level - 1, child_base, first, end),
+                _ => self.zero_below(space, old, level - 1, child_base, range),
             };
             if level == 0 && !old.is_hole() {
                 self.released.keep(space.is_known_shared(old.address()).into());
@@ -731,12 +718,21 @@ fn drop_block(space: &mut Space, page: Entry) {
     space.drop_page_reference(page.address(), page.twin_distance());
 }
 
+/// The blocks below a page of `level` that begins with `base`.
+fn below(level: u8, base: VolumeBlock) -> BlockRange {
+    BlockRange { first: base, count: blocks_below(level) }
+}
+
 /// The places in a page of `level` at `base` that overlap `first .. end`, each with the first
 /// block below it.
-fn children(level: u8, base: u64, first: u64, end: u64) -> impl Iterator<Item = (usize, u64)> {
+fn children(
+    level: u8,
+    base: VolumeBlock,
+    range: BlockRange,
+) -> impl Iterator<Item = (usize, VolumeBlock)> {
     let span = if level == 0 { 1 } else { blocks_below(level - 1) };
-    let low = first.saturating_sub(base) / span;
-    let high = (end - base).div_ceil(span).min(FANOUT);
+    let low = BlockRange::between(base, range.first).count / span;
+    let high = (range.end() - base).div_ceil(span).min(FANOUT);
     (low..high).map(move |place| (place as usize, base + place * span))
 }
 

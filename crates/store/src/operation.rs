@@ -13,7 +13,7 @@ use block::{
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::address::Run;
+use crate::address::{BlockRange, Run, VolumeBlock};
 use crate::bugs::planted;
 use crate::commit::{Lane, checksums};
 use crate::error::Failure;
@@ -57,10 +57,10 @@ enum Stage {
 
 /// A part of what an operation changes, in whole blocks.
 pub(crate) enum Piece {
-    Data { first: u64, data: Bytes },
-    Zero { first: u64, count: u64 },
-    Fill { first: u64, count: u64, content: Bytes },
-    Clone { source: VolumeId, source_first: u64, first: u64, count: u64 },
+    Data { first: VolumeBlock, data: Bytes },
+    Zero { range: BlockRange },
+    Fill { range: BlockRange, content: Bytes },
+    Clone { source: VolumeId, source_first: VolumeBlock, range: BlockRange },
 }
 
 /// A request or change under way.
@@ -177,9 +177,9 @@ impl std::ops::IndexMut<usize> for Operations {
     }
 }
 
-/// The blocks that a range touches: first, and one past the last.
-fn block_bounds(range: ByteRange) -> (u64, u64) {
-    (range.offset / BLOCK, range.end().div_ceil(BLOCK))
+/// The blocks that data fills, from the first on.
+fn data_range(first: VolumeBlock, data: &Bytes) -> BlockRange {
+    BlockRange { first, count: data.len() as u64 / BLOCK }
 }
 
 impl Store {
@@ -222,9 +222,10 @@ impl Store {
             Work::Change(change) => return Ok(changes::claims(change)),
             Work::Request(request) => request,
         };
-        let claim = |volume, range: ByteRange, exclusive| {
-            let (first, end) = block_bounds(range);
-            Claim { volume, first, end, exclusive }
+        let claim = |volume, range: ByteRange, exclusive| Claim {
+            volume,
+            range: BlockRange::touched_by(range),
+            exclusive,
         };
         let mut claims = SmallVec::new();
         match request {
@@ -330,7 +331,11 @@ impl Store {
         let operation = &self.operations[key];
         operation.claims.iter().try_for_each(|claim| {
             let volume = self.volumes.get(&claim.volume).ok_or(BlockError::NoSuchVolume)?;
-            if claim.end > volume.blocks() { Err(BlockError::OutOfRange) } else { Ok(()) }
+            if claim.range.end().number() > volume.blocks() {
+                Err(BlockError::OutOfRange)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -400,21 +405,21 @@ impl Store {
     ) {
         let (group, sampling) = (self.groups.of(lane), self.options.sampling);
         match piece {
-            Piece::Zero { first, count } => {
-                account.zeroed_bytes += count * BLOCK;
-                self.statistics.zeroed_bytes += count * BLOCK;
-                group.record(Record::Zero { volume, first, count });
+            Piece::Zero { range } => {
+                account.zeroed_bytes += range.count * BLOCK;
+                self.statistics.zeroed_bytes += range.count * BLOCK;
+                group.record(Record::Zero { volume, range });
             }
-            Piece::Clone { source, source_first, first, count } => {
-                self.statistics.cloned_bytes += count * BLOCK;
-                group.record(Record::Clone { source, source_first, volume, first, count });
+            Piece::Clone { source, source_first, range } => {
+                self.statistics.cloned_bytes += range.count * BLOCK;
+                group.record(Record::Clone { source, source_first, volume, range });
             }
-            Piece::Fill { first, count, content } => {
+            Piece::Fill { range, content } => {
                 let run = places.take(1);
                 self.recent.forget(run);
                 let block = run.start;
                 let crc = checksums(&content)[0];
-                let record = Record::Fill { volume, first, count, block, crc };
+                let record = Record::Fill { volume, range, block, crc };
                 group.write(record, block, content);
             }
             Piece::Data { mut first, mut data } => {
@@ -423,7 +428,7 @@ impl Store {
                     let bytes = data.split_to((part.blocks * BLOCK) as usize);
                     let crcs = checksums(&bytes);
                     if sampling {
-                        sampling::sample(account, first * BLOCK, crcs.iter().copied());
+                        sampling::sample(account, first.offset(), crcs.iter().copied());
                     }
                     if !planted!(self.bugs, KeepsWhatIsGone) {
                         self.recent.forget(part);
@@ -457,13 +462,11 @@ impl Store {
     fn missing_for_piece(&mut self, volume: VolumeId, piece: &Piece) -> Option<Missing> {
         let root = self.volumes[&volume].root;
         match piece {
-            Piece::Data { first, data } => {
-                self.map.missing(root, *first, data.len() as u64 / BLOCK, false)
-            }
-            Piece::Fill { first, count, .. } => self.map.missing(root, *first, *count, false),
-            Piece::Zero { first, count } => self.map.missing_to_zero(root, *first, first + count),
-            Piece::Clone { source, source_first, first, count } => {
-                self.missing_for_clone(*source, *source_first, volume, *first, *count)
+            Piece::Data { first, data } => self.map.missing(root, data_range(*first, data), false),
+            Piece::Fill { range, .. } => self.map.missing(root, *range, false),
+            Piece::Zero { range } => self.map.missing_to_zero(root, *range),
+            Piece::Clone { source, source_first, range } => {
+                self.missing_for_clone((*source, *source_first), (volume, *range))
             }
         }
     }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use block::{BLOCK, VolumeId};
 
+use crate::address::BlockRange;
 use crate::entry::{Entry, PageKey};
 use crate::store::Store;
 use crate::volume::Volume;
@@ -106,13 +107,13 @@ impl Store {
     }
 
     /// Makes blocks holes, and keeps the account of it.
-    pub(crate) fn reclaim(&mut self, id: VolumeId, first: u64, count: u64) {
+    pub(crate) fn reclaim(&mut self, id: VolumeId, range: BlockRange) {
         let before = self.volumes[&id].mapped_bytes;
         self.map.released.begin(id);
-        self.zero(id, first, first + count);
+        self.zero(id, range);
         self.map.released.end();
         let reclaimed = self.reclaimed.entry(id).or_default();
-        reclaimed.asked += count;
+        reclaimed.asked += range.count;
         reclaimed.unmapped += (before - self.volumes[&id].mapped_bytes) / BLOCK;
         self.settle_reclaimed();
     }

@@ -5,20 +5,20 @@
 
 use block::VolumeId;
 
-use crate::address::Address;
+use crate::address::{Address, BlockRange, VolumeBlock};
 use crate::volume::Volume;
 
 /// A change of the pool. Blocks are counted in 4 KiB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
     /// Blocks of a volume now lie in adjacent blocks of the device.
-    Write { volume: VolumeId, first: u64, start: Address, crcs: Vec<u32> },
+    Write { volume: VolumeId, first: VolumeBlock, start: Address, crcs: Vec<u32> },
     /// All of these blocks of a volume now are the same block of the device.
-    Fill { volume: VolumeId, first: u64, count: u64, block: Address, crc: u32 },
+    Fill { volume: VolumeId, range: BlockRange, block: Address, crc: u32 },
     /// Blocks of a volume become holes.
-    Zero { volume: VolumeId, first: u64, count: u64 },
+    Zero { volume: VolumeId, range: BlockRange },
     /// Blocks of a volume become references to those of another, or of its own.
-    Clone { source: VolumeId, source_first: u64, volume: VolumeId, first: u64, count: u64 },
+    Clone { source: VolumeId, source_first: VolumeBlock, volume: VolumeId, range: BlockRange },
     /// A new volume; with a source, with that volume's content.
     CreateVolume { volume: Box<Volume>, source: Option<VolumeId> },
     /// A volume is gone.
@@ -75,6 +75,14 @@ impl Reader<'_> {
         Some(u32::from_le_bytes(*bytes))
     }
 
+    fn block(&mut self) -> Option<VolumeBlock> {
+        self.u64().map(VolumeBlock::new)
+    }
+
+    fn range(&mut self) -> Option<BlockRange> {
+        Some(BlockRange { first: self.block()?, count: self.u64()? })
+    }
+
     fn address(&mut self) -> Option<Address> {
         self.u64().map(Address::from_bits)
     }
@@ -109,19 +117,24 @@ impl Record {
         let mut writer = Writer(bytes);
         match self {
             Self::Write { volume, first, start, crcs } => {
-                [volume.0, *first, start.bits()].into_iter().for_each(|value| writer.u64(value));
+                [volume.0, first.number(), start.bits()]
+                    .into_iter()
+                    .for_each(|value| writer.u64(value));
                 crcs.iter().for_each(|&crc| writer.u32(crc));
             }
-            Self::Fill { volume, first, count, block, crc } => {
-                let fields = [volume.0, *first, *count, block.bits()];
+            Self::Fill { volume, range, block, crc } => {
+                let fields = [volume.0, range.first.number(), range.count, block.bits()];
                 fields.into_iter().for_each(|value| writer.u64(value));
                 writer.u32(*crc);
             }
-            Self::Zero { volume, first, count } => {
-                [volume.0, *first, *count].into_iter().for_each(|value| writer.u64(value));
+            Self::Zero { volume, range } => {
+                [volume.0, range.first.number(), range.count]
+                    .into_iter()
+                    .for_each(|value| writer.u64(value));
             }
-            Self::Clone { source, source_first, volume, first, count } => {
-                let fields = [source.0, *source_first, volume.0, *first, *count];
+            Self::Clone { source, source_first, volume, range } => {
+                let BlockRange { first, count } = *range;
+                let fields = [source.0, source_first.number(), volume.0, first.number(), count];
                 fields.into_iter().for_each(|value| writer.u64(value));
             }
             Self::CreateVolume { volume, source } => {
@@ -178,26 +191,22 @@ impl Record {
         Some(match code {
             WRITE => Self::Write {
                 volume: reader.volume()?,
-                first: reader.u64()?,
+                first: reader.block()?,
                 start: reader.address()?,
                 crcs: std::iter::from_fn(|| reader.u32()).collect(),
             },
             FILL => Self::Fill {
                 volume: reader.volume()?,
-                first: reader.u64()?,
-                count: reader.u64()?,
+                range: reader.range()?,
                 block: reader.address()?,
                 crc: reader.u32()?,
             },
-            ZERO => {
-                Self::Zero { volume: reader.volume()?, first: reader.u64()?, count: reader.u64()? }
-            }
+            ZERO => Self::Zero { volume: reader.volume()?, range: reader.range()? },
             CLONE => Self::Clone {
                 source: reader.volume()?,
-                source_first: reader.u64()?,
+                source_first: reader.block()?,
                 volume: reader.volume()?,
-                first: reader.u64()?,
-                count: reader.u64()?,
+                range: reader.range()?,
             },
             CREATE_VOLUME => Self::parse_create(reader)?,
             DELETE_VOLUME => Self::DeleteVolume { volume: reader.volume()? },
@@ -232,16 +241,23 @@ mod tests {
 
     fn examples() -> Vec<Record> {
         let volume = VolumeId(7);
+        let block = VolumeBlock::new;
+        let range = |first, count| BlockRange { first: block(first), count };
         vec![
             Record::Write {
                 volume,
-                first: 1,
+                first: block(1),
                 start: Address::from_bits(99),
                 crcs: vec![1, 2, u32::MAX],
             },
-            Record::Fill { volume, first: 1, count: 8192, block: Address::from_bits(4), crc: 5 },
-            Record::Zero { volume, first: 0, count: u64::MAX },
-            Record::Clone { source: VolumeId(1), source_first: 2, volume, first: 3, count: 4 },
+            Record::Fill { volume, range: range(1, 8192), block: Address::from_bits(4), crc: 5 },
+            Record::Zero { volume, range: range(0, u64::MAX) },
+            Record::Clone {
+                source: VolumeId(1),
+                source_first: block(2),
+                volume,
+                range: range(3, 4),
+            },
             Record::DeleteVolume { volume },
             Record::ResizeVolume { volume, size_bytes: 1 << 40 },
             Record::ExtendDevice { device: 3, device_blocks: 1 << 30 },

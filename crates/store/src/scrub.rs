@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
-use crate::address::{Address, Run};
+use crate::address::{Address, BlockRange, Run, VolumeBlock};
 use crate::allowance::Allowance;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
@@ -78,9 +78,9 @@ struct Read {
 #[derive(Clone, Copy)]
 enum What {
     /// Data from this block of the volume on.
-    Data { first: u64 },
+    Data { first: VolumeBlock },
     /// A page on the way to this block of the volume.
-    Page { entry: Entry, level: u8, first: u64 },
+    Page { entry: Entry, level: u8, first: VolumeBlock },
 }
 
 /// A pass under way.
@@ -88,7 +88,7 @@ pub(crate) struct Scrub {
     purpose: Purpose,
     /// Volumes that are still to be looked at, the current one first.
     volumes: VecDeque<VolumeId>,
-    next: u64,
+    next: VolumeBlock,
     reads: BTreeMap<u64, Read>,
     /// A page of the map is being loaded.
     waits_for_page: bool,
@@ -107,7 +107,7 @@ impl Scrub {
         Self {
             purpose,
             volumes,
-            next: 0,
+            next: VolumeBlock::START,
             reads: BTreeMap::new(),
             waits_for_page: false,
             waits_for: None,
@@ -216,10 +216,10 @@ impl Store {
         let Some(&id) = scrub.volumes.front() else { return true };
         let Some(volume) = self.volumes.get_mut(&id) else {
             scrub.volumes.pop_front();
-            scrub.next = 0;
+            scrub.next = VolumeBlock::START;
             return false;
         };
-        if scrub.purpose == Purpose::Count && scrub.next == 0 {
+        if scrub.purpose == Purpose::Count && scrub.next == VolumeBlock::START {
             volume.shared_since_count = 0;
         }
         let root = volume.root;
@@ -237,7 +237,7 @@ impl Store {
     }
 
     fn end_volume(&mut self, scrub: &mut Scrub) {
-        scrub.next = 0;
+        scrub.next = VolumeBlock::START;
         let shared = std::mem::take(&mut scrub.shared);
         let Some(id) = scrub.volumes.pop_front() else { return };
         if scrub.purpose == Purpose::Count && self.volumes.contains_key(&id) {
@@ -282,8 +282,8 @@ impl Store {
         if !is_new {
             return;
         }
-        let mut run: Option<(u64, Address, SmallVec<[u32; 1]>)> = None;
-        for (block, entry) in (leaf.first..).zip(entries) {
+        let mut run: Option<(VolumeBlock, Address, SmallVec<[u32; 1]>)> = None;
+        for (block, entry) in leaf.first.onwards().zip(entries) {
             let data = (entry.kind() == Kind::Data).then(|| entry.address());
             match (&mut run, data) {
                 (Some((_, start, crcs)), Some(address))
@@ -301,7 +301,11 @@ impl Store {
         self.read_run(scrub, run);
     }
 
-    fn read_run(&mut self, scrub: &mut Scrub, run: Option<(u64, Address, SmallVec<[u32; 1]>)>) {
+    fn read_run(
+        &mut self,
+        scrub: &mut Scrub,
+        run: Option<(VolumeBlock, Address, SmallVec<[u32; 1]>)>,
+    ) {
         if let Some((first, address, crcs)) = run {
             self.scrub_read(scrub, address, crcs, What::Data { first });
         }
@@ -385,7 +389,7 @@ impl Store {
 
     /// Whether a page is still on the way to a block of a volume. Its place may have been given to
     /// another one while it was being read.
-    fn leads_to(&mut self, root: Root, first: u64, page: Missing) -> bool {
+    fn leads_to(&mut self, root: Root, first: VolumeBlock, page: Missing) -> bool {
         match self.map.next_leaf(root, first) {
             Ok(leaf) => leaf.is_some_and(|leaf| leaf.path.contains(&(page.level, page.entry))),
             Err(missing) => missing == page,
@@ -448,11 +452,11 @@ impl Store {
         }
         let Some(&volume) = scrub.volumes.front().filter(|_| !found) else { return };
         let below = blocks_below(missing.level);
-        let first = scrub.next / below * below;
+        let first = VolumeBlock::new(scrub.next.number() / below * below);
         scrub.next = first + below;
         if scrub.purpose == Purpose::Compare {
             scrub.status.bad_pages += 1;
-            scrub.report(volume, ByteRange::new(first * BLOCK, below * BLOCK));
+            scrub.report(volume, BlockRange { first, count: below }.bytes());
         }
     }
 
@@ -463,7 +467,7 @@ impl Store {
         if scrub.purpose == Purpose::Compare && !scrub.bad.is_empty() {
             scrub.purpose = Purpose::Locate;
             scrub.volumes = self.volumes.keys().copied().collect();
-            scrub.next = 0;
+            scrub.next = VolumeBlock::START;
             self.scrub = Some(Box::new(scrub));
             return;
         }
@@ -473,11 +477,11 @@ impl Store {
 }
 
 /// Reports the places of a leaf that refer to bad blocks.
-fn locate_bad(scrub: &mut Scrub, first: u64, entries: &[Entry]) {
+fn locate_bad(scrub: &mut Scrub, first: VolumeBlock, entries: &[Entry]) {
     let Some(&volume) = scrub.volumes.front() else { return };
-    for (block, entry) in (first..).zip(entries) {
+    for (block, entry) in first.onwards().zip(entries) {
         if entry.kind() == Kind::Data && scrub.bad.contains(&entry.address()) {
-            scrub.report(volume, ByteRange::new(block * BLOCK, BLOCK));
+            scrub.report(volume, BlockRange::of(block).bytes());
         }
     }
 }

@@ -2,10 +2,9 @@
 //! counts if each request begins where the last one ended and came after that was answered. A host
 //! with several requests outstanding prefetches by itself and gets no help.
 
-use std::ops::Range;
-
 use block::VolumeId;
 
+use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::{AHEAD_BLOCKS_MAX, AHEAD_BLOCKS_MIN, STREAMS_MAX};
 
 /// Requests one after the other that make a stream.
@@ -20,10 +19,10 @@ pub(crate) struct Streams {
 struct Stream {
     volume: VolumeId,
     /// The block after the last request.
-    next: u64,
+    next: VolumeBlock,
     requests: u32,
     /// End of the prefetched range.
-    ahead: u64,
+    ahead: VolumeBlock,
     /// Blocks that are read ahead next.
     window: u64,
     /// The last request.
@@ -35,11 +34,12 @@ impl Streams {
     pub(crate) fn follow(
         &mut self,
         volume: VolumeId,
-        blocks: Range<u64>,
+        range: BlockRange,
         operation: usize,
         is_under_way: impl Fn(usize) -> bool,
-    ) -> Range<u64> {
-        let Range { start, end } = blocks;
+    ) -> BlockRange {
+        let (start, end) = (range.first, range.end());
+        let nothing = BlockRange { first: end, count: 0 };
         let is_next = |stream: &Stream| stream.volume == volume && stream.next == start;
         let Some(at) = self.streams.iter().rposition(is_next) else {
             if self.streams.len() == STREAMS_MAX {
@@ -54,7 +54,7 @@ impl Streams {
                 window,
                 operation,
             });
-            return end..end;
+            return nothing;
         };
         self.streams[at..].rotate_left(1);
         let stream = self.streams.last_mut().expect("it is there");
@@ -63,11 +63,11 @@ impl Streams {
         stream.requests = if waits { stream.requests.saturating_add(1) } else { 1 };
         stream.ahead = stream.ahead.max(end);
         if stream.requests < REQUESTS_MIN || stream.ahead - end >= stream.window / 2 {
-            return end..end;
+            return nothing;
         }
         let from = std::mem::replace(&mut stream.ahead, end + stream.window);
         stream.window = (stream.window * 2).min(AHEAD_BLOCKS_MAX);
-        from..stream.ahead
+        BlockRange::between(from, stream.ahead)
     }
 }
 

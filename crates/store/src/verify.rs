@@ -4,7 +4,7 @@
 use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
 use hashbrown::HashMap;
 
-use crate::address::Address;
+use crate::address::{Address, VolumeBlock};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, Kind, Page, PageKey};
 use crate::error::{Failure, OpenError};
@@ -121,7 +121,7 @@ struct Walk<R> {
 struct Place {
     volume: VolumeId,
     /// First block of the volume below the page.
-    block: u64,
+    block: VolumeBlock,
 }
 
 impl Store {
@@ -142,7 +142,7 @@ impl Store {
         let roots: Vec<_> = self.volumes.values().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
         for (volume, root, mapped_bytes) in roots {
             walk.report.volumes += 1;
-            let place = Place { volume, block: 0 };
+            let place = Place { volume, block: VolumeBlock::START };
             let mapped = walk.visit(self, root.entry, root.levels - 1, place);
             if mapped * BLOCK != mapped_bytes {
                 walk.fault(format!(
@@ -153,7 +153,7 @@ impl Store {
             }
         }
         for dead in self.map.dead() {
-            let place = Place { volume: VolumeId(0), block: 0 };
+            let place = Place { volume: VolumeId(0), block: VolumeBlock::START };
             walk.visit(self, dead.entry, dead.level, place);
         }
         for page in self.table.pages().collect::<Vec<_>>() {
@@ -198,7 +198,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
             self.fault(format!(
                 "data of volume {:016x} at byte {} is damaged",
                 volume.0,
-                block * BLOCK
+                block.offset()
             ));
         }
     }
@@ -224,7 +224,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
             self.fault(format!(
                 "a map page of volume {:016x}, level {level}, at byte {} is damaged",
                 volume.0,
-                block * BLOCK
+                block.offset()
             ));
             return 0;
         };
@@ -260,7 +260,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
             self.fault(format!(
                 "one of two copies of a map page of volume {:016x}, level {level}, at byte {} is damaged",
                 volume.0,
-                block * BLOCK
+                block.offset()
             ));
         }
     }

@@ -2,6 +2,7 @@
 
 use block::{BLOCK, VolumeId};
 
+use crate::address::{BlockRange, VolumeBlock};
 use crate::entry::{Entry, emit_entry, levels_for, parse_entry};
 use crate::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
 use crate::map::{Changed, Root};
@@ -81,6 +82,11 @@ impl Volume {
     /// Blocks of 4 KiB.
     pub(crate) fn blocks(&self) -> u64 {
         self.size_bytes / BLOCK
+    }
+
+    /// The blocks that it loses when it is made so many long; none if it grows.
+    pub(crate) fn blocks_from(&self, blocks: u64) -> BlockRange {
+        BlockRange::between(VolumeBlock::new(blocks), VolumeBlock::new(self.blocks()))
     }
 
     /// Notes that so many blocks more, or fewer, are mapped.

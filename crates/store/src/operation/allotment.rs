@@ -3,7 +3,7 @@
 
 use block::{BLOCK, Request, VolumeId};
 
-use super::{Piece, Work};
+use super::{Piece, Work, data_range};
 use crate::bugs::planted;
 use crate::entry::FANOUT;
 use crate::error::{ChangeError, Failure};
@@ -175,7 +175,7 @@ impl Store {
     fn promise_of_clones(&self, key: usize) -> u64 {
         let pieces = self.operations[key].pieces.iter();
         let shared = pieces.filter_map(|piece| match piece {
-            Piece::Clone { source, count, .. } => Some((self.volumes.get(source)?, *count)),
+            Piece::Clone { source, range, .. } => Some((self.volumes.get(source)?, range.count)),
             _ => None,
         });
         let owing = shared.filter(|(source, _)| source.reserved && !source.snapshot);
@@ -187,11 +187,10 @@ impl Store {
         let root = self.volumes[&self.operations[key].volume].root;
         let pieces = std::mem::take(&mut self.operations[key].pieces);
         let ranges = pieces.iter().filter_map(|piece| match piece {
-            Piece::Data { first, data } => Some((*first, data.len() as u64 / BLOCK)),
+            Piece::Data { first, data } => Some(data_range(*first, data)),
             _ => None,
         });
-        let counts =
-            ranges.map(|(first, count)| self.map.occupied(&self.space, root, first, count));
+        let counts = ranges.map(|range| self.map.occupied(&self.space, root, range));
         let occupied = counts.sum();
         self.operations[key].pieces = pieces;
         occupied
@@ -342,7 +341,7 @@ impl Piece {
         let leaves = |count: u64| count / FANOUT + 2;
         let leaves = match self {
             Self::Data { data, .. } => leaves(data.len() as u64 / BLOCK),
-            Self::Fill { count, .. } | Self::Clone { count, .. } => leaves(*count),
+            Self::Fill { range, .. } | Self::Clone { range, .. } => leaves(range.count),
             // Leaves that become holes as a whole are not copied.
             Self::Zero { .. } => 2,
         };

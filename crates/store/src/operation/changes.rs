@@ -5,6 +5,7 @@ use block::{BLOCK, DeviceError, VolumeId};
 use smallvec::{SmallVec, smallvec};
 
 use super::{Stage, Work};
+use crate::address::BlockRange;
 use crate::bugs::planted;
 use crate::commit::Lane;
 use crate::error::{ChangeError, Failure};
@@ -23,7 +24,7 @@ use crate::volume::{Volume, VolumeSpec};
 
 /// A change waits for those before it, and for everything on the volumes that it concerns.
 pub(super) fn claims(change: &Change) -> SmallVec<[Claim; 2]> {
-    let whole = |volume| Claim { volume, first: 0, end: u64::MAX, exclusive: true };
+    let whole = |volume| Claim { volume, range: BlockRange::WHOLE, exclusive: true };
     let mut claims = smallvec![whole(CHANGES)];
     match change {
         Change::CloneVolumes(members) => {

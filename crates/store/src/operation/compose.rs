@@ -7,8 +7,8 @@ use block::{BLOCK, BlockError, Buffer, ByteRange, Pattern, Request, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{BlockRead, Operation, Piece, Stage, Work, block_bounds, pattern_block};
-use crate::entry::FANOUT;
+use super::{BlockRead, Operation, Piece, Stage, Work, pattern_block};
+use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::COPY_SLICE_BYTES;
 use crate::map::Missing;
 use crate::store::Store;
@@ -20,7 +20,7 @@ type Part = std::ops::Range<usize>;
 enum CopyPlan {
     /// Source and destination lie alike within blocks: whole blocks by reference, the edges by
     /// reading.
-    Reference { inner: std::ops::Range<u64>, distance: i128 },
+    Reference { inner: BlockRange, distance: i128 },
     /// The next slice of a copy by reading and writing.
     Physical { from: ByteRange, to: ByteRange },
 }
@@ -30,7 +30,7 @@ impl Store {
     pub(super) fn composition_reads(&self, operation: &Operation) -> SmallVec<[BlockRead; 1]> {
         let Work::Request(request) = &operation.work else { return SmallVec::new() };
         let volume = operation.volume;
-        let one = |volume: VolumeId, block: u64| BlockRead::new(volume, block, 1);
+        let one = |volume: VolumeId, block| BlockRead::new(volume, BlockRange::of(block));
         match request {
             Request::Write { range, .. } => {
                 edges(*range).into_keys().map(|block| one(volume, block)).collect()
@@ -49,9 +49,8 @@ impl Store {
                     to.flat_map(|block| [one(*source, near(block)), one(volume, block)]).collect()
                 }
                 CopyPlan::Physical { from, to } => {
-                    let (first, end) = block_bounds(from);
                     let mut reads = SmallVec::new();
-                    reads.push(BlockRead::new(*source, first, end - first));
+                    reads.push(BlockRead::new(*source, BlockRange::touched_by(from)));
                     reads.extend(edges(to).into_keys().map(|block| one(volume, block)));
                     reads
                 }
@@ -69,12 +68,17 @@ impl Store {
         let mut pieces = Vec::new();
         match request {
             Request::Write { range, data } => {
-                push_data(&mut pieces, range.offset / BLOCK, merged(*range, data, &reads));
+                let first = BlockRange::touched_by(*range).first;
+                push_data(&mut pieces, first, merged(*range, data, &reads));
             }
             Request::CompareAndWrite { range, compare, write } => {
                 if let Some(read) = reads.first() {
                     let old = read.rope().to_vec();
-                    push_data(&mut pieces, read.first, exchanged(*range, old, compare, write)?);
+                    push_data(
+                        &mut pieces,
+                        read.range.first,
+                        exchanged(*range, old, compare, write)?,
+                    );
                 }
             }
             Request::WriteSame { range, pattern } => {
@@ -82,7 +86,7 @@ impl Store {
             }
             Request::Unmap { ranges } => {
                 for range in joined(ranges) {
-                    push_zeros(&mut pieces, inner(range));
+                    push_zeros(&mut pieces, BlockRange::within(range));
                 }
                 overlay(&mut pieces, all_edges(ranges), &reads, None);
             }
@@ -93,14 +97,13 @@ impl Store {
                     if !inner.is_empty() {
                         pieces.push(Piece::Clone {
                             source: *source,
-                            source_first: moved(inner.start, -distance),
-                            first: inner.start,
-                            count: inner.end - inner.start,
+                            source_first: moved(inner.first, -distance),
+                            range: inner,
                         });
                     }
                     copied_edges(&mut pieces, range, &reads);
                     operation.progress = range.length;
-                    let referenced = (inner.end - inner.start) * BLOCK;
+                    let referenced = inner.count * BLOCK;
                     operation.account.referenced_bytes += referenced;
                     operation.account.copied_bytes += range.length - referenced;
                 }
@@ -110,7 +113,7 @@ impl Store {
                     let skip = (from.offset % BLOCK) as usize;
                     let data = reads[0].rope().slice(skip, to.length as usize).to_vec();
                     let merged = merged(to, &Bytes::from(data), &reads[1..]);
-                    push_data(&mut pieces, to.offset / BLOCK, merged);
+                    push_data(&mut pieces, BlockRange::touched_by(to).first, merged);
                     operation.progress += to.length;
                 }
             },
@@ -137,17 +140,15 @@ impl Store {
     /// replaced as a whole.
     pub(crate) fn missing_for_clone(
         &mut self,
-        source: VolumeId,
-        source_first: u64,
-        volume: VolumeId,
-        first: u64,
-        count: u64,
+        (source, source_first): (VolumeId, VolumeBlock),
+        (volume, range): (VolumeId, BlockRange),
     ) -> Option<Missing> {
-        let by_leaf = source_first % FANOUT == first % FANOUT;
+        let source_range = BlockRange { first: source_first, ..range };
+        let by_leaf = source_first.place_in_leaf() == range.first.place_in_leaf();
         let (from, to) = (self.volumes[&source].root, self.volumes[&volume].root);
         self.map
-            .missing(from, source_first, count, by_leaf)
-            .or_else(|| self.map.missing(to, first, count, by_leaf))
+            .missing(from, source_range, by_leaf)
+            .or_else(|| self.map.missing(to, range, by_leaf))
     }
 }
 
@@ -156,29 +157,23 @@ pub(super) fn is_zero(data: &[u8]) -> bool {
     data.chunks(256).all(|chunk| chunk.iter().fold(0, |or, &byte| or | byte) == 0)
 }
 
-fn moved(block: u64, distance: i128) -> u64 {
-    (i128::from(block) + distance) as u64
-}
-
-/// The blocks that a range covers wholly.
-fn inner(range: ByteRange) -> std::ops::Range<u64> {
-    let (first, end) = (range.offset.div_ceil(BLOCK), range.end() / BLOCK);
-    first..end.max(first)
+fn moved(block: VolumeBlock, distance: i128) -> VolumeBlock {
+    VolumeBlock::new((i128::from(block.number()) + distance) as u64)
 }
 
 /// The blocks that a range covers in part, and which part.
-fn edges(range: ByteRange) -> BTreeMap<u64, Vec<Part>> {
+fn edges(range: ByteRange) -> BTreeMap<VolumeBlock, Vec<Part>> {
     all_edges(&[range])
 }
 
 /// The same for several ranges.
-fn all_edges(ranges: &[ByteRange]) -> BTreeMap<u64, Vec<Part>> {
-    let mut edges: BTreeMap<u64, Vec<Part>> = BTreeMap::new();
+fn all_edges(ranges: &[ByteRange]) -> BTreeMap<VolumeBlock, Vec<Part>> {
+    let mut edges: BTreeMap<VolumeBlock, Vec<Part>> = BTreeMap::new();
     for range in joined(ranges) {
-        let (first, end) = block_bounds(range);
-        for block in [first, end - 1] {
-            let start = range.offset.max(block * BLOCK) - block * BLOCK;
-            let stop = range.end().min((block + 1) * BLOCK) - block * BLOCK;
+        let blocks = BlockRange::touched_by(range);
+        for block in [blocks.first, blocks.first + (blocks.count - 1)] {
+            let start = range.offset.max(block.offset()) - block.offset();
+            let stop = range.end().min((block + 1).offset()) - block.offset();
             let part = start as usize..stop as usize;
             let parts = edges.entry(block).or_default();
             if part.len() < BLOCK as usize && parts.last() != Some(&part) {
@@ -212,10 +207,10 @@ fn merged(range: ByteRange, data: &Bytes, edges: &[BlockRead]) -> Bytes {
     if range.is_aligned(BLOCK) && aligned_in_memory {
         return data.clone();
     }
-    let (first, end) = block_bounds(range);
-    let mut buffer = Buffer::for_overwrite(((end - first) * BLOCK) as usize);
+    let BlockRange { first, count } = BlockRange::touched_by(range);
+    let mut buffer = Buffer::for_overwrite((count * BLOCK) as usize);
     for edge in edges {
-        let at = ((edge.first - first) * BLOCK) as usize;
+        let at = ((edge.range.first - first) * BLOCK) as usize;
         buffer[at..at + BLOCK as usize].copy_from_slice(&edge.rope().to_vec());
     }
     let at = (range.offset % BLOCK) as usize;
@@ -241,7 +236,7 @@ fn exchanged(
 }
 
 /// Adds data, with blocks of zeros as holes.
-fn push_data(pieces: &mut Vec<Piece>, first: u64, mut data: Bytes) {
+fn push_data(pieces: &mut Vec<Piece>, first: VolumeBlock, mut data: Bytes) {
     let mut first = first;
     while !data.is_empty() {
         let zero = is_zero(&data[..BLOCK as usize]);
@@ -249,7 +244,7 @@ fn push_data(pieces: &mut Vec<Piece>, first: u64, mut data: Bytes) {
         let count = alike.count() as u64;
         let part = data.split_to((count * BLOCK) as usize);
         if zero {
-            pieces.push(Piece::Zero { first, count });
+            pieces.push(Piece::Zero { range: BlockRange { first, count } });
         } else {
             pieces.push(Piece::Data { first, data: part });
         }
@@ -257,21 +252,19 @@ fn push_data(pieces: &mut Vec<Piece>, first: u64, mut data: Bytes) {
     }
 }
 
-fn push_zeros(pieces: &mut Vec<Piece>, blocks: std::ops::Range<u64>) {
-    if !blocks.is_empty() {
-        pieces.push(Piece::Zero { first: blocks.start, count: blocks.end - blocks.start });
+fn push_zeros(pieces: &mut Vec<Piece>, range: BlockRange) {
+    if !range.is_empty() {
+        pieces.push(Piece::Zero { range });
     }
 }
 
 fn same_pieces(pieces: &mut Vec<Piece>, range: ByteRange, pattern: &Pattern, reads: &[BlockRead]) {
     let content = pattern_block(pattern);
-    let blocks = inner(range);
+    let blocks = BlockRange::within(range);
     match &content {
-        Some(content) if !blocks.is_empty() => pieces.push(Piece::Fill {
-            first: blocks.start,
-            count: blocks.end - blocks.start,
-            content: Buffer::copy_of(content).freeze(),
-        }),
+        Some(content) if !blocks.is_empty() => {
+            pieces.push(Piece::Fill { range: blocks, content: Buffer::copy_of(content).freeze() })
+        }
         _ => push_zeros(pieces, blocks),
     }
     overlay(pieces, edges(range), reads, content.as_deref());
@@ -280,12 +273,12 @@ fn same_pieces(pieces: &mut Vec<Piece>, range: ByteRange, pattern: &Pattern, rea
 /// Replaces parts of blocks by parts of `content`, or by zeros.
 fn overlay(
     pieces: &mut Vec<Piece>,
-    edges: BTreeMap<u64, Vec<Part>>,
+    edges: BTreeMap<VolumeBlock, Vec<Part>>,
     reads: &[BlockRead],
     content: Option<&[u8]>,
 ) {
     for ((block, parts), read) in edges.into_iter().zip(reads) {
-        debug_assert_eq!(block, read.first);
+        debug_assert_eq!(block, read.range.first);
         let mut buffer = Buffer::copy_of(&read.rope().to_vec());
         for part in parts {
             match content {
@@ -318,11 +311,12 @@ fn copy_destination(request: &Request) -> ByteRange {
 
 fn plan_copy(request: &Request, progress: u64) -> CopyPlan {
     let Request::Copy { source_offset, destination, length, .. } = request else {
-        return CopyPlan::Reference { inner: 0..0, distance: 0 };
+        return CopyPlan::Reference { inner: BlockRange::default(), distance: 0 };
     };
     if source_offset % BLOCK == destination % BLOCK {
         let distance = i128::from(destination / BLOCK) - i128::from(source_offset / BLOCK);
-        return CopyPlan::Reference { inner: inner(copy_destination(request)), distance };
+        let inner = BlockRange::within(copy_destination(request));
+        return CopyPlan::Reference { inner, distance };
     }
     // Where the ranges may overlap, the far end goes first, so that nothing is read after it was
     // overwritten.
@@ -349,12 +343,13 @@ mod tests {
     #[test]
     #[allow(clippy::single_range_in_vec_init, reason = "parts of a block are ranges")]
     fn edges_are_the_blocks_that_are_covered_in_part() {
+        let block = VolumeBlock::new;
         let edges = |offset, length| edges(ByteRange::new(offset, length));
         assert!(edges(4096, 8192).is_empty());
-        assert_eq!(edges(512, 512), BTreeMap::from([(0, vec![512..1024])]));
-        let both = BTreeMap::from([(0, vec![3584..4096]), (2, vec![0..512])]);
+        assert_eq!(edges(512, 512), BTreeMap::from([(block(0), vec![512..1024])]));
+        let both = BTreeMap::from([(block(0), vec![3584..4096]), (block(2), vec![0..512])]);
         assert_eq!(edges(3584, 512 + 4096 + 512), both);
         let two = all_edges(&[ByteRange::new(0, 512), ByteRange::new(1024, 512)]);
-        assert_eq!(two, BTreeMap::from([(0, vec![0..512, 1024..1536])]));
+        assert_eq!(two, BTreeMap::from([(block(0), vec![0..512, 1024..1536])]));
     }
 }

@@ -7,8 +7,8 @@ use block::{
 use block::{Buffer, ByteRange};
 use smallvec::SmallVec;
 
-use super::{Operation, Stage, Work, block_bounds};
-use crate::address::{Address, Run};
+use super::{Operation, Stage, Work};
+use crate::address::{Address, BlockRange, Run};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::Kind;
@@ -24,8 +24,7 @@ use crate::store::Store;
 /// A run of blocks of a volume that are to be read.
 pub(crate) struct BlockRead {
     pub(crate) volume: VolumeId,
-    pub(crate) first: u64,
-    pub(crate) count: u64,
+    pub(crate) range: BlockRange,
     extents: SmallVec<[Extent; 1]>,
     crcs: SmallVec<[u32; 4]>,
 }
@@ -49,16 +48,16 @@ enum Place {
 }
 
 impl BlockRead {
-    pub(super) fn new(volume: VolumeId, first: u64, count: u64) -> Self {
-        Self { volume, first, count, extents: SmallVec::new(), crcs: SmallVec::new() }
+    pub(super) fn new(volume: VolumeId, range: BlockRange) -> Self {
+        Self { volume, range, extents: SmallVec::new(), crcs: SmallVec::new() }
     }
 
     /// Finds out where the blocks are.
     fn locate(&mut self, map: &mut Map, root: Root) -> Result<(), Missing> {
         self.extents.clear();
         self.crcs.clear();
-        let (extents, crcs, start) = (&mut self.extents, &mut self.crcs, self.first);
-        map.walk(root, self.first, self.count, |first, entries| {
+        let (extents, crcs, start) = (&mut self.extents, &mut self.crcs, self.range.first);
+        map.walk(root, self.range, |first, entries| {
             for (offset, entry) in (first - start..).zip(entries) {
                 let crc_at = crcs.len();
                 let block = (entry.kind() == Kind::Data).then(|| entry.address());
@@ -189,18 +188,19 @@ impl Store {
     fn read_ahead(&mut self, key: usize) {
         let operation = &self.operations[key];
         let Work::Request(Request::Read { range }) = &operation.work else { return };
-        let (first, end) = block_bounds(*range);
-        if !range.is_aligned(BLOCK) || end - first > AHEAD_REQUEST_BLOCKS_MAX {
+        let blocks = BlockRange::touched_by(*range);
+        if !range.is_aligned(BLOCK) || blocks.count > AHEAD_REQUEST_BLOCKS_MAX {
             return;
         }
         let Some(volume) = self.volumes.get(&operation.volume) else { return };
         let is_under_way = |operation| self.operations.contains(operation);
-        let ahead = self.streams.follow(volume.id, first..end, key, is_under_way);
-        let end = ahead.end.min(volume.blocks());
-        if ahead.start >= end {
+        let ahead = self.streams.follow(volume.id, blocks, key, is_under_way);
+        let left = volume.blocks_from(ahead.first.number());
+        let ahead = BlockRange { count: ahead.count.min(left.count), ..ahead };
+        if ahead.is_empty() {
             return;
         }
-        let mut read = BlockRead::new(volume.id, ahead.start, end - ahead.start);
+        let mut read = BlockRead::new(volume.id, ahead);
         if read.locate(&mut self.map, volume.root).is_err() {
             // The host's own read will wait for the page.
             return;
@@ -223,16 +223,14 @@ impl Store {
         let volume = operation.volume;
         match request {
             Request::Read { range } => {
-                let (first, end) = block_bounds(*range);
-                SmallVec::from_iter(
-                    (end > first).then(|| BlockRead::new(volume, first, end - first)),
-                )
+                let blocks = BlockRange::touched_by(*range);
+                let read = (!blocks.is_empty()).then(|| BlockRead::new(volume, blocks));
+                SmallVec::from_iter(read)
             }
             Request::CompareAndWrite { range, .. } => {
-                let (first, end) = block_bounds(*range);
-                SmallVec::from_iter(
-                    (end > first).then(|| BlockRead::new(volume, first, end - first)),
-                )
+                let blocks = BlockRange::touched_by(*range);
+                let read = (!blocks.is_empty()).then(|| BlockRead::new(volume, blocks));
+                SmallVec::from_iter(read)
             }
             Request::MapStatus { .. } | Request::Flush => SmallVec::new(),
             _ => self.composition_reads(operation),
@@ -291,7 +289,8 @@ impl Store {
                     self.recent.keep(place, crcs, &buffer);
                 }
                 let (place, retried) = (extent.place.on_device(), extent.retried.take());
-                let bytes = bytes_of(read.first + extent.offset, extent.blocks);
+                let first = read.range.first + extent.offset;
+                let bytes = BlockRange { first, count: extent.blocks }.bytes();
                 extent.place = Place::Memory(buffer.freeze().into());
                 let volume = read.volume;
                 operation.reads_pending -= 1;
@@ -311,11 +310,12 @@ impl Store {
                 self.submit_read(waiter, Run { start, blocks });
             }
             Err((bad, cause)) => {
-                let (volume, first) = (read.volume, read.first + extent.offset + bad);
-                let offset = first * BLOCK;
+                let (volume, first) = (read.volume, read.range.first + extent.offset + bad);
+                let offset = first.offset();
                 if let Some(place) = extent.place.on_device() {
                     let blocks = if cause == Cause::Checksum { 1 } else { extent.blocks };
-                    let data = incident::Place::Data { volume, range: bytes_of(first, blocks) };
+                    let range = BlockRange { first, count: blocks }.bytes();
+                    let data = incident::Place::Data { volume, range };
                     self.report_incident(place + bad, cause, data, true);
                 }
                 self.finish(key, Err(BlockError::Medium { offset }.into()));
@@ -335,33 +335,27 @@ fn verified(result: DeviceResult, crcs: &[u32], trust: bool) -> Result<Buffer, (
     }
 }
 
-fn bytes_of(first: u64, blocks: u64) -> ByteRange {
-    ByteRange::new(first * BLOCK, blocks * BLOCK)
-}
-
 fn map_status(
     map: &mut Map,
     root: Root,
     range: ByteRange,
     extents_max: usize,
 ) -> Result<Vec<MapExtent>, Missing> {
-    let (first, end) = block_bounds(range);
     let mut extents: Vec<MapExtent> = Vec::new();
     // A leaf at a time, so that a short answer does not walk a long range.
-    let mut at = first;
-    while at < end && extents.len() <= extents_max {
-        let next = ((at / 256 + 1) * 256).min(end);
-        map.walk(root, at, next - at, |first, entries| {
-            for (block, entry) in (first..).zip(entries) {
+    for part in BlockRange::touched_by(range).by_leaf() {
+        if extents.len() > extents_max {
+            break;
+        }
+        map.walk(root, part, |first, entries| {
+            for (block, entry) in first.onwards().zip(entries) {
                 let state = if entry.is_hole() { MapState::Deallocated } else { MapState::Mapped };
                 match extents.last_mut() {
                     Some(last) if last.state == state => last.range.length += BLOCK,
-                    _ => extents
-                        .push(MapExtent { range: ByteRange::new(block * BLOCK, BLOCK), state }),
+                    _ => extents.push(MapExtent { range: BlockRange::of(block).bytes(), state }),
                 }
             }
         })?;
-        at = next;
     }
     extents.truncate(extents_max.max(1));
     Ok(clip(extents, range))

@@ -5,6 +5,7 @@
 use block::{Account, BLOCK, ByteRange, Request, Sample};
 
 use super::{BlockRead, Work};
+use crate::address::VolumeBlock;
 use crate::checksum::crc32c;
 use crate::store::Store;
 
@@ -30,7 +31,7 @@ impl Store {
         if range.is_aligned(BLOCK) {
             let mut holes = range.length;
             for (block, crcs) in read.checksums() {
-                sample(&mut operation.account, block * BLOCK, crcs.iter().copied());
+                sample(&mut operation.account, block.offset(), crcs.iter().copied());
                 holes -= crcs.len() as u64 * BLOCK;
             }
             operation.account.hole_bytes = holes;
@@ -56,9 +57,9 @@ pub(super) fn sample(account: &mut Account, start: u64, crcs: impl Iterator<Item
 
 impl BlockRead {
     /// First block and checksums of every part that holds data.
-    fn checksums(&self) -> impl Iterator<Item = (u64, &[u32])> {
+    fn checksums(&self) -> impl Iterator<Item = (VolumeBlock, &[u32])> {
         self.parts().map(|(offset, blocks, crc_at)| {
-            (self.first + offset, &self.crcs()[crc_at..crc_at + blocks as usize])
+            (self.range.first + offset, &self.crcs()[crc_at..crc_at + blocks as usize])
         })
     }
 }
