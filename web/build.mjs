@@ -1,10 +1,13 @@
-// Builds web/dist from web/src. The same sources and packages always give the same bytes, except
-// for the compressed forms, which depend on node's compressors: 'node build.mjs --compare' looks at
-// what they unpack to.
+// Builds web/dist from web/src. The same sources and packages always give the same bytes, which
+// 'node build.mjs --compare' checks.
+//
+// web/dist is committed. So that the repository's history holds differences and not whole builds,
+// files keep their names, and nothing is stored compressed: the daemon does that. What changes with
+// the content is the address under which files.rs has the daemon serve a file.
 import { build } from 'esbuild';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { brotliCompressSync, brotliDecompressSync, constants, gunzipSync, gzipSync } from 'node:zlib';
+import { gzipSync } from 'node:zlib';
 
 const here = new URL('.', import.meta.url).pathname;
 const dist = `${here}dist`;
@@ -40,57 +43,47 @@ async function bundle(entry, extension) {
 
 const hash = (bytes) => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
-/** Everything that the daemon serves: path, bytes, and whether it never changes under that path. */
+/** Everything that the daemon serves: the name in web/dist, bytes, and the address. */
 async function files() {
-  const theme = await bundle('src/theme.ts', '.js');
-  const script = await bundle('src/main.tsx', '.js');
-  const style = await bundle('src/style/main.css', '.css');
-  const icon = readFileSync(`${here}src/icon.svg`);
-  const named = { theme: [theme, 'js'], gantry: [script, 'js'], style: [style, 'css'], icon: [icon, 'svg'] };
-  const made = {};
-  let page = readFileSync(`${here}src/index.html`, 'utf8');
-  for (const [name, [bytes, extension]] of Object.entries(named)) {
-    const path = `assets/${name}-${hash(bytes)}.${extension}`;
-    made[path] = bytes;
-    page = page.replaceAll(`{${name}}`, `/${path}`);
-  }
-  made['index.html'] = Buffer.from(page);
-  return made;
-}
-
-function compressed(bytes) {
-  const brotli = {
-    [constants.BROTLI_PARAM_QUALITY]: 11,
-    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  const assets = {
+    'assets/gantry.js': await bundle('src/main.tsx', '.js'),
+    'assets/icon.svg': readFileSync(`${here}src/icon.svg`),
+    'assets/style.css': await bundle('src/style/main.css', '.css'),
+    'assets/theme.js': await bundle('src/theme.ts', '.js'),
   };
-  return { br: brotliCompressSync(bytes, { params: brotli }), gz: gzipSync(bytes, { level: 9 }) };
+  const made = [];
+  let page = readFileSync(`${here}src/index.html`, 'utf8');
+  for (const [name, bytes] of Object.entries(assets)) {
+    const [, word, extension] = /(\w+)\.(\w+)$/.exec(name);
+    const address = `/assets/${word}-${hash(bytes)}.${extension}`;
+    made.push({ name, bytes, address });
+    page = page.replaceAll(`{${word}}`, address);
+  }
+  return [...made, { name: 'index.html', bytes: Buffer.from(page), address: '/index.html' }];
 }
 
 /** The list from which the daemon embeds the files. */
 function list(made) {
-  const row = ([path, bytes]) => `    File {
-        path: "/${path}",
-        content_type: "${types[path.split('.').pop()]}",
+  const row = ({ name, bytes, address }) => `    File {
+        path: "${address}",
+        content_type: "${types[name.split('.').pop()]}",
         etag: "W/\\"${hash(bytes)}\\"",
-        identity: include_bytes!("${path}"),
-        gzip: include_bytes!("${path}.gz"),
-        brotli: include_bytes!("${path}.br"),
+        identity: include_bytes!("${name}"),
+        gzip: OnceLock::new(),
     },`;
-  const rows = Object.entries(made).sort(([a], [b]) => (a < b ? -1 : 1)).map(row).join('\n');
-  return `// Written by 'cargo xtask web'.\n[\n${rows}\n]\n`;
+  const rows = made.map(row).join('\n');
+  return `// Written by 'cargo xtask web'.\nstatic FILES: [File; ${made.length}] = [\n${rows}\n];\n`;
 }
 
 function write(made) {
   rmSync(dist, { recursive: true, force: true });
   mkdirSync(`${dist}/assets`, { recursive: true });
   let script = 0;
-  for (const [path, bytes] of Object.entries(made)) {
-    const { br, gz } = compressed(bytes);
-    writeFileSync(`${dist}/${path}`, bytes);
-    writeFileSync(`${dist}/${path}.br`, br);
-    writeFileSync(`${dist}/${path}.gz`, gz);
-    if (path.endsWith('.js')) script += gz.length;
-    console.log(`${path}: ${bytes.length} bytes, gzip ${gz.length}, brotli ${br.length}`);
+  for (const { name, bytes } of made) {
+    const { length } = gzipSync(bytes, { level: 9 });
+    writeFileSync(`${dist}/${name}`, bytes);
+    if (name.endsWith('.js')) script += length;
+    console.log(`${name}: ${bytes.length} bytes, gzip ${length}`);
   }
   writeFileSync(`${dist}/files.rs`, list(made));
   if (script >= SCRIPT_BYTES_MAX) throw new Error(`${script} bytes of compressed script: too many`);
@@ -99,23 +92,17 @@ function write(made) {
 
 /** Fails unless web/dist is what the sources give. */
 function compare(made) {
-  const expected = { 'files.rs': Buffer.from(list(made)) };
-  for (const [path, bytes] of Object.entries(made)) {
-    Object.assign(expected, { [path]: bytes, [`${path}.br`]: bytes, [`${path}.gz`]: bytes });
-  }
+  const expected = new Map(made.map(({ name, bytes }) => [name, bytes]));
+  expected.set('files.rs', Buffer.from(list(made)));
   const found = readdirSync(dist, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(dist.length + 1));
-  const unpack = { br: brotliDecompressSync, gz: gunzipSync };
-  const differs = (path) => {
-    if (!found.includes(path) || !(path in expected)) return true;
-    const bytes = readFileSync(`${dist}/${path}`);
-    const plain = unpack[path.split('.').pop()]?.(bytes) ?? bytes;
-    return !plain.equals(expected[path]);
-  };
-  const different = [...new Set([...Object.keys(expected), ...found])].filter(differs);
+  const differs = (name) =>
+    !found.includes(name) || !expected.get(name)?.equals(readFileSync(`${dist}/${name}`));
+  const different = [...new Set([...expected.keys(), ...found])].filter(differs);
   if (different.length > 0) {
-    console.error(`web/dist is not what web/src gives (${different.join(', ')}): run 'cargo xtask web'`);
+    const names = different.join(', ');
+    console.error(`web/dist is not what web/src gives (${names}): run 'cargo xtask web'`);
     process.exit(1);
   }
   console.log('web/dist is what web/src gives');

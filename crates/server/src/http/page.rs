@@ -1,8 +1,13 @@
 //! Static files of the web page, built from `web/` and embedded in the daemon.
 
+use std::io::Write;
+use std::sync::OnceLock;
+
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 
 #[cfg(test)]
 mod tests;
@@ -15,17 +20,17 @@ struct File {
     /// Weak, because it is the same for every encoding (RFC 9110 8.8.3.3).
     etag: &'static str,
     identity: &'static [u8],
-    gzip: &'static [u8],
-    brotli: &'static [u8],
+    /// Compressed when a browser first asks for it, and kept.
+    gzip: OnceLock<Vec<u8>>,
 }
 
-/// All of them; the list is written by 'cargo xtask web'.
-static FILES: &[File] = &include!("../../../../web/dist/files.rs");
+// All of them, as FILES; written by 'cargo xtask web'.
+include!("../../../../web/dist/files.rs");
 
 /// The file in which every address of the page begins.
 const INDEX: &str = "/index.html";
 
-/// Names of these files hold a digest of their content.
+/// Addresses of these files hold a digest of their content.
 const NAMED_BY_CONTENT: &str = "/assets/";
 
 /// The page loads nothing from elsewhere, runs no script but its own files, and is shown in no
@@ -54,7 +59,7 @@ fn is_visit(path: &str, headers: &HeaderMap) -> bool {
     ours && lists(headers, &header::ACCEPT, "text/html")
 }
 
-fn answer(file: &File, headers: &HeaderMap) -> Response {
+fn answer(file: &'static File, headers: &HeaderMap) -> Response {
     let known = lists(headers, &header::IF_NONE_MATCH, file.etag);
     let (encoding, body) = encoded(file, headers);
     let mut response = match known {
@@ -90,15 +95,17 @@ fn protect(fields: &mut HeaderMap) {
 }
 
 /// The smallest form that the browser takes.
-fn encoded(file: &File, headers: &HeaderMap) -> (Option<&'static str>, &'static [u8]) {
-    let takes = |encoding| lists(headers, &header::ACCEPT_ENCODING, encoding);
-    if takes("br") {
-        (Some("br"), file.brotli)
-    } else if takes("gzip") {
-        (Some("gzip"), file.gzip)
-    } else {
-        (None, file.identity)
+fn encoded(file: &'static File, headers: &HeaderMap) -> (Option<&'static str>, &'static [u8]) {
+    match lists(headers, &header::ACCEPT_ENCODING, "gzip") {
+        true => (Some("gzip"), file.gzip.get_or_init(|| gzip(file.identity))),
+        false => (None, file.identity),
     }
+}
+
+/// Compresses a file as far as gzip can: once, so time is no matter.
+fn gzip(plain: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(plain).and_then(|()| encoder.finish()).expect("a vector takes every byte")
 }
 
 /// Whether a list in a header names something, and does not rule it out by a weight of 0.
