@@ -5,7 +5,7 @@ import { useSilence } from './data/heard';
 import { TARGET, useConnection } from './data/live';
 import { begin, logout, useSession } from './data/session';
 import { useResource } from './data/store';
-import type { Me, Target } from './data/types';
+import type { Me, Target } from './generated/api';
 import { EventsPage } from './pages/events';
 import { HostPage } from './pages/host';
 import { HostsPage } from './pages/hosts';

@@ -36,7 +36,7 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 10] = [
+const CHECKS: [(&str, Check); 11] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("rooms without I/O", || refuse(io_free::findings()?)),
@@ -46,6 +46,7 @@ const CHECKS: [(&str, Check); 10] = [
     ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),
     ("generated pages", docs::compare),
+    ("types of the web page", web::types::compare),
     ("web page", web::compare),
 ];
 

@@ -62,7 +62,7 @@ enum Task {
     Container,
     /// Write the generated pages of docs/reference.
     Docs,
-    /// Build the web page: web/dist from web/src.
+    /// Build the web page: its types of the REST interface, and web/dist from web/src.
     Web,
 }
 

@@ -9,8 +9,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace};
 
-/// Builds `web/dist` from `web/src`.
+pub(crate) mod types;
+
+/// Writes the types of what the daemon answers, and builds `web/dist` from `web/src`.
 pub(crate) fn build() -> Result<()> {
+    types::write()?;
     install()?;
     check_types()?;
     node("build.mjs", &[])

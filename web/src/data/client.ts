@@ -1,6 +1,9 @@
 // Asks the daemon.
+import type { Problem as Answered } from '../generated/api';
 import { heard } from './heard';
-import type { Problem } from './types';
+
+/** What the page shows of a refusal. */
+export type Problem = Pick<Answered, 'status' | 'title' | 'detail'>;
 
 /** Why the daemon refused, or that it could not be reached (status 0). */
 export class Refused extends Error {

@@ -2,7 +2,7 @@
 import { Changes } from './changes';
 import { heard, isQuiet, useSilence } from './heard';
 import { useResource, put, refresh } from './store';
-import type { ArrayEvent, Live } from './types';
+import type { Event as ArrayEvent, Live } from '../generated/api';
 
 const LIVE = '/v1/statistics/live';
 

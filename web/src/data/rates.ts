@@ -1,5 +1,10 @@
 // Sums over primitives.
-import type { Finding, OffloadRow, Primitive, Rates } from './types';
+import type { Finding, OffloadRow, PrimitiveRate } from '../generated/api';
+
+/** Kinds of commands, by which the daemon counts. */
+export type Primitive =
+  | 'read' | 'write' | 'compare_and_write' | 'extended_copy' | 'write_same' | 'unmap' | 'token' | 'other';
+export type Rates = Partial<Record<Primitive, PrimitiveRate>>;
 
 /** What hosts call the primitives, and T10. */
 export const PRIMITIVES: Record<Primitive, { name: string; t10: string; colour: string }> = {

@@ -3,7 +3,7 @@ import { Changes } from './changes';
 import { ask, problemFrom, setCsrf, setUnauthorized } from './client';
 import { forget } from './store';
 import { listen, stop } from './live';
-import type { Me, Role } from './types';
+import type { Me, Role } from '../generated/api';
 
 export type State =
   | { is: 'asking' }

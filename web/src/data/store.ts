@@ -1,7 +1,7 @@
 // What the page knows of the array: each answer once, however many places show it, and fresh.
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { ask, problemFrom } from './client';
-import type { Problem } from './types';
+import type { Problem } from './client';
 
 /** An answer, or why there is none (yet). Old data stay while newer are on their way. */
 export interface Resource<T> {

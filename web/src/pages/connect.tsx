@@ -1,7 +1,7 @@
 // What to type on a host to use a volume.
 import { useState } from 'preact/hooks';
 import { useResource } from '../data/store';
-import type { Target } from '../data/types';
+import type { Target } from '../generated/api';
 import { Copyable, Loaded, Note, Segmented } from '../ui/basic';
 
 type System = 'esxi' | 'linux' | 'windows';

@@ -1,6 +1,6 @@
 // What happened.
 import { useEvents } from '../data/live';
-import type { ArrayEvent, Severity } from '../data/types';
+import type { Event as ArrayEvent, Severity } from '../generated/api';
 import { setParameter, useLocation } from '../router';
 import { Badge, Card, Empty, Loaded, Page, Segmented, SEVERITY_TONE, Time } from '../ui/basic';
 import { SearchBox } from '../ui/search';
@@ -18,10 +18,11 @@ export function EventList({ events }: { events: ArrayEvent[] }) {
     <ul class="events">
       {events.map((event) => {
         const link = objectLink(event.object);
+        const count = event.count ?? 1;
         return (
           <li key={event.number}>
             <Badge tone={SEVERITY_TONE[event.severity]}>{event.severity}</Badge>
-            <span class="event-text"><span class="event-object">{link ? <a href={link}>{event.object}</a> : event.object}</span> {event.message}{event.count > 1 && <span class="faint"> · {event.count.toLocaleString('en')} times, last <Time at={event.last_time} /></span>}</span>
+            <span class="event-text"><span class="event-object">{link ? <a href={link}>{event.object}</a> : event.object}</span> {event.message}{count > 1 && <span class="faint"> · {count.toLocaleString('en')} times, last <Time at={event.last_time} /></span>}</span>
             <Time at={event.time} />
           </li>
         );

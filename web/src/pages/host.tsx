@@ -3,9 +3,9 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Group, Host, Session, Volume } from '../data/types';
+import type { Group, Host, Session, Volume } from '../generated/api';
 import { go } from '../router';
-import { Badge, Button, Card, Copyable, Empty, Facts, Note, Page, ProblemBox, Waiting } from '../ui/basic';
+import { Badge, Button, Card, Copyable, Empty, Facts, Note, Page, ProblemBox, Waiting, labels } from '../ui/basic';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
 import { CheckField, Confirm, FormDialog, LinesField } from '../ui/form';
 import { Table } from '../ui/table';
@@ -56,6 +56,7 @@ function HostCards({ host }: { host: Host }) {
             ['Initiators', <span class="stack">{host.initiators.map((name) => <Copyable key={name} text={name} label="iSCSI name" />)}</span>],
             ['CHAP', host.chap_user ? `as ${host.chap_user}${host.mutual_chap ? ', mutual' : ''}` : 'none: it need not prove who it is'],
             ['Groups', groups.filter((group) => group.hosts.includes(host.name)).map((group) => group.name).join(', ') || '–'],
+            ...labels(host.tags),
           ]} />
         </Card>
         <Card title="Volumes" hint={`${seen.length} seen`}>
@@ -79,7 +80,7 @@ function HostCards({ host }: { host: Host }) {
           { name: 'Offloaded', colour: '--c3', of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes') },
         ]} />
       </Card>
-      <Card title={`What to type on ${host.name}`}><Connect chap={host.chap_user} /></Card>
+      <Card title={`What to type on ${host.name}`}><Connect chap={host.chap_user ?? null} /></Card>
     </>
   );
 }

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Discovery, Group, Host, Session, Volume } from '../data/types';
+import type { Discovery, Group, Host, Session, Volume } from '../generated/api';
 import { go } from '../router';
 import { Badge, Button, Card, Empty, Loaded, Note, Page } from '../ui/basic';
 import { CheckField, ChoicesField, Confirm, FormDialog, LinesField, TextField } from '../ui/form';
@@ -86,7 +86,7 @@ function DiscoveryCard({ open }: { open: () => void }) {
   return (
     <Card title="Discovery" hint="Who may ask for the target's name" actions={<Button small icon="lock" onClick={open}>Set CHAP account</Button>}>
       <Loaded of={discovery}>
-        {({ chap_user: user, mutual }) => user === null
+        {({ chap_user: user, mutual }) => user == null
           ? <p class="faint">Without an account everybody who reaches a portal may ask. What a host sees then is still decided by its maps.</p>
           : <p>Whoever asks must log in as <code>{user}</code>{mutual && ', and the target proves itself too'}.</p>}
       </Loaded>
@@ -121,7 +121,7 @@ export function ChapFields({ chap, onChange }: { chap: ChapText; onChange: (chap
 /** Initiators that are logged in and belong to no host. */
 export function useStrangers(): string[] {
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data ?? [];
-  return [...new Set(sessions.filter((session) => session.host === null).map((session) => session.initiator))];
+  return [...new Set(sessions.filter((session) => session.host == null).map((session) => session.initiator))];
 }
 
 /** Fields of a new host; the set-up uses them too. */

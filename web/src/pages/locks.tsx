@@ -1,6 +1,6 @@
 // Who contends for which blocks by COMPARE AND WRITE (ATS).
 import { useState } from 'preact/hooks';
-import type { LockMap, LockRange } from '../data/types';
+import type { LockMap, LockRange } from '../generated/api';
 import { Badge, Card, Empty, Time } from '../ui/basic';
 import { Table } from '../ui/table';
 import { count, percent } from '../units';

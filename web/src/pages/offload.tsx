@@ -2,7 +2,8 @@
 import { useState } from 'preact/hooks';
 import { FINDING_NAME, offloadShare, PRIMITIVES } from '../data/rates';
 import { OFTEN, useResource } from '../data/store';
-import type { Asked, Finding, LockMap, OffloadLedger, OffloadRow, Primitive } from '../data/types';
+import type { Primitive } from '../data/rates';
+import type { Asked, Finding, LockMap, OffloadLedger, OffloadRow, SeriesName } from '../generated/api';
 import { useLive } from '../data/live';
 import { setParameter, useLocation } from '../router';
 import { Badge, Card, Copyable, Empty, Facts, Loaded, Page, Tabs, Time } from '../ui/basic';
@@ -35,7 +36,7 @@ const SHOWN: Primitive[] = ['read', 'write', 'extended_copy', 'write_same', 'unm
 function RatesTab() {
   const { parameters } = useLocation();
   const series = parameters.get('series') ?? 'total';
-  const all = useResource<{ series: string }[]>('/v1/statistics/series', 10000).data ?? [];
+  const all = useResource<SeriesName[]>('/v1/statistics/series', 10000).data ?? [];
   const [seconds, setSeconds] = useState(300);
   const named = all.map((one) => one.series).filter((name) => !name.startsWith('pool:'));
   if (!named.includes(series)) named.unshift(series);
@@ -86,7 +87,7 @@ function NowTable() {
         empty={<Empty icon="offload" title="No host does anything at the moment" />}
         columns={[
           { name: 'Host', head: true, sort: (row) => row.host, cell: (row) => row.host },
-          { name: 'Volume', sort: (row) => row.volume, cell: (row) => <>{row.volume}{row.lun !== null && <span class="faint"> LUN {row.lun}</span>}</> },
+          { name: 'Volume', sort: (row) => row.volume, cell: (row) => <>{row.volume}{row.lun != null && <span class="faint"> LUN {row.lun}</span>}</> },
           ...(['read', 'write', 'extended_copy', 'write_same', 'unmap'] as Primitive[]).map((one) => ({ name: PRIMITIVES[one].name, number: true, cell: (row: (typeof rows)[number]) => cell(row.rates, one) })),
           { name: 'Locks', number: true, cell: (row) => row.rates.compare_and_write ? `${count(row.rates.compare_and_write.commands)}/s` : null },
         ]}
@@ -113,7 +114,7 @@ function LedgerTab() {
                 empty={<Empty icon="offload" title="No host has used a volume yet">Every host and LUN that meet get a line here: bytes cloned, zeroed and deleted by the array, and what was refused.</Empty>}
                 columns={[
                   { name: 'Host', head: true, sort: (one) => one.host, cell: (one) => <span class="breakable">{one.host}</span> },
-                  { name: 'Volume', sort: (one) => one.volume, cell: (one) => <>{one.volume}{one.lun !== null && <span class="faint"> LUN {one.lun}</span>}</> },
+                  { name: 'Volume', sort: (one) => one.volume, cell: (one) => <>{one.volume}{one.lun != null && <span class="faint"> LUN {one.lun}</span>}</> },
                   { name: 'Cloned', number: true, sort: (one) => one.clone.done_bytes, cell: (one) => done(one.clone) },
                   { name: 'By reference', number: true, sort: (one) => one.cloned_by_reference_bytes, cell: (one) => one.clone.done_bytes > 0 ? percent(one.cloned_by_reference_bytes, one.cloned_by_reference_bytes + one.copied_bytes) : null },
                   { name: 'Zeroed', number: true, sort: (one) => one.zero.done_bytes, cell: (one) => done(one.zero) },

@@ -4,7 +4,7 @@ import { bytesOf, commandsOf, latencyOf, offloadShare } from '../data/rates';
 import { useSilence } from '../data/heard';
 import { useEvents, useLive } from '../data/live';
 import { OFTEN, useResource } from '../data/store';
-import type { Finding, Forecast, OffloadLedger, Pool, Session, Volume } from '../data/types';
+import type { Finding, Forecast, OffloadLedger, Pool, Session, Volume } from '../generated/api';
 import { Badge, ButtonLink, Card, Empty, FillBadge, Page, StateBadge, Waiting } from '../ui/basic';
 import { SpaceBar } from '../ui/bars';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
@@ -161,11 +161,12 @@ const TEN_YEARS = 10 * 365 * 86400;
 
 /** When a pool will be full, in words. */
 export function ForecastText({ forecast }: { forecast: Forecast | undefined }) {
-  if (!forecast || forecast.bytes_per_second === null) return <span class="faint">Too little is known for a forecast</span>;
-  if (forecast.seconds_until_full === null || forecast.seconds_until_full > TEN_YEARS) return <span class="faint">Not filling up</span>;
+  if (!forecast || forecast.bytes_per_second == null) return <span class="faint">Too little is known for a forecast</span>;
+  const left = forecast.seconds_until_full ?? Infinity;
+  if (left > TEN_YEARS) return <span class="faint">Not filling up</span>;
   return (
-    <span class={forecast.seconds_until_full < 7 * 86400 ? 'soon' : ''} title={`Grows by ${rate(forecast.bytes_per_second)}, as seen over ${duration(forecast.window_seconds ?? 0)}`}>
-      Full in about <b>{duration(forecast.seconds_until_full)}</b> <span class="faint">at {rate(forecast.bytes_per_second)}</span>
+    <span class={left < 7 * 86400 ? 'soon' : ''} title={`Grows by ${rate(forecast.bytes_per_second)}, as seen over ${duration(forecast.window_seconds ?? 0)}`}>
+      Full in about <b>{duration(left)}</b> <span class="faint">at {rate(forecast.bytes_per_second)}</span>
     </span>
   );
 }

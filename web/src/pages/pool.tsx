@@ -3,9 +3,9 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
-import type { Device, Forecast, Pool, Scrub, Volume } from '../data/types';
+import type { Device, Forecast, Pool, Scrub, Volume } from '../generated/api';
 import { go } from '../router';
-import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Note, Page, ProblemBox, StateBadge } from '../ui/basic';
+import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Note, Page, ProblemBox, StateBadge, labels } from '../ui/basic';
 import { Meter, SpaceBar } from '../ui/bars';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
 import { CheckField, Confirm, FormDialog, NumberField, SelectField, SizeField, TextField, useSubmit } from '../ui/form';
@@ -71,6 +71,7 @@ function SpaceCard({ pool }: { pool: Pool }) {
           ['Cloned by reference', bytes(pool.counters.bytes_cloned ?? 0)],
           ['Memory for maps', `up to ${bytes(pool.memory_bytes)}`],
           ['Identity', <Copyable text={pool.uuid} label="identity" />],
+          ...labels(pool.tags),
         ]} />
       )}
     </Card>

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Forecast, Pool } from '../data/types';
+import type { Forecast, Pool } from '../generated/api';
 import { go } from '../router';
 import { Button, Card, Empty, FillBadge, Loaded, Page, StateBadge } from '../ui/basic';
 import { SpaceBar } from '../ui/bars';

@@ -1,6 +1,6 @@
 // What became of the space that volumes gave up.
 import { OFTEN, useResource } from '../data/store';
-import type { Reclaim } from '../data/types';
+import type { Reclaim } from '../generated/api';
 import { Card, Empty, Loaded, Note, Page } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
 import { bytes, percent } from '../units';

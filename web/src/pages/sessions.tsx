@@ -1,7 +1,7 @@
 // Who is logged in.
 import { useState } from 'preact/hooks';
 import { OFTEN, useResource } from '../data/store';
-import type { Session } from '../data/types';
+import type { Session } from '../generated/api';
 import { setParameter, useLocation } from '../router';
 import { Badge, Button, Card, Empty, Facts, Loaded, Page } from '../ui/basic';
 import { Dialog } from '../ui/form';

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ask, edit } from '../data/client';
 import { refresh, useResource } from '../data/store';
-import type { Alerts, Delivery, Mail, Severity, Webhook } from '../data/types';
+import type { Alerts, Delivery, Mail, MailTls, Severity, Webhook } from '../generated/api';
 import { Badge, Button, Card, Empty, Loaded, ProblemBox, Time } from '../ui/basic';
 import { CheckField, Confirm, FormDialog, LinesField, SelectField, TextField, useSubmit } from '../ui/form';
 import { Table } from '../ui/table';
@@ -44,7 +44,7 @@ export function AlertsTab() {
 function WebhooksCard({ alerts, open }: { alerts: Alerts; open: (open: Open) => void }) {
   return (
     <Card title="Webhooks" hint="Events are sent as JSON" actions={<Button kind="primary" icon="plus" onClick={() => open('webhook')}>Add webhook</Button>}>
-      <Table caption="Webhooks" rows={alerts.webhooks} id={(webhook) => webhook.name} empty={<Empty icon="event" title="There is no webhook">A chat room or an incident system can be told of every warning.</Empty>} columns={[
+      <Table caption="Webhooks" rows={alerts.webhooks ?? []} id={(webhook) => webhook.name} empty={<Empty icon="event" title="There is no webhook">A chat room or an incident system can be told of every warning.</Empty>} columns={[
         { name: 'Name', head: true, cell: (webhook) => <b>{webhook.name}</b> },
         { name: 'Address', cell: (webhook) => <code class="breakable">{webhook.url}</code> },
         { name: 'Of what', cell: (webhook) => severityText(webhook.severity) },
@@ -56,17 +56,17 @@ function WebhooksCard({ alerts, open }: { alerts: Alerts; open: (open: Open) => 
 }
 
 /** The webhooks but one. */
-const without = (alerts: Alerts, name: string | undefined) => alerts.webhooks.filter((one) => one.name !== name);
+const without = (alerts: Alerts, name: string | undefined) => (alerts.webhooks ?? []).filter((one) => one.name !== name);
 
 function WebhookDialog({ webhook, onClose }: { webhook?: Webhook; onClose: () => void }) {
   const [name, setName] = useState(webhook?.name ?? '');
   const [url, setUrl] = useState(webhook?.url ?? '');
-  const [severity, setSeverity] = useState<string>(webhook?.severity ?? 'warning');
+  const [severity, setSeverity] = useState<Severity>(webhook?.severity ?? 'warning');
   const [signed, setSigned] = useState(webhook?.signed ?? false);
   const [secret, setSecret] = useState('');
   // The daemon keeps secrets by name, and tells nobody.
   const isKept = webhook?.signed === true && webhook.name === name;
-  const made: Webhook = { name, url, severity: severity as Severity, signed, ...(signed && secret ? { secret } : {}) };
+  const made: Webhook = { name, url, severity, signed, ...(signed && secret ? { secret } : {}) };
   const hint = isKept ? 'Empty: it stays.' : webhook?.signed ? 'Type it again: under another name it is not kept.' : '12 characters at least; the receiver needs it, too.';
   return (
     <FormDialog title={webhook ? `Change ${webhook.name}` : 'Add webhook'} action={webhook ? 'Change' : 'Add'} said="The alerts were changed" disabled={name === '' || url === '' || (signed && !isKept && secret === '')} onSubmit={() => save((now) => ({ ...now, webhooks: [...without(now, webhook?.name), made] }))} onClose={onClose}>
@@ -88,7 +88,7 @@ function MailCard({ alerts, open }: { alerts: Alerts; open: (open: Open) => void
   );
 }
 
-const TLS: [string, string][] = [['none', 'None'], ['starttls', 'STARTTLS'], ['tls', 'TLS from the beginning']];
+const TLS: [MailTls, string][] = [['none', 'None'], ['starttls', 'STARTTLS'], ['tls', 'TLS from the beginning']];
 
 function MailDialog({ alerts, onClose }: { alerts: Alerts; onClose: () => void }) {
   const [mail, set] = useState<Mail>(alerts.mail ?? { relay: '', tls: 'starttls', from: '', to: [], severity: 'warning' });
@@ -107,7 +107,7 @@ function MailDialog({ alerts, onClose }: { alerts: Alerts; onClose: () => void }
       <TextField label="Password (empty: stays)" type="password" autocomplete="new-password" value={password} onChange={setPassword} />
       <TextField label="From" type="email" value={mail.from} onChange={(from) => change({ from })} required />
       <LinesField label="To" value={to} onChange={setTo} rows={2} hint="One per line." />
-      <SelectField label="Of what" value={mail.severity} onChange={(severity) => change({ severity: severity as Severity })} options={SEVERITIES} />
+      <SelectField label="Of what" value={mail.severity} onChange={(severity) => change({ severity })} options={SEVERITIES} />
     </FormDialog>
   );
 }

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ask } from '../data/client';
 import { refresh, useResource } from '../data/store';
-import type { AuditEntry } from '../data/types';
+import type { AuditEntry, Configuration, Imported } from '../generated/api';
 import { Badge, Button, Card, Empty, Loaded, Note, ProblemBox, Time } from '../ui/basic';
 import { Form, useSubmit } from '../ui/form';
 import { SearchBox } from '../ui/search';
@@ -31,14 +31,8 @@ export function AuditTab() {
   );
 }
 
-/** The changes that an import makes: words or objects, whatever the daemon says. */
-function changesOf(answer: unknown): string[] {
-  const list = Array.isArray(answer) ? answer : ((answer as { changes?: unknown[] } | null)?.changes ?? []);
-  return list.map((change) => (typeof change === 'string' ? change : Object.values(change as object).join(' ')));
-}
-
 export function ConfigurationTab() {
-  const known = useResource<unknown>('/v1/configuration', 60000);
+  const known = useResource<Configuration>('/v1/configuration', 60000);
   if (known.problem?.status === 404) return <Missing what="configuration file" />;
   return (
     <>
@@ -50,7 +44,7 @@ export function ConfigurationTab() {
 
 function Export() {
   const { busy, problem, submit } = useSubmit(async () => {
-    const configuration = await ask<unknown>('GET', '/v1/configuration');
+    const configuration = await ask<Configuration>('GET', '/v1/configuration');
     const link = document.createElement('a');
     link.href = URL.createObjectURL(new Blob([JSON.stringify(configuration, null, 2)], { type: 'application/json' }));
     link.download = `gantry-${new Date().toISOString().slice(0, 10)}.json`;
@@ -83,8 +77,8 @@ function Import() {
     }
   };
   const send = async () => {
-    const answer = await ask<unknown>('POST', `/v1/configuration${changes === null ? '?dry_run=true' : ''}`, file?.body);
-    if (changes === null) return setChanges(changesOf(answer));
+    const answer = await ask<Imported>('POST', `/v1/configuration${changes === null ? '?dry_run=true' : ''}`, file?.body);
+    if (changes === null) return setChanges(answer.changes);
     setChanges(null);
     setFile(null);
     await refresh('/v1');

@@ -3,13 +3,13 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { Portal, Session, Target } from '../data/types';
+import type { PathState, Portal, Session, Target } from '../generated/api';
 import { Badge, Button, Card, Copyable, Empty, Loaded, Note } from '../ui/basic';
 import { Confirm, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
 import { plural } from '../units';
 
-const STATES: [string, string][] = [
+const STATES: [PathState, string][] = [
   ['active-optimized', 'Active, optimized: as well as can be'],
   ['active-non-optimized', 'Active, non-optimized: hosts should prefer other paths'],
   ['standby', 'Standby: no data'],
@@ -72,7 +72,7 @@ function CreatePortal({ onClose }: { onClose: () => void }) {
 }
 
 function StateDialog({ portal, onClose }: { portal: Portal; onClose: () => void }) {
-  const [state, setState] = useState(portal.state);
+  const [state, setState] = useState<PathState>(portal.state ?? 'active-optimized');
   const set = async () => {
     await ask('PUT', path('portal-groups', String(portal.target_portal_group_tag), 'state'), { state });
     await refresh('/v1/portals', '/v1/target');

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { Schedule, Volume } from '../data/types';
+import type { Schedule, Volume } from '../generated/api';
 import { Badge, Button, Card, Empty, Loaded, Note, Time } from '../ui/basic';
 import { CheckField, ChoicesField, Confirm, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
@@ -26,6 +26,7 @@ export function SchedulesTab() {
             { name: 'Volumes', cell: (one) => one.volumes.join(', ') },
             { name: 'Every', cell: (one) => duration(one.every_seconds) },
             { name: 'Keeps', number: true, cell: (one) => one.keep },
+            { name: 'Snapshots', number: true, cell: (one) => one.snapshots },
             { name: 'Locked for', cell: (one) => one.lock_seconds ? duration(one.lock_seconds) : <span class="faint">–</span> },
             { name: 'Last', cell: (one) => <Time at={one.last} /> },
             { name: 'Next', cell: (one) => one.problem ? <Badge tone="bad" title={one.problem}>{one.problem}</Badge> : <Time at={one.next} /> },

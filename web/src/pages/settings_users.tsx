@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may, changePassword, useSession } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { Role, Token, User } from '../data/types';
+import type { NewToken, Role, Token, User } from '../generated/api';
 import { Badge, Button, Card, Copyable, Empty, Loaded, Note, Time } from '../ui/basic';
 import { Confirm, Dialog, Form, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
@@ -126,7 +126,7 @@ function TokenDialog({ onClose }: { onClose: () => void }) {
   const [days, setDays] = useState<number | null>(90);
   const [secret, setSecret] = useState<string | null>(null);
   const create = async () => {
-    const made = await ask<{ secret: string }>('POST', '/v1/tokens', { name, role, ...(days === null ? {} : { expires_in_days: days }) });
+    const made = await ask<NewToken>('POST', '/v1/tokens', { name, role, ...(days === null ? {} : { expires_in_days: days }) });
     setSecret(made.secret);
     await refresh('/v1/tokens');
   };

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { ask, objectPath } from '../data/client';
 import { refresh, useResource } from '../data/store';
-import type { Host, Pool, Session, Volume } from '../data/types';
+import type { Host, LunMap, Pool, Session, Volume } from '../generated/api';
 import { Badge, Button, ButtonLink, Facts, Note, Page, useId, Waiting } from '../ui/basic';
 import { Form, SelectField } from '../ui/form';
 import { Icon } from '../ui/icons';
@@ -125,7 +125,7 @@ function HostStep({ onDone }: { onDone: (host: string) => void }) {
 
 function MapStep({ choice, onDone }: { choice: Choice; onDone: (lun: number) => void }) {
   const map = async () => {
-    const made = await ask<{ lun: number }>('PUT', objectPath('volumes', choice.volume, 'maps', choice.host), {});
+    const made = await ask<LunMap>('PUT', objectPath('volumes', choice.volume, 'maps', choice.host), {});
     await refresh('/v1/volumes', '/v1/sessions');
     onDone(made.lun);
   };
@@ -139,7 +139,7 @@ function MapStep({ choice, onDone }: { choice: Choice; onDone: (lun: number) => 
 function ConnectStep({ choice }: { choice: Choice }) {
   const host = useResource<Host[]>('/v1/hosts').data?.find((one) => one.name === choice.host);
   const sessions = useResource<Session[]>('/v1/sessions', 2000).data ?? [];
-  const there = sessions.some((session) => choice.lun !== null && session.luns.includes(choice.lun) && (choice.host === 'any' || session.host === choice.host));
+  const there = sessions.some((session) => choice.lun != null && session.luns.includes(choice.lun) && (choice.host === 'any' || session.host === choice.host));
   return (
     <>
       <p>{choice.volume} is LUN {choice.lun} for {choice.host === 'any' ? 'every initiator' : choice.host}. {there ? <Badge tone="good">A host is logged in and sees it</Badge> : <Badge tone="none">Waiting for the host to log in</Badge>}</p>

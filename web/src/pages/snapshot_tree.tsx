@@ -1,6 +1,6 @@
 // Where a volume comes from and what came from it.
 import { may } from '../data/session';
-import type { Snapshot, Volume } from '../data/types';
+import type { Snapshot, Volume } from '../generated/api';
 import { Badge, Button, Empty, Time } from '../ui/basic';
 import { Icon } from '../ui/icons';
 import { bytes } from '../units';
@@ -79,7 +79,7 @@ function SnapshotNode({ snapshot, volume, open }: { snapshot: Snapshot; volume: 
   return (
     <div class="node">
       <Icon name={locked ? 'lock' : 'snapshot'} />
-      <span class="node-name">{snapshot.name} <Badge tone="none">snapshot</Badge>{locked && <> <Badge tone="info">locked, ends <Time at={snapshot.locked_until} /></Badge></>}</span>
+      <span class="node-name">{snapshot.name} <Badge tone="none">{snapshot.schedule ? `snapshot of schedule ${snapshot.schedule}` : 'snapshot'}</Badge>{locked && <> <Badge tone="info">locked, ends <Time at={snapshot.locked_until} /></Badge></>}</span>
       <span class="node-facts" title="Deleting it frees what it does not share">{bytes(snapshot.mapped_bytes - snapshot.shared_bytes)} of its own</span>
       <span class="node-facts"><Time at={snapshot.created} /></span>
       {may('operator') && (

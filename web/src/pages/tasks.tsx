@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { Task } from '../data/types';
+import type { Task } from '../generated/api';
 import { Badge, Button, Card, Empty, Loaded, Page, Time } from '../ui/basic';
 import type { Tone } from '../ui/basic';
 import { Meter } from '../ui/bars';

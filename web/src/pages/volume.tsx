@@ -3,8 +3,8 @@ import { useState } from 'preact/hooks';
 import { path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, useResource } from '../data/store';
-import type { Group, Host, Reclaim, Session, Snapshot, Volume } from '../data/types';
-import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Page, Time } from '../ui/basic';
+import type { Group, Host, Reclaim, Session, Snapshot, Volume } from '../generated/api';
+import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Page, Time, labels } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
 import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
 import { Table } from '../ui/table';
@@ -88,6 +88,7 @@ function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () 
         ['Created', <Time at={volume.created} />],
         ['NAA', <Copyable text={volume.naa} label="NAA identifier" />],
         ...(volume.origin ? [['Clone of', volume.origin] as [string, string]] : []),
+        ...labels(volume.tags),
       ]} />
     </Card>
   );

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
-import type { Group, Host, Session, Snapshot, Volume } from '../data/types';
+import type { Group, Host, Session, Snapshot, Volume } from '../generated/api';
 import { go } from '../router';
 import { Note, Segmented, Time } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
@@ -40,7 +40,7 @@ export function MapDialog({ volume, onClose }: OfVolume) {
   return (
     <FormDialog title={`Map ${volume.name} to a host`} action="Map" said={`${volume.name} was mapped to ${host}`} disabled={host === ''} onSubmit={map} onClose={onClose}>
       <SelectField label="Host or group" value={host} onChange={setHost} options={choices} hint={host === 'any' ? 'Whoever reaches the portal may use it: for tests and networks that you trust.' : <>Not in the list? <a href="/hosts">Create the host</a> first.</>} />
-      <NumberField label="LUN" value={lun} onChange={setLun} min={0} max={16383} placeholder={volume.lun === null ? 'lowest free' : `${volume.lun} if that is free`} hint="The number by which this host sees the volume." />
+      <NumberField label="LUN" value={lun} onChange={setLun} min={0} max={16383} placeholder={volume.lun == null ? 'lowest free' : `${volume.lun} if that is free`} hint="The number by which this host sees the volume." />
       <CheckField label="The host may only read" checked={readOnly} onChange={setReadOnly} />
     </FormDialog>
   );

@@ -5,7 +5,7 @@ import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
 import { useLive } from '../data/live';
 import { bytesOf, commandsOf } from '../data/rates';
-import type { Live, Pool, Volume } from '../data/types';
+import type { Live, Pool, Volume } from '../generated/api';
 import { go, setParameter, useLocation } from '../router';
 import { Badge, Button, ButtonLink, Card, Empty, FillBadge, Loaded, Note, Page } from '../ui/basic';
 import { Meter } from '../ui/bars';

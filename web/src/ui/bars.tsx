@@ -1,6 +1,6 @@
 // Where space went, as bars.
 import type { ComponentChildren } from 'preact';
-import type { Space, Thresholds } from '../data/types';
+import type { Space, Thresholds } from '../generated/api';
 import { bytes, percent } from '../units';
 
 export interface Part { name: string; value: number; colour: string; hint?: string }

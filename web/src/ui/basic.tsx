@@ -1,7 +1,8 @@
 // The small parts that every page is made of.
 import type { ComponentChildren, JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import type { Fill, Problem, Severity } from '../data/types';
+import type { Problem } from '../data/client';
+import type { Fill, Severity } from '../generated/api';
 import { exact, relative } from '../units';
 import { Icon } from './icons';
 import type { IconName } from './icons';
@@ -175,6 +176,12 @@ export function Facts(props: { rows: [string, ComponentChildren][]; class?: stri
       ))}
     </dl>
   );
+}
+
+/** The fact which labels an object has, if it has any. */
+export function labels(tags: Record<string, string> | undefined): [string, ComponentChildren][] {
+  const all = Object.entries(tags ?? {}).map(([key, value]) => `${key}=${value}`);
+  return all.length > 0 ? [['Labels', all.join(', ')]] : [];
 }
 
 /** Text that one may want elsewhere, with a button that takes it. */

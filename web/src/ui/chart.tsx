@@ -1,8 +1,9 @@
 // Charts over time, drawn by uPlot in the page's colours.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
+import type { Problem } from '../data/client';
 import { useResource } from '../data/store';
-import type { SeriesHistory } from '../data/types';
+import type { SeriesHistory, SeriesName } from '../generated/api';
 import { bytes, rate } from '../units';
 import { ProblemBox, Segmented } from './basic';
 
@@ -46,7 +47,7 @@ export function mean(name: string) {
 
 /** The history of a series, once it has one. */
 export function useHistory(series: string, seconds: number) {
-  const known = useResource<{ series: string }[]>('/v1/statistics/series', 5000).data?.some((one) => one.series === series);
+  const known = useResource<SeriesName[]>('/v1/statistics/series', 5000).data?.some((one) => one.series === series);
   const period = seconds <= 300 ? 2000 : 10000;
   return useResource<SeriesHistory>(!known ? null : `/v1/statistics/history?series=${encodeURIComponent(series)}&seconds=${seconds}`, period);
 }
@@ -61,7 +62,7 @@ export function HistoryChart(props: {
 
 interface ChartProperties {
   title: string; lines: Line[]; format: (value: number) => string; height?: number; top?: number; seconds: number;
-  history: SeriesHistory | undefined; problem?: import('../data/types').Problem | undefined;
+  history: SeriesHistory | undefined; problem?: Problem | undefined;
 }
 
 type Columns = [number[], ...(number | null)[][]];

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { problemFrom } from '../data/client';
-import type { Problem } from '../data/types';
+import type { Problem } from '../data/client';
 import { bytes, parseBytes } from '../units';
 import { Button, ProblemBox, useId } from './basic';
 import { tell } from './toast';
@@ -180,11 +180,15 @@ export function SizeField(props: FieldProperties & { value: string; onChange: (v
 }
 
 /** One of several. */
-export function SelectField(props: FieldProperties & { value: string; onChange: (value: string) => void; options: [string, string][] }) {
+export function SelectField<T extends string>(props: FieldProperties & { value: T; onChange: (value: T) => void; options: [T, string][] }) {
+  const choose = (index: number) => {
+    const option = props.options[index];
+    if (option) props.onChange(option[0]);
+  };
   return (
     <Field {...props}>
       {(id, described) => (
-        <select id={id} value={props.value} aria-describedby={described} onChange={(event) => props.onChange(event.currentTarget.value)}>
+        <select id={id} value={props.value} aria-describedby={described} onChange={(event) => choose(event.currentTarget.selectedIndex)}>
           {props.options.map(([value, text]) => <option key={value} value={value}>{text}</option>)}
         </select>
       )}

@@ -64,7 +64,7 @@ const ROOMS: [(&str, &[&str]); 21] = [
     ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store", "gantry-terminal"]),
     ("gantry-tests", &["gantry-host"]),
     ("gantry-guest", &["gantry-tests"]),
-    ("xtask", &["gantry-terminal", "gantry-tests"]),
+    ("xtask", &["gantry-api", "gantry-terminal", "gantry-tests"]),
 ];
 
 /// Libraries that would bring in what an I/O-free room must not have.
