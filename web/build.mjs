@@ -4,10 +4,11 @@
 // web/dist is committed. So that the repository's history holds differences and not whole builds,
 // files keep their names, and nothing is stored compressed: the daemon does that. What changes with
 // the content is the address under which files.rs has the daemon serve a file.
-import { build } from 'esbuild';
+
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
 
 const here = new URL('.', import.meta.url).pathname;
 const dist = `${here}dist`;

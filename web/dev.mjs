@@ -1,8 +1,9 @@
 // Serves the page from its sources, rebuilt at every load, and hands /v1 to a running daemon:
 // node dev.mjs [daemon's URL] [port]
-import { context } from 'esbuild';
-import { createServer, request } from 'node:http';
+
 import { readFileSync } from 'node:fs';
+import { createServer, request } from 'node:http';
+import { context } from 'esbuild';
 
 const here = new URL('.', import.meta.url).pathname;
 const daemon = new URL(process.argv[2] ?? 'http://127.0.0.1:8480');
@@ -36,7 +37,13 @@ async function file(path) {
 function pass(from, to) {
   const headers = { ...from.headers, host: daemon.host };
   if (headers.origin) headers.origin = daemon.origin;
-  const options = { host: daemon.hostname, port: daemon.port, method: from.method, path: from.url, headers };
+  const options = {
+    host: daemon.hostname,
+    port: daemon.port,
+    method: from.method,
+    path: from.url,
+    headers,
+  };
   const onward = request(options, (answer) => {
     to.writeHead(answer.statusCode, answer.headers);
     answer.pipe(to);

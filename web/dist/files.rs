@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-2d9a8a507b677caa.js",
+        path: "/assets/gantry-dc8ead6cc290295c.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"2d9a8a507b677caa\"",
+        etag: "W/\"dc8ead6cc290295c\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"ddb35ef603616a51\"",
+        etag: "W/\"f186c162a521d886\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

@@ -22,9 +22,9 @@ import { TasksPage } from './pages/tasks';
 import { VolumePage } from './pages/volume';
 import { VolumesPage } from './pages/volumes';
 import { match, useLocation } from './router';
-import { Button, Empty, ButtonLink, Page } from './ui/basic';
-import { Icon, Logo } from './ui/icons';
+import { Button, ButtonLink, Empty, Page } from './ui/basic';
 import type { IconName } from './ui/icons';
+import { Icon, Logo } from './ui/icons';
 import { Toasts } from './ui/toast';
 import { exact } from './units';
 
@@ -36,7 +36,10 @@ const PAGES: [string, (values: Values) => ComponentChild][] = [
   ['/pools', () => <PoolsPage />],
   ['/pools/:pool', ({ pool }) => <PoolPage key={pool} name={pool!} />],
   ['/volumes', () => <VolumesPage />],
-  ['/volumes/:pool/:volume', ({ pool, volume }) => <VolumePage key={`${pool}/${volume}`} pool={pool!} name={volume!} />],
+  [
+    '/volumes/:pool/:volume',
+    ({ pool, volume }) => <VolumePage key={`${pool}/${volume}`} pool={pool!} name={volume!} />,
+  ],
   ['/hosts', () => <HostsPage />],
   ['/hosts/:host', ({ host }) => <HostPage key={host} name={host!} />],
   ['/sessions', () => <SessionsPage />],
@@ -51,9 +54,29 @@ const PAGES: [string, (values: Values) => ComponentChild][] = [
 
 const PLACES: [string, [string, string, IconName][]][] = [
   ['', [['/', 'Overview', 'overview']]],
-  ['Storage', [['/pools', 'Pools', 'pool'], ['/volumes', 'Volumes', 'volume'], ['/reclaim', 'Reclaim', 'reclaim']]],
-  ['Access', [['/hosts', 'Hosts', 'host'], ['/sessions', 'Sessions', 'session']]],
-  ['Activity', [['/offload', 'Offload', 'offload'], ['/events', 'Events', 'event'], ['/tasks', 'Tasks', 'task']]],
+  [
+    'Storage',
+    [
+      ['/pools', 'Pools', 'pool'],
+      ['/volumes', 'Volumes', 'volume'],
+      ['/reclaim', 'Reclaim', 'reclaim'],
+    ],
+  ],
+  [
+    'Access',
+    [
+      ['/hosts', 'Hosts', 'host'],
+      ['/sessions', 'Sessions', 'session'],
+    ],
+  ],
+  [
+    'Activity',
+    [
+      ['/offload', 'Offload', 'offload'],
+      ['/events', 'Events', 'event'],
+      ['/tasks', 'Tasks', 'task'],
+    ],
+  ],
   ['System', [['/settings', 'Settings', 'settings']]],
 ];
 
@@ -74,7 +97,13 @@ function Unreachable({ detail }: { detail: string }) {
   return (
     <main class="alone">
       <div class="login">
-        <Empty icon="alert" title="The array does not answer" action={<Button onClick={() => void begin()}>Try again</Button>}>{detail}</Empty>
+        <Empty
+          icon="alert"
+          title="The array does not answer"
+          action={<Button onClick={() => void begin()}>Try again</Button>}
+        >
+          {detail}
+        </Empty>
       </div>
     </main>
   );
@@ -92,13 +121,31 @@ function Frame({ me }: { me: Me }) {
   }, []);
   return (
     <div class={open ? 'frame open' : 'frame'}>
-      <a class="skip" href="#content" onClick={skip}>Skip to content</a>
+      {/* biome-ignore lint/a11y/useValidAnchor: without the click it is a link all the same. */}
+      <a class="skip" href="#content" onClick={skip}>
+        Skip to content
+      </a>
       <header class="top">
-        <button type="button" class="icon-button" aria-expanded={open} aria-controls="places" onClick={() => setOpen(!open)} aria-label="Menu"><Icon name={open ? 'close' : 'menu'} /></button>
-        <a class="brand" href="/" aria-label="Gantry, overview"><Logo /><span>Gantry</span></a>
+        <button
+          type="button"
+          class="icon-button"
+          aria-expanded={open}
+          aria-controls="places"
+          onClick={() => setOpen(!open)}
+          aria-label="Menu"
+        >
+          <Icon name={open ? 'close' : 'menu'} />
+        </button>
+        <a class="brand" href="/" aria-label="Gantry, overview">
+          <Logo />
+          <span>Gantry</span>
+        </a>
       </header>
       <aside class="side" id="places">
-        <a class="brand" href="/" aria-label="Gantry, overview"><Logo /><span>Gantry</span></a>
+        <a class="brand" href="/" aria-label="Gantry, overview">
+          <Logo />
+          <span>Gantry</span>
+        </a>
         <Places path={path} />
         <div class="side-foot">
           <Connected />
@@ -106,7 +153,9 @@ function Frame({ me }: { me: Me }) {
           {me.user && <Who me={me} />}
         </div>
       </aside>
+      {/* biome-ignore-start lint/a11y: Escape and the menu's button do the same by keyboard. */}
       <div class="shade" onClick={() => setOpen(false)} />
+      {/* biome-ignore-end lint/a11y: see above. */}
       <main id="content" tabIndex={-1} class={silent ? 'stale' : undefined}>
         <Lost />
         {shown(path)}
@@ -128,22 +177,32 @@ function shown(path: string): ComponentChild {
   }
   return (
     <Page title="There is no such page">
-      <Empty icon="search" title={path} action={<ButtonLink href="/">To the overview</ButtonLink>}>Perhaps something was renamed or deleted.</Empty>
+      <Empty icon="search" title={path} action={<ButtonLink href="/">To the overview</ButtonLink>}>
+        Perhaps something was renamed or deleted.
+      </Empty>
     </Page>
   );
 }
 
 function Places({ path }: { path: string }) {
-  const here = (href: string) => (href === '/' ? path === '/' : path === href || path.startsWith(`${href}/`));
+  const here = (href: string) =>
+    href === '/' ? path === '/' : path === href || path.startsWith(`${href}/`);
   return (
     <nav aria-label="Main">
       {PLACES.map(([group, places]) => (
         <div class="places" key={group}>
-          {group && <p class="places-group" id={`group-${group}`}>{group}</p>}
+          {group && (
+            <p class="places-group" id={`group-${group}`}>
+              {group}
+            </p>
+          )}
           <ul aria-labelledby={group ? `group-${group}` : undefined}>
             {places.map(([href, name, icon]) => (
               <li key={href}>
-                <a href={href} aria-current={here(href) ? 'page' : undefined}><Icon name={icon} /><span>{name}</span></a>
+                <a href={href} aria-current={here(href) ? 'page' : undefined}>
+                  <Icon name={icon} />
+                  <span>{name}</span>
+                </a>
               </li>
             ))}
           </ul>
@@ -153,14 +212,20 @@ function Places({ path }: { path: string }) {
   );
 }
 
-const CONNECTED = { stream: 'Live', polling: 'Live, by polling', lost: 'Connecting again', silent: 'No answer' };
+const CONNECTED = {
+  stream: 'Live',
+  polling: 'Live, by polling',
+  lost: 'Connecting again',
+  silent: 'No answer',
+};
 
 function Connected() {
   const target = useResource<Target>(TARGET, 5000);
   const state = useConnection();
   return (
     <p class={`connected ${state}`} title={target.data?.name}>
-      <i /><span>{CONNECTED[state]}</span>
+      <i />
+      <span>{CONNECTED[state]}</span>
     </p>
   );
 }
@@ -168,7 +233,11 @@ function Connected() {
 function Lost() {
   const since = useSilence();
   if (since === null) return null;
-  return <div class="lost" role="alert"><Icon name="alert" /> The array does not answer. What you see is from {exact(since / 1000)}.</div>;
+  return (
+    <div class="lost" role="alert">
+      <Icon name="alert" /> The array does not answer. What you see is from {exact(since / 1000)}.
+    </div>
+  );
 }
 
 type Theme = 'auto' | 'light' | 'dark';
@@ -176,7 +245,9 @@ const NEXT: Record<Theme, Theme> = { auto: 'light', light: 'dark', dark: 'auto' 
 const THEME_ICON: Record<Theme, IconName> = { auto: 'auto', light: 'sun', dark: 'moon' };
 
 function ThemeChoice() {
-  const [theme, set] = useState<Theme>((document.documentElement.dataset.theme as Theme | undefined) ?? 'auto');
+  const [theme, set] = useState<Theme>(
+    (document.documentElement.dataset.theme as Theme | undefined) ?? 'auto',
+  );
   const change = () => {
     const next = NEXT[theme];
     set(next);
@@ -189,16 +260,30 @@ function ThemeChoice() {
     }
   };
   return (
-    <button type="button" class="side-button" onClick={change} aria-label={`Theme: ${theme}. Change to ${NEXT[theme]}`}>
-      <Icon name={THEME_ICON[theme]} /><span>Theme: {theme}</span>
+    <button
+      type="button"
+      class="side-button"
+      onClick={change}
+      aria-label={`Theme: ${theme}. Change to ${NEXT[theme]}`}
+    >
+      <Icon name={THEME_ICON[theme]} />
+      <span>Theme: {theme}</span>
     </button>
   );
 }
 
 function Who({ me }: { me: Me }) {
   return (
-    <button type="button" class="side-button" onClick={() => void logout()} aria-label={`Log out ${me.user}`}>
-      <Icon name="logout" /><span>Log out <b>{me.user}</b></span>
+    <button
+      type="button"
+      class="side-button"
+      onClick={() => void logout()}
+      aria-label={`Log out ${me.user}`}
+    >
+      <Icon name="logout" />
+      <span>
+        Log out <b>{me.user}</b>
+      </span>
     </button>
   );
 }

@@ -54,7 +54,12 @@ export function plural(number: number, noun: string, many = `${noun}s`): string 
 
 /** Seconds as the two largest units: '2 d 4 h'. */
 export function duration(seconds: number): string {
-  const units: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const units: [number, string][] = [
+    [86400, 'd'],
+    [3600, 'h'],
+    [60, 'min'],
+    [1, 's'],
+  ];
   const first = units.findIndex(([size]) => seconds >= size);
   if (first < 0) return '0 s';
   const [size, name] = units[first]!;
@@ -68,7 +73,12 @@ export function duration(seconds: number): string {
 export function relative(time: number, now: number): string {
   const away = Math.abs(now - time);
   if (away < 5) return 'now';
-  const units: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+  const units: [number, string][] = [
+    [86400, 'd'],
+    [3600, 'h'],
+    [60, 'min'],
+    [1, 's'],
+  ];
   const [size, name] = units.find(([unit]) => away >= unit)!;
   const text = `${Math.floor(away / size)}\u00a0${name}`;
   return time > now ? `in ${text}` : `${text} ago`;
@@ -80,7 +90,15 @@ export function exact(time: number): string {
   return new Date(time * 1000).toLocaleString(undefined, format);
 }
 
-const SUFFIX: Record<string, number> = { '': 1, b: 1, k: 2 ** 10, m: 2 ** 20, g: 2 ** 30, t: 2 ** 40, p: 2 ** 50 };
+const SUFFIX: Record<string, number> = {
+  '': 1,
+  b: 1,
+  k: 2 ** 10,
+  m: 2 ** 20,
+  g: 2 ** 30,
+  t: 2 ** 40,
+  p: 2 ** 50,
+};
 
 /** Reads '500 GiB', '1.5T', '10g' as bytes; null if it is no size. A bare number means GiB. */
 export function parseBytes(text: string): number | null {

@@ -19,16 +19,25 @@ async function freePort() {
   return port;
 }
 
-export class Array {
+export class Daemon {
   static async start() {
-    const array = new Array();
+    const array = new Daemon();
     array.folder = mkdtempSync(join(tmpdir(), 'gantry-web-'));
     array.portal = `127.0.0.1:${await freePort()}`;
     array.http = `127.0.0.1:${await freePort()}`;
     array.url = `http://${array.http}`;
-    const options = ['--data', join(array.folder, 'data'), '--iscsi', array.portal, '--http', array.http];
+    const options = [
+      '--data',
+      join(array.folder, 'data'),
+      '--iscsi',
+      array.portal,
+      '--http',
+      array.http,
+    ];
     array.log = '';
-    array.process = spawn(join(binaries, 'gantryd'), options, { stdio: ['ignore', 'pipe', 'pipe'] });
+    array.process = spawn(join(binaries, 'gantryd'), options, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     array.process.stdout.on('data', (text) => (array.log += text));
     array.process.stderr.on('data', (text) => (array.log += text));
     await array.until(() => /ready/.test(array.log), 'the daemon is ready');
@@ -48,7 +57,12 @@ export class Array {
 
   /** What the command line prints, as JSON. */
   async gantry(...words) {
-    const { stdout } = await run(join(binaries, 'gantry'), ['--json', '--data', join(this.folder, 'data'), ...words]);
+    const { stdout } = await run(join(binaries, 'gantry'), [
+      '--json',
+      '--data',
+      join(this.folder, 'data'),
+      ...words,
+    ]);
     return stdout === '' ? null : JSON.parse(stdout);
   }
 
@@ -61,7 +75,9 @@ export class Array {
   /** Lets a host do something. */
   async host(...words) {
     const folder = ['--state', join(this.folder, 'host')];
-    return run(join(binaries, 'gantry-host'), [words[0], ...folder, ...words.slice(1)], { timeout: 60_000 });
+    return run(join(binaries, 'gantry-host'), [words[0], ...folder, ...words.slice(1)], {
+      timeout: 60_000,
+    });
   }
 
   async stop() {

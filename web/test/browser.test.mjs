@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
 import { chromium } from 'playwright-core';
-import { Array as Daemon } from './array.mjs';
+import { Daemon } from './array.mjs';
 
 const MIB = 1 << 20;
 const PASSWORD = 'a password of my own';
@@ -24,7 +24,10 @@ const missing = [];
 /** Answers that are no fault: before one logs in the daemon does not know who asks. */
 function isExpected(answer) {
   const { pathname } = new URL(answer.url());
-  return (answer.status() === 401 && pathname === '/v1/me') || (answer.status() === 404 && missing.includes(pathname));
+  return (
+    (answer.status() === 401 && pathname === '/v1/me') ||
+    (answer.status() === 404 && missing.includes(pathname))
+  );
 }
 
 function watch(opened) {
@@ -32,22 +35,33 @@ function watch(opened) {
   opened.on('console', (message) => {
     const bad = ['error', 'warning'].includes(message.type());
     // The status of an answer is judged below, by its address.
-    if (bad && !message.text().startsWith('Failed to load resource')) complaints.push(message.text());
+    if (bad && !message.text().startsWith('Failed to load resource'))
+      complaints.push(message.text());
   });
   opened.on('response', (answer) => {
-    if (answer.status() >= 400 && !isExpected(answer)) complaints.push(`${answer.status()} ${answer.url()}`);
+    if (answer.status() >= 400 && !isExpected(answer))
+      complaints.push(`${answer.status()} ${answer.url()}`);
   });
   opened.on('request', (request) => {
     const url = new URL(request.url());
-    if (url.origin !== array.url && !['blob:', 'data:'].includes(url.protocol)) complaints.push(`asked ${request.url()}`);
+    if (url.origin !== array.url && !['blob:', 'data:'].includes(url.protocol))
+      complaints.push(`asked ${request.url()}`);
   });
 }
 
 before(async () => {
   array = await Daemon.start();
-  for (const path of OPTIONAL) if ((await fetch(array.url + path)).status === 404) missing.push(path);
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox'] });
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, colorScheme: 'light', locale: 'en-GB' });
+  for (const path of OPTIONAL)
+    if ((await fetch(array.url + path)).status === 404) missing.push(path);
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox'],
+  });
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    colorScheme: 'light',
+    locale: 'en-GB',
+  });
   context.setDefaultTimeout(60_000);
   page = await context.newPage();
   watch(page);
@@ -59,7 +73,8 @@ after(async () => {
 });
 
 /** A refusal that was wanted is no complaint. */
-const forget = (wanted) => complaints.splice(0, complaints.length, ...complaints.filter((one) => !wanted.test(one)));
+const forget = (wanted) =>
+  complaints.splice(0, complaints.length, ...complaints.filter((one) => !wanted.test(one)));
 
 const button = (name) => page.getByRole('button', { name, exact: true });
 const field = (name) => page.getByLabel(name, { exact: true });
@@ -149,8 +164,17 @@ test('a pool that fills is warned of', async () => {
   await button('Set thresholds').click();
   await dialog().waitFor({ state: 'hidden' });
   await visit('/', 'Overview');
-  await array.host('fill', '--offset', String(64 * MIB), '--length', String(256 * MIB), await array.lun(0));
-  await page.getByRole('link', { name: /Pool fast is at \d+ %, above its soft threshold/ }).waitFor();
+  await array.host(
+    'fill',
+    '--offset',
+    String(64 * MIB),
+    '--length',
+    String(256 * MIB),
+    await array.lun(0),
+  );
+  await page
+    .getByRole('link', { name: /Pool fast is at \d+ %, above its soft threshold/ })
+    .waitFor();
   await visit('/events', 'Events');
   await page.getByRole('listitem').filter({ hasText: 'pool fast' }).first().waitFor();
 });
@@ -177,7 +201,9 @@ test('deleting says what it frees and who uses the volume, and wants the name', 
   await array.gantry('volume', 'map', 'fast/scratch', '--host', 'any');
   await visit('/volumes/fast/scratch', 'fast/scratch');
   await button('Delete').click();
-  await dialog().getByText(/mapped to any as LUN 2/).waitFor();
+  await dialog()
+    .getByText(/mapped to any as LUN 2/)
+    .waitFor();
   await dialog().getByText(/Frees/).waitFor();
   const remove = dialog().getByRole('button', { name: 'Unmap and delete' });
   assert.equal(await remove.isDisabled(), true);
@@ -201,11 +227,18 @@ test('a snapshot on schedule is taken, and a locked one cannot be deleted', asyn
   await dialog().getByRole('button', { name: 'Create schedule' }).click();
   await said('Schedule nightly was saved');
   const [schedule] = await array.gantry('schedule', 'list');
-  assert.deepEqual([schedule.volumes, schedule.every_seconds, schedule.keep], [['fast/vm2'], 86400, 7]);
+  assert.deepEqual(
+    [schedule.volumes, schedule.every_seconds, schedule.keep],
+    [['fast/vm2'], 86400, 7],
+  );
   await button('Change nightly').click();
   await field('Keep the latest').fill('14');
   await dialog().getByRole('button', { name: 'Change', exact: true }).click();
-  await page.getByRole('row').filter({ hasText: 'nightly' }).getByText('14', { exact: true }).waitFor();
+  await page
+    .getByRole('row')
+    .filter({ hasText: 'nightly' })
+    .getByText('14', { exact: true })
+    .waitFor();
   await button('Delete nightly').click();
   await dialog().getByRole('button', { name: 'Delete' }).click();
   await page.getByText('There is no schedule').waitFor();
@@ -218,11 +251,16 @@ test('a snapshot on schedule is taken, and a locked one cannot be deleted', asyn
   await page.getByText(/^locked, ends/).waitFor();
   await button('Delete snapshot audit').click();
   await dialog().getByRole('button', { name: 'Delete', exact: true }).click();
-  await dialog().getByRole('alert').getByText(/locked until/).waitFor();
+  await dialog()
+    .getByRole('alert')
+    .getByText(/locked until/)
+    .waitFor();
   forget(/^409 .*snapshots/);
   await page.keyboard.press('Escape');
   const snapshots = await array.gantry('snapshot', 'list');
-  assert.ok(snapshots.find((one) => one.name === 'audit').locked_until > Date.now() / 1000 + 80_000);
+  assert.ok(
+    snapshots.find((one) => one.name === 'audit').locked_until > Date.now() / 1000 + 80_000,
+  );
 });
 
 test('who is told of events is set here, and a test arrives', async () => {
@@ -250,7 +288,11 @@ test('who is told of events is set here, and a test arrives', async () => {
   await button('Change chat').click();
   await field('Of what').selectOption('warning');
   await dialog().getByRole('button', { name: 'Change' }).click();
-  await page.getByRole('row').filter({ hasText: 'chat' }).getByText('Warnings and errors').waitFor();
+  await page
+    .getByRole('row')
+    .filter({ hasText: 'chat' })
+    .getByText('Warnings and errors')
+    .waitFor();
   // Under another name the daemon has no secret: no message may go out unsigned because of that.
   await button('Change chat').click();
   await field('Name').fill('talk');
@@ -260,7 +302,10 @@ test('who is told of events is set here, and a test arrives', async () => {
   await dialog().getByRole('button', { name: 'Change' }).click();
   await page.getByRole('row').filter({ hasText: 'talk' }).getByText('yes').waitFor();
   const { webhooks } = await array.gantry('alert', 'show');
-  assert.deepEqual(webhooks.map((one) => [one.name, one.signed]), [['talk', true]]);
+  assert.deepEqual(
+    webhooks.map((one) => [one.name, one.signed]),
+    [['talk', true]],
+  );
   await button('Send a test').click();
   await page.getByRole('row').filter({ hasText: 'webhook talk' }).getByText('delivered').waitFor();
   receiver.close();
@@ -275,7 +320,10 @@ test('who is told of events is set here, and a test arrives', async () => {
   await field('From').fill('array@example.org');
   await field('To').fill('ops@example.org');
   await dialog().getByRole('button', { name: 'Save' }).click();
-  await dialog().getByRole('alert').getByText(/unencrypted/).waitFor();
+  await dialog()
+    .getByRole('alert')
+    .getByText(/unencrypted/)
+    .waitFor();
   forget(/^4\d\d .*\/v1\/alerts$/);
   await field('Encryption').selectOption('starttls');
   await dialog().getByRole('button', { name: 'Save' }).click();
@@ -290,11 +338,15 @@ test('who is told of events is set here, and a test arrives', async () => {
 
 test('the configuration is saved as a file, changed and taken back', async () => {
   await visit('/settings/configuration', 'Settings');
-  const [download] = await Promise.all([page.waitForEvent('download'), button('Save the configuration').click()]);
+  const [download] = await Promise.all([
+    page.waitForEvent('download'),
+    button('Save the configuration').click(),
+  ]);
   const text = readFileSync(await download.path(), 'utf8');
   assert.match(download.suggestedFilename(), /^gantry-\d{4}-\d\d-\d\d\.json$/);
   assert.ok(!text.includes('key that nobody knows'));
-  const file = (name, body) => field('File').setInputFiles({ name, mimeType: 'application/json', buffer: Buffer.from(body) });
+  const file = (name, body) =>
+    field('File').setInputFiles({ name, mimeType: 'application/json', buffer: Buffer.from(body) });
   await file('wrong.json', 'no JSON');
   await page.getByText('wrong.json is not a JSON file.').waitFor();
   await file('same.json', text);
@@ -308,7 +360,10 @@ test('the configuration is saved as a file, changed and taken back', async () =>
   assert.deepEqual(await array.gantry('host', 'list'), []);
   await button('Make these changes').click();
   await said('The configuration was imported');
-  assert.deepEqual((await array.gantry('host', 'list')).map((host) => host.name), ['esx9']);
+  assert.deepEqual(
+    (await array.gantry('host', 'list')).map((host) => host.name),
+    ['esx9'],
+  );
 });
 
 test('a token is shown once, works, and ends when it is deleted', async () => {
@@ -323,7 +378,13 @@ test('a token is shown once, works, and ends when it is deleted', async () => {
   await visit('/settings/tokens', 'Settings');
   await page.getByRole('row').filter({ hasText: 'monitoring' }).waitFor();
   assert.ok(!(await page.content()).includes(secret));
-  const asks = async (method) => (await fetch(`${array.url}/v1/volumes`, { method, headers: { Authorization: `Bearer ${secret}` } })).status;
+  const asks = async (method) =>
+    (
+      await fetch(`${array.url}/v1/volumes`, {
+        method,
+        headers: { Authorization: `Bearer ${secret}` },
+      })
+    ).status;
   assert.deepEqual([await asks('GET'), await asks('POST')], [200, 403]);
   await button('Delete token monitoring').click();
   await dialog().getByRole('button', { name: 'Delete' }).click();
@@ -335,7 +396,13 @@ test('everything can be done with the keyboard', async () => {
   await visit('/', 'Overview');
   await page.evaluate(() => document.activeElement?.blur());
   const press = (key) => page.keyboard.press(key);
-  const focused = () => page.evaluate(() => document.activeElement?.textContent?.trim() || document.activeElement?.getAttribute('aria-label') || '');
+  const focused = () =>
+    page.evaluate(
+      () =>
+        document.activeElement?.textContent?.trim() ||
+        document.activeElement?.getAttribute('aria-label') ||
+        '',
+    );
   const tabTo = async (name) => {
     for (let steps = 0; steps < 60; steps += 1) {
       await press('Tab');
@@ -364,15 +431,38 @@ test('everything can be done with the keyboard', async () => {
 });
 
 const PLACES = [
-  ['/', 'Overview'], ['/setup', 'Set-up'], ['/pools', 'Pools'], ['/pools/fast', 'fast'], ['/volumes', 'Volumes'],
-  ['/volumes/fast/vm1', 'fast/vm1'], ['/volumes/fast/audit', 'fast/audit'], ['/hosts', 'Hosts'], ['/sessions', 'Sessions'], ['/offload', 'Offload'],
-  ['/offload/ledger', 'Offload'], ['/offload/why', 'Offload'], ['/offload/locks', 'Offload'], ['/reclaim', 'Reclaim'],
-  ['/events', 'Events'], ['/tasks', 'Tasks'], ['/settings/users', 'Settings'], ['/settings/tokens', 'Settings'],
-  ['/settings/portals', 'Settings'], ['/settings/alerts', 'Settings'], ['/settings/schedules', 'Settings'],
-  ['/settings/audit', 'Settings'], ['/settings/configuration', 'Settings'], ['/nowhere', 'There is no such page'],
+  ['/', 'Overview'],
+  ['/setup', 'Set-up'],
+  ['/pools', 'Pools'],
+  ['/pools/fast', 'fast'],
+  ['/volumes', 'Volumes'],
+  ['/volumes/fast/vm1', 'fast/vm1'],
+  ['/volumes/fast/audit', 'fast/audit'],
+  ['/hosts', 'Hosts'],
+  ['/sessions', 'Sessions'],
+  ['/offload', 'Offload'],
+  ['/offload/ledger', 'Offload'],
+  ['/offload/why', 'Offload'],
+  ['/offload/locks', 'Offload'],
+  ['/reclaim', 'Reclaim'],
+  ['/events', 'Events'],
+  ['/tasks', 'Tasks'],
+  ['/settings/users', 'Settings'],
+  ['/settings/tokens', 'Settings'],
+  ['/settings/portals', 'Settings'],
+  ['/settings/alerts', 'Settings'],
+  ['/settings/schedules', 'Settings'],
+  ['/settings/audit', 'Settings'],
+  ['/settings/configuration', 'Settings'],
+  ['/nowhere', 'There is no such page'],
 ];
 
-for (const [scheme, width] of [['light', 1440], ['dark', 1440], ['light', 390], ['dark', 390]]) {
+for (const [scheme, width] of [
+  ['light', 1440],
+  ['dark', 1440],
+  ['light', 390],
+  ['dark', 390],
+]) {
   test(`every page is accessible and fits: ${scheme}, ${width} pixels`, async () => {
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await page.setViewportSize({ width, height: 900 });
@@ -385,8 +475,12 @@ for (const [scheme, width] of [['light', 1440], ['dark', 1440], ['light', 390], 
       }, path);
       await heading(title).waitFor();
       await page.locator('.waiting').first().waitFor({ state: 'detached' });
-      const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
-      const told = violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`);
+      const { violations } = await page.evaluate(() =>
+        globalThis.axe.run(document, { resultTypes: ['violations'] }),
+      );
+      const told = violations.map(
+        (one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`,
+      );
       assert.deepEqual(told, [], path);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${path} is ${wide} pixels too wide`);
@@ -407,8 +501,13 @@ test('an array that is silent is not called live, and nothing about it is in ord
     await page.getByText('Unknown: the array does not answer').waitFor();
     assert.equal(await page.getByText('Everything is in order').count(), 0);
     await page.evaluate(axe);
-    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
-    assert.deepEqual(violations.map((one) => one.id), []);
+    const { violations } = await page.evaluate(() =>
+      globalThis.axe.run(document, { resultTypes: ['violations'] }),
+    );
+    assert.deepEqual(
+      violations.map((one) => one.id),
+      [],
+    );
   } finally {
     array.process.kill('SIGCONT');
   }
@@ -422,7 +521,11 @@ test('a viewer is offered nothing that is refused', async () => {
   await page.evaluate(async (password) => {
     const me = await (await fetch('/v1/me')).json();
     const headers = { 'Content-Type': 'application/json', 'X-Gantry-Csrf': me.csrf };
-    await fetch('/v1/users', { method: 'POST', headers, body: JSON.stringify({ name: 'eve', role: 'viewer', password }) });
+    await fetch('/v1/users', {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ name: 'eve', role: 'viewer', password }),
+    });
   }, PASSWORD);
   await button('Log out admin').click();
   await field('User').fill('eve');

@@ -15,14 +15,14 @@ pub(crate) mod types;
 pub(crate) fn build() -> Result<()> {
     types::write()?;
     install()?;
-    check_types()?;
+    check_sources()?;
     node("build.mjs", &[])
 }
 
 /// Fails unless `web/dist` is what `web/src` gives.
 pub(crate) fn compare() -> Result<()> {
     install()?;
-    check_types()?;
+    check_sources()?;
     node("build.mjs", &["--compare"])
 }
 
@@ -43,8 +43,11 @@ fn node(script: &str, arguments: &[&str]) -> Result<()> {
     process::run("node", &[&[script.as_str()], arguments].concat())
 }
 
-fn check_types() -> Result<()> {
-    node("node_modules/typescript/bin/tsc", &["--noEmit", "--project", "web"])
+/// Types, formatting and lints.
+fn check_sources() -> Result<()> {
+    node("node_modules/typescript/bin/tsc", &["--noEmit", "--project", "web"])?;
+    process::run("npm", &["run", "--silent", "--prefix", "web", "lint"])
+        .context("formatting and lints: 'npm run format' in web mends what can be mended")
 }
 
 /// Fetches the pinned packages, unless they are there. None of them runs a script of its own.

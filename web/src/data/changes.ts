@@ -1,4 +1,5 @@
 // Drawing again when something outside of the components changes.
+// biome-ignore-all lint/correctness/useHookAtTopLevel: the method is a hook that every change has.
 import { useLayoutEffect, useState } from 'preact/hooks';
 
 /** Who wants to know of changes of one thing. */

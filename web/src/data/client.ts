@@ -42,14 +42,25 @@ export async function edit<T>(path: string, change: (now: T) => T): Promise<void
   await exchange('PUT', path, change(data), etag);
 }
 
-async function exchange<T>(method: Method, path: string, body?: unknown, ifMatch?: string | null): Promise<{ data: T; etag: string | null }> {
+async function exchange<T>(
+  method: Method,
+  path: string,
+  body?: unknown,
+  ifMatch?: string | null,
+): Promise<{ data: T; etag: string | null }> {
   const headers: Record<string, string> = { Accept: 'application/json' };
   if (ifMatch) headers['If-Match'] = ifMatch;
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   if (csrf && method !== 'GET') headers['X-Gantry-Csrf'] = csrf;
-  if (method === 'POST') headers['Idempotency-Key'] = crypto.getRandomValues(new Uint32Array(4)).join('-');
+  if (method === 'POST')
+    headers['Idempotency-Key'] = crypto.getRandomValues(new Uint32Array(4)).join('-');
   const signal = method === 'GET' ? AbortSignal.timeout(QUESTION_PATIENCE) : null;
-  const answer = await send(path, { method, headers, signal, body: body === undefined ? null : JSON.stringify(body) });
+  const answer = await send(path, {
+    method,
+    headers,
+    signal,
+    body: body === undefined ? null : JSON.stringify(body),
+  });
   if (answer.status < 500) heard();
   if (answer.ok) return { data: (await parse(answer)) as T, etag: answer.headers.get('ETag') };
   const problem = await problemOf(answer);
@@ -66,7 +77,8 @@ async function send(path: string, request: RequestInit): Promise<Response> {
 }
 
 function noAnswer(): Refused {
-  const detail = 'The daemon does not answer. The page tries again by itself; see whether gantryd runs.';
+  const detail =
+    'The daemon does not answer. The page tries again by itself; see whether gantryd runs.';
   return new Refused({ status: 0, title: 'No answer', detail });
 }
 
@@ -83,7 +95,11 @@ async function problemOf(answer: Response): Promise<Problem> {
     const { title = answer.statusText, detail = `The daemon answered ${answer.status}.` } = problem;
     return { status: answer.status, title, detail: sentence(detail) };
   } catch {
-    return { status: answer.status, title: answer.statusText, detail: `The daemon answered ${answer.status}.` };
+    return {
+      status: answer.status,
+      title: answer.statusText,
+      detail: `The daemon answered ${answer.status}.`,
+    };
   }
 }
 

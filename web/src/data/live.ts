@@ -1,8 +1,9 @@
 // What happens now: by server-sent events, or by asking when there are none.
+
+import type { Event as ArrayEvent, Live } from '../generated/api';
 import { Changes } from './changes';
 import { heard, isQuiet, useSilence } from './heard';
-import { useResource, put, refresh } from './store';
-import type { Event as ArrayEvent, Live } from '../generated/api';
+import { put, refresh, useResource } from './store';
 
 const LIVE = '/v1/statistics/live';
 
@@ -91,7 +92,10 @@ export function useLive(): Live | undefined {
 }
 
 /** What happened, newest first. */
-export function useEvents(): { events: ArrayEvent[] | undefined; problem: ReturnType<typeof useResource>['problem'] } {
+export function useEvents(): {
+  events: ArrayEvent[] | undefined;
+  problem: ReturnType<typeof useResource>['problem'];
+} {
   const { data, problem } = useResource<ArrayEvent[]>('/v1/events', 5000);
   return { events: data && [...data].sort((a, b) => b.number - a.number), problem };
 }

@@ -3,7 +3,14 @@ import type { Finding, OffloadRow, PrimitiveRate } from '../generated/api';
 
 /** Kinds of commands, by which the daemon counts. */
 export type Primitive =
-  | 'read' | 'write' | 'compare_and_write' | 'extended_copy' | 'write_same' | 'unmap' | 'token' | 'other';
+  | 'read'
+  | 'write'
+  | 'compare_and_write'
+  | 'extended_copy'
+  | 'write_same'
+  | 'unmap'
+  | 'token'
+  | 'other';
 export type Rates = Partial<Record<Primitive, PrimitiveRate>>;
 
 /** What hosts call the primitives, and T10. */
@@ -21,8 +28,10 @@ export const PRIMITIVES: Record<Primitive, { name: string; t10: string; colour: 
 /** Work that the array does instead of the host. */
 export const OFFLOADS: Primitive[] = ['extended_copy', 'write_same', 'unmap', 'token'];
 
-export const bytesOf = (rates: Rates, ...of: Primitive[]): number => of.reduce((sum, one) => sum + (rates[one]?.bytes ?? 0), 0);
-export const commandsOf = (rates: Rates): number => Object.values(rates).reduce((sum, one) => sum + (one?.commands ?? 0), 0);
+export const bytesOf = (rates: Rates, ...of: Primitive[]): number =>
+  of.reduce((sum, one) => sum + (rates[one]?.bytes ?? 0), 0);
+export const commandsOf = (rates: Rates): number =>
+  Object.values(rates).reduce((sum, one) => sum + (one?.commands ?? 0), 0);
 
 /** Mean over reads and writes, microseconds; null without any. */
 export function latencyOf(rates: Rates): number | null {
@@ -41,7 +50,15 @@ export function offloadShare(rows: OffloadRow[]) {
   const hostZeroed = add((row) => row.host_zeroed_bytes);
   const offloaded = cloned + zeroed;
   const byHosts = hostCopied + hostZeroed;
-  return { cloned, zeroed, hostCopied, hostZeroed, offloaded, byHosts, byReference: add((row) => row.cloned_by_reference_bytes) };
+  return {
+    cloned,
+    zeroed,
+    hostCopied,
+    hostZeroed,
+    offloaded,
+    byHosts,
+    byReference: add((row) => row.cloned_by_reference_bytes),
+  };
 }
 
 /** A finding in a few words. */

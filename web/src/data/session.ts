@@ -1,9 +1,10 @@
 // Who uses this page.
+
+import type { Me, Role } from '../generated/api';
 import { Changes } from './changes';
 import { ask, problemFrom, setCsrf, setUnauthorized } from './client';
-import { forget } from './store';
 import { listen, stop } from './live';
-import type { Me, Role } from '../generated/api';
+import { forget } from './store';
 
 export type State =
   | { is: 'asking' }

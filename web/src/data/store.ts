@@ -1,7 +1,7 @@
 // What the page knows of the array: each answer once, however many places show it, and fresh.
 import { useLayoutEffect, useState } from 'preact/hooks';
-import { ask, problemFrom } from './client';
 import type { Problem } from './client';
+import { ask, problemFrom } from './client';
 
 /** An answer, or why there is none (yet). Old data stay while newer are on their way. */
 export interface Resource<T> {
@@ -116,7 +116,12 @@ export function useResource<T>(path: string | null, period: number = SELDOM): Re
 /** Something was changed: asks again for everything on screen whose path begins with one of these. */
 export async function refresh(...prefixes: string[]): Promise<void> {
   const wanted = [...entries.values()].filter((one) =>
-    prefixes.some((prefix) => one.path === prefix || one.path.startsWith(`${prefix}/`) || one.path.startsWith(`${prefix}?`)),
+    prefixes.some(
+      (prefix) =>
+        one.path === prefix ||
+        one.path.startsWith(`${prefix}/`) ||
+        one.path.startsWith(`${prefix}?`),
+    ),
   );
   for (const one of wanted) if (one.listeners.size === 0) entries.delete(one.path);
   await Promise.all(wanted.filter((one) => one.listeners.size > 0).map((one) => one.load()));
@@ -132,7 +137,9 @@ const leaving = new Set<string>();
 export async function deleting(path: string, work: () => Promise<unknown>): Promise<void> {
   leaving.add(path);
   try {
-    await Promise.all([...entries.values()].filter((one) => isBelow(one.path, path)).map((one) => one.settled()));
+    await Promise.all(
+      [...entries.values()].filter((one) => isBelow(one.path, path)).map((one) => one.settled()),
+    );
     await work();
     for (const one of [...entries.keys()]) if (isBelow(one, path)) entries.delete(one);
   } finally {

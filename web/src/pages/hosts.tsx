@@ -15,26 +15,40 @@ type Open = 'host' | 'group' | 'discovery' | { group: Group } | { remove: Group 
 export function HostsPage() {
   const hosts = useResource<Host[]>('/v1/hosts', OFTEN);
   const [open, setOpen] = useState<Open>(null);
-  const create = may('operator') && <Button kind="primary" icon="plus" onClick={() => setOpen('host')}>Create host</Button>;
+  const create = may('operator') && (
+    <Button kind="primary" icon="plus" onClick={() => setOpen('host')}>
+      Create host
+    </Button>
+  );
   return (
     <Page title="Hosts" lead="Initiators that belong together see the same LUNs." actions={create}>
       <Card title="Hosts" hint={hosts.data && plural(hosts.data.length, 'host')}>
-        <Loaded of={hosts} lines={5}>{(all) => <HostTable hosts={all} create={create} />}</Loaded>
+        <Loaded of={hosts} lines={5}>
+          {(all) => <HostTable hosts={all} create={create} />}
+        </Loaded>
       </Card>
       <Groups open={setOpen} hosts={hosts.data ?? []} />
       {may('admin') && <DiscoveryCard open={() => setOpen('discovery')} />}
       {open === 'host' && <CreateHost onClose={() => setOpen(null)} />}
       {open === 'group' && <GroupDialog hosts={hosts.data ?? []} onClose={() => setOpen(null)} />}
       {open === 'discovery' && <DiscoveryChap onClose={() => setOpen(null)} />}
-      {typeof open === 'object' && open && 'group' in open && <GroupDialog hosts={hosts.data ?? []} group={open.group} onClose={() => setOpen(null)} />}
-      {typeof open === 'object' && open && 'remove' in open && <DeleteGroup group={open.remove} onClose={() => setOpen(null)} />}
+      {typeof open === 'object' && open && 'group' in open && (
+        <GroupDialog hosts={hosts.data ?? []} group={open.group} onClose={() => setOpen(null)} />
+      )}
+      {typeof open === 'object' && open && 'remove' in open && (
+        <DeleteGroup group={open.remove} onClose={() => setOpen(null)} />
+      )}
     </Page>
   );
 }
 
 /** Volumes that a host sees: its own, its groups' and everybody's. */
 export function volumesOf(host: string, volumes: Volume[], groups: Group[]): Volume[] {
-  const names = [host, 'any', ...groups.filter((group) => group.hosts.includes(host)).map((group) => group.name)];
+  const names = [
+    host,
+    'any',
+    ...groups.filter((group) => group.hosts.includes(host)).map((group) => group.name),
+  ];
   return volumes.filter((volume) => volume.hosts.some((name) => names.includes(name)));
 }
 
@@ -45,15 +59,71 @@ function HostTable({ hosts, create }: { hosts: Host[]; create: preact.ComponentC
   const loggedIn = (host: Host) => sessions.filter((session) => session.host === host.name).length;
   return (
     <Table
-      caption="Hosts" rows={hosts} id={(host) => host.name}
-      empty={<Empty icon="host" title="There is no host yet" action={create}>A host is a name and the iSCSI names of its initiators. Without one, only volumes that are mapped to every initiator can be used.</Empty>}
+      caption="Hosts"
+      rows={hosts}
+      id={(host) => host.name}
+      empty={
+        <Empty icon="host" title="There is no host yet" action={create}>
+          A host is a name and the iSCSI names of its initiators. Without one, only volumes that are
+          mapped to every initiator can be used.
+        </Empty>
+      }
       columns={[
-        { name: 'Host', head: true, sort: (host) => host.name, cell: (host) => <a href={`/hosts/${encodeURIComponent(host.name)}`}><b>{host.name}</b></a> },
-        { name: 'Logged in', sort: loggedIn, cell: (host) => loggedIn(host) > 0 ? <Badge tone="good">{plural(loggedIn(host), 'session')}</Badge> : <Badge tone="none">no</Badge> },
-        { name: 'Sees', sort: (host) => volumesOf(host.name, volumes, groups).length, cell: (host) => plural(volumesOf(host.name, volumes, groups).length, 'volume') },
-        { name: 'Groups', extra: true, cell: (host) => groups.filter((group) => group.hosts.includes(host.name)).map((group) => group.name).join(', ') || <span class="faint">–</span> },
-        { name: 'CHAP', cell: (host) => host.chap_user ? <Badge tone="good">{host.mutual_chap ? 'mutual' : 'one-way'}</Badge> : <span class="faint">none</span> },
-        { name: 'Initiators', cell: (host) => <span class="stack">{host.initiators.map((name) => <code key={name} class="breakable">{name}</code>)}</span> },
+        {
+          name: 'Host',
+          head: true,
+          sort: (host) => host.name,
+          cell: (host) => (
+            <a href={`/hosts/${encodeURIComponent(host.name)}`}>
+              <b>{host.name}</b>
+            </a>
+          ),
+        },
+        {
+          name: 'Logged in',
+          sort: loggedIn,
+          cell: (host) =>
+            loggedIn(host) > 0 ? (
+              <Badge tone="good">{plural(loggedIn(host), 'session')}</Badge>
+            ) : (
+              <Badge tone="none">no</Badge>
+            ),
+        },
+        {
+          name: 'Sees',
+          sort: (host) => volumesOf(host.name, volumes, groups).length,
+          cell: (host) => plural(volumesOf(host.name, volumes, groups).length, 'volume'),
+        },
+        {
+          name: 'Groups',
+          extra: true,
+          cell: (host) =>
+            groups
+              .filter((group) => group.hosts.includes(host.name))
+              .map((group) => group.name)
+              .join(', ') || <span class="faint">–</span>,
+        },
+        {
+          name: 'CHAP',
+          cell: (host) =>
+            host.chap_user ? (
+              <Badge tone="good">{host.mutual_chap ? 'mutual' : 'one-way'}</Badge>
+            ) : (
+              <span class="faint">none</span>
+            ),
+        },
+        {
+          name: 'Initiators',
+          cell: (host) => (
+            <span class="stack">
+              {host.initiators.map((name) => (
+                <code key={name} class="breakable">
+                  {name}
+                </code>
+              ))}
+            </span>
+          ),
+        },
       ]}
     />
   );
@@ -61,18 +131,53 @@ function HostTable({ hosts, create }: { hosts: Host[]; create: preact.ComponentC
 
 function Groups({ open, hosts }: { open: (open: Open) => void; hosts: Host[] }) {
   const groups = useResource<Group[]>('/v1/groups');
-  const create = may('operator') && <Button small icon="plus" disabled={hosts.length === 0} onClick={() => open('group')}>Create group</Button>;
+  const create = may('operator') && (
+    <Button small icon="plus" disabled={hosts.length === 0} onClick={() => open('group')}>
+      Create group
+    </Button>
+  );
   return (
-    <Card title="Groups" hint="A volume that is mapped to a group is seen by all of its hosts" actions={create}>
+    <Card
+      title="Groups"
+      hint="A volume that is mapped to a group is seen by all of its hosts"
+      actions={create}
+    >
       <Loaded of={groups}>
         {(all) => (
           <Table
-            caption="Groups of hosts" rows={all} id={(group) => group.name}
-            empty={<Empty icon="host" title="There is no group">The hosts of a cluster belong in one: map a datastore once, and all of them see it.</Empty>}
+            caption="Groups of hosts"
+            rows={all}
+            id={(group) => group.name}
+            empty={
+              <Empty icon="host" title="There is no group">
+                The hosts of a cluster belong in one: map a datastore once, and all of them see it.
+              </Empty>
+            }
             columns={[
               { name: 'Group', head: true, cell: (group) => <b>{group.name}</b> },
               { name: 'Hosts', cell: (group) => group.hosts.join(', ') },
-              { name: 'Actions', silent: true, cell: (group) => may('operator') && <span class="row-actions"><Button small onClick={() => open({ group })} aria-label={`Change group ${group.name}`}>Change</Button><Button small icon="trash" onClick={() => open({ remove: group })} aria-label={`Delete group ${group.name}`} /></span> },
+              {
+                name: 'Actions',
+                silent: true,
+                cell: (group) =>
+                  may('operator') && (
+                    <span class="row-actions">
+                      <Button
+                        small
+                        onClick={() => open({ group })}
+                        aria-label={`Change group ${group.name}`}
+                      >
+                        Change
+                      </Button>
+                      <Button
+                        small
+                        icon="trash"
+                        onClick={() => open({ remove: group })}
+                        aria-label={`Delete group ${group.name}`}
+                      />
+                    </span>
+                  ),
+              },
             ]}
           />
         )}
@@ -84,35 +189,92 @@ function Groups({ open, hosts }: { open: (open: Open) => void; hosts: Host[] }) 
 function DiscoveryCard({ open }: { open: () => void }) {
   const discovery = useResource<Discovery>('/v1/discovery/chap');
   return (
-    <Card title="Discovery" hint="Who may ask for the target's name" actions={<Button small icon="lock" onClick={open}>Set CHAP account</Button>}>
+    <Card
+      title="Discovery"
+      hint="Who may ask for the target's name"
+      actions={
+        <Button small icon="lock" onClick={open}>
+          Set CHAP account
+        </Button>
+      }
+    >
       <Loaded of={discovery}>
-        {({ chap_user: user, mutual }) => user == null
-          ? <p class="faint">Without an account everybody who reaches a portal may ask. What a host sees then is still decided by its maps.</p>
-          : <p>Whoever asks must log in as <code>{user}</code>{mutual && ', and the target proves itself too'}.</p>}
+        {({ chap_user: user, mutual }) =>
+          user == null ? (
+            <p class="faint">
+              Without an account everybody who reaches a portal may ask. What a host sees then is
+              still decided by its maps.
+            </p>
+          ) : (
+            <p>
+              Whoever asks must log in as <code>{user}</code>
+              {mutual && ', and the target proves itself too'}.
+            </p>
+          )
+        }
       </Loaded>
     </Card>
   );
 }
 
-export interface ChapText { user: string; secret: string; mutualUser: string; mutualSecret: string }
+export interface ChapText {
+  user: string;
+  secret: string;
+  mutualUser: string;
+  mutualSecret: string;
+}
 export const NO_CHAP: ChapText = { user: '', secret: '', mutualUser: '', mutualSecret: '' };
 
 /** The account as the daemon wants it. */
 export function chapBody(chap: ChapText) {
-  const mutual = chap.mutualUser ? { mutual_user: chap.mutualUser, mutual_secret: chap.mutualSecret } : {};
+  const mutual = chap.mutualUser
+    ? { mutual_user: chap.mutualUser, mutual_secret: chap.mutualSecret }
+    : {};
   return { user: chap.user, secret: chap.secret, ...mutual };
 }
 
-export function ChapFields({ chap, onChange }: { chap: ChapText; onChange: (chap: ChapText) => void }) {
+export function ChapFields({
+  chap,
+  onChange,
+}: {
+  chap: ChapText;
+  onChange: (chap: ChapText) => void;
+}) {
   const set = (part: Partial<ChapText>) => onChange({ ...chap, ...part });
   return (
     <>
-      <TextField label="CHAP name" value={chap.user} onChange={(user) => set({ user })} mono required />
-      <TextField label="Secret" type="password" autocomplete="new-password" value={chap.secret} onChange={(secret) => set({ secret })} hint="12 to 255 characters; many initiators take 12 to 16. It cannot be shown again." required />
+      <TextField
+        label="CHAP name"
+        value={chap.user}
+        onChange={(user) => set({ user })}
+        mono
+        required
+      />
+      <TextField
+        label="Secret"
+        type="password"
+        autocomplete="new-password"
+        value={chap.secret}
+        onChange={(secret) => set({ secret })}
+        hint="12 to 255 characters; many initiators take 12 to 16. It cannot be shown again."
+        required
+      />
       <details class="more-fields">
         <summary>The target proves itself too (mutual)</summary>
-        <TextField label="Name that the target gives" value={chap.mutualUser} onChange={(mutualUser) => set({ mutualUser })} mono />
-        <TextField label="The target's secret" type="password" autocomplete="new-password" value={chap.mutualSecret} onChange={(mutualSecret) => set({ mutualSecret })} hint="Different from the initiator's." />
+        <TextField
+          label="Name that the target gives"
+          value={chap.mutualUser}
+          onChange={(mutualUser) => set({ mutualUser })}
+          mono
+        />
+        <TextField
+          label="The target's secret"
+          type="password"
+          autocomplete="new-password"
+          value={chap.mutualSecret}
+          onChange={(mutualSecret) => set({ mutualSecret })}
+          hint="Different from the initiator's."
+        />
       </details>
     </>
   );
@@ -121,7 +283,11 @@ export function ChapFields({ chap, onChange }: { chap: ChapText; onChange: (chap
 /** Initiators that are logged in and belong to no host. */
 export function useStrangers(): string[] {
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data ?? [];
-  return [...new Set(sessions.filter((session) => session.host == null).map((session) => session.initiator))];
+  return [
+    ...new Set(
+      sessions.filter((session) => session.host == null).map((session) => session.initiator),
+    ),
+  ];
 }
 
 /** Fields of a new host; the set-up uses them too. */
@@ -135,15 +301,43 @@ export function useHostFields() {
   const body = () => ({ name, initiators: names, ...(protect ? { chap: chapBody(chap) } : {}) });
   const fields = (
     <>
-      <TextField label="Name" value={name} onChange={setName} required first hint="Letters, digits, '-', '_' and '.'." />
-      <LinesField label="iSCSI names of its initiators" value={initiators} onChange={setInitiators} rows={2} placeholder="iqn.1998-01.com.vmware:esx1-4f2a01bc" hint="One per line. ESXi shows it under Storage adapters, Linux in /etc/iscsi/initiatorname.iscsi, Windows in the iSCSI Initiator under Configuration." />
+      <TextField
+        label="Name"
+        value={name}
+        onChange={setName}
+        required
+        first
+        hint="Letters, digits, '-', '_' and '.'."
+      />
+      <LinesField
+        label="iSCSI names of its initiators"
+        value={initiators}
+        onChange={setInitiators}
+        rows={2}
+        placeholder="iqn.1998-01.com.vmware:esx1-4f2a01bc"
+        hint="One per line. ESXi shows it under Storage adapters, Linux in /etc/iscsi/initiatorname.iscsi, Windows in the iSCSI Initiator under Configuration."
+      />
       {strangers.length > 0 && (
         <div class="suggestions">
           <span class="faint small">Logged in and without a host:</span>
-          {strangers.slice(0, 5).map((stranger) => <Button small key={stranger} icon="plus" onClick={() => setInitiators(initiators ? `${initiators}\n${stranger}` : stranger)}>{stranger}</Button>)}
+          {strangers.slice(0, 5).map((stranger) => (
+            <Button
+              small
+              key={stranger}
+              icon="plus"
+              onClick={() => setInitiators(initiators ? `${initiators}\n${stranger}` : stranger)}
+            >
+              {stranger}
+            </Button>
+          ))}
         </div>
       )}
-      <CheckField label="It must prove who it is (CHAP)" checked={protect} onChange={setProtect} hint="Recommended where others can reach the portals." />
+      <CheckField
+        label="It must prove who it is (CHAP)"
+        checked={protect}
+        onChange={setProtect}
+        hint="Recommended where others can reach the portals."
+      />
       {protect && <ChapFields chap={chap} onChange={setChap} />}
     </>
   );
@@ -157,10 +351,29 @@ function CreateHost({ onClose }: { onClose: () => void }) {
     await refresh('/v1/hosts', '/v1/sessions');
     go(`/hosts/${encodeURIComponent(name)}`);
   };
-  return <FormDialog title="Create host" action="Create host" disabled={!complete} said={`Host ${name} was created`} onSubmit={create} onClose={onClose}>{fields}</FormDialog>;
+  return (
+    <FormDialog
+      title="Create host"
+      action="Create host"
+      disabled={!complete}
+      said={`Host ${name} was created`}
+      onSubmit={create}
+      onClose={onClose}
+    >
+      {fields}
+    </FormDialog>
+  );
 }
 
-function GroupDialog({ hosts, group, onClose }: { hosts: Host[]; group?: Group; onClose: () => void }) {
+function GroupDialog({
+  hosts,
+  group,
+  onClose,
+}: {
+  hosts: Host[];
+  group?: Group;
+  onClose: () => void;
+}) {
   const [name, setName] = useState(group?.name ?? '');
   const [members, setMembers] = useState(group?.hosts ?? []);
   const set = async () => {
@@ -169,24 +382,65 @@ function GroupDialog({ hosts, group, onClose }: { hosts: Host[]; group?: Group; 
   };
   const left = (group?.hosts ?? []).filter((host) => !members.includes(host));
   return (
-    <FormDialog title={group ? `Change group ${group.name}` : 'Create group'} action={group ? 'Change' : 'Create group'} said={`Group ${name} has ${members.length} hosts`} disabled={name === ''} onSubmit={set} onClose={onClose}>
-      {!group && <TextField label="Name" value={name} onChange={setName} required first hint="Unlike those of all hosts." />}
-      <ChoicesField label="Hosts" options={hosts.map((host) => host.name)} chosen={members} onChange={setMembers} />
-      {left.length > 0 && <Note tone="warn">{left.join(', ')} will no longer see the volumes that are mapped to this group.</Note>}
+    <FormDialog
+      title={group ? `Change group ${group.name}` : 'Create group'}
+      action={group ? 'Change' : 'Create group'}
+      said={`Group ${name} has ${members.length} hosts`}
+      disabled={name === ''}
+      onSubmit={set}
+      onClose={onClose}
+    >
+      {!group && (
+        <TextField
+          label="Name"
+          value={name}
+          onChange={setName}
+          required
+          first
+          hint="Unlike those of all hosts."
+        />
+      )}
+      <ChoicesField
+        label="Hosts"
+        options={hosts.map((host) => host.name)}
+        chosen={members}
+        onChange={setMembers}
+      />
+      {left.length > 0 && (
+        <Note tone="warn">
+          {left.join(', ')} will no longer see the volumes that are mapped to this group.
+        </Note>
+      )}
     </FormDialog>
   );
 }
 
 function DeleteGroup({ group, onClose }: { group: Group; onClose: () => void }) {
-  const volumes = useResource<Volume[]>('/v1/volumes').data?.filter((volume) => volume.hosts.includes(group.name)) ?? [];
+  const volumes =
+    useResource<Volume[]>('/v1/volumes').data?.filter((volume) =>
+      volume.hosts.includes(group.name),
+    ) ?? [];
   const remove = async () => {
     await ask('DELETE', path('groups', group.name));
     await refresh('/v1/groups');
   };
   return (
-    <Confirm title={`Delete group ${group.name}?`} action="Delete" disabled={volumes.length > 0} said={`Group ${group.name} was deleted`} onConfirm={remove} onClose={onClose}>
+    <Confirm
+      title={`Delete group ${group.name}?`}
+      action="Delete"
+      disabled={volumes.length > 0}
+      said={`Group ${group.name} was deleted`}
+      onConfirm={remove}
+      onClose={onClose}
+    >
       <p>Its hosts ({group.hosts.join(', ') || 'none'}) stay.</p>
-      {volumes.length > 0 && <Note tone="warn">{volumes.map((volume) => `${volume.pool}/${volume.name}`).join(', ')} {volumes.length === 1 ? 'is' : 'are'} mapped to it: unmap {volumes.length === 1 ? 'it' : 'them'} first.</Note>}
+      {volumes.length > 0 && (
+        <Note tone="warn">
+          {volumes.map((volume) => `${volume.pool}/${volume.name}`).join(', ')}{' '}
+          {volumes.length === 1 ? 'is' : 'are'} mapped to it: unmap{' '}
+          {volumes.length === 1 ? 'it' : 'them'} first.
+        </Note>
+      )}
     </Confirm>
   );
 }
@@ -195,11 +449,19 @@ function DiscoveryChap({ onClose }: { onClose: () => void }) {
   const [none, setNone] = useState(false);
   const [chap, setChap] = useState(NO_CHAP);
   const set = async () => {
-    await (none ? ask('DELETE', '/v1/discovery/chap') : ask('PUT', '/v1/discovery/chap', chapBody(chap)));
+    await (none
+      ? ask('DELETE', '/v1/discovery/chap')
+      : ask('PUT', '/v1/discovery/chap', chapBody(chap)));
     await refresh('/v1/discovery/chap');
   };
   return (
-    <FormDialog title="CHAP for discovery" action="Set" said="Discovery was changed" onSubmit={set} onClose={onClose}>
+    <FormDialog
+      title="CHAP for discovery"
+      action="Set"
+      said="Discovery was changed"
+      onSubmit={set}
+      onClose={onClose}
+    >
       <CheckField label="No proof: everybody may ask" checked={none} onChange={setNone} />
       {!none && <ChapFields chap={chap} onChange={setChap} />}
     </FormDialog>

@@ -15,12 +15,31 @@ export function LoginPage() {
   return (
     <main class="alone">
       <div class="login">
-        <div class="login-head"><Logo /><h1>Gantry</h1></div>
+        <div class="login-head">
+          <Logo />
+          <h1>Gantry</h1>
+        </div>
         <Form action="Log in" onSubmit={() => login(user, password)}>
-          <TextField label="User" value={user} onChange={setUser} autocomplete="username" required />
-          <TextField label="Password" type="password" value={password} onChange={setPassword} autocomplete="current-password" required />
+          <TextField
+            label="User"
+            value={user}
+            onChange={setUser}
+            autocomplete="username"
+            required
+          />
+          <TextField
+            label="Password"
+            type="password"
+            value={password}
+            onChange={setPassword}
+            autocomplete="current-password"
+            required
+          />
         </Form>
-        <p class="faint small">The first time, the user is <code>admin</code>; gantryd printed the password once when it started.</p>
+        <p class="faint small">
+          The first time, the user is <code>admin</code>; gantryd printed the password once when it
+          started.
+        </p>
       </div>
     </main>
   );
@@ -49,12 +68,47 @@ export function NewPasswordPage({ user }: { user: string }) {
   return (
     <main class="alone">
       <div class="login">
-        <div class="login-head"><Logo /><h1>A password of your own</h1></div>
-        <Note tone="info">The password of <b>{user}</b> was made by someone else. Choose another one; nothing else is possible before.</Note>
-        <Form action="Change password" disabled={fresh === '' || fresh !== again || Boolean(errors.fresh)} onSubmit={() => changePassword(old, fresh)} onCancel={() => void logout()}>
-          <TextField label="Password now" type="password" value={old} onChange={setOld} autocomplete="current-password" required />
-          <TextField label="New password" type="password" value={fresh} onChange={setFresh} autocomplete="new-password" hint={`At least ${PASSWORD_MIN} characters.`} error={errors.fresh} required />
-          <TextField label="New password again" type="password" value={again} onChange={setAgain} autocomplete="new-password" error={errors.again} required />
+        <div class="login-head">
+          <Logo />
+          <h1>A password of your own</h1>
+        </div>
+        <Note tone="info">
+          The password of <b>{user}</b> was made by someone else. Choose another one; nothing else
+          is possible before.
+        </Note>
+        <Form
+          action="Change password"
+          disabled={fresh === '' || fresh !== again || Boolean(errors.fresh)}
+          onSubmit={() => changePassword(old, fresh)}
+          onCancel={() => void logout()}
+        >
+          <TextField
+            label="Password now"
+            type="password"
+            value={old}
+            onChange={setOld}
+            autocomplete="current-password"
+            required
+          />
+          <TextField
+            label="New password"
+            type="password"
+            value={fresh}
+            onChange={setFresh}
+            autocomplete="new-password"
+            hint={`At least ${PASSWORD_MIN} characters.`}
+            error={errors.fresh}
+            required
+          />
+          <TextField
+            label="New password again"
+            type="password"
+            value={again}
+            onChange={setAgain}
+            autocomplete="new-password"
+            error={errors.again}
+            required
+          />
         </Form>
       </div>
     </main>

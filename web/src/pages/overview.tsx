@@ -1,12 +1,12 @@
 // How the array does, at a glance.
 import { useState } from 'preact/hooks';
-import { bytesOf, commandsOf, latencyOf, offloadShare } from '../data/rates';
 import { useSilence } from '../data/heard';
 import { useEvents, useLive } from '../data/live';
+import { bytesOf, commandsOf, latencyOf, offloadShare } from '../data/rates';
 import { OFTEN, useResource } from '../data/store';
 import type { Finding, Forecast, OffloadLedger, Pool, Session, Volume } from '../generated/api';
-import { Badge, ButtonLink, Card, Empty, FillBadge, Page, StateBadge, Waiting } from '../ui/basic';
 import { SpaceBar } from '../ui/bars';
+import { Badge, ButtonLink, Card, Empty, FillBadge, Page, StateBadge, Waiting } from '../ui/basic';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
 import { Icon } from '../ui/icons';
 import { bytes, count, duration, latency, percent, plural, rate } from '../units';
@@ -32,8 +32,17 @@ function Welcome() {
   return (
     <Page title="Overview">
       <Card title="Welcome">
-        <Empty icon="pool" title="This array has no space yet" action={<ButtonLink href="/setup" kind="primary">Begin the set-up</ButtonLink>}>
-          Four short steps lead to a volume that a host can use: a pool, a volume, a host, and what to type there.
+        <Empty
+          icon="pool"
+          title="This array has no space yet"
+          action={
+            <ButtonLink href="/setup" kind="primary">
+              Begin the set-up
+            </ButtonLink>
+          }
+        >
+          Four short steps lead to a volume that a host can use: a pool, a volume, a host, and what
+          to type there.
         </Empty>
       </Card>
     </Page>
@@ -46,16 +55,46 @@ function troubles(pools: Pool[], findings: Finding[], volumes: Volume[]): Troubl
   const found: Trouble[] = [];
   for (const pool of pools) {
     const href = `/pools/${pool.name}`;
-    if (pool.state !== 'ready') found.push({ tone: 'bad', href, text: `Pool ${pool.name} is ${pool.state}${pool.reason ? `: ${pool.reason}` : ''}` });
-    if (pool.backing_state === 'full') found.push({ tone: 'bad', href, text: `Pool ${pool.name} refuses new data: ${pool.backing_message}` });
-    if (pool.fill === 'hard') found.push({ tone: 'bad', href, text: `Pool ${pool.name} is at ${pool.space?.used_percent} %, above its hard threshold` });
-    if (pool.fill === 'soft') found.push({ tone: 'warn', href, text: `Pool ${pool.name} is at ${pool.space?.used_percent} %, above its soft threshold` });
+    if (pool.state !== 'ready')
+      found.push({
+        tone: 'bad',
+        href,
+        text: `Pool ${pool.name} is ${pool.state}${pool.reason ? `: ${pool.reason}` : ''}`,
+      });
+    if (pool.backing_state === 'full')
+      found.push({
+        tone: 'bad',
+        href,
+        text: `Pool ${pool.name} refuses new data: ${pool.backing_message}`,
+      });
+    if (pool.fill === 'hard')
+      found.push({
+        tone: 'bad',
+        href,
+        text: `Pool ${pool.name} is at ${pool.space?.used_percent} %, above its hard threshold`,
+      });
+    if (pool.fill === 'soft')
+      found.push({
+        tone: 'warn',
+        href,
+        text: `Pool ${pool.name} is at ${pool.space?.used_percent} %, above its soft threshold`,
+      });
   }
   for (const volume of volumes) {
-    if (volume.fill !== 'normal') found.push({ tone: volume.fill === 'hard' ? 'bad' : 'warn', href: `/volumes/${volume.pool}/${volume.name}`, text: `Volume ${volume.pool}/${volume.name} is above its ${volume.fill} threshold` });
+    if (volume.fill !== 'normal')
+      found.push({
+        tone: volume.fill === 'hard' ? 'bad' : 'warn',
+        href: `/volumes/${volume.pool}/${volume.name}`,
+        text: `Volume ${volume.pool}/${volume.name} is above its ${volume.fill} threshold`,
+      });
   }
   const fresh = findings.filter((finding) => finding.last > Date.now() / 1000 - 3600);
-  if (fresh.length > 0) found.push({ tone: 'warn', href: '/offload/why', text: `${plural(fresh.length, 'finding')} in the last hour: hosts did work that the array could have done, or were refused` });
+  if (fresh.length > 0)
+    found.push({
+      tone: 'warn',
+      href: '/offload/why',
+      text: `${plural(fresh.length, 'finding')} in the last hour: hosts did work that the array could have done, or were refused`,
+    });
   return found;
 }
 
@@ -64,24 +103,49 @@ function Health({ pools }: { pools: Pool[] | undefined }) {
   const volumes = useResource<Volume[]>('/v1/volumes', OFTEN).data;
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data;
   const silent = useSilence() !== null;
-  if (!pools || !findings || !volumes) return <div class="card health"><Waiting lines={1} /></div>;
+  if (!pools || !findings || !volumes)
+    return (
+      <div class="card health">
+        <Waiting lines={1} />
+      </div>
+    );
   const found = troubles(pools, findings, volumes);
-  const worst = silent ? 'unknown' : found.some((one) => one.tone === 'bad') ? 'bad' : found.length > 0 ? 'warn' : 'good';
-  const words = { good: 'Everything is in order', warn: 'Worth a look', bad: 'Needs attention', unknown: 'Unknown: the array does not answer' };
+  const worst = silent
+    ? 'unknown'
+    : found.some((one) => one.tone === 'bad')
+      ? 'bad'
+      : found.length > 0
+        ? 'warn'
+        : 'good';
+  const words = {
+    good: 'Everything is in order',
+    warn: 'Worth a look',
+    bad: 'Needs attention',
+    unknown: 'Unknown: the array does not answer',
+  };
   return (
     <section class={`card health ${worst}`} aria-label="Health">
       <div class="health-head">
-        <span class="health-sign"><Icon name={worst === 'good' ? 'check' : 'alert'} /></span>
+        <span class="health-sign">
+          <Icon name={worst === 'good' ? 'check' : 'alert'} />
+        </span>
         <div>
           <p class="health-word">{words[worst]}</p>
           <p class="faint">
-            <a href="/pools">{plural(pools.length, 'pool')}</a> · <a href="/volumes">{plural(volumes.length, 'volume')}</a> · <a href="/sessions">{plural(sessions?.length ?? 0, 'session')}</a>
+            <a href="/pools">{plural(pools.length, 'pool')}</a> ·{' '}
+            <a href="/volumes">{plural(volumes.length, 'volume')}</a> ·{' '}
+            <a href="/sessions">{plural(sessions?.length ?? 0, 'session')}</a>
           </p>
         </div>
       </div>
       {found.length > 0 && (
         <ul class="troubles">
-          {found.slice(0, 5).map((one) => <li key={one.text}><Badge tone={one.tone}>{one.tone === 'bad' ? 'Error' : 'Warning'}</Badge> <a href={one.href}>{one.text}</a></li>)}
+          {found.slice(0, 5).map((one) => (
+            <li key={one.text}>
+              <Badge tone={one.tone}>{one.tone === 'bad' ? 'Error' : 'Warning'}</Badge>{' '}
+              <a href={one.href}>{one.text}</a>
+            </li>
+          ))}
         </ul>
       )}
     </section>
@@ -96,16 +160,28 @@ function Throughput() {
     <Card title="Throughput" actions={<RangeChoice value={seconds} onChange={setSeconds} />}>
       <div class="figures">
         <Figure name="Host data" value={live ? rate(bytesOf(live.total, 'read', 'write')) : '–'} />
-        <Figure name="Offloaded" value={live ? rate(bytesOf(live.total, 'extended_copy', 'write_same', 'token')) : '–'} />
+        <Figure
+          name="Offloaded"
+          value={live ? rate(bytesOf(live.total, 'extended_copy', 'write_same', 'token')) : '–'}
+        />
         <Figure name="Commands" value={live ? `${count(commandsOf(live.total))}/s` : '–'} />
         <Figure name="Latency" value={delay ? latency(delay) : '–'} />
       </div>
       <HistoryChart
-        title="Throughput of the array" series="total" seconds={seconds} format={rate} top={1 << 20} height={170}
+        title="Throughput of the array"
+        series="total"
+        seconds={seconds}
+        format={rate}
+        top={1 << 20}
+        height={170}
         lines={[
           { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
           { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
-          { name: 'Offloaded', colour: '--c3', of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes') },
+          {
+            name: 'Offloaded',
+            colour: '--c3',
+            of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes'),
+          },
         ]}
       />
     </Card>
@@ -113,7 +189,12 @@ function Throughput() {
 }
 
 export function Figure(props: { name: string; value: string; hint?: string }) {
-  return <div class="figure" title={props.hint}><span class="figure-name">{props.name}</span><span class="figure-value">{props.value}</span></div>;
+  return (
+    <div class="figure" title={props.hint}>
+      <span class="figure-name">{props.name}</span>
+      <span class="figure-value">{props.value}</span>
+    </div>
+  );
 }
 
 function OffloadShare() {
@@ -122,21 +203,68 @@ function OffloadShare() {
   const share = offloadShare(ledger.data?.rows ?? []);
   const work = share.offloaded + share.byHosts;
   return (
-    <Card title="Offload" actions={<a class="more" href="/offload">Details<Icon name="right" /></a>}>
-      {!ledger.data ? <Waiting lines={5} /> : work === 0 ? (
-        <Empty icon="offload" title="No host has cloned or zeroed anything yet">The moment one does, its share of work done by the array is shown here.</Empty>
+    <Card
+      title="Offload"
+      actions={
+        <a class="more" href="/offload">
+          Details
+          <Icon name="right" />
+        </a>
+      }
+    >
+      {!ledger.data ? (
+        <Waiting lines={5} />
+      ) : work === 0 ? (
+        <Empty icon="offload" title="No host has cloned or zeroed anything yet">
+          The moment one does, its share of work done by the array is shown here.
+        </Empty>
       ) : (
         <>
           <div class="share">
             <Ring part={share.offloaded} whole={work} />
             <dl class="share-facts">
-              <div><dt><i style={{ '--swatch': 'var(--c3)' }} />Cloned by the array</dt><dd>{bytes(share.cloned)}</dd></div>
-              <div><dt><i style={{ '--swatch': 'var(--c4)' }} />Zeroed by the array</dt><dd>{bytes(share.zeroed)}</dd></div>
-              <div><dt><i style={{ '--swatch': 'var(--c-bad)' }} />Copied by hosts</dt><dd>{share.hostCopied > 0 ? '≈ ' : ''}{bytes(share.hostCopied)}</dd></div>
-              <div><dt><i style={{ '--swatch': 'var(--c-warn)' }} />Zeroed by hosts</dt><dd>{bytes(share.hostZeroed)}</dd></div>
+              <div>
+                <dt>
+                  <i style={{ '--swatch': 'var(--c3)' }} />
+                  Cloned by the array
+                </dt>
+                <dd>{bytes(share.cloned)}</dd>
+              </div>
+              <div>
+                <dt>
+                  <i style={{ '--swatch': 'var(--c4)' }} />
+                  Zeroed by the array
+                </dt>
+                <dd>{bytes(share.zeroed)}</dd>
+              </div>
+              <div>
+                <dt>
+                  <i style={{ '--swatch': 'var(--c-bad)' }} />
+                  Copied by hosts
+                </dt>
+                <dd>
+                  {share.hostCopied > 0 ? '≈ ' : ''}
+                  {bytes(share.hostCopied)}
+                </dd>
+              </div>
+              <div>
+                <dt>
+                  <i style={{ '--swatch': 'var(--c-warn)' }} />
+                  Zeroed by hosts
+                </dt>
+                <dd>{bytes(share.hostZeroed)}</dd>
+              </div>
             </dl>
           </div>
-          {findings && findings.length > 0 && <p class="why-line"><Icon name="info" /><span>{findings[0]!.host}: {findings[0]!.reason}. <a href="/offload/why">Why, and what to do</a></span></p>}
+          {findings && findings.length > 0 && (
+            <p class="why-line">
+              <Icon name="info" />
+              <span>
+                {findings[0]!.host}: {findings[0]!.reason}.{' '}
+                <a href="/offload/why">Why, and what to do</a>
+              </span>
+            </p>
+          )}
         </>
       )}
     </Card>
@@ -148,11 +276,29 @@ const AROUND = 2 * Math.PI * 42;
 function Ring({ part, whole }: { part: number; whole: number }) {
   const share = whole > 0 ? part / whole : 0;
   return (
-    <svg class="ring" viewBox="0 0 100 100" width="132" height="132" role="img" aria-label={`${percent(part, whole)} of copying and zeroing was done by the array`}>
+    <svg
+      class="ring"
+      viewBox="0 0 100 100"
+      width="132"
+      height="132"
+      role="img"
+      aria-label={`${percent(part, whole)} of copying and zeroing was done by the array`}
+    >
       <circle cx="50" cy="50" r="42" class="ring-rest" />
-      <circle cx="50" cy="50" r="42" class="ring-part" stroke-dasharray={`${AROUND * share} ${AROUND}`} transform="rotate(-90 50 50)" />
-      <text x="50" y="51">{percent(part, whole)}</text>
-      <text x="50" y="65" class="ring-name">offloaded</text>
+      <circle
+        cx="50"
+        cy="50"
+        r="42"
+        class="ring-part"
+        stroke-dasharray={`${AROUND * share} ${AROUND}`}
+        transform="rotate(-90 50 50)"
+      />
+      <text x="50" y="51">
+        {percent(part, whole)}
+      </text>
+      <text x="50" y="65" class="ring-name">
+        offloaded
+      </text>
     </svg>
   );
 }
@@ -161,12 +307,17 @@ const TEN_YEARS = 10 * 365 * 86400;
 
 /** When a pool will be full, in words. */
 export function ForecastText({ forecast }: { forecast: Forecast | undefined }) {
-  if (!forecast || forecast.bytes_per_second == null) return <span class="faint">Too little is known for a forecast</span>;
+  if (!forecast || forecast.bytes_per_second == null)
+    return <span class="faint">Too little is known for a forecast</span>;
   const left = forecast.seconds_until_full ?? Infinity;
   if (left > TEN_YEARS) return <span class="faint">Not filling up</span>;
   return (
-    <span class={left < 7 * 86400 ? 'soon' : ''} title={`Grows by ${rate(forecast.bytes_per_second)}, as seen over ${duration(forecast.window_seconds ?? 0)}`}>
-      Full in about <b>{duration(left)}</b> <span class="faint">at {rate(forecast.bytes_per_second)}</span>
+    <span
+      class={left < 7 * 86400 ? 'soon' : ''}
+      title={`Grows by ${rate(forecast.bytes_per_second)}, as seen over ${duration(forecast.window_seconds ?? 0)}`}
+    >
+      Full in about <b>{duration(left)}</b>{' '}
+      <span class="faint">at {rate(forecast.bytes_per_second)}</span>
     </span>
   );
 }
@@ -174,18 +325,48 @@ export function ForecastText({ forecast }: { forecast: Forecast | undefined }) {
 function Capacity({ pools }: { pools: Pool[] | undefined }) {
   const forecasts = useResource<Forecast[]>('/v1/forecast').data;
   return (
-    <Card title="Capacity" actions={<a class="more" href="/pools">Pools<Icon name="right" /></a>}>
-      {!pools ? <Waiting lines={3} /> : pools.map((pool) => (
-        <div class="pool-row" key={pool.name}>
-          <div class="pool-row-head">
-            <a href={`/pools/${pool.name}`}><b>{pool.name}</b></a>
-            {pool.state === 'ready' ? <FillBadge fill={pool.fill} /> : <StateBadge state={pool.state} reason={pool.reason} />}
-            <span class="faint">{pool.space ? `${bytes(pool.space.free_bytes)} free of ${bytes(pool.space.total_bytes)}` : pool.reason}</span>
-            <span class="push"><ForecastText forecast={forecasts?.find((one) => one.pool === pool.name)} /></span>
+    <Card
+      title="Capacity"
+      actions={
+        <a class="more" href="/pools">
+          Pools
+          <Icon name="right" />
+        </a>
+      }
+    >
+      {!pools ? (
+        <Waiting lines={3} />
+      ) : (
+        pools.map((pool) => (
+          <div class="pool-row" key={pool.name}>
+            <div class="pool-row-head">
+              <a href={`/pools/${pool.name}`}>
+                <b>{pool.name}</b>
+              </a>
+              {pool.state === 'ready' ? (
+                <FillBadge fill={pool.fill} />
+              ) : (
+                <StateBadge state={pool.state} reason={pool.reason} />
+              )}
+              <span class="faint">
+                {pool.space
+                  ? `${bytes(pool.space.free_bytes)} free of ${bytes(pool.space.total_bytes)}`
+                  : pool.reason}
+              </span>
+              <span class="push">
+                <ForecastText forecast={forecasts?.find((one) => one.pool === pool.name)} />
+              </span>
+            </div>
+            {pool.space && (
+              <SpaceBar
+                label={`Space of pool ${pool.name}`}
+                space={pool.space}
+                thresholds={pool.thresholds}
+              />
+            )}
           </div>
-          {pool.space && <SpaceBar label={`Space of pool ${pool.name}`} space={pool.space} thresholds={pool.thresholds} />}
-        </div>
-      ))}
+        ))
+      )}
     </Card>
   );
 }
@@ -193,8 +374,24 @@ function Capacity({ pools }: { pools: Pool[] | undefined }) {
 function Latest() {
   const { events } = useEvents();
   return (
-    <Card title="Latest events" actions={<a class="more" href="/events">All events<Icon name="right" /></a>}>
-      {!events ? <Waiting lines={3} /> : events.length === 0 ? <Empty icon="event" title="Nothing happened yet">Thresholds, scrubs and trouble with devices will appear here.</Empty> : <EventList events={events.slice(0, 6)} />}
+    <Card
+      title="Latest events"
+      actions={
+        <a class="more" href="/events">
+          All events
+          <Icon name="right" />
+        </a>
+      }
+    >
+      {!events ? (
+        <Waiting lines={3} />
+      ) : events.length === 0 ? (
+        <Empty icon="event" title="Nothing happened yet">
+          Thresholds, scrubs and trouble with devices will appear here.
+        </Empty>
+      ) : (
+        <EventList events={events.slice(0, 6)} />
+      )}
     </Card>
   );
 }

@@ -5,10 +5,33 @@ import { may } from '../data/session';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
 import type { Device, Forecast, Pool, Scrub, Volume } from '../generated/api';
 import { go } from '../router';
-import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Note, Page, ProblemBox, StateBadge, labels } from '../ui/basic';
 import { Meter, SpaceBar } from '../ui/bars';
+import {
+  Badge,
+  Button,
+  Card,
+  Copyable,
+  Empty,
+  Facts,
+  FillBadge,
+  Loaded,
+  labels,
+  Note,
+  Page,
+  ProblemBox,
+  StateBadge,
+} from '../ui/basic';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
-import { CheckField, Confirm, FormDialog, NumberField, SelectField, SizeField, TextField, useSubmit } from '../ui/form';
+import {
+  CheckField,
+  Confirm,
+  FormDialog,
+  NumberField,
+  SelectField,
+  SizeField,
+  TextField,
+  useSubmit,
+} from '../ui/form';
 import { Table } from '../ui/table';
 import { bytes, count, parseBytes, percent, plural, rate, sizeText } from '../units';
 import { ForecastText } from './overview';
@@ -21,9 +44,15 @@ export function PoolPage({ name }: { name: string }) {
   const close = () => setOpen(null);
   const actions = may('admin') && pool.data && (
     <>
-      <Button icon="plus" onClick={() => setOpen('device')}>Add device</Button>
-      <Button icon="settings" onClick={() => setOpen('thresholds')}>Thresholds</Button>
-      <Button icon="trash" onClick={() => setOpen('delete')}>Delete</Button>
+      <Button icon="plus" onClick={() => setOpen('device')}>
+        Add device
+      </Button>
+      <Button icon="settings" onClick={() => setOpen('thresholds')}>
+        Thresholds
+      </Button>
+      <Button icon="trash" onClick={() => setOpen('delete')}>
+        Delete
+      </Button>
     </>
   );
   return (
@@ -37,10 +66,23 @@ export function PoolPage({ name }: { name: string }) {
               <ScrubCard pool={name} />
             </div>
             <FillCard pool={data} />
-            {open === 'thresholds' && <ThresholdsDialog title={`Thresholds of pool ${name}`} path={path('pools', name, 'thresholds')} value={data.thresholds} deletion={{ path: path('pools', name, 'snapshot-deletion'), value: data.delete_scheduled_snapshots }} onClose={close} />}
+            {open === 'thresholds' && (
+              <ThresholdsDialog
+                title={`Thresholds of pool ${name}`}
+                path={path('pools', name, 'thresholds')}
+                value={data.thresholds}
+                deletion={{
+                  path: path('pools', name, 'snapshot-deletion'),
+                  value: data.delete_scheduled_snapshots,
+                }}
+                onClose={close}
+              />
+            )}
             {open === 'device' && <AddDevice pool={name} onClose={close} />}
             {open === 'delete' && <DeletePool pool={data} onClose={close} />}
-            {typeof open === 'object' && open && <ExtendDevice pool={name} device={open.extend} onClose={close} />}
+            {typeof open === 'object' && open && (
+              <ExtendDevice pool={name} device={open.extend} onClose={close} />
+            )}
           </>
         )}
       </Loaded>
@@ -49,30 +91,61 @@ export function PoolPage({ name }: { name: string }) {
 }
 
 function SpaceCard({ pool }: { pool: Pool }) {
-  const forecast = useResource<Forecast[]>('/v1/forecast').data?.find((one) => one.pool === pool.name);
-  const badge = pool.state === 'ready' ? <FillBadge fill={pool.fill} /> : <StateBadge state={pool.state} reason={pool.reason} />;
+  const forecast = useResource<Forecast[]>('/v1/forecast').data?.find(
+    (one) => one.pool === pool.name,
+  );
+  const badge =
+    pool.state === 'ready' ? (
+      <FillBadge fill={pool.fill} />
+    ) : (
+      <StateBadge state={pool.state} reason={pool.reason} />
+    );
   return (
     <Card title="Space" hint={badge} actions={<ForecastText forecast={forecast} />}>
       {pool.reason && <Note tone="bad">{pool.reason}</Note>}
-      {pool.backing_message && <Note tone={pool.backing_state === 'full' ? 'bad' : 'warn'}>{pool.backing_message}</Note>}
+      {pool.backing_message && (
+        <Note tone={pool.backing_state === 'full' ? 'bad' : 'warn'}>{pool.backing_message}</Note>
+      )}
       {pool.state === 'read-only' && may('admin') && <Resume pool={pool.name} />}
       {pool.space && 2 * pool.space.metadata_left_bytes < pool.space.metadata_reserve_bytes && (
-        <Note tone="bad">The pool is full, and less than half of its metadata reserve is left: delete something, unmap, or extend the pool before hosts lose their locks.</Note>
+        <Note tone="bad">
+          The pool is full, and less than half of its metadata reserve is left: delete something,
+          unmap, or extend the pool before hosts lose their locks.
+        </Note>
       )}
-      {pool.space && <SpaceBar label={`Space of pool ${pool.name}`} space={pool.space} thresholds={pool.thresholds} />}
       {pool.space && (
-        <Facts rows={[
-          ['Used or promised', `${pool.space.used_percent} % of what is backed and not reserve`],
-          ['Told at', `${pool.thresholds.soft_percent} % and ${pool.thresholds.hard_percent} %`],
-          ['At the hard threshold', pool.delete_scheduled_snapshots ? 'The oldest unlocked scheduled snapshots are deleted' : 'No snapshot is deleted'],
-          ['Metadata reserve', `${bytes(pool.space.metadata_left_bytes)} of ${bytes(pool.space.metadata_reserve_bytes)} left for locks and metadata of hosts`],
-          ['Provisioned', `${bytes(pool.space.provisioned_bytes)} to ${plural(pool.volumes, 'volume')} (${percent(pool.space.provisioned_bytes, pool.space.total_bytes)} of the pool)`],
-          ['Snapshots', pool.snapshots],
-          ['Cloned by reference', bytes(pool.counters.bytes_cloned ?? 0)],
-          ['Memory for maps', `up to ${bytes(pool.memory_bytes)}`],
-          ['Identity', <Copyable text={pool.uuid} label="identity" />],
-          ...labels(pool.tags),
-        ]} />
+        <SpaceBar
+          label={`Space of pool ${pool.name}`}
+          space={pool.space}
+          thresholds={pool.thresholds}
+        />
+      )}
+      {pool.space && (
+        <Facts
+          rows={[
+            ['Used or promised', `${pool.space.used_percent} % of what is backed and not reserve`],
+            ['Told at', `${pool.thresholds.soft_percent} % and ${pool.thresholds.hard_percent} %`],
+            [
+              'At the hard threshold',
+              pool.delete_scheduled_snapshots
+                ? 'The oldest unlocked scheduled snapshots are deleted'
+                : 'No snapshot is deleted',
+            ],
+            [
+              'Metadata reserve',
+              `${bytes(pool.space.metadata_left_bytes)} of ${bytes(pool.space.metadata_reserve_bytes)} left for locks and metadata of hosts`,
+            ],
+            [
+              'Provisioned',
+              `${bytes(pool.space.provisioned_bytes)} to ${plural(pool.volumes, 'volume')} (${percent(pool.space.provisioned_bytes, pool.space.total_bytes)} of the pool)`,
+            ],
+            ['Snapshots', pool.snapshots],
+            ['Cloned by reference', bytes(pool.counters.bytes_cloned ?? 0)],
+            ['Memory for maps', `up to ${bytes(pool.memory_bytes)}`],
+            ['Identity', <Copyable text={pool.uuid} label="identity" />],
+            ...labels(pool.tags),
+          ]}
+        />
       )}
     </Card>
   );
@@ -87,7 +160,9 @@ function Resume({ pool }: { pool: string }) {
   return (
     <>
       <ProblemBox problem={resume.problem} />
-      <Button icon="check" busy={resume.busy} onClick={() => void resume.submit()}>Check the devices and go on</Button>
+      <Button icon="check" busy={resume.busy} onClick={() => void resume.submit()}>
+        Check the devices and go on
+      </Button>
     </>
   );
 }
@@ -97,7 +172,10 @@ function FillCard({ pool }: { pool: Pool }) {
   return (
     <Card title="Space over time" actions={<RangeChoice value={seconds} onChange={setSeconds} />}>
       <HistoryChart
-        title={`Space of pool ${pool.name}`} series={`pool:${pool.name}`} seconds={seconds} format={bytes}
+        title={`Space of pool ${pool.name}`}
+        series={`pool:${pool.name}`}
+        seconds={seconds}
+        format={bytes}
         lines={[
           { name: 'Used', colour: '--c1', of: sum('used_bytes'), fill: true },
           { name: 'Saved by sharing', colour: '--c3', of: sum('shared_bytes') },
@@ -113,18 +191,49 @@ function DevicesCard({ pool, onExtend }: { pool: Pool; onExtend: (device: Device
   return (
     <Card title="Devices" hint={plural(pool.devices.length, 'device')}>
       <Table
-        caption={`Devices of pool ${pool.name}`} rows={pool.devices} id={(device) => String(device.index)}
+        caption={`Devices of pool ${pool.name}`}
+        rows={pool.devices}
+        id={(device) => String(device.index)}
         columns={[
-          { name: 'Device', head: true, cell: (device) => <code class="breakable">{device.device}</code> },
+          {
+            name: 'Device',
+            head: true,
+            cell: (device) => <code class="breakable">{device.device}</code>,
+          },
           { name: 'Size', number: true, cell: (device) => bytes(device.size_bytes) },
-          { name: 'Actions', silent: true, cell: (device) => may('admin') && <Button small icon="resize" onClick={() => onExtend(device)} aria-label={`Extend ${device.device}`}>Extend</Button> },
+          {
+            name: 'Actions',
+            silent: true,
+            cell: (device) =>
+              may('admin') && (
+                <Button
+                  small
+                  icon="resize"
+                  onClick={() => onExtend(device)}
+                  aria-label={`Extend ${device.device}`}
+                >
+                  Extend
+                </Button>
+              ),
+          },
         ]}
       />
-      <Facts rows={[
-        ['Read', `${bytes(counters.device_bytes_read ?? 0)} in ${count(counters.device_reads ?? 0)} operations`],
-        ...pool.backing.map((system): [string, string] => [system.file_system, `${bytes(system.free_bytes)} free of ${bytes(system.size_bytes)}${system.shared_with.length > 0 ? `, shared with ${system.shared_with.join(', ')}` : ''}`]),
-        ['Written', `${bytes(counters.device_bytes_written ?? 0)} in ${count(counters.device_writes ?? 0)} operations, ${count(counters.device_flushes ?? 0)} flushes`],
-      ]} />
+      <Facts
+        rows={[
+          [
+            'Read',
+            `${bytes(counters.device_bytes_read ?? 0)} in ${count(counters.device_reads ?? 0)} operations`,
+          ],
+          ...pool.backing.map((system): [string, string] => [
+            system.file_system,
+            `${bytes(system.free_bytes)} free of ${bytes(system.size_bytes)}${system.shared_with.length > 0 ? `, shared with ${system.shared_with.join(', ')}` : ''}`,
+          ]),
+          [
+            'Written',
+            `${bytes(counters.device_bytes_written ?? 0)} in ${count(counters.device_writes ?? 0)} operations, ${count(counters.device_flushes ?? 0)} flushes`,
+          ],
+        ]}
+      />
     </Card>
   );
 }
@@ -141,12 +250,22 @@ function ScrubCard({ pool }: { pool: string }) {
     await refresh(at, '/v1/tasks');
   });
   const running = scrub.data?.running ?? false;
-  const button = may('operator') && (running
-    ? <Button small busy={stop.busy} onClick={() => void stop.submit()}>Stop</Button>
-    : <Button small busy={start.busy} onClick={() => void start.submit()}>Start scrub</Button>);
+  const button =
+    may('operator') &&
+    (running ? (
+      <Button small busy={stop.busy} onClick={() => void stop.submit()}>
+        Stop
+      </Button>
+    ) : (
+      <Button small busy={start.busy} onClick={() => void start.submit()}>
+        Start scrub
+      </Button>
+    ));
   return (
     <Card title="Scrub" hint={scrub.data && <ScrubBadge scrub={scrub.data} />} actions={button}>
-      <p class="faint">Reads everything that the pool holds and compares it with its checksums, in the background.</p>
+      <p class="faint">
+        Reads everything that the pool holds and compares it with its checksums, in the background.
+      </p>
       <ProblemBox problem={start.problem ?? stop.problem} />
       <Loaded of={scrub}>{(data) => <ScrubState scrub={data} />}</Loaded>
     </Card>
@@ -164,39 +283,90 @@ function ScrubBadge({ scrub }: { scrub: Scrub }) {
 function ScrubState({ scrub }: { scrub: Scrub }) {
   return (
     <>
-      {(scrub.running || scrub.complete) && <Meter label="Scrubbed" value={scrub.scanned_bytes} whole={Math.max(scrub.total_bytes, scrub.scanned_bytes)} />}
-      <Facts rows={[
-        ['Compared', `${bytes(scrub.scanned_bytes)} of ${bytes(scrub.total_bytes)}`],
-        ['At most', rate(scrub.rate_bytes)],
-        ['Bad', `${plural(scrub.bad_blocks, 'block')}, ${plural(scrub.bad_pages, 'page')} of the map (${scrub.repaired_pages} repaired)`],
-      ]} />
+      {(scrub.running || scrub.complete) && (
+        <Meter
+          label="Scrubbed"
+          value={scrub.scanned_bytes}
+          whole={Math.max(scrub.total_bytes, scrub.scanned_bytes)}
+        />
+      )}
+      <Facts
+        rows={[
+          ['Compared', `${bytes(scrub.scanned_bytes)} of ${bytes(scrub.total_bytes)}`],
+          ['At most', rate(scrub.rate_bytes)],
+          [
+            'Bad',
+            `${plural(scrub.bad_blocks, 'block')}, ${plural(scrub.bad_pages, 'page')} of the map (${scrub.repaired_pages} repaired)`,
+          ],
+        ]}
+      />
       {scrub.bad.length > 0 && (
-        <Table caption="Bad places" rows={scrub.bad} id={(bad) => `${bad.volume} ${bad.lba}`} columns={[
-          { name: 'Volume', head: true, cell: (bad) => bad.volume },
-          { name: 'LBA', number: true, cell: (bad) => bad.lba },
-          { name: 'Blocks', number: true, cell: (bad) => bad.blocks },
-        ]} />
+        <Table
+          caption="Bad places"
+          rows={scrub.bad}
+          id={(bad) => `${bad.volume} ${bad.lba}`}
+          columns={[
+            { name: 'Volume', head: true, cell: (bad) => bad.volume },
+            { name: 'LBA', number: true, cell: (bad) => bad.lba },
+            { name: 'Blocks', number: true, cell: (bad) => bad.blocks },
+          ]}
+        />
       )}
     </>
   );
 }
 
-export function ThresholdsDialog(props: { title: string; path: string; value: { soft_percent: number; hard_percent: number }; deletion?: { path: string; value: boolean }; onClose: () => void }) {
+export function ThresholdsDialog(props: {
+  title: string;
+  path: string;
+  value: { soft_percent: number; hard_percent: number };
+  deletion?: { path: string; value: boolean };
+  onClose: () => void;
+}) {
   const [deletes, setDeletes] = useState(props.deletion?.value ?? false);
   const [soft, setSoft] = useState<number | null>(props.value.soft_percent);
   const [hard, setHard] = useState<number | null>(props.value.hard_percent);
   const set = async () => {
     await ask('PUT', props.path, { soft_percent: soft, hard_percent: hard });
-    if (props.deletion && props.deletion.value !== deletes) await ask('PUT', props.deletion.path, { delete_scheduled_snapshots: deletes });
+    if (props.deletion && props.deletion.value !== deletes)
+      await ask('PUT', props.deletion.path, { delete_scheduled_snapshots: deletes });
     await refresh('/v1/pools', '/v1/volumes', '/v1/events');
   };
   return (
-    <FormDialog title={props.title} action="Set thresholds" said="The thresholds were set" disabled={soft === null || hard === null} onSubmit={set} onClose={props.onClose}>
+    <FormDialog
+      title={props.title}
+      action="Set thresholds"
+      said="The thresholds were set"
+      disabled={soft === null || hard === null}
+      onSubmit={set}
+      onClose={props.onClose}
+    >
       <p class="faint">Hosts and events tell when as much is used.</p>
-      <NumberField label="Soft threshold, %" value={soft} onChange={setSoft} min={1} max={100} required hint="A warning." />
-      <NumberField label="Hard threshold, %" value={hard} onChange={setHard} min={1} max={100} required hint="An alarm; not below the soft one." />
+      <NumberField
+        label="Soft threshold, %"
+        value={soft}
+        onChange={setSoft}
+        min={1}
+        max={100}
+        required
+        hint="A warning."
+      />
+      <NumberField
+        label="Hard threshold, %"
+        value={hard}
+        onChange={setHard}
+        min={1}
+        max={100}
+        required
+        hint="An alarm; not below the soft one."
+      />
       {props.deletion && (
-        <CheckField label="Delete scheduled snapshots at the hard threshold" checked={deletes} onChange={setDeletes} hint="The oldest first, one after the other, until less is used. Locked and mapped ones stay, those made by hand, and the newest of each schedule." />
+        <CheckField
+          label="Delete scheduled snapshots at the hard threshold"
+          checked={deletes}
+          onChange={setDeletes}
+          hint="The oldest first, one after the other, until less is used. Locked and mapped ones stay, those made by hand, and the newest of each schedule."
+        />
       )}
     </FormDialog>
   );
@@ -208,35 +378,86 @@ function AddDevice({ pool, onClose }: { pool: string; onClose: () => void }) {
   const [size, setSize] = useState('');
   const add = async () => {
     const device = kind === 'memory' ? 'memory:' : `${kind}:${where}`;
-    await ask('POST', path('pools', pool, 'devices'), { device, ...(size.trim() ? { size_bytes: parseBytes(size) } : {}) });
+    await ask('POST', path('pools', pool, 'devices'), {
+      device,
+      ...(size.trim() ? { size_bytes: parseBytes(size) } : {}),
+    });
     await refresh('/v1/pools');
   };
   return (
-    <FormDialog title={`Add a device to pool ${pool}`} action="Add device" said="The device joined" onSubmit={add} onClose={onClose}>
+    <FormDialog
+      title={`Add a device to pool ${pool}`}
+      action="Add device"
+      said="The device joined"
+      onSubmit={add}
+      onClose={onClose}
+    >
       <p class="faint">It joins at once, while hosts write. It cannot leave again.</p>
-      <SelectField label="Kind" value={kind} onChange={setKind} options={[['file', 'File'], ['block', 'Block device'], ['memory', 'Memory']]} />
-      {kind !== 'memory' && <TextField label="Path" value={where} onChange={setWhere} mono required placeholder={kind === 'file' ? '/var/lib/gantry/more.img' : '/dev/sdb'} />}
-      <SizeField label={kind === 'block' ? 'Size (empty: the whole device)' : 'Size'} value={size} onChange={setSize} required={kind !== 'block'} />
+      <SelectField
+        label="Kind"
+        value={kind}
+        onChange={setKind}
+        options={[
+          ['file', 'File'],
+          ['block', 'Block device'],
+          ['memory', 'Memory'],
+        ]}
+      />
+      {kind !== 'memory' && (
+        <TextField
+          label="Path"
+          value={where}
+          onChange={setWhere}
+          mono
+          required
+          placeholder={kind === 'file' ? '/var/lib/gantry/more.img' : '/dev/sdb'}
+        />
+      )}
+      <SizeField
+        label={kind === 'block' ? 'Size (empty: the whole device)' : 'Size'}
+        value={size}
+        onChange={setSize}
+        required={kind !== 'block'}
+      />
     </FormDialog>
   );
 }
 
-function ExtendDevice({ pool, device, onClose }: { pool: string; device: Device; onClose: () => void }) {
+function ExtendDevice({
+  pool,
+  device,
+  onClose,
+}: {
+  pool: string;
+  device: Device;
+  onClose: () => void;
+}) {
   const [size, setSize] = useState(sizeText(device.size_bytes));
   const extend = async () => {
     await ask('PATCH', path('pools', pool), { device: device.index, size_bytes: parseBytes(size) });
     await refresh('/v1/pools', '/v1/forecast');
   };
   return (
-    <FormDialog title={`Extend device ${device.index} of pool ${pool}`} action="Extend" said="The device was extended" disabled={parseBytes(size) === null} onSubmit={extend} onClose={onClose}>
-      <p><code class="breakable">{device.device}</code> has {bytes(device.size_bytes)}. It can only grow.</p>
+    <FormDialog
+      title={`Extend device ${device.index} of pool ${pool}`}
+      action="Extend"
+      said="The device was extended"
+      disabled={parseBytes(size) === null}
+      onSubmit={extend}
+      onClose={onClose}
+    >
+      <p>
+        <code class="breakable">{device.device}</code> has {bytes(device.size_bytes)}. It can only
+        grow.
+      </p>
       <SizeField label="New size" value={size} onChange={setSize} required />
     </FormDialog>
   );
 }
 
 function DeletePool({ pool, onClose }: { pool: Pool; onClose: () => void }) {
-  const volumes = useResource<Volume[]>('/v1/volumes').data?.filter((volume) => volume.pool === pool.name) ?? [];
+  const volumes =
+    useResource<Volume[]>('/v1/volumes').data?.filter((volume) => volume.pool === pool.name) ?? [];
   const remove = async () => {
     await deleting(path('pools', pool.name), () => ask('DELETE', path('pools', pool.name)));
     go('/pools');
@@ -244,10 +465,30 @@ function DeletePool({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   };
   const full = pool.volumes + pool.snapshots > 0;
   return (
-    <Confirm title={`Delete pool ${pool.name}?`} action="Delete pool" retype={pool.name} disabled={full} said={`Pool ${pool.name} was deleted`} onConfirm={remove} onClose={onClose}>
+    <Confirm
+      title={`Delete pool ${pool.name}?`}
+      action="Delete pool"
+      retype={pool.name}
+      disabled={full}
+      said={`Pool ${pool.name} was deleted`}
+      onConfirm={remove}
+      onClose={onClose}
+    >
       {full ? (
-        <Note tone="warn">It still holds {plural(pool.volumes, 'volume')} and {plural(pool.snapshots, 'snapshot')}{volumes.length > 0 && `: ${volumes.slice(0, 5).map((volume) => volume.name).join(', ')}${volumes.length > 5 ? ', …' : ''}`}. Delete these first.</Note>
-      ) : <Empty icon="pool" title="The pool is empty">The array forgets it. Its files and devices are left where they are.</Empty>}
+        <Note tone="warn">
+          It still holds {plural(pool.volumes, 'volume')} and {plural(pool.snapshots, 'snapshot')}
+          {volumes.length > 0 &&
+            `: ${volumes
+              .slice(0, 5)
+              .map((volume) => volume.name)
+              .join(', ')}${volumes.length > 5 ? ', …' : ''}`}
+          . Delete these first.
+        </Note>
+      ) : (
+        <Empty icon="pool" title="The pool is empty">
+          The array forgets it. Its files and devices are left where they are.
+        </Empty>
+      )}
     </Confirm>
   );
 }

@@ -5,8 +5,8 @@ import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
 import type { Forecast, Pool } from '../generated/api';
 import { go } from '../router';
-import { Button, Card, Empty, FillBadge, Loaded, Page, StateBadge } from '../ui/basic';
 import { SpaceBar } from '../ui/bars';
+import { Button, Card, Empty, FillBadge, Loaded, Page, StateBadge } from '../ui/basic';
 import { FormDialog, LinesField, SelectField, SizeField, TextField } from '../ui/form';
 import { bytes, parseBytes, plural } from '../units';
 import { ForecastText } from './overview';
@@ -15,19 +15,38 @@ export function PoolsPage() {
   const pools = useResource<Pool[]>('/v1/pools', OFTEN);
   const forecasts = useResource<Forecast[]>('/v1/forecast').data;
   const [creating, setCreating] = useState(false);
-  const create = may('admin') && <Button kind="primary" icon="plus" onClick={() => setCreating(true)}>Create pool</Button>;
+  const create = may('admin') && (
+    <Button kind="primary" icon="plus" onClick={() => setCreating(true)}>
+      Create pool
+    </Button>
+  );
   return (
     <Page title="Pools" lead="Space on files or block devices that volumes share." actions={create}>
       <Loaded of={pools} lines={5}>
-        {(all) => all.length === 0 ? (
-          <Card title="Pools"><Empty icon="pool" title="There is no pool yet" action={create}>A pool is where the bytes of volumes rest. One file is enough to begin with; devices can join later while hosts write.</Empty></Card>
-        ) : (
-          <div class="grid">
-            {all.map((pool) => <PoolCard key={pool.name} pool={pool} forecast={forecasts?.find((one) => one.pool === pool.name)} />)}
-          </div>
-        )}
+        {(all) =>
+          all.length === 0 ? (
+            <Card title="Pools">
+              <Empty icon="pool" title="There is no pool yet" action={create}>
+                A pool is where the bytes of volumes rest. One file is enough to begin with; devices
+                can join later while hosts write.
+              </Empty>
+            </Card>
+          ) : (
+            <div class="grid">
+              {all.map((pool) => (
+                <PoolCard
+                  key={pool.name}
+                  pool={pool}
+                  forecast={forecasts?.find((one) => one.pool === pool.name)}
+                />
+              ))}
+            </div>
+          )
+        }
       </Loaded>
-      {creating && <CreatePool onClose={() => setCreating(false)} onCreated={(name) => go(`/pools/${name}`)} />}
+      {creating && (
+        <CreatePool onClose={() => setCreating(false)} onCreated={(name) => go(`/pools/${name}`)} />
+      )}
     </Page>
   );
 }
@@ -36,16 +55,33 @@ function PoolCard({ pool, forecast }: { pool: Pool; forecast: Forecast | undefin
   return (
     <section class="card" aria-label={`Pool ${pool.name}`}>
       <div class="pool-row-head">
-        <a href={`/pools/${pool.name}`} class="big-link">{pool.name}</a>
-        {pool.state === 'ready' ? <FillBadge fill={pool.fill} /> : <StateBadge state={pool.state} reason={pool.reason} />}
-        <span class="faint">{plural(pool.devices.length, 'device')} · {plural(pool.volumes, 'volume')} · {plural(pool.snapshots, 'snapshot')}</span>
-        <span class="push"><ForecastText forecast={forecast} /></span>
+        <a href={`/pools/${pool.name}`} class="big-link">
+          {pool.name}
+        </a>
+        {pool.state === 'ready' ? (
+          <FillBadge fill={pool.fill} />
+        ) : (
+          <StateBadge state={pool.state} reason={pool.reason} />
+        )}
+        <span class="faint">
+          {plural(pool.devices.length, 'device')} · {plural(pool.volumes, 'volume')} ·{' '}
+          {plural(pool.snapshots, 'snapshot')}
+        </span>
+        <span class="push">
+          <ForecastText forecast={forecast} />
+        </span>
       </div>
       {pool.reason && <p class="problem-line">{pool.reason}</p>}
       {pool.space && (
         <>
-          <SpaceBar label={`Space of pool ${pool.name}`} space={pool.space} thresholds={pool.thresholds} />
-          <p class="faint small">{bytes(pool.space.provisioned_bytes)} provisioned on {bytes(pool.space.total_bytes)}</p>
+          <SpaceBar
+            label={`Space of pool ${pool.name}`}
+            space={pool.space}
+            thresholds={pool.thresholds}
+          />
+          <p class="faint small">
+            {bytes(pool.space.provisioned_bytes)} provisioned on {bytes(pool.space.total_bytes)}
+          </p>
         </>
       )}
     </section>
@@ -53,7 +89,11 @@ function PoolCard({ pool, forecast }: { pool: Pool; forecast: Forecast | undefin
 }
 
 type DeviceKind = 'file' | 'block' | 'memory';
-const KINDS: [DeviceKind, string][] = [['file', 'File'], ['block', 'Block device'], ['memory', 'Memory (for trying out; lost at a restart)']];
+const KINDS: [DeviceKind, string][] = [
+  ['file', 'File'],
+  ['block', 'Block device'],
+  ['memory', 'Memory (for trying out; lost at a restart)'],
+];
 
 /** Fields of a new pool, and what they mean for the daemon; the set-up uses them too. */
 export function usePoolFields() {
@@ -61,13 +101,22 @@ export function usePoolFields() {
   const [kind, setKind] = useState<DeviceKind>('file');
   const [paths, setPaths] = useState('/var/lib/gantry/pool1.img');
   const [size, setSize] = useState('100 GiB');
-  const lines = paths.split('\n').map((line) => line.trim()).filter((line) => line !== '');
+  const lines = paths
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
   const body = () => ({
     name,
-    devices: kind === 'memory' ? ['memory:'] : lines.map((line) => (/^(file|block|memory):/.test(line) ? line : `${kind}:${line}`)),
+    devices:
+      kind === 'memory'
+        ? ['memory:']
+        : lines.map((line) => (/^(file|block|memory):/.test(line) ? line : `${kind}:${line}`)),
     ...(kind === 'block' && size.trim() === '' ? {} : { size_bytes: parseBytes(size) }),
   });
-  const complete = name !== '' && (kind === 'memory' || lines.length > 0) && (parseBytes(size) !== null || (kind === 'block' && size.trim() === ''));
+  const complete =
+    name !== '' &&
+    (kind === 'memory' || lines.length > 0) &&
+    (parseBytes(size) !== null || (kind === 'block' && size.trim() === ''));
   const change = (next: string) => {
     setKind(next as DeviceKind);
     if (next === 'block') {
@@ -77,10 +126,33 @@ export function usePoolFields() {
   };
   const fields = (
     <>
-      <TextField label="Name" value={name} onChange={setName} hint="Letters, digits, '-', '_' and '.'." required first />
+      <TextField
+        label="Name"
+        value={name}
+        onChange={setName}
+        hint="Letters, digits, '-', '_' and '.'."
+        required
+        first
+      />
       <SelectField label="Where its bytes rest" value={kind} onChange={change} options={KINDS} />
-      {kind !== 'memory' && <LinesField label={kind === 'file' ? 'Path of the file' : 'Path of the device'} value={paths} onChange={setPaths} rows={2} hint={kind === 'file' ? 'On this machine; made if it is not there. One per line, up to 32.' : 'Everything on it is lost. One per line, up to 32.'} />}
-      <SizeField label={kind === 'block' ? 'Size of each (empty: the whole device)' : 'Size of each'} value={size} onChange={setSize} />
+      {kind !== 'memory' && (
+        <LinesField
+          label={kind === 'file' ? 'Path of the file' : 'Path of the device'}
+          value={paths}
+          onChange={setPaths}
+          rows={2}
+          hint={
+            kind === 'file'
+              ? 'On this machine; made if it is not there. One per line, up to 32.'
+              : 'Everything on it is lost. One per line, up to 32.'
+          }
+        />
+      )}
+      <SizeField
+        label={kind === 'block' ? 'Size of each (empty: the whole device)' : 'Size of each'}
+        value={size}
+        onChange={setSize}
+      />
     </>
   );
   return { name, body, complete, fields };
@@ -93,7 +165,15 @@ export function CreatePool(props: { onClose: () => void; onCreated: (name: strin
     await refresh('/v1/pools', '/v1/forecast');
   };
   return (
-    <FormDialog title="Create pool" action="Create pool" disabled={!complete} said={`Pool ${name} was created`} onSubmit={create} onClose={props.onClose} onDone={() => props.onCreated(name)}>
+    <FormDialog
+      title="Create pool"
+      action="Create pool"
+      disabled={!complete}
+      said={`Pool ${name} was created`}
+      onSubmit={create}
+      onClose={props.onClose}
+      onDone={() => props.onCreated(name)}
+    >
       {fields}
     </FormDialog>
   );

@@ -19,13 +19,26 @@ const TABS = {
 
 export function SettingsPage({ tab }: { tab: string }) {
   const chosen = TABS[tab as keyof typeof TABS];
-  const tabs = Object.entries(TABS).map(([key, { name }]): [string, string] => [`/settings/${key}`, name]);
+  const tabs = Object.entries(TABS).map(([key, { name }]): [string, string] => [
+    `/settings/${key}`,
+    name,
+  ]);
   return (
     <Page title="Settings">
       <Tabs label="Settings" at={`/settings/${tab}`} tabs={tabs} />
-      {!chosen ? <Card title="Settings"><Empty icon="search" title="There is no such setting" /></Card>
-        : chosen.admin && !may('admin') ? <Card title={chosen.name}><Empty icon="lock" title="This is for administrators">Your role does not allow it. Ask an administrator.</Empty></Card>
-        : chosen.show()}
+      {!chosen ? (
+        <Card title="Settings">
+          <Empty icon="search" title="There is no such setting" />
+        </Card>
+      ) : chosen.admin && !may('admin') ? (
+        <Card title={chosen.name}>
+          <Empty icon="lock" title="This is for administrators">
+            Your role does not allow it. Ask an administrator.
+          </Empty>
+        </Card>
+      ) : (
+        chosen.show()
+      )}
     </Page>
   );
 }

@@ -4,29 +4,71 @@ import { path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, useResource } from '../data/store';
 import type { Group, Host, Reclaim, Session, Snapshot, Volume } from '../generated/api';
-import { Badge, Button, Card, Copyable, Empty, Facts, FillBadge, Loaded, Page, Time, labels } from '../ui/basic';
 import { PartsBar } from '../ui/bars';
+import {
+  Badge,
+  Button,
+  Card,
+  Copyable,
+  Empty,
+  Facts,
+  FillBadge,
+  Loaded,
+  labels,
+  Page,
+  Time,
+} from '../ui/basic';
 import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
 import { Table } from '../ui/table';
 import { bytes, latency, plural, rate } from '../units';
 import { ThresholdsDialog } from './pool';
-import { CloneDialog, DeleteSnapshot, DeleteVolume, LockSnapshot, MapDialog, ResizeDialog, RevertDialog, SnapshotDialog, UnmapDialog } from './volume_dialogs';
 import { SnapshotTree } from './snapshot_tree';
+import {
+  CloneDialog,
+  DeleteSnapshot,
+  DeleteVolume,
+  LockSnapshot,
+  MapDialog,
+  ResizeDialog,
+  RevertDialog,
+  SnapshotDialog,
+  UnmapDialog,
+} from './volume_dialogs';
 
 export type Open =
-  | 'map' | 'resize' | 'snapshot' | 'clone' | 'delete' | 'thresholds'
-  | { unmap: string } | { revert: Snapshot } | { cloneOf: Snapshot } | { remove: Snapshot } | { lock: Snapshot } | null;
+  | 'map'
+  | 'resize'
+  | 'snapshot'
+  | 'clone'
+  | 'delete'
+  | 'thresholds'
+  | { unmap: string }
+  | { revert: Snapshot }
+  | { cloneOf: Snapshot }
+  | { remove: Snapshot }
+  | { lock: Snapshot }
+  | null;
 
 export function VolumePage({ pool, name }: { pool: string; name: string }) {
   const volume = useResource<Volume>(path('volumes', pool, name), OFTEN);
   const [open, setOpen] = useState<Open>(null);
   const actions = may('operator') && volume.data && (
     <>
-      <Button kind="primary" icon="link" onClick={() => setOpen('map')}>Map</Button>
-      <Button icon="snapshot" onClick={() => setOpen('snapshot')}>Snapshot</Button>
-      <Button icon="clone" onClick={() => setOpen('clone')}>Clone</Button>
-      <Button icon="resize" onClick={() => setOpen('resize')}>Resize</Button>
-      <Button icon="trash" onClick={() => setOpen('delete')}>Delete</Button>
+      <Button kind="primary" icon="link" onClick={() => setOpen('map')}>
+        Map
+      </Button>
+      <Button icon="snapshot" onClick={() => setOpen('snapshot')}>
+        Snapshot
+      </Button>
+      <Button icon="clone" onClick={() => setOpen('clone')}>
+        Clone
+      </Button>
+      <Button icon="resize" onClick={() => setOpen('resize')}>
+        Resize
+      </Button>
+      <Button icon="trash" onClick={() => setOpen('delete')}>
+        Delete
+      </Button>
     </>
   );
   return (
@@ -54,58 +96,140 @@ function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClos
   if (open === 'map') return <MapDialog {...properties} />;
   if (open === 'resize') return <ResizeDialog {...properties} />;
   if (open === 'snapshot') return <SnapshotDialog {...properties} />;
-  if (open === 'clone') return <CloneDialog pool={volume.pool} of={volume.name} size={volume.size_bytes} onClose={onClose} />;
+  if (open === 'clone')
+    return (
+      <CloneDialog pool={volume.pool} of={volume.name} size={volume.size_bytes} onClose={onClose} />
+    );
   if (open === 'delete') return <DeleteVolume {...properties} />;
-  if (open === 'thresholds') return <ThresholdsDialog title={`Thresholds of ${volume.name}`} path={path('volumes', volume.pool, volume.name, 'thresholds')} value={volume.thresholds} onClose={onClose} />;
+  if (open === 'thresholds')
+    return (
+      <ThresholdsDialog
+        title={`Thresholds of ${volume.name}`}
+        path={path('volumes', volume.pool, volume.name, 'thresholds')}
+        value={volume.thresholds}
+        onClose={onClose}
+      />
+    );
   if ('unmap' in open) return <UnmapDialog {...properties} host={open.unmap} />;
   if ('revert' in open) return <RevertDialog {...properties} snapshot={open.revert} />;
-  if ('cloneOf' in open) return <CloneDialog pool={volume.pool} of={open.cloneOf.name} size={open.cloneOf.size_bytes} onClose={onClose} />;
+  if ('cloneOf' in open)
+    return (
+      <CloneDialog
+        pool={volume.pool}
+        of={open.cloneOf.name}
+        size={open.cloneOf.size_bytes}
+        onClose={onClose}
+      />
+    );
   if ('lock' in open) return <LockSnapshot snapshot={open.lock} onClose={onClose} />;
   return <DeleteSnapshot snapshot={open.remove} onClose={onClose} />;
 }
 
 /** What a volume holds alone, what it may share, and what it never wrote. */
-export function volumeParts(volume: { size_bytes: number; mapped_bytes: number; shared_bytes: number }) {
+export function volumeParts(volume: {
+  size_bytes: number;
+  mapped_bytes: number;
+  shared_bytes: number;
+}) {
   return [
-    { name: 'Own data', value: volume.mapped_bytes - volume.shared_bytes, colour: '--c-used', hint: 'Deleting the volume frees this much at least' },
-    { name: 'Shared', value: volume.shared_bytes, colour: '--c-shared', hint: 'Perhaps also held by other volumes, snapshots or clones' },
-    { name: 'Unwritten', value: Math.max(0, volume.size_bytes - volume.mapped_bytes), colour: '--c-free', hint: 'Reads as zeroes, takes no space' },
+    {
+      name: 'Own data',
+      value: volume.mapped_bytes - volume.shared_bytes,
+      colour: '--c-used',
+      hint: 'Deleting the volume frees this much at least',
+    },
+    {
+      name: 'Shared',
+      value: volume.shared_bytes,
+      colour: '--c-shared',
+      hint: 'Perhaps also held by other volumes, snapshots or clones',
+    },
+    {
+      name: 'Unwritten',
+      value: Math.max(0, volume.size_bytes - volume.mapped_bytes),
+      colour: '--c-free',
+      hint: 'Reads as zeroes, takes no space',
+    },
   ];
 }
 
 function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () => void }) {
-  const reclaim = useResource<Reclaim[]>('/v1/reclaim').data?.find((one) => one.volume === `${volume.pool}/${volume.name}`);
+  const reclaim = useResource<Reclaim[]>('/v1/reclaim').data?.find(
+    (one) => one.volume === `${volume.pool}/${volume.name}`,
+  );
   return (
-    <Card title="Space" hint={<FillBadge fill={volume.fill} />} actions={may('operator') && <Button small icon="settings" onClick={onThresholds}>Thresholds</Button>}>
+    <Card
+      title="Space"
+      hint={<FillBadge fill={volume.fill} />}
+      actions={
+        may('operator') && (
+          <Button small icon="settings" onClick={onThresholds}>
+            Thresholds
+          </Button>
+        )
+      }
+    >
       <PartsBar label={`Space of ${volume.name}`} parts={volumeParts(volume)} />
-      <Facts rows={[
-        ['Size', bytes(volume.size_bytes)],
-        ['Holds data', bytes(volume.mapped_bytes)],
-        ['Space set aside', volume.reserved ? 'yes, all of it' : 'no (thin)'],
-        ['Blocks that hosts see', volume.block_size === '512e' ? '512 bytes, 4,096 preferred' : `${Number(volume.block_size).toLocaleString('en')} bytes`],
-        ['Told at', `${volume.thresholds.soft_percent} % and ${volume.thresholds.hard_percent} %`],
-        ...(reclaim && reclaim.asked_bytes > 0 ? [['Reclaimed', <a href="/reclaim">{bytes(reclaim.freed_bytes)} of {bytes(reclaim.unmapped_bytes)}</a>] as [string, preact.ComponentChildren]] : []),
-        ['Created', <Time at={volume.created} />],
-        ['NAA', <Copyable text={volume.naa} label="NAA identifier" />],
-        ...(volume.origin ? [['Clone of', volume.origin] as [string, string]] : []),
-        ...labels(volume.tags),
-      ]} />
+      <Facts
+        rows={[
+          ['Size', bytes(volume.size_bytes)],
+          ['Holds data', bytes(volume.mapped_bytes)],
+          ['Space set aside', volume.reserved ? 'yes, all of it' : 'no (thin)'],
+          [
+            'Blocks that hosts see',
+            volume.block_size === '512e'
+              ? '512 bytes, 4,096 preferred'
+              : `${Number(volume.block_size).toLocaleString('en')} bytes`,
+          ],
+          [
+            'Told at',
+            `${volume.thresholds.soft_percent} % and ${volume.thresholds.hard_percent} %`,
+          ],
+          ...(reclaim && reclaim.asked_bytes > 0
+            ? [
+                [
+                  'Reclaimed',
+                  <a href="/reclaim">
+                    {bytes(reclaim.freed_bytes)} of {bytes(reclaim.unmapped_bytes)}
+                  </a>,
+                ] as [string, preact.ComponentChildren],
+              ]
+            : []),
+          ['Created', <Time at={volume.created} />],
+          ['NAA', <Copyable text={volume.naa} label="NAA identifier" />],
+          ...(volume.origin ? [['Clone of', volume.origin] as [string, string]] : []),
+          ...labels(volume.tags),
+        ]}
+      />
     </Card>
   );
 }
 
 /** Sessions that see a volume, by one of its maps or all. Hosts have numbers of their own, so the number alone does not tell. */
-export function usersOf(volume: Volume, sessions: Session[] | undefined, groups: Group[], host?: string): Session[] {
-  const isOf = (name: string, session: Session) => name === 'any' || name === session.host
-    || groups.some((group) => group.name === name && group.hosts.includes(session.host ?? ''));
+export function usersOf(
+  volume: Volume,
+  sessions: Session[] | undefined,
+  groups: Group[],
+  host?: string,
+): Session[] {
+  const isOf = (name: string, session: Session) =>
+    name === 'any' ||
+    name === session.host ||
+    groups.some((group) => group.name === name && group.hosts.includes(session.host ?? ''));
   const maps = volume.maps.filter((map) => !host || map.host === host);
-  return (sessions ?? []).filter((session) => maps.some((map) => isOf(map.host, session) && session.luns.includes(map.lun)));
+  return (sessions ?? []).filter((session) =>
+    maps.some((map) => isOf(map.host, session) && session.luns.includes(map.lun)),
+  );
 }
 
 /** The number by which hosts see a volume, or that they have several. */
 export function lunOf(volume: Volume): string {
   const numbers = [...new Set(volume.maps.map((map) => map.lun))];
-  return numbers.length === 0 ? '' : numbers.length === 1 ? `LUN ${numbers[0]}` : `LUN ${numbers.join(', ')}, by host`;
+  return numbers.length === 0
+    ? ''
+    : numbers.length === 1
+      ? `LUN ${numbers[0]}`
+      : `LUN ${numbers.join(', ')}, by host`;
 }
 
 function MapsCard({ volume, open }: { volume: Volume; open: (open: Open) => void }) {
@@ -117,17 +241,75 @@ function MapsCard({ volume, open }: { volume: Volume; open: (open: Open) => void
   return (
     <Card title="Hosts" hint={lunOf(volume)}>
       <Table
-        caption="Hosts that see this volume" rows={volume.hosts} id={(host) => host}
-        empty={<Empty icon="host" title="No host sees this volume" action={may('operator') && <Button kind="primary" icon="link" onClick={() => open('map')}>Map it to a host</Button>}>Until then nobody can read or write it.</Empty>}
+        caption="Hosts that see this volume"
+        rows={volume.hosts}
+        id={(host) => host}
+        empty={
+          <Empty
+            icon="host"
+            title="No host sees this volume"
+            action={
+              may('operator') && (
+                <Button kind="primary" icon="link" onClick={() => open('map')}>
+                  Map it to a host
+                </Button>
+              )
+            }
+          >
+            Until then nobody can read or write it.
+          </Empty>
+        }
         columns={[
-          { name: 'Host', head: true, cell: (host) => host === 'any' ? 'Every initiator' : isHost(host) ? <a href={`/hosts/${encodeURIComponent(host)}`}>{host}</a> : <>{host} <Badge tone="none">group</Badge></> },
-          { name: 'LUN', number: true, cell: (host) => volume.maps.find((map) => map.host === host)?.lun },
-          { name: 'May', cell: (host) => volume.read_only_hosts.includes(host) ? 'read' : 'read and write' },
-          { name: 'Actions', silent: true, cell: (host) => may('operator') && <Button small onClick={() => open({ unmap: host })} aria-label={`Unmap from ${host}`}>Unmap</Button> },
+          {
+            name: 'Host',
+            head: true,
+            cell: (host) =>
+              host === 'any' ? (
+                'Every initiator'
+              ) : isHost(host) ? (
+                <a href={`/hosts/${encodeURIComponent(host)}`}>{host}</a>
+              ) : (
+                <>
+                  {host} <Badge tone="none">group</Badge>
+                </>
+              ),
+          },
+          {
+            name: 'LUN',
+            number: true,
+            cell: (host) => volume.maps.find((map) => map.host === host)?.lun,
+          },
+          {
+            name: 'May',
+            cell: (host) => (volume.read_only_hosts.includes(host) ? 'read' : 'read and write'),
+          },
+          {
+            name: 'Actions',
+            silent: true,
+            cell: (host) =>
+              may('operator') && (
+                <Button
+                  small
+                  onClick={() => open({ unmap: host })}
+                  aria-label={`Unmap from ${host}`}
+                >
+                  Unmap
+                </Button>
+              ),
+          },
         ]}
       />
       {volume.hosts.length > 0 && (
-        <p class="faint small">{users.length === 0 ? 'Nobody who sees it is logged in.' : <>Logged in: {plural(users.length, 'session')} of {[...new Set(users.map((session) => session.host ?? session.initiator))].join(', ')}.</>}</p>
+        <p class="faint small">
+          {users.length === 0 ? (
+            'Nobody who sees it is logged in.'
+          ) : (
+            <>
+              Logged in: {plural(users.length, 'session')} of{' '}
+              {[...new Set(users.map((session) => session.host ?? session.initiator))].join(', ')}.
+            </>
+          )}
+        </p>
       )}
     </Card>
   );
@@ -137,9 +319,25 @@ function TreeCard({ volume, open }: { volume: Volume; open: (open: Open) => void
   const volumes = useResource<Volume[]>('/v1/volumes', OFTEN);
   const snapshots = useResource<Snapshot[]>('/v1/snapshots', OFTEN);
   return (
-    <Card title="Snapshots and clones" actions={may('operator') && <Button small icon="snapshot" onClick={() => open('snapshot')}>Take snapshot</Button>}>
+    <Card
+      title="Snapshots and clones"
+      actions={
+        may('operator') && (
+          <Button small icon="snapshot" onClick={() => open('snapshot')}>
+            Take snapshot
+          </Button>
+        )
+      }
+    >
       <Loaded of={snapshots}>
-        {(all) => <SnapshotTree volume={volume} volumes={volumes.data ?? [volume]} snapshots={all} open={open} />}
+        {(all) => (
+          <SnapshotTree
+            volume={volume}
+            volumes={volumes.data ?? [volume]}
+            snapshots={all}
+            open={open}
+          />
+        )}
       </Loaded>
     </Card>
   );
@@ -151,15 +349,35 @@ function ActivityCard({ name }: { name: string }) {
   return (
     <Card title="Activity" actions={<RangeChoice value={seconds} onChange={setSeconds} />}>
       <div class="grid two inner">
-        <HistoryChart title={`Throughput of ${name}`} series={series} seconds={seconds} format={rate} top={1 << 20} height={160} lines={[
-          { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
-          { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
-          { name: 'Offloaded', colour: '--c3', of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes') },
-        ]} />
-        <HistoryChart title={`Latency of ${name}`} series={series} seconds={seconds} format={latency} top={200} height={160} lines={[
-          { name: 'Read', colour: '--c1', of: mean('read_latency_us') },
-          { name: 'Write', colour: '--c2', of: mean('write_latency_us') },
-        ]} />
+        <HistoryChart
+          title={`Throughput of ${name}`}
+          series={series}
+          seconds={seconds}
+          format={rate}
+          top={1 << 20}
+          height={160}
+          lines={[
+            { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
+            { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
+            {
+              name: 'Offloaded',
+              colour: '--c3',
+              of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes'),
+            },
+          ]}
+        />
+        <HistoryChart
+          title={`Latency of ${name}`}
+          series={series}
+          seconds={seconds}
+          format={latency}
+          top={200}
+          height={160}
+          lines={[
+            { name: 'Read', colour: '--c1', of: mean('read_latency_us') },
+            { name: 'Write', colour: '--c2', of: mean('write_latency_us') },
+          ]}
+        />
       </div>
     </Card>
   );

@@ -22,13 +22,22 @@ export interface Line {
 const TIME_STEPS = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800];
 
 /** Steps of an axis that are round in bytes: 1, 2, 5, …, 500 KiB and so on. */
-const BYTE_STEPS = Array.from({ length: 6 }, (_, unit) => [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 1024 ** unit)).flat();
+const BYTE_STEPS = Array.from({ length: 6 }, (_, unit) =>
+  [1, 2, 5, 10, 20, 50, 100, 200, 500].map((step) => step * 1024 ** unit),
+).flat();
 
 /** How far back, with names. */
-export const RANGES: [number, string][] = [[300, '5 min'], [3600, '1 h'], [43200, '12 h'], [604800, '7 d']];
+export const RANGES: [number, string][] = [
+  [300, '5 min'],
+  [3600, '1 h'],
+  [43200, '12 h'],
+  [604800, '7 d'],
+];
 
 export function RangeChoice(props: { value: number; onChange: (seconds: number) => void }) {
-  return <Segmented label="Time range" value={props.value} options={RANGES} onChange={props.onChange} />;
+  return (
+    <Segmented label="Time range" value={props.value} options={RANGES} onChange={props.onChange} />
+  );
 }
 
 /** Sum of columns; those that are not there count nothing. */
@@ -36,33 +45,55 @@ export function sum(...names: string[]) {
   return (columns: Record<string, number[]>): number[] | undefined => {
     const found = names.map((name) => columns[name]).filter((column) => column !== undefined);
     if (found.length === 0) return undefined;
-    return found[0]!.map((_, index) => found.reduce((total, column) => total + (column[index] ?? 0), 0));
+    return found[0]!.map((_, index) =>
+      found.reduce((total, column) => total + (column[index] ?? 0), 0),
+    );
   };
 }
 
 /** A mean that says nothing where nothing happened. */
 export function mean(name: string) {
-  return (columns: Record<string, number[]>): (number | null)[] | undefined => columns[name]?.map((value) => (value > 0 ? value : null));
+  return (columns: Record<string, number[]>): (number | null)[] | undefined =>
+    columns[name]?.map((value) => (value > 0 ? value : null));
 }
 
 /** The history of a series, once it has one. */
 export function useHistory(series: string, seconds: number) {
-  const known = useResource<SeriesName[]>('/v1/statistics/series', 5000).data?.some((one) => one.series === series);
+  const known = useResource<SeriesName[]>('/v1/statistics/series', 5000).data?.some(
+    (one) => one.series === series,
+  );
   const period = seconds <= 300 ? 2000 : 10000;
-  return useResource<SeriesHistory>(!known ? null : `/v1/statistics/history?series=${encodeURIComponent(series)}&seconds=${seconds}`, period);
+  return useResource<SeriesHistory>(
+    !known
+      ? null
+      : `/v1/statistics/history?series=${encodeURIComponent(series)}&seconds=${seconds}`,
+    period,
+  );
 }
 
 /** One history as lines, with a legend that says the latest values. */
 export function HistoryChart(props: {
-  title: string; series: string; seconds: number; lines: Line[]; format: (value: number) => string; height?: number; top?: number;
+  title: string;
+  series: string;
+  seconds: number;
+  lines: Line[];
+  format: (value: number) => string;
+  height?: number;
+  top?: number;
 }) {
   const history = useHistory(props.series, props.seconds);
   return <Chart {...props} history={history.data} problem={history.problem} />;
 }
 
 interface ChartProperties {
-  title: string; lines: Line[]; format: (value: number) => string; height?: number; top?: number; seconds: number;
-  history: SeriesHistory | undefined; problem?: Problem | undefined;
+  title: string;
+  lines: Line[];
+  format: (value: number) => string;
+  height?: number;
+  top?: number;
+  seconds: number;
+  history: SeriesHistory | undefined;
+  problem?: Problem | undefined;
 }
 
 type Columns = [number[], ...(number | null)[][]];
@@ -83,12 +114,19 @@ export function Chart(props: ChartProperties) {
   const plot = useRef<uPlot | null>(null);
   const [at, setAt] = useState<number | null>(null);
   const theme = useTheme();
-  const data = useMemo(() => columnsOf(props.history, props.lines, props.seconds), [props.history, props.seconds]);
+  const data = useMemo(
+    () => columnsOf(props.history, props.lines, props.seconds),
+    [props.history, props.seconds],
+  );
   const height = props.height ?? 200;
 
   useEffect(() => {
     const element = room.current!;
-    const made = new uPlot(options(props, element, height, setAt), data as uPlot.AlignedData, element);
+    const made = new uPlot(
+      options(props, element, height, setAt),
+      data as uPlot.AlignedData,
+      element,
+    );
     plot.current = made;
     const watch = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
     watch.observe(element);
@@ -106,7 +144,13 @@ export function Chart(props: ChartProperties) {
   return (
     <figure class="chart">
       <ProblemBox problem={props.problem} />
-      <div class="plot" ref={room} style={{ height: `${height}px` }} role="img" aria-label={`${props.title}: ${summary(props, data)}`} />
+      <div
+        class="plot"
+        ref={room}
+        style={{ height: `${height}px` }}
+        role="img"
+        aria-label={`${props.title}: ${summary(props, data)}`}
+      />
       <figcaption class="legend">
         {props.lines.map((line, place) => (
           <span key={line.name}>
@@ -121,14 +165,17 @@ export function Chart(props: ChartProperties) {
 }
 
 function summary(props: ChartProperties, data: Columns): string {
-  return props.lines.map((line, place) => {
-    const known = (data[place + 1] ?? []).filter((value) => value !== null);
-    if (known.length === 0) return `${line.name}: nothing yet`;
-    return `${line.name}: now ${props.format(known.at(-1)!)}, at most ${props.format(Math.max(...known))}`;
-  }).join('; ');
+  return props.lines
+    .map((line, place) => {
+      const known = (data[place + 1] ?? []).filter((value) => value !== null);
+      if (known.length === 0) return `${line.name}: nothing yet`;
+      return `${line.name}: now ${props.format(known.at(-1)!)}, at most ${props.format(Math.max(...known))}`;
+    })
+    .join('; ');
 }
 
-const clock = (time: number) => new Date(time * 1000).toLocaleTimeString(undefined, { timeStyle: 'medium' });
+const clock = (time: number) =>
+  new Date(time * 1000).toLocaleTimeString(undefined, { timeStyle: 'medium' });
 
 /** A colour of the style sheet as the browser has worked it out for the theme. */
 function colour(element: Element, name: string): string {
@@ -139,7 +186,12 @@ function colour(element: Element, name: string): string {
   return found;
 }
 
-function options(props: ChartProperties, element: HTMLElement, height: number, onCursor: (index: number | null) => void): uPlot.Options {
+function options(
+  props: ChartProperties,
+  element: HTMLElement,
+  height: number,
+  onCursor: (index: number | null) => void,
+): uPlot.Options {
   const faint = colour(element, '--text-faint');
   const grid = { stroke: colour(element, '--grid'), width: 1 };
   const axis = { stroke: faint, grid, ticks: { show: false }, font: '11px system-ui, sans-serif' };
@@ -149,10 +201,27 @@ function options(props: ChartProperties, element: HTMLElement, height: number, o
     padding: [8, 16, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-    scales: { x: { range: (_, __, last) => [last - props.seconds, last] }, y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] } },
+    scales: {
+      x: { range: (_, __, last) => [last - props.seconds, last] },
+      y: { range: (_, __, most) => [0, Math.max(most * 1.08, props.top ?? 0, 1)] },
+    },
     axes: [
-      { ...axis, space: 56, size: 26, gap: 4, incrs: TIME_STEPS, values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)) },
-      { ...axis, size: 68, space: 36, gap: 6, ...(props.format === bytes || props.format === rate ? { incrs: BYTE_STEPS } : {}), values: (_, ticks) => ticks.map((tick) => props.format(tick)) },
+      {
+        ...axis,
+        space: 56,
+        size: 26,
+        gap: 4,
+        incrs: TIME_STEPS,
+        values: (_, ticks) => ticks.map((tick) => tickText(tick, props.seconds)),
+      },
+      {
+        ...axis,
+        size: 68,
+        space: 36,
+        gap: 6,
+        ...(props.format === bytes || props.format === rate ? { incrs: BYTE_STEPS } : {}),
+        values: (_, ticks) => ticks.map((tick) => props.format(tick)),
+      },
     ],
     series: [{}, ...props.lines.map((line) => drawn(line, element))],
     hooks: { setCursor: [(chart) => onCursor(chart.cursor.idx ?? null)] },
@@ -174,13 +243,15 @@ function drawn(line: Line, element: Element): uPlot.Series {
 
 function tickText(time: number, seconds: number): string {
   const date = new Date(time * 1000);
-  if (seconds > 86400) return date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric' });
+  if (seconds > 86400)
+    return date.toLocaleDateString(undefined, { weekday: 'short', day: 'numeric' });
   return date.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', hour12: false });
 }
 
 /** Changes whenever the page's colours do. */
 function useTheme(): string {
-  const read = () => `${document.documentElement.dataset.theme ?? ''}${matchMedia('(prefers-color-scheme: dark)').matches}`;
+  const read = () =>
+    `${document.documentElement.dataset.theme ?? ''}${matchMedia('(prefers-color-scheme: dark)').matches}`;
   const [theme, set] = useState(read);
   useEffect(() => {
     const changed = () => set(read());

@@ -8,7 +8,8 @@ const PATHS = {
   session: 'M6 4 3 7l3 3M3 7h11M14 10l3 3-3 3M17 13H6',
   offload: 'M11 2.5 4.5 11.5H10L9 17.5l6.5-9H10l1-6Z',
   reclaim: 'M16 6.5A7 7 0 1 0 17 10M16.5 3v3.8h-3.8',
-  event: 'M10 3a4.5 4.5 0 0 0-4.5 4.5c0 4-1.5 5.5-1.5 5.5h12s-1.5-1.5-1.5-5.5A4.5 4.5 0 0 0 10 3ZM8.5 16a1.7 1.7 0 0 0 3 0',
+  event:
+    'M10 3a4.5 4.5 0 0 0-4.5 4.5c0 4-1.5 5.5-1.5 5.5h12s-1.5-1.5-1.5-5.5A4.5 4.5 0 0 0 10 3ZM8.5 16a1.7 1.7 0 0 0 3 0',
   task: 'M4 5.5l1.5 1.5L8 4M4 13l1.5 1.5L8 11.5M11 6h6M11 13.5h6',
   settings: 'M3 6h8M15 6h2M3 14h2M9 14h8M13 4v4M7 12v4',
   plus: 'M10 4v12M4 10h12',
@@ -41,7 +42,14 @@ export type IconName = keyof typeof PATHS;
 /** Decoration: what it stands for is said in words beside it. */
 export function Icon({ name }: { name: IconName }) {
   return (
-    <svg class="icon" viewBox="0 0 20 20" width="18" height="18" aria-hidden="true" focusable="false">
+    <svg
+      class="icon"
+      viewBox="0 0 20 20"
+      width="18"
+      height="18"
+      aria-hidden="true"
+      focusable="false"
+    >
       <path d={PATHS[name]} />
     </svg>
   );
@@ -50,7 +58,14 @@ export function Icon({ name }: { name: IconName }) {
 /** The sign of the house. */
 export function Logo() {
   return (
-    <svg class="logo" viewBox="0 0 32 32" width="28" height="28" aria-hidden="true" focusable="false">
+    <svg
+      class="logo"
+      viewBox="0 0 32 32"
+      width="28"
+      height="28"
+      aria-hidden="true"
+      focusable="false"
+    >
       <rect width="32" height="32" rx="7" />
       <path d="M6.5 25V9.5h19V25M16 9.5v4.2" />
       <rect class="load" x="11.2" y="14.6" width="9.6" height="7" rx="1.6" />

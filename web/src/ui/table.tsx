@@ -25,8 +25,12 @@ const ROWS_AT_FIRST = 100;
 type Order = { column: number; down: boolean };
 
 interface Properties<T> {
-  caption: string; columns: Column<T>[]; rows: T[]; id: (row: T) => string;
-  empty?: ComponentChildren; tone?: (row: T) => string;
+  caption: string;
+  columns: Column<T>[];
+  rows: T[];
+  id: (row: T) => string;
+  empty?: ComponentChildren;
+  tone?: (row: T) => string;
 }
 
 export function Table<T>(props: Properties<T>) {
@@ -45,28 +49,56 @@ export function Table<T>(props: Properties<T>) {
         <thead role="rowgroup">
           <tr role="row">
             {props.columns.map((column, index) => (
-              <Heading key={column.name} column={column} order={order?.column === index ? order : null} onSort={() => by(index)} />
+              <Heading
+                key={column.name}
+                column={column}
+                order={order?.column === index ? order : null}
+                onSort={() => by(index)}
+              />
             ))}
           </tr>
         </thead>
         <tbody role="rowgroup">
           {rows.map((row) => (
             <tr role="row" key={props.id(row)} class={props.tone?.(row) ?? ''}>
-              {props.columns.map((column) => <Cell key={column.name} column={column} row={row} />)}
+              {props.columns.map((column) => (
+                <Cell key={column.name} column={column} row={row} />
+              ))}
             </tr>
           ))}
         </tbody>
       </table>
-      {more > 0 && <p class="table-more"><Button small onClick={() => setAll(true)}>Show {more} more</Button></p>}
+      {more > 0 && (
+        <p class="table-more">
+          <Button small onClick={() => setAll(true)}>
+            Show {more} more
+          </Button>
+        </p>
+      )}
     </div>
   );
 }
 
 function classes<T>(column: Column<T>): string {
-  return [column.number && 'number', column.extra && 'extra', column.head && 'head', column.silent && 'silent'].filter(Boolean).join(' ');
+  return [
+    column.number && 'number',
+    column.extra && 'extra',
+    column.head && 'head',
+    column.silent && 'silent',
+  ]
+    .filter(Boolean)
+    .join(' ');
 }
 
-function Heading<T>({ column, order, onSort }: { column: Column<T>; order: Order | null; onSort: () => void }) {
+function Heading<T>({
+  column,
+  order,
+  onSort,
+}: {
+  column: Column<T>;
+  order: Order | null;
+  onSort: () => void;
+}) {
   const sorting = order ? (order.down ? 'descending' : 'ascending') : undefined;
   return (
     <th role="columnheader" scope="col" class={classes(column)} aria-sort={sorting}>
@@ -84,9 +116,22 @@ function Heading<T>({ column, order, onSort }: { column: Column<T>; order: Order
 
 function Cell<T>({ column, row }: { column: Column<T>; row: T }) {
   const content = column.cell(row) ?? '–';
-  if (column.head) return <th role="rowheader" scope="row" class={classes(column)}>{content}</th>;
+  if (column.head)
+    return (
+      <th role="rowheader" scope="row" class={classes(column)}>
+        {content}
+      </th>
+    );
   const blank = content === '–' ? ' blank' : '';
-  return <td role="cell" class={classes(column) + blank} data-label={column.silent ? undefined : column.name}>{content && <div class="cell">{content}</div>}</td>;
+  return (
+    <td
+      role="cell"
+      class={classes(column) + blank}
+      data-label={column.silent ? undefined : column.name}
+    >
+      {content && <div class="cell">{content}</div>}
+    </td>
+  );
 }
 
 function sorted<T>(rows: T[], columns: Column<T>[], order: Order | null): T[] {
@@ -94,6 +139,8 @@ function sorted<T>(rows: T[], columns: Column<T>[], order: Order | null): T[] {
   if (!by) return rows;
   const direction = order.down ? -1 : 1;
   const compare = (a: string | number, b: string | number) =>
-    typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), undefined, { numeric: true });
+    typeof a === 'number' && typeof b === 'number'
+      ? a - b
+      : String(a).localeCompare(String(b), undefined, { numeric: true });
   return [...rows].sort((a, b) => direction * compare(by(a), by(b)));
 }

@@ -2,7 +2,10 @@
 import { Changes } from '../data/changes';
 import { Icon } from './icons';
 
-interface Said { id: number; text: string }
+interface Said {
+  id: number;
+  text: string;
+}
 
 const SHOWN_MS = 5000;
 let said: Said[] = [];
@@ -26,7 +29,12 @@ export function Toasts() {
   changes.use();
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {said.map(({ id, text }) => <p key={id} class="toast"><Icon name="check" />{text}</p>)}
+      {said.map(({ id, text }) => (
+        <p key={id} class="toast">
+          <Icon name="check" />
+          {text}
+        </p>
+      ))}
     </div>
   );
 }
