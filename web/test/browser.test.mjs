@@ -494,6 +494,7 @@ test('an array that is silent is not called live, and nothing about it is in ord
   await visit('/', 'Overview');
   const state = page.locator('.connected');
   await state.getByText('Live').waitFor();
+  await page.locator('.health-word').waitFor();
   array.process.kill('SIGSTOP');
   try {
     await state.getByText('No answer', { exact: true }).waitFor({ timeout: 8_000 });
