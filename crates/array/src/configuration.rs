@@ -20,6 +20,7 @@ use schedules::ScheduleRecord;
 use tags::TagTable;
 
 pub(crate) mod alerts;
+mod device_text;
 pub(crate) mod hosts;
 pub(crate) mod locks;
 pub(crate) mod lun_maps;

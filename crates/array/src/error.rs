@@ -14,11 +14,9 @@ pub enum ArrayError {
     /// Not of the form POOL/NAME.
     #[error("'{0}' does not name a volume: write POOL/NAME")]
     InvalidVolumePath(String),
-    /// Not of the form file:PATH, block:PATH or memory:.
-    #[error(
-        "'{0}' does not name a device: write file:PATH for a file, block:PATH for a block device, or memory: for a pool that is lost when the daemon stops"
-    )]
-    InvalidDevice(String),
+    /// Not a device as [`block::device_forms`] lists them.
+    #[error(transparent)]
+    InvalidDevice(#[from] block::InvalidDeviceName),
     /// Not an iSCSI name.
     #[error(
         "'{0}' is not an iSCSI name: it starts with 'iqn.', 'eui.' or 'naa.' and has at most 223 bytes"

@@ -4,8 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use block::{BLOCK, Buffer, ByteRange, DeviceOperation, DeviceResult, Request, Rope, VolumeId};
-use device::{Device, DeviceSpec, Method};
+use block::{
+    BLOCK, Buffer, ByteRange, DeviceKind, DeviceName, DeviceOperation, DeviceResult, Request, Rope,
+    VolumeId,
+};
+use device::{Device, Method};
 use rustix::event::{PollFd, PollFlags, poll};
 use store::{Change, Options};
 
@@ -40,8 +43,8 @@ fn wait_for(device: &Device) {
     let _ = poll(&mut polled, Some(&millisecond));
 }
 
-fn file(path: &Path) -> DeviceSpec {
-    DeviceSpec::File { path: path.to_owned() }
+fn file(path: &Path) -> DeviceName {
+    DeviceName::new(DeviceKind::File, path)
 }
 
 fn make(path: &Path, size: u64) -> Result<OneFile> {
@@ -255,7 +258,7 @@ fn measure_recovery(report: &mut Report, folder: &Path) -> Result<()> {
             units += 1;
         }
         drop(pool);
-        let device = OneFile(Device::open(&file(&path), Method::Auto)?);
+        let device = OneFile(Device::open(&file(&path), 0, Method::Auto)?);
         let started = Instant::now();
         let pool = Pool::open(device, &[size], options);
         let seconds = started.elapsed().as_secs_f64();

@@ -11,6 +11,7 @@ use reqwest::Method;
 use crate::commands::{Session, check_segment, volume_route};
 use crate::labels::TagArguments;
 use crate::tables::{Table, optional, table, thresholds_text};
+use block::device_forms;
 use notation::{format_size, parse_size};
 
 #[derive(Debug, Subcommand)]
@@ -18,8 +19,7 @@ pub(crate) enum PoolCommand {
     /// Create a pool on new files, block devices, or memory.
     Create {
         name: String,
-        /// file:PATH, block:PATH or memory: ; may be repeated.
-        #[arg(long = "device", required = true)]
+        #[arg(long = "device", required = true, help = format!("{} ; may be repeated", device_forms()))]
         devices: Vec<String>,
         /// Size of each device, for example 20G (powers of 1024).
         #[arg(long, value_parser = parse_size)]
@@ -34,8 +34,7 @@ pub(crate) enum PoolCommand {
     /// Let one more device join a pool, while it is in use.
     AddDevice {
         name: String,
-        /// file:PATH, block:PATH or memory:
-        #[arg(long, value_name = "DEVICE", required_unless_present = "place")]
+        #[arg(long, value_name = "DEVICE", required_unless_present = "place", help = device_forms())]
         device: Option<String>,
         /// The same without --device.
         #[arg(value_name = "DEVICE", conflicts_with = "device")]

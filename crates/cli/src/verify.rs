@@ -2,11 +2,10 @@
 //! hold.
 
 use std::io::{IsTerminal, Write, stderr};
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use block::BLOCK;
+use block::{BLOCK, DeviceName};
 use device::Reader;
 use serde::Serialize;
 use store::{Depth, JournalLoss, OpenError, Report, verify};
@@ -44,7 +43,7 @@ struct Summary<'a> {
 
 /// Checks the pool on those devices, in that order, and prints what was found.
 pub(crate) fn run(devices: &[String], quick: bool, json: bool) -> ExitCode {
-    let readers = devices.iter().map(|name| Reader::open(path_of(name)));
+    let readers = devices.iter().map(|name| Reader::open(DeviceName::path_in(name)));
     let readers: Vec<Reader> = match readers.collect() {
         Ok(readers) => readers,
         Err(error) => return not_checked(&error),
@@ -67,12 +66,6 @@ pub(crate) fn run(devices: &[String], quick: bool, json: bool) -> ExitCode {
     };
     print(&report, progress.bytes_read, json);
     if report.fault_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAULTS_FOUND) }
-}
-
-/// A device may be written as for the daemon, or as a path alone.
-fn path_of(name: &str) -> &Path {
-    let path = name.strip_prefix("file:").or_else(|| name.strip_prefix("block:"));
-    Path::new(path.unwrap_or(name))
 }
 
 fn not_checked(error: &impl std::fmt::Display) -> ExitCode {

@@ -27,7 +27,7 @@ pub enum OpenError {
         /// 'file' or 'block device'.
         expected: &'static str,
         /// The form of the right name.
-        hint: &'static str,
+        hint: String,
     },
     /// The device is smaller than asked for.
     #[error("{path} has {actual} bytes, but {wanted} are asked for: choose a smaller size")]

@@ -1,14 +1,21 @@
 //! Opens files and block devices with an exclusive lock, and with O_DIRECT where the file system
-//! allows it.
+//! allows it, and serves them with io_uring or threads.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
+use block::DeviceKind;
 use rustix::fs::{FlockOperation, OFlags, flock};
 
+use crate::backend::{Backend, Grow};
+use crate::device::Method;
 use crate::error::OpenError;
+use crate::notify::Notify;
+use crate::ring::Ring;
+use crate::threads::Threads;
 
 /// File systems that never make the thread wait that submits to io_uring, by the magic numbers of
 /// statfs(2): ext4, XFS, Btrfs, F2FS, tmpfs and overlayfs. Others may wait for a network or for
@@ -27,7 +34,7 @@ pub(crate) struct OpenFile {
     pub(crate) write_through: bool,
     /// Keeps other processes out. Another descriptor than `file`: what io_uring was given stays open
     /// for a moment after the process has ended, and would keep its successor out.
-    pub(crate) lock: File,
+    pub(crate) lock: Arc<File>,
 }
 
 fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
@@ -42,11 +49,11 @@ pub(crate) fn open(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
     }
     let kind = std::fs::metadata(path).map_err(os(path, "look at it"))?.file_type();
     if is_block && !kind.is_block_device() {
-        let hint = "file:PATH for a file";
+        let hint = DeviceKind::File.advice();
         return Err(OpenError::WrongKind { path: path.to_owned(), expected: "block device", hint });
     }
     if !is_block && !kind.is_file() {
-        let hint = "block:PATH for a block device";
+        let hint = DeviceKind::Block.advice();
         return Err(OpenError::WrongKind { path: path.to_owned(), expected: "file", hint });
     }
     let file = open_direct(OpenOptions::new().read(true).write(true), path, is_block)
@@ -106,12 +113,39 @@ fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError
     let size_bytes = (&file).seek(SeekFrom::End(0)).map_err(os(path, "find out its size"))?;
     let is_prompt = is_block || is_on_prompt_file_system(&file);
     let write_through = is_block && is_write_through(&file);
-    Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock })
+    Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock: Arc::new(lock) })
 }
 
-/// The size of a block device, in bytes.
-pub fn block_device_size(path: &Path) -> Result<u64, OpenError> {
-    Ok(open(path, true)?.size_bytes)
+/// Serves an open file or block device with what `method` says.
+pub(crate) fn serve(
+    path: &Path,
+    open: OpenFile,
+    method: Method,
+) -> Result<Box<dyn Backend>, OpenError> {
+    let notify = Notify::new().map_err(os(path, "wait for it"))?;
+    let ring = || Ring::new(&open, &notify).map(|ring| Box::new(ring) as Box<dyn Backend>);
+    let threads = || match Threads::new(&open, &notify) {
+        Ok(threads) => Ok(Box::new(threads) as Box<dyn Backend>),
+        Err(error) => Err(os(path, "serve it with threads")(error)),
+    };
+    match method {
+        Method::Threads => threads(),
+        Method::IoUring => ring().map_err(os(path, "use io_uring on it")),
+        Method::Auto if open.is_prompt => ring().or_else(|_| threads()),
+        Method::Auto => threads(),
+    }
+}
+
+/// Makes a file larger, and its size durable; a block device must have grown already.
+pub(crate) fn growth_of(file: File) -> Grow {
+    Box::new(move |size_bytes| {
+        let mut file = &file;
+        if file.seek(SeekFrom::End(0))? < size_bytes {
+            file.set_len(size_bytes)?;
+            file.sync_all()?;
+        }
+        file.seek(SeekFrom::End(0))
+    })
 }
 
 fn is_on_prompt_file_system(file: &File) -> bool {

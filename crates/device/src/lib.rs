@@ -4,21 +4,21 @@
 //! results, never blocking. The one place in the daemon, beside aligned buffers, that needs
 //! `unsafe`: the kernel reads and writes memory that we lend it.
 
+mod backend;
 mod backing;
 mod device;
 mod error;
 mod file;
+mod kinds;
 pub mod limits;
-mod memory;
 mod notify;
 mod reader;
 mod ring;
 mod threads;
 
 pub use backing::Backing;
-pub use device::{Completion, Counters, Device, DeviceSpec, Grown, Growth, Method};
+pub use device::{Completion, Counters, Device, Grown, Growth, Method};
 pub use error::OpenError;
-pub use file::block_device_size;
 pub use reader::Reader;
 
 #[cfg(test)]

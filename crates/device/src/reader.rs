@@ -32,7 +32,8 @@ impl Reader {
         }
         let kind = std::fs::metadata(path).map_err(os("look at it"))?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
-            let (path, hint) = (path.to_owned(), "the path of a pool's file or block device");
+            let (path, hint) =
+                (path.to_owned(), "the path of a pool's file or block device".to_owned());
             return Err(OpenError::WrongKind { path, expected: "file or block device", hint });
         }
         // On a block device O_EXCL refuses one that is mounted or otherwise claimed.

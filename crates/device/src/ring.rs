@@ -7,14 +7,16 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use block::{Buffer, DeviceError, DeviceOperation, Rope};
 use io_uring::{IoUring, opcode, squeue, types};
 use slab::Slab;
 
+use crate::backend::{Backend, Grow};
+use crate::backing::Backing;
 use crate::device::Completion;
-use crate::file::OpenFile;
+use crate::file::{self, OpenFile};
 use crate::limits::{PIECES_MAX, QUEUE_DEPTH_MAX};
 use crate::notify::Notify;
 use crate::threads::Threads;
@@ -47,11 +49,11 @@ pub(crate) struct Ring {
     /// Dropped first, so that the kernel is done with the memory in `in_flight`.
     ring: IoUring,
     file: File,
-    pub(crate) size_bytes: u64,
+    size_bytes: u64,
     in_flight: Slab<InFlight>,
     waiting: VecDeque<(u64, DeviceOperation)>,
     failed: Vec<Completion>,
-    pub(crate) flusher: Threads,
+    flusher: Threads,
     /// Address and length of the registered arena.
     arena: (usize, usize),
 }
@@ -69,12 +71,47 @@ impl Ring {
         Ok(Self { ring, file, size_bytes, in_flight, waiting, failed, flusher, arena })
     }
 
-    /// A handle to the file, for a thread that grows it and may block.
-    pub(crate) fn file(&self) -> io::Result<File> {
-        self.file.try_clone()
+    /// Queues what is left of an operation.
+    fn push(&mut self, key: usize) {
+        let arena = self.arena;
+        let entry = self.in_flight[key].entry(arena).user_data(key as u64);
+        loop {
+            // SAFETY: the memory belongs to `in_flight[key]`, which stays until the kernel has
+            // completed the entry; a buffer is not touched meanwhile, as nobody else owns it.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            self.kick();
+        }
     }
 
-    pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {
+    fn complete(&mut self, key: usize, result: i32, completions: &mut Vec<Completion>) {
+        let length = self.in_flight[key].length();
+        let operation = &mut self.in_flight[key];
+        let again = result == -libc::EAGAIN || result == -libc::EINTR;
+        if result > 0 {
+            operation.done += result as usize;
+        }
+        if again || (result > 0 && operation.done < length) {
+            return self.push(key);
+        }
+        let InFlight { token, offset, memory, done } = self.in_flight.remove(key);
+        let result = match (result, memory) {
+            (..0, _) => Err(DeviceError::Os(-result)),
+            (_, Memory::Read(buffer)) if done == length => Ok(Some(buffer)),
+            (_, Memory::Write(..)) if done == length => Ok(None),
+            _ => Err(DeviceError::BeyondEnd { end: offset + length as u64 }),
+        };
+        completions.push((token, result));
+    }
+}
+
+impl Backend for Ring {
+    fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    fn submit(&mut self, token: u64, operation: DeviceOperation) {
         if matches!(operation, DeviceOperation::Flush | DeviceOperation::Reserve { .. }) {
             return self.flusher.submit(token, operation);
         }
@@ -99,21 +136,7 @@ impl Ring {
         self.push(key);
     }
 
-    /// Queues what is left of an operation.
-    fn push(&mut self, key: usize) {
-        let arena = self.arena;
-        let entry = self.in_flight[key].entry(arena).user_data(key as u64);
-        loop {
-            // SAFETY: the memory belongs to `in_flight[key]`, which stays until the kernel has
-            // completed the entry; a buffer is not touched meanwhile, as nobody else owns it.
-            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
-                return;
-            }
-            self.kick();
-        }
-    }
-
-    pub(crate) fn kick(&mut self) {
+    fn kick(&mut self) {
         if self.ring.submission().is_empty() {
             return;
         }
@@ -121,7 +144,7 @@ impl Ring {
         let _ = self.ring.submit();
     }
 
-    pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
         completions.append(&mut self.failed);
         self.flusher.reap(completions);
         let done: smallvec::SmallVec<[(u64, i32); 64]> =
@@ -137,24 +160,24 @@ impl Ring {
         self.kick();
     }
 
-    fn complete(&mut self, key: usize, result: i32, completions: &mut Vec<Completion>) {
-        let length = self.in_flight[key].length();
-        let operation = &mut self.in_flight[key];
-        let again = result == -libc::EAGAIN || result == -libc::EINTR;
-        if result > 0 {
-            operation.done += result as usize;
-        }
-        if again || (result > 0 && operation.done < length) {
-            return self.push(key);
-        }
-        let InFlight { token, offset, memory, done } = self.in_flight.remove(key);
-        let result = match (result, memory) {
-            (..0, _) => Err(DeviceError::Os(-result)),
-            (_, Memory::Read(buffer)) if done == length => Ok(Some(buffer)),
-            (_, Memory::Write(..)) if done == length => Ok(None),
-            _ => Err(DeviceError::BeyondEnd { end: offset + length as u64 }),
-        };
-        completions.push((token, result));
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.flusher.readiness()
+    }
+
+    fn growth(&self) -> io::Result<Grow> {
+        self.file.try_clone().map(file::growth_of)
+    }
+
+    fn take_growth(&mut self, size_bytes: u64) {
+        self.size_bytes = size_bytes;
+    }
+
+    fn look_at_backing(&self) {
+        self.flusher.look_at_backing();
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        self.flusher.backing()
     }
 }
 
@@ -234,16 +257,4 @@ fn register_arena(ring: &IoUring) -> (usize, usize) {
         Ok(()) => (base.addr(), length),
         Err(_) => (0, 0),
     }
-}
-
-/// Makes a file larger; a block device must have grown already. Returns the size there is.
-pub(crate) fn grow(file: &File, size_bytes: u64) -> io::Result<u64> {
-    use std::io::{Seek, SeekFrom};
-    let mut file = file;
-    let actual = file.seek(SeekFrom::End(0))?;
-    if actual < size_bytes {
-        file.set_len(size_bytes)?;
-        file.sync_all()?;
-    }
-    file.seek(SeekFrom::End(0))
 }

@@ -1,8 +1,10 @@
-//! One conformance test for every backend, and what only files can get wrong.
+//! One conformance test for every kind of device, and what only files can get wrong.
 
-use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
+use std::path::Path;
 
-use crate::{Device, DeviceSpec, Method, OpenError};
+use block::{Buffer, DeviceError, DeviceKind, DeviceName, DeviceOperation, DeviceResult, Rope};
+
+use crate::{Device, Method, OpenError, file};
 
 const SIZE: u64 = 16 << 20;
 
@@ -63,35 +65,60 @@ fn conforms(device: &mut Device) {
     assert_eq!(device.counters().bytes_written, 600 * 12288);
 }
 
-#[test]
-fn memory_conforms() {
-    let spec = DeviceSpec::Memory { bytes: SIZE };
-    conforms(&mut Device::create(&spec, SIZE, Method::Auto).unwrap());
+/// A new device of that kind. What a block device does is done on a file: it is served by the same
+/// code, and making one takes privileges.
+fn new_device(kind: DeviceKind, folder: &Path, method: Method) -> Device {
+    let path = folder.join(format!("{kind:?}-{method:?}"));
+    if kind == DeviceKind::Block {
+        let open = file::create(&path, SIZE).unwrap();
+        return Device::with(file::serve(&path, open, method).unwrap());
+    }
+    Device::create(&DeviceName::new(kind, path), SIZE, method).unwrap()
 }
 
 #[test]
-fn files_conform_with_io_uring_and_with_threads() {
+fn every_kind_conforms_with_io_uring_and_with_threads() {
     block::install_arena(1 << 20);
     let place = tempfile::tempdir().unwrap();
-    for method in [Method::IoUring, Method::Threads] {
-        let spec = DeviceSpec::File { path: place.path().join(format!("{method:?}")) };
-        conforms(&mut Device::create(&spec, SIZE, method).unwrap());
+    for &kind in DeviceKind::ALL {
+        for method in [Method::IoUring, Method::Threads] {
+            conforms(&mut new_device(kind, place.path(), method));
+        }
     }
+}
+
+#[test]
+fn what_was_created_is_taken_back_and_what_was_there_is_left() {
+    let place = tempfile::tempdir().unwrap();
+    for &kind in DeviceKind::ALL {
+        let name = DeviceName::new(kind, place.path().join("new"));
+        let made = Device::create(&name, SIZE, Method::Auto);
+        assert_eq!(made.is_err(), kind == DeviceKind::Block, "{name}");
+        Device::remove(&name).unwrap();
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0, "{name}");
+    }
+    let there = place.path().join("there");
+    std::fs::write(&there, "precious").unwrap();
+    Device::remove(&DeviceName::new(DeviceKind::Block, &there)).unwrap();
+    assert_eq!(std::fs::read(&there).unwrap(), b"precious");
 }
 
 #[test]
 fn a_file_is_not_overwritten_and_not_opened_twice() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("pool");
-    let spec = DeviceSpec::File { path: path.clone() };
-    assert!(matches!(Device::open(&spec, Method::Auto), Err(OpenError::Missing(_))));
-    let device = Device::create(&spec, SIZE, Method::Auto).unwrap();
-    assert!(matches!(Device::create(&spec, SIZE, Method::Auto), Err(OpenError::Exists(_))));
-    assert!(matches!(Device::open(&spec, Method::Auto), Err(OpenError::InUse(_))));
+    let name = DeviceName::new(DeviceKind::File, &path);
+    let open = |name: &DeviceName| Device::open(name, SIZE, Method::Auto);
+    assert!(matches!(open(&name), Err(OpenError::Missing(_))));
+    let device = Device::create(&name, SIZE, Method::Auto).unwrap();
+    assert!(matches!(Device::create(&name, SIZE, Method::Auto), Err(OpenError::Exists(_))));
+    assert!(matches!(open(&name), Err(OpenError::InUse(_))));
     drop(device);
-    assert_eq!(Device::open(&spec, Method::Auto).unwrap().size_bytes(), SIZE);
-    let block = DeviceSpec::Block { path };
-    assert!(matches!(Device::open(&block, Method::Auto), Err(OpenError::WrongKind { .. })));
-    let directory = DeviceSpec::File { path: place.path().to_owned() };
-    assert!(matches!(Device::open(&directory, Method::Auto), Err(OpenError::WrongKind { .. })));
+    assert_eq!(open(&name).unwrap().size_bytes(), SIZE);
+    let block = DeviceName::new(DeviceKind::Block, path);
+    assert!(matches!(open(&block), Err(OpenError::WrongKind { .. })));
+    assert!(matches!(Device::size_before_creation(&block), Err(OpenError::WrongKind { .. })));
+    assert_eq!(Device::size_before_creation(&name).unwrap(), None);
+    let directory = DeviceName::new(DeviceKind::File, place.path());
+    assert!(matches!(open(&directory), Err(OpenError::WrongKind { .. })));
 }

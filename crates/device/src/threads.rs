@@ -3,15 +3,17 @@
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
 
+use crate::backend::{Backend, Grow};
 use crate::backing::Backing;
 use crate::device::Completion;
-use crate::file::OpenFile;
+use crate::file::{self, OpenFile};
 use crate::limits::{PIECES_MAX, THREADS};
 use crate::notify::Notify;
 
@@ -46,6 +48,8 @@ pub(crate) struct Threads {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     size_bytes: u64,
+    /// Held for its lock, longer than the threads work.
+    _lock: Arc<File>,
 }
 
 impl Threads {
@@ -66,7 +70,9 @@ impl Threads {
             work: Condvar::new(),
             notify: notify.clone(),
         });
-        let mut pool = Self { shared, threads: Vec::new(), size_bytes: open.size_bytes };
+        let lock = Arc::clone(&open.lock);
+        let (threads, size_bytes) = (Vec::new(), open.size_bytes);
+        let mut pool = Self { shared, threads, size_bytes, _lock: lock };
         for _ in 0..count {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new().name("device".to_owned());
@@ -74,38 +80,42 @@ impl Threads {
         }
         Ok(pool)
     }
+}
 
-    pub(crate) fn size_bytes(&self) -> u64 {
+impl Backend for Threads {
+    fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    /// A handle to the file, for a thread that grows it and may block.
-    pub(crate) fn file(&self) -> io::Result<File> {
-        self.shared.file.try_clone()
-    }
-
-    pub(crate) fn set_size_bytes(&mut self, size_bytes: u64) {
-        self.size_bytes = size_bytes;
-    }
-
-    /// Has the file system under the file looked at; [`Threads::backing`] says later what was found.
-    pub(crate) fn look(&self) {
-        self.shared.lock().look = true;
-        self.shared.work.notify_one();
-    }
-
-    /// The file system under the file, as it was last looked at.
-    pub(crate) fn backing(&self) -> Option<Backing> {
-        self.shared.lock().backing.clone()
-    }
-
-    pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {
+    fn submit(&mut self, token: u64, operation: DeviceOperation) {
         self.shared.lock().waiting.push_back((token, operation));
         self.shared.work.notify_one();
     }
 
-    pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
         completions.append(&mut self.shared.lock().done);
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.shared.notify.as_fd()
+    }
+
+    fn growth(&self) -> io::Result<Grow> {
+        self.shared.file.try_clone().map(file::growth_of)
+    }
+
+    fn take_growth(&mut self, size_bytes: u64) {
+        self.size_bytes = size_bytes;
+    }
+
+    /// A thread looks; [`Backend::backing`] says later what it found.
+    fn look_at_backing(&self) {
+        self.shared.lock().look = true;
+        self.shared.work.notify_one();
+    }
+
+    fn backing(&self) -> Option<Backing> {
+        self.shared.lock().backing.clone()
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use array::{DeviceName, Pool as PoolConfiguration, PoolDevice};
-use device::{Counters, Device, DeviceSpec, Method, OpenError};
+use array::{Pool as PoolConfiguration, PoolDevice};
+use device::{Counters, Device, Method, OpenError};
 use scsi::TokenSpace;
 use store::{Failure, IoId, OpenMode, PoolSpec, Space, Store, Tag};
 
@@ -85,7 +85,7 @@ impl Pool {
         let mut devices = Vec::new();
         let mut absent = None;
         for device in &configuration.devices {
-            match Device::open(&device_spec(device), backend(options.io)) {
+            match Device::open(&device.device, device.size_bytes, method(options.io)) {
                 Ok(device) => devices.push(device),
                 Err(error) if devices.is_empty() => return Err(error),
                 Err(error) => {
@@ -222,11 +222,11 @@ fn store_options(options: PoolOptions) -> store::Options {
 /// Makes the devices of a new pool, all or none. May take long.
 pub(crate) fn create_devices(
     devices: &[PoolDevice],
-    method: IoMethod,
+    io: IoMethod,
 ) -> Result<Vec<Device>, OpenError> {
     let mut made = Vec::new();
     for (number, device) in devices.iter().enumerate() {
-        match create_device(device, method) {
+        match create_device(device, io) {
             Ok(device) => made.push(device),
             Err(error) => {
                 devices[..number].iter().for_each(remove_device);
@@ -238,31 +238,21 @@ pub(crate) fn create_devices(
 }
 
 /// Makes a new device. May take long. Never overwrites a file.
-pub(crate) fn create_device(device: &PoolDevice, method: IoMethod) -> Result<Device, OpenError> {
-    Device::create(&device_spec(device), device.size_bytes, backend(method))
+pub(crate) fn create_device(device: &PoolDevice, io: IoMethod) -> Result<Device, OpenError> {
+    Device::create(&device.device, device.size_bytes, method(io))
 }
 
 /// Removes the file of a device in which nothing was ever stored. May take long.
 pub(crate) fn remove_device(device: &PoolDevice) {
-    if let DeviceName::File(path) = &device.device
-        && let Err(error) = std::fs::remove_file(path)
-    {
-        tracing::warn!(path = %path.display(), %error, "an empty file could not be removed");
+    if let Err(error) = Device::remove(&device.device) {
+        tracing::warn!(path = %device.device.path().display(), %error, "an empty file could not be removed");
     }
 }
 
-fn backend(method: IoMethod) -> Method {
-    match method {
+fn method(io: IoMethod) -> Method {
+    match io {
         IoMethod::Auto => Method::Auto,
         IoMethod::IoUring => Method::IoUring,
         IoMethod::Threads => Method::Threads,
-    }
-}
-
-fn device_spec(device: &PoolDevice) -> DeviceSpec {
-    match &device.device {
-        DeviceName::File(path) => DeviceSpec::File { path: path.clone() },
-        DeviceName::Block(path) => DeviceSpec::Block { path: path.clone() },
-        DeviceName::Memory => DeviceSpec::Memory { bytes: device.size_bytes },
     }
 }

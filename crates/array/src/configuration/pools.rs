@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use block::VolumeId;
+use block::{DeviceName, VolumeId};
 use serde::{Deserialize, Serialize};
 
-use super::Configuration;
+use super::{Configuration, device_text};
 use crate::limits::{DEVICES_PER_POOL_MAX, FILL_HYSTERESIS_PERCENT, POOLS_MAX};
-use crate::{ArrayError, DeviceName, check_name};
+use crate::{ArrayError, check_name};
 
 /// A pool that the array opens at start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,7 @@ pub struct Pool {
 #[serde(deny_unknown_fields)]
 pub struct PoolDevice {
     /// Where it is.
+    #[serde(with = "device_text")]
     pub device: DeviceName,
     /// Its size, in bytes.
     pub size_bytes: u64,
@@ -68,6 +69,7 @@ pub enum Fill {
 #[serde(deny_unknown_fields)]
 struct SavedPool {
     uuid: [u8; 16],
+    #[serde(default, deserialize_with = "device_text::deserialize_some")]
     device: Option<DeviceName>,
     size_bytes: Option<u64>,
     devices: Option<Vec<PoolDevice>>,
@@ -182,7 +184,7 @@ impl Configuration {
             });
         }
         let mut listed = BTreeSet::new();
-        for device in devices.iter().filter(|device| **device != DeviceName::Memory) {
+        for device in devices.iter().filter(|device| device.kind().is_one_place()) {
             let owner = match listed.insert(device) {
                 true => self.owner_of(device),
                 false => Some(pool),

@@ -1,19 +1,20 @@
 use super::*;
-use crate::{Device, DeviceSpec, Method};
+use crate::{Device, Method};
+use block::{DeviceKind, DeviceName};
 
 #[test]
 fn a_reader_and_a_device_keep_each_other_out() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a");
-    let spec = DeviceSpec::File { path: path.clone() };
-    let device = Device::create(&spec, 1 << 20, Method::Threads).unwrap();
+    let name = DeviceName::new(DeviceKind::File, &path);
+    let device = Device::create(&name, 1 << 20, Method::Threads).unwrap();
     assert!(matches!(Reader::open(&path), Err(OpenError::InUse(_))));
     drop(device);
     let reader = Reader::open(&path).unwrap();
-    assert!(matches!(Device::open(&spec, Method::Threads), Err(OpenError::InUse(_))));
+    assert!(matches!(Device::open(&name, 1 << 20, Method::Threads), Err(OpenError::InUse(_))));
     assert!(matches!(Reader::open(&path), Err(OpenError::InUse(_))));
     drop(reader);
-    Device::open(&spec, Method::Threads).unwrap();
+    Device::open(&name, 1 << 20, Method::Threads).unwrap();
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use api::{AddDevice, Problem, ProblemKind, ResizePool};
 use array::limits::POOL_BYTES_MIN;
-use array::{ArrayError, Configuration, DeviceName, PoolDevice, Secrets};
-use block::BLOCK;
+use array::{ArrayError, Configuration, PoolDevice, Secrets};
+use block::{BLOCK, DeviceName, InvalidDeviceName};
 use device::{Device, Grown, OpenError};
 use notation::format_size;
 use store::{Change, Failure, Health, Outcome};
@@ -259,21 +259,18 @@ fn chosen_device(wanted: Option<usize>, count: usize) -> Result<usize, Problem> 
 }
 
 pub(super) fn parse_device(text: &str) -> Result<DeviceName, Problem> {
-    text.parse().map_err(|error| refused(&error))
+    text.parse().map_err(|error: InvalidDeviceName| refused(&error.into()))
 }
 
 /// The size that a new device is to have. Asks block devices for theirs, which may take long.
 pub(super) fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Result<u64, Problem> {
-    let size_bytes = match (device, wanted) {
-        (_, Some(size_bytes)) => size_bytes,
-        (DeviceName::Block(path), None) => {
-            let size = device::block_device_size(path).map_err(|error| conflict(&error))?;
-            size - size % BLOCK
-        }
-        _ => {
+    let there = || Device::size_before_creation(device).map_err(|error| conflict(&error));
+    let size_bytes = match wanted {
+        Some(size_bytes) => size_bytes,
+        None => there()?.map(|size| size - size % BLOCK).ok_or_else(|| {
             let detail = &"say how large each device is to be";
-            return Err(problem(ProblemKind::DeviceSizeMissing, detail));
-        }
+            problem(ProblemKind::DeviceSizeMissing, detail)
+        })?,
     };
     if size_bytes < POOL_BYTES_MIN || !size_bytes.is_multiple_of(BLOCK) {
         let sentence =

@@ -1,4 +1,4 @@
-use array::{DeviceName, Pool as Configuration, PoolDevice, Thresholds};
+use array::{Pool as Configuration, PoolDevice, Thresholds};
 use store::Tag;
 
 use super::*;
@@ -6,7 +6,7 @@ use crate::options::IoMethod;
 use crate::pool::{PoolOptions, create_devices};
 
 fn pool(name: &str) -> Pool {
-    let devices = vec![PoolDevice { device: DeviceName::Memory, size_bytes: 1 << 30 }];
+    let devices = vec![PoolDevice { device: "memory:".parse().unwrap(), size_bytes: 1 << 30 }];
     let made = create_devices(&devices, IoMethod::Threads).unwrap();
     let configuration = Configuration {
         uuid: [1; 16],

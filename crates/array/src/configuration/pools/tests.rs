@@ -24,11 +24,11 @@ fn two_pools_cannot_share_a_name_or_a_device() {
     let mut array = array();
     array.check_new_pool("a", &[device("file:/a"), device("file:/b")]).unwrap();
     array.pools.insert("a".to_owned(), pool(&["file:/a", "file:/b"]));
-    assert!(array.check_new_pool("a", &[DeviceName::Memory]).is_err());
+    assert!(array.check_new_pool("a", &[device("memory:")]).is_err());
     assert!(array.check_new_pool("b", &[device("file:/c"), device("file:/b")]).is_err());
     assert!(array.check_new_pool("b", &[device("file:/c"), device("file:/c")]).is_err());
-    assert!(array.check_new_pool("b", &[DeviceName::Memory, DeviceName::Memory]).is_ok());
-    assert!(array.check_new_pool("b", &vec![DeviceName::Memory; 33]).is_err());
+    assert!(array.check_new_pool("b", &[device("memory:"), device("memory:")]).is_ok());
+    assert!(array.check_new_pool("b", &vec![device("memory:"); 33]).is_err());
     assert!(array.check_new_device("a", &device("file:/b")).is_err());
     assert!(array.check_new_device("none", &device("file:/c")).is_err());
     assert_eq!(array.check_new_device("a", &device("file:/c")), Ok(()));

@@ -1,39 +1,49 @@
-//! RAM disk for benchmarks and tests: its content is gone when it is dropped.
+//! Device kind `memory:`, a RAM disk for benchmarks and tests: its content is gone when it is
+//! dropped.
 
 use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use block::{BLOCK, Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
 
+use super::{Kind, nothing_to_remove, unknown_size};
+use crate::backend::{Backend, Grow};
 use crate::device::Completion;
+use crate::error::OpenError;
+use crate::notify::Notify;
+
+pub(super) const KIND: Kind = Kind {
+    open: |_, size_bytes, _| make(size_bytes),
+    create: |_, size_bytes, _| make(size_bytes),
+    size_bytes: unknown_size,
+    remove: nothing_to_remove,
+};
+
+fn make(size_bytes: u64) -> Result<Box<dyn Backend>, OpenError> {
+    let os = |source| OpenError::Os { path: "memory:".into(), what: "wait for it", source };
+    Ok(Box::new(Memory::new(size_bytes).map_err(os)?))
+}
 
 /// Bytes that are given memory together, when the first of them is written.
 const CHUNK: u64 = 1 << 20;
 
 /// Memory, in chunks.
 #[derive(Debug)]
-pub(crate) struct Memory {
+struct Memory {
     chunks: Vec<Option<Box<[u8]>>>,
     size_bytes: u64,
     done: VecDeque<Completion>,
+    /// Nobody rings it: a result is there as soon as the operation was submitted.
+    notify: Notify,
 }
 
-impl Memory {
-    pub(crate) fn new(size_bytes: u64) -> Self {
-        let mut memory = Self { chunks: Vec::new(), size_bytes: 0, done: VecDeque::new() };
-        memory.resize(size_bytes);
-        memory
-    }
-
-    pub(crate) fn size_bytes(&self) -> u64 {
+impl Backend for Memory {
+    fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
 
-    pub(crate) fn resize(&mut self, size_bytes: u64) {
-        self.size_bytes = size_bytes;
-        self.chunks.resize_with(size_bytes.div_ceil(CHUNK) as usize, || None);
-    }
-
-    pub(crate) fn submit(&mut self, token: u64, operation: DeviceOperation) {
+    fn submit(&mut self, token: u64, operation: DeviceOperation) {
         let result = match operation {
             DeviceOperation::Read { offset, buffer } => self.read(offset, buffer),
             DeviceOperation::Write { offset, data } => self.write(offset, &data),
@@ -42,8 +52,30 @@ impl Memory {
         self.done.push_back((token, result));
     }
 
-    pub(crate) fn reap(&mut self, completions: &mut Vec<Completion>) {
+    fn reap(&mut self, completions: &mut Vec<Completion>) {
         completions.extend(self.done.drain(..));
+    }
+
+    fn readiness(&self) -> BorrowedFd<'_> {
+        self.notify.as_fd()
+    }
+
+    fn growth(&self) -> io::Result<Grow> {
+        Ok(Box::new(Ok))
+    }
+
+    fn take_growth(&mut self, size_bytes: u64) {
+        self.size_bytes = size_bytes;
+        self.chunks.resize_with(size_bytes.div_ceil(CHUNK) as usize, || None);
+    }
+}
+
+impl Memory {
+    fn new(size_bytes: u64) -> io::Result<Self> {
+        let notify = Notify::new()?;
+        let mut memory = Self { chunks: Vec::new(), size_bytes: 0, done: VecDeque::new(), notify };
+        memory.take_growth(size_bytes);
+        Ok(memory)
     }
 
     fn check(&self, offset: u64, length: usize) -> Result<(), DeviceError> {
