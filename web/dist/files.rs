@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-dc8ead6cc290295c.js",
+        path: "/assets/gantry-536c3c95ea003c91.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"dc8ead6cc290295c\"",
+        etag: "W/\"536c3c95ea003c91\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"f186c162a521d886\"",
+        etag: "W/\"1bf1e6bed458b05c\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

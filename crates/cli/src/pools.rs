@@ -370,3 +370,6 @@ fn space_rows(space: &Space) -> [(&'static str, String); 12] {
         ("Provisioned", format_size(space.provisioned_bytes)),
     ]
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 // One pool: its space, devices, thresholds and scrub.
 import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
+import { deviceKind, deviceKinds, deviceName, FIRST_KIND } from '../data/devices';
 import { may } from '../data/session';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
 import type { Device, Forecast, Pool, Scrub, Volume } from '../generated/api';
@@ -373,11 +374,12 @@ export function ThresholdsDialog(props: {
 }
 
 function AddDevice({ pool, onClose }: { pool: string; onClose: () => void }) {
-  const [kind, setKind] = useState('file');
+  const [prefix, setPrefix] = useState(FIRST_KIND);
   const [where, setWhere] = useState('');
   const [size, setSize] = useState('');
+  const kind = deviceKind(prefix);
   const add = async () => {
-    const device = kind === 'memory' ? 'memory:' : `${kind}:${where}`;
+    const device = deviceName(kind, where);
     await ask('POST', path('pools', pool, 'devices'), {
       device,
       ...(size.trim() ? { size_bytes: parseBytes(size) } : {}),
@@ -393,31 +395,22 @@ function AddDevice({ pool, onClose }: { pool: string; onClose: () => void }) {
       onClose={onClose}
     >
       <p class="faint">It joins at once, while hosts write. It cannot leave again.</p>
-      <SelectField
-        label="Kind"
-        value={kind}
-        onChange={setKind}
-        options={[
-          ['file', 'File'],
-          ['block', 'Block device'],
-          ['memory', 'Memory'],
-        ]}
-      />
-      {kind !== 'memory' && (
+      <SelectField label="Kind" value={prefix} onChange={setPrefix} options={deviceKinds(false)} />
+      {kind.path && (
         <TextField
           label="Path"
           value={where}
           onChange={setWhere}
           mono
           required
-          placeholder={kind === 'file' ? '/var/lib/gantry/more.img' : '/dev/sdb'}
+          placeholder={kind.path.example}
         />
       )}
       <SizeField
-        label={kind === 'block' ? 'Size (empty: the whole device)' : 'Size'}
+        label={kind.sized ? 'Size (empty: the whole device)' : 'Size'}
         value={size}
         onChange={setSize}
-        required={kind !== 'block'}
+        required={!kind.sized}
       />
     </FormDialog>
   );

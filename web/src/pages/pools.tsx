@@ -1,6 +1,7 @@
 // All pools, and a new one.
 import { useState } from 'preact/hooks';
 import { ask } from '../data/client';
+import { deviceKind, deviceKinds, deviceName, FIRST_KIND } from '../data/devices';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
 import type { Forecast, Pool } from '../generated/api';
@@ -88,39 +89,30 @@ function PoolCard({ pool, forecast }: { pool: Pool; forecast: Forecast | undefin
   );
 }
 
-type DeviceKind = 'file' | 'block' | 'memory';
-const KINDS: [DeviceKind, string][] = [
-  ['file', 'File'],
-  ['block', 'Block device'],
-  ['memory', 'Memory (for trying out; lost at a restart)'],
-];
-
 /** Fields of a new pool, and what they mean for the daemon; the set-up uses them too. */
 export function usePoolFields() {
   const [name, setName] = useState('pool1');
-  const [kind, setKind] = useState<DeviceKind>('file');
+  const [prefix, setPrefix] = useState(FIRST_KIND);
   const [paths, setPaths] = useState('/var/lib/gantry/pool1.img');
   const [size, setSize] = useState('100 GiB');
   const lines = paths
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '');
+  const kind = deviceKind(prefix);
+  const wholeDevices = kind.sized && size.trim() === '';
   const body = () => ({
     name,
-    devices:
-      kind === 'memory'
-        ? ['memory:']
-        : lines.map((line) => (/^(file|block|memory):/.test(line) ? line : `${kind}:${line}`)),
-    ...(kind === 'block' && size.trim() === '' ? {} : { size_bytes: parseBytes(size) }),
+    devices: (kind.path ? lines : ['']).map((line) => deviceName(kind, line)),
+    ...(wholeDevices ? {} : { size_bytes: parseBytes(size) }),
   });
   const complete =
-    name !== '' &&
-    (kind === 'memory' || lines.length > 0) &&
-    (parseBytes(size) !== null || (kind === 'block' && size.trim() === ''));
+    name !== '' && (!kind.path || lines.length > 0) && (parseBytes(size) !== null || wholeDevices);
   const change = (next: string) => {
-    setKind(next as DeviceKind);
-    if (next === 'block') {
-      setPaths('/dev/');
+    setPrefix(next);
+    const { path, sized } = deviceKind(next);
+    if (path?.start) setPaths(path.start);
+    if (sized) {
       setSize('');
     } else if (size === '') setSize('100 GiB');
   };
@@ -134,22 +126,23 @@ export function usePoolFields() {
         required
         first
       />
-      <SelectField label="Where its bytes rest" value={kind} onChange={change} options={KINDS} />
-      {kind !== 'memory' && (
+      <SelectField
+        label="Where its bytes rest"
+        value={prefix}
+        onChange={change}
+        options={deviceKinds(true)}
+      />
+      {kind.path && (
         <LinesField
-          label={kind === 'file' ? 'Path of the file' : 'Path of the device'}
+          label={kind.path.label}
           value={paths}
           onChange={setPaths}
           rows={2}
-          hint={
-            kind === 'file'
-              ? 'On this machine; made if it is not there. One per line, up to 32.'
-              : 'Everything on it is lost. One per line, up to 32.'
-          }
+          hint={`${kind.path.hint} One per line, up to 32.`}
         />
       )}
       <SizeField
-        label={kind === 'block' ? 'Size of each (empty: the whole device)' : 'Size of each'}
+        label={kind.sized ? 'Size of each (empty: the whole device)' : 'Size of each'}
         value={size}
         onChange={setSize}
       />
