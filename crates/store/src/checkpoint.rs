@@ -17,6 +17,7 @@ use crate::journal::Position;
 use crate::layout::{SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::CHECKPOINT_WRITES_MAX;
 use crate::map::Missing;
+use crate::operation::OperationKey;
 use crate::space::{Preparation, SpaceWrites};
 use crate::status::Health;
 use crate::store::{Change, Outcome, Store};
@@ -306,7 +307,7 @@ impl Store {
         }
     }
 
-    fn checkpoint_reached(&mut self, key: usize) {
+    fn checkpoint_reached(&mut self, key: OperationKey) {
         let Some(operation) = self.operations.get_mut(key) else { return };
         if operation.is_change(&Change::Close) {
             self.health = Health::Closed;

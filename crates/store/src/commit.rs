@@ -15,6 +15,7 @@ use crate::io::Waiter;
 use crate::journal::{JOURNAL_LANE_ROOM, JOURNAL_UNIT_ROOM, Position};
 use crate::layout::JOURNAL_START;
 use crate::limits::{COMMIT_BYTES_MAX, GROUP_DATA_BYTES_MAX, REAP_QUEUE_MAX};
+use crate::operation::OperationKey;
 use crate::record::Record;
 use crate::status::Health;
 use crate::store::Store;
@@ -51,7 +52,7 @@ pub(crate) struct Groups {
     /// Whether the last commit was of the fast lane alone: then it is the other's turn.
     fast_was_last: bool,
     /// Operations that wait until a full group is on its way.
-    waiting: Vec<usize>,
+    waiting: Vec<OperationKey>,
 }
 
 /// Data and records of the next commit.
@@ -61,14 +62,14 @@ pub(crate) struct Group {
     record_bytes: usize,
     writes: Vec<(Address, Bytes)>,
     data_bytes: u64,
-    members: Vec<usize>,
+    members: Vec<OperationKey>,
 }
 
 /// A commit on its way to the device, or to the map.
 pub(crate) struct Commit {
     pub(crate) sequence: u64,
     pub(crate) records: Vec<Record>,
-    pub(crate) members: Vec<usize>,
+    pub(crate) members: Vec<OperationKey>,
     /// Where the journal goes on after it.
     pub(crate) after: Position,
     writes_pending: usize,
@@ -87,7 +88,7 @@ impl Groups {
     }
 
     /// An operation goes on when there is room in its group.
-    pub(crate) fn wait(&mut self, operation: usize) {
+    pub(crate) fn wait(&mut self, operation: OperationKey) {
         self.waiting.push(operation);
     }
 
@@ -144,7 +145,7 @@ impl Group {
     }
 
     /// Adds the operation that all its records belong to.
-    pub(crate) fn member(&mut self, operation: usize) {
+    pub(crate) fn member(&mut self, operation: OperationKey) {
         self.members.push(operation);
     }
 }

@@ -16,6 +16,7 @@ use crate::error::OpenError;
 use crate::io::Waiter;
 use crate::layout::{DEVICE_START, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
 use crate::metadata::metadata_reserve_of;
+use crate::operation::OperationKey;
 use crate::space::GroupId;
 use crate::store::{Store, reserve_of};
 
@@ -29,7 +30,7 @@ pub(crate) struct Housing {
     pending: usize,
     refused: bool,
     /// Operations that wait for it.
-    waiting: Vec<usize>,
+    waiting: Vec<OperationKey>,
 }
 
 /// Runs to preallocate before a device joins or grows.
@@ -52,7 +53,7 @@ impl Store {
     }
 
     /// Sets a group's space aside on its device; `operation` goes on then, or when that is refused.
-    pub(crate) fn house_group(&mut self, group: GroupId, operation: Option<usize>) {
+    pub(crate) fn house_group(&mut self, group: GroupId, operation: Option<OperationKey>) {
         if let Some(housing) = self.housing.get_mut(&group) {
             return housing.waiting.extend(operation);
         }

@@ -4,6 +4,7 @@ use block::{BLOCK, Buffer, DeviceOperation, Rope};
 
 use crate::address::{Address, Run};
 use crate::map::Missing;
+use crate::operation::OperationKey;
 use crate::recovery::Wanted;
 use crate::space::{GroupId, GroupPage};
 use crate::store::Store;
@@ -28,7 +29,7 @@ pub struct Io {
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     /// A read of an operation.
-    Operation { operation: usize, read: usize, extent: usize },
+    Operation { operation: OperationKey, read: usize, extent: usize },
     /// Prefetch: no operation waits yet.
     Ahead { number: u64, run: Run },
     /// A page of the map, or its copy.
@@ -46,7 +47,7 @@ pub(crate) enum Waiter {
     /// Anything of a checkpoint.
     Checkpoint,
     /// The label of a device that joins the pool, or space on one that joins or grows.
-    Label { operation: usize },
+    Label { operation: OperationKey },
     /// Anything that the scrub compares.
     Scrub { read: u64 },
     /// A page that is written again where a copy of it was bad; nobody relies on it yet.

@@ -9,6 +9,7 @@ use crate::entry::Page;
 use crate::incident::{Cause, Place};
 use crate::io::Waiter;
 use crate::map::Missing;
+use crate::operation::OperationKey;
 use crate::space::{GroupId, GroupPage};
 use crate::status::Health;
 use crate::store::{CHANGES, Store};
@@ -22,7 +23,7 @@ const REAP_READS: usize = 32;
 /// Who waits for a page of the map, or for the space maps of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageWaiter {
-    Operation(usize),
+    Operation(OperationKey),
     Applier,
     Reaper,
     Scrub,
@@ -37,7 +38,7 @@ pub(crate) struct GroupLoad {
     /// The maps were in memory when it began, and only space had to be set aside.
     had_maps: bool,
     /// Operations that wait for it.
-    waiting: Vec<usize>,
+    waiting: Vec<OperationKey>,
     /// Blocks will be allocated from it.
     allocated: bool,
     /// The group's length when its space was asked for, in blocks.
@@ -136,7 +137,12 @@ impl Store {
 
     /// Brings the space maps of a group into memory, and if blocks are to be `allocated` from it,
     /// space for it into being; `operation` goes on then.
-    pub(crate) fn load_group(&mut self, group: GroupId, operation: Option<usize>, allocated: bool) {
+    pub(crate) fn load_group(
+        &mut self,
+        group: GroupId,
+        operation: Option<OperationKey>,
+        allocated: bool,
+    ) {
         if let Some(load) = self.groups_loading.get_mut(&group) {
             load.waiting.extend(operation);
             return;
@@ -144,7 +150,7 @@ impl Store {
         self.begin_group_load(group, operation.into_iter().collect(), allocated);
     }
 
-    fn begin_group_load(&mut self, group: GroupId, waiting: Vec<usize>, allocated: bool) {
+    fn begin_group_load(&mut self, group: GroupId, waiting: Vec<OperationKey>, allocated: bool) {
         let had_maps = self.space.is_loaded(group);
         let pages = match had_maps {
             true => Vec::new(),

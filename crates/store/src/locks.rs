@@ -7,6 +7,7 @@ use block::VolumeId;
 use hashbrown::HashMap;
 
 use crate::address::BlockRange;
+use crate::operation::OperationKey;
 
 /// A range of blocks that an operation reads or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub(crate) struct Claim {
 
 struct Held {
     claim: Claim,
-    operation: usize,
+    operation: OperationKey,
     order: u64,
     granted: bool,
 }
@@ -28,7 +29,7 @@ struct Held {
 pub(crate) struct Locks {
     held: HashMap<VolumeId, Vec<Held>>,
     /// Claims that each waiting operation has not been granted yet.
-    waiting: HashMap<usize, usize>,
+    waiting: HashMap<OperationKey, usize>,
     next_order: u64,
 }
 
@@ -40,7 +41,7 @@ impl Claim {
 
 impl Locks {
     /// Enters the claims of an operation; returns whether all are granted at once.
-    pub(crate) fn claim(&mut self, operation: usize, claims: &[Claim]) -> bool {
+    pub(crate) fn claim(&mut self, operation: OperationKey, claims: &[Claim]) -> bool {
         self.next_order += 1;
         let order = self.next_order;
         let mut not_granted = 0;
@@ -58,7 +59,11 @@ impl Locks {
     }
 
     /// Drops the claims of an operation; returns the operations that may go on now.
-    pub(crate) fn release(&mut self, operation: usize, claims: &[Claim]) -> Vec<usize> {
+    pub(crate) fn release(
+        &mut self,
+        operation: OperationKey,
+        claims: &[Claim],
+    ) -> Vec<OperationKey> {
         let mut ready = Vec::new();
         for claim in claims {
             let Some(list) = self.held.get_mut(&claim.volume) else { continue };
@@ -74,7 +79,11 @@ impl Locks {
     }
 }
 
-fn grant(list: &mut [Held], waiting: &mut HashMap<usize, usize>, ready: &mut Vec<usize>) {
+fn grant(
+    list: &mut [Held],
+    waiting: &mut HashMap<OperationKey, usize>,
+    ready: &mut Vec<OperationKey>,
+) {
     for index in 0..list.len() {
         if list[index].granted {
             continue;
@@ -103,6 +112,10 @@ mod tests {
     use super::*;
     use crate::address::VolumeBlock;
 
+    fn key(number: usize) -> OperationKey {
+        OperationKey::of(number)
+    }
+
     fn claim(volume: u64, first: u64, end: u64, exclusive: bool) -> Claim {
         let range = BlockRange::between(VolumeBlock::new(first), VolumeBlock::new(end));
         Claim { volume: VolumeId(volume), range, exclusive }
@@ -113,31 +126,32 @@ mod tests {
         let mut locks = Locks::default();
         let read = [claim(1, 0, 10, false)];
         let write = [claim(1, 5, 6, true)];
-        assert!(locks.claim(1, &read) && locks.claim(2, &read));
-        assert!(!locks.claim(3, &write));
-        assert!(!locks.claim(4, &read));
+        assert!(locks.claim(key(1), &read) && locks.claim(key(2), &read));
+        assert!(!locks.claim(key(3), &write));
+        assert!(!locks.claim(key(4), &read));
         assert!(
-            locks.claim(5, &[claim(1, 6, 9, false)]) && locks.claim(6, &[claim(2, 5, 6, true)])
+            locks.claim(key(5), &[claim(1, 6, 9, false)])
+                && locks.claim(key(6), &[claim(2, 5, 6, true)])
         );
-        assert!(locks.release(1, &read).is_empty());
-        assert_eq!(locks.release(2, &read), [3]);
-        assert_eq!(locks.release(3, &write), [4]);
+        assert!(locks.release(key(1), &read).is_empty());
+        assert_eq!(locks.release(key(2), &read), [key(3)]);
+        assert_eq!(locks.release(key(3), &write), [key(4)]);
     }
 
     #[test]
     fn an_operation_with_two_claims_waits_for_both() {
         let mut locks = Locks::default();
         let (a, b) = ([claim(1, 0, 1, true)], [claim(2, 0, 1, true)]);
-        assert!(locks.claim(1, &a) && locks.claim(2, &b));
-        assert!(!locks.claim(3, &[a[0], b[0]]));
-        assert!(locks.release(1, &a).is_empty());
-        assert_eq!(locks.release(2, &b), [3]);
+        assert!(locks.claim(key(1), &a) && locks.claim(key(2), &b));
+        assert!(!locks.claim(key(3), &[a[0], b[0]]));
+        assert!(locks.release(key(1), &a).is_empty());
+        assert_eq!(locks.release(key(2), &b), [key(3)]);
     }
 
     #[test]
     fn the_two_claims_of_one_operation_do_not_block_each_other() {
         let mut locks = Locks::default();
-        assert!(locks.claim(1, &[claim(1, 0, 9, false), claim(1, 5, 12, true)]));
-        assert!(!locks.claim(2, &[claim(1, 11, 12, false)]));
+        assert!(locks.claim(key(1), &[claim(1, 0, 9, false), claim(1, 5, 12, true)]));
+        assert!(!locks.claim(key(2), &[claim(1, 11, 12, false)]));
     }
 }

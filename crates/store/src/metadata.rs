@@ -14,6 +14,7 @@
 //! last block. Of the last quarter each volume on which hosts lock has an equal share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 
 use block::{BLOCK, ByteRange, Pattern, Request, VolumeId};
 
@@ -78,13 +79,14 @@ impl Areas {
         }
     }
 
-    fn covers(&self, first: u64, last: u64) -> bool {
-        (first..=last).all(|area| self.known.contains(&area))
+    fn covers(&self, areas: &RangeInclusive<u64>) -> bool {
+        areas.clone().all(|area| self.known.contains(&area))
     }
 
-    fn is_near(&self, first: u64, last: u64) -> bool {
-        let reach = first.saturating_sub(LOCK_NEIGHBOURS)..=last.saturating_add(LOCK_NEIGHBOURS);
-        self.known.range(reach).next().is_some()
+    fn is_near(&self, areas: &RangeInclusive<u64>) -> bool {
+        let least = areas.start().saturating_sub(LOCK_NEIGHBOURS);
+        let most = areas.end().saturating_add(LOCK_NEIGHBOURS);
+        self.known.range(least..=most).next().is_some()
     }
 }
 
@@ -142,14 +144,14 @@ impl Metadata {
             Request::Write { range, .. } if range.length <= METADATA_BYTES_MAX => range,
             _ => return None,
         };
-        let (first, last) = areas_of(*range);
+        let areas = areas_of(*range);
         let places = self.volumes.get(&volume);
         let knows = |known: &dyn Fn(&Places) -> bool| places.is_some_and(known);
         match () {
-            () if knows(&|places| places.locks.covers(first, last)) => Some(Standing::LockArea),
-            () if knows(&|places| places.locks.is_near(first, last)) => Some(Standing::NearLock),
+            () if knows(&|places| places.locks.covers(&areas)) => Some(Standing::LockArea),
+            () if knows(&|places| places.locks.is_near(&areas)) => Some(Standing::NearLock),
             () if is_for_parts(request) => Some(Standing::Part),
-            () if knows(&|places| places.parts.covers(first, last)) => Some(Standing::Part),
+            () if knows(&|places| places.parts.covers(&areas)) => Some(Standing::Part),
             () if replaces_data => Some(Standing::Overwrite),
             () => None,
         }
@@ -179,9 +181,9 @@ impl Metadata {
 }
 
 /// The first and the last mebibyte that a range touches.
-fn areas_of(range: ByteRange) -> (u64, u64) {
+fn areas_of(range: ByteRange) -> RangeInclusive<u64> {
     let bytes = AREA_BLOCKS * BLOCK;
-    (range.offset / bytes, range.end().saturating_sub(1).max(range.offset) / bytes)
+    range.offset / bytes..=range.end().saturating_sub(1).max(range.offset) / bytes
 }
 
 /// Blocks of the metadata reserve of a pool that has so many in all: one in a hundred, at least

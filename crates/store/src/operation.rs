@@ -4,6 +4,7 @@
 mod allotment;
 mod changes;
 mod compose;
+mod key;
 mod reading;
 mod sampling;
 
@@ -27,6 +28,7 @@ use crate::status::Health;
 use crate::store::{CHANGES, Change, Done, Outcome, Store, Tag};
 
 pub(crate) use allotment::Estimate;
+pub(crate) use key::{OperationKey, Operations};
 pub(crate) use reading::BlockRead;
 
 /// Work of an operation.
@@ -109,71 +111,6 @@ impl Operation {
     /// Whether the operation changes the pool.
     pub(crate) fn changes(&self) -> bool {
         !matches!(self.work, Work::Request(Request::Read { .. } | Request::MapStatus { .. }))
-    }
-}
-
-/// Operations by a key that is never given twice, so that what waits for one that has ended does
-/// not meet another.
-#[derive(Default)]
-pub(crate) struct Operations {
-    slots: slab::Slab<(usize, Operation)>,
-    last_serial: usize,
-}
-
-const SLOT_BITS: u32 = 20;
-
-impl Operations {
-    fn insert(&mut self, operation: Operation) -> usize {
-        self.last_serial += 1;
-        let serial = self.last_serial << SLOT_BITS;
-        serial | self.slots.insert((serial, operation))
-    }
-
-    pub(crate) fn get_mut(&mut self, key: usize) -> Option<&mut Operation> {
-        let slot = self.slots.get_mut(key & ((1 << SLOT_BITS) - 1));
-        slot.filter(|slot| slot.0 == key >> SLOT_BITS << SLOT_BITS).map(|slot| &mut slot.1)
-    }
-
-    /// The volume that an operation is about, while it is under way.
-    pub(crate) fn volume_of(&self, key: usize) -> Option<VolumeId> {
-        self.contains(key).then(|| self[key].volume)
-    }
-
-    pub(crate) fn contains(&self, key: usize) -> bool {
-        let slot = self.slots.get(key & ((1 << SLOT_BITS) - 1));
-        slot.is_some_and(|slot| slot.0 == key >> SLOT_BITS << SLOT_BITS)
-    }
-
-    fn try_remove(&mut self, key: usize) -> Option<Operation> {
-        self.contains(key).then(|| self.slots.remove(key & ((1 << SLOT_BITS) - 1)).1)
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.slots.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Operation)> {
-        self.slots.iter().map(|(slot, (serial, operation))| (serial | slot, operation))
-    }
-}
-
-impl std::ops::Index<usize> for Operations {
-    type Output = Operation;
-
-    fn index(&self, key: usize) -> &Operation {
-        debug_assert!(self.contains(key));
-        &self.slots[key & ((1 << SLOT_BITS) - 1)].1
-    }
-}
-
-impl std::ops::IndexMut<usize> for Operations {
-    fn index_mut(&mut self, key: usize) -> &mut Operation {
-        debug_assert!(self.contains(key));
-        &mut self.slots[key & ((1 << SLOT_BITS) - 1)].1
     }
 }
 
@@ -284,13 +221,13 @@ impl Store {
     }
 
     /// Takes an operation as far as it goes.
-    pub(crate) fn run(&mut self, key: usize) {
+    pub(crate) fn run(&mut self, key: OperationKey) {
         if let Err(failure) = self.try_run(key) {
             self.finish(key, Err(failure));
         }
     }
 
-    fn try_run(&mut self, key: usize) -> Result<(), Failure> {
+    fn try_run(&mut self, key: OperationKey) -> Result<(), Failure> {
         if self.operations[key].stage == Stage::Labelled {
             return self.commit_device(key);
         }
@@ -327,7 +264,7 @@ impl Store {
     }
 
     /// While an operation waited, its volume may have been deleted or made smaller.
-    fn check_still_there(&self, key: usize) -> Result<(), BlockError> {
+    fn check_still_there(&self, key: OperationKey) -> Result<(), BlockError> {
         let operation = &self.operations[key];
         operation.claims.iter().try_for_each(|claim| {
             let volume = self.volumes.get(&claim.volume).ok_or(BlockError::NoSuchVolume)?;
@@ -340,7 +277,7 @@ impl Store {
     }
 
     /// Puts what an operation changes into the group, or leaves it waiting for what that needs.
-    fn join_group(&mut self, key: usize) -> Result<(), Failure> {
+    fn join_group(&mut self, key: OperationKey) -> Result<(), Failure> {
         if self.operations[key].pieces.is_empty() {
             return self.joined(key);
         }
@@ -385,7 +322,7 @@ impl Store {
     }
 
     /// Nothing is to be written: done, unless a physical copy goes on.
-    fn joined(&mut self, key: usize) -> Result<(), Failure> {
+    fn joined(&mut self, key: OperationKey) -> Result<(), Failure> {
         if self.begin_next_slice(key) {
             self.ready.push_back(key);
         } else {
@@ -445,13 +382,13 @@ impl Store {
     }
 
     /// Puts an operation aside until the next checkpoint is durable.
-    pub(crate) fn stall(&mut self, key: usize) {
+    pub(crate) fn stall(&mut self, key: OperationKey) {
         self.stalled.push_back(key);
         self.checkpoint_wanted = true;
     }
 
     /// A page that applying the operation's pieces will need.
-    fn missing_for(&mut self, key: usize) -> Option<Missing> {
+    fn missing_for(&mut self, key: OperationKey) -> Option<Missing> {
         let volume = self.operations[key].volume;
         let pieces = std::mem::take(&mut self.operations[key].pieces);
         let missing = pieces.iter().find_map(|piece| self.missing_for_piece(volume, piece));
@@ -472,7 +409,7 @@ impl Store {
     }
 
     /// The operation's commit was applied.
-    pub(crate) fn committed(&mut self, key: usize) {
+    pub(crate) fn committed(&mut self, key: OperationKey) {
         self.forget_estimate(key);
         if let Work::Change(change) = &self.operations[key].work {
             debug_assert!(!matches!(change, Change::Checkpoint));
@@ -486,7 +423,7 @@ impl Store {
     }
 
     /// Ends an operation.
-    pub(crate) fn finish(&mut self, key: usize, result: Result<Outcome, Failure>) {
+    pub(crate) fn finish(&mut self, key: OperationKey, result: Result<Outcome, Failure>) {
         self.forget_estimate(key);
         let Some(operation) = self.operations.try_remove(key) else { return };
         self.promising -= operation.promised;

@@ -292,15 +292,17 @@ impl Space {
             body.recent = true;
             if let Some((place, blocks)) = find_run(&body.busy, from, blocks) {
                 self.devices[device].cursor = (index, place + blocks);
-                return Allocation::Run(self.take(device, index, place, blocks));
+                let id = GroupId { device: device as u8, group: index as u32 };
+                return Allocation::Run(self.take(id, place, blocks));
             }
         }
         Allocation::Full
     }
 
-    fn take(&mut self, device: usize, index: usize, place: u64, blocks: u64) -> Run {
-        let start = self.devices[device].layout.group_start(index) + place;
-        let group = &mut self.devices[device].groups[index];
+    fn take(&mut self, id: GroupId, place: u64, blocks: u64) -> Run {
+        let device = usize::from(id.device);
+        let start = self.devices[device].layout.group_start(id.group as usize) + place;
+        let group = self.group_mut(id);
         let body = group.body.as_mut().expect("blocks are taken from groups in memory");
         (place..place + blocks).for_each(|place| set(&mut body.busy, place as usize));
         group.free -= blocks as u32;
@@ -402,13 +404,12 @@ impl Space {
     /// came first.
     pub(crate) fn allocate_page(&mut self, twin: bool) -> (Address, u64) {
         let (id, place) = self.find_page();
-        let (device, index) = (usize::from(id.device), id.group as usize);
-        let start = self.take(device, index, place, 1).start;
+        let start = self.take(id, place, 1).start;
         self.first_reference(start);
         self.pages += 1;
         let body = self.group(id).body.as_ref().expect("a page was just taken from it");
         let Some(copy) = twin.then(|| find_twin(body, place)).flatten() else { return (start, 0) };
-        let copy_start = self.take(device, index, copy, 1).start;
+        let copy_start = self.take(id, copy, 1).start;
         self.first_reference(copy_start);
         self.pages += 1;
         (start, copy - place)

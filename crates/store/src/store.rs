@@ -26,7 +26,7 @@ use crate::loading::{GroupLoad, PageWaiter};
 use crate::locks::Locks;
 use crate::map::Map;
 use crate::metadata::Metadata;
-use crate::operation::{Estimate, Operations, Work};
+use crate::operation::{Estimate, OperationKey, Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
 use crate::recent::Recent;
 use crate::reclaim::Reclaimed;
@@ -136,9 +136,9 @@ pub struct Store {
     pub(crate) operations: Operations,
     pub(crate) locks: Locks,
     /// Operations that may go on.
-    pub(crate) ready: VecDeque<usize>,
+    pub(crate) ready: VecDeque<OperationKey>,
     /// Operations that wait for a checkpoint: for space, or for room in the journal.
-    pub(crate) stalled: VecDeque<usize>,
+    pub(crate) stalled: VecDeque<OperationKey>,
     /// Blocks handed out to operations whose records are not applied yet.
     pub(crate) handed_out: u64,
     pub(crate) groups: Groups,
@@ -152,7 +152,7 @@ pub struct Store {
     quiet_since: Duration,
     commits_seen: u64,
     /// Operations that wait for the checkpoint of that generation.
-    pub(crate) checkpoint_waiters: Vec<(u64, usize)>,
+    pub(crate) checkpoint_waiters: Vec<(u64, OperationKey)>,
     /// Newest durable checkpoint.
     pub(crate) generation: u64,
     /// Names of the devices.
@@ -586,7 +586,7 @@ impl Store {
         for io in std::mem::take(&mut self.wishes) {
             self.waiters.try_remove(io.id.0 as usize);
         }
-        let operations: Vec<usize> = self.operations.iter().map(|(key, _)| key).collect();
+        let operations: Vec<OperationKey> = self.operations.iter().map(|(key, _)| key).collect();
         for operation in operations {
             self.finish(operation, Err(BlockError::Closed.into()));
         }
@@ -700,7 +700,7 @@ impl Store {
         self.checkpoint = None;
         self.stalled.clear();
         self.checkpoint_waiters.clear();
-        let changing: Vec<usize> = self
+        let changing: Vec<OperationKey> = self
             .operations
             .iter()
             .filter(|(_, operation)| operation.changes())

@@ -6,6 +6,7 @@ use block::VolumeId;
 
 use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::{AHEAD_BLOCKS_MAX, AHEAD_BLOCKS_MIN, STREAMS_MAX};
+use crate::operation::OperationKey;
 
 /// Requests one after the other that make a stream.
 const REQUESTS_MIN: u32 = 3;
@@ -26,7 +27,7 @@ struct Stream {
     /// Blocks that are read ahead next.
     window: u64,
     /// The last request.
-    operation: usize,
+    operation: OperationKey,
 }
 
 impl Streams {
@@ -35,8 +36,8 @@ impl Streams {
         &mut self,
         volume: VolumeId,
         range: BlockRange,
-        operation: usize,
-        is_under_way: impl Fn(usize) -> bool,
+        operation: OperationKey,
+        is_under_way: impl Fn(OperationKey) -> bool,
     ) -> BlockRange {
         let (start, end) = (range.first, range.end());
         let nothing = BlockRange { first: end, count: 0 };

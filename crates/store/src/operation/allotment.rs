@@ -3,7 +3,7 @@
 
 use block::{BLOCK, Request, VolumeId};
 
-use super::{Piece, Work, data_range};
+use super::{OperationKey, Piece, Work, data_range};
 use crate::bugs::planted;
 use crate::entry::FANOUT;
 use crate::error::{ChangeError, Failure};
@@ -49,7 +49,7 @@ enum Allotment {
 
 impl Store {
     /// Hands out blocks for an operation's data; `false` if it has to wait for a checkpoint.
-    pub(super) fn allocate_for(&mut self, key: usize) -> Result<bool, Failure> {
+    pub(super) fn allocate_for(&mut self, key: OperationKey) -> Result<bool, Failure> {
         let operation = &self.operations[key];
         let handed_out: u64 = operation.runs.iter().map(|run| run.blocks).sum();
         let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
@@ -94,7 +94,7 @@ impl Store {
     }
 
     /// Hands out so many blocks; `false` if they are not all there yet.
-    fn hand_out(&mut self, key: usize, needed: u64) -> Result<bool, Failure> {
+    fn hand_out(&mut self, key: OperationKey, needed: u64) -> Result<bool, Failure> {
         let mut left = needed;
         while left > 0 {
             match self.space.allocate(left) {
@@ -114,7 +114,7 @@ impl Store {
     }
 
     /// Where the space for so many blocks comes from.
-    fn allot(&mut self, key: usize, needed: u64) -> Allotment {
+    fn allot(&mut self, key: OperationKey, needed: u64) -> Allotment {
         let volume = self.operations[key].volume;
         let allowed = self.allowed_blocks(volume);
         if needed <= allowed {
@@ -141,7 +141,7 @@ impl Store {
     }
 
     /// Whether what an operation newly occupies may come from the metadata reserve.
-    fn allot_metadata(&mut self, key: usize, needed: u64, occupied: Occupied) -> Allotment {
+    fn allot_metadata(&mut self, key: OperationKey, needed: u64, occupied: Occupied) -> Allotment {
         let refused = Allotment::Waits(SPACE_WAITS_MAX);
         let operation = &self.operations[key];
         let Work::Request(request) = &operation.work else { return refused };
@@ -172,7 +172,7 @@ impl Store {
     }
 
     /// Blocks of reserved volumes that an operation will share, so that they are owed new ones.
-    fn promise_of_clones(&self, key: usize) -> u64 {
+    fn promise_of_clones(&self, key: OperationKey) -> u64 {
         let pieces = self.operations[key].pieces.iter();
         let shared = pieces.filter_map(|piece| match piece {
             Piece::Clone { source, range, .. } => Some((self.volumes.get(source)?, range.count)),
@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// Blocks that the data of an operation replaces.
-    fn occupied(&mut self, key: usize) -> Result<Occupied, GroupId> {
+    fn occupied(&mut self, key: OperationKey) -> Result<Occupied, GroupId> {
         let root = self.volumes[&self.operations[key].volume].root;
         let pieces = std::mem::take(&mut self.operations[key].pieces);
         let ranges = pieces.iter().filter_map(|piece| match piece {
@@ -197,7 +197,7 @@ impl Store {
     }
 
     /// Notes what an operation will do to the space, when it has all that it needs.
-    fn estimate(&mut self, key: usize, own: u64) {
+    fn estimate(&mut self, key: OperationKey, own: u64) {
         let operation = &mut self.operations[key];
         let pages = operation.pieces.iter().map(Piece::pages).sum::<u64>();
         // A page has a copy.
@@ -207,7 +207,7 @@ impl Store {
     }
 
     /// The records of an operation are about to be applied: what they free is freed now.
-    pub(crate) fn settle_estimate(&mut self, key: usize) {
+    pub(crate) fn settle_estimate(&mut self, key: OperationKey) {
         if planted!(self.bugs, ReturnsCountedTwice) {
             return;
         }
@@ -217,7 +217,7 @@ impl Store {
 
     /// Removes an operation from the estimate: its effect on the space is done, or will not
     /// happen.
-    pub(super) fn forget_estimate(&mut self, key: usize) {
+    pub(super) fn forget_estimate(&mut self, key: OperationKey) {
         let Some(operation) = self.operations.get_mut(key) else { return };
         let estimate = std::mem::take(&mut operation.estimate);
         self.estimated.growing -= estimate.growing;
@@ -304,7 +304,7 @@ impl Store {
         self.volumes.get(&volume).is_some_and(|volume| volume.reserved)
     }
 
-    fn wait_for_space(&mut self, key: usize, waits_max: u8) -> Result<bool, Failure> {
+    fn wait_for_space(&mut self, key: OperationKey, waits_max: u8) -> Result<bool, Failure> {
         let coming = self.space.quarantined() > 0
             || self.space.groups_with_deltas() > 0
             || !self.map.reap.is_empty()

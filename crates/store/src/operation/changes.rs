@@ -4,7 +4,7 @@
 use block::{BLOCK, DeviceError, VolumeId};
 use smallvec::{SmallVec, smallvec};
 
-use super::{Stage, Work};
+use super::{OperationKey, Stage, Work};
 use crate::address::BlockRange;
 use crate::bugs::planted;
 use crate::commit::Lane;
@@ -48,7 +48,7 @@ pub(super) fn claims(change: &Change) -> SmallVec<[Claim; 2]> {
 
 impl Store {
     /// Carries out a change that has its claims.
-    pub(super) fn run_change(&mut self, key: usize, change: &Change) -> Result<(), Failure> {
+    pub(super) fn run_change(&mut self, key: OperationKey, change: &Change) -> Result<(), Failure> {
         match change {
             Change::Checkpoint => {
                 self.wait_for_checkpoint(key);
@@ -87,7 +87,7 @@ impl Store {
         Ok(())
     }
 
-    fn commit_change(&mut self, key: usize, records: Vec<Record>) {
+    fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
         self.operations[key].stage = Stage::Committing;
         self.groups.of(Lane::Ordinary).member(key);
         for record in records {
@@ -116,7 +116,7 @@ impl Store {
     /// Gives a volume another name, which is on stable storage with the next checkpoint. The journal
     /// knows no names but those of new volumes; until the checkpoint is there this change keeps its
     /// claim on all changes, so that none can take the old name, or the new one, before.
-    fn rename(&mut self, key: usize, id: VolumeId, name: &str) -> Result<(), Failure> {
+    fn rename(&mut self, key: OperationKey, id: VolumeId, name: &str) -> Result<(), Failure> {
         let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
         if volume.name == name {
             self.finish(key, Ok(Outcome::Changed));
@@ -148,7 +148,7 @@ impl Store {
     /// A device that grows gets the space that must always be there before the pool relies on it.
     fn prepare_extension(
         &mut self,
-        key: usize,
+        key: OperationKey,
         device: usize,
         size_bytes: u64,
     ) -> Result<(), Failure> {
@@ -162,7 +162,7 @@ impl Store {
     }
 
     /// Asks for the space that must always be there on a device that joins or grows.
-    fn set_aside_for(&mut self, key: usize, device: usize, layout: Layout) {
+    fn set_aside_for(&mut self, key: OperationKey, device: usize, layout: Layout) {
         let set_aside = self.to_set_aside(device, layout);
         self.set_aside = set_aside.groups;
         self.operations[key].stage = Stage::Labelling;
@@ -192,7 +192,7 @@ impl Store {
     }
 
     /// A new device gets its label before the pool relies on it.
-    fn label_device(&mut self, key: usize, spec: DeviceSpec) -> Result<(), Failure> {
+    fn label_device(&mut self, key: OperationKey, spec: DeviceSpec) -> Result<(), Failure> {
         let layout = Layout::without_journal(spec.size_bytes);
         if !layout.is_sound(false) {
             return Err(ChangeError::DeviceSize.into());
@@ -220,7 +220,7 @@ impl Store {
 
     /// An error is told only when nothing is under way to the device any more: who tries again must
     /// not meet writes of this attempt.
-    pub(crate) fn label_written(&mut self, key: usize, result: Result<(), DeviceError>) {
+    pub(crate) fn label_written(&mut self, key: OperationKey, result: Result<(), DeviceError>) {
         let joining = self.space.devices();
         let Some(operation) = self.operations.get_mut(key) else { return };
         operation.label_failure = operation.label_failure.take().or(result.err());
@@ -245,7 +245,7 @@ impl Store {
     }
 
     /// A device that has its label joins the pool; one that has its space has grown.
-    pub(super) fn commit_device(&mut self, key: usize) -> Result<(), Failure> {
+    pub(super) fn commit_device(&mut self, key: OperationKey) -> Result<(), Failure> {
         let record = match self.operations[key].work {
             Work::Change(Change::AddDevice(DeviceSpec { uuid, size_bytes })) => {
                 Record::AddDevice { uuid, device_blocks: size_bytes / BLOCK }
@@ -365,7 +365,7 @@ impl Store {
         if possible { Ok(()) } else { Err(ChangeError::NoSpace) }
     }
 
-    fn wait_for_checkpoint(&mut self, key: usize) {
+    fn wait_for_checkpoint(&mut self, key: OperationKey) {
         // One that is under way may have made its cut before this change was asked for.
         let under_way = u64::from(self.checkpoint.is_some());
         self.operations[key].stage = Stage::Waiting;

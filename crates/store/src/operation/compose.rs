@@ -7,7 +7,7 @@ use block::{BLOCK, BlockError, Buffer, ByteRange, Pattern, Request, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{BlockRead, Operation, Piece, Stage, Work, pattern_block};
+use super::{BlockRead, Operation, OperationKey, Piece, Stage, Work, pattern_block};
 use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::COPY_SLICE_BYTES;
 use crate::map::Missing;
@@ -60,7 +60,7 @@ impl Store {
     }
 
     /// Composes what the operation writes.
-    pub(super) fn compose(&mut self, key: usize) -> Result<(), BlockError> {
+    pub(super) fn compose(&mut self, key: OperationKey) -> Result<(), BlockError> {
         self.sample_write(key);
         let operation = &mut self.operations[key];
         let reads = std::mem::take(&mut operation.reads);
@@ -125,7 +125,7 @@ impl Store {
     }
 
     /// Prepares the next slice of a physical copy; `false` if the operation is complete.
-    pub(super) fn begin_next_slice(&mut self, key: usize) -> bool {
+    pub(super) fn begin_next_slice(&mut self, key: OperationKey) -> bool {
         let operation = &mut self.operations[key];
         let Work::Request(Request::Copy { length, .. }) = &operation.work else { return false };
         if operation.progress >= *length {

@@ -7,7 +7,7 @@ use block::{
 use block::{Buffer, ByteRange};
 use smallvec::SmallVec;
 
-use super::{Operation, Stage, Work};
+use super::{Operation, OperationKey, Stage, Work};
 use crate::address::{Address, BlockRange, Run};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
@@ -150,7 +150,7 @@ impl Extent {
 
 impl Store {
     /// Begins the reads that an operation needs; `false` if it waits for a page of the map.
-    pub(super) fn start_reads(&mut self, key: usize) -> Result<bool, Failure> {
+    pub(super) fn start_reads(&mut self, key: OperationKey) -> Result<bool, Failure> {
         if self.operations[key].reads.is_empty() {
             self.operations[key].reads = self.reads_needed(&self.operations[key]);
         }
@@ -185,7 +185,7 @@ impl Store {
     }
 
     /// Reads what a host will ask for that reads on, one request after the other.
-    fn read_ahead(&mut self, key: usize) {
+    fn read_ahead(&mut self, key: OperationKey) {
         let operation = &self.operations[key];
         let Work::Request(Request::Read { range }) = &operation.work else { return };
         let blocks = BlockRange::touched_by(*range);
@@ -238,7 +238,7 @@ impl Store {
     }
 
     /// The answer of an operation that only reads.
-    pub(super) fn answer_of_reads(&mut self, key: usize) -> Option<Response> {
+    pub(super) fn answer_of_reads(&mut self, key: OperationKey) -> Option<Response> {
         let operation = &self.operations[key];
         match &operation.work {
             Work::Request(Request::Read { range }) => {
@@ -271,7 +271,7 @@ impl Store {
     /// An extent of an operation was read.
     pub(crate) fn extent_read(
         &mut self,
-        key: usize,
+        key: OperationKey,
         number: usize,
         part: usize,
         result: DeviceResult,

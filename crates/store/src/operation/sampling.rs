@@ -4,14 +4,14 @@
 
 use block::{Account, BLOCK, ByteRange, Request, Sample};
 
-use super::{BlockRead, Work};
+use super::{BlockRead, OperationKey, Work};
 use crate::address::VolumeBlock;
 use crate::checksum::crc32c;
 use crate::store::Store;
 
 impl Store {
     /// Tells of data that is to be written where no block starts.
-    pub(super) fn sample_write(&mut self, key: usize) {
+    pub(super) fn sample_write(&mut self, key: OperationKey) {
         let operation = &mut self.operations[key];
         if let Work::Request(Request::Write { range, data }) = &operation.work
             && self.options.sampling
@@ -22,7 +22,7 @@ impl Store {
     }
 
     /// Tells of data that was read, and how much of it was none.
-    pub(super) fn sample_read(&mut self, key: usize, range: ByteRange) {
+    pub(super) fn sample_read(&mut self, key: OperationKey, range: ByteRange) {
         if !self.options.sampling {
             return;
         }
@@ -49,9 +49,9 @@ fn windows(data: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 /// Tells of 4 KiB each from `start`, as far as they are sampled.
-pub(super) fn sample(account: &mut Account, start: u64, crcs: impl Iterator<Item = u32>) {
+pub(super) fn sample(account: &mut Account, offset: u64, crcs: impl Iterator<Item = u32>) {
     let sampled = crcs.enumerate().filter(|&(_, crc)| Sample::includes(crc));
-    let samples = sampled.map(|(at, crc)| Sample { offset: start + at as u64 * BLOCK, crc });
+    let samples = sampled.map(|(at, crc)| Sample { offset: offset + at as u64 * BLOCK, crc });
     account.samples.extend(samples);
 }
 

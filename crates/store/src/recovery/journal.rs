@@ -97,10 +97,10 @@ impl Scan {
         Taken::Whole
     }
 
-    fn block(&self, block: u64) -> Option<&[u8]> {
-        let window = self.ring.get(&(block / WINDOW_BLOCKS * WINDOW_BLOCKS))?;
-        let at = (block % WINDOW_BLOCKS * BLOCK) as usize;
-        window.get(at..at + BLOCK as usize)
+    fn block(&self, at: u64) -> Option<&[u8]> {
+        let window = self.ring.get(&(at / WINDOW_BLOCKS * WINDOW_BLOCKS))?;
+        let byte = (at % WINDOW_BLOCKS * BLOCK) as usize;
+        window.get(byte..byte + BLOCK as usize)
     }
 
     /// The unit at a place of the ring, if it is whole and follows `position`.
@@ -133,8 +133,8 @@ impl Scan {
     }
 
     /// Blocks that were read again.
-    fn replace(&mut self, first: u64, bytes: &[u8]) {
-        for (block, bytes) in (first..).zip(bytes.chunks(BLOCK as usize)) {
+    fn replace(&mut self, at: u64, bytes: &[u8]) {
+        for (block, bytes) in (at..).zip(bytes.chunks(BLOCK as usize)) {
             let window = self.ring.get_mut(&(block / WINDOW_BLOCKS * WINDOW_BLOCKS));
             let at = (block % WINDOW_BLOCKS * BLOCK) as usize;
             if let Some(place) = window.and_then(|window| window.get_mut(at..at + bytes.len())) {
@@ -182,8 +182,8 @@ impl Scan {
     }
 
     /// Parses a block as the first one of a unit.
-    pub(super) fn header_at(&self, block: u64) -> Option<Header> {
-        self.block(block).and_then(Header::parse)
+    pub(super) fn header_at(&self, at: u64) -> Option<Header> {
+        self.block(at).and_then(Header::parse)
     }
 
     /// The unit of so many blocks at a place of the ring, if its own checksum is right.

@@ -165,10 +165,10 @@ pub(super) fn clear(bits: &mut [u64; WORDS], place: usize) {
     bits[place / 64] &= !(1 << (place % 64));
 }
 
-/// The first run of at most `wanted` clear bits from `from` on; the first one, not the longest,
+/// The first run of at most `wanted` clear bits from place `least` on; the first one, not the longest,
 /// so that a search stays short.
-pub(super) fn find_run(busy: &[u64; WORDS], from: u64, wanted: u64) -> Option<(u64, u64)> {
-    let mut place = from;
+pub(super) fn find_run(busy: &[u64; WORDS], least: u64, wanted: u64) -> Option<(u64, u64)> {
+    let mut place = least;
     while place < GROUP_BLOCKS {
         let word = busy[(place / 64) as usize] >> (place % 64);
         if word & 1 != 0 {

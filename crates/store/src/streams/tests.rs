@@ -6,7 +6,7 @@ const VOLUME: VolumeId = VolumeId(1);
 
 /// One request of a host that waits for its answers.
 fn read(streams: &mut Streams, start: u64) -> Range<u64> {
-    let ahead = streams.follow(VOLUME, one(start), start as usize, |_| false);
+    let ahead = streams.follow(VOLUME, one(start), OperationKey::of(start as usize), |_| false);
     ahead.first.number()..ahead.end().number()
 }
 
@@ -38,7 +38,7 @@ fn a_host_that_reads_on_finds_ahead_of_it_what_it_will_ask_for() {
 fn a_host_with_several_requests_on_the_way_reads_ahead_itself() {
     let mut streams = Streams::default();
     for start in 0..100 {
-        let ahead = streams.follow(VOLUME, one(start), start as usize, |_| true);
+        let ahead = streams.follow(VOLUME, one(start), OperationKey::of(start as usize), |_| true);
         assert!(ahead.is_empty());
     }
 }
@@ -54,7 +54,10 @@ fn streams_do_not_meet_and_the_one_that_rested_longest_makes_room() {
         }
     }
     let other = VolumeId(2);
-    assert!(streams.follow(other, one(3), 0, |_| false).is_empty(), "another volume");
+    assert!(
+        streams.follow(other, one(3), OperationKey::of(0), |_| false).is_empty(),
+        "another volume"
+    );
     assert!(read(&mut streams, starts[0] + 3).is_empty(), "it made room, and begins anew");
     assert_eq!(streams.streams.len(), STREAMS_MAX);
 }
