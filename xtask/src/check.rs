@@ -5,6 +5,7 @@ mod decisions;
 mod edges;
 mod io_free;
 mod shape;
+mod spaces;
 mod text;
 
 use anyhow::{Result, bail};
@@ -36,12 +37,13 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 11] = [
+const CHECKS: [(&str, Check); 12] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("rooms without I/O", || refuse(io_free::findings()?)),
     ("banned calls", || refuse(banned::findings()?)),
     ("functions, files, unsafe", || refuse(shape::findings()?)),
+    ("address spaces", || refuse(spaces::findings()?)),
     ("text", || refuse(text::findings()?)),
     ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),
