@@ -4,6 +4,7 @@ mod banned;
 mod decisions;
 mod edges;
 mod io_free;
+mod module_edges;
 mod shape;
 mod spaces;
 mod text;
@@ -37,9 +38,10 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 12] = [
+const CHECKS: [(&str, Check); 13] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
+    ("edges between folders", || refuse(module_edges::findings()?)),
     ("rooms without I/O", || refuse(io_free::findings()?)),
     ("banned calls", || refuse(banned::findings()?)),
     ("functions, files, unsafe", || refuse(shape::findings()?)),

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use clap::{Arg, Command};
-use gantry_host::esxcli;
-use gantry_host::mover::Fallback;
-use gantry_host::settings::ADVANCED;
-use gantry_host::vmkfstools;
+use gantry_host::esxi::esxcli;
+use gantry_host::esxi::mover::Fallback;
+use gantry_host::esxi::settings::ADVANCED;
+use gantry_host::esxi::vmkfstools;
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")

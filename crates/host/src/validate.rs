@@ -69,7 +69,7 @@ pub struct Context {
 
 impl Context {
     /// Unmounts all.
-    fn unmount(&self, stores: Vec<crate::datastore::Datastore>) -> Result<()> {
+    fn unmount(&self, stores: Vec<crate::esxi::datastore::Datastore>) -> Result<()> {
         for store in stores {
             store.volume.unmount()?;
         }

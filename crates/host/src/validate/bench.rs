@@ -10,11 +10,11 @@ use vmfs::{Disk, Mount, Uuid, Volume};
 
 use super::model::{Array, LunWords};
 use super::space;
-use crate::datastore::{Datastore, locking, try_ats};
-use crate::lun::Lun;
-use crate::settings::Settings;
-use crate::state::new_uuid;
-use crate::vaai::Status;
+use crate::esxi::datastore::{Datastore, locking, try_ats};
+use crate::esxi::lun::Lun;
+use crate::esxi::settings::Settings;
+use crate::esxi::state::new_uuid;
+use crate::esxi::vaai::Status;
 
 /// Datastores of ours are named so, and may be overwritten.
 pub const LABEL: &str = "gantry-validate";

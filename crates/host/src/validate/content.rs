@@ -7,12 +7,12 @@ use vmfs::file::{File, FileContent, Fill};
 use vmfs::limits::FILE_BLOCK;
 use vmfs::vmdk::DiskFormat;
 
-use crate::cdb;
-use crate::counters::Kind;
-use crate::datastore::Datastore;
-use crate::lun::{Job, Lun};
-use crate::ranges::pattern;
-use crate::session::Data;
+use crate::esxi::counters::Kind;
+use crate::esxi::datastore::Datastore;
+use crate::esxi::lun::{Job, Lun};
+use crate::initiator::cdb;
+use crate::initiator::ranges::pattern;
+use crate::initiator::session::Data;
 
 /// Bytes of a READ or WRITE.
 const TRANSFER: u64 = 1 << 20;

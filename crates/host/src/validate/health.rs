@@ -15,14 +15,14 @@ use super::bench::{Bench, seconds_since};
 use super::cases::Scale;
 use super::judge::target;
 use super::model::{LockHealth, Storm, Target};
-use crate::cdb;
-use crate::counters::Kind;
-use crate::datastore::try_ats;
-use crate::histogram::Histogram;
-use crate::load::{self, Load};
-use crate::lun::Lun;
-use crate::session::Data;
-use crate::vaai::Status;
+use crate::esxi::counters::Kind;
+use crate::esxi::datastore::try_ats;
+use crate::esxi::lun::Lun;
+use crate::esxi::vaai::Status;
+use crate::initiator::cdb;
+use crate::initiator::histogram::Histogram;
+use crate::initiator::load::{self, Load};
+use crate::initiator::session::Data;
 
 /// Bytes at the end of the LUN that storms leave alone.
 const QUIET: u64 = 64 << 20;

@@ -12,11 +12,11 @@ use anyhow::Result;
 use super::Context;
 use super::bench::Bench;
 use super::model::{Probe, Verdict};
-use crate::cdb::{self, Cdb};
-use crate::counters::Kind;
-use crate::lun::Lun;
-use crate::ranges::pattern;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::esxi::lun::Lun;
+use crate::initiator::cdb::{self, Cdb};
+use crate::initiator::ranges::pattern;
+use crate::initiator::session::{Data, SessionError};
 
 const MIB: u64 = 1 << 20;
 
@@ -106,7 +106,7 @@ impl Scratch<'_> {
     /// Writes a pattern; `at` counts from the scratch area's start.
     fn fill(&mut self, at: u64, length: u64, seed: u64) -> Result<(), SessionError> {
         let start = self.at + at;
-        self.lun.over([start, length], MIB, |here, length| crate::lun::Job {
+        self.lun.over([start, length], MIB, |here, length| crate::esxi::lun::Job {
             tag: 0,
             kind: Kind::Write,
             cdb: cdb::write(here / 512, (length / 512) as u32),

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::model::{Run, Series};
-use crate::counters::Counters;
-use crate::datastore::Datastore;
-use crate::lun::{Lun, Trace};
+use crate::esxi::counters::Counters;
+use crate::esxi::datastore::Datastore;
+use crate::esxi::lun::{Lun, Trace};
 
 /// Between two samples.
 const EVERY: Duration = Duration::from_millis(10);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::Counters;
+use crate::esxi::counters::Counters;
 
 /// The format of result.json; other numbers are refused by `compare`.
 pub const FORMAT: u32 = 1;

@@ -1,9 +1,9 @@
 //! Space as SCSI tells it: log page 0Ch (logical block provisioning), else GET LBA STATUS.
 
-use crate::cdb::Cdb;
-use crate::counters::Kind;
-use crate::lun::Lun;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::esxi::lun::Lun;
+use crate::initiator::cdb::Cdb;
+use crate::initiator::session::{Data, SessionError};
 
 /// GET LBA STATUS commands for one look; a map in more pieces counts as not reported.
 const LOOKS_MAX: u32 = 4096;

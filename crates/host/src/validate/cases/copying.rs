@@ -9,8 +9,8 @@ use anyhow::{Context as _, Result};
 use vmfs::vmdk::DiskFormat;
 
 use super::{OFF_ON, Scale, Spec, Way, no_targets, nothing_in_the_way, off, on, seconds, size};
-use crate::datastore::Datastore;
-use crate::mover::{self, Clone, Report};
+use crate::esxi::datastore::Datastore;
+use crate::esxi::mover::{self, Clone, Report};
 use crate::validate::Context;
 use crate::validate::bench::{Bench, Vaai};
 use crate::validate::content::{self, Layout};
@@ -475,11 +475,11 @@ fn others_read(bench: &Bench, stop: &AtomicBool, read: &AtomicU64) -> Result<()>
     let places = lun.identity.size_bytes / STEP;
     let mut number = 0;
     while !stop.load(Ordering::Relaxed) {
-        lun.over([number % places * STEP, STEP], 1 << 20, |at, length| crate::lun::Job {
+        lun.over([number % places * STEP, STEP], 1 << 20, |at, length| crate::esxi::lun::Job {
             tag: 0,
-            kind: crate::counters::Kind::Read,
-            cdb: crate::cdb::read(at / 512, (length / 512) as u32),
-            data: crate::session::Data::In(vec![0; length as usize]),
+            kind: crate::esxi::counters::Kind::Read,
+            cdb: crate::initiator::cdb::read(at / 512, (length / 512) as u32),
+            data: crate::initiator::session::Data::In(vec![0; length as usize]),
             bytes: length,
         })?;
         number += 1;

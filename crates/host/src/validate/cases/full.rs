@@ -11,11 +11,11 @@ use vmfs::vmdk::DiskFormat;
 use vmfs::{DiskError, Error, LockMode};
 
 use super::{Spec, Way, on};
-use crate::cdb;
-use crate::counters::Kind;
-use crate::datastore::Datastore;
-use crate::ranges::pattern;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::esxi::datastore::Datastore;
+use crate::initiator::cdb;
+use crate::initiator::ranges::pattern;
+use crate::initiator::session::{Data, SessionError};
 use crate::validate::Context;
 use crate::validate::NotHere;
 use crate::validate::bench::{Bench, Vaai, seconds_since};

@@ -11,9 +11,9 @@ use vmfs::file::File;
 use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
 use super::{By, Pair, Scale, Spec, Way, nothing_in_the_way, off, on};
-use crate::counters::Counters;
-use crate::datastore::Datastore;
-use crate::settings::Settings;
+use crate::esxi::counters::Counters;
+use crate::esxi::datastore::Datastore;
+use crate::esxi::settings::Settings;
 use crate::validate::Context;
 use crate::validate::bench::Vaai;
 use crate::validate::content::{self, Layout};

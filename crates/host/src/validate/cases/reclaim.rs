@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use vmfs::vmdk::DiskFormat;
 
 use super::{OFF_ON, Scale, Spec, Way, size};
-use crate::mover::{self, Clone};
+use crate::esxi::mover::{self, Clone};
 use crate::validate::Context;
 use crate::validate::bench::{Vaai, seconds_since};
 use crate::validate::content::{self, Layout};

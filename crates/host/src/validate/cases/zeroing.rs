@@ -7,8 +7,8 @@ use vmfs::LockMode;
 use vmfs::vmdk::DiskFormat;
 
 use super::{By, OFF_ON, Pair, Scale, Spec, Way, no_targets, nothing_in_the_way, seconds, size};
-use crate::mover;
-use crate::ranges::pattern;
+use crate::esxi::mover;
+use crate::initiator::ranges::pattern;
 use crate::validate::Context;
 use crate::validate::bench::{Vaai, seconds_since};
 use crate::validate::content::{self, Layout};

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::cdb;
-use crate::session::{Data, HeaderDigest, Session, SessionError};
+use crate::initiator::cdb;
+use crate::initiator::session::{Data, HeaderDigest, Session, SessionError};
 use crate::validate::bench::Bench;
 use crate::validate::model::Aborts;
 

@@ -6,10 +6,10 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 
 use super::linearize::{Action, Finding, Operation, decide};
-use crate::cdb;
-use crate::counters::Kind;
-use crate::lun::Lun;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::esxi::lun::Lun;
+use crate::initiator::cdb;
+use crate::initiator::session::{Data, SessionError};
 use crate::validate::bench::Bench;
 use crate::validate::cases::Scale;
 use crate::validate::model::History;

@@ -1,9 +1,9 @@
 //! UNMAP (Delete).
 
 use super::{MIB, Scratch, ended, is_unknown, says};
-use crate::cdb;
-use crate::counters::Kind;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::initiator::cdb;
+use crate::initiator::session::{Data, SessionError};
 use crate::validate::model::Verdict;
 use crate::validate::space;
 

@@ -1,10 +1,10 @@
 //! COMPARE AND WRITE (ATS) and ABORT TASK.
 
 use super::{Scratch, ended, is_unknown, says};
-use crate::cdb;
-use crate::counters::Kind;
-use crate::ranges::pattern;
-use crate::session::{Data, HeaderDigest, Session, SessionError, TaskName};
+use crate::esxi::counters::Kind;
+use crate::initiator::cdb;
+use crate::initiator::ranges::pattern;
+use crate::initiator::session::{Data, HeaderDigest, Session, SessionError, TaskName};
 use crate::validate::model::Verdict;
 
 type Probe = Result<super::Probe, SessionError>;

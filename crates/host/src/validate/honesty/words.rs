@@ -1,9 +1,9 @@
 //! Consistency of what a LUN reports: its pages and parameters, compared with each other.
 
 use super::{Scratch, is_unknown, says};
-use crate::cdb;
-use crate::counters::Kind;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::initiator::cdb;
+use crate::initiator::session::{Data, SessionError};
 use crate::validate::model::Verdict;
 
 type Probe = Result<super::Probe, SessionError>;

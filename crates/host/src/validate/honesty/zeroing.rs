@@ -1,10 +1,10 @@
 //! WRITE SAME (Zero), and FUA.
 
 use super::{MIB, Scratch, ended, is_unknown, says, worst};
-use crate::cdb::{self, Cdb};
-use crate::counters::Kind;
-use crate::ranges::pattern;
-use crate::session::{Data, SessionError};
+use crate::esxi::counters::Kind;
+use crate::initiator::cdb::{self, Cdb};
+use crate::initiator::ranges::pattern;
+use crate::initiator::session::{Data, SessionError};
 use crate::validate::model::Verdict;
 
 type Probe = Result<super::Probe, SessionError>;

@@ -1,0 +1,439 @@
+//! The words of `vmkfstools`.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+use vmfs::LockMode;
+use vmfs::vmdk::{DiskDescriptor, DiskFormat};
+
+use crate::esxi::datastore::{self, Datastore, split_path};
+use crate::esxi::mover::{self, Clone, Report};
+use crate::esxi::state::Host;
+
+/// The options that are understood, and what they do.
+pub const OPTIONS: [(&str, &str); 15] = [
+    (
+        "-c SIZE [-d FORMAT] DISK",
+        "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
+    ),
+    ("-i SOURCE [-d FORMAT] DISK", "clones one"),
+    (
+        "-i SOURCE --verify DISK",
+        "likewise, then reads both and compares their SHA-256; not a word of ESXi's",
+    ),
+    ("-w DISK", "overwrites it with zeros"),
+    ("-j DISK", "inflates a thin one to eagerzeroedthick, keeping data"),
+    ("-k DISK", "makes a zeroedthick one eagerzeroedthick, keeping data"),
+    ("-K DISK", "gives back blocks that hold only zeros"),
+    ("-X SIZE DISK", "grows it"),
+    ("-U DISK", "deletes it"),
+    ("-E SOURCE DISK", "renames a file"),
+    ("-D FILE", "shows its lock"),
+    ("-y PERCENT DATASTORE", "gives so much of the free space back to the array"),
+    ("-C vmfs5 -S LABEL DEVICE:1", "makes a datastore"),
+    (
+        "-C vmfs5 -S LABEL --lease-ms N DEVICE:1",
+        "likewise, with another time after which a silent host is taken over; not a word of ESXi's",
+    ),
+    ("-P DATASTORE", "shows a datastore"),
+];
+
+/// What `vmkfstools` is asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Order {
+    Create { size: u64, format: DiskFormat, path: String },
+    Clone { source: String, format: DiskFormat, path: String, verify: bool },
+    Zero(String),
+    Inflate(String),
+    EagerZero(String),
+    Punch(String),
+    Reclaim { percent: u64, store: String },
+    Format { label: String, device: String, lease_ms: Option<u32> },
+    Query(String),
+    Extend { size: u64, path: String },
+    Delete(String),
+    Rename { from: String, to: String },
+    Lock(String),
+}
+
+/// Bytes in words like 10g, 512M, 4194304.
+///
+/// # Errors
+/// When it is no size.
+pub fn parse_size(text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "s" => 9,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        other => bail!("{text}: unknown unit {other}"),
+    };
+    let number: u64 = digits.parse().with_context(|| format!("{text} is not a size"))?;
+    number.checked_mul(1 << shift).with_context(|| format!("{text} is too large"))
+}
+
+struct Words {
+    words: std::vec::IntoIter<String>,
+}
+
+impl Words {
+    fn value(&mut self, option: &str) -> Result<String> {
+        self.words.next().with_context(|| format!("{option} needs a value"))
+    }
+}
+
+/// Options as they came; the last word is the path.
+#[derive(Default)]
+struct Parsed {
+    size: Option<u64>,
+    format: Option<DiskFormat>,
+    source: Option<String>,
+    action: Option<(char, String)>,
+    label: Option<String>,
+    lease_ms: Option<u32>,
+    verify: bool,
+    paths: Vec<String>,
+}
+
+fn parse(words: Vec<String>) -> Result<Order> {
+    let mut words = Words { words: words.into_iter() };
+    let mut parsed = Parsed::default();
+    while let Some(word) = words.words.next() {
+        let mut value = || words.value(&word);
+        match word.as_str() {
+            "-c" | "--createvirtualdisk" => parsed.size = Some(parse_size(&value()?)?),
+            "-d" | "--diskformat" => {
+                let name = value()?;
+                let found = DiskFormat::parse(&name);
+                parsed.format = Some(found.with_context(|| {
+                    format!("{name}: the formats are thin, zeroedthick and eagerzeroedthick")
+                })?);
+            }
+            "-i" | "--clonevirtualdisk" => parsed.source = Some(value()?),
+            "-S" | "--setfsname" => parsed.label = Some(value()?),
+            "--lease-ms" => parsed.lease_ms = Some(value()?.parse().context("--lease-ms")?),
+            "--verify" => parsed.verify = true,
+            "-h" => {}
+            "-C" | "-y" | "-X" | "-E" => parsed.action = Some((letter(&word), value()?)),
+            "-w" | "-j" | "-k" | "-K" | "-P" | "-U" | "-D" => {
+                parsed.action = Some((letter(&word), String::new()));
+            }
+            other => {
+                ensure!(!other.starts_with('-'), "{other}: unknown option");
+                parsed.paths.push(word);
+            }
+        }
+    }
+    parsed.order()
+}
+
+fn letter(word: &str) -> char {
+    word.chars().nth(1).unwrap_or('-')
+}
+
+impl Parsed {
+    fn order(mut self) -> Result<Order> {
+        let path = self.paths.pop().context("no file or device is named")?;
+        let Some((action, value)) = self.action else {
+            let format = self.format.unwrap_or(DiskFormat::ZeroedThick);
+            return match (self.size, self.source) {
+                (Some(size), None) => Ok(Order::Create { size, format, path }),
+                (None, Some(source)) => {
+                    Ok(Order::Clone { source, format, path, verify: self.verify })
+                }
+                _ => bail!("nothing to do, or more than one thing"),
+            };
+        };
+        Ok(match action {
+            'w' => Order::Zero(path),
+            'j' => Order::Inflate(path),
+            'k' => Order::EagerZero(path),
+            'K' => Order::Punch(path),
+            'P' => Order::Query(path),
+            'U' => Order::Delete(path),
+            'D' => Order::Lock(path),
+            'E' => Order::Rename { from: value, to: path },
+            'X' => Order::Extend { size: parse_size(&value)?, path },
+            'y' => Order::Reclaim { percent: value.parse().context("-y")?, store: path },
+            _ => {
+                ensure!(value == "vmfs5", "only vmfs5 can be made");
+                let device = path.rsplit('/').next().unwrap_or(&path);
+                let device = device.trim_end_matches(":1").to_owned();
+                let label = self.label.context("-S LABEL is needed")?;
+                Order::Format { label, device, lease_ms: self.lease_ms }
+            }
+        })
+    }
+}
+
+/// Prints progress as ESXi does, on one line; hears Ctrl-C.
+pub struct Teller<'a> {
+    host: &'a Host,
+    what: &'static str,
+    stop: Arc<AtomicBool>,
+}
+
+impl<'a> Teller<'a> {
+    /// For work of a name; from now on Ctrl-C is heard.
+    ///
+    /// # Errors
+    /// When signals cannot be handled.
+    pub fn new(host: &'a Host, what: &'static str) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))?;
+        }
+        Ok(Self { host, what, stop })
+    }
+
+    /// Says how far the work is, and whether it shall go on.
+    pub fn tell(&self, done: u64, all: u64) -> ControlFlow<()> {
+        terminal::progress!(
+            "{}: {}% done.{}",
+            self.what,
+            done * 100 / all.max(1),
+            if done < all { "\r" } else { "\n" }
+        );
+        // A reader that went away does not stop the work.
+        let _ = io::stdout().flush();
+        match self.stop.load(Ordering::Relaxed) {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+/// Carries out `vmkfstools WORDS`. Progress goes to the output as it is made; a report says what
+/// was offloaded.
+///
+/// # Errors
+/// Unknown words; what the datastore says.
+pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
+    match parse(words.to_vec())? {
+        Order::Create { size, format, path } => create(host, &path, size, format),
+        Order::Clone { source, format, path, verify } => {
+            let mut report = clone(host, &source, &path, format)?;
+            if verify {
+                report.verified = Some(compare(host, [&source, &path])?);
+            }
+            Ok(report)
+        }
+        Order::Zero(path) => on_disk(host, &path, "Zero", mover::overwrite_with_zeros),
+        Order::Inflate(path) => on_disk_made(false, host, &path, "Inflate", mover::inflate),
+        Order::EagerZero(path) => on_disk(host, &path, "Eager zero", mover::eager_zero),
+        Order::Punch(path) => on_disk_made(true, host, &path, "Hole Punching", mover::punch_zeros),
+        Order::Reclaim { percent, store } => reclaim(host, &store, percent),
+        Order::Format { label, device, lease_ms } => {
+            datastore::format(host, &device, &label, lease_ms)?;
+            terminal::say!("Successfully created new volume: {label}");
+            Ok(Report::default())
+        }
+        Order::Query(path) => plain(host, &path, |store, _| query(store)),
+        Order::Delete(path) => {
+            plain(host, &path, |store, path| Ok(store.volume.remove_disk(path)?))
+        }
+        Order::Lock(path) => plain(host, &path, |store, path| {
+            terminal::say!("{}", store.volume.status(path)?.lock);
+            Ok(())
+        }),
+        Order::Rename { from, to } => {
+            plain(host, &from, |store, from| Ok(store.volume.rename(from, split_path(&to)?.1)?))
+        }
+        Order::Extend { size, path } => plain(host, &path, |store, path| extend(store, path, size)),
+    }
+}
+
+/// Mounts, does, unmounts in any case.
+fn with_store<T>(
+    host: &mut Host,
+    path: &str,
+    work: impl FnOnce(&mut Datastore, &str, &Host) -> Result<T>,
+) -> Result<T> {
+    let (name, inside) = split_path(path)?;
+    let mut store = datastore::mount(host, name)?;
+    let done = work(&mut store, inside, host);
+    store.finish(host)?;
+    done
+}
+
+fn plain(
+    host: &mut Host,
+    path: &str,
+    work: impl FnOnce(&mut Datastore, &str) -> Result<()>,
+) -> Result<Report> {
+    with_store(host, path, |store, inside, _| work(store, inside))?;
+    Ok(Report::default())
+}
+
+type DiskWork = fn(&mut Datastore, vmfs::file::File, &mut mover::Progress<'_>) -> Result<Report>;
+
+fn on_disk(host: &mut Host, path: &str, what: &'static str, work: DiskWork) -> Result<Report> {
+    with_store(host, path, |store, inside, host| {
+        let teller = Teller::new(host, what)?;
+        let file = store.volume.open_disk(inside, LockMode::Exclusive)?;
+        let report = work(store, file, &mut |done, all| teller.tell(done, all));
+        teller.host.publish(store.volume.disk())?;
+        report
+    })
+}
+
+/// As [`on_disk`]; the disk is thin from then on, or not any more, also for later clones of it.
+fn on_disk_made(
+    thin: bool,
+    host: &mut Host,
+    path: &str,
+    what: &'static str,
+    work: DiskWork,
+) -> Result<Report> {
+    let report = on_disk(host, path, what, work)?;
+    plain(host, path, |store, path| {
+        let descriptor = DiskDescriptor { thin, ..store.volume.disk_descriptor(path)? };
+        Ok(store.volume.replace_descriptor(path, &descriptor)?)
+    })?;
+    Ok(report)
+}
+
+fn create(host: &mut Host, path: &str, size: u64, format: DiskFormat) -> Result<Report> {
+    with_store(host, path, |store, inside, host| {
+        let teller = Teller::new(host, "Create")?;
+        let file = store.volume.create_disk(inside, size, format)?;
+        if format != DiskFormat::EagerZeroedThick {
+            store.volume.close(file)?;
+            let _ = teller.tell(1, 1);
+            return Ok(Report::default());
+        }
+        let report = mover::eager_zero(store, file, &mut |done, all| teller.tell(done, all));
+        if report.is_err() {
+            store.volume.remove_disk(inside)?;
+        }
+        report
+    })
+}
+
+fn clone(host: &mut Host, named: &str, path: &str, format: DiskFormat) -> Result<Report> {
+    let ((from, source), (to, path)) = (split_path(named)?, split_path(path)?);
+    let mut stores = datastore::mount_all(host, &[from, to])?;
+    let order = Clone {
+        source: (0, source),
+        destination: (stores.len() - 1, path),
+        format,
+        has_snapshot: false,
+    };
+    let name = if format == DiskFormat::Thin { "thin-provisioned" } else { format.name() };
+    terminal::progress!("Destination disk format: VMFS {name}\nCloning disk '{named}'...\n");
+    let teller = Teller::new(host, "Clone")?;
+    let report = mover::clone(&mut stores, order, &mut |done, all| teller.tell(done, all));
+    datastore::finish_all(stores, host)?;
+    report
+}
+
+/// Reads both disks again; returns their SHA-256.
+fn compare(host: &mut Host, paths: [&str; 2]) -> Result<String> {
+    let mut sums = Vec::new();
+    for path in paths {
+        sums.push(with_store(host, path, |store, inside, host| {
+            let teller = Teller::new(host, "Verify")?;
+            mover::checksum(store, inside, &mut |done, all| teller.tell(done, all))
+        })?);
+    }
+    ensure!(sums[0] == sums[1], "{} is NOT what {} is: {sums:?}", paths[1], paths[0]);
+    Ok(sums.remove(0))
+}
+
+fn reclaim(host: &mut Host, store: &str, percent: u64) -> Result<Report> {
+    ensure!((1..=100).contains(&percent), "-y takes 1 to 100 percent");
+    with_store(host, store, |store, _, host| {
+        let teller = Teller::new(host, "Reclaim")?;
+        let free = store.volume.space()?.free_bytes;
+        mover::reclaim(store, [free / 100 * percent, 200], &mut |done, all| teller.tell(done, all))
+    })
+}
+
+fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
+    let descriptor = store.volume.disk_descriptor(path)?;
+    ensure!(size > descriptor.size, "a disk can only grow");
+    ensure!(descriptor.parent.is_none(), "a disk with snapshots cannot grow");
+    let mut flat = store.volume.open_disk(path, LockMode::Exclusive)?;
+    let mut grown = store.volume.set_length(&mut flat, size);
+    if grown.is_ok() && !descriptor.thin {
+        let range = [descriptor.size, size - descriptor.size];
+        grown = store.volume.allocate(&mut flat, range, vmfs::file::Fill::ToBeZeroed);
+    }
+    store.volume.close(flat)?;
+    grown?;
+    let new = DiskDescriptor { size, ..descriptor };
+    Ok(store.volume.replace_descriptor(path, &new)?)
+}
+
+fn query(store: &mut Datastore) -> Result<()> {
+    let space = store.volume.space()?;
+    let identity = vmfs::volume::probe(store.volume.disk())?;
+    let mode = if identity.ats_only { "public ATS-only" } else { "public" };
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    terminal::say!("VMFS-5.61 (Raw Major Version: 14) file system spanning 1 partitions.");
+    terminal::say!("File system label (if any): {}", identity.label);
+    terminal::say!("Mode: {mode}");
+    terminal::say!(
+        "Capacity {:.1} GB, {:.1} GB available, file block size 1 MB, max supported file size 62.9 TB",
+        gib(space.total_bytes),
+        gib(space.free_bytes)
+    );
+    terminal::say!(
+        "UUID: {}\nPartitions spanned (on \"lvm\"):\n\t{}:1",
+        identity.uuid,
+        store.device
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(text: &str) -> Result<Order> {
+        parse(text.split(' ').map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn words_become_orders_with_esxis_defaults() -> Result<()> {
+        let path = "d/a.vmdk".to_owned();
+        let format = DiskFormat::ZeroedThick;
+        let size = 10 << 30;
+        assert_eq!(order("-c 10g d/a.vmdk")?, Order::Create { size, format, path: path.clone() });
+        let format = DiskFormat::Thin;
+        let source = "d/b.vmdk".to_owned();
+        let verify = true;
+        let expected = Order::Clone { source, format, path, verify };
+        assert_eq!(order("-i d/b.vmdk -d thin --verify d/a.vmdk")?, expected);
+        let device = "naa.6001".to_owned();
+        let order = order("-C vmfs5 -S one /vmfs/devices/disks/naa.6001:1")?;
+        assert_eq!(order, Order::Format { label: "one".into(), device, lease_ms: None });
+        Ok(())
+    }
+
+    #[test]
+    fn wrong_words_are_refused() {
+        for text in [
+            "-c 10g",
+            "-c ten d/a.vmdk",
+            "-c 1x d/a.vmdk",
+            "-c 99999999999t d/a.vmdk",
+            "-d fat -c 1g d/a.vmdk",
+            "-c 1g -i d/b.vmdk d/a.vmdk",
+            "d/a.vmdk",
+            "-q d/a.vmdk",
+            "-C vmfs6 -S one naa.1:1",
+            "-C vmfs5 naa.1:1",
+            "-y all d",
+            "-i",
+        ] {
+            assert!(order(text).is_err(), "{text}");
+        }
+    }
+}

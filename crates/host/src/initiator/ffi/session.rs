@@ -1,0 +1,500 @@
+//! A session with one LUN, through libiscsi.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::time::Instant;
+
+use thiserror::Error;
+
+use crate::initiator::cdb::{self, Cdb};
+use crate::initiator::ffi;
+
+/// Bytes of a logical block; other lengths are refused when connecting.
+pub const BLOCK_BYTES: u64 = 512;
+
+/// After so long without an answer a command counts as lost, and its path as dead.
+const COMMAND_TIMEOUT_SECONDS: c_int = 30;
+
+/// Why a session or command failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SessionError {
+    /// Not iscsi://HOST[:PORT]/TARGET/LUN.
+    #[error("'{0}' is not an iSCSI URL: write iscsi://HOST:PORT/TARGET-NAME/LUN")]
+    Url(String),
+    /// No session could be made.
+    #[error("cannot connect to {url}: {reason}")]
+    Connect {
+        /// Where to.
+        url: String,
+        /// libiscsi's words.
+        reason: String,
+    },
+    /// The connection is gone.
+    #[error("the connection was lost")]
+    Lost,
+    /// A command ended with another status than GOOD.
+    #[error(
+        "operation code {opcode:02x}h ended with status {status:02x}h, sense {key:x}h/{ascq:04x}h"
+    )]
+    Command {
+        /// OPERATION CODE.
+        opcode: u8,
+        /// SAM-5 status, or a number of libiscsi's above FFh.
+        status: i32,
+        /// Sense key, if the status is CHECK CONDITION.
+        key: i32,
+        /// ASC and ASCQ, likewise.
+        ascq: i32,
+    },
+    /// The LUN is of a kind that this program does not handle.
+    #[error("{0}")]
+    Unsupported(&'static str),
+}
+
+/// Data of a command.
+pub enum Data {
+    /// None.
+    None,
+    /// To be sent.
+    Out(Vec<u8>),
+    /// To be filled.
+    In(Vec<u8>),
+}
+
+impl Data {
+    fn parts(&mut self) -> (c_int, &mut [u8]) {
+        match self {
+            Self::None => (ffi::XFER_NONE, &mut []),
+            Self::Out(bytes) => (ffi::XFER_WRITE, bytes),
+            Self::In(bytes) => (ffi::XFER_READ, bytes),
+        }
+    }
+}
+
+/// A command that came to its end.
+pub struct Finished {
+    /// The number it was submitted under.
+    pub tag: u64,
+    /// Whether it ended with GOOD.
+    pub result: Result<(), SessionError>,
+    /// Its data.
+    pub data: Data,
+    /// When it was submitted.
+    pub submitted: Instant,
+}
+
+impl Finished {
+    /// A unit attention: the LUN had something to tell and did nothing. To be submitted again.
+    pub fn is_news(&self) -> bool {
+        matches!(self.result, Err(SessionError::Command { key: 6, .. }))
+    }
+}
+
+/// What libiscsi is lent until it calls back.
+struct Lent {
+    tag: u64,
+    opcode: u8,
+    data: Data,
+    vector: ffi::IoVector,
+    submitted: Instant,
+    finished: *mut Vec<Finished>,
+}
+
+/// A session with one LUN.
+pub struct Session {
+    context: *mut ffi::Context,
+    lun: c_int,
+    /// Boxed, as callbacks hold its address while the session moves.
+    #[allow(clippy::box_collection)]
+    finished: Box<Vec<Finished>>,
+    in_flight: usize,
+    last: Option<Begun>,
+    /// Bytes of the LUN.
+    pub size_bytes: u64,
+    /// NAA identifier of the LUN, if it has one.
+    pub naa: Option<[u8; 16]>,
+}
+
+/// How task management names a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskName {
+    /// INITIATOR TASK TAG.
+    pub initiator_task_tag: u32,
+    /// CmdSN.
+    pub command_sequence_number: u32,
+}
+
+/// The command that was begun last.
+#[derive(Clone, Copy)]
+struct Begun {
+    task: *mut ffi::Task,
+    name: TaskName,
+}
+
+/// Which digests a session asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeaderDigest {
+    /// None.
+    #[default]
+    None,
+    /// CRC32C.
+    Crc32c,
+}
+
+impl Session {
+    /// Logs in and looks at the LUN.
+    pub fn connect(url: &str, initiator: &str, digest: HeaderDigest) -> Result<Self, SessionError> {
+        let name = CString::new(initiator).map_err(|_| SessionError::Url(url.to_owned()))?;
+        let text = CString::new(url).map_err(|_| SessionError::Url(url.to_owned()))?;
+        // SAFETY: the name is a C string; a null result is checked.
+        let context = unsafe { ffi::iscsi_create_context(name.as_ptr()) };
+        if context.is_null() {
+            return Err(SessionError::Url(url.to_owned()));
+        }
+        let mut session = Self {
+            context,
+            lun: 0,
+            finished: Box::new(Vec::new()),
+            in_flight: 0,
+            last: None,
+            size_bytes: 0,
+            naa: None,
+        };
+        session.log_in(&text, url, digest)?;
+        session.look()?;
+        Ok(session)
+    }
+
+    fn log_in(&mut self, text: &CStr, url: &str, digest: HeaderDigest) -> Result<(), SessionError> {
+        // SAFETY: context and text are valid; a null result is checked, and the URL is freed once,
+        // after its last use.
+        let connected = unsafe {
+            let parsed = ffi::iscsi_parse_full_url(self.context, text.as_ptr());
+            if parsed.is_null() {
+                return Err(SessionError::Url(url.to_owned()));
+            }
+            self.lun = (*parsed).lun;
+            ffi::iscsi_set_session_type(self.context, ffi::SESSION_NORMAL);
+            ffi::iscsi_set_header_digest(
+                self.context,
+                if digest == HeaderDigest::Crc32c { 3 } else { 0 },
+            );
+            ffi::iscsi_set_noautoreconnect(self.context, 1);
+            ffi::iscsi_set_targetname(self.context, (*parsed).target.as_ptr());
+            ffi::iscsi_set_timeout(self.context, COMMAND_TIMEOUT_SECONDS);
+            self.set_chap(&*parsed);
+            let portal = (*parsed).portal.as_ptr();
+            let connected = ffi::iscsi_full_connect_sync(self.context, portal, self.lun);
+            ffi::iscsi_destroy_url(parsed);
+            connected
+        };
+        if connected != 0 {
+            let reason = self.last_error();
+            return Err(SessionError::Connect { url: url.to_owned(), reason });
+        }
+        Ok(())
+    }
+
+    /// CHAP as the URL says: `iscsi://USER%PASSWORD@HOST/...?target_user=U&target_password=P`.
+    fn set_chap(&self, url: &ffi::Url) {
+        // SAFETY: the context is valid; the fields are C strings that libiscsi copies.
+        unsafe {
+            if url.user[0] != 0 {
+                let (user, password) = (url.user.as_ptr(), url.password.as_ptr());
+                ffi::iscsi_set_initiator_username_pwd(self.context, user, password);
+            }
+            if url.target_user[0] != 0 {
+                let (user, password) = (url.target_user.as_ptr(), url.target_password.as_ptr());
+                ffi::iscsi_set_target_username_pwd(self.context, user, password);
+            }
+        }
+    }
+
+    /// Ends the session without a word to the target; returns the commands under way, so that
+    /// another path can carry them out.
+    pub fn abandon(mut self) -> Vec<Finished> {
+        // SAFETY: the context is valid; destroying it calls back for every command under way.
+        unsafe { ffi::iscsi_destroy_context(self.context) };
+        self.context = std::ptr::null_mut();
+        std::mem::take(&mut *self.finished)
+    }
+
+    fn look(&mut self) -> Result<(), SessionError> {
+        let capacity = self.command(cdb::read_capacity(), Data::In(vec![0; 32]))?;
+        let (last, block) = capacity.split_at(8);
+        let last = u64::from_be_bytes(last.try_into().expect("8 bytes"));
+        let block = u32::from_be_bytes(block[..4].try_into().expect("4 bytes"));
+        if u64::from(block) != BLOCK_BYTES {
+            return Err(SessionError::Unsupported(
+                "only LUNs with blocks of 512 bytes are handled",
+            ));
+        }
+        self.size_bytes = (last + 1) * BLOCK_BYTES;
+        let page = self.command(cdb::inquiry_device_identification(), Data::In(vec![0; 255]))?;
+        self.naa = cdb::find_naa(&page);
+        Ok(())
+    }
+
+    fn last_error(&self) -> String {
+        // SAFETY: libiscsi returns a C string that lives as long as the context.
+        let text = unsafe { CStr::from_ptr(ffi::iscsi_get_error(self.context)) };
+        text.to_string_lossy().into_owned()
+    }
+
+    /// Begins a command; its end comes from [`Session::service`].
+    pub fn submit(&mut self, tag: u64, mut cdb: Cdb, data: Data) -> Result<(), SessionError> {
+        let mut lent = Box::new(Lent {
+            tag,
+            opcode: cdb[0],
+            data,
+            vector: ffi::IoVector { base: std::ptr::null_mut(), length: 0 },
+            submitted: Instant::now(),
+            finished: &raw mut *self.finished,
+        });
+        let (direction, bytes) = lent.data.parts();
+        let (base, length) = (bytes.as_mut_ptr(), bytes.len());
+        lent.vector = ffi::IoVector { base: base.cast(), length };
+        let size = cdb_length(cdb[0]);
+        let lent = Box::into_raw(lent);
+        // SAFETY: CDB and vector outlive the calls that read them; `lent`, with the vector and the
+        // bytes it names, stays until the callback, which libiscsi makes exactly once if the
+        // command was accepted.
+        let accepted = unsafe {
+            let task = ffi::scsi_create_task(size, cdb.as_mut_ptr(), direction, length as c_int);
+            if task.is_null() {
+                drop(Box::from_raw(lent));
+                return Err(SessionError::Lost);
+            }
+            match direction {
+                ffi::XFER_READ => ffi::scsi_task_set_iov_in(task, &raw mut (*lent).vector, 1),
+                ffi::XFER_WRITE => ffi::scsi_task_set_iov_out(task, &raw mut (*lent).vector, 1),
+                _ => {}
+            }
+            let none = std::ptr::null_mut();
+            let context = self.context;
+            let accepted =
+                ffi::iscsi_scsi_command_async(context, self.lun, task, ended, none, lent.cast());
+            self.last = (accepted == 0).then(|| Begun {
+                task,
+                name: TaskName {
+                    initiator_task_tag: (*task).initiator_task_tag,
+                    command_sequence_number: (*task).command_sequence_number,
+                },
+            });
+            accepted
+        };
+        if accepted != 0 {
+            return Err(SessionError::Lost);
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    /// The name of the command that was begun last.
+    pub fn last_task(&self) -> Option<TaskName> {
+        self.last.map(|last| last.name)
+    }
+
+    /// Sends ABORT TASK and waits for the answer: RESPONSE of RFC 7143 11.6.1 (0 is 'function
+    /// complete', 1 'task does not exist'), and the commands that ended meanwhile.
+    ///
+    /// # Errors
+    /// [`SessionError::Lost`] when the connection goes, or nothing is answered for 30 s.
+    pub fn abort_task(&mut self, name: TaskName) -> Result<(u32, Vec<Finished>), SessionError> {
+        let answer = Box::into_raw(Box::new(None::<u32>));
+        let (tag, number) = (name.initiator_task_tag, name.command_sequence_number);
+        // SAFETY: context and callback are valid. `answer` is freed below only after the callback
+        // was made, and is leaked otherwise, so that a late callback never writes to freed memory.
+        let accepted = unsafe {
+            let (context, lun) = (self.context, self.lun);
+            let answer = answer.cast();
+            ffi::iscsi_task_mgmt_async(context, lun, ffi::ABORT_TASK, tag, number, managed, answer)
+        };
+        let begun = Instant::now();
+        let mut finished = Vec::new();
+        while accepted == 0 && begun.elapsed().as_secs() < COMMAND_TIMEOUT_SECONDS as u64 {
+            finished.extend(self.wait()?);
+            // SAFETY: it was made by Box::into_raw; libiscsi writes only while it is serviced.
+            if let Some(response) = unsafe { *answer } {
+                // SAFETY: the one callback was made: nobody else has the address any more.
+                drop(unsafe { Box::from_raw(answer) });
+                return Ok((response, finished));
+            }
+        }
+        Err(SessionError::Lost)
+    }
+
+    /// Gives up waiting for the command that was begun last and was aborted: the target answers
+    /// it no more. Does nothing if it has ended.
+    pub fn forget_last(&mut self) -> Vec<Finished> {
+        if let (Some(last), 1) = (self.last.take(), self.in_flight) {
+            // SAFETY: a command is in flight, and it can only be the last one; so its task lives.
+            unsafe { ffi::iscsi_scsi_cancel_task(self.context, last.task) };
+        }
+        let finished = std::mem::take(&mut *self.finished);
+        self.in_flight -= finished.len();
+        finished
+    }
+
+    /// Commands under way.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// The socket, and the events of poll(2) that libiscsi waits for.
+    pub fn poll(&self) -> (c_int, i16) {
+        // SAFETY: the context is valid.
+        unsafe { (ffi::iscsi_get_fd(self.context), ffi::iscsi_which_events(self.context) as i16) }
+    }
+
+    /// Lets libiscsi act on events; returns the commands that ended.
+    pub fn service(&mut self, events: i16) -> Result<Vec<Finished>, SessionError> {
+        let sends = events & libc::POLLOUT != 0;
+        let rest = events & !libc::POLLOUT;
+        let alive = (!sends || self.send()) && (sends && rest == 0 || self.act(rest));
+        let finished = std::mem::take(&mut *self.finished);
+        self.in_flight -= finished.len();
+        if alive { Ok(finished) } else { Err(SessionError::Lost) }
+    }
+
+    /// Sends what waits. libiscsi sends header by header and data by data; held back until all is
+    /// there, they fill segments and wake the target once.
+    fn send(&mut self) -> bool {
+        if self.in_flight <= 1 {
+            return self.act(libc::POLLOUT);
+        }
+        self.hold_back(true);
+        let alive = self.act(libc::POLLOUT);
+        self.hold_back(false);
+        alive
+    }
+
+    fn act(&mut self, events: i16) -> bool {
+        // SAFETY: the context is valid; callbacks write to `finished`, which nobody borrows now.
+        unsafe { ffi::iscsi_service(self.context, c_int::from(events)) == 0 }
+    }
+
+    /// TCP_CORK of tcp(7). If the kernel does not heed it, more segments are sent, that is all.
+    fn hold_back(&self, held: bool) {
+        let (fd, _) = self.poll();
+        let held = c_int::from(held);
+        let (level, option, size) = (libc::IPPROTO_TCP, libc::TCP_CORK, size_of::<c_int>());
+        // SAFETY: pointer and size belong to one number.
+        unsafe {
+            libc::setsockopt(fd, level, option, (&raw const held).cast(), size as libc::socklen_t)
+        };
+    }
+
+    /// Carries out one command, and returns its data. No other may be under way.
+    pub fn command(&mut self, cdb: Cdb, data: Data) -> Result<Vec<u8>, SessionError> {
+        self.submit(0, cdb, data)?;
+        loop {
+            if let Some(finished) = self.wait()?.pop() {
+                finished.result?;
+                return Ok(match finished.data {
+                    Data::None => Vec::new(),
+                    Data::In(bytes) | Data::Out(bytes) => bytes,
+                });
+            }
+        }
+    }
+
+    /// Waits until something happens.
+    pub fn wait(&mut self) -> Result<Vec<Finished>, SessionError> {
+        let (fd, events) = self.poll();
+        let mut polled = libc::pollfd { fd, events, revents: 0 };
+        // SAFETY: one valid structure.
+        unsafe { libc::poll(&raw mut polled, 1, 1000) };
+        self.service(polled.revents)
+    }
+
+    /// Bytes sent and received on the socket, as the kernel counts them.
+    pub fn wire_bytes(&self) -> (u64, u64) {
+        let (fd, _) = self.poll();
+        // SAFETY: an all-zero structure is valid, and the kernel writes at most its length.
+        unsafe {
+            let mut info: libc::tcp_info = std::mem::zeroed();
+            let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+            let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+            libc::getsockopt(fd, level, option, (&raw mut info).cast(), &raw mut length);
+            // tcpi_bytes_acked and tcpi_bytes_received follow at bytes 120 and 128 (linux/tcp.h).
+            let mut raw = [0_u8; 136];
+            let mut length = raw.len() as libc::socklen_t;
+            libc::getsockopt(fd, level, option, raw.as_mut_ptr().cast(), &raw mut length);
+            let at = |offset: usize| {
+                u64::from_ne_bytes(raw[offset..offset + 8].try_into().expect("8 bytes"))
+            };
+            (at(120), at(128))
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.context.is_null() {
+            return;
+        }
+        // SAFETY: the context is valid and not used afterwards; destroying it calls back for every
+        // command under way, while `finished` is still there.
+        unsafe {
+            if self.in_flight == 0 {
+                ffi::iscsi_logout_sync(self.context);
+            }
+            ffi::iscsi_destroy_context(self.context);
+        }
+    }
+}
+
+/// SPC-4 4.2.5.1: the length follows from the operation code's group.
+fn cdb_length(opcode: u8) -> c_int {
+    match opcode >> 5 {
+        0 => 6,
+        1 | 2 => 10,
+        5 => 12,
+        _ => 16,
+    }
+}
+
+/// A task management function was answered.
+extern "C" fn managed(
+    _: *mut ffi::Context,
+    status: c_int,
+    response: *mut c_void,
+    answer: *mut c_void,
+) {
+    // SAFETY: `answer` is what `abort_task` lent, and lives; the response is a number of 32 bits
+    // while libiscsi calls back with status 0.
+    unsafe {
+        let known = status == 0 && !response.is_null();
+        let response = if known { *response.cast::<u32>() } else { u32::MAX };
+        *answer.cast::<Option<u32>>() = Some(response);
+    }
+}
+
+/// A command came to its end.
+extern "C" fn ended(
+    _: *mut ffi::Context,
+    status: c_int,
+    task: *mut c_void,
+    private_data: *mut c_void,
+) {
+    // SAFETY: `private_data` is what `submit` lent, given back once; the task is valid until it is
+    // freed here, and null if there is none.
+    unsafe {
+        let lent = Box::from_raw(private_data.cast::<Lent>());
+        let task = task.cast::<ffi::Task>();
+        let mut sense = (0, 0);
+        if !task.is_null() {
+            if status == ffi::STATUS_CHECK_CONDITION {
+                sense = ((*task).sense.key, (*task).sense.ascq);
+            }
+            ffi::scsi_free_scsi_task(task);
+        }
+        let (opcode, (key, ascq)) = (lent.opcode, sense);
+        let result = match status {
+            0 => Ok(()),
+            status => Err(SessionError::Command { opcode, status, key, ascq }),
+        };
+        let (tag, data, submitted) = (lent.tag, lent.data, lent.submitted);
+        (*lent.finished).push(Finished { tag, result, data, submitted });
+    }
+}
