@@ -207,6 +207,19 @@ fn damaged_array() -> Result<(Array, PathBuf)> {
     Ok((array, file))
 }
 
+/// The array looks after its pools once a second.
+fn wait_for_event(array: &Array, words: &str) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let events = array.gantry(&["events"])?;
+        if events.contains(words) {
+            return Ok(());
+        }
+        ensure!(begun.elapsed() < PATIENCE, "no '{words}' in {events}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn a_damaged_journal_is_described_served_read_only_and_rewound() -> Result<()> {
     let (mut array, file) = damaged_array()?;
@@ -242,8 +255,7 @@ fn a_damaged_journal_is_described_served_read_only_and_rewound() -> Result<()> {
     assert_eq!(read(&mut host, 19)?, 20);
     assert_eq!(write(&mut host, 0, 99)?, WRITE_PROTECTED);
     assert!(before == std::fs::read(&file)?, "a restart has changed the pool");
-    let events = array.gantry(&["events"])?;
-    assert!(events.contains("is read-only: "), "{events}");
+    wait_for_event(&array, "is read-only: ")?;
 
     let dry = array.gantry(&["pool", "resume", "p", "--rewind"])?;
     assert!(dry.contains("Nothing was changed") && dry.contains("10 commit(s)"), "{dry}");
