@@ -32,8 +32,6 @@ use anyhow::{Context, Result, bail};
 use api::{Problem, Route};
 use axum::body::Bytes;
 use mio::Waker;
-use thread_priority::ThreadPriority;
-use thread_priority::unix::{NormalThreadSchedulePolicy, ThreadSchedulePolicy};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
@@ -166,10 +164,7 @@ pub(crate) fn start(
     let of_socket = Arc::new(Doors::new(SOCKET_CONNECTIONS_MAX, SOCKET_CONNECTIONS_MAX));
     let patience = Duration::from_secs(options.http_timeout);
     let serving = Serving { router, doors: Arc::clone(&doors), patience };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .on_thread_start(run_when_idle)
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("http".to_owned()).spawn(move || {
         yield_to_hosts();
         let listeners = Listeners { plain, encrypted, unix };
@@ -186,18 +181,6 @@ fn yield_to_hosts() {
     let done = rustix::process::setpriority_process(Some(rustix::thread::gettid()), HTTP_NICENESS);
     if let Err(error) = done {
         tracing::warn!(%error, "the management interface has the priority of hosts");
-    }
-}
-
-/// Lets a thread that writes long answers run only while nothing else wants its processor (SCHED_IDLE,
-/// sched(7)): the reactor takes the place of such a thread at once, of any other one only after a
-/// tick of the scheduler, which is 4 ms.
-fn run_when_idle() {
-    let policy = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
-    let this = thread_priority::thread_native_id();
-    let done = thread_priority::set_thread_priority_and_policy(this, ThreadPriority::Min, policy);
-    if let Err(error) = done {
-        tracing::debug!(%error, "long answers are written at the usual priority");
     }
 }
 
