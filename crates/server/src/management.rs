@@ -394,7 +394,7 @@ impl Management {
                     outcome = self.guarded(|management| then(management, core, Ok(())));
                 }
                 Ok(Progress::Gather(subject, objects)) => {
-                    return self.wait_to_gather(subject, objects, caller);
+                    return self.gatherings.add(subject, objects, caller);
                 }
                 Ok(Progress::Job(job)) => match self.jobs.begin(job, caller) {
                     Ok(()) => return,

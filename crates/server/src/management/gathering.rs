@@ -66,7 +66,7 @@ struct Gathering {
 
 impl Gatherings {
     /// Has somebody wait for an answer: for that of a look which has not begun, if there is one.
-    fn add(&mut self, subject: Subject, objects: Box<dyn Gather>, caller: Caller) {
+    pub(super) fn add(&mut self, subject: Subject, objects: Box<dyn Gather>, caller: Caller) {
         let begun = usize::from(self.has_begun);
         let mut waiting = self.waiting.iter_mut().skip(begun);
         match waiting.find(|other| other.subject == subject) {
@@ -74,9 +74,7 @@ impl Gatherings {
             None => self.waiting.push_back(Gathering { subject, objects, callers: vec![caller] }),
         }
     }
-}
 
-impl Gatherings {
     /// Looks at objects until the turn is over or all were looked at; gives the looks that ended,
     /// some perhaps by a mistake of ours.
     fn turn(
@@ -125,16 +123,6 @@ impl Progress {
 }
 
 impl Management {
-    /// Has somebody wait for a look at many objects.
-    pub(super) fn wait_to_gather(
-        &mut self,
-        subject: Subject,
-        objects: Box<dyn Gather>,
-        caller: Caller,
-    ) {
-        self.gatherings.add(subject, objects, caller);
-    }
-
     /// Whether there are objects to be looked at.
     pub(crate) fn is_gathering(&self) -> bool {
         !self.gatherings.waiting.is_empty()
