@@ -18,10 +18,10 @@ import {
   ProblemBox,
   Waiting,
 } from '../ui/basic';
-import { HistoryChart, RangeChoice, sum } from '../ui/chart';
+import { RangeChoice, ThroughputChart } from '../ui/chart';
 import { CheckField, Confirm, FormDialog, LinesField } from '../ui/form';
 import { Table } from '../ui/table';
-import { bytes, rate } from '../units';
+import { bytes } from '../units';
 import { Connect } from './connect';
 import { ChapFields, chapBody, NO_CHAP, volumesOf } from './hosts';
 import { SessionTable } from './sessions';
@@ -173,22 +173,11 @@ function HostCards({ host }: { host: Host }) {
         </Card>
       )}
       <Card title="Activity" actions={<RangeChoice value={seconds} onChange={setSeconds} />}>
-        <HistoryChart
-          title={`Throughput of ${host.name}`}
+        <ThroughputChart
+          of={host.name}
           series={`host:${host.name}`}
           seconds={seconds}
-          format={rate}
-          top={1 << 20}
           height={160}
-          lines={[
-            { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
-            { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
-            {
-              name: 'Offloaded',
-              colour: '--c3',
-              of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes'),
-            },
-          ]}
         />
       </Card>
       <Card title={`What to type on ${host.name}`}>

@@ -7,7 +7,7 @@ import { OFTEN, useResource } from '../data/store';
 import type { Finding, Forecast, OffloadLedger, Pool, Session, Volume } from '../generated/api';
 import { SpaceBar } from '../ui/bars';
 import { Badge, ButtonLink, Card, Empty, FillBadge, Page, StateBadge, Waiting } from '../ui/basic';
-import { HistoryChart, RangeChoice, sum } from '../ui/chart';
+import { RangeChoice, ThroughputChart } from '../ui/chart';
 import { Icon } from '../ui/icons';
 import { bytes, count, duration, latency, percent, plural, rate } from '../units';
 import { EventList } from './events';
@@ -167,23 +167,7 @@ function Throughput() {
         <Figure name="Commands" value={live ? `${count(commandsOf(live.total))}/s` : '–'} />
         <Figure name="Latency" value={delay ? latency(delay) : '–'} />
       </div>
-      <HistoryChart
-        title="Throughput of the array"
-        series="total"
-        seconds={seconds}
-        format={rate}
-        top={1 << 20}
-        height={170}
-        lines={[
-          { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
-          { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
-          {
-            name: 'Offloaded',
-            colour: '--c3',
-            of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes'),
-          },
-        ]}
-      />
+      <ThroughputChart of="the array" series="total" seconds={seconds} height={170} />
     </Card>
   );
 }

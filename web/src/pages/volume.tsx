@@ -18,9 +18,9 @@ import {
   Page,
   Time,
 } from '../ui/basic';
-import { HistoryChart, mean, RangeChoice, sum } from '../ui/chart';
+import { HistoryChart, mean, RangeChoice, ThroughputChart } from '../ui/chart';
 import { Table } from '../ui/table';
-import { bytes, latency, plural, rate } from '../units';
+import { bytes, latency, plural } from '../units';
 import { ThresholdsDialog } from './pool';
 import { SnapshotTree } from './snapshot_tree';
 import {
@@ -349,23 +349,7 @@ function ActivityCard({ name }: { name: string }) {
   return (
     <Card title="Activity" actions={<RangeChoice value={seconds} onChange={setSeconds} />}>
       <div class="grid two inner">
-        <HistoryChart
-          title={`Throughput of ${name}`}
-          series={series}
-          seconds={seconds}
-          format={rate}
-          top={1 << 20}
-          height={160}
-          lines={[
-            { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
-            { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
-            {
-              name: 'Offloaded',
-              colour: '--c3',
-              of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes'),
-            },
-          ]}
-        />
+        <ThroughputChart of={name} series={series} seconds={seconds} height={160} />
         <HistoryChart
           title={`Latency of ${name}`}
           series={series}

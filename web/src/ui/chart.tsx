@@ -85,6 +85,34 @@ export function HistoryChart(props: {
   return <Chart {...props} history={history.data} problem={history.problem} />;
 }
 
+/** What is read, written and offloaded by the array, one of its hosts or one of its volumes. */
+export function ThroughputChart(props: {
+  of: string;
+  series: string;
+  seconds: number;
+  height: number;
+}) {
+  return (
+    <HistoryChart
+      title={`Throughput of ${props.of}`}
+      series={props.series}
+      seconds={props.seconds}
+      format={rate}
+      top={1 << 20}
+      height={props.height}
+      lines={[
+        { name: 'Read', colour: '--c1', of: sum('read_bytes'), fill: true },
+        { name: 'Written', colour: '--c2', of: sum('write_bytes'), fill: true },
+        {
+          name: 'Offloaded',
+          colour: '--c3',
+          of: sum('extended_copy_bytes', 'write_same_bytes', 'token_bytes'),
+        },
+      ]}
+    />
+  );
+}
+
 interface ChartProperties {
   title: string;
   lines: Line[];
