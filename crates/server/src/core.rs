@@ -10,14 +10,13 @@ use scsi::{Decoded, DeviceServer, NexusId, RequestId, UnitSpace};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
-use crate::admission::Places;
 use crate::dispatch::Dispatch;
 use crate::guard::Critical;
 use crate::http::Doors;
+use crate::iscsi::{Places, Refusals};
 use crate::limits::{BLOCKS_PER_TURN, VOLUMES_PER_TICK};
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
-use crate::refusals::Refusals;
 use crate::scheduler::HostNumber;
 use crate::token_spaces::is_hidden;
 use crate::unit_states::UnitStates;

@@ -6,10 +6,8 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
-mod admission;
 mod alerts;
 mod backing;
-mod connection;
 mod core;
 mod data_directory;
 mod described;
@@ -19,6 +17,7 @@ mod events;
 mod guard;
 mod heartbeat;
 mod http;
+mod iscsi;
 mod keeper;
 pub mod limits;
 pub mod logs;
@@ -29,9 +28,8 @@ mod pool;
 mod pools;
 mod reactor;
 mod record;
-mod refusals;
 mod scheduler;
-mod sessions;
+mod source_address;
 mod token_spaces;
 mod trust;
 mod unit_states;

@@ -1,14 +1,12 @@
 //! Command-line options of the daemon.
 
-mod sessions;
-
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
+use crate::iscsi::SessionOptions;
 use crate::limits::MEMORY_BYTES_MIN;
-pub(crate) use sessions::SessionOptions;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]

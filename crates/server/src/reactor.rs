@@ -1,61 +1,45 @@
 //! Event loop (reactor): handles every event from sockets, devices, the clock and other threads.
 
-mod admission;
-mod authentication;
-mod commands;
-mod listeners;
-mod logins;
 mod ready;
-mod recovery;
 mod stopping;
 mod waiting;
 
-use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use hashbrown::HashMap;
-use iscsi::Account;
 use mio::event::Event;
-use mio::net::TcpStream;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use scsi::{DeviceServer, NexusId};
-use slab::Slab;
+use scsi::DeviceServer;
 
 use crate::accounts::Accounts;
-use crate::admission::Admission;
 use crate::alerts::Alerts;
-use crate::connection::{Connection, Ending, Pause, bound_sending};
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events;
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, Audit, Call, Inbox, Mailbox, Message};
+use crate::iscsi::{FrontEnd, ReadyCommand};
 use crate::limits::{
     CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
-    TURN_TIME,
 };
 use crate::management::{Management, Scene, scsi_identification};
 use crate::open_files::OpenFiles;
-use crate::options::{Options, SessionOptions};
+use crate::options::Options;
 use crate::pools::PoolId;
-use crate::refusals::Chatter;
-use crate::scheduler::{Bounds, HostNumber, Scheduler};
-use crate::sessions::Sessions;
+use crate::scheduler::{Bounds, Scheduler};
 use crate::unit_states::UnitStates;
-use listeners::Listener;
-use ready::Ready;
 use stopping::Stopping;
 use waiting::Waiting;
 
+pub(crate) use ready::Ready;
+
 const WAKER: Token = Token(0);
-const FIRST_LISTENER: usize = 1;
+pub(crate) const FIRST_LISTENER: usize = 1;
 const FIRST_DEVICE: usize = 1 << 16;
-const FIRST_CONNECTION: usize = 1 << 32;
+pub(crate) const FIRST_CONNECTION: usize = 1 << 32;
 
 /// Commands that the device server has at once in a lane; the bytes that they move are bounded where
 /// they become requests.
@@ -63,42 +47,26 @@ const COMMAND_BOUNDS: Bounds = Bounds { commands: LANE_COMMANDS_MAX, bytes: i64:
 
 /// The one thread that owns connections, device server and pools.
 pub(crate) struct Reactor {
-    poll: Poll,
+    pub(crate) poll: Poll,
     waiting: Waiting,
     inbox: Inbox,
-    listeners: Slab<Listener>,
-    connections: Slab<Connection>,
-    /// The slot of each connection's serial number.
-    slots: HashMap<u32, usize>,
-    last_serial: u32,
-    /// Connections with something to say or to send.
-    ready: Ready,
-    /// Connections with something to read.
-    readable: Ready,
-    sessions: Sessions,
-    /// Memory account of connections whose initiator has not logged in.
-    newcomers: Account,
-    scheduler: Scheduler<commands::ReadyCommand>,
+    /// The front end through which iSCSI initiators come.
+    pub(crate) iscsi: FrontEnd,
+    pub(crate) scheduler: Scheduler<ReadyCommand>,
     /// Commands that may still be started in this turn.
-    starts_left: usize,
-    options: SessionOptions,
-    admission: Admission,
-    /// Log lines about sessions.
-    chatter: Chatter,
-    core: Core,
-    management: Management,
-    /// Sessions whose LUN maps may have changed since they were told.
-    untold: BTreeSet<NexusId>,
+    pub(crate) starts_left: usize,
+    pub(crate) core: Core,
+    pub(crate) management: Management,
     /// Whether administrators ask for something that was not looked at yet.
     calls_wait: bool,
     /// Pools, the devices of them that the poll knows, and which opening of them it was.
     registered_devices: Vec<(PoolId, usize, u64)>,
-    started: Instant,
+    pub(crate) started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
     /// The time, sampled at the start of a turn and before completions are processed.
-    now: Duration,
-    heartbeat: Arc<Heartbeat>,
+    pub(crate) now: Duration,
+    pub(crate) heartbeat: Arc<Heartbeat>,
     /// How far a clean stop has come.
     stopping: Stopping,
 }
@@ -131,27 +99,15 @@ impl Reactor {
         let events = events::Events::open(directory.path(), alerts)?;
         let management =
             Management::new(configuration, secrets, directory, (events, audit), options, mailbox)?;
-        let budget = options.sessions.memory_budget();
         let mut reactor = Self {
             poll,
             waiting: Waiting::new(),
             inbox,
-            listeners: Slab::new(),
-            connections: Slab::new(),
-            slots: HashMap::new(),
-            last_serial: 0,
-            ready: Ready::default(),
-            readable: Ready::default(),
-            sessions: Sessions::new(budget.clone()),
-            newcomers: budget.account(),
+            iscsi: FrontEnd::new(options.sessions.clone(), open_files.iscsi),
             scheduler: Scheduler::new(COMMAND_BOUNDS),
             starts_left: STARTS_PER_TURN,
-            options: options.sessions.clone(),
-            admission: Admission::new(options.sessions.quotas(open_files.iscsi)),
-            chatter: Chatter::default(),
             core: Core::new(target, unit_states, Accounts::new(!options.no_statistics), doors),
             management,
-            untold: BTreeSet::new(),
             calls_wait: false,
             registered_devices: Vec::new(),
             started: Instant::now(),
@@ -179,8 +135,7 @@ impl Reactor {
         // Messages and connections that came while the pools were opened were announced once,
         // before the loop looked.
         self.take_messages();
-        let listeners: Vec<usize> = self.listeners.iter().map(|(key, _)| key).collect();
-        listeners.into_iter().for_each(|listener| self.accept(listener));
+        self.accept_all();
         while !self.has_stopped() {
             self.turn(&mut events)?;
         }
@@ -221,14 +176,11 @@ impl Reactor {
 
     /// Whether the next turn need not wait for an event.
     fn has_more(&self) -> bool {
-        !self.ready.is_empty()
-            || !self.readable.is_empty()
+        self.iscsi.has_more()
             || self.scheduler.can_start()
             || self.core.has_more()
             || self.calls_wait
             || self.management.is_gathering()
-            || !self.untold.is_empty()
-            || self.has_more_to_accept()
     }
 
     /// Tells the time to the device server, which measures how long commands take.
@@ -240,54 +192,10 @@ impl Reactor {
     fn apply(&mut self, event: &Event) {
         match event.token() {
             WAKER => self.take_messages(),
-            Token(token) if token >= FIRST_CONNECTION => {
-                let slot = token - FIRST_CONNECTION;
-                if let Some(connection) = self.connections.get_mut(slot) {
-                    if event.is_writable() {
-                        connection.became_writable();
-                        self.ready.push(slot);
-                    }
-                    if event.is_readable() {
-                        connection.readable = true;
-                        self.readable.push(slot);
-                    }
-                }
-            }
             // A device's completions are reaped in every turn.
-            Token(token) if token >= FIRST_DEVICE => {}
-            Token(token) => self.accept(token - FIRST_LISTENER),
+            Token(FIRST_DEVICE..FIRST_CONNECTION) => {}
+            Token(_) => self.apply_to_iscsi(event),
         }
-    }
-
-    fn welcome(&mut self, mut socket: TcpStream, address: SocketAddr, portal: SocketAddr) {
-        if self.is_stopping() || !self.make_room(address) {
-            return;
-        }
-        let entry = self.connections.vacant_entry();
-        let slot = entry.key();
-        let token = Token(FIRST_CONNECTION + slot);
-        let interest = Interest::READABLE | Interest::WRITABLE;
-        let registered = socket
-            .set_nodelay(true)
-            .and_then(|()| bound_sending(&socket, Duration::from_secs(self.options.send_timeout)))
-            .and_then(|()| self.poll.registry().register(&mut socket, token, interest));
-        if let Err(error) = registered {
-            tracing::warn!(%address, %error, "a connection could not be set up");
-            return;
-        }
-        self.last_serial = self.last_serial.wrapping_add(1);
-        let iscsi = iscsi::Connection::new(self.options.connection_config(self.newcomers.clone()));
-        entry.insert(Connection::new(socket, address, portal, self.last_serial, iscsi));
-        self.slots.insert(self.last_serial, slot);
-        self.admission.came(slot, address.ip());
-        self.belongs(slot, HostNumber(0));
-        self.readable.push(slot);
-    }
-
-    /// Says in whose turns a connection is read and sent.
-    fn belongs(&mut self, slot: usize, host: HostNumber) {
-        self.ready.belongs(slot, host);
-        self.readable.belongs(slot, host);
     }
 
     /// Takes what other threads tell, then some of what administrators ask for.
@@ -335,62 +243,15 @@ impl Reactor {
     }
 
     fn call(&mut self, call: Call) {
-        self.core.connections = self.admission.counts();
-        self.core.places = self.admission.places();
-        self.management.call(&mut self.core, &self.sessions, call);
+        self.iscsi.count(&mut self.core);
+        self.management.call(&mut self.core, self.iscsi.sessions(), call);
     }
 
     /// Goes on with what administrators want to know of many objects.
     fn look_at_some(&mut self) {
-        let Self { core, sessions, connections, .. } = self;
+        let Self { core, iscsi, .. } = self;
+        let (sessions, connections) = (iscsi.sessions(), iscsi.connections());
         self.management.look_at_some(Scene { core, sessions, connections });
-    }
-
-    /// Reads from connections that may hold something, and acts on what they say, as long as the turn
-    /// lasts.
-    fn serve_ready_connections(&mut self) {
-        let began = Instant::now();
-        while let Some(slot) = self.readable.pop() {
-            self.serve(slot);
-            if began.elapsed() >= TURN_TIME {
-                return;
-            }
-        }
-    }
-
-    fn serve(&mut self, slot: usize) {
-        let mut read_this_turn = 0;
-        while let Some(connection) = self.connections.get_mut(slot) {
-            if !connection.may_receive(read_this_turn) {
-                if connection.may_receive(0) {
-                    self.readable.push(slot);
-                }
-                break;
-            }
-            match connection.receive() {
-                Ok(received) => read_this_turn += received,
-                Err(Pause::WouldBlock) => break,
-                Err(Pause::Closed(error)) => {
-                    self.fail(slot, &error.to_string());
-                    return;
-                }
-            }
-            self.handle_events(slot);
-        }
-        self.ready.push(slot);
-        self.wake_siblings(slot);
-    }
-
-    /// Wakes other connections of a session: data on one may be what a request on another waits
-    /// for.
-    fn wake_siblings(&mut self, slot: usize) {
-        if !self.connections.get(slot).is_some_and(|connection| connection.shares_session) {
-            return;
-        }
-        if let Some(session) = self.sessions.of_connection(slot) {
-            let siblings = session.connections.iter().copied();
-            self.ready.extend(siblings.filter(|&other| other != slot));
-        }
     }
 
     fn tick(&mut self) {
@@ -401,9 +262,6 @@ impl Reactor {
         self.next_tick = now + TICK;
         self.heartbeat.beat();
         self.go_on_stopping();
-        self.end_old_orphans(now);
-        self.accept_again(now);
-        self.look_after_admission(now);
         self.core.tick(now);
         self.management.look_at_volumes(&mut self.core);
         if now >= self.next_fill_check {
@@ -413,11 +271,7 @@ impl Reactor {
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.target.set_time_of_day(since_1970);
         }
-        for (slot, connection) in &mut self.connections {
-            connection.iscsi.tick(now);
-            connection.measure(now);
-            self.ready.push(slot);
-        }
+        self.tick_iscsi(now);
     }
 
     /// Lets commands, pools and devices act on each other until nothing moves.
@@ -439,71 +293,6 @@ impl Reactor {
             }
         }
         self.register_devices();
-    }
-
-    /// Sends what waits on connections, as long as the turn lasts.
-    fn send_ready_connections(&mut self) {
-        let began = Instant::now();
-        while let Some(slot) = self.ready.pop() {
-            self.send(slot);
-            if began.elapsed() >= TURN_TIME {
-                return;
-            }
-        }
-    }
-
-    /// Sends a part of what waits.
-    fn send(&mut self, slot: usize) {
-        self.handle_events(slot);
-        let Some(connection) = self.connections.get_mut(slot) else { return };
-        if let Err(Pause::Closed(error)) = connection.send() {
-            return self.fail(slot, &error.to_string());
-        }
-        if connection.iscsi.is_closed() && !connection.iscsi.wants_to_send() {
-            return match connection.ending {
-                Ending::Connection => self.close_connection(slot, "logged out"),
-                Ending::Session => self.close(slot, "logged out"),
-                Ending::Failure => self.fail(slot, "failed"),
-            };
-        }
-        if connection.may_send() {
-            self.ready.push(slot);
-        }
-        if connection.may_receive(0) {
-            self.readable.push(slot);
-        }
-    }
-
-    /// Closes a connection, and with it all others of its session.
-    fn close(&mut self, slot: usize, reason: &str) {
-        let session = self.sessions.of_connection(slot);
-        let slots = session.map_or_else(|| vec![slot], |session| session.connections.clone());
-        for slot in slots {
-            self.close_connection(slot, reason);
-        }
-    }
-
-    /// Closes one connection; its session goes on with the others.
-    fn close_connection(&mut self, slot: usize, reason: &str) {
-        let Some(mut connection) = self.detach(slot, reason) else { return };
-        if let Some(session) = self.sessions.leave(slot) {
-            self.end_session(&session, reason);
-        } else {
-            connection.iscsi.close();
-            self.abort_tasks_of(&mut connection);
-        }
-    }
-
-    /// Takes a connection off the poll.
-    fn detach(&mut self, slot: usize, reason: &str) -> Option<Connection> {
-        let mut connection = self.connections.try_remove(slot)?;
-        self.admission.left(slot);
-        tracing::debug!(address = %connection.address, reason, "connection closed");
-        let _ = self.poll.registry().deregister(&mut connection.socket);
-        self.slots.remove(&connection.serial);
-        self.core.traffic.received += connection.received;
-        self.core.traffic.sent += connection.sent;
-        Some(connection)
     }
 
     /// Makes the poll wake up for the devices of new pools.
@@ -530,7 +319,7 @@ impl Reactor {
         }
     }
 
-    /// Before the first host is let in, every pool is open or known to be unavailable.
+    /// Before the first host is admitted, every pool is open or known to be unavailable.
     fn wait_for_pools(&mut self) -> Result<()> {
         let mut events = Events::with_capacity(64);
         self.pump();

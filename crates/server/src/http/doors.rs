@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::admission::source;
+use crate::source_address::source;
 
 #[cfg(test)]
 mod tests;

@@ -15,13 +15,12 @@ use slab::Slab;
 
 use super::problems::internal;
 use super::{Caller, Management, Progress};
-use crate::connection::Connection;
 use crate::core::Core;
 use crate::described::Described;
 use crate::guard::guarded;
+use crate::iscsi::{Connection, Sessions};
 use crate::limits::{GATHERED_PER_TURN, GATHERING_TIME_PER_TURN};
 use crate::pools::PoolId;
-use crate::sessions::Sessions;
 
 #[cfg(test)]
 mod tests;

@@ -8,8 +8,8 @@ use array::{FreeLuns, HeldLun, Rest};
 
 use super::Management;
 use crate::core::Core;
+use crate::iscsi::Session;
 use crate::limits::HELD_BY_ENDED_MAX;
-use crate::sessions::Session;
 
 /// How long LUN numbers rest, and what must be known for that.
 pub(super) struct LunRest {

@@ -20,9 +20,9 @@ use crate::core::Core;
 use crate::described::Described;
 use crate::device_times::OPERATIONS;
 use crate::http::{Closed, certificate_expires};
+use crate::iscsi::Reason;
 use crate::keeper;
 use crate::logs;
-use crate::refusals::Reason;
 use facts::{DeviceFacts, Facts, Key, Keyed, PoolFacts, RowFacts, VolumeFacts, look};
 
 /// One metric. docs/metrics.md lists every one of them.

@@ -17,7 +17,7 @@ use super::statistics::{
 };
 use super::{Management, Parameters, Progress, find_volume, read, read_or_default, read_secret};
 use crate::core::Core;
-use crate::sessions::Sessions;
+use crate::iscsi::Sessions;
 
 macro_rules! nouns {
     ($($(#[$meta:meta])* $noun:ident: $routes:ident { $($route:ident)* })*) => {

@@ -8,7 +8,7 @@ use array::{Chap, Configuration, Host, Secrets};
 
 use super::problems::not_found;
 use super::{Management, Progress};
-use crate::sessions::Sessions;
+use crate::iscsi::Sessions;
 
 #[cfg(test)]
 mod tests;

@@ -10,9 +10,8 @@ use slab::Slab;
 
 use super::gathering::Scene;
 use super::{Management, Progress};
-use crate::connection::Connection;
 use crate::described::Described;
-use crate::sessions::{Session, Sessions};
+use crate::iscsi::{Connection, Session, Sessions};
 
 /// Every normal session in full-feature phase.
 pub(super) fn list_sessions(sessions: &Sessions) -> Progress {

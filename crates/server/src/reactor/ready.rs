@@ -10,7 +10,7 @@ use crate::scheduler::HostNumber;
 
 /// A fair queue of connections, each of which is in it once.
 #[derive(Default)]
-pub(super) struct Ready {
+pub(crate) struct Ready {
     /// Hosts in the order of their turns.
     turns: VecDeque<HostNumber>,
     /// The connections of each host in `turns`, none of them without any.
@@ -26,7 +26,7 @@ const SPARE_MAX: usize = 64;
 
 impl Ready {
     /// Says whose connection is in a slot.
-    pub(super) fn belongs(&mut self, slot: usize, host: HostNumber) {
+    pub(crate) fn belongs(&mut self, slot: usize, host: HostNumber) {
         self.slot(slot).0 = host;
     }
 
@@ -38,7 +38,7 @@ impl Ready {
     }
 
     /// A connection waits behind the others of its host; does nothing if it waits already.
-    pub(super) fn push(&mut self, slot: usize) {
+    pub(crate) fn push(&mut self, slot: usize) {
         let (host, waits) = self.slot(slot);
         if std::mem::replace(waits, true) {
             return;
@@ -53,7 +53,7 @@ impl Ready {
     }
 
     /// The connection whose turn it is.
-    pub(super) fn pop(&mut self) -> Option<usize> {
+    pub(crate) fn pop(&mut self) -> Option<usize> {
         let host = self.turns.pop_front()?;
         let of_host = self.waiting.get_mut(&host)?;
         let slot = of_host.pop_front()?;
@@ -67,7 +67,7 @@ impl Ready {
         Some(slot)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.turns.is_empty()
     }
 }

@@ -16,7 +16,7 @@ pub(super) enum Stopping {
 }
 
 impl Reactor {
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.stopping != Stopping::No
     }
 
@@ -34,24 +34,17 @@ impl Reactor {
         tracing::info!("stopping");
         self.heartbeat.stops();
         self.stopping = Stopping::LoggingOut(Instant::now() + LOGOUT_PATIENCE);
-        self.listeners.clear();
-        for (slot, connection) in &mut self.connections {
-            connection.iscsi.request_logout(LOGOUT_PATIENCE);
-            self.ready.push(slot);
-        }
+        self.ask_for_logouts();
         self.go_on_stopping();
     }
 
     /// Goes on once everybody has logged out, or had the time to.
     pub(super) fn go_on_stopping(&mut self) {
         let Stopping::LoggingOut(deadline) = self.stopping else { return };
-        if !self.connections.is_empty() && Instant::now() < deadline {
+        if !self.iscsi.connections().is_empty() && Instant::now() < deadline {
             return;
         }
-        let slots: Vec<usize> = self.connections.iter().map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.close(slot, "the daemon stops");
-        }
+        self.close_connections("the daemon stops");
         self.stopping = Stopping::Closing(Instant::now() + STOP_PATIENCE);
         self.management.close_pools(&mut self.core);
     }

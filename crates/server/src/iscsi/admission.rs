@@ -7,13 +7,14 @@
 //! them is closed. A login takes milliseconds, so this hits connections that only hold places.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 use hashbrown::HashMap;
 
+use super::refusals::Reason;
 use crate::limits::{DISCOVERY_PER_INITIATOR_MAX, DISCOVERY_SESSIONS_MAX, LOGINS_UNDER_WAY_MAX};
-use crate::refusals::Reason;
+use crate::source_address::source;
 
 #[cfg(test)]
 mod tests;
@@ -341,17 +342,5 @@ impl Admission {
     fn oldest_discovery(&self) -> Option<usize> {
         let (source, _) = self.sources.iter().max_by_key(|(_, counts)| counts.discovery)?;
         self.oldest(&self.discovery, |entry| entry.source == *source)
-    }
-}
-
-/// What counts as one address: of IPv6 the first 64 bits, since a machine that has one address
-/// there has all of its network.
-pub(crate) fn source(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let network = u128::from(address) >> 64 << 64;
-            IpAddr::V6(Ipv6Addr::from(network))
-        }
-        address @ IpAddr::V4(_) => address,
     }
 }

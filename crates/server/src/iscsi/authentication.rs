@@ -5,8 +5,8 @@ use iscsi::{
     Requirement,
 };
 
-use super::Reactor;
 use crate::data_directory::random_bytes;
+use crate::reactor::Reactor;
 
 /// Bytes of a challenge: as many as the longest hash has.
 const CHALLENGE_BYTES: usize = 32;

@@ -10,22 +10,22 @@ use hashbrown::HashSet;
 use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, TargetSelection};
 use scsi::{NexusId, NexusSpec};
 
-use super::Reactor;
+use super::sessions::{NexusPorts, Session};
 use crate::limits::LUNS_TIME_PER_TURN;
 use crate::management::Touched;
-use crate::sessions::{NexusPorts, Session};
+use crate::reactor::Reactor;
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.
 const DISCOVERY_TSIH: u16 = u16::MAX;
 
 impl Reactor {
     /// Tells an initiator what it must prove to be let in, or why it cannot.
-    pub(super) fn admit(&mut self, slot: usize, request: &LoginRequest) {
-        let portal = self.management.portal(self.connections[slot].portal);
+    pub(super) fn admit_login(&mut self, slot: usize, request: &LoginRequest) {
+        let portal = self.management.portal(self.iscsi.connections[slot].portal);
         let terms = self
             .check_target(request)
             .and_then(|()| Ok((self.requirement(request)?, self.session_to_join(slot, request)?)));
-        let connection = &mut self.connections[slot].iscsi;
+        let connection = &mut self.iscsi.connections[slot].iscsi;
         match (terms, portal.redirect) {
             (Err(status), _) => self.refuse(slot, status),
             (Ok(_), Some(elsewhere)) if !request.discovery => {
@@ -40,15 +40,15 @@ impl Reactor {
     }
 
     /// Gives an initiator that has proved who it is its session.
-    pub(super) fn let_in(&mut self, slot: usize, request: &LoginRequest) {
+    pub(super) fn accept_login(&mut self, slot: usize, request: &LoginRequest) {
         match self.make_session(slot, request) {
-            Ok(tsih) => self.connections[slot].iscsi.login_accept(tsih),
+            Ok(tsih) => self.iscsi.connections[slot].iscsi.login_accept(tsih),
             Err(status) => self.refuse(slot, status),
         }
     }
 
     fn refuse(&mut self, slot: usize, status: LoginStatus) {
-        self.connections[slot].iscsi.login_reject(status);
+        self.iscsi.connections[slot].iscsi.login_reject(status);
     }
 
     fn check_target(&self, request: &LoginRequest) -> Result<(), LoginStatus> {
@@ -69,7 +69,7 @@ impl Reactor {
         if request.discovery || request.tsih == 0 {
             return Ok(None);
         }
-        let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
+        let session = self.iscsi.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
         let handle = self.session_handle(session).ok_or(LoginStatus::SessionDoesNotExist)?;
         let max = handle.parameters().max_connections as usize;
@@ -81,30 +81,30 @@ impl Reactor {
 
     fn session_handle(&self, session: &Session) -> Option<SessionHandle> {
         match session.connections.first() {
-            Some(&slot) => Some(self.connections[slot].iscsi.session()),
+            Some(&slot) => Some(self.iscsi.connections[slot].iscsi.session()),
             None => session.lost.as_ref().map(|lost| lost.handle.clone()),
         }
     }
 
     pub(super) fn with_cid(&self, session: &Session, cid: u16) -> Option<usize> {
-        let has_cid = |slot: &usize| self.connections[*slot].iscsi.parameters().cid == cid;
+        let has_cid = |slot: &usize| self.iscsi.connections[*slot].iscsi.parameters().cid == cid;
         session.connections.iter().copied().find(has_cid)
     }
 
     /// Adds a connection to its session, which may have changed since the login began.
     fn join_session(&mut self, slot: usize, request: &LoginRequest) -> Result<u16, LoginStatus> {
         self.session_to_join(slot, request)?;
-        let session = self.sessions.of_handle(request.tsih, &self.ports(slot, request));
+        let session = self.iscsi.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
         let (nexus, host, account) = (session.nexus, session.host, session.account.clone());
         let replaced = self.with_cid(session, request.cid);
         for &other in session.connections.iter().chain(&[slot]) {
-            self.connections[other].shares_session = true;
+            self.iscsi.connections[other].shares_session = true;
         }
-        self.sessions.join(request.tsih, slot);
-        self.connections[slot].nexus = Some(nexus);
-        self.connections[slot].host = host;
-        self.connections[slot].iscsi.set_account(account);
+        self.iscsi.sessions.join(request.tsih, slot);
+        self.iscsi.connections[slot].nexus = Some(nexus);
+        self.iscsi.connections[slot].host = host;
+        self.iscsi.connections[slot].iscsi.set_account(account);
         self.belongs(slot, host);
         if let Some(replaced) = replaced {
             self.replace(replaced);
@@ -116,7 +116,7 @@ impl Reactor {
     /// be taken over.
     fn replace(&mut self, slot: usize) {
         let reason = "replaced by a new connection of the same CID";
-        match self.connections[slot].iscsi.parameters().error_recovery_level {
+        match self.iscsi.connections[slot].iscsi.parameters().error_recovery_level {
             2.. => self.lose(slot, reason),
             _ => self.close_connection(slot, reason),
         }
@@ -137,14 +137,14 @@ impl Reactor {
         self.take_place(slot, request)?;
         let host = self.management.configuration.host_of(&ports.name);
         let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
-        let opened = self.sessions.open(ports, &host, slot);
+        let opened = self.iscsi.sessions.open(ports, &host, slot);
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
         let (nexus, host, account) = (session.nexus, session.host, session.account.clone());
         self.open_nexus(nexus, slot, request);
         self.core.open_nexus(nexus, host);
-        self.connections[slot].nexus = Some(nexus);
-        self.connections[slot].host = host;
-        self.connections[slot].iscsi.set_account(account);
+        self.iscsi.connections[slot].nexus = Some(nexus);
+        self.iscsi.connections[slot].host = host;
+        self.iscsi.connections[slot].iscsi.set_account(account);
         self.belongs(slot, host);
         Ok(tsih)
     }
@@ -153,8 +153,8 @@ impl Reactor {
     fn take_place(&mut self, slot: usize, request: &LoginRequest) -> Result<(), LoginStatus> {
         let name = &request.initiator_name;
         let is_known = self.management.configuration.host_of(name).is_some();
-        self.admission.begins_session(slot, name, is_known).map_err(|reason| {
-            self.connections[slot].refusal = Some(reason);
+        self.iscsi.admission.begins_session(slot, name, is_known).map_err(|reason| {
+            self.iscsi.connections[slot].refusal = Some(reason);
             LoginStatus::OutOfResources
         })
     }
@@ -163,10 +163,11 @@ impl Reactor {
     /// replaces that session.
     fn reinstate(&mut self, ports: &NexusPorts) {
         let reason = "replaced by a new session of the same initiator port";
-        if let Some(session) = self.sessions.take_lost_of_port(ports) {
+        if let Some(session) = self.iscsi.sessions.take_lost_of_port(ports) {
             self.end_session(&session, reason);
         }
-        let old = self.sessions.of_port(ports).and_then(|session| session.connections.first());
+        let old =
+            self.iscsi.sessions.of_port(ports).and_then(|session| session.connections.first());
         if let Some(&old) = old {
             self.close(old, reason);
         }
@@ -177,14 +178,14 @@ impl Reactor {
         NexusPorts {
             name: request.initiator_name.clone(),
             isid: request.isid,
-            target_portal_group: self.management.portal(self.connections[slot].portal).group,
+            target_portal_group: self.management.portal(self.iscsi.connections[slot].portal).group,
         }
     }
 
     /// RFC 7143 4.4.2: the SCSI target port is the iSCSI target in one target portal group, so the
     /// group's tag is a port identifier, too.
     fn open_nexus(&mut self, nexus: NexusId, slot: usize, request: &LoginRequest) {
-        let group = self.management.portal(self.connections[slot].portal).group;
+        let group = self.management.portal(self.iscsi.connections[slot].portal).group;
         let luns = self.management.configuration.visible_luns(&request.initiator_name);
         let spec = NexusSpec {
             initiator_name: request.initiator_name.clone(),
@@ -206,14 +207,14 @@ impl Reactor {
     /// initiator used first; in a normal session at the portals of its own group (RFC 7143 appendix
     /// C).
     pub(super) fn send_targets(&mut self, slot: usize, selection: &TargetSelection) {
-        self.admission.asks(slot, self.now);
+        self.iscsi.admission.asks(slot, self.now);
         let name = &self.management.configuration.target_name;
         let wanted = match selection {
             TargetSelection::All | TargetSelection::Current => true,
             TargetSelection::Named(wanted) => wanted == name,
         };
-        let local = self.connections[slot].socket.local_addr().ok();
-        let own = self.connections[slot].portal;
+        let local = self.iscsi.connections[slot].socket.local_addr().ok();
+        let own = self.iscsi.connections[slot].portal;
         let own_group = self.management.portal(own).group;
         let mut portals: Vec<_> = self.management.portals().into_iter().collect();
         portals.retain(|(_, portal)| {
@@ -225,23 +226,23 @@ impl Reactor {
             .map(|(address, portal)| (reachable(address, local).to_string(), portal.group));
         let record = TargetRecord { name: name.clone(), addresses: addresses.collect() };
         let records = if wanted { vec![record] } else { Vec::new() };
-        self.connections[slot].iscsi.send_targets_response(&records);
+        self.iscsi.connections[slot].iscsi.send_targets_response(&records);
     }
 
     /// Sessions whose LUN maps may be others than before are told some at a time, and each before
     /// its next command.
-    pub(super) fn luns_changed(&mut self, touched: &Touched) {
+    pub(crate) fn luns_changed(&mut self, touched: &Touched) {
         if *touched == Touched::Nobody {
             return;
         }
         let initiators = self.initiators(touched);
         let is_touched =
             |name: &str| initiators.as_ref().is_none_or(|initiators| initiators.contains(name));
-        let sessions = self.sessions.iter().map(|(_, session)| session);
+        let sessions = self.iscsi.sessions.iter().map(|(_, session)| session);
         let touched = sessions.filter(|session| is_touched(&session.port.name));
         let touched: Vec<NexusId> = touched.map(|session| session.nexus).collect();
         drop(initiators);
-        self.untold.extend(touched);
+        self.iscsi.untold.extend(touched);
     }
 
     /// The initiators whom a change touches; `None` for everybody.
@@ -268,9 +269,9 @@ impl Reactor {
     }
 
     /// Tells sessions their LUN maps until the turn's time for that is over.
-    pub(super) fn tell_some_luns(&mut self) {
+    pub(crate) fn tell_some_luns(&mut self) {
         let began = Instant::now();
-        while let Some(nexus) = self.untold.pop_first() {
+        while let Some(nexus) = self.iscsi.untold.pop_first() {
             self.tell_luns_of(nexus);
             if began.elapsed() >= LUNS_TIME_PER_TURN {
                 return;
@@ -280,7 +281,7 @@ impl Reactor {
 
     /// A session sees the LUN map as it is when its command comes.
     pub(super) fn tell_luns_before(&mut self, nexus: NexusId) {
-        if self.untold.remove(&nexus) {
+        if self.iscsi.untold.remove(&nexus) {
             self.tell_luns_of(nexus);
         }
     }
@@ -288,7 +289,7 @@ impl Reactor {
     /// A session sees its LUN map as it is now; the device server raises unit attentions where
     /// something changed.
     fn tell_luns_of(&mut self, nexus: NexusId) {
-        let Some(session) = self.sessions.of_nexus(nexus) else { return };
+        let Some(session) = self.iscsi.sessions.of_nexus(nexus) else { return };
         let luns = self.management.configuration.visible_luns(&session.port.name);
         self.core.target.set_luns(nexus, volumes(&luns));
         self.core.target.set_read_only(nexus, &read_only(&luns));

@@ -7,11 +7,11 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use iscsi::{ClosedReason, LoginStatus};
 
-use crate::admission::source;
 use crate::limits::{
     REFUSAL_EVENT_INTERVAL, REFUSAL_EVENTS_PER_INTERVAL, REFUSAL_LOG_BURST, REFUSAL_LOG_INTERVAL,
     REFUSAL_SOURCES_MAX, SESSION_LINES_PER_INTERVAL,
 };
+use crate::source_address::source;
 
 #[cfg(test)]
 mod tests;

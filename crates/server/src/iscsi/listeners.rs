@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use mio::net::TcpListener;
 use mio::{Interest, Token};
 
-use super::{FIRST_LISTENER, Reactor};
+use super::refusals::Reason;
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, LOGOUT_PATIENCE};
 use crate::management::PortalChange;
-use crate::refusals::Reason;
+use crate::reactor::{FIRST_LISTENER, Reactor};
 
 /// A portal's socket.
 pub(super) struct Listener {
@@ -24,10 +24,17 @@ pub(super) struct Listener {
     rests_until: Option<Duration>,
 }
 
+impl Listener {
+    /// Whether more connections may wait than were taken.
+    pub(super) const fn has_more(&self) -> bool {
+        self.has_more
+    }
+}
+
 impl Reactor {
     /// Opens the portals of the command line, or fails, and those created later, as far as they can
     /// be opened: an address may have left the machine.
-    pub(super) fn listen_at_start(&mut self, fixed: &[SocketAddr]) -> Result<()> {
+    pub(crate) fn listen_at_start(&mut self, fixed: &[SocketAddr]) -> Result<()> {
         for &address in fixed {
             let socket = TcpListener::bind(address).with_context(|| {
                 format!("cannot listen on --iscsi {address}: choose another one")
@@ -58,7 +65,7 @@ impl Reactor {
     }
 
     fn listen(&mut self, address: SocketAddr, mut socket: TcpListener) -> Result<()> {
-        let entry = self.listeners.vacant_entry();
+        let entry = self.iscsi.listeners.vacant_entry();
         let token = Token(FIRST_LISTENER + entry.key());
         self.poll.registry().register(&mut socket, token, Interest::READABLE)?;
         // No event tells of connections that came before the socket was registered.
@@ -67,7 +74,7 @@ impl Reactor {
     }
 
     /// Opens and closes portals as the administrator wishes.
-    pub(super) fn change_portals(&mut self) {
+    pub(crate) fn change_portals(&mut self) {
         let changes = self.management.take_portal_changes();
         if changes.is_empty() {
             return;
@@ -87,11 +94,11 @@ impl Reactor {
     /// RFC 7143 11.9: who came through the portal is asked to log out.
     fn close_portal(&mut self, address: SocketAddr) {
         tracing::info!(%address, "portal closed");
-        self.listeners.retain(|_, listener| listener.address != address);
-        for (slot, connection) in &mut self.connections {
+        self.iscsi.listeners.retain(|_, listener| listener.address != address);
+        for (slot, connection) in &mut self.iscsi.connections {
             if connection.portal == address {
                 connection.iscsi.request_logout(LOGOUT_PATIENCE);
-                self.ready.push(slot);
+                self.iscsi.ready.push(slot);
             }
         }
     }
@@ -100,7 +107,7 @@ impl Reactor {
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
             let Some(Listener { address: portal, socket, has_more, rests_until }) =
-                self.listeners.get_mut(listener)
+                self.iscsi.listeners.get_mut(listener)
             else {
                 return;
             };
@@ -110,7 +117,7 @@ impl Reactor {
                 return;
             }
             match socket.accept() {
-                Ok((socket, address)) => self.welcome(socket, address, portal),
+                Ok((socket, address)) => self.admit_connection(socket, address, portal),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if is_of_one_connection(&error) => {}
                 // accept(2): open files, memory. What waits is still there afterwards.
@@ -121,25 +128,27 @@ impl Reactor {
                 }
             }
         }
-        if let Some(listener) = self.listeners.get_mut(listener) {
+        if let Some(listener) = self.iscsi.listeners.get_mut(listener) {
             listener.has_more = true;
         }
     }
 
-    pub(super) fn has_more_to_accept(&self) -> bool {
-        self.listeners.iter().any(|(_, listener)| listener.has_more)
+    /// Takes connections that came before the loop looked.
+    pub(crate) fn accept_all(&mut self) {
+        let listeners: Vec<usize> = self.iscsi.listeners.iter().map(|(key, _)| key).collect();
+        listeners.into_iter().for_each(|listener| self.accept(listener));
     }
 
     /// Goes on where a turn was too short for all connections that wait.
-    pub(super) fn accept_more(&mut self) {
-        let waiting = self.listeners.iter().filter(|(_, listener)| listener.has_more);
+    pub(crate) fn accept_more(&mut self) {
+        let waiting = self.iscsi.listeners.iter().filter(|(_, listener)| listener.has_more);
         let waiting: Vec<usize> = waiting.map(|(key, _)| key).collect();
         waiting.into_iter().for_each(|listener| self.accept(listener));
     }
 
     /// Tries again at portals that have rested.
     pub(super) fn accept_again(&mut self, now: Duration) {
-        for (_, listener) in &mut self.listeners {
+        for (_, listener) in &mut self.iscsi.listeners {
             if listener.rests_until.is_some_and(|until| until <= now) {
                 listener.rests_until = None;
                 listener.has_more = true;

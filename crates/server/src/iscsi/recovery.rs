@@ -6,10 +6,10 @@ use std::time::Duration;
 use iscsi::{LogoutScope, TaskManagementResponse, TaskReassign};
 use scsi::{NexusId, TaskId};
 
-use super::Reactor;
 use super::commands::{function_id, parts, task_id, to_iscsi};
-use crate::connection::Connection;
-use crate::sessions::{Lost, Orphan, Session};
+use super::connection::Connection;
+use super::sessions::{Lost, Orphan, Session};
+use crate::reactor::Reactor;
 
 impl Reactor {
     /// A connection has failed. At error recovery level 2 its session survives that; below, all
@@ -18,7 +18,7 @@ impl Reactor {
         let recovers = |connection: &Connection| {
             connection.nexus.is_some() && connection.iscsi.parameters().error_recovery_level >= 2
         };
-        match self.connections.get(slot).is_some_and(recovers) {
+        match self.iscsi.connections.get(slot).is_some_and(recovers) {
             true => self.lose(slot, reason),
             false => self.close(slot, reason),
         }
@@ -32,14 +32,14 @@ impl Reactor {
         let (cid, wait) = (parameters.cid, parameters.default_time2wait);
         let patience = Duration::from_secs((wait + parameters.default_time2retain).into());
         let until = self.started.elapsed() + patience;
-        let bytes_max = self.options.session_memory();
+        let bytes_max = self.iscsi.options.session_memory();
         let handle = connection.iscsi.session();
-        let Some(session) = self.sessions.lose(slot, Lost { handle, until }) else { return };
+        let Some(session) = self.iscsi.sessions.lose(slot, Lost { handle, until }) else { return };
         let mut dropped = Vec::new();
         for (tag, iscsi) in connection.iscsi.take_orphans() {
             let collecting = connection.collecting.remove(&tag);
             let orphan = Orphan { iscsi, collecting, cid, until };
-            let is_full = session.orphans.len() as u64 >= self.options.session_commands;
+            let is_full = session.orphans.len() as u64 >= self.iscsi.options.session_commands;
             if is_full || session.orphan_bytes() + orphan.iscsi.bytes() > bytes_max {
                 dropped.push((tag, orphan));
             } else {
@@ -55,7 +55,7 @@ impl Reactor {
     /// Aborts a command that no connection has taken over.
     fn abort_orphan(&mut self, task: TaskId, orphan: &Orphan) {
         if orphan.iscsi.is_under_way()
-            && let Some(nexus) = self.sessions.of_task(task).map(|session| session.nexus)
+            && let Some(nexus) = self.iscsi.sessions.of_task(task).map(|session| session.nexus)
         {
             self.start_all_of(Some(nexus));
             let abort = scsi::TaskManagement::AbortTask(task);
@@ -66,10 +66,10 @@ impl Reactor {
 
     /// Ends what nobody took over in time.
     pub(super) fn end_old_orphans(&mut self, now: Duration) {
-        for (task, orphan) in self.sessions.take_old_orphans(now) {
+        for (task, orphan) in self.iscsi.sessions.take_old_orphans(now) {
             self.abort_orphan(task, &orphan);
         }
-        for session in self.sessions.take_lost(now) {
+        for session in self.iscsi.sessions.take_lost(now) {
             self.end_session(&session, "its connections failed and none came back");
         }
     }
@@ -80,20 +80,20 @@ impl Reactor {
         self.core.target.close_nexus(session.nexus);
         self.core.accounts.close_nexus(session.nexus);
         self.core.close_nexus(session.nexus);
-        if self.chatter.may_tell(self.now) {
+        if self.iscsi.chatter.may_tell(self.now) {
             tracing::info!(initiator = session.port.name, reason, "session ended");
         }
     }
 
     /// TASK REASSIGN.
     pub(super) fn reassign(&mut self, slot: usize, request: TaskReassign) {
-        let Some(session) = self.sessions.of_connection_mut(slot) else { return };
+        let Some(session) = self.iscsi.sessions.of_connection_mut(slot) else { return };
         let tag = request.referenced_task;
         let orphan = session.orphans.remove(&tag);
         let connections = session.connections.clone();
-        let has_task = |&other: &usize| self.connections[other].iscsi.has_task(tag);
+        let has_task = |&other: &usize| self.iscsi.connections[other].iscsi.has_task(tag);
         let has_connection = connections.iter().any(has_task);
-        let connection = &mut self.connections[slot];
+        let connection = &mut self.iscsi.connections[slot];
         let answer = match orphan {
             Some(orphan) => {
                 connection.collecting.extend(orphan.collecting.map(|command| (tag, command)));
@@ -108,7 +108,7 @@ impl Reactor {
     /// The device server answered a command that has no connection.
     pub(super) fn answer_orphan(&mut self, task: TaskId, completion: iscsi::Completion) {
         let tag = parts(task).1;
-        let Some(session) = self.sessions.of_task_mut(task) else { return };
+        let Some(session) = self.iscsi.sessions.of_task_mut(task) else { return };
         if let Some(orphan) = session.orphans.remove(&tag) {
             session.orphans.insert(tag, orphan.answered(completion));
         }
@@ -121,7 +121,7 @@ impl Reactor {
         function: scsi::TaskManagement,
     ) {
         let target = &mut self.core.target;
-        for session in self.sessions.iter_mut() {
+        for session in self.iscsi.sessions.iter_mut() {
             let owner = session.nexus;
             let is_collecting = |_: &u32, orphan: &mut Orphan| orphan.collecting.is_some();
             let collecting = session.orphans.extract_if(.., is_collecting).collect::<Vec<_>>();
@@ -145,7 +145,7 @@ impl Reactor {
         initiator_task_tag: u32,
         (cid, scope): (u16, LogoutScope),
     ) {
-        let session = self.sessions.of_connection(slot);
+        let session = self.iscsi.sessions.of_connection(slot);
         let other = session.and_then(|session| self.with_cid(session, cid));
         match (other, scope) {
             (Some(other), LogoutScope::Recovery) => self.lose(other, "given up for recovery"),
@@ -156,16 +156,16 @@ impl Reactor {
         if scope == LogoutScope::Connection {
             self.abort_orphans_of(slot, cid);
         }
-        self.connections[slot].iscsi.logout_response(initiator_task_tag, was_there);
+        self.iscsi.connections[slot].iscsi.logout_response(initiator_task_tag, was_there);
     }
 
     fn has_orphans_of(&self, slot: usize, cid: u16) -> bool {
-        let session = self.sessions.of_connection(slot);
+        let session = self.iscsi.sessions.of_connection(slot);
         session.is_some_and(|session| session.orphans.values().any(|orphan| orphan.cid == cid))
     }
 
     fn abort_orphans_of(&mut self, slot: usize, cid: u16) {
-        let Some(session) = self.sessions.of_connection_mut(slot) else { return };
+        let Some(session) = self.iscsi.sessions.of_connection_mut(slot) else { return };
         let nexus = session.nexus;
         let of_cid = session.orphans.extract_if(.., |_, orphan| orphan.cid == cid);
         for (tag, orphan) in of_cid.collect::<Vec<_>>() {

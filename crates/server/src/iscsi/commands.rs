@@ -9,16 +9,16 @@ use bytes::Bytes;
 use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{LostAnswer, NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
-use super::Reactor;
-use crate::connection::{Connection, Ending};
+use super::connection::{Connection, Ending};
 use crate::limits::TURN_TIME;
+use crate::reactor::Reactor;
 use crate::scheduler::{HostNumber, Turn};
 
 /// Commands that are started between two looks at the clock.
 const STARTS_PER_LOOK: usize = 16;
 
 /// A command with all its data, and its name.
-pub(super) type ReadyCommand = (TaskId, scsi::Command);
+pub(crate) type ReadyCommand = (TaskId, scsi::Command);
 
 /// The device server's name for a command: the nexus, whose number has 32 bits, and the initiator
 /// task tag (RFC 7143 11.2.1.8: it is unique in its session).
@@ -40,7 +40,7 @@ pub(super) fn parts(id: TaskId) -> (u32, u32) {
 impl Reactor {
     /// Acts on everything that a connection has to say.
     pub(super) fn handle_events(&mut self, slot: usize) {
-        while let Some(connection) = self.connections.get_mut(slot)
+        while let Some(connection) = self.iscsi.connections.get_mut(slot)
             && let Some(event) = connection.iscsi.next_event()
         {
             self.handle(slot, event);
@@ -52,22 +52,22 @@ impl Reactor {
             Event::Command(command) => self.begin_command(slot, command),
             Event::DataOut { task, data } => self.take_data(slot, task, data),
             Event::Aborted { task } => {
-                self.connections[slot].collecting.remove(&task);
+                self.iscsi.connections[slot].collecting.remove(&task);
             }
             Event::TaskManagement(request) => self.manage(slot, request),
-            Event::Login(request) => self.admit(slot, &request),
-            Event::Authenticated(request) => self.let_in(slot, &request),
+            Event::Login(request) => self.admit_login(slot, &request),
+            Event::Authenticated(request) => self.accept_login(slot, &request),
             Event::LoggedIn(parameters)
-                if !parameters.discovery && self.chatter.may_tell(self.now) =>
+                if !parameters.discovery && self.iscsi.chatter.may_tell(self.now) =>
             {
-                let address = self.connections[slot].address;
+                let address = self.iscsi.connections[slot].address;
                 tracing::info!(initiator = parameters.initiator_name, %address, "session begins");
             }
             Event::LoggedIn(_) => {}
             Event::SendTargets(selection) => self.send_targets(slot, &selection),
             // The connection says itself when it is to be closed.
             Event::LoggedOut(scope) => {
-                self.connections[slot].ending = match scope {
+                self.iscsi.connections[slot].ending = match scope {
                     LogoutScope::Session => Ending::Session,
                     LogoutScope::Connection => Ending::Connection,
                     LogoutScope::Recovery => Ending::Failure,
@@ -82,7 +82,7 @@ impl Reactor {
     }
 
     fn begin_command(&mut self, slot: usize, command: iscsi::Command) {
-        let connection = &mut self.connections[slot];
+        let connection = &mut self.iscsi.connections[slot];
         let Some(nexus) = connection.nexus else {
             // RFC 7143 4.3: a discovery session carries no SCSI commands; the connection has
             // rejected it already if it came in one.
@@ -92,7 +92,7 @@ impl Reactor {
         let (task, has_data) = (command.task, command.write);
         let decoded = self.core.target.decode(nexus, command.lun, &command.cdb);
         let command = to_scsi(decoded, &command, self.now);
-        let connection = &mut self.connections[slot];
+        let connection = &mut self.iscsi.connections[slot];
         if !connection.iscsi.expect_data_in(task, command.work().data_in) {
             return;
         }
@@ -106,7 +106,7 @@ impl Reactor {
     }
 
     fn take_data(&mut self, slot: usize, task: u32, data: Buffer) {
-        let connection = &mut self.connections[slot];
+        let connection = &mut self.iscsi.connections[slot];
         let (host, command) = (connection.host, connection.collecting.remove(&task));
         if let Some(command) = command {
             let command = scsi::Command { data_out: data.freeze(), since: self.now, ..command };
@@ -130,7 +130,7 @@ impl Reactor {
     }
 
     /// Starts commands in the order of their turns, as many as this turn of the loop may.
-    pub(super) fn start_waiting_commands(&mut self) {
+    pub(crate) fn start_waiting_commands(&mut self) {
         let began = Instant::now();
         while self.starts_left > 0
             && let Some(command) = self.scheduler.start_next()
@@ -158,7 +158,7 @@ impl Reactor {
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
-        let connection = &self.connections[slot];
+        let connection = &self.iscsi.connections[slot];
         let (serial, Some(nexus)) = (connection.serial, connection.nexus) else { return };
         if let TaskManagementFunction::AbortTask(tag) = request.function {
             self.end_collecting_of(slot, tag);
@@ -174,12 +174,12 @@ impl Reactor {
     /// A command that is to be aborted may have come on another connection of the session (RFC 7143
     /// 11.5.1). One that still collects data there ends here.
     fn end_collecting_of(&mut self, slot: usize, tag: u32) {
-        let Some(session) = self.sessions.of_connection_mut(slot) else { return };
+        let Some(session) = self.iscsi.sessions.of_connection_mut(slot) else { return };
         if session.orphans.get(&tag).is_some_and(|orphan| orphan.collecting.is_some()) {
             session.orphans.remove(&tag);
         }
         for &slot in &session.connections {
-            let connection = &mut self.connections[slot];
+            let connection = &mut self.iscsi.connections[slot];
             if connection.collecting.remove(&tag).is_some() {
                 connection.iscsi.forget(tag);
             }
@@ -206,11 +206,13 @@ impl Reactor {
         by: (NexusId, u64),
         function: TaskManagement,
     ) {
-        for (other, connection) in self.connections.iter_mut().filter(|(other, _)| *other != slot) {
+        for (other, connection) in
+            self.iscsi.connections.iter_mut().filter(|(other, _)| *other != slot)
+        {
             let Some(owner) = connection.nexus else { continue };
             if owner == by.0 {
                 end_collecting_of_own(connection, by.1, function);
-                self.ready.push(other);
+                self.iscsi.ready.push(other);
                 continue;
             }
             let commands: Vec<_> = connection
@@ -227,14 +229,14 @@ impl Reactor {
                     scsi::Collecting::IsForgotten => connection.iscsi.forget(task),
                 }
                 connection.collecting.remove(&task);
-                self.ready.push(other);
+                self.iscsi.ready.push(other);
             }
         }
         self.end_collecting_orphans(by, function);
     }
 
     /// Gives initiators the answers of the device server; returns whether there were any.
-    pub(super) fn answer_commands(&mut self) -> bool {
+    pub(crate) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
         while let Some((task, completion, record)) = self.core.target.next_recorded() {
             moved = true;
@@ -246,9 +248,9 @@ impl Reactor {
             self.scheduler.finished(task);
             let tag = parts(task).1;
             if let Some(slot) = self.slot_of_task(task) {
-                self.connections[slot].iscsi.forget(tag);
-                self.ready.push(slot);
-            } else if let Some(session) = self.sessions.of_task_mut(task) {
+                self.iscsi.connections[slot].iscsi.forget(tag);
+                self.iscsi.ready.push(slot);
+            } else if let Some(session) = self.iscsi.sessions.of_task_mut(task) {
                 session.orphans.remove(&tag);
             }
         }
@@ -272,9 +274,9 @@ impl Reactor {
                 }
             };
             let (serial, tag) = parts(function);
-            if let Some(&slot) = self.slots.get(&serial) {
-                self.connections[slot].iscsi.respond_task_management(tag, response);
-                self.ready.push(slot);
+            if let Some(&slot) = self.iscsi.slots.get(&serial) {
+                self.iscsi.connections[slot].iscsi.respond_task_management(tag, response);
+                self.iscsi.ready.push(slot);
             }
         }
         moved
@@ -285,10 +287,10 @@ impl Reactor {
         self.scheduler.finished(task);
         let answer = to_iscsi(completion);
         if let Some(slot) = self.slot_of_task(task) {
-            let connection = &mut self.connections[slot];
+            let connection = &mut self.iscsi.connections[slot];
             connection.commands += 1;
             connection.iscsi.respond(parts(task).1, answer);
-            self.ready.push(slot);
+            self.iscsi.ready.push(slot);
         } else {
             self.answer_orphan(task, answer);
         }
@@ -313,13 +315,14 @@ impl Reactor {
     /// The connection that waits for a command, if there is one.
     fn slot_of_task(&self, task: TaskId) -> Option<usize> {
         let tag = parts(task).1;
-        let session = self.sessions.of_task(task)?;
+        let session = self.iscsi.sessions.of_task(task)?;
         let connections = &session.connections;
         match connections[..] {
             [slot] if session.orphans.is_empty() => Some(slot),
-            _ => {
-                connections.iter().copied().find(|&slot| self.connections[slot].iscsi.has_task(tag))
-            }
+            _ => connections
+                .iter()
+                .copied()
+                .find(|&slot| self.iscsi.connections[slot].iscsi.has_task(tag)),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use iscsi::{Account, Budget, ConnectionConfig, Limits};
 
-use crate::admission::Quotas;
+use super::admission::Quotas;
 
 /// Limits of sessions. What is negotiated is never more.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]

@@ -9,10 +9,10 @@ use hashbrown::HashMap;
 use mio::net::TcpStream;
 use scsi::NexusId;
 
+use super::refusals::Reason;
 use crate::limits::{
     RATE_INTERVAL, RECEIVE_BUDGET, SEND_BUDGET, SEND_QUEUE_BYTES_MAX, UNSENT_BYTES_MAX,
 };
-use crate::refusals::Reason;
 use crate::scheduler::HostNumber;
 
 /// Pieces handed to the kernel in one system call; the kernel's own limit is 1,024.
