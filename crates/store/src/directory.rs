@@ -1,5 +1,5 @@
-//! Indexes of the volumes by name and by the volume that a snapshot was taken of, so that no lookup
-//! scans all volumes.
+//! Indexes of the volumes by name and by the volume that a snapshot was taken of, and sums over all
+//! volumes, so that no look-up scans all of them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,11 +16,14 @@ pub(crate) struct Directory {
     snapshots: usize,
     /// Bytes that hosts see of volumes that are no snapshots.
     provisioned_bytes: u64,
+    /// Bytes that all volumes and snapshots map.
+    mapped_bytes: u64,
 }
 
 impl Directory {
     pub(crate) fn insert(&mut self, volume: &Volume) {
         self.by_name.insert(volume.name.clone(), volume.id);
+        self.mapped_bytes += volume.mapped_bytes;
         if volume.snapshot {
             self.snapshots += 1;
             if let Some(origin) = volume.origin {
@@ -35,6 +38,7 @@ impl Directory {
         if self.by_name.get(&volume.name) == Some(&volume.id) {
             self.by_name.remove(&volume.name);
         }
+        self.mapped_bytes -= volume.mapped_bytes;
         if !volume.snapshot {
             self.provisioned_bytes -= volume.size_bytes;
         }
@@ -54,6 +58,15 @@ impl Directory {
     /// Another size of a volume that is no snapshot.
     pub(crate) fn resized(&mut self, before: u64, after: u64) {
         self.provisioned_bytes = self.provisioned_bytes - before + after;
+    }
+
+    /// A volume or snapshot maps more or less than before.
+    pub(crate) fn remapped(&mut self, before: u64, after: u64) {
+        self.mapped_bytes = self.mapped_bytes - before + after;
+    }
+
+    pub(crate) fn mapped_bytes(&self) -> u64 {
+        self.mapped_bytes
     }
 
     pub(crate) fn provisioned_bytes(&self) -> u64 {
@@ -117,6 +130,8 @@ mod tests {
         assert_eq!(directory.provisioned_bytes(), 4096, "snapshots do not count");
         directory.resized(4096, 8192);
         assert_eq!(directory.provisioned_bytes(), 8192);
+        directory.remapped(0, 4096);
+        assert_eq!(directory.mapped_bytes(), 4096);
         assert_eq!((directory.snapshots_of(VolumeId(1)), directory.snapshots()), (2, 2));
         directory.remove(&one);
         assert_eq!(directory.named("a"), None);

@@ -514,7 +514,7 @@ impl Store {
 
     /// Bytes saved by sharing: what volumes map, less the data that there is.
     fn shared_bytes(&self) -> u64 {
-        let mapped: u64 = self.volumes.values().map(|volume| volume.mapped_bytes).sum();
+        let mapped = self.directory.mapped_bytes();
         mapped.saturating_sub(Space::bytes(self.space.used() - self.space.pages))
     }
 
@@ -655,7 +655,7 @@ impl Store {
         self.owed
     }
 
-    /// Changes a volume, and keeps the sum of what is promised.
+    /// Changes a volume, and keeps the sums over all volumes.
     pub(crate) fn update<R>(
         &mut self,
         id: VolumeId,
@@ -663,16 +663,17 @@ impl Store {
     ) -> R {
         let volume = self.volumes.get_mut(&id).expect("records name volumes that exist");
         self.owed -= volume.owed_blocks();
-        let before = volume.size_bytes;
+        let (size, mapped) = (volume.size_bytes, volume.mapped_bytes);
         let result = change(volume, &mut self.map, &mut self.space);
         self.owed += volume.owed_blocks();
-        if !volume.snapshot && volume.size_bytes != before {
-            self.directory.resized(before, volume.size_bytes);
+        if !volume.snapshot && volume.size_bytes != size {
+            self.directory.resized(size, volume.size_bytes);
         }
+        self.directory.remapped(mapped, volume.mapped_bytes);
         result
     }
 
-    /// Adds a volume, and keeps the sum of what is promised.
+    /// Adds a volume, and keeps the sums over all volumes.
     pub(crate) fn insert_volume(&mut self, volume: Volume) -> Option<Volume> {
         self.owed += volume.owed_blocks();
         self.directory.insert(&volume);
