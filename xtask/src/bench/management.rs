@@ -13,7 +13,8 @@ use clap::Args;
 use harness::Array;
 use harness::http::Request;
 use harness::pdu::RawSession;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::process::setpriority_process;
+use rustix::thread::{CpuSet, gettid, sched_getaffinity, sched_setaffinity};
 use serde_json::json;
 
 use crate::test;
@@ -46,9 +47,16 @@ pub(crate) struct Options {
     /// Clients that repeat a route.
     #[arg(long, default_value_t = 8)]
     clients: usize,
-    /// Seconds of one measurement.
+    /// Rounds over all routes; all of them count together.
     #[arg(long, default_value_t = 5)]
-    seconds: u64,
+    rounds: u32,
+    /// Milliseconds of one measurement beside the clients. The host has half as long to itself right
+    /// before it, for comparison.
+    #[arg(long, default_value_t = 1_000)]
+    milliseconds: u64,
+    /// Only routes that contain this text.
+    #[arg(long, default_value = "")]
+    route: String,
     /// Measure the binaries that are there.
     #[arg(long)]
     no_build: bool,
@@ -79,7 +87,8 @@ const ROUTES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    ensure!(options.seconds > 0 && options.clients > 0, "nothing to measure");
+    let Options { rounds, milliseconds, clients, .. } = options;
+    ensure!(*rounds > 0 && *milliseconds > 1 && *clients > 0, "nothing to measure");
     if !options.no_build {
         test::build()?;
     }
@@ -126,14 +135,47 @@ struct Bench<'a> {
     options: &'a Options,
 }
 
-/// What a host met.
-struct Latencies(Vec<Duration>);
+/// How long the READs of a host took, in all rounds.
+#[derive(Default)]
+struct Latencies {
+    of_reads: Vec<Duration>,
+    measured: Duration,
+}
+
+/// The longest wait that is aimed at.
+const WAIT_MAX: Duration = Duration::from_millis(5);
 
 impl Latencies {
-    fn at(&self, share: f64) -> f64 {
-        let index = ((self.0.len() - 1) as f64 * share) as usize;
-        self.0[index].as_secs_f64() * 1e3
+    fn extend(&mut self, other: Self) {
+        self.of_reads.extend(other.of_reads);
+        self.of_reads.sort_unstable();
+        self.measured += other.measured;
     }
+
+    fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.measured.as_secs_f64()
+    }
+
+    /// A percentile, in milliseconds.
+    fn at(&self, share: f64) -> f64 {
+        let index = (self.of_reads.len().saturating_sub(1) as f64 * share) as usize;
+        self.of_reads.get(index).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+    }
+
+    /// Waits above [`WAIT_MAX`] in ten seconds.
+    fn long_waits(&self) -> f64 {
+        let long = self.of_reads.iter().filter(|latency| **latency > WAIT_MAX).count();
+        self.per_second(long as u64) * 10.0
+    }
+}
+
+/// What was measured of one route.
+#[derive(Default)]
+struct Measured {
+    /// The host alone, right before each measurement.
+    quiet: Latencies,
+    beside: Latencies,
+    asked: u64,
 }
 
 impl Bench<'_> {
@@ -212,44 +254,80 @@ impl Bench<'_> {
     }
 
     fn measure(&self, host: &mut RawSession) -> Result<()> {
-        let Options { volumes, snapshots, maps, sessions, clients, seconds, .. } = self.options;
-        terminal::say!(
-            "{volumes} volumes, {snapshots} snapshots, {maps} LUN maps, {} sessions; READ of 4 KiB, \
-             one at a time, for {seconds} s beside {clients} clients\n",
-            sessions + 1
-        );
-        terminal::say!("| route | requests/s | READs/s | p50 ms | p99 ms | longest ms |");
-        terminal::say!("|---|---|---|---|---|---|");
-        let quiet = self.read(host)?;
-        self.tell("(none)", 0, &quiet);
-        for (method, path) in ROUTES {
-            let (over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
-            let latencies = thread::scope(|scope| {
-                for _ in 0..*clients {
-                    scope.spawn(|| self.repeat(method, path, &over, &asked));
-                }
-                let latencies = self.read(host);
-                over.store(true, Ordering::Relaxed);
-                latencies
-            })?;
-            self.tell(&format!("{method} {path}"), asked.into_inner(), &latencies);
+        let routes: Vec<_> =
+            ROUTES.iter().filter(|(method, path)| self.is_chosen(method, path)).collect();
+        let mut all: Vec<_> = routes.iter().map(|_| Measured::default()).collect();
+        let beside = Duration::from_millis(self.options.milliseconds);
+        for _ in 0..self.options.rounds {
+            for (&&(method, path), measured) in routes.iter().zip(&mut all) {
+                measured.quiet.extend(read(host, beside / 2)?);
+                let (over, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+                let latencies = thread::scope(|scope| {
+                    for _ in 0..self.options.clients {
+                        scope.spawn(|| self.repeat(method, path, &over, &asked));
+                    }
+                    let latencies = read(host, beside);
+                    over.store(true, Ordering::Relaxed);
+                    latencies
+                })?;
+                measured.beside.extend(latencies);
+                measured.asked += asked.into_inner();
+            }
         }
+        self.tell(&routes, all);
         Ok(())
     }
 
-    fn tell(&self, route: &str, asked: u64, latencies: &Latencies) {
+    fn is_chosen(&self, method: &str, path: &str) -> bool {
+        format!("{method} {path}").contains(&self.options.route)
+    }
+
+    fn tell(&self, routes: &[&(&str, &str)], all: Vec<Measured>) {
+        let Options { volumes, snapshots, maps, sessions, clients, rounds, milliseconds, .. } =
+            self.options;
         terminal::say!(
-            "| {route} | {} | {} | {:.3} | {:.3} | {:.3} |",
-            asked / self.options.seconds,
-            latencies.0.len() as u64 / self.options.seconds,
-            latencies.at(0.5),
-            latencies.at(0.99),
-            latencies.at(1.0)
+            "{volumes} volumes, {snapshots} snapshots, {maps} LUN maps, {} sessions; READ of 4 KiB, \
+             one at a time, {rounds} rounds of {milliseconds} ms beside {clients} clients, and of \
+             half as long alone right before each\n",
+            sessions + 1
+        );
+        terminal::say!(
+            "| route | requests/s | READs/s | p50 ms | p99 alone ms | p99 ms | ratio | over 5 ms \
+             alone, in 10 s | over 5 ms, in 10 s | longest alone ms | longest ms |"
+        );
+        terminal::say!("|---|---|---|---|---|---|---|---|---|---|---|");
+        let mut alone = Latencies::default();
+        for ((method, path), Measured { quiet, beside, asked }) in routes.iter().zip(all) {
+            terminal::say!(
+                "| `{method} {path}` | {:.0} | {:.0} | {:.3} | {:.3} | {:.3} | {:.1} | {:.1} | {:.1} \
+                 | {:.1} | {:.1} |",
+                beside.per_second(asked),
+                beside.per_second(beside.of_reads.len() as u64),
+                beside.at(0.5),
+                quiet.at(0.99),
+                beside.at(0.99),
+                beside.at(0.99) / quiet.at(0.99),
+                quiet.long_waits(),
+                beside.long_waits(),
+                quiet.at(1.0),
+                beside.at(1.0)
+            );
+            alone.extend(quiet);
+        }
+        terminal::say!(
+            "\nAlone, all together: {:.0} READs/s, p50 {:.3} ms, p99 {:.3} ms, {:.1} waits over 5 ms \
+             in 10 s, the longest {:.1} ms",
+            alone.per_second(alone.of_reads.len() as u64),
+            alone.at(0.5),
+            alone.at(0.99),
+            alone.long_waits(),
+            alone.at(1.0)
         );
     }
 
     /// One client: the next request when the one before is answered, whatever the answer is.
     fn repeat(&self, method: &str, path: &str, over: &AtomicBool, asked: &AtomicU64) {
+        step_back();
         let body = match path {
             "/v1/groups/g{}" => Some(json!({ "hosts": ["other"] })),
             _ if method == "PUT" => Some(json!({})),
@@ -266,18 +344,25 @@ impl Bench<'_> {
             }
         }
     }
+}
 
-    fn read(&self, host: &mut RawSession) -> Result<Latencies> {
-        let mut latencies = Vec::new();
-        let begun = Instant::now();
-        while begun.elapsed().as_secs() < self.options.seconds {
-            let sent = Instant::now();
-            host.read(0, &READ, READ_BYTES)?.good()?;
-            latencies.push(sent.elapsed());
-        }
-        latencies.sort_unstable();
-        Ok(Latencies(latencies))
+/// READs, one at a time.
+fn read(host: &mut RawSession, time: Duration) -> Result<Latencies> {
+    let mut of_reads = Vec::new();
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        let sent = Instant::now();
+        host.read(0, &READ, READ_BYTES)?.good()?;
+        of_reads.push(sent.elapsed());
     }
+    Ok(Latencies { of_reads, measured: begun.elapsed() })
+}
+
+/// Lets the host that is measured go first on the processors that it shares with the clients: what
+/// is measured is for how long the daemon lets it wait.
+fn step_back() {
+    // A lower priority is always allowed.
+    let _ = setpriority_process(Some(gettid()), 19);
 }
 
 fn initiator(number: u64) -> String {
