@@ -51,13 +51,13 @@ impl Store {
     pub(crate) fn start_checkpoint_if_due(&mut self) {
         let due = self.checkpoint_wanted
             || self.journal.is_half_full()
-            || self.map.dirty.len() >= self.dirty_max() / 2
-            || self.space.has_too_many_deltas()
-            || self.space.quarantined() * 4 > self.space.free().max(1024);
+            || self.pool.map.dirty.len() >= self.pool.dirty_max() / 2
+            || self.pool.space.has_too_many_deltas()
+            || self.pool.space.quarantined() * 4 > self.pool.space.free().max(1024);
         // A cut lies between two commits: one that is applied in part, because a page is being
         // read or the turn ended, would be replayed as a whole.
         let between_commits =
-            self.applying.is_between_commits() || planted!(self.bugs, CutInsideCommit);
+            self.applying.is_between_commits() || planted!(self.pool.bugs, CutInsideCommit);
         if due
             && !self.is_nothing_to_cut()
             && between_commits
@@ -68,9 +68,9 @@ impl Store {
         {
             self.start_checkpoint();
         }
-        if planted!(self.bugs, FreedReusableAtOnce) {
+        if planted!(self.pool.bugs, FreedReusableAtOnce) {
             #[cfg(feature = "planted-bugs")]
-            self.space.release_early();
+            self.pool.space.release_early();
         }
     }
 
@@ -81,10 +81,10 @@ impl Store {
         let is_commit_under_way = !self.in_flight.is_empty() || !self.durable.is_empty();
         is_commit_under_way
             && self.journal.oldest() == Some(self.applied.sequence)
-            && self.map.dirty.is_empty()
-            && self.map.reap.is_empty()
-            && self.space.quarantined() == 0
-            && self.space.groups_with_deltas() == 0
+            && self.pool.map.dirty.is_empty()
+            && self.pool.map.reap.is_empty()
+            && self.pool.space.quarantined() == 0
+            && self.pool.space.groups_with_deltas() == 0
             && self.checkpoint_waiters.is_empty()
     }
 
@@ -102,14 +102,14 @@ impl Store {
 
     /// Makes room for the pages that a cut will place now.
     pub(crate) fn preparation(&mut self) -> Preparation {
-        let table = self.table.pages_max(self.volumes.len(), self.map.dead_count());
-        let wanted = 2 * self.map.dirty.len() as u64 + table;
-        self.space.prepare_pages(wanted)
+        let table = self.table.pages_max(self.pool.volumes.len(), self.pool.map.dead_count());
+        let wanted = 2 * self.pool.map.dirty.len() as u64 + table;
+        self.pool.space.prepare_pages(wanted)
     }
 
     /// No checkpoint will make room for those who wait for one.
     fn refuse_stalled(&mut self) {
-        let error = self.out_of_space();
+        let error = self.pool.budget.refusal();
         for operation in std::mem::take(&mut self.stalled) {
             self.finish(operation, Err(error.into()));
         }
@@ -118,22 +118,23 @@ impl Store {
     /// The cut.
     pub(crate) fn start_checkpoint(&mut self) {
         self.checkpoint_wanted = false;
-        self.last_checkpoint = self.now;
+        self.last_checkpoint = self.pool.now;
         self.reap_dirty();
         let mut writes = Vec::new();
         self.settle_map(&mut writes);
-        let dead = match planted!(self.bugs, ReaperForgets) {
+        let dead = match planted!(self.pool.bugs, ReaperForgets) {
             true => Vec::new(),
-            false => self.map.dead(),
+            false => self.pool.map.dead(),
         };
-        let table = self.table.emit(&mut self.space, &self.volumes, &dead, &mut writes);
-        if planted!(self.bugs, CopyNotWritten) {
+        let table =
+            self.table.emit(&mut self.pool.space, self.pool.volumes.by_id(), &dead, &mut writes);
+        if planted!(self.pool.bugs, CopyNotWritten) {
             writes.dedup_by(|page, copy| page.1[..] == copy.1[..]);
         }
-        let in_place = planted!(self.bugs, SpaceMapInPlace);
-        writes.extend(self.space.emit_loaded(in_place));
-        self.space.cut();
-        let head = match planted!(self.bugs, CutForgetsUnapplied) {
+        let in_place = planted!(self.pool.bugs, SpaceMapInPlace);
+        writes.extend(self.pool.space.emit_loaded(in_place));
+        self.pool.space.cut();
+        let head = match planted!(self.pool.bugs, CutForgetsUnapplied) {
             true => self.journal.next,
             false => self.applied,
         };
@@ -144,7 +145,7 @@ impl Store {
             superblock: self.superblock(head, table),
             upper_emitted: false,
         });
-        for group in self.space.owing() {
+        for group in self.pool.space.owing() {
             self.load_group(group, None, false);
         }
         self.continue_checkpoint();
@@ -160,9 +161,9 @@ impl Store {
     }
 
     fn superblock(&self, head: Position, table: TableRoot) -> Superblock {
-        let devices = self.device_uuids.iter().zip(self.space.layouts());
+        let devices = self.pool.members.device_uuids.iter().zip(self.pool.space.layouts());
         Superblock {
-            pool_uuid: self.pool_uuid,
+            pool_uuid: self.pool.members.pool_uuid,
             epoch: self.journal.epoch,
             generation: self.generation + 1,
             devices: devices.map(|(&uuid, layout)| Device { uuid, layout }).collect(),
@@ -170,7 +171,7 @@ impl Store {
             journal_sequence: head.sequence,
             journal_crc: head.previous_crc,
             table,
-            pages: self.space.pages,
+            pages: self.pool.space.pages,
             space: Vec::new(),
         }
     }
@@ -178,24 +179,28 @@ impl Store {
     /// Dirty pages that nobody refers to need not be written.
     fn reap_dirty(&mut self) {
         let mut kept: Vec<Missing> = Vec::new();
-        while let Some(dead) = self.map.reap.pop() {
+        while let Some(dead) = self.pool.map.reap.pop() {
             if dead.entry.kind() == Kind::Dirty {
-                self.map.reap_one(&mut self.space, dead).expect("dirty pages are in memory");
+                self.pool
+                    .map
+                    .reap_one(&mut self.pool.space, dead)
+                    .expect("dirty pages are in memory");
             } else {
                 kept.push(dead);
             }
         }
-        self.map.reap = kept;
-        self.settle_reclaimed();
+        self.pool.map.reap = kept;
+        self.pool.settle_reclaimed();
     }
 
     fn settle_map(&mut self, writes: &mut Vec<(Address, block::Buffer)>) {
         let mut settled = HashMap::new();
-        for volume in self.volumes.values_mut() {
+        for volume in self.pool.volumes.iter_mut() {
             let (root, level) = (volume.root.entry, volume.root.levels - 1);
-            volume.root.entry = self.map.settle(&mut self.space, root, level, &mut settled, writes);
+            volume.root.entry =
+                self.pool.map.settle(&mut self.pool.space, root, level, &mut settled, writes);
         }
-        assert!(self.map.dirty.is_empty(), "every dirty page belongs to a volume");
+        assert!(self.pool.map.dirty.is_empty(), "every dirty page belongs to a volume");
     }
 
     fn continue_checkpoint(&mut self) {
@@ -221,12 +226,12 @@ impl Store {
         }
         let written = checkpoint.outstanding == 0 && checkpoint.upper_emitted;
         for (block, data) in wishes {
-            self.submit_write(Waiter::Checkpoint, block, data);
+            self.pool.io.write(Waiter::Checkpoint, block, data);
         }
         if written {
-            match planted!(self.bugs, SwitchBeforeFlush) {
+            match planted!(self.pool.bugs, SwitchBeforeFlush) {
                 true => self.write_superblock(),
-                false => self.flush_devices(Phase::PagesFlush, self.space.devices()),
+                false => self.flush_devices(Phase::PagesFlush, self.pool.space.devices()),
             }
         }
     }
@@ -234,12 +239,12 @@ impl Store {
     /// Once no group is owing, the pages above the groups say what is now in the groups.
     fn emit_upper_if_possible(&mut self) {
         let Some(checkpoint) = &mut self.checkpoint else { return };
-        if checkpoint.upper_emitted || self.space.next_owing().is_some() {
+        if checkpoint.upper_emitted || self.pool.space.next_owing().is_some() {
             return;
         }
         let devices = checkpoint.superblock.devices.iter();
         let layouts: Vec<_> = devices.map(|device| device.layout).collect();
-        let (root, writes) = self.space.emit_upper(&layouts);
+        let (root, writes) = self.pool.space.emit_upper(&layouts);
         checkpoint.superblock.space = root;
         checkpoint.writes.extend(coalesce(writes));
         checkpoint.upper_emitted = true;
@@ -250,20 +255,20 @@ impl Store {
         checkpoint.phase = phase;
         checkpoint.outstanding = devices;
         for device in 0..devices {
-            self.submit_flush(Waiter::Checkpoint, device);
+            self.pool.io.flush(Waiter::Checkpoint, device);
         }
     }
 
     /// Writes the superblock and its copy.
     fn write_superblock(&mut self) {
-        let one_slot = planted!(self.bugs, SingleSuperblock);
+        let one_slot = planted!(self.pool.bugs, SingleSuperblock);
         let Some(checkpoint) = &mut self.checkpoint else { return };
         checkpoint.phase = Phase::Superblock;
         checkpoint.outstanding = 2;
         let slot = if one_slot { 0 } else { checkpoint.superblock.generation as usize % 2 };
         let bytes = checkpoint.superblock.emit().freeze();
         for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
-            self.submit_write(Waiter::Checkpoint, block.on(0), bytes.clone().into());
+            self.pool.io.write(Waiter::Checkpoint, block.on(0), bytes.clone().into());
         }
     }
 
@@ -288,10 +293,10 @@ impl Store {
     fn checkpoint_durable(&mut self) {
         let Some(checkpoint) = self.checkpoint.take() else { return };
         self.generation = checkpoint.superblock.generation;
-        self.statistics.checkpoints += 1;
-        self.space.checkpoint_durable();
+        self.pool.statistics.checkpoints += 1;
+        self.pool.space.checkpoint_durable();
         self.journal.forget_before(checkpoint.superblock.journal_sequence);
-        self.map.checkpoint_durable();
+        self.pool.map.checkpoint_durable();
         self.ready.extend(self.stalled.drain(..));
         if self.recovery.is_some() {
             return self.recovered();

@@ -170,9 +170,9 @@ impl Store {
         self.ready.extend(self.groups.waiting.drain(..));
         let sequence = self.journal.next.sequence;
         let (at, unit) = self.journal.append(&group.records);
-        self.statistics.commits += 1;
-        self.statistics.journal_bytes += unit.len() as u64;
-        self.statistics.data_bytes_written += group.data_bytes;
+        self.pool.statistics.commits += 1;
+        self.pool.statistics.journal_bytes += unit.len() as u64;
+        self.pool.statistics.data_bytes_written += group.data_bytes;
         let writes = coalesce(group.writes);
         let devices = writes.iter().fold(1, |all, (start, _)| all | 1 << start.device());
         self.in_flight.push_back(Commit {
@@ -186,10 +186,10 @@ impl Store {
             flushed: false,
         });
         for (start, data) in writes {
-            self.submit_write(Waiter::Commit { sequence }, start, data);
+            self.pool.io.write(Waiter::Commit { sequence }, start, data);
         }
         let at = (JOURNAL_START + at).on(0);
-        self.submit_write(Waiter::Commit { sequence }, at, unit.freeze().into());
+        self.pool.io.write(Waiter::Commit { sequence }, at, unit.freeze().into());
     }
 
     /// Whether another operation's records fit in the journal before the next checkpoint.
@@ -202,16 +202,16 @@ impl Store {
 
     /// Whether nothing of a lane may join a group until a checkpoint has made room.
     pub(crate) fn must_wait_for_checkpoint(&self, lane: Lane) -> bool {
-        let pages = self.map.dirty.len();
+        let pages = self.pool.map.dirty.len();
         let (pages_max, drops_many) = match lane {
-            Lane::Fast => (self.dirty_max() + FAST_PAGES, false),
-            Lane::Ordinary => (self.dirty_max(), self.map.reap.len() >= REAP_QUEUE_MAX),
+            Lane::Fast => (self.pool.dirty_max() + FAST_PAGES, false),
+            Lane::Ordinary => (self.pool.dirty_max(), self.pool.map.reap.len() >= REAP_QUEUE_MAX),
         };
         !self.journal_has_room(lane)
             || pages >= pages_max
             || drops_many
-            || self.space.has_too_many_deltas()
-            || self.space.free() < 2 * pages as u64 + 64
+            || self.pool.space.has_too_many_deltas()
+            || self.pool.space.free() < 2 * pages as u64 + 64
     }
 
     pub(crate) fn commit_written(&mut self, sequence: u64, result: Result<(), DeviceError>) {
@@ -226,15 +226,15 @@ impl Store {
         if commit.writes_pending > 0 {
             return;
         }
-        if planted!(self.bugs, AcknowledgeBeforeFlush) {
+        if planted!(self.pool.bugs, AcknowledgeBeforeFlush) {
             commit.flushes_pending = 1;
             return self.commit_flushed(sequence, Ok(()));
         }
-        let first_only = planted!(self.bugs, FlushFirstDeviceOnly);
+        let first_only = planted!(self.pool.bugs, FlushFirstDeviceOnly);
         let devices = if first_only { 1 } else { commit.devices };
         commit.flushes_pending = devices.count_ones() as usize;
         for device in (0..32).filter(|device| devices & 1 << device != 0) {
-            self.submit_flush(Waiter::CommitFlush { sequence }, device);
+            self.pool.io.flush(Waiter::CommitFlush { sequence }, device);
         }
     }
 

@@ -11,6 +11,7 @@
 use block::DeviceError;
 
 use crate::address::Run;
+use crate::budget::reserve_of;
 use crate::bugs::planted;
 use crate::error::OpenError;
 use crate::io::Waiter;
@@ -18,7 +19,7 @@ use crate::layout::{DEVICE_START, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout
 use crate::metadata::metadata_reserve_of;
 use crate::operation::OperationKey;
 use crate::space::GroupId;
-use crate::store::{Store, reserve_of};
+use crate::store::Store;
 
 /// Groups for which space is asked at once while a pool is opened.
 const AT_ONCE: usize = 64;
@@ -42,30 +43,20 @@ pub(crate) struct SetAside {
 }
 
 impl Store {
-    /// Blocks that must have space on the devices, whatever happens there.
-    pub(crate) fn guaranteed_blocks(&self) -> u64 {
-        self.reserve_blocks() + self.metadata_blocks() + self.owed_blocks() + self.promising
-    }
-
-    /// A group that must be housed before `wanted` free blocks are.
-    pub(crate) fn group_to_house(&self, wanted: u64) -> Option<GroupId> {
-        self.space.group_to_house(wanted)
-    }
-
     /// Sets a group's space aside on its device; `operation` goes on then, or when that is refused.
     pub(crate) fn house_group(&mut self, group: GroupId, operation: Option<OperationKey>) {
         if let Some(housing) = self.housing.get_mut(&group) {
             return housing.waiting.extend(operation);
         }
-        let runs = self.space.group_reservations(group);
+        let runs = self.pool.space.group_reservations(group);
         if runs.is_empty() {
             return self.ready.extend(operation);
         }
         let waiting = operation.into_iter().collect();
-        let (blocks, pending) = (self.space.group_blocks(group), runs.len());
+        let (blocks, pending) = (self.pool.space.group_blocks(group), runs.len());
         self.housing.insert(group, Housing { blocks, pending, refused: false, waiting });
         for run in runs {
-            self.submit_reserve(Waiter::Housing { group }, run);
+            self.pool.io.reserve(Waiter::Housing { group }, run);
         }
     }
 
@@ -77,9 +68,9 @@ impl Store {
             return;
         }
         let Some(housing) = self.housing.remove(&group) else { return };
-        match housing.refused && !planted!(self.bugs, RefusalIgnored) {
+        match housing.refused && !planted!(self.pool.bugs, RefusalIgnored) {
             true => self.space_refused(group),
-            false => self.space_given(group, housing.blocks),
+            false => self.pool.space_given(group, housing.blocks),
         }
         self.ready.extend(housing.waiting);
     }
@@ -89,34 +80,26 @@ impl Store {
     /// opened.
     pub(crate) fn space_refused(&mut self, group: GroupId) {
         match self.recovery {
-            Some(_) => self.space.group_unavailable(group),
-            None => self.space.device_is_full(group.device),
-        }
-    }
-
-    /// Records that a group has its space, unless its device grew meanwhile and the group with it:
-    /// then the operation that waits for it preallocates again, all of it.
-    pub(crate) fn space_given(&mut self, group: GroupId, blocks: u64) {
-        if blocks == self.space.group_blocks(group) {
-            self.space.group_reserved(group);
+            Some(_) => self.pool.space.group_unavailable(group),
+            None => self.pool.space.device_is_full(group.device),
         }
     }
 
     /// Asks for the space of what lies before the groups.
     pub(crate) fn set_heads_aside(&mut self) -> usize {
-        let heads: Vec<Run> = self.space.layouts().enumerate().map(head_of).collect();
-        heads.iter().for_each(|&head| self.submit_reserve(Waiter::Format, head));
+        let heads: Vec<Run> = self.pool.space.layouts().enumerate().map(head_of).collect();
+        heads.iter().for_each(|&head| self.pool.io.reserve(Waiter::Format, head));
         heads.len()
     }
 
     /// Houses what is guaranteed while a pool is made or opened; `false` if nothing more can be
     /// done.
     pub(crate) fn house_guaranteed(&mut self) -> bool {
-        let pinned = self.space.pinned_groups().into_iter();
+        let pinned = self.pool.space.pinned_groups().into_iter();
         let mut groups: Vec<GroupId> =
-            pinned.filter(|&group| self.space.can_be_housed(group)).take(AT_ONCE).collect();
+            pinned.filter(|&group| self.pool.space.can_be_housed(group)).take(AT_ONCE).collect();
         if groups.is_empty() {
-            groups = self.space.groups_to_house(self.guaranteed_blocks(), AT_ONCE);
+            groups = self.pool.space.groups_to_house(self.pool.guaranteed_blocks(), AT_ONCE);
         }
         groups.iter().for_each(|&group| self.house_group(group, None));
         !groups.is_empty()
@@ -124,7 +107,7 @@ impl Store {
 
     /// A new pool must have all that is guaranteed.
     pub(crate) fn check_housed(&self) -> Result<(), OpenError> {
-        match self.space.housed_free() < self.guaranteed_blocks() {
+        match self.pool.space.housed_free() < self.pool.guaranteed_blocks() {
             true => Err(OpenError::NoSpace),
             false => Ok(()),
         }
@@ -133,7 +116,7 @@ impl Store {
     /// What must be set aside on a device so that the pool's reserve is housed when it has joined,
     /// or has become as `layout` says.
     pub(crate) fn to_set_aside(&self, device: usize, layout: Layout) -> SetAside {
-        let old = (device < self.space.devices()).then(|| self.space.layout(device));
+        let old = (device < self.pool.space.devices()).then(|| self.pool.space.layout(device));
         let first = old.map_or(0, |old| old.groups());
         let name = |group: usize| GroupId { device: device as u8, group: group as u32 };
         let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };
@@ -142,7 +125,7 @@ impl Store {
         }
         let mut more = 0;
         if let (Some(old), Some(last)) = (old, first.checked_sub(1))
-            && self.space.is_housed(name(last))
+            && self.pool.space.is_housed(name(last))
         {
             let (start, had) = (layout.group_start(last), old.group_blocks(last));
             more = layout.group_blocks(last) - had;
@@ -151,10 +134,10 @@ impl Store {
         }
         let new = first..layout.groups();
         let added: u64 = new.clone().map(|group| u64::from(layout.group_capacity(group))).sum();
-        let total = self.space.total() + more + added;
+        let total = self.pool.space.total() + more + added;
         let reserve = reserve_of(total) + metadata_reserve_of(total);
-        let mut missing =
-            (reserve + self.owed_blocks()).saturating_sub(self.space.housed_free() + more);
+        let mut missing = (reserve + self.pool.volumes.owed_blocks())
+            .saturating_sub(self.pool.space.housed_free() + more);
         for group in new {
             if missing == 0 {
                 break;

@@ -1,13 +1,12 @@
 //! Bounded queue of device errors, checksum failures and what they cost, for the administrator.
 //!
-//! [`Store::next_incident`] empties the queue. An incident that finds it full is only counted.
+//! [`crate::Store::next_incident`] empties the queue. An incident that finds it full is only counted.
+
+use std::collections::VecDeque;
 
 use block::{ByteRange, DeviceError, VolumeId};
 
-use crate::address::Address;
-use crate::limits::{INCIDENTS_MAX, SCRUB_INCIDENTS_MAX};
-use crate::scrub::ScrubStatus;
-use crate::store::Store;
+use crate::limits::INCIDENTS_MAX;
 
 /// Something that could not be read as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,46 +52,22 @@ pub enum Place {
     SpaceMap,
 }
 
-impl Store {
-    /// The next incident, oldest first.
-    pub fn next_incident(&mut self) -> Option<Incident> {
-        self.incidents.pop_front()
+/// Incidents that nobody has taken yet.
+#[derive(Default)]
+pub(crate) struct Incidents {
+    queue: VecDeque<Incident>,
+}
+
+impl Incidents {
+    /// Takes the oldest one.
+    pub(crate) fn next(&mut self) -> Option<Incident> {
+        self.queue.pop_front()
     }
 
-    /// Queues an incident at a block, and counts it.
-    pub(crate) fn report_incident(
-        &mut self,
-        address: Address,
-        cause: Cause,
-        place: Place,
-        is_lost: bool,
-    ) {
-        match cause {
-            Cause::Device(_) => self.statistics.read_errors += 1,
-            Cause::Checksum => self.statistics.checksum_errors += 1,
-        }
-        let (device, offset) = (Some(address.device() as u8), address.block().offset());
-        self.keep_incident(Incident { device, offset, cause, place, is_lost });
-    }
-
-    fn keep_incident(&mut self, incident: Incident) {
-        if self.incidents.len() < INCIDENTS_MAX {
-            self.incidents.push_back(incident);
-        }
-    }
-
-    /// The places that a scrub found bad, the first of them.
-    pub(crate) fn report_scrub(&mut self, status: &ScrubStatus) {
-        // Pages of the map were counted when they were read.
-        self.statistics.checksum_errors += status.bad_blocks;
-        for bad in status.bad.iter().take(SCRUB_INCIDENTS_MAX) {
-            self.keep_incident(Incident {
-                device: None,
-                offset: 0,
-                cause: Cause::Checksum,
-                place: Place::Data { volume: bad.volume, range: bad.range },
-                is_lost: true,
-            });
+    /// Queues an incident, unless the queue is full.
+    pub(crate) fn keep(&mut self, incident: Incident) {
+        if self.queue.len() < INCIDENTS_MAX {
+            self.queue.push_back(incident);
         }
     }
 }

@@ -1,20 +1,22 @@
 //! Queue of pending device I/O, with the operations that wait for each completion.
 
+use std::collections::VecDeque;
+
 use block::{BLOCK, Buffer, DeviceOperation, Rope};
+use slab::Slab;
 
 use crate::address::{Address, Run};
 use crate::map::Missing;
 use crate::operation::OperationKey;
 use crate::recovery::Wanted;
 use crate::space::{GroupId, GroupPage};
-use crate::store::Store;
 
 /// The engine's name for an I/O. Numbers are used again when their I/O has ended, so that they stay
 /// small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IoId(pub u64);
 
-/// A wish to a device.
+/// An I/O on a device.
 #[derive(Debug)]
 pub struct Io {
     /// To be given back with the result.
@@ -58,29 +60,75 @@ pub(crate) enum Waiter {
     Format,
 }
 
-impl Store {
-    pub(crate) fn submit_read(&mut self, waiter: Waiter, run: Run) {
+/// I/O that is not yet handed out, and who consumes each result.
+#[derive(Default)]
+pub(crate) struct IoQueue {
+    waiters: Slab<Waiter>,
+    pending: VecDeque<Io>,
+}
+
+impl IoQueue {
+    pub(crate) fn read(&mut self, waiter: Waiter, run: Run) {
         let buffer = Buffer::for_overwrite((run.blocks * BLOCK) as usize);
         let offset = run.start.block().offset();
-        self.submit_io(waiter, run.start.device(), DeviceOperation::Read { offset, buffer });
+        self.submit(waiter, run.start.device(), DeviceOperation::Read { offset, buffer });
     }
 
-    pub(crate) fn submit_write(&mut self, waiter: Waiter, address: Address, data: Rope) {
+    pub(crate) fn write(&mut self, waiter: Waiter, address: Address, data: Rope) {
         let offset = address.block().offset();
-        self.submit_io(waiter, address.device(), DeviceOperation::Write { offset, data });
+        self.submit(waiter, address.device(), DeviceOperation::Write { offset, data });
     }
 
-    pub(crate) fn submit_flush(&mut self, waiter: Waiter, device: usize) {
-        self.submit_io(waiter, device, DeviceOperation::Flush);
+    pub(crate) fn flush(&mut self, waiter: Waiter, device: usize) {
+        self.submit(waiter, device, DeviceOperation::Flush);
     }
 
-    pub(crate) fn submit_reserve(&mut self, waiter: Waiter, run: Run) {
+    pub(crate) fn reserve(&mut self, waiter: Waiter, run: Run) {
         let (offset, length) = (run.start.block().offset(), run.blocks * BLOCK);
-        self.submit_io(waiter, run.start.device(), DeviceOperation::Reserve { offset, length });
+        self.submit(waiter, run.start.device(), DeviceOperation::Reserve { offset, length });
     }
 
-    fn submit_io(&mut self, waiter: Waiter, device: usize, operation: DeviceOperation) {
+    fn submit(&mut self, waiter: Waiter, device: usize, operation: DeviceOperation) {
         let id = IoId(self.waiters.insert(waiter) as u64);
-        self.wishes.push_back(Io { id, device: device as u8, operation });
+        self.pending.push_back(Io { id, device: device as u8, operation });
+    }
+
+    /// Takes the consumer of an I/O that has ended.
+    pub(crate) fn completed(&mut self, id: IoId) -> Option<Waiter> {
+        self.waiters.try_remove(id.0 as usize)
+    }
+
+    /// The next one for a device.
+    pub(crate) fn next(&mut self) -> Option<Io> {
+        self.pending.pop_front()
+    }
+
+    /// Whether none waits to be handed out.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Whether none is under way, or waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Gives up what was not handed out.
+    pub(crate) fn cancel_pending(&mut self) {
+        for io in std::mem::take(&mut self.pending) {
+            self.waiters.try_remove(io.id.0 as usize);
+        }
+    }
+
+    /// Gives up everything; nobody consumes what is under way.
+    pub(crate) fn clear(&mut self) {
+        self.pending.clear();
+        self.waiters.clear();
+    }
+
+    /// The consumer of an I/O that is under way.
+    #[cfg(test)]
+    pub(crate) fn waiter(&self, id: IoId) -> &Waiter {
+        &self.waiters[id.0 as usize]
     }
 }

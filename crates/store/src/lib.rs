@@ -10,6 +10,7 @@
 mod address;
 mod allowance;
 mod apply;
+mod budget;
 mod bugs;
 mod checkpoint;
 mod checksum;
@@ -29,10 +30,13 @@ mod map;
 mod metadata;
 mod operation;
 mod options;
+mod pool;
 mod recent;
 mod reclaim;
 mod record;
 mod recovery;
+mod released;
+mod replay;
 mod scrub;
 mod space;
 mod status;
@@ -42,6 +46,7 @@ mod superblock;
 mod table;
 mod verify;
 mod volume;
+mod volumes;
 
 #[cfg(feature = "planted-bugs")]
 pub use bugs::PlantedBug;

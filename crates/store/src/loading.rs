@@ -53,17 +53,17 @@ impl Store {
         let waiting = self.pages_loading.entry(missing.entry.address()).or_default();
         waiting.push(waiter);
         if waiting.len() == 1 {
-            self.statistics.pages_read += 1;
+            self.pool.statistics.pages_read += 1;
             self.read_page(missing, 0);
         }
     }
 
     /// Reads a page; every other attempt goes to its copy.
     fn read_page(&mut self, missing: Missing, attempt: u8) {
-        let second = attempt % 2 == 1 && !planted!(self.bugs, CopyNeverRead);
+        let second = attempt % 2 == 1 && !planted!(self.pool.bugs, CopyNeverRead);
         let copy = missing.entry.twin().filter(|_| second);
         let address = copy.unwrap_or(missing.entry.address());
-        self.submit_read(Waiter::Page { missing, attempt }, Run::of(address));
+        self.pool.io.read(Waiter::Page { missing, attempt }, Run::of(address));
     }
 
     pub(crate) fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
@@ -72,7 +72,7 @@ impl Store {
             let intact = crate::checksum::crc32c(&bytes) == missing.entry.crc;
             intact.then(|| Page::parse(&bytes, missing.level)).flatten()
         });
-        let sound = |page: &Page| page.0.iter().all(|entry| self.is_sound(*entry));
+        let sound = |page: &Page| page.0.iter().all(|entry| self.pool.is_sound(*entry));
         let page = page.filter(sound);
         if page.is_none() {
             self.report_page(missing, attempt, cause);
@@ -81,7 +81,7 @@ impl Store {
             return self.read_page(missing, attempt + 1);
         }
         let from_copy = attempt % 2 == 1 && missing.entry.twin().is_some() && page.is_some();
-        self.statistics.pages_from_copies += u64::from(from_copy);
+        self.pool.statistics.pages_from_copies += u64::from(from_copy);
         self.page_arrived(missing, page);
     }
 
@@ -98,14 +98,7 @@ impl Store {
             PageWaiter::Applier | PageWaiter::Reaper => None,
         });
         let place = Place::MapPage { volume: volume.filter(|id| *id != CHANGES) };
-        self.report_incident(missing.entry.address(), cause, place, is_lost);
-    }
-
-    /// Whether an entry points to a place that can hold data or pages.
-    fn is_sound(&self, entry: crate::entry::Entry) -> bool {
-        entry.is_hole()
-            || (self.space.holds(entry.address())
-                && entry.twin().is_none_or(|twin| self.space.holds(twin)))
+        self.pool.report_incident(missing.entry.address(), cause, place, is_lost);
     }
 
     fn page_arrived(&mut self, missing: Missing, page: Option<Page>) {
@@ -113,7 +106,7 @@ impl Store {
         let waiting = self.pages_loading.remove(&block).unwrap_or_default();
         let found = page.is_some();
         if let Some(page) = page {
-            self.map.insert_clean(block, page);
+            self.pool.map.insert_clean(block, page);
         }
         for waiter in waiting {
             match waiter {
@@ -130,8 +123,8 @@ impl Store {
             }
         }
         match found {
-            true => self.map.page_arrived(!self.pages_loading.is_empty()),
-            false => self.map.set_aside(block),
+            true => self.pool.map.page_arrived(!self.pages_loading.is_empty()),
+            false => self.pool.map.set_aside(block),
         }
     }
 
@@ -151,26 +144,26 @@ impl Store {
     }
 
     fn begin_group_load(&mut self, group: GroupId, waiting: Vec<OperationKey>, allocated: bool) {
-        let had_maps = self.space.is_loaded(group);
+        let had_maps = self.pool.space.is_loaded(group);
         let pages = match had_maps {
             true => Vec::new(),
-            false => self.space.group_pages(group),
+            false => self.pool.space.group_pages(group),
         };
         let reservations = match allocated {
-            true => self.space.group_reservations(group),
+            true => self.pool.space.group_reservations(group),
             false => Vec::new(),
         };
         let pending = pages.len() + reservations.len();
-        let blocks = self.space.group_blocks(group);
+        let blocks = self.pool.space.group_blocks(group);
         let load =
             GroupLoad { pending, had_maps, waiting, allocated, blocks, ..GroupLoad::default() };
         self.groups_loading.insert(group, load);
         for page in pages {
             let waiter = Waiter::GroupPage { group, page, attempt: 0 };
-            self.submit_read(waiter, Run::of(page.address));
+            self.pool.io.read(waiter, Run::of(page.address));
         }
         for run in reservations {
-            self.submit_reserve(Waiter::GroupSpace { group }, run);
+            self.pool.io.reserve(Waiter::GroupSpace { group }, run);
         }
         if pending == 0 {
             self.group_arrived(group);
@@ -191,11 +184,11 @@ impl Store {
         let bytes = result.ok().flatten().filter(intact);
         let is_last = attempt + 1 == READ_ATTEMPTS;
         if bytes.is_none() && (attempt == 0 || is_last) {
-            self.report_incident(page.address, cause, Place::SpaceMap, is_last);
+            self.pool.report_incident(page.address, cause, Place::SpaceMap, is_last);
         }
         if bytes.is_none() && attempt + 1 < READ_ATTEMPTS {
             let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
-            return self.submit_read(waiter, Run::of(page.address));
+            return self.pool.io.read(waiter, Run::of(page.address));
         }
         let Some(load) = self.groups_loading.get_mut(&group) else { return };
         load.pages.extend(bytes.map(|bytes| (page.page, bytes)));
@@ -218,27 +211,27 @@ impl Store {
 
     fn group_arrived(&mut self, group: GroupId) {
         let Some(load) = self.groups_loading.remove(&group) else { return };
-        match load.refused && !planted!(self.bugs, RefusalIgnored) {
+        match load.refused && !planted!(self.pool.bugs, RefusalIgnored) {
             // The maps may be wanted all the same.
             true => self.space_refused(group),
-            false if load.allocated => self.space_given(group, load.blocks),
+            false if load.allocated => self.pool.space_given(group, load.blocks),
             false => {}
         }
-        if load.had_maps && !self.space.is_loaded(group) {
+        if load.had_maps && !self.pool.space.is_loaded(group) {
             // They had to go while space was set aside.
             return self.begin_group_load(group, load.waiting, false);
         }
         self.ready.extend(load.waiting);
         #[cfg(feature = "planted-bugs")]
-        if planted!(self.bugs, ForgetDeltas) {
-            self.space.forget_deltas(group);
+        if planted!(self.pool.bugs, ForgetDeltas) {
+            self.pool.space.forget_deltas(group);
         }
-        let in_place = planted!(self.bugs, SpaceMapInPlace);
-        let writes = self.space.insert_group(group, &load.pages, in_place);
+        let in_place = planted!(self.pool.bugs, SpaceMapInPlace);
+        let writes = self.pool.space.insert_group(group, &load.pages, in_place);
         self.scrub_took_group(group);
         self.checkpoint_took_group(writes);
         if self.checkpoint.is_none() && self.health == Health::Ready {
-            self.space.group_arrived();
+            self.pool.space.group_arrived();
         }
     }
 
@@ -247,24 +240,24 @@ impl Store {
         if self.reaper_waits > 0 || self.health != Health::Ready {
             return;
         }
-        let boosted = !self.stalled.is_empty() || self.is_short_of_space() || self.closing;
+        let boosted = !self.stalled.is_empty() || self.pool.is_short_of_space() || self.closing;
         for _ in 0..crate::limits::REAP_BATCH {
             if !boosted && self.reap_allowance.is_used_up() {
                 return;
             }
-            let Some(dead) = self.map.reap.pop() else { return };
-            if let Err(missing) = self.map.reap_one(&mut self.space, dead) {
-                self.map.reap.push(dead);
+            let Some(dead) = self.pool.map.reap.pop() else { return };
+            if let Err(missing) = self.pool.map.reap_one(&mut self.pool.space, dead) {
+                self.pool.map.reap.push(dead);
                 return self.load_for_reaper(missing);
             }
             self.reap_allowance.spend(u64::from(!boosted));
-            self.settle_reclaimed();
+            self.pool.settle_reclaimed();
         }
     }
 
     /// Asks for the page that the reaper needs, and for those that it needs next.
     fn load_for_reaper(&mut self, first: Missing) {
-        let others: Vec<_> = self.map.not_in_memory(REAP_READS);
+        let others: Vec<_> = self.pool.map.not_in_memory(REAP_READS);
         for missing in std::iter::once(first).chain(others) {
             if !self.pages_loading.contains_key(&missing.entry.address()) {
                 self.reaper_waits += 1;
@@ -275,12 +268,6 @@ impl Store {
             self.reaper_waits = 1;
             self.load_page(first, PageWaiter::Reaper);
         }
-    }
-
-    /// Whether less than a sixteenth of the pool is free.
-    fn is_short_of_space(&self) -> bool {
-        let free = self.space.free().saturating_sub(self.guaranteed_blocks());
-        free < self.space.total() / 16
     }
 }
 

@@ -15,7 +15,7 @@ use slab::Slab;
 use crate::address::{Address, BlockRange, VolumeBlock};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
-use crate::reclaim::Released;
+use crate::released::Released;
 use crate::space::{GroupId, STUCK, Space};
 
 /// Pages that an arriving page makes the clock hand look at, at most.

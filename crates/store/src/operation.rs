@@ -15,6 +15,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::address::{BlockRange, Run, VolumeBlock};
+use crate::budget::Estimate;
 use crate::bugs::planted;
 use crate::commit::{Lane, checksums};
 use crate::error::Failure;
@@ -27,7 +28,6 @@ use crate::record::Record;
 use crate::status::Health;
 use crate::store::{CHANGES, Change, Done, Outcome, Store, Tag};
 
-pub(crate) use allotment::Estimate;
 pub(crate) use key::{OperationKey, Operations};
 pub(crate) use reading::BlockRead;
 
@@ -126,7 +126,7 @@ impl Store {
             Err(error) => return self.answer(tag, Err(error.into())),
         };
         if let Work::Request(request) = &work {
-            self.metadata.note(volume, request);
+            self.pool.budget.metadata.note(volume, request);
         }
         let key = self.operations.insert(Operation {
             tag,
@@ -212,7 +212,7 @@ impl Store {
         range: ByteRange,
         length_max: u64,
     ) -> Result<(), BlockError> {
-        let volume = self.volumes.get(&volume).ok_or(BlockError::NoSuchVolume)?;
+        let volume = self.pool.volumes.get(volume).ok_or(BlockError::NoSuchVolume)?;
         let end = range.offset.checked_add(range.length).ok_or(BlockError::OutOfRange)?;
         let fits = end <= volume.size_bytes
             && range.is_aligned(block::SECTOR)
@@ -267,7 +267,7 @@ impl Store {
     fn check_still_there(&self, key: OperationKey) -> Result<(), BlockError> {
         let operation = &self.operations[key];
         operation.claims.iter().try_for_each(|claim| {
-            let volume = self.volumes.get(&claim.volume).ok_or(BlockError::NoSuchVolume)?;
+            let volume = self.pool.volumes.get(claim.volume).ok_or(BlockError::NoSuchVolume)?;
             if claim.range.end().number() > volume.blocks() {
                 Err(BlockError::OutOfRange)
             } else {
@@ -291,7 +291,7 @@ impl Store {
         }
         if self.must_wait_for_checkpoint(lane) {
             if self.starved {
-                return Err(self.out_of_space().into());
+                return Err(self.pool.budget.refusal().into());
             }
             self.stall(key);
             return Ok(());
@@ -340,15 +340,15 @@ impl Store {
         places: &mut Places,
         account: &mut Account,
     ) {
-        let (group, sampling) = (self.groups.of(lane), self.options.sampling);
+        let (group, sampling) = (self.groups.of(lane), self.pool.options.sampling);
         match piece {
             Piece::Zero { range } => {
                 account.zeroed_bytes += range.count * BLOCK;
-                self.statistics.zeroed_bytes += range.count * BLOCK;
+                self.pool.statistics.zeroed_bytes += range.count * BLOCK;
                 group.record(Record::Zero { volume, range });
             }
             Piece::Clone { source, source_first, range } => {
-                self.statistics.cloned_bytes += range.count * BLOCK;
+                self.pool.statistics.cloned_bytes += range.count * BLOCK;
                 group.record(Record::Clone { source, source_first, volume, range });
             }
             Piece::Fill { range, content } => {
@@ -367,7 +367,7 @@ impl Store {
                     if sampling {
                         sampling::sample(account, first.offset(), crcs.iter().copied());
                     }
-                    if !planted!(self.bugs, KeepsWhatIsGone) {
+                    if !planted!(self.pool.bugs, KeepsWhatIsGone) {
                         self.recent.forget(part);
                     }
                     if keeps {
@@ -397,13 +397,15 @@ impl Store {
     }
 
     fn missing_for_piece(&mut self, volume: VolumeId, piece: &Piece) -> Option<Missing> {
-        let root = self.volumes[&volume].root;
+        let root = self.pool.volumes[&volume].root;
         match piece {
-            Piece::Data { first, data } => self.map.missing(root, data_range(*first, data), false),
-            Piece::Fill { range, .. } => self.map.missing(root, *range, false),
-            Piece::Zero { range } => self.map.missing_to_zero(root, *range),
+            Piece::Data { first, data } => {
+                self.pool.map.missing(root, data_range(*first, data), false)
+            }
+            Piece::Fill { range, .. } => self.pool.map.missing(root, *range, false),
+            Piece::Zero { range } => self.pool.map.missing_to_zero(root, *range),
             Piece::Clone { source, source_first, range } => {
-                self.missing_for_clone((*source, *source_first), (volume, *range))
+                self.pool.missing_for_clone((*source, *source_first), (volume, *range))
             }
         }
     }
@@ -426,10 +428,10 @@ impl Store {
     pub(crate) fn finish(&mut self, key: OperationKey, result: Result<Outcome, Failure>) {
         self.forget_estimate(key);
         let Some(operation) = self.operations.try_remove(key) else { return };
-        self.promising -= operation.promised;
+        self.pool.budget.end_promise(operation.promised);
         for run in operation.runs {
-            self.handed_out -= run.blocks;
-            self.space.give_back(run);
+            self.pool.budget.give_back(run.blocks);
+            self.pool.space.give_back(run);
         }
         self.ready.extend(self.locks.release(key, &operation.claims));
         if self.closing && self.operations.len() == 1 {

@@ -160,8 +160,8 @@ impl Store {
             self.health = Health::Closed;
             return self.answer(tag, Err(Failure::Open(OpenError::Size)));
         }
-        self.space = Space::new(layouts, self.options.groups());
-        self.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
+        self.pool.space = Space::new(layouts, self.pool.options.groups());
+        self.pool.members.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
         let first = spec.devices[0].uuid;
         let start = Position { previous_crc: seed(&spec.pool_uuid, &first), ..self.applied };
         self.journal = Journal::new(layouts[0].journal_blocks, 1, start);
@@ -213,7 +213,7 @@ impl Store {
             wanted.push(read);
         }
         for wanted in wanted {
-            self.submit_read(Waiter::Recovery { wanted }, wanted.run);
+            self.pool.io.read(Waiter::Recovery { wanted }, wanted.run);
         }
     }
 
@@ -254,7 +254,7 @@ impl Store {
         let Some(recovery) = &mut self.recovery else { return };
         let attempt = wanted.attempt + 1;
         let run = match &recovery.step {
-            Step::Loading(_) if planted!(self.bugs, CopyNeverRead) => wanted.run,
+            Step::Loading(_) if planted!(self.pool.bugs, CopyNeverRead) => wanted.run,
             Step::Loading(loading) => Run::of(loading.address(wanted.token, attempt)),
             _ => wanted.run,
         };
@@ -302,7 +302,7 @@ impl Store {
                 recovery.outstanding = first_writes.len();
                 recovery.step = Step::Housing;
                 for (block, data) in first_writes {
-                    self.submit_write(Waiter::Format, block, data);
+                    self.pool.io.write(Waiter::Format, block, data);
                 }
                 Ok(true)
             }
@@ -392,13 +392,14 @@ impl Store {
     }
 
     fn adopt(&mut self, superblock: &Superblock) {
-        self.pool_uuid = superblock.pool_uuid;
+        self.pool.members.pool_uuid = superblock.pool_uuid;
         self.generation = superblock.generation;
         let layouts: Vec<_> = superblock.devices.iter().map(|device| device.layout).collect();
-        self.space = Space::new(&layouts, self.options.groups());
-        self.space.pages = superblock.pages;
-        self.device_uuids = superblock.devices.iter().map(|device| device.uuid).collect();
-        self.map = Map::new(self.options.clean_pages());
+        self.pool.space = Space::new(&layouts, self.pool.options.groups());
+        self.pool.space.pages = superblock.pages;
+        self.pool.members.device_uuids =
+            superblock.devices.iter().map(|device| device.uuid).collect();
+        self.pool.map = Map::new(self.pool.options.clean_pages());
         let head = Position {
             block: superblock.journal_position,
             sequence: superblock.journal_sequence,
@@ -412,18 +413,18 @@ impl Store {
     fn replay(&mut self, units: &mut VecDeque<Unit>, record: &mut usize) -> bool {
         while let Some(unit) = units.front() {
             let Some(next) = unit.records.get(*record) else {
-                self.statistics.replayed_units += 1;
+                self.pool.statistics.replayed_units += 1;
                 units.pop_front();
                 *record = 0;
                 continue;
             };
             let next = next.clone();
-            if let Some(missing) = self.missing_for_record(&next) {
+            if let Some(missing) = self.pool.missing_for_record(&next) {
                 self.applier_waits = true;
                 self.load_page(missing, crate::loading::PageWaiter::Applier);
                 return false;
             }
-            self.apply(&next);
+            self.pool.apply(&next);
             *record += 1;
         }
         true
@@ -442,7 +443,7 @@ impl Store {
             self.health = Health::Closed;
             return;
         }
-        if self.options.mode == OpenMode::ReadOnly {
+        if self.pool.options.mode == OpenMode::ReadOnly {
             self.recovered();
             return self.fail(match &self.journal_loss {
                 Some(loss) => format!("it was opened read-only, as it was before a loss: {loss}"),
@@ -466,10 +467,10 @@ impl Store {
 
     /// Whether recovery goes on in the same epoch, which is a mistake.
     fn keeps_epoch(&self) -> bool {
-        let keeps_if_rewound = planted!(self.bugs, RewindKeepsEpoch);
+        let keeps_if_rewound = planted!(self.pool.bugs, RewindKeepsEpoch);
         match &self.journal_loss {
             Some(_) if keeps_if_rewound => true,
-            Some(_) | None => planted!(self.bugs, NoEpochBump),
+            Some(_) | None => planted!(self.pool.bugs, NoEpochBump),
         }
     }
 
@@ -478,7 +479,7 @@ impl Store {
         let Some(recovery) = self.recovery.take() else { return };
         self.health = Health::Ready;
         // Changes that the journal replayed were counted before the restart.
-        self.reclaimed.clear();
+        self.pool.volumes.clear_reclaimed();
         self.answer(recovery.tag, Ok(Outcome::Changed));
     }
 
@@ -486,8 +487,7 @@ impl Store {
         let Some(recovery) = self.recovery.take() else { return };
         self.checkpoint = None;
         self.health = Health::Closed;
-        self.wishes.clear();
-        self.waiters.clear();
+        self.pool.io.clear();
         self.answer(recovery.tag, Err(Failure::Open(error)));
     }
 }

@@ -15,8 +15,9 @@ use crate::address::{Address, BlockRange, Run, VolumeBlock};
 use crate::allowance::Allowance;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
+use crate::incident::{Cause, Incident, Place};
 use crate::io::Waiter;
-use crate::limits::SCRUB_FAULTS_MAX;
+use crate::limits::{SCRUB_FAULTS_MAX, SCRUB_INCIDENTS_MAX};
 use crate::loading::PageWaiter;
 use crate::map::{FoundLeaf, Missing, Root};
 use crate::space::GroupId;
@@ -147,19 +148,19 @@ impl Scrub {
 impl Store {
     /// Begins a scrub; one that is under way begins anew.
     pub fn start_scrub(&mut self) {
-        let volumes = self.volumes.keys().copied().collect();
-        let total = self.space.used() * BLOCK;
+        let volumes = self.pool.volumes.iter().map(|volume| volume.id).collect();
+        let total = self.pool.space.used() * BLOCK;
         self.scrub = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
     }
 
     /// Bytes per second that scrubs read at most.
     pub fn scrub_rate(&self) -> u64 {
-        self.options.scrub_rate
+        self.pool.options.scrub_rate
     }
 
     /// Changes how many bytes per second scrubs read at most, also for one under way.
     pub fn set_scrub_rate(&mut self, rate: u64) {
-        self.options.scrub_rate = rate;
+        self.pool.options.scrub_rate = rate;
         self.scrub_allowance = Allowance::new(rate);
     }
 
@@ -178,20 +179,16 @@ impl Store {
         }
     }
 
-    /// A volume is gone: what reserved ones shared with it may be their own now.
-    pub(crate) fn want_count(&mut self) {
-        let shares = |volume: &&crate::Volume| volume.reserved && volume.shared_blocks > 0;
-        self.count_wanted |= self.volumes.values().any(|volume| shares(&volume));
-    }
-
     /// Takes the scrub as far as it may go.
     pub(crate) fn advance_scrub(&mut self) {
         if self.health != Health::Ready {
             return;
         }
-        if self.scrub.is_none() && self.count_wanted && self.map.reap.is_empty() {
-            self.count_wanted = false;
-            let reserved = self.volumes.values().filter(|volume| volume.reserved);
+        if self.scrub.is_none()
+            && self.pool.map.reap.is_empty()
+            && self.pool.volumes.take_count_wanted()
+        {
+            let reserved = self.pool.volumes.iter().filter(|volume| volume.reserved);
             let volumes = reserved.map(|volume| volume.id).collect();
             self.scrub = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
         }
@@ -214,16 +211,16 @@ impl Store {
     /// One step: a leaf, or the next volume; true if there is none.
     fn scrub_step(&mut self, scrub: &mut Scrub) -> bool {
         let Some(&id) = scrub.volumes.front() else { return true };
-        let Some(volume) = self.volumes.get_mut(&id) else {
+        let Some(volume) = self.pool.volumes.get(id) else {
             scrub.volumes.pop_front();
             scrub.next = VolumeBlock::START;
             return false;
         };
-        if scrub.purpose == Purpose::Count && scrub.next == VolumeBlock::START {
-            volume.shared_since_count = 0;
-        }
         let root = volume.root;
-        match self.map.next_leaf(root, scrub.next) {
+        if scrub.purpose == Purpose::Count && scrub.next == VolumeBlock::START {
+            self.pool.volumes.begin_count(id);
+        }
+        match self.pool.map.next_leaf(root, scrub.next) {
             Err(missing) => self.wait_for_page(scrub, missing),
             Ok(None) => self.end_volume(scrub),
             Ok(Some(leaf)) => self.scrub_leaf(scrub, &leaf),
@@ -240,8 +237,8 @@ impl Store {
         scrub.next = VolumeBlock::START;
         let shared = std::mem::take(&mut scrub.shared);
         let Some(id) = scrub.volumes.pop_front() else { return };
-        if scrub.purpose == Purpose::Count && self.volumes.contains_key(&id) {
-            self.update(id, |volume, _, _| {
+        if scrub.purpose == Purpose::Count && self.pool.volumes.contains(id) {
+            self.pool.update(id, |volume, _, _| {
                 let most = shared.saturating_add(volume.shared_since_count);
                 volume.shared_blocks = volume.shared_blocks.min(most);
             });
@@ -249,7 +246,7 @@ impl Store {
     }
 
     fn scrub_leaf(&mut self, scrub: &mut Scrub, leaf: &FoundLeaf) {
-        let entries = match self.map.leaf_entries(leaf) {
+        let entries = match self.pool.map.leaf_entries(leaf) {
             Ok(entries) => entries,
             Err(missing) => return self.wait_for_page(scrub, missing),
         };
@@ -330,7 +327,7 @@ impl Store {
     fn submit_scrub_read(&mut self, scrub: &mut Scrub, read: Read) {
         let number = self.scrub_reads;
         self.scrub_reads += 1;
-        self.submit_read(Waiter::Scrub { read: number }, read.run);
+        self.pool.io.read(Waiter::Scrub { read: number }, read.run);
         scrub.reads.insert(number, read);
     }
 
@@ -362,12 +359,14 @@ impl Store {
     /// Blocks do not have the content that they had when the read began; they are bad if they are
     /// still referred to.
     fn scrub_found_bad(&mut self, scrub: &mut Scrub, read: &Read, bad: &[u64]) {
-        let Some(root) = scrub.volumes.front().and_then(|id| self.volumes.get(id)) else { return };
+        let Some(root) = scrub.volumes.front().and_then(|&id| self.pool.volumes.get(id)) else {
+            return;
+        };
         let root = root.root;
         match read.what {
             What::Data { first } => {
                 for &number in bad {
-                    let now = self.map.data_entry(root, first + number);
+                    let now = self.pool.map.data_entry(root, first + number);
                     let entry = (read.run.start + number, read.expected[number as usize]);
                     if now.is_some_and(|now| (now.address(), now.crc) == entry)
                         && scrub.bad.insert(entry.0)
@@ -390,7 +389,7 @@ impl Store {
     /// Whether a page is still on the way to a block of a volume. Its place may have been given to
     /// another one while it was being read.
     fn leads_to(&mut self, root: Root, first: VolumeBlock, page: Missing) -> bool {
-        match self.map.next_leaf(root, first) {
+        match self.pool.map.next_leaf(root, first) {
             Ok(leaf) => leaf.is_some_and(|leaf| leaf.path.contains(&(page.level, page.entry))),
             Err(missing) => missing == page,
         }
@@ -401,16 +400,16 @@ impl Store {
     /// is read.
     fn repair_page(&mut self, scrub: &mut Scrub, address: Address, page: Missing) -> bool {
         let Missing { entry, level } = page;
-        if self.space.references(entry.address()) == 0 {
+        if self.pool.space.references(entry.address()) == 0 {
             return true;
         }
-        let Some(cached) = self.map.cached(entry.address()) else { return level == 0 };
+        let Some(cached) = self.pool.map.cached(entry.address()) else { return level == 0 };
         let mut bytes = block::Buffer::for_overwrite(BLOCK as usize);
         cached.emit(&mut bytes);
         if crc32c(&bytes) == entry.crc {
             scrub.status.repaired_pages += 1;
             self.repairs += 1;
-            self.submit_write(Waiter::Repair, address, bytes.freeze().into());
+            self.pool.io.write(Waiter::Repair, address, bytes.freeze().into());
         }
         true
     }
@@ -423,15 +422,15 @@ impl Store {
         entries: &[Entry],
     ) -> Option<GroupId> {
         let mapped = entries.iter().filter(|entry| entry.kind() == Kind::Data);
-        let shared = |&(_, entry): &(u8, Entry)| self.map.is_shared(&self.space, entry);
+        let shared = |&(_, entry): &(u8, Entry)| self.pool.map.is_shared(&self.pool.space, entry);
         if leaf.path.iter().any(shared) {
             scrub.shared += mapped.count() as u64;
             return None;
         }
-        let groups = mapped.clone().map(|entry| self.space.group_of(entry.address()));
-        let missing = groups.into_iter().find(|&group| !self.space.is_loaded(group));
+        let groups = mapped.clone().map(|entry| self.pool.space.group_of(entry.address()));
+        let missing = groups.into_iter().find(|&group| !self.pool.space.is_loaded(group));
         if missing.is_none() {
-            let shared = mapped.filter(|entry| self.space.references(entry.address()) > 1);
+            let shared = mapped.filter(|entry| self.pool.space.references(entry.address()) > 1);
             scrub.shared += shared.count() as u64;
         }
         missing
@@ -460,18 +459,33 @@ impl Store {
         }
     }
 
+    /// Reports the places that are bad, the first of them.
+    fn report_bad(&mut self, status: &ScrubStatus) {
+        // Pages of the map were counted when they were read.
+        self.pool.statistics.checksum_errors += status.bad_blocks;
+        for bad in status.bad.iter().take(SCRUB_INCIDENTS_MAX) {
+            self.pool.incidents.keep(Incident {
+                device: None,
+                offset: 0,
+                cause: Cause::Checksum,
+                place: Place::Data { volume: bad.volume, range: bad.range },
+                is_lost: true,
+            });
+        }
+    }
+
     fn end_pass(&mut self, mut scrub: Scrub) {
         if scrub.purpose == Purpose::Count {
             return;
         }
         if scrub.purpose == Purpose::Compare && !scrub.bad.is_empty() {
             scrub.purpose = Purpose::Locate;
-            scrub.volumes = self.volumes.keys().copied().collect();
+            scrub.volumes = self.pool.volumes.iter().map(|volume| volume.id).collect();
             scrub.next = VolumeBlock::START;
             self.scrub = Some(Box::new(scrub));
             return;
         }
-        self.report_scrub(&scrub.status);
+        self.report_bad(&scrub.status);
         self.last_scrub = ScrubStatus { running: false, complete: true, ..scrub.status };
     }
 }

@@ -1,20 +1,16 @@
 //! Public interface of the pool engine, and its main loop, which passes work between its parts.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::Bound;
 use std::time::Duration;
 
 use block::{Account, BlockError, DeviceError, DeviceResult, Request, Response, VolumeId};
 use hashbrown::HashMap;
-use slab::Slab;
 
 use crate::address::Address;
 use crate::allowance::Allowance;
 use crate::apply::Applying;
-use crate::bugs::Bugs;
 use crate::checkpoint::Checkpoint;
 use crate::commit::{Commit, Groups};
-use crate::directory::Directory;
 use crate::error::{ChangeError, Failure, OpenError};
 use crate::housing::Housing;
 use crate::incident::Incident;
@@ -24,12 +20,11 @@ use crate::layout::Layout;
 use crate::limits::{FREED_DELAY, FREED_SHARE, REQUESTS_MAX, UNAVAILABLE_RETRY};
 use crate::loading::{GroupLoad, PageWaiter};
 use crate::locks::Locks;
-use crate::map::Map;
-use crate::metadata::Metadata;
-use crate::operation::{Estimate, OperationKey, Operations, Work};
+use crate::operation::{OperationKey, Operations, Work};
 use crate::options::{DeviceSpec, Options, PoolSpec};
+use crate::pool::Pool;
 use crate::recent::Recent;
-use crate::reclaim::Reclaimed;
+use crate::reclaim::Reclaim;
 use crate::recovery::{JournalLoss, Recovery};
 use crate::scrub::{Scrub, ScrubStatus};
 use crate::space::{GroupId, Space};
@@ -111,27 +106,13 @@ pub struct Done {
 
 /// One pool.
 pub struct Store {
-    pub(crate) options: Options,
-    pub(crate) bugs: Bugs,
+    pub(crate) pool: Pool,
     pub(crate) health: Health,
-    pub(crate) pool_uuid: [u8; 16],
-    pub(crate) space: Space,
-    pub(crate) map: Map,
-    pub(crate) volumes: BTreeMap<VolumeId, Volume>,
-    pub(crate) directory: Directory,
-    /// Blocks that are promised to reserved volumes and not yet theirs.
-    owed: u64,
-    /// Blocks that operations under way will add to those.
-    pub(crate) promising: u64,
     pub(crate) journal: Journal,
     /// Where the journal goes on after the last unit that was applied to the map.
     pub(crate) applied: Position,
     /// Blocks that hosts will look at soon.
     pub(crate) recent: Recent,
-    /// Where hosts keep the metadata of their file systems.
-    pub(crate) metadata: Metadata,
-    /// Estimated effect of all operations under way on the space.
-    pub(crate) estimated: Estimate,
     pub(crate) streams: Streams,
     pub(crate) operations: Operations,
     pub(crate) locks: Locks,
@@ -139,8 +120,6 @@ pub struct Store {
     pub(crate) ready: VecDeque<OperationKey>,
     /// Operations that wait for a checkpoint: for space, or for room in the journal.
     pub(crate) stalled: VecDeque<OperationKey>,
-    /// Blocks handed out to operations whose records are not applied yet.
-    pub(crate) handed_out: u64,
     pub(crate) groups: Groups,
     pub(crate) in_flight: VecDeque<Commit>,
     /// Durable commits whose records are being applied, and how far the first one is.
@@ -155,8 +134,6 @@ pub struct Store {
     pub(crate) checkpoint_waiters: Vec<(u64, OperationKey)>,
     /// Newest durable checkpoint.
     pub(crate) generation: u64,
-    /// Names of the devices.
-    pub(crate) device_uuids: Vec<[u8; 16]>,
     /// The volume table of the newest checkpoint.
     pub(crate) table: Table,
     pub(crate) recovery: Option<Box<Recovery>>,
@@ -165,8 +142,6 @@ pub struct Store {
     pub(crate) pages_loading: HashMap<Address, Vec<PageWaiter>>,
     pub(crate) groups_loading: BTreeMap<GroupId, GroupLoad>,
     pub(crate) housing: BTreeMap<GroupId, Housing>,
-    /// Groups that are housed when the change under way of the devices is made.
-    pub(crate) set_aside: Vec<GroupId>,
     /// The applier waits for a page.
     pub(crate) applier_waits: bool,
     /// Pages that the reaper waits for.
@@ -181,27 +156,15 @@ pub struct Store {
     pub(crate) scrub_reads: u64,
     /// Bytes that the scrub may read.
     pub(crate) scrub_allowance: Allowance,
-    /// Whether a count of what reserved volumes share is due.
-    pub(crate) count_wanted: bool,
     /// Features of the pool that forbid this program to change it.
     pub(crate) read_only_features: u64,
     /// There is no room for the pages of a checkpoint.
     pub(crate) starved: bool,
-    /// Whether the pool is being extended: writes that find no space are then refused as 'try
-    /// again'.
-    extending: bool,
     pub(crate) closing: bool,
-    pub(crate) waiters: Slab<Waiter>,
-    pub(crate) wishes: VecDeque<Io>,
     pub(crate) done: VecDeque<Done>,
-    pub(crate) incidents: VecDeque<Incident>,
-    pub(crate) now: Duration,
     pub(crate) last_checkpoint: Duration,
     /// When groups without space on the device were tried again.
     last_retry: Duration,
-    pub(crate) statistics: Statistics,
-    /// Reclaim counters by volume.
-    pub(crate) reclaimed: BTreeMap<VolumeId, Reclaimed>,
 }
 
 impl Store {
@@ -234,26 +197,15 @@ impl Store {
     fn new(options: Options, journal_blocks: u64, pool_uuid: [u8; 16]) -> Self {
         let start = Position { block: 0, sequence: 1, previous_crc: 0 };
         Self {
-            bugs: options.bugs(),
             health: Health::Opening,
-            pool_uuid,
-            space: Space::new(&[], options.groups()),
-            map: Map::new(options.clean_pages()),
-            volumes: BTreeMap::new(),
-            directory: Directory::default(),
-            owed: 0,
-            promising: 0,
             journal: Journal::new(journal_blocks, 1, start),
             applied: start,
             recent: Recent::default(),
-            metadata: Metadata::default(),
-            estimated: Estimate::default(),
             streams: Streams::default(),
             operations: Operations::default(),
             locks: Locks::default(),
             ready: VecDeque::new(),
             stalled: VecDeque::new(),
-            handed_out: 0,
             groups: Groups::default(),
             in_flight: VecDeque::new(),
             durable: VecDeque::new(),
@@ -264,14 +216,12 @@ impl Store {
             commits_seen: 0,
             checkpoint_waiters: Vec::new(),
             generation: 0,
-            device_uuids: Vec::new(),
             table: Table::default(),
             recovery: None,
             journal_loss: None,
             pages_loading: HashMap::new(),
             groups_loading: BTreeMap::new(),
             housing: BTreeMap::new(),
-            set_aside: Vec::new(),
             applier_waits: false,
             reaper_waits: 0,
             reap_allowance: Allowance::new(options.reap_rate),
@@ -280,21 +230,13 @@ impl Store {
             last_scrub: ScrubStatus::default(),
             scrub_reads: 0,
             scrub_allowance: Allowance::new(options.scrub_rate),
-            count_wanted: false,
             read_only_features: 0,
             starved: false,
-            extending: false,
             closing: false,
-            waiters: Slab::new(),
-            wishes: VecDeque::new(),
             done: VecDeque::new(),
-            incidents: VecDeque::new(),
-            now: Duration::ZERO,
             last_checkpoint: Duration::ZERO,
             last_retry: Duration::ZERO,
-            statistics: Statistics::default(),
-            reclaimed: BTreeMap::new(),
-            options,
+            pool: Pool::new(options, pool_uuid),
         }
     }
 
@@ -334,7 +276,7 @@ impl Store {
             Health::ReadOnly { .. } if !reads => return Err(BlockError::ReadOnly),
             _ => {}
         }
-        let volume = self.volumes.get(&volume).ok_or(BlockError::NoSuchVolume)?;
+        let volume = self.pool.volumes.get(volume).ok_or(BlockError::NoSuchVolume)?;
         if volume.snapshot && !reads {
             return Err(BlockError::Snapshot);
         }
@@ -344,9 +286,19 @@ impl Store {
         Ok(())
     }
 
+    /// The next incident, oldest first.
+    pub fn next_incident(&mut self) -> Option<Incident> {
+        self.pool.incidents.next()
+    }
+
+    /// Reclaim counters of a volume.
+    pub fn reclaimed(&self, volume: VolumeId) -> Reclaim {
+        self.pool.volumes.reclaimed(volume)
+    }
+
     /// Takes the result of an I/O.
     pub fn completed(&mut self, id: IoId, result: DeviceResult) {
-        let Some(waiter) = self.waiters.try_remove(id.0 as usize) else { return };
+        let Some(waiter) = self.pool.io.completed(id) else { return };
         match waiter {
             Waiter::Operation { operation, read, extent } => {
                 self.extent_read(operation, read, extent, result);
@@ -375,10 +327,10 @@ impl Store {
 
     /// The next wish to a device.
     pub fn next_io(&mut self) -> Option<Io> {
-        if self.wishes.is_empty() {
+        if self.pool.io.is_empty() {
             self.advance();
         }
-        self.wishes.pop_front()
+        self.pool.io.next()
     }
 
     /// The next request that came to its end.
@@ -391,17 +343,17 @@ impl Store {
 
     /// Tells the time since an arbitrary start.
     pub fn tick(&mut self, now: Duration) {
-        let passed = now.saturating_sub(self.now);
+        let passed = now.saturating_sub(self.pool.now);
         self.reap_allowance.pass(passed);
         self.scrub_allowance.pass(passed);
-        self.now = now;
+        self.pool.now = now;
         if now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY {
             self.last_retry = now;
-            self.space.retry_unavailable();
-            self.map.retry_unreadable();
+            self.pool.space.retry_unavailable();
+            self.pool.map.retry_unreadable();
         }
         let since = now.saturating_sub(self.last_checkpoint);
-        let due = since >= self.options.checkpoint_interval
+        let due = since >= self.pool.options.checkpoint_interval
             || since >= FREED_DELAY && self.freed_space_is_due(now);
         if due && self.health == Health::Ready && self.has_changed() {
             self.checkpoint_wanted = true;
@@ -410,61 +362,60 @@ impl Store {
 
     /// Whether what was freed is not to wait for the next regular checkpoint.
     fn freed_space_is_due(&mut self, now: Duration) -> bool {
-        if self.commits_seen != self.statistics.commits {
-            self.commits_seen = self.statistics.commits;
+        if self.commits_seen != self.pool.statistics.commits {
+            self.commits_seen = self.pool.statistics.commits;
             self.quiet_since = now;
         }
-        let freed = self.space.quarantined();
+        let freed = self.pool.space.quarantined();
         let is_quiet = now.saturating_sub(self.quiet_since) >= FREED_DELAY;
-        let is_much = freed * FREED_SHARE > self.space.total();
-        freed > 0 && self.map.reap.is_empty() && (is_quiet || is_much)
+        let is_much = freed * FREED_SHARE > self.pool.space.total();
+        freed > 0 && self.pool.map.reap.is_empty() && (is_quiet || is_much)
     }
 
     /// All volumes, by identifier.
     pub fn volumes(&self) -> impl Iterator<Item = &Volume> {
-        self.volumes.values()
+        self.pool.volumes.iter()
     }
 
     /// Volumes whose identifiers are above one, or all, by identifier: so that a caller can go
     /// through many in parts.
     pub fn volumes_after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
-        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        self.volumes.range((from, Bound::Unbounded)).map(|(_, volume)| volume)
+        self.pool.volumes.after(last)
     }
 
     /// The volume or snapshot of a name.
     pub fn volume_named(&self, name: &str) -> Option<&Volume> {
-        self.volumes.get(&self.directory.named(name)?)
+        self.pool.volumes.get(self.pool.volumes.directory().named(name)?)
     }
 
     /// Volumes and snapshots whose names begin with something.
     pub fn volumes_named_from<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a Volume> {
-        self.directory.beginning(prefix).filter_map(|id| self.volumes.get(&id))
+        self.pool.volumes.directory().beginning(prefix).filter_map(|id| self.pool.volumes.get(id))
     }
 
     /// Bytes that hosts see of all volumes that are no snapshots.
     pub fn provisioned_bytes(&self) -> u64 {
-        self.directory.provisioned_bytes()
+        self.pool.volumes.directory().provisioned_bytes()
     }
 
     /// How many volumes and snapshots there are.
     pub fn volume_count(&self) -> usize {
-        self.volumes.len()
+        self.pool.volumes.len()
     }
 
     /// How many of them are snapshots.
     pub fn snapshot_count(&self) -> usize {
-        self.directory.snapshots()
+        self.pool.volumes.directory().snapshots()
     }
 
     /// How many snapshots of a volume there are.
     pub fn snapshots_of(&self, volume: VolumeId) -> usize {
-        self.directory.snapshots_of(volume)
+        self.pool.volumes.directory().snapshots_of(volume)
     }
 
     /// One volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Volume> {
-        self.volumes.get(&id)
+        self.pool.volumes.get(id)
     }
 
     /// Where the space went; nothing is known of it while the pool is being opened.
@@ -472,68 +423,20 @@ impl Store {
         if self.health == Health::Opening {
             return SpaceStatus::default();
         }
-        let bytes = Space::bytes;
-        let reserve = self.kept_in_reserve();
-        let total = self.space.total();
-        let free = self.space.free() - reserve;
-        let used = self.space.used();
-        let (pending, unbacked) = self.pending_and_unbacked(total - used - reserve - free);
-        SpaceStatus {
-            total: bytes(total),
-            used: bytes(used),
-            pending: bytes(pending),
-            reserve: bytes(reserve),
-            free: bytes(free),
-            unbacked: bytes(unbacked),
-            promised: bytes(self.owed_blocks().min(free)),
-            metadata_reserve: bytes(self.metadata_blocks()),
-            metadata_left: bytes(self.metadata_left()),
-            metadata: bytes(self.space.pages),
-            shared: self.shared_bytes(),
-        }
-    }
-
-    /// Divides what is neither used nor free: what comes back with the next checkpoint or was handed
-    /// out, and the free blocks of groups for which the file system under the pool has no space.
-    fn pending_and_unbacked(&self, blocks: u64) -> (u64, u64) {
-        let (_, unavailable) = self.space.unusable();
-        if unavailable == 0 {
-            return (blocks, 0);
-        }
-        let pending = blocks.min(self.space.quarantined() + self.handed_out);
-        (pending, blocks - pending)
-    }
-
-    /// Free blocks that count as reserve. What is promised to reserved volumes is not among them, also
-    /// in a pool that was full before there was a metadata reserve.
-    fn kept_in_reserve(&self) -> u64 {
-        let (way_out, free) = (self.reserve_blocks(), self.space.free());
-        let whole = way_out + self.metadata_blocks();
-        whole.min(free.saturating_sub(self.owed_blocks()).max(way_out)).min(free)
-    }
-
-    /// Bytes saved by sharing: what volumes map, less the data that there is.
-    fn shared_bytes(&self) -> u64 {
-        let mapped = self.directory.mapped_bytes();
-        mapped.saturating_sub(Space::bytes(self.space.used() - self.space.pages))
+        self.pool.space_status()
     }
 
     /// Sizes of the devices, bytes, in the order in which they joined.
     pub fn devices(&self) -> impl Iterator<Item = DeviceSpec> {
-        let sizes = self.space.layouts().map(|layout| Space::bytes(layout.device_blocks));
-        let uuids = self.device_uuids.iter().copied();
+        let sizes = self.pool.space.layouts().map(|layout| Space::bytes(layout.device_blocks));
+        let uuids = self.pool.members.device_uuids.iter().copied();
         uuids.zip(sizes).map(|(uuid, size_bytes)| DeviceSpec { uuid, size_bytes })
     }
 
     /// Says whether the pool is being extended: a request that finds no space then fails with
     /// [`BlockError::SpaceComing`] instead of [`BlockError::OutOfSpace`].
     pub fn set_extending(&mut self, extending: bool) {
-        self.extending = extending;
-    }
-
-    /// Why a request that finds no space fails.
-    pub(crate) fn out_of_space(&self) -> BlockError {
-        if self.extending { BlockError::SpaceComing } else { BlockError::OutOfSpace }
+        self.pool.budget.extending = extending;
     }
 
     /// Whether the pool serves.
@@ -543,30 +446,30 @@ impl Store {
 
     /// Counters since the pool was opened.
     pub fn statistics(&self) -> Statistics {
-        let (groups_fenced, groups_unavailable) = self.space.unusable();
+        let (groups_fenced, groups_unavailable) = self.pool.space.unusable();
         Statistics {
-            pages_clean: self.map.clean_pages() as u64,
-            pages_dirty: self.map.dirty.len() as u64,
-            groups_loaded: self.space.groups_loaded() as u64,
+            pages_clean: self.pool.map.clean_pages() as u64,
+            pages_dirty: self.pool.map.dirty.len() as u64,
+            groups_loaded: self.pool.space.groups_loaded() as u64,
             groups_fenced,
             groups_unavailable,
-            reap_queue: self.map.dead_count() as u64,
-            ..self.statistics
+            reap_queue: self.pool.map.dead_count() as u64,
+            ..self.pool.statistics
         }
     }
 
     /// Work left before space that was given up counts as free.
     pub fn releasing(&self) -> Releasing {
-        match self.map.reap.is_empty() {
+        match self.pool.map.reap.is_empty() {
             false => Releasing::Subtrees,
-            true if self.space.groups_with_deltas() > 0 => Releasing::References,
+            true if self.pool.space.groups_with_deltas() > 0 => Releasing::References,
             true => Releasing::Nothing,
         }
     }
 
     /// Bytes of data that wait for the reaper, at most: some of them others share.
     pub fn reap_bytes(&self) -> u64 {
-        self.map.reap.iter().map(|dead| u64::from(dead.entry.mapped) * block::BLOCK).sum()
+        self.pool.map.reap.iter().map(|dead| u64::from(dead.entry.mapped) * block::BLOCK).sum()
     }
 
     /// Commits that damage to the journal had lost when the pool was opened, read-only or rewound.
@@ -583,9 +486,7 @@ impl Store {
         }
         self.health = Health::Closed;
         self.scrub = None;
-        for io in std::mem::take(&mut self.wishes) {
-            self.waiters.try_remove(io.id.0 as usize);
-        }
+        self.pool.io.cancel_pending();
         let operations: Vec<OperationKey> = self.operations.iter().map(|(key, _)| key).collect();
         for operation in operations {
             self.finish(operation, Err(BlockError::Closed.into()));
@@ -595,15 +496,15 @@ impl Store {
 
     /// Whether an I/O is under way on the devices, or wished for.
     pub fn has_io(&self) -> bool {
-        !self.waiters.is_empty()
+        !self.pool.io.is_idle()
     }
 
     /// Whether anything is under way or waits to be done.
     pub fn is_idle(&self) -> bool {
         self.operations.is_empty()
-            && self.waiters.is_empty()
+            && self.pool.io.is_idle()
             && self.checkpoint.is_none()
-            && self.map.reap.is_empty()
+            && self.pool.map.reap.is_empty()
     }
 
     /// Lets everything go on that can, without waiting.
@@ -631,53 +532,12 @@ impl Store {
 
     fn has_changed(&self) -> bool {
         !self.journal.is_empty()
-            || self.space.quarantined() > 0
-            || self.space.groups_with_deltas() > 0
+            || self.pool.space.quarantined() > 0
+            || self.pool.space.groups_with_deltas() > 0
     }
 
     pub(crate) fn answer(&mut self, tag: Tag, result: Result<Outcome, Failure>) {
         self.done.push_back(Done { tag, result, account: Account::default() });
-    }
-
-    /// Blocks that only the way out of a full pool may use, besides those for metadata.
-    pub(crate) fn reserve_blocks(&self) -> u64 {
-        reserve_of(self.space.total())
-    }
-
-    /// Dirty pages at which requests wait for a checkpoint.
-    pub(crate) fn dirty_max(&self) -> usize {
-        (self.reserve_blocks() / 4).min(65_536).min(self.options.dirty_pages() as u64).max(64)
-            as usize
-    }
-
-    /// Blocks that are promised to reserved volumes.
-    pub(crate) fn owed_blocks(&self) -> u64 {
-        self.owed
-    }
-
-    /// Changes a volume, and keeps the sums over all volumes.
-    pub(crate) fn update<R>(
-        &mut self,
-        id: VolumeId,
-        change: impl FnOnce(&mut Volume, &mut Map, &mut Space) -> R,
-    ) -> R {
-        let volume = self.volumes.get_mut(&id).expect("records name volumes that exist");
-        self.owed -= volume.owed_blocks();
-        let (size, mapped) = (volume.size_bytes, volume.mapped_bytes);
-        let result = change(volume, &mut self.map, &mut self.space);
-        self.owed += volume.owed_blocks();
-        if !volume.snapshot && volume.size_bytes != size {
-            self.directory.resized(size, volume.size_bytes);
-        }
-        self.directory.remapped(mapped, volume.mapped_bytes);
-        result
-    }
-
-    /// Adds a volume, and keeps the sums over all volumes.
-    pub(crate) fn insert_volume(&mut self, volume: Volume) -> Option<Volume> {
-        self.owed += volume.owed_blocks();
-        self.directory.insert(&volume);
-        self.volumes.insert(volume.id, volume)
     }
 
     /// The device failed to keep something: nothing more is changed.
@@ -711,12 +571,6 @@ impl Store {
             self.finish(operation, Err(BlockError::ReadOnly.into()));
         }
     }
-}
-
-/// Blocks of the reserve of a pool that has so many in all: one in a hundred, at least 16 MiB, at
-/// most an eighth.
-pub(crate) fn reserve_of(total: u64) -> u64 {
-    (total / 100).max(4096).min(total / 8)
 }
 
 /// All changes of volumes and devices claim this, so that one follows the other.

@@ -139,7 +139,8 @@ impl Store {
             found_dirty: HashMap::new(),
             mapped: HashMap::new(),
         };
-        let roots: Vec<_> = self.volumes.values().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
+        let roots: Vec<_> =
+            self.pool.volumes.iter().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
         for (volume, root, mapped_bytes) in roots {
             walk.report.volumes += 1;
             let place = Place { volume, block: VolumeBlock::START };
@@ -152,7 +153,7 @@ impl Store {
                 ));
             }
         }
-        for dead in self.map.dead() {
+        for dead in self.pool.map.dead() {
             let place = Place { volume: VolumeId(0), block: VolumeBlock::START };
             walk.visit(self, dead.entry, dead.level, place);
         }
@@ -161,7 +162,7 @@ impl Store {
             walk.visit_copy(page);
         }
         walk.compare(self);
-        walk.report.replayed_units = self.statistics.replayed_units;
+        walk.report.replayed_units = self.pool.statistics.replayed_units;
         walk.report
     }
 }
@@ -267,10 +268,10 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
 
     fn page(&mut self, store: &Store, entry: Entry, level: u8) -> Option<Page> {
         if entry.kind() == Kind::Dirty {
-            return Some(store.map.dirty.get(entry.dirty_id())?.page.clone());
+            return Some(store.pool.map.dirty.get(entry.dirty_id())?.page.clone());
         }
         // A page of a checkpoint that is being written is in memory only.
-        let cached = store.map.cached(entry.address());
+        let cached = store.pool.map.cached(entry.address());
         cached.or_else(|| Page::parse(&self.load(entry)?, level))
     }
 
@@ -290,24 +291,24 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     /// Compares the references that were found with those that are recorded.
     fn compare(&mut self, store: &Store) {
         let read = &mut self.read;
-        let references = store.space.all_references(|block, buffer| {
+        let references = store.pool.space.all_references(|block, buffer| {
             read(block.device() as u8, block.block().offset(), buffer).is_ok()
         });
         let recorded: HashMap<Address, u16> = references.into_iter().collect();
         for (&block, &count) in &recorded {
             let found = self.found.get(&block).copied().unwrap_or(0);
-            let known = count != STUCK && !store.space.is_fenced(block);
+            let known = count != STUCK && !store.pool.space.is_fenced(block);
             if found != u32::from(count) && known {
                 self.fault(format!("block {block} has {found} references, recorded are {count}"));
             }
         }
         let unrecorded: Vec<Address> =
             self.found.keys().filter(|block| !recorded.contains_key(*block)).copied().collect();
-        let unrecorded = unrecorded.into_iter().filter(|&block| !store.space.is_fenced(block));
+        let unrecorded = unrecorded.into_iter().filter(|&block| !store.pool.space.is_fenced(block));
         for block in unrecorded {
             self.fault(format!("block {block} is in use, but recorded as free"));
         }
-        for (id, page) in &store.map.dirty {
+        for (id, page) in &store.pool.map.dirty {
             let found = self.found_dirty.get(&id).copied().unwrap_or(0);
             if found != u32::from(page.references()) && page.references() != STUCK {
                 let recorded = page.references();

@@ -1,15 +1,16 @@
 //! Space allocation for an operation's data, from one of three sources: the space that is free for
 //! everybody; a loan, until a checkpoint frees what the data replaces; or the metadata reserve.
 
-use block::{BLOCK, Request, VolumeId};
+use block::{BLOCK, Request};
 
 use super::{OperationKey, Piece, Work, data_range};
+use crate::budget::Estimate;
 use crate::bugs::planted;
 use crate::entry::FANOUT;
-use crate::error::{ChangeError, Failure};
+use crate::error::Failure;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::map::Occupied;
-use crate::metadata::{Standing, metadata_reserve_of};
+use crate::metadata::Standing;
 use crate::space::{Allocation, GroupId};
 use crate::store::Store;
 
@@ -24,15 +25,6 @@ const CLONE_BLOCKS_MIN: u64 = 64;
 
 /// Pages above a leaf that a change may copy.
 const PAGES_ABOVE: u64 = 2;
-
-/// Estimated effect of the operations under way on the space of the pool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Estimate {
-    /// Blocks that they will free, and that the next checkpoint releases.
-    pub(crate) returning: u64,
-    /// Blocks that pages of the map may newly take, at most.
-    pub(crate) growing: u64,
-}
 
 /// Where the space of an operation's data comes from.
 enum Allotment {
@@ -55,18 +47,18 @@ impl Store {
         let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let needed = data - handed_out;
-        let allowed = self.allowed_blocks(operation.volume);
-        let fits = allowed.max(self.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
+        let allowed = self.pool.allowed_blocks(operation.volume);
+        let fits = allowed.max(self.pool.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
         if clones && !fits {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
         let promised = self.promise_of_clones(key);
-        if promised > self.space.free().saturating_sub(self.kept_blocks()) {
+        if promised > self.pool.space.free().saturating_sub(self.pool.kept_blocks()) {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
         let (own, drawn, kept) = match self.allot(key, needed) {
-            Allotment::Free => (0, 0, self.kept_blocks()),
-            Allotment::Kept { own, drawn } => (own, drawn, self.kept_for_checkpoints()),
+            Allotment::Free => (0, 0, self.pool.kept_blocks()),
+            Allotment::Kept { own, drawn } => (own, drawn, self.pool.kept_for_checkpoints()),
             Allotment::Load(group) => {
                 self.load_group(group, Some(key), false);
                 return Ok(false);
@@ -74,22 +66,22 @@ impl Store {
             Allotment::Waits(waits_max) => return self.wait_for_space(key, waits_max),
         };
         if needed + promised > 0
-            && let Some(group) = self.group_to_house(kept + needed + promised)
+            && let Some(group) = self.pool.space.group_to_house(kept + needed + promised)
         {
             self.house_group(group, Some(key));
             return Ok(false);
         }
-        let left = self.metadata_left();
+        let left = self.pool.metadata_left();
         if !self.hand_out(key, needed)? {
             return Ok(false);
         }
         if drawn > 0 {
             let volume = self.operations[key].volume;
-            self.metadata.draw(volume, drawn, left, self.metadata_blocks());
+            self.pool.budget.metadata.draw(volume, drawn, left, self.pool.metadata_blocks());
         }
         self.estimate(key, own);
         self.operations[key].promised = promised;
-        self.promising += promised;
+        self.pool.budget.promise(promised);
         Ok(true)
     }
 
@@ -97,10 +89,10 @@ impl Store {
     fn hand_out(&mut self, key: OperationKey, needed: u64) -> Result<bool, Failure> {
         let mut left = needed;
         while left > 0 {
-            match self.space.allocate(left) {
+            match self.pool.space.allocate(left) {
                 Allocation::Run(run) => {
                     left -= run.blocks;
-                    self.handed_out += run.blocks;
+                    self.pool.budget.hand_out(run.blocks);
                     self.operations[key].runs.push(run);
                 }
                 Allocation::Load(group) => {
@@ -116,14 +108,14 @@ impl Store {
     /// Where the space for so many blocks comes from.
     fn allot(&mut self, key: OperationKey, needed: u64) -> Allotment {
         let volume = self.operations[key].volume;
-        let allowed = self.allowed_blocks(volume);
+        let allowed = self.pool.allowed_blocks(volume);
         if needed <= allowed {
             return Allotment::Free;
         }
-        if planted!(self.bugs, LendEverything) {
+        if planted!(self.pool.bugs, LendEverything) {
             return Allotment::Kept { own: 0, drawn: 0 };
         }
-        let occupied = match self.is_reserved(volume) {
+        let occupied = match self.pool.volumes.is_reserved(volume) {
             true => Occupied { own: needed, shared: 0 },
             false => match self.occupied(key) {
                 Ok(occupied) => occupied,
@@ -135,7 +127,7 @@ impl Store {
             true => self.allot_metadata(key, needed, occupied),
             // What it overwrites returns with the next checkpoint, so half of the reserve lends it
             // the space until then; the other half is for the checkpoint.
-            false if needed > self.lent_blocks() => Allotment::Waits(PROMISE_WAITS_MAX),
+            false if needed > self.pool.lent_blocks() => Allotment::Waits(PROMISE_WAITS_MAX),
             false => Allotment::Kept { own, drawn: 0 },
         }
     }
@@ -148,23 +140,23 @@ impl Store {
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let replaces_data = occupied.own + occupied.shared == data;
         let volume = operation.volume;
-        let standing = match planted!(self.bugs, MetadataForAnyone) {
+        let standing = match planted!(self.pool.bugs, MetadataForAnyone) {
             true if is_short(request) => Some(Standing::Lock),
-            true | false => self.metadata.standing(volume, request, replaces_data),
+            true | false => self.pool.budget.metadata.standing(volume, request, replaces_data),
         };
         let drawn = needed.saturating_sub(occupied.own);
         let Some(standing) = standing.filter(|_| drawn <= METADATA_BYTES_MAX / BLOCK + 1) else {
             return refused;
         };
-        let (reserve, left) = (self.metadata_blocks(), self.metadata_left());
+        let (reserve, left) = (self.pool.metadata_blocks(), self.pool.metadata_left());
         let leaves = standing.leaves(reserve);
-        if drawn + leaves > left + self.estimated.growing
-            || !self.metadata.may_draw(volume, drawn, left, reserve)
+        if drawn + leaves > left + self.pool.budget.estimated().growing
+            || !self.pool.budget.metadata.may_draw(volume, drawn, left, reserve)
         {
             return refused;
         }
-        let lacks =
-            drawn + leaves > left || needed + self.kept_for_checkpoints() > self.space.free();
+        let lacks = drawn + leaves > left
+            || needed + self.pool.kept_for_checkpoints() > self.pool.space.free();
         match lacks {
             true => Allotment::Waits(PROMISE_WAITS_MAX),
             false => Allotment::Kept { own: occupied.own, drawn },
@@ -175,7 +167,9 @@ impl Store {
     fn promise_of_clones(&self, key: OperationKey) -> u64 {
         let pieces = self.operations[key].pieces.iter();
         let shared = pieces.filter_map(|piece| match piece {
-            Piece::Clone { source, range, .. } => Some((self.volumes.get(source)?, range.count)),
+            Piece::Clone { source, range, .. } => {
+                Some((self.pool.volumes.get(*source)?, range.count))
+            }
             _ => None,
         });
         let owing = shared.filter(|(source, _)| source.reserved && !source.snapshot);
@@ -184,13 +178,13 @@ impl Store {
 
     /// Blocks that the data of an operation replaces.
     fn occupied(&mut self, key: OperationKey) -> Result<Occupied, GroupId> {
-        let root = self.volumes[&self.operations[key].volume].root;
+        let root = self.pool.volumes[&self.operations[key].volume].root;
         let pieces = std::mem::take(&mut self.operations[key].pieces);
         let ranges = pieces.iter().filter_map(|piece| match piece {
             Piece::Data { first, data } => Some(data_range(*first, data)),
             _ => None,
         });
-        let counts = ranges.map(|range| self.map.occupied(&self.space, root, range));
+        let counts = ranges.map(|range| self.pool.map.occupied(&self.pool.space, root, range));
         let occupied = counts.sum();
         self.operations[key].pieces = pieces;
         occupied
@@ -202,119 +196,41 @@ impl Store {
         let pages = operation.pieces.iter().map(Piece::pages).sum::<u64>();
         // A page has a copy.
         operation.estimate = Estimate { returning: own, growing: 2 * pages };
-        self.estimated.returning += own;
-        self.estimated.growing += 2 * pages;
+        self.pool.budget.expect(operation.estimate);
     }
 
     /// The records of an operation are about to be applied: what they free is freed now.
     pub(crate) fn settle_estimate(&mut self, key: OperationKey) {
-        if planted!(self.bugs, ReturnsCountedTwice) {
+        if planted!(self.pool.bugs, ReturnsCountedTwice) {
             return;
         }
         let Some(operation) = self.operations.get_mut(key) else { return };
-        self.estimated.returning -= std::mem::take(&mut operation.estimate.returning);
+        let returning = std::mem::take(&mut operation.estimate.returning);
+        self.pool.budget.forget(Estimate { returning, growing: 0 });
     }
 
     /// Removes an operation from the estimate: its effect on the space is done, or will not
     /// happen.
     pub(super) fn forget_estimate(&mut self, key: OperationKey) {
         let Some(operation) = self.operations.get_mut(key) else { return };
-        let estimate = std::mem::take(&mut operation.estimate);
-        self.estimated.growing -= estimate.growing;
-        if !planted!(self.bugs, ReturnsCountedTwice) {
-            self.estimated.returning -= estimate.returning;
+        let mut estimate = std::mem::take(&mut operation.estimate);
+        if planted!(self.pool.bugs, ReturnsCountedTwice) {
+            estimate.returning = 0;
         }
-    }
-
-    /// Blocks that are kept back for metadata while they are not needed.
-    pub(crate) fn metadata_blocks(&self) -> u64 {
-        metadata_reserve_of(self.space.total())
-    }
-
-    /// Blocks that will be free when all that is under way has come to its end, above those that
-    /// only checkpoints, overwrites and reserved volumes may take.
-    fn settled_blocks(&self) -> u64 {
-        let coming = self.space.free() + self.space.quarantined() + self.estimated.returning;
-        let going = 2 * self.map.dirty.len() as u64 + self.estimated.growing;
-        let kept = self.reserve_blocks() + self.owed_blocks() + self.promising;
-        coming.saturating_sub(going + kept)
-    }
-
-    /// Blocks left of the metadata reserve.
-    pub(crate) fn metadata_left(&self) -> u64 {
-        self.settled_blocks().min(self.metadata_blocks())
-    }
-
-    /// Whether a volume may come to share what it has: afterwards all metadata of its hosts needs
-    /// new blocks, so the reserve for these must be whole, and as much free besides. A snapshot is
-    /// not written, and a reserved volume is promised new blocks for what it shares.
-    pub(crate) fn check_sharing(
-        &self,
-        source: VolumeId,
-        other_needs_nothing: bool,
-    ) -> Result<(), ChangeError> {
-        let source = self.volumes.get(&source).ok_or(ChangeError::NoSuchVolume)?;
-        let is_promised = source.reserved || source.snapshot;
-        if source.mapped_bytes == 0 || (is_promised && other_needs_nothing) {
-            return Ok(());
-        }
-        let needed = 2 * self.metadata_blocks();
-        match self.settled_blocks() >= needed || planted!(self.bugs, SnapshotUnchecked) {
-            true => Ok(()),
-            false => Err(ChangeError::NoSpaceToShare { needed_bytes: needed / 2 * BLOCK }),
-        }
-    }
-
-    /// Blocks that nothing but checkpoints may take.
-    fn kept_for_checkpoints(&self) -> u64 {
-        self.reserve_blocks() / 2 + 2 * self.map.dirty.len() as u64
-    }
-
-    /// Blocks that what has no promise may not take.
-    pub(crate) fn kept_blocks(&self) -> u64 {
-        let going = 2 * self.map.dirty.len() as u64 + self.estimated.growing;
-        let kept = self.guaranteed_blocks() + going;
-        let drawn = self.metadata_left() < self.metadata_blocks();
-        match drawn && planted!(self.bugs, MetadataNotRefilled) {
-            true => kept - self.metadata_blocks(),
-            false => kept,
-        }
-    }
-
-    /// Blocks that are free but for the part of the reserve that checkpoints need, and but for what
-    /// is left for metadata.
-    fn lent_blocks(&self) -> u64 {
-        self.space.free().saturating_sub(self.kept_for_checkpoints() + self.metadata_left())
-    }
-
-    /// Blocks that a reserved volume may take, which are promised to it.
-    fn promised_blocks(&self, volume: VolumeId) -> u64 {
-        if self.is_reserved(volume) { self.lent_blocks() } else { 0 }
-    }
-
-    /// Blocks that a volume's data may newly occupy.
-    fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        if self.is_reserved(volume) {
-            return 0;
-        }
-        self.space.free().saturating_sub(self.kept_blocks())
-    }
-
-    fn is_reserved(&self, volume: VolumeId) -> bool {
-        self.volumes.get(&volume).is_some_and(|volume| volume.reserved)
+        self.pool.budget.forget(estimate);
     }
 
     fn wait_for_space(&mut self, key: OperationKey, waits_max: u8) -> Result<bool, Failure> {
-        let coming = self.space.quarantined() > 0
-            || self.space.groups_with_deltas() > 0
-            || !self.map.reap.is_empty()
+        let coming = self.pool.space.quarantined() > 0
+            || self.pool.space.groups_with_deltas() > 0
+            || !self.pool.map.reap.is_empty()
             || !self.journal.is_empty()
             || !self.groups.is_empty()
             || self.checkpoint.is_some();
         let operation = &mut self.operations[key];
         operation.space_waits += 1;
         if !coming || operation.space_waits > waits_max {
-            return Err(self.out_of_space().into());
+            return Err(self.pool.budget.refusal().into());
         }
         self.stall(key);
         Ok(false)

@@ -74,7 +74,7 @@ impl Store {
             return Ok(());
         }
         if promised > 0
-            && let Some(group) = self.group_to_house(self.kept_blocks() + promised)
+            && let Some(group) = self.pool.space.group_to_house(self.pool.kept_blocks() + promised)
         {
             self.house_group(group, Some(key));
             return Ok(());
@@ -92,7 +92,7 @@ impl Store {
         self.groups.of(Lane::Ordinary).member(key);
         for record in records {
             self.groups.of(Lane::Ordinary).record(record);
-            if planted!(self.bugs, GroupTornApart) {
+            if planted!(self.pool.bugs, GroupTornApart) {
                 self.close_group();
             }
         }
@@ -105,7 +105,7 @@ impl Store {
             Change::CloneVolumes(members) => self.plan_clones(members),
             Change::RevertVolume { volume, source } => self.plan_revert(*volume, *source),
             Change::DeleteVolume(id) => {
-                self.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+                self.pool.volumes.get(*id).ok_or(ChangeError::NoSuchVolume)?;
                 Ok(Plan::new(Record::DeleteVolume { volume: *id }, 0))
             }
             Change::ResizeVolume { id, size_bytes } => self.plan_resize(*id, *size_bytes),
@@ -117,16 +117,14 @@ impl Store {
     /// knows no names but those of new volumes; until the checkpoint is there this change keeps its
     /// claim on all changes, so that none can take the old name, or the new one, before.
     fn rename(&mut self, key: OperationKey, id: VolumeId, name: &str) -> Result<(), Failure> {
-        let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
         if volume.name == name {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
         }
-        let before = volume.name.clone();
         self.check_name(name)?;
-        self.directory.rename(&before, name);
-        self.update(id, |volume, _, _| name.clone_into(&mut volume.name));
-        if planted!(self.bugs, RenameAnsweredEarly) {
+        self.pool.volumes.rename(id, name);
+        if planted!(self.pool.bugs, RenameAnsweredEarly) {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
         }
@@ -139,7 +137,7 @@ impl Store {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(ChangeError::VolumeName);
         }
-        match self.directory.named(name).is_some() {
+        match self.pool.volumes.directory().named(name).is_some() {
             true => Err(ChangeError::NameTaken(name.to_owned())),
             false => Ok(()),
         }
@@ -164,20 +162,20 @@ impl Store {
     /// Asks for the space that must always be there on a device that joins or grows.
     fn set_aside_for(&mut self, key: OperationKey, device: usize, layout: Layout) {
         let set_aside = self.to_set_aside(device, layout);
-        self.set_aside = set_aside.groups;
+        self.pool.members.set_aside = set_aside.groups;
         self.operations[key].stage = Stage::Labelling;
         self.operations[key].label_writes += set_aside.runs.len();
         for run in set_aside.runs {
-            self.submit_reserve(Waiter::Label { operation: key }, run);
+            self.pool.io.reserve(Waiter::Label { operation: key }, run);
         }
     }
 
     fn extended_layout(&self, device: usize, size_bytes: u64) -> Result<Layout, ChangeError> {
-        if device >= self.space.devices() {
+        if device >= self.pool.space.devices() {
             return Err(ChangeError::NoSuchDevice);
         }
         let device_blocks = size_bytes / BLOCK;
-        let now = self.space.layout(device);
+        let now = self.pool.space.layout(device);
         if device_blocks < now.device_blocks || size_bytes > DEVICE_BYTES_MAX {
             return Err(ChangeError::DeviceSize);
         }
@@ -188,7 +186,7 @@ impl Store {
     }
 
     fn first_level_pages(&self) -> usize {
-        self.space.layouts().map(|layout| layout.first_level_pages()).sum()
+        self.pool.space.layouts().map(|layout| layout.first_level_pages()).sum()
     }
 
     /// A new device gets its label before the pool relies on it.
@@ -197,13 +195,15 @@ impl Store {
         if !layout.is_sound(false) {
             return Err(ChangeError::DeviceSize.into());
         }
-        if self.space.devices() >= DEVICES_MAX || self.device_uuids.contains(&spec.uuid) {
+        if self.pool.space.devices() >= DEVICES_MAX
+            || self.pool.members.device_uuids.contains(&spec.uuid)
+        {
             return Err(ChangeError::TooManyDevices.into());
         }
         check_first_level(self.first_level_pages() + layout.first_level_pages())?;
-        let device = self.space.devices();
+        let device = self.pool.space.devices();
         let label = Label {
-            pool_uuid: self.pool_uuid,
+            pool_uuid: self.pool.members.pool_uuid,
             device_uuid: spec.uuid,
             features: Features::default(),
             version: FORMAT_VERSION,
@@ -213,7 +213,7 @@ impl Store {
         self.operations[key].label_writes += LABELS.len();
         for block in LABELS {
             let bytes = label.emit().freeze();
-            self.submit_write(Waiter::Label { operation: key }, block.on(device), bytes.into());
+            self.pool.io.write(Waiter::Label { operation: key }, block.on(device), bytes.into());
         }
         Ok(())
     }
@@ -221,7 +221,7 @@ impl Store {
     /// An error is told only when nothing is under way to the device any more: who tries again must
     /// not meet writes of this attempt.
     pub(crate) fn label_written(&mut self, key: OperationKey, result: Result<(), DeviceError>) {
-        let joining = self.space.devices();
+        let joining = self.pool.space.devices();
         let Some(operation) = self.operations.get_mut(key) else { return };
         operation.label_failure = operation.label_failure.take().or(result.err());
         let flushing = operation.label_writes == 0;
@@ -230,18 +230,18 @@ impl Store {
             return;
         }
         if let Some(error) = operation.label_failure.take() {
-            self.set_aside.clear();
+            self.pool.members.set_aside.clear();
             return self.finish(key, Err(refusal(error).into()));
         }
         let device = match operation.work {
             Work::Change(Change::ExtendDevice { device, .. }) => device.into(),
             _ => joining,
         };
-        if flushing || planted!(self.bugs, LabelNotFlushed) {
+        if flushing || planted!(self.pool.bugs, LabelNotFlushed) {
             operation.stage = Stage::Labelled;
             return self.ready.push_back(key);
         }
-        self.submit_flush(Waiter::Label { operation: key }, device);
+        self.pool.io.flush(Waiter::Label { operation: key }, device);
     }
 
     /// A device that has its label joins the pool; one that has its space has grown.
@@ -276,10 +276,10 @@ impl Store {
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
         check_size(volume.size_bytes)?;
         self.check_name(&volume.name)?;
-        if volume.id == CHANGES || self.volumes.contains_key(&volume.id) {
+        if volume.id == CHANGES || self.pool.volumes.contains(volume.id) {
             return Err(ChangeError::NameTaken(volume.name.clone()));
         }
-        match self.volumes.len() + count > VOLUMES_MAX {
+        match self.pool.volumes.len() + count > VOLUMES_MAX {
             true => Err(ChangeError::TooManyVolumes),
             false => Ok(()),
         }
@@ -304,14 +304,14 @@ impl Store {
         }
         self.check_promise(promised)?;
         for (source, spec) in members {
-            self.check_sharing(*source, spec.snapshot || spec.reserved)?;
+            self.pool.check_sharing(*source, spec.snapshot || spec.reserved)?;
         }
         Ok(Plan { records, promised })
     }
 
     /// A volume like another one, and the blocks that are promised more once there are both.
     fn clone_of(&self, source: VolumeId, spec: &VolumeSpec) -> Result<(Volume, u64), ChangeError> {
-        let source = self.volumes.get(&source).ok_or(ChangeError::NoSuchVolume)?;
+        let source = self.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
         let mut volume = Volume::new(VolumeSpec { size_bytes: source.size_bytes, ..spec.clone() });
         volume.mapped_bytes = source.mapped_bytes;
         volume.shared_blocks = source.mapped_bytes / BLOCK;
@@ -324,8 +324,8 @@ impl Store {
     }
 
     fn plan_revert(&self, id: VolumeId, source: VolumeId) -> Result<Plan, ChangeError> {
-        let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
-        let from = self.volumes.get(&source).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+        let from = self.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
         if volume.snapshot {
             return Err(ChangeError::Snapshot);
         }
@@ -341,12 +341,12 @@ impl Store {
             promised += from.mapped_bytes / BLOCK - from.shared_blocks;
         }
         self.check_promise(promised)?;
-        self.check_sharing(source, volume.reserved)?;
+        self.pool.check_sharing(source, volume.reserved)?;
         Ok(Plan::new(Record::RevertVolume { volume: id, source }, promised))
     }
 
     fn plan_resize(&self, id: VolumeId, size_bytes: u64) -> Result<Plan, ChangeError> {
-        let volume = self.volumes.get(&id).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
         check_size(size_bytes)?;
         if volume.snapshot {
             return Err(ChangeError::Snapshot);
@@ -361,7 +361,7 @@ impl Store {
 
     /// Whether `blocks` more can be promised to reserved volumes.
     fn check_promise(&self, blocks: u64) -> Result<(), ChangeError> {
-        let possible = blocks == 0 || self.space.free() >= self.kept_blocks() + blocks;
+        let possible = blocks == 0 || self.pool.space.free() >= self.pool.kept_blocks() + blocks;
         if possible { Ok(()) } else { Err(ChangeError::NoSpace) }
     }
 

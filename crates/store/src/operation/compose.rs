@@ -10,7 +10,6 @@ use smallvec::SmallVec;
 use super::{BlockRead, Operation, OperationKey, Piece, Stage, Work, pattern_block};
 use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::COPY_SLICE_BYTES;
-use crate::map::Missing;
 use crate::store::Store;
 
 /// A range inside one block, from its start.
@@ -108,7 +107,7 @@ impl Store {
                     operation.account.copied_bytes += range.length - referenced;
                 }
                 CopyPlan::Physical { from, to } => {
-                    self.statistics.copied_bytes += to.length;
+                    self.pool.statistics.copied_bytes += to.length;
                     operation.account.copied_bytes += to.length;
                     let skip = (from.offset % BLOCK) as usize;
                     let data = reads[0].rope().slice(skip, to.length as usize).to_vec();
@@ -134,21 +133,6 @@ impl Store {
         operation.stage = Stage::Begun;
         operation.space_waits = 0;
         true
-    }
-
-    /// A page that applying a clone needs: the source's, and the destination's where a leaf is not
-    /// replaced as a whole.
-    pub(crate) fn missing_for_clone(
-        &mut self,
-        (source, source_first): (VolumeId, VolumeBlock),
-        (volume, range): (VolumeId, BlockRange),
-    ) -> Option<Missing> {
-        let source_range = BlockRange { first: source_first, ..range };
-        let by_leaf = source_first.place_in_leaf() == range.first.place_in_leaf();
-        let (from, to) = (self.volumes[&source].root, self.volumes[&volume].root);
-        self.map
-            .missing(from, source_range, by_leaf)
-            .or_else(|| self.map.missing(to, range, by_leaf))
     }
 }
 

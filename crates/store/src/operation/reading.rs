@@ -156,8 +156,8 @@ impl Store {
         }
         let mut reads = std::mem::take(&mut self.operations[key].reads);
         for read in &mut reads {
-            let volume = self.volumes.get(&read.volume).ok_or(BlockError::NoSuchVolume)?;
-            if let Err(missing) = read.locate(&mut self.map, volume.root) {
+            let volume = self.pool.volumes.get(read.volume).ok_or(BlockError::NoSuchVolume)?;
+            if let Err(missing) = read.locate(&mut self.pool.map, volume.root) {
                 self.operations[key].reads = reads;
                 self.load_page(missing, PageWaiter::Operation(key));
                 return Ok(false);
@@ -165,14 +165,15 @@ impl Store {
         }
         let mut pending = 0;
         for (number, read) in reads.iter_mut().enumerate() {
-            let whatever = planted!(self.bugs, KeepsWhatIsGone);
-            self.statistics.recent_bytes_read += read.take_recent(&self.recent, whatever) * BLOCK;
+            let whatever = planted!(self.pool.bugs, KeepsWhatIsGone);
+            self.pool.statistics.recent_bytes_read +=
+                read.take_recent(&self.recent, whatever) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(start) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };
                     pending += 1;
-                    self.statistics.data_bytes_read += part.blocks * BLOCK;
-                    self.submit_read(waiter, Run { start, blocks: part.blocks });
+                    self.pool.statistics.data_bytes_read += part.blocks * BLOCK;
+                    self.pool.io.read(waiter, Run { start, blocks: part.blocks });
                 }
             }
         }
@@ -192,7 +193,7 @@ impl Store {
         if !range.is_aligned(BLOCK) || blocks.count > AHEAD_REQUEST_BLOCKS_MAX {
             return;
         }
-        let Some(volume) = self.volumes.get(&operation.volume) else { return };
+        let Some(volume) = self.pool.volumes.get(operation.volume) else { return };
         let is_under_way = |operation| self.operations.contains(operation);
         let ahead = self.streams.follow(volume.id, blocks, key, is_under_way);
         let left = volume.blocks_from(ahead.first.number());
@@ -201,7 +202,7 @@ impl Store {
             return;
         }
         let mut read = BlockRead::new(volume.id, ahead);
-        if read.locate(&mut self.map, volume.root).is_err() {
+        if read.locate(&mut self.pool.map, volume.root).is_err() {
             // The host's own read will wait for the page.
             return;
         }
@@ -211,9 +212,9 @@ impl Store {
             for (start, crcs) in starts.zip(chunks) {
                 let (number, blocks) = (self.recent.expect(start, crcs), crcs.len() as u64);
                 let run = Run { start, blocks };
-                self.statistics.data_bytes_read += blocks * BLOCK;
-                self.statistics.ahead_bytes_read += blocks * BLOCK;
-                self.submit_read(Waiter::Ahead { number, run }, run);
+                self.pool.statistics.data_bytes_read += blocks * BLOCK;
+                self.pool.statistics.ahead_bytes_read += blocks * BLOCK;
+                self.pool.io.read(Waiter::Ahead { number, run }, run);
             }
         }
     }
@@ -254,8 +255,8 @@ impl Store {
             Work::Request(Request::Flush) => Some(Response::Done),
             Work::Request(Request::MapStatus { range, extents_max }) => {
                 let (range, extents_max) = (*range, *extents_max);
-                let root = self.volumes[&operation.volume].root;
-                match map_status(&mut self.map, root, range, extents_max) {
+                let root = self.pool.volumes[&operation.volume].root;
+                match map_status(&mut self.pool.map, root, range, extents_max) {
                     Ok(extents) => Some(Response::Map(extents)),
                     Err(missing) => {
                         self.operations[key].stage = Stage::Begun;
@@ -276,7 +277,7 @@ impl Store {
         part: usize,
         result: DeviceResult,
     ) {
-        let trust = planted!(self.bugs, TrustData);
+        let trust = planted!(self.pool.bugs, TrustData);
         let Some(operation) = self.operations.get_mut(key) else { return };
         let read = &mut operation.reads[number];
         let extent = &mut read.extents[part];
@@ -299,7 +300,7 @@ impl Store {
                 }
                 if let (Some(place), Some(cause)) = (place, retried) {
                     let data = incident::Place::Data { volume, range: bytes };
-                    self.report_incident(place, cause, data, false);
+                    self.pool.report_incident(place, cause, data, false);
                 }
             }
             Err((_, cause)) if extent.retried.is_none() => {
@@ -307,7 +308,7 @@ impl Store {
                 let (place, blocks) = (&extent.place, extent.blocks);
                 let Place::Device(start) = *place else { return };
                 let waiter = Waiter::Operation { operation: key, read: number, extent: part };
-                self.submit_read(waiter, Run { start, blocks });
+                self.pool.io.read(waiter, Run { start, blocks });
             }
             Err((bad, cause)) => {
                 let (volume, first) = (read.volume, read.range.first + extent.offset + bad);
@@ -316,7 +317,7 @@ impl Store {
                     let blocks = if cause == Cause::Checksum { 1 } else { extent.blocks };
                     let range = BlockRange { first, count: blocks }.bytes();
                     let data = incident::Place::Data { volume, range };
-                    self.report_incident(place + bad, cause, data, true);
+                    self.pool.report_incident(place + bad, cause, data, true);
                 }
                 self.finish(key, Err(BlockError::Medium { offset }.into()));
             }

@@ -14,7 +14,7 @@ impl Store {
     pub(super) fn sample_write(&mut self, key: OperationKey) {
         let operation = &mut self.operations[key];
         if let Work::Request(Request::Write { range, data }) = &operation.work
-            && self.options.sampling
+            && self.pool.options.sampling
             && !range.offset.is_multiple_of(BLOCK)
         {
             sample(&mut operation.account, range.offset, windows(data));
@@ -23,7 +23,7 @@ impl Store {
 
     /// Tells of data that was read, and how much of it was none.
     pub(super) fn sample_read(&mut self, key: OperationKey, range: ByteRange) {
-        if !self.options.sampling {
+        if !self.pool.options.sampling {
             return;
         }
         let operation = &mut self.operations[key];

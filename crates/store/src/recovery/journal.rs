@@ -217,18 +217,18 @@ impl Store {
                     return Ok(());
                 }
                 if let Some(loss) = scan.loss() {
-                    match self.options.mode {
+                    match self.pool.options.mode {
                         OpenMode::ReadWrite => return Err(OpenError::JournalLost(Box::new(loss))),
                         OpenMode::ReadOnly | OpenMode::Rewind => {}
                     }
-                    if planted!(self.bugs, RewindForgetsIntact) {
+                    if planted!(self.pool.bugs, RewindForgetsIntact) {
                         scan.forget_units();
                     }
                     self.journal_loss = Some(loss);
                 }
                 scan.ring = HashMap::new();
                 scan.stage = Stage::Verifying;
-                let skip = planted!(self.bugs, NoTailVerification);
+                let skip = planted!(self.pool.bugs, NoTailVerification);
                 let reads = if skip { Vec::new() } else { scan.reads_of_tail() };
                 for (token, run) in reads {
                     recovery.want(token, run);
@@ -253,28 +253,28 @@ impl Store {
         for record in units.iter().flat_map(|unit| &unit.records) {
             match record {
                 Record::AddDevice { uuid, device_blocks } => {
-                    if !self.device_uuids.contains(uuid) {
-                        recovery.check_device(self.space.devices(), *uuid, *device_blocks)?;
+                    if !self.pool.members.device_uuids.contains(uuid) {
+                        recovery.check_device(self.pool.space.devices(), *uuid, *device_blocks)?;
                     }
-                    self.add_device(*uuid, *device_blocks);
+                    self.pool.add_device(*uuid, *device_blocks);
                 }
                 Record::ExtendDevice { device, device_blocks } => {
                     let (index, blocks) = (*device as usize, *device_blocks);
-                    let uuid = self.device_uuids.get(index).copied();
+                    let uuid = self.pool.members.device_uuids.get(index).copied();
                     let uuid = uuid.ok_or(OpenError::Damaged("a record of the journal"))?;
                     recovery.check_device(index, uuid, blocks)?;
-                    self.extend_device(index, blocks);
+                    self.pool.extend_device(index, blocks);
                 }
                 _ => {}
             }
         }
         for run in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks) {
             let ends = [run.start, run.start + (run.blocks.max(1) - 1)];
-            if !ends.iter().all(|&block| self.space.holds(block)) {
+            if !ends.iter().all(|&block| self.pool.space.holds(block)) {
                 return Err(OpenError::Damaged("a record of the journal"));
             }
-            for group in ends.map(|block| self.space.group_of(block)) {
-                if !self.space.is_loaded(group) {
+            for group in ends.map(|block| self.pool.space.group_of(block)) {
+                if !self.pool.space.is_loaded(group) {
                     self.load_group(group, None, false);
                 }
             }
@@ -305,7 +305,7 @@ impl Store {
         let Step::Journal(scan) = step else { return };
         let records = scan.units.iter().flat_map(|unit| &unit.records);
         for run in records.filter_map(named_blocks) {
-            run.addresses().for_each(|block| self.space.hold(block));
+            run.addresses().for_each(|block| self.pool.space.hold(block));
         }
     }
 }

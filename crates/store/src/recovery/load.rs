@@ -117,15 +117,16 @@ impl Store {
                 (_, false) => Err(SPACE_MAPS),
             };
         }
-        self.statistics.pages_from_copies += u64::from(wanted.run.start != expected.block);
+        self.pool.statistics.pages_from_copies += u64::from(wanted.run.start != expected.block);
         match loading.stage {
             Stage::FirstLevel => {
-                let sound = self.space.load_first_level(expected.device, expected.index, bytes);
+                let sound =
+                    self.pool.space.load_first_level(expected.device, expected.index, bytes);
                 sound.then_some(()).ok_or(SPACE_MAPS)?;
             }
             Stage::Descriptors => {
                 parse_descriptors(bytes).then_some(()).ok_or(SPACE_MAPS)?;
-                self.space.load_descriptors(expected.device, expected.index, bytes);
+                self.pool.space.load_descriptors(expected.device, expected.index, bytes);
             }
             Stage::Table { level } => {
                 let root = recovery.superblock.as_ref().expect("chosen before").table;
@@ -143,20 +144,20 @@ impl Store {
         loading.expected.clear();
         loading.stage = match loading.stage {
             Stage::Start => {
-                self.space.load_root(&superblock.space);
-                for device in 0..self.space.devices() {
-                    loading.expect_space(device, self.space.first_level_pages(device));
+                self.pool.space.load_root(&superblock.space);
+                for device in 0..self.pool.space.devices() {
+                    loading.expect_space(device, self.pool.space.first_level_pages(device));
                 }
                 Stage::FirstLevel
             }
             Stage::FirstLevel => {
-                for device in 0..self.space.devices() {
-                    loading.expect_space(device, self.space.descriptor_pages(device));
+                for device in 0..self.pool.space.devices() {
+                    loading.expect_space(device, self.pool.space.descriptor_pages(device));
                 }
                 Stage::Descriptors
             }
             Stage::Descriptors => {
-                for group in self.space.pinned_groups() {
+                for group in self.pool.space.pinned_groups() {
                     self.load_group(group, None, false);
                 }
                 Stage::Groups
@@ -189,7 +190,7 @@ impl Store {
             for volume in table::parse_volumes(&leaf.bytes).ok_or(VOLUME_TABLE)? {
                 places.push(volume.as_ref().map(|volume| volume.id));
                 let Some(volume) = volume else { continue };
-                if self.insert_volume(volume).is_some() {
+                if self.pool.volumes.insert(volume).is_some() {
                     return Err(OpenError::Damaged("a volume is recorded twice"));
                 }
             }
@@ -199,12 +200,12 @@ impl Store {
         }
         let mut reap = std::mem::take(&mut loading.reap);
         reap.sort_unstable_by_key(|(index, _)| *index);
-        self.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();
+        self.pool.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();
         let leaves = leaves.into_iter().map(|(_, leaf)| leaf).collect();
         self.table = Table::loaded(places, leaves, std::mem::take(&mut loading.others));
         recovery.step = Step::Journal(super::journal::Scan::new(
             &self.journal,
-            planted!(self.bugs, MisreadEndsJournal),
+            planted!(self.pool.bugs, MisreadEndsJournal),
         ));
         Ok(())
     }

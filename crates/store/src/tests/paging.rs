@@ -95,11 +95,11 @@ fn maps_that_go_while_space_is_set_aside_are_read_again() {
     for allocated in [false, true] {
         groups.clone().for_each(|group| pool.store.load_group(group, None, allocated));
         if allocated {
-            pool.store.space.checkpoint_durable();
-            assert!(!groups.clone().all(|group| pool.store.space.is_loaded(group)));
+            pool.store.pool.space.checkpoint_durable();
+            assert!(!groups.clone().all(|group| pool.store.pool.space.is_loaded(group)));
         }
         pool.pump();
     }
     assert_eq!(pool.store.statistics().groups_fenced, 0);
-    assert!(groups.clone().all(|group| pool.store.space.is_loaded(group)));
+    assert!(groups.clone().all(|group| pool.store.pool.space.is_loaded(group)));
 }

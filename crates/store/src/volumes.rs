@@ -1,0 +1,184 @@
+//! Table of all volumes of a pool, by identifier and by name, and the sums that are kept over them.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, Index};
+
+use block::VolumeId;
+
+use crate::directory::Directory;
+use crate::reclaim::{Reclaim, Reclaimed};
+use crate::released::Released;
+use crate::volume::Volume;
+
+/// All volumes and snapshots.
+#[derive(Default)]
+pub(crate) struct Volumes {
+    by_id: BTreeMap<VolumeId, Volume>,
+    directory: Directory,
+    /// Blocks that are promised to reserved volumes and not yet theirs.
+    owed: u64,
+    /// Reclaim counters by volume.
+    reclaimed: BTreeMap<VolumeId, Reclaimed>,
+    /// Whether a count of what reserved volumes share is due.
+    count_wanted: bool,
+}
+
+impl Index<&VolumeId> for Volumes {
+    type Output = Volume;
+
+    fn index(&self, id: &VolumeId) -> &Volume {
+        &self.by_id[id]
+    }
+}
+
+impl Volumes {
+    pub(crate) fn get(&self, id: VolumeId) -> Option<&Volume> {
+        self.by_id.get(&id)
+    }
+
+    pub(crate) fn contains(&self, id: VolumeId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// All, by identifier.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Volume> {
+        self.by_id.values()
+    }
+
+    /// Those whose identifiers are above one, or all.
+    pub(crate) fn after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_id.range((from, Bound::Unbounded)).map(|(_, volume)| volume)
+    }
+
+    /// The table that a checkpoint writes.
+    pub(crate) fn by_id(&self) -> &BTreeMap<VolumeId, Volume> {
+        &self.by_id
+    }
+
+    /// All of them, for a change that leaves their sizes and mapped blocks as they are.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Volume> {
+        self.by_id.values_mut()
+    }
+
+    /// The index by name.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Changes a volume, and keeps the sums.
+    pub(crate) fn update<R>(&mut self, id: VolumeId, change: impl FnOnce(&mut Volume) -> R) -> R {
+        let volume = self.by_id.get_mut(&id).expect("records name volumes that exist");
+        self.owed -= volume.owed_blocks();
+        let (size, mapped) = (volume.size_bytes, volume.mapped_bytes);
+        let result = change(volume);
+        self.owed += volume.owed_blocks();
+        if !volume.snapshot && volume.size_bytes != size {
+            self.directory.resized(size, volume.size_bytes);
+        }
+        self.directory.remapped(mapped, volume.mapped_bytes);
+        result
+    }
+
+    /// Adds a volume; returns another one that had its identifier.
+    pub(crate) fn insert(&mut self, volume: Volume) -> Option<Volume> {
+        self.owed += volume.owed_blocks();
+        self.directory.insert(&volume);
+        self.by_id.insert(volume.id, volume)
+    }
+
+    /// Gives a volume another name, which none has.
+    pub(crate) fn rename(&mut self, id: VolumeId, name: &str) {
+        if let Some(volume) = self.by_id.get_mut(&id) {
+            self.directory.rename(&volume.name, name);
+            name.clone_into(&mut volume.name);
+        }
+    }
+
+    /// Removes a volume whose blocks are given up already. What it shared with reserved volumes may
+    /// be their own now.
+    pub(crate) fn remove(&mut self, id: VolumeId) {
+        // What is promised to it is no more.
+        self.update(id, |volume| volume.reserved = false);
+        if let Some(volume) = self.by_id.remove(&id) {
+            self.directory.remove(&volume);
+        }
+        self.forget_reclaimed(id);
+        let shares = |volume: &Volume| volume.reserved && volume.shared_blocks > 0;
+        self.count_wanted |= self.by_id.values().any(shares);
+    }
+
+    /// Whether a count of what reserved volumes share is due; it is not any more then.
+    pub(crate) fn take_count_wanted(&mut self) -> bool {
+        std::mem::take(&mut self.count_wanted)
+    }
+
+    /// A count of what a volume shares begins.
+    pub(crate) fn begin_count(&mut self, id: VolumeId) {
+        if let Some(volume) = self.by_id.get_mut(&id) {
+            volume.shared_since_count = 0;
+        }
+    }
+
+    /// Blocks that are promised to reserved volumes.
+    pub(crate) fn owed_blocks(&self) -> u64 {
+        self.owed
+    }
+
+    /// Whether a volume is one to which space is promised.
+    pub(crate) fn is_reserved(&self, id: VolumeId) -> bool {
+        self.by_id.get(&id).is_some_and(|volume| volume.reserved)
+    }
+
+    /// Bytes that all volumes map.
+    pub(crate) fn mapped_bytes(&self) -> u64 {
+        self.directory.mapped_bytes()
+    }
+
+    /// Reclaim counters of a volume.
+    pub(crate) fn reclaimed(&self, id: VolumeId) -> Reclaim {
+        self.reclaimed.get(&id).map(Reclaimed::in_bytes).unwrap_or_default()
+    }
+
+    /// Counts blocks that a volume was to give up, and those of them that held data.
+    pub(crate) fn count_reclaimed(&mut self, id: VolumeId, asked: u64, unmapped: u64) {
+        self.reclaimed.entry(id).or_default().add(asked, unmapped);
+    }
+
+    /// Finds out who holds what others keep.
+    pub(crate) fn settle_reclaimed(&mut self, released: &mut Released) {
+        while let Some((id, blocks)) = released.pop() {
+            let holder = self.holder(id);
+            if let Some(reclaimed) = self.reclaimed.get_mut(&id) {
+                reclaimed.hold(holder, blocks);
+            }
+        }
+    }
+
+    /// Reclaim counters begin anew.
+    pub(crate) fn clear_reclaimed(&mut self) {
+        self.reclaimed.clear();
+    }
+
+    /// A volume is no more: what it held is held by its siblings, or by nobody.
+    fn forget_reclaimed(&mut self, id: VolumeId) {
+        self.reclaimed.remove(&id);
+        let heirs: Vec<_> = self.reclaimed.keys().map(|&of| (of, self.holder(of))).collect();
+        for (of, heir) in heirs {
+            if let Some(reclaimed) = self.reclaimed.get_mut(&of) {
+                reclaimed.inherit(id, heir);
+            }
+        }
+    }
+
+    fn holder(&self, id: VolumeId) -> Option<VolumeId> {
+        let related = |volume: &&Volume| volume.origin == Some(id);
+        let youngest = self.by_id.values().filter(related).max_by_key(|volume| volume.created);
+        let origin = || self.by_id.get(&id)?.origin.filter(|id| self.by_id.contains_key(id));
+        youngest.map(|volume| volume.id).or_else(origin)
+    }
+}
