@@ -43,3 +43,16 @@ pub fn text<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.ok_or_else(|| anyhow::anyhow!("no text at {pointer} in {value}"))
 }
+
+/// The parts of a pool's space, as `pool show` tells them, are its size: also where the file system
+/// below has less room than the pool's files may still need.
+///
+/// # Errors
+/// When a part is missing, or they are more or less than the total.
+pub fn space_adds_up(pool: &Value) -> anyhow::Result<()> {
+    let parts = ["used", "pending", "reserve", "free", "unbacked"];
+    let parts = parts.map(|part| number(pool, &format!("/space/{part}_bytes")));
+    let sum: u64 = parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?.iter().sum();
+    anyhow::ensure!(sum == number(pool, "/space/total_bytes")?, "{pool:#}");
+    Ok(())
+}

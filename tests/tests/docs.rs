@@ -2,12 +2,11 @@
 //!
 //! Whoever reads these pages pastes their blocks. Each page's blocks run one after the other in one
 //! shell, with the binaries under test on the path, in namespaces of their own: addresses of
-//! RFC 5737 are there, `/var/lib` and the home directory are empty, and whatever a block starts ends
+//! RFC 5737 are there, `/var/lib` and the home directory are empty and on tmpfs, and whatever a block starts ends
 //! with the shell. Any command that fails, fails the test.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +16,10 @@ use harness::program::run;
 
 /// Long enough for a page on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(300);
+
+/// The pages' pools are as large as a reader's, so the blocks run on a file system of that size, in
+/// memory: what the machine under the test has left makes no difference.
+const DISK: &str = "256G";
 
 /// What a block of a page is, by its first line.
 enum Block {
@@ -250,12 +253,11 @@ fn is_root() -> bool {
 /// What comes before the first block: addresses, folders, and a work tree whose binaries are built.
 fn sandbox(folder: &Path) -> Result<String> {
     let inside = |name: &str| folder.join(name);
-    for name in ["home", "var-lib", "tree/target", "bin"] {
+    for name in ["disk", "bin"] {
         fs::create_dir_all(inside(name))?;
     }
     let gantry = binaries::binary("gantry")?.canonicalize()?;
     let built = gantry.parent().context("a program lies in a folder")?;
-    symlink(built, inside("tree/target/release"))?;
     // The binaries under test are what the build would give.
     fs::write(inside("bin/cargo"), "#!/bin/sh\ntest \"$*\" = 'build --release'\n")?;
     fs::write(inside("hosts"), "127.0.0.1 localhost array\n")?;
@@ -268,10 +270,13 @@ fn sandbox(folder: &Path) -> Result<String> {
          for n in 10 11; do ip address add 192.0.2.$n/32 dev lo; done
          hostname array
          mount --bind {folder}/hosts /etc/hosts
-         mount --bind {folder}/var-lib /var/lib
-         export HOME={folder}/home TMPDIR={folder} PATH={folder}/bin:{built}:$PATH
+         mount -t tmpfs -o size={DISK} tmpfs {folder}/disk
+         mkdir -p {folder}/disk/var-lib {folder}/disk/home {folder}/disk/tree/target
+         ln -s {built} {folder}/disk/tree/target/release
+         mount --bind {folder}/disk/var-lib /var/lib
+         export HOME={folder}/disk/home TMPDIR={folder}/disk PATH={folder}/bin:{built}:$PATH
          unset GANTRY_DATA GANTRY_URL GANTRY_TOKEN GANTRY_HOST_STATE
-         cd {folder}/tree\n",
+         cd {folder}/disk/tree\n",
         built = built.display()
     ))
 }

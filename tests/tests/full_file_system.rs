@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use harness::faulty_folder::FaultyFolder;
 use harness::http::Request;
 use harness::pdu::RawSession;
-use harness::{Array, Value, initiator, number, text};
+use harness::{Array, Value, initiator, number, space_adds_up, text};
+use serde_json::json;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
@@ -44,14 +45,6 @@ fn ask(array: &Array, path: &str) -> Result<String> {
     let answer = Request::new("GET", path).send_to_socket(&array.data().join("gantry.sock"))?;
     ensure!(answer.status == 200, "{answer:?}");
     Ok(answer.body)
-}
-
-fn adds_up(pool: &Value) -> Result<()> {
-    let parts = ["used", "pending", "reserve", "free", "unbacked"];
-    let parts = parts.map(|part| number(pool, &format!("/space/{part}_bytes")));
-    let sum: u64 = parts.into_iter().collect::<Result<Vec<_>>>()?.iter().sum();
-    assert_eq!(sum, number(pool, "/space/total_bytes")?, "{pool:#}");
-    Ok(())
 }
 
 /// WRITE (10) of 1 MiB at a MiB of LUN 0; the sense that it ended with, if any.
@@ -96,7 +89,7 @@ fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() 
     // Another process takes all but 200 MiB: one group of 128 MiB fits, a second one does not.
     disk.eat(disk_taken_but(&disk, 200 * MIB));
     let short = wait_for(&array, "p", "short")?;
-    adds_up(&short)?;
+    space_adds_up(&short)?;
     let free = number(&short, "/space/free_bytes")?;
     assert!(free < 400 * MIB, "{short:#}");
     assert!(text(&short, "/backing_message")?.contains("have no space below them"), "{short:#}");
@@ -113,7 +106,7 @@ fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() 
     assert!(written.abs_diff(free / MIB) <= 4, "{written} MiB of {free} B");
 
     let full = wait_for(&array, "p", "full")?;
-    adds_up(&full)?;
+    space_adds_up(&full)?;
     assert_eq!(number(&full, "/space/free_bytes")? / MIB, 0, "{full:#}");
     assert!(number(&full, "/space/used_percent")? >= 99, "{full:#}");
     assert_eq!(text(&full, "/fill")?, "hard");
@@ -134,7 +127,7 @@ fn what_has_no_space_below_is_not_free_and_everybody_is_told_until_it_is_over() 
 
     disk.eat(0);
     let over = wait_for(&array, "p", "enough")?;
-    adds_up(&over)?;
+    space_adds_up(&over)?;
     assert!(number(&over, "/space/free_bytes")? > GIB, "{over:#}");
     assert!(messages(&array)?.iter().any(|(_, text)| text.contains("new data is taken again")));
     let begun = Instant::now();
@@ -163,8 +156,8 @@ fn pools_on_one_file_system_name_each_other_and_a_thin_file_larger_than_it_is_sa
     assert_eq!(p.pointer("/backing/0/shared_with/0"), Some(&Value::from("q")), "{p:#}");
     assert_eq!(q.pointer("/backing/0/shared_with/0"), Some(&Value::from("p")), "{q:#}");
     assert!(number(&q, "/space/free_bytes")? <= disk.free_bytes(), "{q:#}");
-    adds_up(&p)?;
-    adds_up(&q)?;
+    space_adds_up(&p)?;
+    space_adds_up(&q)?;
     // One pool takes what the other one could have had.
     let lun = array.create_lun("q/v", "2G")?;
     initiator::qemu_io(&["-f", "raw", &array.lun_url(lun)?], &["write -P 1 0 1200M"])?;
@@ -174,4 +167,26 @@ fn pools_on_one_file_system_name_each_other_and_a_thin_file_larger_than_it_is_sa
         thread::sleep(Duration::from_millis(100));
     }
     Ok(())
+}
+
+/// A program that makes pools can tell 'no room below' from a mistake of the daemon.
+#[test]
+fn a_pool_or_device_that_finds_no_room_below_is_refused_by_a_type_of_its_own() -> Result<()> {
+    let disk = FaultyFolder::mount_with_size(3 * GIB)?;
+    let array = Array::start()?;
+    create_pool(&array, &disk, "p", "1G")?;
+    disk.eat(disk_taken_but(&disk, 8 * MIB));
+    let device = |name: &str| format!("file:{}", disk.file(name).display());
+    let pool = json!({ "name": "q", "devices": [device("q.img")], "size_bytes": 2 * GIB });
+    let more = json!({ "device": device("more.img"), "size_bytes": 40 * GIB });
+    for (path, body) in [("/v1/pools", pool), ("/v1/pools/p/devices", more)] {
+        let request = Request::new("POST", path).json(&body);
+        let answer = request.send_to_socket(&array.data().join("gantry.sock"))?;
+        assert_eq!(answer.status, 409, "{answer:?}");
+        let problem: Value = serde_json::from_str(&answer.body)?;
+        assert_eq!(problem["type"], "urn:gantry:problem:no-space-below", "{problem}");
+    }
+    assert_eq!(array.gantry_json(&["pool", "list"])?.as_array().map(Vec::len), Some(1));
+    disk.eat(0);
+    create_pool(&array, &disk, "q", "1G").map(drop)
 }

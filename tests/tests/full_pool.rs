@@ -8,7 +8,7 @@ use anyhow::{Result, ensure};
 use harness::load::{Place, Worker};
 use harness::pdu::{Answer, RawSession};
 use harness::random::Random;
-use harness::{Array, Value, initiator, number};
+use harness::{Array, Value, initiator, number, space_adds_up};
 
 const MIB: u64 = 1 << 20;
 const NAME: &str = "iqn.2026-01.org.example:full";
@@ -26,7 +26,7 @@ struct Bench {
     array: Array,
     session: RawSession,
     thin: u8,
-    reserved: u8,
+    thick: u8,
     kept: u8,
     place: Place,
     workers: Vec<JoinHandle<Result<Worker>>>,
@@ -54,8 +54,7 @@ fn space(array: &Array, part: &str) -> Result<u64> {
 fn assert_adds_up(array: &Array) -> Result<()> {
     let pool = pool(array)?;
     let part = |name: &str| number(&pool, &format!("/space/{name}_bytes"));
-    let sum = part("used")? + part("pending")? + part("reserve")? + part("free")?;
-    assert_eq!(sum, part("total")?, "{pool}");
+    space_adds_up(&pool)?;
     assert_eq!(part("data")? + part("metadata")?, part("used")?, "{pool}");
     assert!(part("promised")? <= part("free")?, "{pool}");
     Ok(())
@@ -75,16 +74,16 @@ fn cdb_16(operation: u8, flags: u8, at: u64, bytes: u64) -> [u8; 16] {
 }
 
 impl Bench {
-    /// A pool of 2 GiB with a thin volume of twice its size, a reserved one, a verified load on
-    /// another reserved one, and snapshots of the thin volume and of the load.
+    /// A pool of 2 GiB with a thin volume of twice its size, a thick one, a verified load on
+    /// another thick one, and snapshots of the thin volume and of the load.
     fn start() -> Result<Self> {
         let mut array = Array::start()?;
         array.create_pool("p", "2G")?;
         let thin = u8::try_from(array.create_lun("p/thin", "4G")?)?;
-        for (path, size) in [("p/reserved", "256M"), ("p/load", "64M")] {
-            array.gantry(&["volume", "create", path, "--size", size, "--reserved"])?;
+        for (path, size) in [("p/thick", "256M"), ("p/load", "64M")] {
+            array.gantry(&["volume", "create", path, "--size", size, "--thick"])?;
         }
-        let (reserved, load) = (map(&array, "p/reserved")?, map(&array, "p/load")?);
+        let (thick, load) = (map(&array, "p/thick")?, map(&array, "p/load")?);
         // The table of volumes takes its place with the first checkpoint.
         assert!(array.stop()?.success());
         array.restart()?;
@@ -97,18 +96,7 @@ impl Bench {
         let kept = map(&array, "p/thin.s")?;
         let session = RawSession::log_in(array.portal(), NAME, &array.target_name()?)?;
         let (end, random) = (SHARED_END, Random::new(3));
-        Ok(Self {
-            array,
-            session,
-            thin,
-            reserved,
-            kept,
-            place,
-            workers,
-            end,
-            used_at_first,
-            random,
-        })
+        Ok(Self { array, session, thin, thick, kept, place, workers, end, used_at_first, random })
     }
 
     /// Runs commands in a session of their own, which may take long; afterwards ours, which has not
@@ -371,10 +359,10 @@ fn a_full_pool_serves_all_but_new_data_and_gives_all_space_back() -> Result<()> 
     bench.offloads_that_need_space_are_refused()?;
     bench.locks_work()?;
     bench.questions_are_answered()?;
-    bench.io(bench.reserved, &["write -P 6 0 256M", "write -P 7 64M 64M"])?;
+    bench.io(bench.thick, &["write -P 6 0 256M", "write -P 7 64M 64M"])?;
     bench.given_back_space_is_used_again()?;
     bench.assert_full()?;
-    bench.io(bench.reserved, &["read -P 6 0 64M", "read -P 7 64M 64M"])?;
+    bench.io(bench.thick, &["read -P 6 0 64M", "read -P 7 64M 64M"])?;
 
     bench.array.gantry(&["volume", "unmap", "p/thin.s", "--host", "any"])?;
     bench.array.gantry(&["snapshot", "delete", "p/thin.s"])?;
@@ -394,7 +382,7 @@ fn a_full_pool_serves_all_but_new_data_and_gives_all_space_back() -> Result<()> 
     workers.iter_mut().try_for_each(|worker| worker.verify(&bench.place))?;
     assert!(workers.iter().map(Worker::writes).sum::<u64>() > 100);
 
-    for path in ["p/thin", "p/reserved", "p/load"] {
+    for path in ["p/thin", "p/thick", "p/load"] {
         bench.array.gantry(&["volume", "unmap", path, "--host", "any"])?;
         bench.array.gantry(&["volume", "delete", path])?;
     }

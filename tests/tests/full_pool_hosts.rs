@@ -9,7 +9,7 @@ use harness::hostkit::{Host, fsck, image_of};
 use harness::initiator::qemu_io;
 use harness::pdu::RawSession;
 use harness::random::Random;
-use harness::{Array, number};
+use harness::{Array, number, space_adds_up};
 
 const MIB: u64 = 1 << 20;
 const NAME: &str = "iqn.2026-01.org.example:fuller";
@@ -92,11 +92,7 @@ impl Full {
 
     /// The numbers add up, always.
     fn adds_up(&self) -> Result<()> {
-        let pool = self.array.gantry_json(&["pool", "show", "p"])?;
-        let part = |name: &str| number(&pool, &format!("/space/{name}_bytes"));
-        let sum = part("used")? + part("pending")? + part("reserve")? + part("free")?;
-        ensure!(sum == part("total")?, "{pool}");
-        Ok(())
+        space_adds_up(&self.array.gantry_json(&["pool", "show", "p"])?)
     }
 
     /// Gives back a part of what fills the pool, and waits until it can be used.

@@ -66,7 +66,7 @@ fn unmap_list(lba: u64, count: u32) -> Vec<u8> {
 
 #[test]
 fn what_is_unmapped_is_anchored_where_told_and_only_there() -> Result<()> {
-    let mut bench = Bench::start(&[&[], &["--reserved"]])?;
+    let mut bench = Bench::start(&[&[], &["--thick"]])?;
     for (lun, told, state) in [(0, [0xe4, 2], 1), (1, [0xe6, 1], 2)] {
         assert_eq!(bench.page(lun, 0xb2)?[5..7], told);
         assert_eq!(bench.capacity(lun)?[14] >> 6, 3, "LBPME, LBPRZ");

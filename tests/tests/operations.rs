@@ -543,7 +543,7 @@ fn a_configuration_moves_to_another_array_as_a_whole_or_not_at_all() -> Result<(
 #[test]
 fn an_empty_array_is_made_as_a_file_describes_another() -> Result<()> {
     let first = configured()?;
-    run(&first, "volume create p/c --size 8M --reserved --block-size 4096")?;
+    run(&first, "volume create p/c --size 8M --thick --block-size 4096")?;
     run(&first, "snapshot create p/a s")?;
     run(&first, "volume map p/s --host esx2")?;
     let file = first.beside("configuration.json");

@@ -306,7 +306,7 @@ fn a_refusal_has_a_type_and_members_that_a_program_can_act_on() -> Result<()> {
         (
             post(
                 "/v1/volumes",
-                json!({ "pool": "p", "name": "r", "size_bytes": 1_u64 << 40, "reserved": true }),
+                json!({ "pool": "p", "name": "r", "size_bytes": 1_u64 << 40, "thick": true }),
             ),
             "pool-full",
             json!({}),

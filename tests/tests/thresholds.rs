@@ -21,15 +21,15 @@ struct Bench {
 
 impl Bench {
     /// Two hosts that see LUN 0, a thin volume larger than the pool, LUN 1, a small one, and LUN
-    /// 2, a reserved one, and were told of everything that comes with a login.
+    /// 2, a thick one, and were told of everything that comes with a login.
     fn start() -> Result<Self> {
         let array = Array::start()?;
         array.create_pool("p", "1G")?;
         array.gantry(&["pool", "set", "p", "--soft", "20", "--hard", "50"])?;
         array.create_lun("p/large", "4G")?;
         array.create_lun("p/small", "64M")?;
-        array.gantry(&["volume", "create", "p/reserved", "--size", "16M", "--reserved"])?;
-        array.gantry(&["volume", "map", "p/reserved", "--host", "any"])?;
+        array.gantry(&["volume", "create", "p/thick", "--size", "16M", "--thick"])?;
+        array.gantry(&["volume", "map", "p/thick", "--host", "any"])?;
         let target = array.target_name()?;
         let log_in = |name| RawSession::log_in(array.portal(), name, &target);
         let sessions =

@@ -118,7 +118,7 @@ fn on_a_lun_with_larger_physical_blocks_nothing_is_skipped_for_their_sake() -> R
     Ok(())
 }
 
-/// All of the family but Sanitize.Reset, which has a test of its own. The volume is reserved: an
+/// All of the family but Sanitize.Reset, which has a test of its own. The volume is thick: an
 /// overwrite maps all of a volume, so that whoever sees a thin one is told of its threshold by the
 /// next command, as SBC-4 4.7 wants it, and the witness expects GOOD there.
 #[test]
@@ -137,7 +137,7 @@ fn sanitize_passes_too() -> Result<()> {
     ];
     let array = Array::start()?;
     array.create_pool("p", "1G")?;
-    array.gantry(&["volume", "create", "p/small", "--size", "64M", "--reserved"])?;
+    array.gantry(&["volume", "create", "p/small", "--size", "64M", "--thick"])?;
     array.gantry(&["volume", "map", "p/small", "--host", "any", "--lun", "0"])?;
     let small = array.lun_url(0)?;
     let families = TESTS.map(|test| format!("Sanitize.{test}"));

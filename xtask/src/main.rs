@@ -4,6 +4,7 @@
 mod bench;
 mod check;
 mod demo;
+mod disk_space;
 mod docs;
 mod history;
 mod package;

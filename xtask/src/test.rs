@@ -10,7 +10,7 @@ use comfy_table::presets::NOTHING;
 
 use crate::process;
 use crate::workspace;
-use crate::{check, setup, sim, web};
+use crate::{check, disk_space, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -52,6 +52,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("browser tests", web::browser_tests),
         ]);
     }
+    disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
     let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);

@@ -135,9 +135,9 @@ pub struct ConfiguredDevice {
 pub struct ConfiguredShape {
     /// Bytes that hosts see.
     pub size_bytes: u64,
-    /// Whether all of its space is set aside.
-    #[serde(default)]
-    pub reserved: bool,
+    /// Whether it is thick: all of its space is set aside.
+    #[serde(default, alias = "reserved")]
+    pub thick: bool,
     /// The blocks that hosts see.
     #[serde(default)]
     pub block_size: BlockSize,

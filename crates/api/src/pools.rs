@@ -196,7 +196,7 @@ pub struct Space {
     pub free_bytes: u64,
     /// Not in use, and not free either: the file system under the pool has no space for it.
     pub unbacked_bytes: u64,
-    /// Part of `free` that is promised to reserved volumes.
+    /// Part of `free` that is promised to thick volumes.
     pub promised_bytes: u64,
     /// Saved by sharing: what volumes and snapshots map, less the data that there is.
     pub shared_bytes: u64,

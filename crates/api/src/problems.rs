@@ -170,6 +170,8 @@ problems! {
         "The pool cannot be served, or takes no changes; another attempt may succeed later.";
     PoolFull "pool-full" 409 "Conflict" []
         "The pool has not enough free space.";
+    NoSpaceBelow "no-space-below" 409 "Conflict" []
+        "The file system that holds the device has no space for what a pool must always have.";
     NoSpaceToShare "no-space-to-share" 409 "Conflict" ["needed_bytes"]
         "A snapshot, clone or revert would share so much that locks and metadata of hosts might find no space.";
     DeviceNotLarger "device-not-larger" 409 "Conflict" []

@@ -72,9 +72,9 @@ pub struct CloneVolume {
     /// Its name in the same pool.
     #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
-    /// Whether all of its space is set aside, so that it never runs out.
-    #[serde(default)]
-    pub reserved: bool,
+    /// Whether it is thick: all of its space is set aside, so that it never runs out.
+    #[serde(default, alias = "reserved")]
+    pub thick: bool,
 }
 
 /// A volume is to take back the content and the size that a snapshot of it kept.

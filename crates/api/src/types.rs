@@ -124,9 +124,9 @@ pub struct CreateVolume {
     /// Bytes; a multiple of 4,096, at most 64 TiB.
     #[schema(minimum = 4096, maximum = 70368744177664_u64, multiple_of = 4096)]
     pub size_bytes: u64,
-    /// Whether all of its space is set aside, so that it never runs out.
-    #[serde(default)]
-    pub reserved: bool,
+    /// Whether it is thick: all of its space is set aside, so that it never runs out.
+    #[serde(default, alias = "reserved")]
+    pub thick: bool,
     /// The blocks that hosts see.
     #[serde(default)]
     pub block_size: BlockSize,
@@ -155,8 +155,8 @@ pub struct Volume {
     pub naa: String,
     /// Bytes that hosts see.
     pub size_bytes: u64,
-    /// Whether all of its space is set aside.
-    pub reserved: bool,
+    /// Whether it is thick: all of its space is set aside.
+    pub thick: bool,
     /// The blocks that hosts see.
     #[serde(default)]
     pub block_size: BlockSize,

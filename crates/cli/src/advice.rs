@@ -40,7 +40,7 @@ fn advice(problem: &Problem) -> Option<String> {
         }
         ProblemKind::PoolUnavailable => "'gantry pool list' shows its state".to_owned(),
         ProblemKind::PoolFull => {
-            "'gantry pool add-device' or 'gantry pool extend' makes room; a volume without --reserved needs none now".to_owned()
+            "'gantry pool add-device' or 'gantry pool extend' makes room; a volume without --thick needs none now".to_owned()
         }
         ProblemKind::PortalFixed => "start gantryd without its --iscsi".to_owned(),
         ProblemKind::NotSetUp => {

@@ -138,9 +138,9 @@ pub(crate) enum VolumeCommand {
         /// Size, for example 200G (powers of 1024).
         #[arg(long, value_parser = parse_size)]
         size: u64,
-        /// Set all of its space aside, so that it never runs out.
-        #[arg(long)]
-        reserved: bool,
+        /// Thick: set all of its space aside, so that it never runs out.
+        #[arg(long, alias = "reserved")]
+        thick: bool,
         /// The blocks that hosts see, for the life of the volume. ESXi needs 512 or 512e.
         #[arg(long, value_enum, default_value = "512")]
         block_size: BlockSizeArgument,
@@ -170,9 +170,9 @@ pub(crate) enum VolumeCommand {
         path: String,
         /// Name of the new volume, in the same pool.
         name: String,
-        /// Set all of its space aside, so that it never runs out.
-        #[arg(long)]
-        reserved: bool,
+        /// Thick: set all of its space aside, so that it never runs out.
+        #[arg(long, alias = "reserved")]
+        thick: bool,
     },
     /// Take back the content and the size that a snapshot of the volume kept.
     Revert {

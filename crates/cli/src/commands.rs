@@ -96,13 +96,13 @@ impl Session {
 
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
         match command {
-            VolumeCommand::Create { path, size, reserved, block_size } => {
+            VolumeCommand::Create { path, size, thick, block_size } => {
                 let (pool, name) = split(path)?;
                 let body = CreateVolume {
                     pool,
                     name,
                     size_bytes: *size,
-                    reserved: *reserved,
+                    thick: *thick,
                     block_size: (*block_size).into(),
                 };
                 self.changed::<Volume>(Method::POST, "/v1/volumes", &body, |volume| {
@@ -120,9 +120,7 @@ impl Session {
                     format!("Resized volume {path}.")
                 })
             }
-            VolumeCommand::Clone { path, name, reserved } => {
-                self.clone_volume(path, name, *reserved)
-            }
+            VolumeCommand::Clone { path, name, thick } => self.clone_volume(path, name, *thick),
             VolumeCommand::Revert { path, to, force, confirmation } => {
                 confirmation.ask(&format!(
                     "Take volume {path} back to {to}? What was written since then is lost."

@@ -85,8 +85,8 @@ impl Session {
         }
         for (path, shape) in &missing.volumes {
             let (pool, name) = split(path)?;
-            let ConfiguredShape { size_bytes, reserved, block_size } = *shape;
-            let body = CreateVolume { pool, name, size_bytes, reserved, block_size };
+            let ConfiguredShape { size_bytes, thick, block_size } = *shape;
+            let body = CreateVolume { pool, name, size_bytes, thick, block_size };
             let made = self.client.send::<Volume>(Method::POST, "/v1/volumes", &body);
             made.with_context(|| format!("cannot make volume {path}"))?;
         }

@@ -112,11 +112,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn clone_volume(&self, path: &str, name: &str, reserved: bool) -> Result<()> {
+    pub(crate) fn clone_volume(&self, path: &str, name: &str, thick: bool) -> Result<()> {
         let (pool, _) = split(path)?;
         let name = name.strip_prefix(&format!("{pool}/")).unwrap_or(name).to_owned();
         let route = format!("{}/clones", volume_route(path)?);
-        let body = CloneVolume { name, reserved };
+        let body = CloneVolume { name, thick };
         self.changed::<Volume>(Method::POST, &route, &body, |volume| {
             format!("Created volume {}/{} ({}).", volume.pool, volume.name, volume.naa)
         })

@@ -29,13 +29,13 @@ pub(crate) fn optional<T: ToString>(value: Option<T>) -> String {
 }
 
 pub(crate) fn volumes_table(volumes: &[Volume]) -> Table {
-    let mut rows = table(&["VOLUME", "SIZE", "MAPPED", "RESERVED", "LUN", "HOSTS", "NAA"]);
+    let mut rows = table(&["VOLUME", "SIZE", "MAPPED", "THICK", "LUN", "HOSTS", "NAA"]);
     for volume in volumes {
         rows.add_row([
             format!("{}/{}", volume.pool, volume.name),
             format_size(volume.size_bytes),
             format_size(volume.mapped_bytes),
-            yes_or_no(volume.reserved),
+            yes_or_no(volume.thick),
             luns(volume),
             or_dash(volume.hosts.join(", ")),
             volume.naa.clone(),
@@ -57,7 +57,7 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Mapped", format_size(volume.mapped_bytes)),
         ("Shared, at most", format_size(volume.shared_bytes)),
         ("Thresholds", thresholds_text(volume.thresholds, volume.fill)),
-        ("Reserved", yes_or_no(volume.reserved)),
+        ("Thick", yes_or_no(volume.thick)),
         ("Block size", block_size(volume.block_size).to_owned()),
         ("Vendor and product", identification(volume.identification.as_ref())),
         ("Reservations hidden", yes_or_no(volume.reservations_hidden)),

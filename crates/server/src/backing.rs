@@ -104,7 +104,7 @@ impl PoolBacking {
     }
 
     /// The engine's space with what is not backed taken from what is free. What is promised to
-    /// reserved volumes has its space.
+    /// thick volumes has its space.
     pub(crate) fn cap(&self, space: Space) -> Space {
         let missing: u64 = self.file_systems.iter().map(FileSystem::missing_bytes).sum();
         let refused = self.refused.map_or(0, |refused| refused.unbacked_bytes);

@@ -131,8 +131,8 @@ export interface Chap {
 export interface CloneVolume {
   /** Its name in the same pool. */
   name: string;
-  /** Whether all of its space is set aside, so that it never runs out. */
-  reserved?: boolean;
+  /** Whether it is thick: all of its space is set aside, so that it never runs out. */
+  thick?: boolean;
 }
 
 /**
@@ -252,10 +252,10 @@ export interface ConfiguredSchedule {
 export interface ConfiguredShape {
   /** The blocks that hosts see. */
   block_size?: BlockSize;
-  /** Whether all of its space is set aside. */
-  reserved?: boolean;
   /** Bytes that hosts see. */
   size_bytes: number;
+  /** Whether it is thick: all of its space is set aside. */
+  thick?: boolean;
 }
 
 /** What is said of a volume or snapshot. */
@@ -351,10 +351,10 @@ export interface CreateVolume {
   name: string;
   /** The pool's name. */
   pool: string;
-  /** Whether all of its space is set aside, so that it never runs out. */
-  reserved?: boolean;
   /** Bytes; a multiple of 4,096, at most 64 TiB. */
   size_bytes: number;
+  /** Whether it is thick: all of its space is set aside, so that it never runs out. */
+  thick?: boolean;
 }
 
 /** An attempt to tell somebody. */
@@ -902,6 +902,7 @@ export interface Problem {
     | 'urn:gantry:problem:pool-not-empty'
     | 'urn:gantry:problem:pool-unavailable'
     | 'urn:gantry:problem:pool-full'
+    | 'urn:gantry:problem:no-space-below'
     | 'urn:gantry:problem:no-space-to-share'
     | 'urn:gantry:problem:device-not-larger'
     | 'urn:gantry:problem:device-failed'
@@ -1252,7 +1253,7 @@ export interface Space {
   metadata_reserve_bytes: number;
   /** Freed, and usable after the next checkpoint; or handed out to writes under way. */
   pending_bytes: number;
-  /** Part of `free` that is promised to reserved volumes. */
+  /** Part of `free` that is promised to thick volumes. */
   promised_bytes: number;
   /** Sum of the sizes of all volumes, without snapshots. */
   provisioned_bytes: number;
@@ -1409,8 +1410,6 @@ export interface Volume {
   read_only_hosts: string[];
   /** Whether hosts find no way to reserve it. */
   reservations_hidden?: boolean;
-  /** Whether all of its space is set aside. */
-  reserved: boolean;
   /**
    * Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
    * them takes new space.
@@ -1424,6 +1423,8 @@ export interface Volume {
   snapshots: number;
   /** Its labels. */
   tags?: Record<string, string>;
+  /** Whether it is thick: all of its space is set aside. */
+  thick: boolean;
   /** When someone is told how full it is. */
   thresholds: Thresholds;
 }

@@ -174,7 +174,7 @@ function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () 
         rows={[
           ['Size', bytes(volume.size_bytes)],
           ['Holds data', bytes(volume.mapped_bytes)],
-          ['Space set aside', volume.reserved ? 'yes, all of it' : 'no (thin)'],
+          ['Provisioning', volume.thick ? 'thick (all of its space is set aside)' : 'thin'],
           [
             'Blocks that hosts see',
             volume.block_size === '512e'

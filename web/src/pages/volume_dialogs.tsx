@@ -221,9 +221,9 @@ export function CloneDialog({
   onClose: () => void;
 }) {
   const [name, setName] = useState(`${of}-clone`);
-  const [reserved, setReserved] = useState(false);
+  const [thick, setThick] = useState(false);
   const clone = async () => {
-    await ask('POST', path('volumes', pool, of, 'clones'), { name, reserved });
+    await ask('POST', path('volumes', pool, of, 'clones'), { name, thick });
     await changed();
     go(volumeLink(`${pool}/${name}`));
   };
@@ -242,10 +242,10 @@ export function CloneDialog({
       </p>
       <TextField label="Name of the clone" value={name} onChange={setName} required first />
       <CheckField
-        label="Set all of its space aside"
+        label="Thick: set all of its space aside"
         hint={`So that it never runs out: ${bytes(size)}.`}
-        checked={reserved}
-        onChange={setReserved}
+        checked={thick}
+        onChange={setThick}
       />
     </FormDialog>
   );

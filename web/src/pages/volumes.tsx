@@ -252,11 +252,11 @@ export function useVolumeFields(pools: Pool[], fixedPool?: string) {
   const [name, setName] = useState('vol1');
   const [size, setSize] = useState('100 GiB');
   const [blockSize, setBlockSize] = useState('512');
-  const [reserved, setReserved] = useState(false);
+  const [thick, setThick] = useState(false);
   const pool = chosenPool || pools[0]?.name || '';
   const space = pools.find((one) => one.name === pool)?.space;
   const wanted = parseBytes(size);
-  const body = () => ({ pool, name, size_bytes: wanted, reserved, block_size: blockSize });
+  const body = () => ({ pool, name, size_bytes: wanted, thick, block_size: blockSize });
   const complete = pool !== '' && name !== '' && wanted !== null;
   const fields = (
     <>
@@ -280,7 +280,7 @@ export function useVolumeFields(pools: Pool[], fixedPool?: string) {
         hint="Letters, digits, '-', '_' and '.'."
       />
       <SizeField label="Size" value={size} onChange={setSize} required />
-      {space && wanted !== null && !reserved && wanted > space.free_bytes && (
+      {space && wanted !== null && !thick && wanted > space.free_bytes && (
         <Note tone="info">
           Larger than what is free in the pool ({bytes(space.free_bytes)}). That is fine for a thin
           volume, as long as someone watches the pool.
@@ -296,10 +296,10 @@ export function useVolumeFields(pools: Pool[], fixedPool?: string) {
           hint="Cannot be changed later."
         />
         <CheckField
-          label="Set all of its space aside"
+          label="Thick: set all of its space aside"
           hint="So that it never runs out of space."
-          checked={reserved}
-          onChange={setReserved}
+          checked={thick}
+          onChange={setThick}
         />
       </details>
     </>

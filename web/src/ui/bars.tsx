@@ -83,7 +83,7 @@ export function spaceParts(space: Space): Part[] {
       name: 'Promised',
       value: promised,
       colour: '--c-promised',
-      hint: 'Free, but set aside for reserved volumes',
+      hint: 'Free, but set aside for thick volumes',
     },
     { name: 'Free', value: space.free_bytes - promised, colour: '--c-free', hint: 'For new data' },
   ];

@@ -203,3 +203,14 @@ fn the_document_says_where_the_interface_is() {
     assert_eq!(servers[0]["url"], "/");
     assert!(servers[1]["url"].as_str().unwrap().starts_with("https://"));
 }
+
+/// 0.1.0 called a thick volume reserved: what was written for it goes on.
+#[test]
+fn a_thick_volume_may_be_asked_for_by_its_old_name() {
+    let old = json!({ "pool": "p", "name": "v", "size_bytes": 4096, "reserved": true });
+    assert!(serde_json::from_value::<crate::CreateVolume>(old).unwrap().thick);
+    let old = json!({ "name": "v", "reserved": true });
+    assert!(serde_json::from_value::<crate::CloneVolume>(old).unwrap().thick);
+    let old = json!({ "size_bytes": 4096, "reserved": true });
+    assert!(serde_json::from_value::<crate::ConfiguredShape>(old).unwrap().thick);
+}

@@ -12,7 +12,7 @@ fn file() -> Configuration {
             { "name": "old", "thresholds": { "soft_percent": 75, "hard_percent": 90 } },
         ],
         "volumes": [
-            { "volume": "p/v", "shape": { "size_bytes": 1 << 20, "reserved": true } },
+            { "volume": "p/v", "shape": { "size_bytes": 1 << 20, "thick": true } },
             { "volume": "p/s" },
         ],
     }))

@@ -185,7 +185,7 @@ impl Export {
             || !tags.is_empty();
         let shape = (!volume.snapshot).then(|| ConfiguredShape {
             size_bytes: volume.size_bytes,
-            reserved: volume.reserved,
+            thick: volume.reserved,
             block_size: describe_blocks(blocks),
         });
         (said || shape.is_some()).then(|| ConfiguredVolume {

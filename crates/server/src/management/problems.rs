@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use api::{Problem, ProblemKind};
 use array::ArrayError;
-use store::{ChangeError, Failure};
+use store::{ChangeError, Failure, OpenError};
 
 /// A refusal of a type that a program can act on; `detail` says to people what to do.
 pub(super) fn problem(kind: ProblemKind, detail: &impl Display) -> Problem {
@@ -126,7 +126,24 @@ pub(super) fn failed(failure: &Failure) -> Problem {
     match failure {
         Failure::Change(error) => change_refused(error),
         Failure::Block(error) => conflict(error),
-        Failure::Open(error) => internal(error),
+        Failure::Open(error) => not_opened(error),
+    }
+}
+
+fn not_opened(error: &OpenError) -> Problem {
+    let is = |kind| problem(kind, error);
+    match error {
+        OpenError::NoSpace => is(ProblemKind::NoSpaceBelow),
+        OpenError::Size => bad_request(error),
+        OpenError::Device(_) => is(ProblemKind::DeviceFailed),
+        OpenError::Foreign
+        | OpenError::OtherPool
+        | OpenError::Unknown { .. }
+        | OpenError::Short { .. }
+        | OpenError::Missing { .. }
+        | OpenError::WrongDevice { .. }
+        | OpenError::Damaged(_)
+        | OpenError::JournalLost(_) => is(ProblemKind::PoolUnavailable),
     }
 }
 
@@ -139,7 +156,8 @@ fn change_refused(error: &ChangeError) -> Problem {
         ChangeError::NoSuchVolume => is(ProblemKind::NotFound).with("object", "volume"),
         ChangeError::TooManyVolumes => is(ProblemKind::TooMany).with("object", "volumes"),
         ChangeError::TooManyDevices => is(ProblemKind::TooMany).with("object", "devices"),
-        ChangeError::NoSpace | ChangeError::NoRoom => is(ProblemKind::PoolFull),
+        ChangeError::NoSpace => is(ProblemKind::PoolFull),
+        ChangeError::NoRoom => is(ProblemKind::NoSpaceBelow),
         ChangeError::ReadOnly | ChangeError::Closed => is(ProblemKind::PoolUnavailable),
         ChangeError::Snapshot => is(ProblemKind::IsSnapshot),
         ChangeError::NoSpaceToShare { needed_bytes } => {

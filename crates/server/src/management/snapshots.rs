@@ -75,7 +75,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (_, source) = find_volume(core, parameters)?;
         let pool = self.ready_pool(core, parameters.get("pool"))?;
-        let spec = copy_spec(&request.name, false, request.reserved)?;
+        let spec = copy_spec(&request.name, false, request.thick)?;
         let id = spec.id;
         let change = |array: &mut Configuration| {
             array.set_presentation(id, presentation_of_copy(array, source));
@@ -235,14 +235,14 @@ fn is_snapshot_of(snapshot: &Volume, volume: VolumeId) -> bool {
 }
 
 /// What is said of a new snapshot or clone; its size is its source's.
-pub(super) fn copy_spec(name: &str, snapshot: bool, reserved: bool) -> Result<VolumeSpec, Problem> {
+pub(super) fn copy_spec(name: &str, snapshot: bool, thick: bool) -> Result<VolumeSpec, Problem> {
     check_name(name).map_err(|error| refused(&error))?;
     let id = VolumeId(random_u64().map_err(|error| internal(&error))?);
     Ok(VolumeSpec {
         id,
         name: name.to_owned(),
         size_bytes: 0,
-        reserved,
+        reserved: thick,
         naa: naa_identifier(id),
         snapshot,
         created: now(),

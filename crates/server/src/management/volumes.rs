@@ -35,7 +35,7 @@ impl Management {
             id,
             name: request.name.clone(),
             size_bytes: request.size_bytes,
-            reserved: request.reserved,
+            reserved: request.thick,
             naa: naa_identifier(id),
             snapshot: false,
             created: now(),
