@@ -342,12 +342,15 @@ fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result
     }
     array.gantry(&["snapshot", "create", "p/a", "s"])?;
     array.gantry(&["host", "create", "h", "--initiator", "iqn.2026-01.org.example:h"])?;
+    array.gantry(&["group", "set", "g", "--host", "h"])?;
     let before = array.gantry_json(&["volume", "show", "p/a"])?;
     let map = array.gantry_json(&["volume", "map", "p/a", "--host", "h"])?;
     let tag = |path: &str, tags: Value| {
         send(&array, &Request::new("PUT", &format!("{path}/tags")).json(&json!({ "tags": tags })))
     };
-    for path in ["/v1/volumes/p/a", "/v1/snapshots/p/s", "/v1/hosts/h", "/v1/pools/p"] {
+    for path in
+        ["/v1/volumes/p/a", "/v1/snapshots/p/s", "/v1/hosts/h", "/v1/groups/g", "/v1/pools/p"]
+    {
         let tagged = tag(path, json!({ "env": "prod", "owner": "ann" }))?.success()?;
         assert_eq!(tagged["tags"]["env"], "prod", "{path}");
         assert_eq!(
@@ -390,14 +393,25 @@ fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result
     assert_eq!(found("/v1/volumes?tag=env")?, ["b", "c"]);
     assert_eq!(found("/v1/snapshots?tag=env:prod")?, ["t"]);
     assert_eq!(found("/v1/hosts?tag=env:prod")?, ["h"]);
+    assert_eq!(found("/v1/groups?tag=env:prod")?, ["g"]);
     assert_eq!(found("/v1/pools?tag=env:test")?, [""; 0]);
+    // A change of the members leaves the tags.
+    assert!(array.gantry(&["group", "set", "g", "--host", "h"])?.contains("1 host"));
+    for list in ["host", "group", "snapshot"] {
+        ensure!(array.gantry(&[list, "list"])?.contains("env=prod"), "{list}");
+    }
     // They go with the configuration, and with their object.
     let configuration = get(&array, "/v1/configuration")?.success()?;
     array.gantry(&["host", "tag", "h", "--none"])?;
+    array.gantry(&["group", "tag", "g", "env=lost"])?;
     let import = Request::new("POST", "/v1/configuration").json(&configuration);
     let changes = send(&array, &import)?.success()?;
-    assert_eq!(changes["changes"], json!(["host h is changed"]));
+    assert_eq!(changes["changes"], json!(["host h is changed", "group g is changed"]));
     assert_eq!(found("/v1/hosts?tag=env:prod")?, ["h"]);
+    assert_eq!(found("/v1/groups?tag=env:prod")?, ["g"]);
+    array.gantry(&["group", "delete", "g"])?;
+    array.gantry(&["group", "set", "g", "--host", "h"])?;
+    assert_eq!(found("/v1/groups?tag=env")?, [""; 0]);
     array.gantry(&["volume", "unmap", "p/c", "--host", "h"])?;
     array.gantry(&["volume", "delete", "p/c"])?;
     create_volume(&array, "c")?.success()?;

@@ -9,7 +9,7 @@ use crate::alerts::Alerts;
 use crate::pools::Thresholds;
 use crate::presentation::{BlockSize, Identification, PathState};
 use crate::schedules::SetSchedule;
-use crate::types::{CreatePortal, Group, Secret};
+use crate::types::{CreatePortal, Secret};
 
 /// All that is configured, but users. On import, what it names is made or changed; what it does not
 /// name stays as it is. Pools and volumes are described, for whoever makes them anew, and have to be
@@ -31,7 +31,7 @@ pub struct Configuration {
     pub hosts: Vec<ConfiguredHost>,
     /// Groups of hosts.
     #[serde(default)]
-    pub groups: Vec<Group>,
+    pub groups: Vec<ConfiguredGroup>,
     /// What initiators must prove to be told of the target.
     #[serde(default)]
     pub discovery: Option<ConfiguredChap>,
@@ -66,6 +66,19 @@ pub struct ConfiguredHost {
     /// What they must prove; nothing when left out.
     #[serde(default)]
     pub chap: Option<ConfiguredChap>,
+    /// Its labels; as they were when left out.
+    #[serde(default)]
+    pub tags: Option<BTreeMap<String, String>>,
+}
+
+/// A group of hosts.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConfiguredGroup {
+    /// Its name.
+    pub name: String,
+    /// Names of all of its hosts.
+    pub hosts: Vec<String>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,

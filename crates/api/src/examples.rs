@@ -43,7 +43,11 @@ fn of_space(route: Route) -> Option<Value> {
         }),
         Route::LockSnapshot => json!({ "until": 1_830_297_600 }),
         Route::RenameVolume | Route::RenameSnapshot => json!({ "name": "vmfs-old" }),
-        Route::SetPoolTags | Route::SetVolumeTags | Route::SetSnapshotTags | Route::SetHostTags => {
+        Route::SetPoolTags
+        | Route::SetVolumeTags
+        | Route::SetSnapshotTags
+        | Route::SetHostTags
+        | Route::SetGroupTags => {
             json!({ "tags": { "env": "production", "owner": "ann" } })
         }
         _ => return None,
@@ -113,9 +117,9 @@ pub(crate) fn answer_example(route: Route) -> Option<Value> {
             "name": "esx1", "initiators": ["iqn.1998-01.com.vmware:esx1-0a1b2c3d"],
             "chap_user": null, "mutual_chap": false, "tags": { "rack": "7" },
         }),
-        Route::SetGroup | Route::ShowGroup => {
-            json!({ "name": "cluster-1", "hosts": ["esx1", "esx2"] })
-        }
+        Route::SetGroup | Route::ShowGroup | Route::SetGroupTags => json!({
+            "name": "cluster-1", "hosts": ["esx1", "esx2"], "tags": { "site": "north" },
+        }),
         Route::CreateToken => json!({
             "id": "0123456789abcdef", "name": "backup", "user": "ann", "role": "operator",
             "created": 1_795_000_000, "expires": 1_802_776_000, "parent": null,

@@ -30,9 +30,9 @@ pub use access::{
 };
 pub use alerts::{AlertMessage, Alerts, Delivery, Mail, MailTls, Webhook};
 pub use configuration::{
-    Configuration, ConfiguredChap, ConfiguredDevice, ConfiguredHost, ConfiguredMap,
-    ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume,
-    Imported,
+    Configuration, ConfiguredChap, ConfiguredDevice, ConfiguredGroup, ConfiguredHost,
+    ConfiguredMap, ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape,
+    ConfiguredVolume, Imported,
 };
 pub use events::{Event, EventKind, Severity};
 pub use ledger::{

@@ -211,6 +211,10 @@ routes! {
     SetGroup: put("/v1/groups/{group}", Role::Operator,
         || gives(one::<Group>()).takes::<SetGroup>())
         .changes(Route::ShowGroup),
+    /// All labels of a group, from [`crate::SetTags`].
+    SetGroupTags: put("/v1/groups/{group}/tags", Role::Operator,
+        || gives(one::<Group>()).takes::<SetTags>())
+        .changes(Route::ShowGroup),
     /// Delete a group that no volume is mapped to.
     DeleteGroup: delete("/v1/groups/{group}", Role::Operator, || gives(nothing()))
         .changes(Route::ShowGroup),

@@ -304,6 +304,9 @@ pub struct Group {
     pub name: String,
     /// Names of its hosts.
     pub hosts: Vec<String>,
+    /// Its labels.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// Whether discovery wants a proof.

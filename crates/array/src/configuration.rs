@@ -84,7 +84,7 @@ pub struct Configuration {
     /// Receivers of alerts.
     #[serde(default, skip_serializing_if = "Alerts::is_default")]
     pub alerts: Alerts,
-    /// Labels of pools, volumes and hosts.
+    /// Labels of pools, volumes, hosts and groups of hosts.
     #[serde(default, skip_serializing_if = "TagTable::is_empty")]
     tags: TagTable,
 }

@@ -53,6 +53,7 @@ impl Session {
             }
             GroupCommand::List => self
                 .show(&self.client.get::<Vec<Group>>("/v1/groups")?, |groups| groups_table(groups)),
+            GroupCommand::Tag(arguments) => self.tag_group(arguments),
             GroupCommand::Delete { name } => {
                 check_segment("group", name)?;
                 self.delete(&format!("/v1/groups/{name}"), &format!("Deleted group {name}."))

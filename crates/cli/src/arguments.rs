@@ -364,6 +364,8 @@ pub(crate) enum GroupCommand {
     },
     /// List all groups.
     List,
+    /// Say which tags (labels) a group has.
+    Tag(TagArguments),
     /// Delete a group that no volume is mapped to.
     Delete { name: String },
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use api::{Host, Pool, Rename, SetTags, Snapshot, Volume};
+use api::{Group, Host, Pool, Rename, SetTags, Snapshot, Volume};
 use clap::Args;
 use reqwest::Method;
 use serde::Serialize;
@@ -25,7 +25,7 @@ pub(crate) struct RenameArguments {
 /// An object and its tags.
 #[derive(Debug, Args)]
 pub(crate) struct TagArguments {
-    /// The object: POOL/NAME of a volume or snapshot, the name of a host or pool.
+    /// The object: POOL/NAME of a volume or snapshot, the name of a host, group or pool.
     #[arg(value_name = "OBJECT")]
     object: String,
     /// All tags that it is to have; those that are not named are taken away.
@@ -72,6 +72,11 @@ impl Session {
     pub(crate) fn tag_host(&self, arguments: &TagArguments) -> Result<()> {
         check_segment("host", &arguments.object)?;
         self.tag::<Host>(&format!("/v1/hosts/{}", arguments.object), arguments)
+    }
+
+    pub(crate) fn tag_group(&self, arguments: &TagArguments) -> Result<()> {
+        check_segment("group", &arguments.object)?;
+        self.tag::<Group>(&format!("/v1/groups/{}", arguments.object), arguments)
     }
 
     pub(crate) fn tag_pool(&self, arguments: &TagArguments) -> Result<()> {

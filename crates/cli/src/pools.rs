@@ -9,8 +9,8 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 
 use crate::commands::{Session, check_segment, volume_route};
-use crate::labels::TagArguments;
-use crate::tables::{Table, optional, table, thresholds_text};
+use crate::labels::{TagArguments, format_tags};
+use crate::tables::{Table, optional, or_dash, table, thresholds_text};
 use block::device_forms;
 use notation::{format_size, parse_size};
 
@@ -320,6 +320,7 @@ fn pool_details(pool: &Pool) -> Table {
     }
     row("Volumes", pool.volumes.to_string());
     row("Snapshots", pool.snapshots.to_string());
+    row("Tags", or_dash(format_tags(&pool.tags)));
     row("Memory for maps", format_size(pool.memory_bytes));
     row("Device written", format_size(pool.counters.device_bytes_written));
     row("Device read", format_size(pool.counters.device_bytes_read));

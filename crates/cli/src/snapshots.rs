@@ -10,7 +10,7 @@ use reqwest::Method;
 use crate::clock::now;
 use crate::commands::{Session, split, volume_route};
 use crate::confirmation::Confirmation;
-use crate::labels::{RenameArguments, TagArguments};
+use crate::labels::{RenameArguments, TagArguments, format_tags};
 use crate::tables::{Table, optional, or_dash, table};
 use notation::format_size;
 use notation::{format_time, parse_duration, parse_time};
@@ -173,6 +173,7 @@ fn snapshots_table(snapshots: &[Snapshot]) -> Table {
         "LUN",
         "HOSTS",
         "LOCKED UNTIL",
+        "TAGS",
     ]);
     for snapshot in snapshots {
         rows.add_row([
@@ -185,6 +186,7 @@ fn snapshots_table(snapshots: &[Snapshot]) -> Table {
             optional(snapshot.lun),
             or_dash(snapshot.hosts.join(", ")),
             optional(snapshot.locked_until.map(format_time)),
+            or_dash(format_tags(&snapshot.tags)),
         ]);
     }
     rows

@@ -117,22 +117,28 @@ pub(crate) fn yes_or_no(value: bool) -> String {
 }
 
 pub(crate) fn hosts_table(hosts: &[Host]) -> Table {
-    let mut rows = table(&["HOST", "CHAP", "INITIATORS"]);
+    let mut rows = table(&["HOST", "CHAP", "INITIATORS", "TAGS"]);
     for host in hosts {
         let chap = match (&host.chap_user, host.mutual_chap) {
             (None, _) => "-".to_owned(),
             (Some(user), false) => user.clone(),
             (Some(user), true) => format!("{user} (mutual)"),
         };
-        rows.add_row([host.name.clone(), chap, host.initiators.join("\n")]);
+        rows.add_row([
+            host.name.clone(),
+            chap,
+            host.initiators.join("\n"),
+            or_dash(format_tags(&host.tags)),
+        ]);
     }
     rows
 }
 
 pub(crate) fn groups_table(groups: &[Group]) -> Table {
-    let mut rows = table(&["GROUP", "HOSTS"]);
+    let mut rows = table(&["GROUP", "HOSTS", "TAGS"]);
     for group in groups {
-        rows.add_row([group.name.clone(), group.hosts.join(", ")]);
+        let hosts = or_dash(group.hosts.join(", "));
+        rows.add_row([group.name.clone(), hosts, or_dash(format_tags(&group.tags))]);
     }
     rows
 }

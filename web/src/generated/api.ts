@@ -148,7 +148,7 @@ export interface Configuration {
   /** What initiators must prove to be told of the target. */
   discovery?: ConfiguredChap | null;
   /** Groups of hosts. */
-  groups?: Group[];
+  groups?: ConfiguredGroup[];
   /** Hosts. */
   hosts?: ConfiguredHost[];
   /**
@@ -191,6 +191,16 @@ export interface ConfiguredDevice {
   device: string;
   /** Its size, bytes. */
   size_bytes: number;
+}
+
+/** A group of hosts. */
+export interface ConfiguredGroup {
+  /** Names of all of its hosts. */
+  hosts: string[];
+  /** Its name. */
+  name: string;
+  /** Its labels; as they were when left out. */
+  tags?: Record<string, string> | null;
 }
 
 /** A host. */
@@ -497,6 +507,8 @@ export interface Group {
   hosts: string[];
   /** Its name. */
   name: string;
+  /** Its labels. */
+  tags?: Record<string, string>;
 }
 
 /** Who still uses what a volume gave up. */

@@ -21,6 +21,8 @@ pub enum Tagged<'a> {
     Volume(VolumeId),
     /// A host, by its name.
     Host(&'a str),
+    /// A group of hosts, by its name.
+    Group(&'a str),
 }
 
 /// All tags; what has none is not in here.
@@ -33,6 +35,8 @@ pub(crate) struct TagTable {
     volumes: Table<u64, Tags>,
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     hosts: Table<String, Tags>,
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    groups: Table<String, Tags>,
 }
 
 impl TagTable {
@@ -41,8 +45,8 @@ impl TagTable {
     }
 
     fn count(&self) -> usize {
-        let names = self.pools.values().chain(self.hosts.values());
-        names.chain(self.volumes.values()).map(Tags::len).sum()
+        let named = self.pools.values().chain(self.hosts.values()).chain(self.groups.values());
+        named.chain(self.volumes.values()).map(Tags::len).sum()
     }
 
     fn get(&self, object: Tagged<'_>) -> Option<&Tags> {
@@ -50,6 +54,7 @@ impl TagTable {
             Tagged::Pool(name) => self.pools.get(name),
             Tagged::Volume(id) => self.volumes.get(&id.0),
             Tagged::Host(name) => self.hosts.get(name),
+            Tagged::Group(name) => self.groups.get(name),
         }
     }
 
@@ -58,6 +63,7 @@ impl TagTable {
             Tagged::Pool(name) => drop(self.pools.remove(name)),
             Tagged::Volume(id) => drop(self.volumes.remove(&id.0)),
             Tagged::Host(name) => drop(self.hosts.remove(name)),
+            Tagged::Group(name) => drop(self.groups.remove(name)),
         }
     }
 
@@ -66,6 +72,7 @@ impl TagTable {
             Tagged::Pool(name) => drop(self.pools.insert(name.to_owned(), tags)),
             Tagged::Volume(id) => drop(self.volumes.insert(id.0, tags)),
             Tagged::Host(name) => drop(self.hosts.insert(name.to_owned(), tags)),
+            Tagged::Group(name) => drop(self.groups.insert(name.to_owned(), tags)),
         }
     }
 }
@@ -135,7 +142,7 @@ mod tests {
             "a file without tags is as it was before there were any"
         );
         let volume = Tagged::Volume(VolumeId(7));
-        for object in [volume, Tagged::Pool("x"), Tagged::Host("x")] {
+        for object in [volume, Tagged::Pool("x"), Tagged::Host("x"), Tagged::Group("x")] {
             array.set_tags(object, tags(&[("env", "prod: é"), ("empty", "")])).unwrap();
         }
         array.set_tags(Tagged::Host("x"), tags(&[("rack", "7")])).unwrap();
@@ -144,6 +151,8 @@ mod tests {
         assert_eq!(array.tags(volume)["env"], "prod: é");
         assert_eq!(array.tags(Tagged::Host("x")), tags(&[("rack", "7")]));
         array.set_tags(Tagged::Host("x"), Tags::new()).unwrap();
+        assert_eq!(array.tags(Tagged::Group("x"))["env"], "prod: é");
+        array.forget_tags(Tagged::Group("x"));
         array.forget_tags(volume);
         array.forget_tags(Tagged::Pool("x"));
         assert_eq!(serde_json::to_string(&array).unwrap(), untagged);

@@ -1,12 +1,12 @@
 //! Configuration export as one file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::{
-    ConfiguredChap, ConfiguredDevice, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
-    ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume, CreatePortal, Device,
-    Problem, Route,
+    ConfiguredChap, ConfiguredDevice, ConfiguredGroup, ConfiguredHost, ConfiguredMap,
+    ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape, ConfiguredVolume,
+    CreatePortal, Device, Problem, Route,
 };
 use array::{Access, Chap, Configuration, Presentation, Secret, Secrets, Tagged, Thresholds};
 use block::VolumeId;
@@ -78,9 +78,10 @@ struct Export {
 impl Export {
     fn describe(self) -> api::Configuration {
         let array = &self.array;
-        let group = |name: &String, hosts: &std::collections::BTreeSet<String>| api::Group {
+        let group = |name: &String, hosts: &BTreeSet<String>| ConfiguredGroup {
             name: name.clone(),
             hosts: hosts.iter().cloned().collect(),
+            tags: Some(array.tags(Tagged::Group(name))),
         };
         api::Configuration {
             version: VERSION,

@@ -81,17 +81,16 @@ impl Management {
     }
 
     pub(super) fn show_group(&self, name: &str) -> Result<Group, Problem> {
-        let group = self.configuration.host_groups.get_key_value(name);
-        let name = name.to_owned();
-        let missing = || refused(&ArrayError::NotFound { kind: "group", name });
-        group.map(describe_group).ok_or_else(missing)
+        let missing = || refused(&ArrayError::NotFound { kind: "group", name: name.to_owned() });
+        describe_group(&self.configuration, name).ok_or_else(missing)
     }
 
     /// Every group of hosts.
     pub(super) fn list_groups(&self) -> Progress {
         let configuration = Arc::clone(&self.configuration);
         Progress::later(move || -> Vec<Group> {
-            configuration.host_groups.iter().map(describe_group).collect()
+            let names = configuration.host_groups.keys();
+            names.filter_map(|name| describe_group(&configuration, name)).collect()
         })
     }
 
@@ -104,17 +103,21 @@ impl Management {
         let held = self.lun_rest.held(core);
         let rest = self.lun_rest.rest(&held);
         let hosts = request.hosts.iter().cloned().collect();
-        let group = Group { name: name.to_owned(), hosts: request.hosts };
+        let group = name.to_owned();
         self.change(
             |configuration| configuration.set_host_group(name, hosts, &rest),
-            move |_, _, ()| Ok(Progress::answer(&group)),
+            move |management, _, ()| Ok(Progress::answer(&management.show_group(&group)?)),
         )
     }
 
     pub(super) fn delete_group(&mut self, name: &str) -> Result<Progress, Problem> {
         let now = self.lun_rest.now();
         self.change(
-            |configuration| configuration.delete_host_group(name, now),
+            |configuration| {
+                configuration.delete_host_group(name, now)?;
+                configuration.forget_tags(Tagged::Group(name));
+                Ok(())
+            },
             |_, _, ()| Ok(Progress::done()),
         )
     }
@@ -186,6 +189,11 @@ pub(super) fn check_chap(chap: api::Chap) -> Result<Chap, Problem> {
     Ok(chap)
 }
 
-fn describe_group((name, hosts): (&String, &BTreeSet<String>)) -> Group {
-    Group { name: name.clone(), hosts: hosts.iter().cloned().collect() }
+fn describe_group(configuration: &Configuration, name: &str) -> Option<Group> {
+    let hosts = configuration.host_groups.get(name)?;
+    Some(Group {
+        name: name.to_owned(),
+        hosts: hosts.iter().cloned().collect(),
+        tags: configuration.tags(Tagged::Group(name)),
+    })
 }

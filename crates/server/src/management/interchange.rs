@@ -6,8 +6,8 @@
 use std::net::SocketAddr;
 
 use api::{
-    ConfiguredChap, ConfiguredHost, ConfiguredMap, ConfiguredPathState, ConfiguredPool,
-    ConfiguredSchedule, ConfiguredVolume, CreatePortal, Imported, Problem,
+    ConfiguredChap, ConfiguredGroup, ConfiguredHost, ConfiguredMap, ConfiguredPathState,
+    ConfiguredPool, ConfiguredSchedule, ConfiguredVolume, CreatePortal, Imported, Problem,
 };
 use array::{Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secrets, Tagged, Tags};
 use block::VolumeId;
@@ -205,11 +205,12 @@ impl<'a> Import<'a> {
         Ok(Some(change))
     }
 
-    fn take_group(&mut self, group: &api::Group) -> Taken {
+    fn take_group(&mut self, group: &ConfiguredGroup) -> Taken {
+        let retagged = self.take_tags(Tagged::Group(&group.name), group.tags.as_ref())?;
         let hosts = group.hosts.iter().cloned().collect();
         let before = self.array.host_groups.get(&group.name);
         if before == Some(&hosts) {
-            return Ok(None);
+            return Ok(retagged.then_some("is changed"));
         }
         let change = if before.is_none() { "is created" } else { "is changed" };
         let rest = self.management.lun_rest.rest(&self.held);

@@ -122,6 +122,23 @@ impl Management {
         )
     }
 
+    pub(super) fn set_group_tags(
+        &mut self,
+        group: &str,
+        request: SetTags,
+    ) -> Result<Progress, Problem> {
+        let name = group.to_owned();
+        self.change(
+            |array| {
+                let missing =
+                    || array::ArrayError::NotFound { kind: "group", name: group.to_owned() };
+                array.host_groups.get(group).ok_or_else(missing)?;
+                array.set_tags(Tagged::Group(group), request.tags)
+            },
+            move |management, _, ()| Ok(Progress::answer(&management.show_group(&name)?)),
+        )
+    }
+
     pub(super) fn set_volume_tags(
         &mut self,
         core: &Core,

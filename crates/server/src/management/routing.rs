@@ -66,6 +66,7 @@ nouns! {
     Hosts: HostRoutes {
         ListHosts ShowHost CreateHost ChangeHost DeleteHost ListGroups ShowGroup SetGroup
         DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap SetHostTags
+        SetGroupTags
     }
     /// Portals and their paths.
     Portals: PortalRoutes { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
@@ -221,6 +222,7 @@ impl Management {
             HostRoutes::ListGroups => Ok(self.list_groups()),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
             HostRoutes::SetGroup => self.set_group(core, group, read(body)?),
+            HostRoutes::SetGroupTags => self.set_group_tags(group, read(body)?),
             HostRoutes::DeleteGroup => self.delete_group(group),
             HostRoutes::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
             HostRoutes::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),
