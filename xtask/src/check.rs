@@ -5,6 +5,7 @@ mod decisions;
 mod edges;
 mod io_free;
 mod module_edges;
+mod seam;
 mod shape;
 mod spaces;
 mod text;
@@ -38,10 +39,11 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 14] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("edges between folders", || refuse(module_edges::findings()?)),
+    ("seam of the front ends", || refuse(seam::findings()?)),
     ("rooms without I/O", || refuse(io_free::findings()?)),
     ("banned calls", || refuse(banned::findings()?)),
     ("functions, files, unsafe", || refuse(shape::findings()?)),

@@ -1,4 +1,4 @@
-//! Shared state of the data path: the device server above, the pools below, and the requests that
+//! Shared state of the data path: the front ends above, the pools below, and the requests that
 //! pass between them.
 
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{Decoded, DeviceServer, NexusId, RequestId, UnitSpace};
+use scsi::{Decoded, NexusId, RequestId};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::accounts::Accounts;
 use crate::dispatch::Dispatch;
-use crate::guard::Critical;
+use crate::exports::{Export, ExportEvent, Exports, VolumeSpace};
 use crate::http::Doors;
 use crate::iscsi::{Places, Refusals};
 use crate::limits::{BLOCKS_PER_TURN, VOLUMES_PER_TICK};
@@ -24,9 +24,10 @@ use crate::unit_states::UnitStates;
 /// Set in the tags of management work; clear in those of SCSI requests.
 const MANAGEMENT: u64 = 1 << 63;
 
-/// The device server, the pools, and who is where.
+/// The front ends, the pools, and who is where.
 pub(crate) struct Core {
-    pub(crate) target: DeviceServer,
+    /// The front ends, which hear of every change of what is exported.
+    pub(crate) exports: Exports,
     pub(crate) unit_states: UnitStates,
     pub(crate) pools: Pools,
     /// The pool of each volume that is being served.
@@ -73,13 +74,13 @@ impl Ticket {
 
 impl Core {
     pub(crate) fn new(
-        target: DeviceServer,
+        exports: Exports,
         unit_states: UnitStates,
         accounts: Accounts,
         http_doors: Arc<Doors>,
     ) -> Self {
         Self {
-            target,
+            exports,
             unit_states,
             pools: Pools::default(),
             pool_of: HashMap::new(),
@@ -126,8 +127,25 @@ impl Core {
         Some(self.pool_of.get(&command.works_on()?)?.lane())
     }
 
+    /// Lets hosts reach a volume of a pool.
+    ///
+    /// # Errors
+    /// When what was kept of its reservations cannot be read: then no host reaches it.
+    pub(crate) fn export(
+        &mut self,
+        volume: VolumeId,
+        pool: PoolId,
+        export: Export,
+    ) -> anyhow::Result<()> {
+        let state = self.unit_states.load(volume)?;
+        self.exports.tell(&ExportEvent::Added(volume, export));
+        self.exports.restore(volume, state.unwrap_or_default());
+        self.attach(volume, pool);
+        Ok(())
+    }
+
     /// Sends the requests for a volume to a pool from now on.
-    pub(crate) fn attach(&mut self, volume: VolumeId, pool: PoolId) {
+    fn attach(&mut self, volume: VolumeId, pool: PoolId) {
         self.route(volume, pool);
         self.give_token_space(volume, pool);
     }
@@ -214,7 +232,7 @@ impl Core {
     }
 
     pub(crate) fn tick(&mut self, now: Duration) {
-        self.target.tick(now);
+        self.exports.scsi.tick(now);
         for (_, pool) in self.pools.iter_mut() {
             pool.store.tick(now);
         }
@@ -224,14 +242,14 @@ impl Core {
         }
     }
 
-    /// Tells the device server where a volume's space stands, before a command asks for it.
+    /// Tells front ends where a volume's space stands, before a command asks for it.
     pub(crate) fn tell_space_before(&mut self, volume: VolumeId) {
         if let Some(pool) = self.pool_of(volume) {
             self.tell_space_of(pool, volume);
         }
     }
 
-    /// Tells the device server where a volume's space stands. What is freed counts as available
+    /// Tells front ends where a volume's space stands. What is freed counts as available
     /// before the next checkpoint, so that hosts are not told again with each of them.
     fn tell_space_of(&mut self, pool: PoolId, volume: VolumeId) {
         let Some(pool) = self.pools.get(pool) else { return };
@@ -240,22 +258,22 @@ impl Core {
         let backed = space.total - space.reserve - space.unbacked;
         let threshold = left_at(pool.soft_percent, backed);
         let promised = if volume.reserved { 0 } else { space.promised };
-        let unit_space = UnitSpace {
-            available_bytes: (space.free + space.pending).saturating_sub(promised),
-            used_bytes: volume.mapped_bytes,
-        };
         let can_run_out = !volume.reserved && !volume.snapshot;
-        self.target.set_default_threshold(volume.id, can_run_out.then_some(threshold));
-        self.target.set_space(volume.id, unit_space);
+        let volume_space = VolumeSpace {
+            available: (space.free + space.pending).saturating_sub(promised),
+            used: volume.mapped_bytes,
+            warn_at: can_run_out.then_some(threshold),
+        };
+        self.exports.tell(&ExportEvent::Space(volume.id, volume_space));
     }
 
     fn submit_requests(&mut self) -> bool {
         let mut moved = false;
-        while let Some((id, volume, state)) = self.target.next_save() {
+        while let Some((id, volume, state)) = self.exports.scsi.next_save() {
             moved = true;
             self.unit_states.store(id, volume, state);
         }
-        while let Some((id, volume, request)) = self.target.next_request() {
+        while let Some((id, volume, request)) = self.exports.scsi.next_request() {
             moved = true;
             if Dispatch::passes(&request) {
                 self.submit(id, volume, request);
@@ -273,11 +291,11 @@ impl Core {
 
     /// Requests that wait here, of commands that were aborted meanwhile, go nowhere.
     fn withdraw_unwanted(&mut self) -> bool {
-        if !self.target.take_unwanted() {
+        if !self.exports.scsi.take_unwanted() {
             return false;
         }
-        let withdrawn = self.dispatch.withdraw(|id| self.target.is_wanted(id));
-        withdrawn.iter().for_each(|&id| self.target.withdrawn(id));
+        let withdrawn = self.dispatch.withdraw(|id| self.exports.scsi.is_wanted(id));
+        withdrawn.iter().for_each(|&id| self.exports.scsi.withdrawn(id));
         !withdrawn.is_empty()
     }
 
@@ -285,11 +303,11 @@ impl Core {
     fn queue(&mut self, id: RequestId, volume: VolumeId, request: Request) {
         match self.pool_for(volume, &request) {
             Ok(pool) => {
-                let nexus = self.target.issuer(id).map_or(NexusId(0), |issuer| issuer.nexus);
+                let nexus = self.exports.scsi.issuer(id).map_or(NexusId(0), |issuer| issuer.nexus);
                 let host = self.hosts.get(&nexus).copied().unwrap_or(HostNumber(0));
                 self.dispatch.push(pool.lane(), (host, nexus), (id, volume, request));
             }
-            Err(error) => self.target.completed(id, Err(error)),
+            Err(error) => self.exports.scsi.completed(id, Err(error)),
         }
     }
 
@@ -303,7 +321,7 @@ impl Core {
             }
             Err(error) => {
                 self.dispatch.finished(id);
-                self.target.completed(id, Err(error));
+                self.exports.scsi.completed(id, Err(error));
             }
         }
     }
@@ -319,11 +337,6 @@ impl Core {
         Ok(pool)
     }
 
-    /// The device server, for changes that management makes: see [`Critical`].
-    pub(crate) fn device_server(&mut self) -> Critical<'_, DeviceServer> {
-        Critical::new(&mut self.target, "the device server")
-    }
-
     fn take_done(&mut self) -> bool {
         let mut moved = false;
         for (_, pool) in self.pools.iter_mut() {
@@ -334,9 +347,9 @@ impl Core {
                 } else {
                     let id = RequestId(tag.0);
                     self.dispatch.finished(id);
-                    let issuer = self.target.issuer(id);
+                    let issuer = self.exports.scsi.issuer(id);
                     self.accounts.answered(id, issuer, result.is_ok(), &account);
-                    self.target.completed(id, block_result(result));
+                    self.exports.scsi.completed(id, block_result(result));
                 }
             }
         }

@@ -14,6 +14,7 @@ mod described;
 mod device_times;
 mod dispatch;
 mod events;
+mod exports;
 mod guard;
 mod heartbeat;
 mod http;

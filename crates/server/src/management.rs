@@ -69,7 +69,6 @@ use thresholds::Told;
 
 pub(crate) use describe::hexadecimal;
 pub(crate) use gathering::Scene;
-pub(crate) use identification::to_scsi as scsi_identification;
 pub(crate) use jobs::Finished;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};

@@ -19,13 +19,14 @@ use crate::alerts::Alerts;
 use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::events;
+use crate::exports::{self, Exports};
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, Audit, Call, Inbox, Mailbox, Message};
 use crate::iscsi::{FrontEnd, ReadyCommand};
 use crate::limits::{
     CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
 };
-use crate::management::{Management, Scene, scsi_identification};
+use crate::management::{Management, Scene};
 use crate::open_files::OpenFiles;
 use crate::options::Options;
 use crate::pools::PoolId;
@@ -90,7 +91,7 @@ impl Reactor {
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
         let mut target = DeviceServer::new(scsi::Identity {
-            identification: scsi_identification(configuration.identification),
+            identification: exports::to_scsi(configuration.identification),
             long_cdbs: options.long_cdbs,
             ..scsi::Identity::gantry(&configuration.target_name)
         });
@@ -106,7 +107,12 @@ impl Reactor {
             iscsi: FrontEnd::new(options.sessions.clone(), open_files.iscsi),
             scheduler: Scheduler::new(COMMAND_BOUNDS),
             starts_left: STARTS_PER_TURN,
-            core: Core::new(target, unit_states, Accounts::new(!options.no_statistics), doors),
+            core: Core::new(
+                Exports::new(target),
+                unit_states,
+                Accounts::new(!options.no_statistics),
+                doors,
+            ),
             management,
             calls_wait: false,
             registered_devices: Vec::new(),
@@ -186,7 +192,7 @@ impl Reactor {
     /// Tells the time to the device server, which measures how long commands take.
     fn tell_time(&mut self) {
         self.now = self.started.elapsed();
-        self.core.target.set_now(self.now);
+        self.core.exports.scsi.set_now(self.now);
     }
 
     fn apply(&mut self, event: &Event) {
@@ -216,7 +222,7 @@ impl Reactor {
                     self.management.job_ended(&mut self.core, finished);
                 }
                 Message::Stored { id, stored } => {
-                    self.core.target.saved(id, stored);
+                    self.core.exports.scsi.saved(id, stored);
                     if !stored {
                         self.management.tell_unsaved_unit();
                     }
@@ -269,7 +275,7 @@ impl Reactor {
             self.management.look_around(&mut self.core);
         }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
-            self.core.target.set_time_of_day(since_1970);
+            self.core.exports.scsi.set_time_of_day(since_1970);
         }
         self.tick_iscsi(now);
     }

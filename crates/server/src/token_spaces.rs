@@ -7,6 +7,7 @@ use store::{Change, Failure, Outcome, VolumeSpec};
 
 use crate::core::{Core, Ticket};
 use crate::data_directory::random_u64;
+use crate::exports::ExportEvent;
 use crate::pools::PoolId;
 
 /// Begins the names of hidden volumes; no name that an administrator gives does.
@@ -41,7 +42,7 @@ impl Core {
     pub(crate) fn give_token_space(&mut self, volume: VolumeId, pool: PoolId) {
         let Some(served) = self.pools.get(pool) else { return };
         match (served.token_space, served.coming_token_space) {
-            (Some(space), _) => self.target.set_token_space(volume, space),
+            (Some(space), _) => self.exports.tell(&ExportEvent::TokenSpace(volume, space)),
             (None, Some(_)) => {}
             (None, None) => self.begin_token_space(pool),
         }
@@ -92,7 +93,7 @@ impl Core {
         drop(changing);
         let served: Vec<VolumeId> = self.volumes_of(pool).collect();
         for volume in served {
-            self.target.set_token_space(volume, space);
+            self.exports.tell(&ExportEvent::TokenSpace(volume, space));
         }
         self.route(space.volume, pool);
     }

@@ -90,7 +90,7 @@ impl Reactor {
         };
         self.tell_luns_before(nexus);
         let (task, has_data) = (command.task, command.write);
-        let decoded = self.core.target.decode(nexus, command.lun, &command.cdb);
+        let decoded = self.core.exports.scsi.decode(nexus, command.lun, &command.cdb);
         let command = to_scsi(decoded, &command, self.now);
         let connection = &mut self.iscsi.connections[slot];
         if !connection.iscsi.expect_data_in(task, command.work().data_in) {
@@ -154,7 +154,7 @@ impl Reactor {
         if let Some(volume) = command.decoded.tells_space_of() {
             self.core.tell_space_before(volume);
         }
-        self.core.target.execute(task, command);
+        self.core.exports.scsi.execute(task, command);
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
@@ -168,7 +168,7 @@ impl Reactor {
         let only = if function.reaches_others() { None } else { Some(nexus) };
         self.start_all_of(only);
         let id = function_id(serial, request.initiator_task_tag);
-        self.core.target.manage(id, nexus, request.lun, function);
+        self.core.exports.scsi.manage(id, nexus, request.lun, function);
     }
 
     /// A command that is to be aborted may have come on another connection of the session (RFC 7143
@@ -194,7 +194,7 @@ impl Reactor {
         for (tag, orphan) in connection.iscsi.take_orphans() {
             if orphan.is_under_way() {
                 let abort = TaskManagement::AbortTask(task_id(nexus, tag));
-                self.core.target.manage(function, nexus, orphan.lun(), abort);
+                self.core.exports.scsi.manage(function, nexus, orphan.lun(), abort);
             }
         }
     }
@@ -221,7 +221,7 @@ impl Reactor {
                 .map(|(&task, command)| (task, command.decoded.lun()))
                 .collect();
             for (task, lun) in commands {
-                match self.core.target.collecting(by, function, (owner, lun)) {
+                match self.core.exports.scsi.collecting(by, function, (owner, lun)) {
                     scsi::Collecting::GoesOn => continue,
                     scsi::Collecting::Ends(completion) => {
                         connection.iscsi.respond(task, to_iscsi(completion));
@@ -238,12 +238,12 @@ impl Reactor {
     /// Gives initiators the answers of the device server; returns whether there were any.
     pub(crate) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
-        while let Some((task, completion, record)) = self.core.target.next_recorded() {
+        while let Some((task, completion, record)) = self.core.exports.scsi.next_recorded() {
             moved = true;
             self.core.accounts.ended(&completion, record);
             self.answer(task, completion);
         }
-        while let Some(task) = self.core.target.next_aborted() {
+        while let Some(task) = self.core.exports.scsi.next_aborted() {
             moved = true;
             self.scheduler.finished(task);
             let tag = parts(task).1;
@@ -254,10 +254,10 @@ impl Reactor {
                 session.orphans.remove(&tag);
             }
         }
-        while let Some(notice) = self.core.target.next_notice() {
+        while let Some(notice) = self.core.exports.scsi.next_notice() {
             self.report(notice);
         }
-        while let Some((function, response)) = self.core.target.next_management_done() {
+        while let Some((function, response)) = self.core.exports.scsi.next_management_done() {
             moved = true;
             let response = match response {
                 TaskManagementResponse::FunctionComplete => {

@@ -9,6 +9,7 @@ use mio::net::TcpListener;
 use mio::{Interest, Token};
 
 use super::refusals::Reason;
+use crate::exports::ExportEvent;
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, LOGOUT_PATIENCE};
 use crate::management::PortalChange;
 use crate::reactor::{FIRST_LISTENER, Reactor};
@@ -52,16 +53,17 @@ impl Reactor {
             }
         }
         self.tell_ports();
-        self.management.tell_path_states(&mut self.core.target);
+        self.management.tell_path_states(&mut self.core);
         Ok(())
     }
 
-    /// Tells the device server every target port, whether anybody came through it or not: hosts ask
+    /// Tells front ends every target port, whether anybody came through it or not: hosts ask
     /// for all of them on each path (REPORT TARGET PORT GROUPS).
     fn tell_ports(&mut self) {
         let portals = self.management.portals().into_values();
         let open = portals.filter(|portal| portal.redirect.is_none());
-        self.core.target.set_ports(open.map(|portal| (portal.group, portal.group)).collect());
+        let ports = open.map(|portal| (portal.group, portal.group)).collect();
+        self.core.exports.tell(&ExportEvent::Ports(ports));
     }
 
     fn listen(&mut self, address: SocketAddr, mut socket: TcpListener) -> Result<()> {

@@ -196,11 +196,11 @@ impl Reactor {
         };
         let host = self.management.configuration.host_of(&request.initiator_name);
         self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
-        self.core.target.open_nexus(nexus, spec);
-        self.core.target.set_host(nexus, host.unwrap_or(&request.initiator_name));
+        self.core.exports.scsi.open_nexus(nexus, spec);
+        self.core.exports.scsi.set_host(nexus, host.unwrap_or(&request.initiator_name));
         let retired = self.management.configuration.retired_luns(&request.initiator_name);
-        self.core.target.set_former_luns(nexus, retired);
-        self.core.target.set_read_only(nexus, &read_only(&luns));
+        self.core.exports.scsi.set_former_luns(nexus, retired);
+        self.core.exports.scsi.set_read_only(nexus, &read_only(&luns));
     }
 
     /// Answers SendTargets: in a discovery session the one target at every portal, the one that the
@@ -291,8 +291,8 @@ impl Reactor {
     fn tell_luns_of(&mut self, nexus: NexusId) {
         let Some(session) = self.iscsi.sessions.of_nexus(nexus) else { return };
         let luns = self.management.configuration.visible_luns(&session.port.name);
-        self.core.target.set_luns(nexus, volumes(&luns));
-        self.core.target.set_read_only(nexus, &read_only(&luns));
+        self.core.exports.scsi.set_luns(nexus, volumes(&luns));
+        self.core.exports.scsi.set_read_only(nexus, &read_only(&luns));
     }
 }
 

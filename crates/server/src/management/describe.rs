@@ -25,7 +25,7 @@ impl Management {
     pub(super) fn describe_target(&self, core: &Core, sessions: &[Session]) -> Target {
         let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
         let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
-        let counters = core.target.counters();
+        let counters = core.exports.compare_counters();
         Target {
             name: self.configuration.target_name.clone(),
             portals: self.describe_portals(),
@@ -33,8 +33,8 @@ impl Management {
             bytes_received: core.traffic.received + received,
             bytes_sent: core.traffic.sent + sent,
             commands: core.traffic.commands,
-            compare_and_write_miscompares: counters.compare_and_write_miscompares,
-            compare_and_write_retries: counters.compare_and_write_own_found,
+            compare_and_write_miscompares: counters.miscompares,
+            compare_and_write_retries: counters.retries,
         }
     }
 

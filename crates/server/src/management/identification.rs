@@ -9,6 +9,7 @@ use block::VolumeId;
 use super::problems::refused;
 use super::{Management, Parameters, Progress, find_volume};
 use crate::core::Core;
+use crate::exports::ExportEvent;
 
 impl Management {
     pub(super) fn set_identification(
@@ -67,12 +68,12 @@ impl Management {
         core: &mut Core,
         before: &BTreeMap<VolumeId, Identification>,
     ) {
-        core.device_server().set_identification(to_scsi(self.configuration.identification));
+        core.exports.tell(&ExportEvent::Identification(self.configuration.identification));
         let volumes: Vec<VolumeId> =
             core.pools.iter().flat_map(|(_, pool)| pool.store.volumes()).map(|v| v.id).collect();
         for id in volumes {
             let own = self.configuration.presentation(id).identification;
-            core.device_server().set_own_identification(id, own.map(to_scsi));
+            core.exports.tell(&ExportEvent::OwnIdentification(id, own));
         }
         let after = self.configuration.deviating_identifications();
         for (&id, own) in after.iter().filter(|(id, own)| before.get(id) != Some(own)) {
@@ -114,13 +115,5 @@ pub(super) fn describe_identification(identification: Identification) -> api::Id
     api::Identification {
         vendor: identification.vendor().to_owned(),
         product: identification.product().to_owned(),
-    }
-}
-
-/// As the device server has it.
-pub(crate) fn to_scsi(identification: Identification) -> scsi::Identification {
-    scsi::Identification {
-        vendor: identification.vendor_field(),
-        product: identification.product_field(),
     }
 }

@@ -22,6 +22,7 @@ use super::thresholds::parse_thresholds;
 use super::{Management, Parameters, Progress, find};
 use crate::core::Core;
 use crate::events::now;
+use crate::exports::ExportEvent;
 use crate::limits::IMPORT_PROBLEMS_MAX;
 
 /// The form that is written and read.
@@ -75,14 +76,12 @@ impl Management {
         let opened = listeners.into_iter();
         let opened = opened.map(|(address, listener)| PortalChange::Open(address, listener));
         opened.for_each(|change| self.portals.change(change));
-        for (group, state) in self.configuration.path_states() {
-            core.device_server().set_access_state(group, state);
-        }
+        self.tell_path_states(core);
         let volumes = core.pools.iter().flat_map(|(_, pool)| pool.store.volumes());
         let volumes: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
         for id in volumes {
             let hidden = self.configuration.presentation(id).reservations_hidden;
-            core.device_server().set_reservations_hidden(id, hidden);
+            core.exports.tell(&ExportEvent::ReservationsHidden(id, hidden));
         }
         self.forget_what_was_told();
         self.tell_receivers();

@@ -33,11 +33,7 @@ impl LunRest {
 
     /// The numbers that sessions hold, or held until they ended a short while ago.
     pub(super) fn held(&self, core: &Core) -> Vec<HeldLun> {
-        let held = core.target.held_luns(self.length).map(|(initiator, lun, volume)| HeldLun {
-            initiator: initiator.to_owned(),
-            lun,
-            volume,
-        });
+        let held = core.exports.held_luns(self.length);
         let ended = self.ended.iter().filter(|(at, _)| at.elapsed() < self.length);
         held.chain(ended.map(|(_, held)| held.clone())).collect()
     }
@@ -58,10 +54,8 @@ impl Management {
         {
             ended.pop_front();
         }
-        let held = core.target.held_luns_of(session.nexus, *length).into_iter();
-        let held = held.map(|(lun, volume)| {
-            (Instant::now(), HeldLun { initiator: session.port.name.clone(), lun, volume })
-        });
+        let held = core.exports.held_luns_of(session.nexus, &session.port.name, *length);
+        let held = held.into_iter().map(|held| (Instant::now(), held));
         ended.extend(held.take(HELD_BY_ENDED_MAX));
     }
 }

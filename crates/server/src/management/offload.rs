@@ -115,14 +115,13 @@ impl Management {
 /// there any more, what it said while they were.
 fn known(core: &Core, copy: &HostCopy) -> Facts {
     let ends = [copy.source, copy.destination];
-    let identifications = ends.map(|volume| core.target.identification(volume));
-    let block_lengths = ends.map(|volume| core.target.block_length(volume));
+    let block_lengths = ends.map(|volume| core.exports.block_bytes(volume));
     let pools = ends.map(|volume| core.pool_of(volume));
     if let (Some(settled), true) = (copy.settled(), pools.contains(&None)) {
         return settled;
     }
     Facts {
-        same_product: alike(identifications),
+        same_product: core.exports.tell_alike(ends).unwrap_or(true),
         same_block_length: alike(block_lengths),
         same_pool: alike(pools),
         // All initiators of a host see the same LUNs, and it saw both when it copied. What was

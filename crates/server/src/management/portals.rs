@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use api::{CreatePortal, Problem, ProblemKind, SetPathState};
-use array::{ArrayError, Configuration, Portal};
+use array::{AccessState, ArrayError, Configuration, Portal};
 use mio::net::TcpListener;
-use scsi::AccessState;
 
 use super::problems::{bad_request, conflict, problem, refused};
 use super::{Management, Progress};
 use crate::TARGET_PORTAL_GROUP_TAG;
+use crate::core::Core;
+use crate::exports::ExportEvent;
 
 /// A portal that is to be opened or closed; the reactor, which owns the sockets, does it.
 #[derive(Debug)]
@@ -113,15 +114,15 @@ impl Management {
             Ok(())
         };
         self.change(change, move |_, core, ()| {
-            core.device_server().set_access_state(group, state);
+            core.exports.tell(&ExportEvent::PathState { group, state });
             Ok(Progress::answer(&request))
         })
     }
 
-    /// Tells the device server the states that were set in an earlier life.
-    pub(crate) fn tell_path_states(&self, target: &mut scsi::DeviceServer) {
+    /// Tells front ends how well each target port group serves.
+    pub(crate) fn tell_path_states(&self, core: &mut Core) {
         for (group, state) in self.configuration.path_states() {
-            target.set_access_state(group, state);
+            core.exports.tell(&ExportEvent::PathState { group, state });
         }
     }
 

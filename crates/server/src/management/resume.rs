@@ -19,6 +19,7 @@ use super::pools::UnavailablePool;
 use super::problems::{conflict, failed, gone, problem, refused};
 use super::{Management, Progress, Step, Touched, deliver};
 use crate::core::{Core, Ticket};
+use crate::exports::ExportEvent;
 use crate::limits::RESUME_PATIENCE;
 use crate::pool::{Pool, PoolOptions};
 use crate::pools::PoolId;
@@ -317,13 +318,13 @@ impl Management {
         drop(opened);
         let served: HashSet<VolumeId> = core.volumes_of(pool).collect();
         for &id in served.difference(&there) {
-            core.device_server().remove_unit(id);
+            core.exports.tell(&ExportEvent::Removed(id));
             core.detach(id);
             self.luns_changed = Touched::All;
         }
         for (id, size_bytes) in shown {
             if served.contains(&id) {
-                core.device_server().resize_unit(id, size_bytes);
+                core.exports.tell(&ExportEvent::Resized(id, size_bytes));
             } else {
                 self.serve_volume(core, pool, id);
                 self.luns_changed = Touched::All;

@@ -17,6 +17,7 @@ use crate::core::Core;
 use crate::data_directory::random_u64;
 use crate::described::Described;
 use crate::events::now;
+use crate::exports::ExportEvent;
 use crate::pool::Pool;
 use crate::pools::PoolId;
 
@@ -121,7 +122,7 @@ impl Management {
         }
         if snapshot.size_bytes < size_of(core, pool, id) {
             // Hosts must not see a size that the volume has no more.
-            core.device_server().resize_unit(id, snapshot.size_bytes);
+            core.exports.tell(&ExportEvent::Resized(id, snapshot.size_bytes));
         }
         let change = Change::RevertVolume { volume: id, source };
         Self::wait_for(core, pool, change, Step::RevertVolume { pool, id })
@@ -135,7 +136,7 @@ impl Management {
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         if result.is_ok() {
-            core.device_server().announce_medium_change(id);
+            core.exports.tell(&ExportEvent::ContentReplaced(id));
         }
         self.volume_resized(core, pool, id, result)
     }

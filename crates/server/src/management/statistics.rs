@@ -288,7 +288,7 @@ fn describe_locks(core: &Core, volume: VolumeId) -> Option<LockMap> {
     let accounts = &core.accounts;
     let map = accounts.ledger.locks_of(volume)?;
     let host = |id| accounts.ledger.host_name(id).to_owned();
-    let block = core.target.block_length(volume).map_or(512, |length| length.bytes());
+    let block = core.exports.block_bytes(volume).unwrap_or(512);
     let range = |range: &ledger::LockRange| LockRange {
         lba: range.lba,
         blocks: range.bytes / block,

@@ -12,6 +12,7 @@ use super::problems::{conflict, not_found};
 use super::{Management, Progress, Step};
 use crate::core::{Core, Ticket};
 use crate::events::now;
+use crate::exports::Erasure;
 use crate::http::Reply;
 use crate::limits::{TASKS_MAX, TICK};
 use crate::pool::Pool;
@@ -165,7 +166,7 @@ impl Tasks {
     }
 
     fn look_at_sanitize(&mut self, core: &Core, pool: &Pool, volume: &store::Volume) {
-        let Some(parts) = core.target.sanitizing(volume.id) else { return };
+        let Erasure::Running(parts) = core.exports.erasure(volume.id) else { return };
         let object = format!("volume {}/{}", pool.name, volume.name);
         let amount = Amount { done: parts.into(), total: SANITIZE_PARTS, unit: TaskUnit::Parts };
         self.goes_on(TaskKind::Sanitize, &object, amount).volume = Some(volume.id);
@@ -177,16 +178,17 @@ impl Tasks {
             else {
                 continue;
             };
-            if core.target.sanitizing(volume).is_some() {
-                continue;
-            }
-            if core.target.has_failed_sanitize(volume) {
-                let problem = "a write failed; the volume answers nothing but SANITIZE until one \
-                               succeeds";
-                known.end(TaskState::Failed, Some(problem.to_owned()));
-            } else {
-                known.task.done = known.task.total;
-                known.end(TaskState::Done, None);
+            match core.exports.erasure(volume) {
+                Erasure::Running(_) => {}
+                Erasure::Failed => {
+                    let problem = "a write failed; the volume answers nothing but SANITIZE until \
+                                   one succeeds";
+                    known.end(TaskState::Failed, Some(problem.to_owned()));
+                }
+                Erasure::None => {
+                    known.task.done = known.task.total;
+                    known.end(TaskState::Done, None);
+                }
             }
         }
     }

@@ -11,6 +11,7 @@ use store::{Health, Space};
 use super::{Management, Parameters, Progress, find_volume};
 use crate::backing::BackingState;
 use crate::core::Core;
+use crate::exports::ExportEvent;
 use crate::pool::Pool;
 use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
@@ -101,7 +102,7 @@ impl Management {
         if fill > before && fill == Fill::Hard {
             let volumes = core.pools.get(slot).into_iter().flat_map(thin);
             let thin: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
-            thin.into_iter().for_each(|id| core.target.announce_threshold(id));
+            thin.into_iter().for_each(|id| core.exports.tell(&ExportEvent::ThresholdReached(id)));
         }
     }
 
@@ -143,7 +144,7 @@ impl Management {
         self.told.volumes.insert(id, fill);
         self.tell_fill(object, percent, thresholds, before, fill);
         if fill > before {
-            core.target.announce_threshold(id);
+            core.exports.tell(&ExportEvent::ThresholdReached(id));
         }
     }
 

@@ -9,16 +9,14 @@ use array::{
     naa_identifier,
 };
 use block::{BLOCK, VolumeId};
-use scsi::LogicalUnitSpec;
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::problems::{conflict, failed, gone, internal, problem, refused};
-use super::{
-    Management, Parameters, Progress, Step, Touched, Work, find, find_volume, scsi_identification,
-};
+use super::{Management, Parameters, Progress, Step, Touched, Work, find, find_volume};
 use crate::core::Core;
 use crate::data_directory::random_u64;
 use crate::events::now;
+use crate::exports::{Export, ExportEvent};
 use crate::pools::PoolId;
 
 impl Management {
@@ -81,7 +79,7 @@ impl Management {
         }
         if request.size_bytes < current {
             // Hosts must not see a size that the volume has no more.
-            core.device_server().resize_unit(id, request.size_bytes);
+            core.exports.tell(&ExportEvent::Resized(id, request.size_bytes));
         }
         let change = Change::ResizeVolume { id, size_bytes: request.size_bytes };
         Self::wait_for(core, pool, change, Step::ResizeVolume { pool, id })
@@ -96,7 +94,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         if let Some(volume) = core.pools.get(pool).and_then(|pool| pool.store.volume(id)) {
             let size_bytes = volume.size_bytes;
-            core.device_server().resize_unit(id, size_bytes);
+            core.exports.tell(&ExportEvent::Resized(id, size_bytes));
         }
         result.map_err(|failure| failed(&failure))?;
         self.show_volume(core, pool, id)
@@ -165,7 +163,7 @@ impl Management {
         let name = format!("{}/{name}", served.name);
         self.settle_copies(core, id);
         core.accounts.keep_name(id, name);
-        core.device_server().remove_unit(id);
+        core.exports.tell(&ExportEvent::Removed(id));
         Self::wait_for(core, pool, Change::DeleteVolume(id), Step::DeleteVolume { pool, id })
     }
 
@@ -252,7 +250,7 @@ impl Management {
             ..self.saving.accepted().presentation(id)
         };
         self.present(id, presentation, move |management, core| {
-            core.device_server().set_reservations_hidden(id, request.hidden);
+            core.exports.tell(&ExportEvent::ReservationsHidden(id, request.hidden));
             management.show_volume(core, pool, id)
         })
     }
@@ -291,25 +289,10 @@ impl Management {
     pub(super) fn serve_volume(&self, core: &mut Core, pool: PoolId, id: VolumeId) {
         let served = core.pools.get(pool);
         let Some(volume) = served.and_then(|pool| pool.store.volume(id)) else { return };
-        let presentation = self.configuration.presentation(id);
-        let spec = unit_spec(volume, presentation.blocks);
-        let snapshot = volume.snapshot;
-        match core.unit_states.load(id) {
-            Ok(state) => {
-                let mut target = core.device_server();
-                target.add_unit(id, spec);
-                target.restore_unit(id, state.unwrap_or_default());
-                target.set_write_protected(id, snapshot);
-                target.set_reservations_hidden(id, presentation.reservations_hidden);
-                let own = presentation.identification.map(scsi_identification);
-                target.set_own_identification(id, own);
-                drop(target);
-                core.attach(id, pool);
-            }
-            Err(error) => {
-                let volume = &volume.name;
-                tracing::error!(volume, error = format!("{error:#}"), "a volume is not served");
-            }
+        let export = export_of(volume, self.configuration.presentation(id));
+        let name = volume.name.clone();
+        if let Err(error) = core.export(id, pool, export) {
+            tracing::error!(volume = name, error = format!("{error:#}"), "a volume is not served");
         }
     }
 
@@ -348,13 +331,15 @@ pub(super) fn is_volume_problem() -> Problem {
     problem(ProblemKind::IsVolume, &"this is a volume: ask for it as one")
 }
 
-fn unit_spec(volume: &Volume, blocks: BlockForm) -> LogicalUnitSpec {
-    LogicalUnitSpec {
+fn export_of(volume: &Volume, presentation: Presentation) -> Export {
+    Export {
         naa: volume.naa,
         size_bytes: volume.size_bytes,
-        block_length: blocks.logical_block_length(),
-        physical_block_exponent: blocks.physical_block_exponent(),
+        blocks: presentation.blocks,
         thin: !volume.reserved,
+        write_protected: volume.snapshot,
+        reservations_hidden: presentation.reservations_hidden,
+        identification: presentation.identification,
     }
 }
 

@@ -1,0 +1,59 @@
+//! SCSI's ear at the seam: what each export event means to the device server.
+
+use array::Identification;
+use scsi::{DeviceServer, LogicalUnitSpec, UnitSpace};
+
+use super::{Export, ExportEvent, Listener};
+
+impl Listener for DeviceServer {
+    fn apply(&mut self, event: &ExportEvent) {
+        match *event {
+            ExportEvent::Added(volume, ref export) => {
+                self.add_unit(volume, unit_spec(export));
+                self.set_write_protected(volume, export.write_protected);
+                self.set_reservations_hidden(volume, export.reservations_hidden);
+                self.set_own_identification(volume, export.identification.map(to_scsi));
+            }
+            ExportEvent::Resized(volume, size_bytes) => self.resize_unit(volume, size_bytes),
+            ExportEvent::Removed(volume) => self.remove_unit(volume),
+            ExportEvent::ContentReplaced(volume) => self.announce_medium_change(volume),
+            ExportEvent::Space(volume, space) => {
+                let unit_space =
+                    UnitSpace { available_bytes: space.available, used_bytes: space.used };
+                self.set_default_threshold(volume, space.warn_at);
+                self.set_space(volume, unit_space);
+            }
+            ExportEvent::ThresholdReached(volume) => self.announce_threshold(volume),
+            ExportEvent::ReservationsHidden(volume, hidden) => {
+                self.set_reservations_hidden(volume, hidden);
+            }
+            ExportEvent::Identification(identification) => {
+                self.set_identification(to_scsi(identification));
+            }
+            ExportEvent::OwnIdentification(volume, own) => {
+                self.set_own_identification(volume, own.map(to_scsi));
+            }
+            ExportEvent::PathState { group, state } => self.set_access_state(group, state),
+            ExportEvent::Ports(ref ports) => self.set_ports(ports.clone()),
+            ExportEvent::TokenSpace(volume, space) => self.set_token_space(volume, space),
+        }
+    }
+}
+
+const fn unit_spec(export: &Export) -> LogicalUnitSpec {
+    LogicalUnitSpec {
+        naa: export.naa,
+        size_bytes: export.size_bytes,
+        block_length: export.blocks.logical_block_length(),
+        physical_block_exponent: export.blocks.physical_block_exponent(),
+        thin: export.thin,
+    }
+}
+
+/// As the device server has it.
+pub(crate) fn to_scsi(identification: Identification) -> scsi::Identification {
+    scsi::Identification {
+        vendor: identification.vendor_field(),
+        product: identification.product_field(),
+    }
+}
