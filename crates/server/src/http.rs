@@ -36,7 +36,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
 
 use crate::data_directory::DataDirectory;
-use crate::described::Described;
+use crate::described::{Described, Written};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{CALLS_WAITING_MAX, HTTP_NICENESS, SOCKET_CONNECTIONS_MAX};
 use crate::management::{Finished, SaveFailed};
@@ -65,7 +65,7 @@ pub(crate) struct Call {
 pub(crate) type Reply = Result<Described, Problem>;
 
 /// The same, written.
-type Answer = Result<serde_json::Value, Problem>;
+type Answer = Result<Written, Problem>;
 
 /// Something that other threads tell the reactor.
 pub(crate) enum Message {

@@ -34,6 +34,7 @@ mod source_address;
 mod token_spaces;
 mod trust;
 mod unit_states;
+mod yielding;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;

@@ -240,6 +240,17 @@ pub const CALLS_WAITING_MAX: usize = 4096;
 /// both, the thread that serves hosts has about nine tenths of it.
 pub const HTTP_NICENESS: i32 = 10;
 
+/// How long a thread that writes a long answer keeps a processor that others want, about: then it
+/// yields, at the border of the next element.
+pub const WORK_TIME_MAX: Duration = Duration::from_micros(100);
+
+/// Small steps of such a thread, a comparison or a piece of JSON, between two looks at the clock.
+pub const WORKED_BETWEEN_LOOKS: u32 = 32;
+
+/// Bytes of an answer that are looked at by the thread that serves all administrators; a longer one
+/// is shown by a thread of its own.
+pub const SHOWN_AT_ONCE_BYTES_MAX: usize = 32 << 10;
+
 /// Requests that the reactor begins in one turn of its loop; further ones wait for the next.
 pub const CALLS_PER_TURN: usize = 16;
 

@@ -46,7 +46,7 @@ use tokio::sync::oneshot;
 
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
-use crate::described::Described;
+use crate::described::{Described, Written};
 use crate::events::Events;
 use crate::guard::guarded;
 use crate::http::{Audit, Call, Mailbox, Reply, etag};
@@ -346,8 +346,9 @@ impl Management {
         self.configuration = in_effect;
         match shown.map_err(not_there)? {
             Progress::Answer(answer) => {
-                let written = answer.map_err(not_there)?.into_value();
-                etag::check(if_match, &written.ok_or_else(etag::no_version)?)
+                let written = answer.map_err(not_there)?.written();
+                let value = written.and_then(Written::into_value);
+                etag::check(if_match, &value.ok_or_else(etag::no_version)?)
             }
             Progress::Wait(..)
             | Progress::Saved { .. }

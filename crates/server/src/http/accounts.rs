@@ -23,6 +23,7 @@ use super::answers::{check_body, problem, respond};
 use super::etag;
 use super::gate::{Gate, refused};
 use crate::data_directory::random_bytes;
+use crate::described::Written;
 use crate::events::now;
 use crate::management::hexadecimal;
 
@@ -52,6 +53,7 @@ pub(super) fn handlers(route: Route) -> Option<MethodRouter<Arc<Gate>>> {
 fn answer<T: Serialize>(answered: Answered<T>) -> Response {
     respond(answered.and_then(|value| {
         serde_json::to_value(value)
+            .map(Written::Value)
             .map_err(|_| problem(ProblemKind::Failed, "an answer has no JSON"))
     }))
 }

@@ -1,16 +1,15 @@
 //! Conversion of answers and refusals into HTTP responses, and the check that request bodies are
 //! JSON.
 
-use std::sync::Arc;
-
 use api::{Problem, ProblemKind};
 use axum::Extension;
-use axum::body::to_bytes;
+use axum::body::{Bytes, to_bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use super::Answer;
+use crate::described::Written;
 
 /// Why a request is refused; `detail` says what to do about it.
 pub(super) fn problem(kind: ProblemKind, detail: &str) -> Problem {
@@ -25,9 +24,13 @@ pub(super) fn refuse(kind: ProblemKind, detail: &str) -> Response {
 /// An object as JSON, a text as it is, or a problem (RFC 9457).
 pub(super) fn respond(answer: Answer) -> Response {
     match answer {
-        Ok(Value::String(text)) => (StatusCode::OK, text).into_response(),
-        Ok(Value::Null) => axum::Json(serde_json::json!({})).into_response(),
-        Ok(value) => axum::Json(value).into_response(),
+        Ok(Written::Value(Value::String(text))) => text.into_response(),
+        Ok(Written::Value(Value::Null)) => axum::Json(serde_json::json!({})).into_response(),
+        Ok(Written::Value(value)) => axum::Json(value).into_response(),
+        Ok(Written::Json(answer)) => json(answer.text),
+        Ok(Written::Plain(text)) => {
+            ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+        }
         Err(problem) => {
             let status =
                 StatusCode::from_u16(problem.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -38,23 +41,31 @@ pub(super) fn respond(answer: Answer) -> Response {
     }
 }
 
-/// An object that is not written yet, on its way to what chooses a part of it (`conventions`).
-#[derive(Clone)]
-struct Unwritten(Arc<Value>);
+/// JSON that is written.
+pub(super) fn json(text: Bytes) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
 
-/// The same as [`respond`], for what is going to be presented: it is written once, as it is shown.
+/// An answer on its way to what chooses a part of it (`conventions`).
+#[derive(Clone)]
+struct Unshown(Written);
+
+/// The same as [`respond`], for what is going to be presented: it becomes a body once, as it is shown.
 pub(super) fn hand_on(answer: Answer) -> Response {
     match answer {
-        Ok(value) => Extension(Unwritten(Arc::new(value))).into_response(),
+        Ok(written) => Extension(Unshown(written)).into_response(),
         Err(problem) => respond(Err(problem)),
     }
 }
 
-/// JSON of a response: the value that was handed on, or else its parsed body.
-pub(super) async fn read(mut response: Response) -> anyhow::Result<Value> {
-    match response.extensions_mut().remove::<Unwritten>() {
-        Some(Unwritten(value)) => Ok(Arc::unwrap_or_clone(value)),
-        None => Ok(serde_json::from_slice(&to_bytes(response.into_body(), usize::MAX).await?)?),
+/// JSON of a response: the answer that was handed on, or else its parsed body.
+pub(super) async fn read(mut response: Response) -> anyhow::Result<Written> {
+    match response.extensions_mut().remove::<Unshown>() {
+        Some(Unshown(written)) => Ok(written),
+        None => {
+            let body = to_bytes(response.into_body(), usize::MAX).await?;
+            Ok(Written::Value(serde_json::from_slice(&body)?))
+        }
     }
 }
 

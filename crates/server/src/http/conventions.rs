@@ -11,9 +11,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
-use super::answers::{read, refuse, respond};
-use super::etag::{etag, is_known};
+use super::answers::{json, read, refuse, respond};
+use super::etag::{etag, etag_of_hash, is_known};
 use super::lists::Selection;
+use crate::described::{JsonText, Written};
+use crate::limits::SHOWN_AT_ONCE_BYTES_MAX;
+use crate::yielding::yielding;
 
 /// How a route's answers are shown.
 pub(super) struct View {
@@ -48,48 +51,58 @@ pub(super) async fn present(
     if response.status() != StatusCode::OK {
         return response;
     }
-    let Ok(value) = read(response).await else { return unreadable() };
-    match view.listing {
-        None => show(&value, known.as_ref(), None),
-        // There may be much to choose from and to write: others are answered meanwhile.
-        Some(listing) => {
-            let shown = move || show_part(value, listing, &selection, &uri, known.as_ref());
-            tokio::task::spawn_blocking(shown).await.unwrap_or_else(|_| unreadable())
-        }
+    let Ok(written) = read(response).await else { return unreadable() };
+    let is_short = match &written {
+        Written::Value(_) | Written::Plain(_) => true,
+        Written::Json(json) => json.text.len() <= SHOWN_AT_ONCE_BYTES_MAX,
+    };
+    let is_short = is_short || selection.is_everything();
+    let shown = move || show(written, view.listing.zip(Some(&selection)), &uri, known.as_ref());
+    if is_short {
+        return shown();
     }
+    // There is much to choose from: others are answered meanwhile.
+    tokio::task::spawn_blocking(|| yielding(shown)).await.unwrap_or_else(|_| unreadable())
 }
 
 fn unreadable() -> Response {
     refuse(ProblemKind::Failed, "an answer could not be written: see the log")
 }
 
-/// The part of a list that is asked for.
-fn show_part(
-    mut value: Value,
-    listing: Listing,
-    selection: &Selection,
+/// An answer, or the part of a list that is asked for.
+fn show(
+    written: Written,
+    part: Option<(Listing, &Selection)>,
     uri: &Uri,
     known: Option<&HeaderValue>,
 ) -> Response {
-    let mut link = None;
-    if let Value::Array(list) = &mut value
-        && !selection.is_everything()
-    {
-        let after = selection.apply(list, listing);
-        link = after.map(|after| format!("{}?{}", uri.path(), selection.next_query(&after)));
-    }
-    show(&value, known, link)
+    let Some((listing, selection)) = part.filter(|(_, selection)| !selection.is_everything())
+    else {
+        return show_whole(written, known, None);
+    };
+    let (list, next) = match selection.choose(written, listing) {
+        Ok(chosen) => chosen,
+        Err(whole) => return show_whole(whole, known, None),
+    };
+    let link = next.map(|after| format!("{}?{}", uri.path(), selection.next_query(&after)));
+    show_whole(Written::Value(Value::Array(list)), known, link)
 }
 
 /// An answer with its version, or that it is the one already known.
-fn show(value: &Value, known: Option<&HeaderValue>, link: Option<String>) -> Response {
-    let text = value.to_string();
-    let tag = etag(value, text.as_bytes());
+fn show_whole(written: Written, known: Option<&HeaderValue>, link: Option<String>) -> Response {
+    let (tag, text) = match written {
+        Written::Value(value) => {
+            let text = value.to_string();
+            (etag(&value, text.as_bytes()), text.into())
+        }
+        Written::Json(JsonText { text, hash }) => (etag_of_hash(hash), text),
+        plain @ Written::Plain(_) => return respond(Ok(plain)),
+    };
     let is_known =
         known.and_then(|known| known.to_str().ok()).is_some_and(|known| is_known(known, &tag));
     let mut response = match is_known {
         true => StatusCode::NOT_MODIFIED.into_response(),
-        false => ([(header::CONTENT_TYPE, "application/json")], text).into_response(),
+        false => json(text),
     };
     let headers = response.headers_mut();
     let mut add = |name, text: String| {

@@ -1,13 +1,18 @@
 //! Paging and filtering of lists.
 
 use std::cmp::Ordering;
+use std::fmt;
 
 use api::{Listing, Problem, ProblemKind};
 use axum::extract::Query;
 use axum::http::Uri;
+use serde::Deserializer;
+use serde::de::{SeqAccess, Visitor};
 use serde_json::Value;
 
 use super::answers::problem;
+use crate::described::Written;
+use crate::yielding::{pause, pause_seldom};
 
 #[cfg(test)]
 mod tests;
@@ -19,6 +24,9 @@ const LIMIT_MAX: usize = 1000;
 /// `tag=KEY:VALUE`, or `tag=KEY` for any value.
 const TAGS: &str = "tags";
 const TAG: &str = "tag";
+
+/// Elements, and the key after which the next page begins.
+type Part = (Vec<Value>, Option<String>);
 
 /// Page and filters that are requested of a list.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -60,28 +68,60 @@ impl Selection {
         *self == Self::default()
     }
 
+    /// The part of a list that is asked for, and the key after which the next page begins, if there
+    /// is one; the answer as it was if it is no list.
+    pub(super) fn choose(&self, written: Written, listing: Listing) -> Result<Part, Written> {
+        let mut list = match written {
+            Written::Value(Value::Array(list)) => list,
+            Written::Json(json) => {
+                self.read(&json.text, listing).map_err(|_| Written::Json(json))?
+            }
+            other @ (Written::Value(_) | Written::Plain(_)) => return Err(other),
+        };
+        let next = self.apply(&mut list, listing);
+        Ok((list, next))
+    }
+
+    /// The elements of a long list that may belong to the part.
+    fn read(&self, text: &[u8], listing: Listing) -> serde_json::Result<Vec<Value>> {
+        let elements = Elements(|element: &Value| self.is_wanted(element, listing));
+        serde_json::Deserializer::from_slice(text).deserialize_seq(elements)
+    }
+
     /// Takes the part of the list that is asked for, and returns the key after which the next page
     /// begins, if there is one.
-    pub(super) fn apply(&self, list: &mut Vec<Value>, listing: Listing) -> Option<String> {
-        list.retain(|element| {
-            self.filters.iter().all(|(name, wanted)| fits(element, name, wanted))
-        });
+    fn apply(&self, list: &mut Vec<Value>, listing: Listing) -> Option<String> {
+        list.retain(|element| self.is_wanted(element, listing));
         if self.limit.is_none() && self.after.is_none() {
             return None;
         }
-        let key = |element: &Value| key(element, listing);
-        let order = |one: &str, other: &str| match listing.newest_first {
-            true => compare(other, one),
-            false => compare(one, other),
+        let keyed = list.drain(..).map(|element| (key(&element, listing), element));
+        let mut keyed: Vec<(String, Value)> = keyed.inspect(|_| pause()).collect();
+        let order = |one: &(String, _), other: &(String, _)| {
+            pause_seldom();
+            order(&one.0, &other.0, listing)
         };
-        list.sort_by(|one, other| order(&key(one), &key(other)));
-        if let Some(after) = &self.after {
-            list.retain(|element| order(&key(element), after) == Ordering::Greater);
-        }
         let limit = self.limit.unwrap_or(LIMIT_MAX);
-        let has_more = list.len() > limit;
-        list.truncate(limit);
-        list.last().filter(|_| has_more).map(key)
+        let has_more = keyed.len() > limit;
+        if has_more {
+            keyed.select_nth_unstable_by(limit, order);
+        }
+        while keyed.len() > limit {
+            keyed.pop();
+            pause();
+        }
+        keyed.sort_by(order);
+        let last = keyed.last().map(|(key, _)| key.clone());
+        list.extend(keyed.into_iter().map(|(_, element)| element));
+        last.filter(|_| has_more)
+    }
+
+    /// Whether an element may be on the page: it passes the filters, and comes after the page before.
+    fn is_wanted(&self, element: &Value, listing: Listing) -> bool {
+        let comes_after =
+            |after: &String| order(&key(element, listing), after, listing) == Ordering::Greater;
+        self.filters.iter().all(|(name, wanted)| fits(element, name, wanted))
+            && self.after.as_ref().is_none_or(comes_after)
     }
 
     /// The query that asks for the next page.
@@ -91,6 +131,28 @@ impl Selection {
             query += &format!("&{name}={}", encode(value));
         }
         query + &format!("&after={}", encode(after))
+    }
+}
+
+/// Reads a list element by element, and keeps those that are wanted.
+struct Elements<F>(F);
+
+impl<'de, F: Fn(&Value) -> bool> Visitor<'de> for Elements<F> {
+    type Value = Vec<Value>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<Value>, A::Error> {
+        let mut wanted = Vec::new();
+        while let Some(element) = list.next_element()? {
+            if self.0(&element) {
+                wanted.push(element);
+            }
+            pause();
+        }
+        Ok(wanted)
     }
 }
 
@@ -106,6 +168,14 @@ fn parse_limit(text: &str) -> Result<usize, Problem> {
 /// Key by which an element is unique in its list.
 fn key(element: &Value, listing: Listing) -> String {
     listing.key.iter().map(|name| text(&element[name])).collect::<Vec<_>>().join("/")
+}
+
+/// The order of the keys of a list.
+fn order(one: &str, other: &str, listing: Listing) -> Ordering {
+    match listing.newest_first {
+        true => compare(other, one),
+        false => compare(one, other),
+    }
 }
 
 /// Numbers by their size, everything else by its characters.

@@ -24,7 +24,7 @@ use super::peer::Peer;
 use super::probe::Probe;
 use super::stream::{self, Streams};
 use super::{Answer, Call, Mailbox, Message, accounts, page};
-use crate::described::Described;
+use crate::described::{Described, Written};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
 use crate::management::Readiness;
@@ -174,9 +174,9 @@ pub(super) async fn ask(
 /// Writes an answer, in a thread of its own if there may be much to write.
 async fn write(described: Described) -> Answer {
     let written = match described {
-        Described::Written(value) => Some(value),
+        written @ Described::Written(_) => written.written(),
         unwritten @ Described::Unwritten(_) => {
-            tokio::task::spawn_blocking(|| unwritten.into_value()).await.ok().flatten()
+            tokio::task::spawn_blocking(|| unwritten.written()).await.ok().flatten()
         }
     };
     written.ok_or_else(|| problem(ProblemKind::Failed, "a mistake in gantryd: see its log"))
@@ -191,7 +191,7 @@ pub(super) fn stopping() -> Problem {
 fn health(heartbeat: Arc<Heartbeat>) -> MethodRouter {
     get(move || async move {
         respond(match heartbeat.silence() {
-            None => Ok("ok".into()),
+            None => Ok(Written::Plain("ok".into())),
             Some(silence) => {
                 let detail = format!("the reactor is silent since {} s", silence.as_secs());
                 Err(problem(ProblemKind::NotHealthy, &detail))
@@ -215,10 +215,12 @@ fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
 
 async fn is_ready(mailbox: &Mailbox, probe: &Probe) -> Answer {
     let answer = ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None).await?;
-    let Readiness { portals, message } = serde_json::from_value(answer)
-        .map_err(|_| not_ready("the reactor's answer is not known"))?;
+    let readiness = answer.into_value().map(serde_json::from_value);
+    let Some(Ok(Readiness { portals, message })) = readiness else {
+        return Err(not_ready("the reactor's answer is not known"));
+    };
     probe.check(&portals).await.map_err(|why| not_ready(&why))?;
-    Ok(message.into())
+    Ok(Written::Plain(message.into()))
 }
 
 fn not_ready(detail: &str) -> Problem {

@@ -65,8 +65,12 @@ impl Streams {
     }
 
     fn tell(&self, kind: &'static str, value: &Value) {
+        self.tell_text(kind, value.to_string().as_bytes());
+    }
+
+    fn tell_text(&self, kind: &'static str, json: &[u8]) {
         // Sending fails only if there are no clients.
-        let _ = self.told.send((kind, value.to_string().into()));
+        let _ = self.told.send((kind, String::from_utf8_lossy(json).into()));
     }
 
     /// One more stream, unless there are too many.
@@ -171,10 +175,10 @@ async fn feed(streams: Arc<Streams>) {
             return;
         }
         if let Ok(live) = question(&streams, Route::ShowLive).await {
-            streams.tell("live", &live);
+            streams.tell_text("live", &live.into_text());
         }
         if let Ok(events) = question(&streams, Route::ListEvents).await {
-            tell_new(&streams, events, &mut last);
+            tell_new(&streams, &events.into_text(), &mut last);
         }
     }
 }
@@ -185,8 +189,8 @@ async fn question(streams: &Streams, route: Route) -> super::Answer {
 
 /// Tells events that were not there at the last look, and those that came again since; at the first
 /// one there is nothing new.
-fn tell_new(streams: &Streams, events: Value, last: &mut Option<BTreeMap<u64, u64>>) {
-    let events: Vec<Happened> = serde_json::from_value(events).unwrap_or_default();
+fn tell_new(streams: &Streams, events: &[u8], last: &mut Option<BTreeMap<u64, u64>>) {
+    let events: Vec<Happened> = serde_json::from_slice(events).unwrap_or_default();
     let counts = events.iter().map(|event| (event.number, event.count)).collect();
     let Some(before) = last.replace(counts) else { return };
     let is_new = |event: &&Happened| before.get(&event.number) != Some(&event.count);

@@ -19,6 +19,7 @@ use crate::described::Described;
 use crate::pool::Pool as ServedPool;
 use crate::pools::PoolId;
 use crate::token_spaces::hidden;
+use crate::yielding::sort_by;
 
 impl Management {
     /// The target, with the traffic of all sessions but without the sessions themselves.
@@ -141,11 +142,10 @@ pub(super) fn list_volumes() -> Progress {
     };
     let describe = |management: &Management, _: Scene<'_>, found: Vec<VolumeFacts>| {
         let configuration = Arc::clone(&management.configuration);
-        Described::later(move || {
-            let described = found.into_iter().map(|facts| facts.describe(&configuration));
-            let mut volumes: Vec<Volume> = described.collect();
-            volumes.sort_by(|a, b| (&a.pool, &a.name).cmp(&(&b.pool, &b.name)));
-            volumes
+        Described::list(move |list| {
+            let mut found = found;
+            sort_by(&mut found, |a, b| (&a.pool, &a.volume.name).cmp(&(&b.pool, &b.volume.name)));
+            found.into_iter().for_each(|facts| list.push(&facts.describe(&configuration)));
         })
     };
     Progress::gather(Route::ListVolumes, EachVolume::default(), look, describe)

@@ -23,6 +23,7 @@ use super::{Management, Parameters, Progress, alerts, describe};
 use crate::core::Core;
 use crate::described::Described;
 use crate::pools::PoolId;
+use crate::yielding::{pause, sort_by};
 
 /// What a request that came over the daemon's own socket is marked with.
 const SOCKET: &str = "socket";
@@ -159,10 +160,10 @@ impl Export {
     }
 
     fn configured_volumes(&self) -> Vec<ConfiguredVolume> {
-        let volumes = self.volumes.iter();
+        let volumes = self.volumes.iter().inspect(|_| pause());
         let mut configured: Vec<ConfiguredVolume> =
             volumes.filter_map(|(path, volume)| self.configured_volume(path, volume)).collect();
-        configured.sort_by(|a, b| a.volume.cmp(&b.volume));
+        sort_by(&mut configured, |a, b| a.volume.cmp(&b.volume));
         configured
     }
 

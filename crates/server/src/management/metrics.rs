@@ -23,6 +23,7 @@ use crate::http::{Closed, certificate_expires};
 use crate::iscsi::Reason;
 use crate::keeper;
 use crate::logs;
+use crate::yielding::pause_seldom;
 use facts::{DeviceFacts, Facts, Key, Keyed, PoolFacts, RowFacts, VolumeFacts, look};
 
 /// One metric. docs/metrics.md lists every one of them.
@@ -125,6 +126,7 @@ impl Page {
         }
         let end = if labels.is_empty() { "" } else { "}" };
         let _ = writeln!(self.0, "{end} {value}");
+        pause_seldom();
     }
 
     /// All samples of a histogram.
@@ -171,12 +173,16 @@ pub(super) fn show_metrics(core: &Core) -> Progress {
         management.daemon_metrics(&mut page, scene);
         let latencies: Vec<Latency> = scene.core.accounts.ledger.latencies().copied().collect();
         let configuration = Arc::clone(&management.configuration);
-        Described::later(move || {
+        Described::plain(move || {
             let facts = Facts::sorted(facts);
             row_metrics(&mut page, &facts.rows);
             latency_metrics(&mut page, &latencies);
             pool_metrics(&mut page, &facts.pools, &configuration);
             volume_metrics(&mut page, &facts.volumes);
+            facts.volumes.into_iter().for_each(|volume| {
+                drop(volume);
+                pause_seldom();
+            });
             page.0
         })
     })

@@ -11,6 +11,7 @@ use super::statistics::{VolumeNames, row_keys};
 use super::{Management, Progress};
 use crate::core::Core;
 use crate::described::Described;
+use crate::yielding::{pause, sort_by};
 
 /// What each host asked of each volume, and what became of it.
 pub(super) fn list_offload(core: &Core) -> Progress {
@@ -27,8 +28,9 @@ pub(super) fn list_offload(core: &Core) -> Progress {
                     lun: configuration.lun_seen_by(&row.host, volume),
                     ..row
                 };
-                let mut rows: Vec<OffloadRow> = rows.into_iter().map(with_lun).collect();
-                rows.sort_by(|a, b| (&a.host, &a.volume).cmp(&(&b.host, &b.volume)));
+                let rows = rows.into_iter().map(with_lun).inspect(|_| pause());
+                let mut rows: Vec<OffloadRow> = rows.collect();
+                sort_by(&mut rows, |a, b| (&a.host, &a.volume).cmp(&(&b.host, &b.volume)));
                 OffloadLedger { since, rows }
             })
         };
@@ -68,10 +70,10 @@ pub(super) fn explain_offload(core: &Core) -> Progress {
         Some(explain(scene.core, key)).filter(|findings| !findings.is_empty())
     };
     Progress::gather(Route::ExplainOffload, keys.into_iter(), look, |_, _, found| {
-        Described::later(move || {
+        Described::list(move |list| {
             let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
-            findings.sort_by_key(|finding| std::cmp::Reverse(finding.last));
-            findings
+            sort_by(&mut findings, |a, b| b.last.cmp(&a.last));
+            findings.into_iter().for_each(|finding| list.push(&finding));
         })
     })
 }

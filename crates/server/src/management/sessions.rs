@@ -12,12 +12,15 @@ use super::gathering::Scene;
 use super::{Management, Progress};
 use crate::described::Described;
 use crate::iscsi::{Connection, Session, Sessions};
+use crate::yielding::{pause, sort_by};
 
 /// Every normal session in full-feature phase.
 pub(super) fn list_sessions(sessions: &Sessions) -> Progress {
     Progress::gather(Route::ListSessions, handles(sessions), look, |management, _, found| {
         let configuration = Arc::clone(&management.configuration);
-        Described::later(move || whole(found, &configuration))
+        Described::list(move |list| {
+            whole(found, &configuration).into_iter().for_each(|session| list.push(&session));
+        })
     })
 }
 
@@ -55,8 +58,9 @@ fn whole(mut sessions: Vec<api::Session>, configuration: &Configuration) -> Vec<
         session.read_only_luns = read_only.map(|(&lun, _)| lun).collect();
         session.luns = luns.keys().copied().collect();
         session.host = configuration.host_of(&session.initiator).map(str::to_owned);
+        pause();
     }
-    sessions.sort_by(|a, b| (&a.initiator, a.tsih).cmp(&(&b.initiator, b.tsih)));
+    sort_by(&mut sessions, |a, b| (&a.initiator, a.tsih).cmp(&(&b.initiator, b.tsih)));
     sessions
 }
 

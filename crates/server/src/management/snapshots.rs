@@ -20,6 +20,7 @@ use crate::events::now;
 use crate::exports::ExportEvent;
 use crate::pool::Pool;
 use crate::pools::PoolId;
+use crate::yielding::sort_by;
 
 impl Management {
     /// All snapshots of the request are of one moment, or none is made.
@@ -169,16 +170,14 @@ pub(super) fn list_snapshots() -> Progress {
     };
     let describe = |management: &Management, _: Scene<'_>, found: Vec<SnapshotFacts>| {
         let configuration = Arc::clone(&management.configuration);
-        Described::later(move || {
+        Described::list(move |list| {
             let schedules = makers(&configuration);
-            let described = found.into_iter().map(|facts| {
+            let mut found = found;
+            sort_by(&mut found, |a, b| a.key().cmp(&b.key()));
+            for facts in found {
                 let schedule = schedules.get(&facts.volume.id).copied();
-                facts.describe(&configuration, schedule)
-            });
-            let mut snapshots: Vec<Snapshot> = described.collect();
-            let key = |s: &Snapshot| (s.pool.clone(), s.volume.clone(), s.created, s.name.clone());
-            snapshots.sort_by_cached_key(key);
-            snapshots
+                list.push(&facts.describe(&configuration, schedule));
+            }
         })
     };
     Progress::gather(Route::ListSnapshots, EachVolume::default(), look, describe)
@@ -202,6 +201,11 @@ struct SnapshotFacts {
 }
 
 impl SnapshotFacts {
+    /// The order of the list.
+    fn key(&self) -> impl Ord {
+        (&self.pool, &self.origin, self.volume.created, &self.volume.name)
+    }
+
     fn new(pool: &Pool, volume: &Volume) -> Self {
         let origin = volume.origin.and_then(|origin| pool.store.volume(origin));
         Self {

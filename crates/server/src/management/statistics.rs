@@ -23,6 +23,7 @@ use crate::limits::CONTENDED_SHOWN_MAX;
 use crate::pool::Pool;
 use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
+use crate::yielding::{pause, sort_by};
 
 /// Seconds of history that are shown unless others are asked for.
 const HISTORY_SECONDS: u64 = 300;
@@ -140,7 +141,8 @@ pub(super) fn show_live(core: &Core) -> Progress {
                 lun: configuration.lun_seen_by(&rates.host, volume),
                 ..rates
             };
-            Live { rows: rows.into_iter().map(with_lun).collect(), ..live }
+            let rows = rows.into_iter().map(with_lun).inspect(|_| pause());
+            Live { rows: rows.collect(), ..live }
         })
     };
     Progress::gather(Route::ShowLive, row_keys(core), look, describe)
@@ -324,9 +326,9 @@ pub(super) fn list_reclaim() -> Progress {
         Some(describe_reclaim(scene.core, pool, volume))
     };
     Progress::gather(Route::ListReclaim, EachVolume::default(), look, |_, _, mut list| {
-        Described::later(move || {
-            list.sort_by(|a: &Reclaim, b| a.volume.cmp(&b.volume));
-            list
+        Described::list(move |described| {
+            sort_by(&mut list, |a: &Reclaim, b| a.volume.cmp(&b.volume));
+            list.into_iter().for_each(|reclaim| described.push(&reclaim));
         })
     })
 }

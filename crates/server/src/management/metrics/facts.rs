@@ -14,6 +14,7 @@ use crate::core::Core;
 use crate::device_times::OPERATIONS;
 use crate::pool::Pool;
 use crate::pools::PoolId;
+use crate::yielding::pause_seldom;
 
 /// The name of something that metrics are about.
 pub(super) enum Key {
@@ -97,6 +98,7 @@ impl Facts {
                 Fact::Pool(pool) => sorted.pools.push(*pool),
                 Fact::Volume(volume) => sorted.volumes.push(volume),
             }
+            pause_seldom();
         }
         sorted
     }
