@@ -30,7 +30,7 @@ pub(crate) struct Options {
 }
 
 /// What became of a step.
-struct Outcome {
+struct StepResult {
     step: &'static str,
     result: Result<()>,
     elapsed: Duration,
@@ -69,14 +69,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     summarize(&outcomes)
 }
 
-fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> Outcome {
+fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
     terminal::complain!("== {step}");
     let started = Instant::now();
     let result = run();
     if let Err(error) = &result {
         terminal::complain!("== {step} failed: {error:#}");
     }
-    Outcome { step, result, elapsed: started.elapsed() }
+    StepResult { step, result, elapsed: started.elapsed() }
 }
 
 fn unit_tests() -> Result<()> {
@@ -126,7 +126,7 @@ fn black_box_of(package: &str, profile: &[&str], options: &[&str]) -> Result<()>
     process::run_with(&process::cargo(), &arguments, &variables)
 }
 
-fn summarize(outcomes: &[Outcome]) -> Result<()> {
+fn summarize(outcomes: &[StepResult]) -> Result<()> {
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(["STEP", "RESULT", "SECONDS"]);
     for outcome in outcomes {

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 mod reference;
+mod subcommands;
 mod validation;
-mod words;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use gantry_host::initiator::session::{HeaderDigest, Session};
 use gantry_host::initiator::{lean, raw, wire};
 use notation::parse_size;
 use serde_json::{Value, json};
+use subcommands::HostSubcommand;
 use validation::Validation;
-use words::Words;
 
 #[derive(Debug, Parser)]
 #[command(name = "gantry-host", version, arg_required_else_help = true)]
@@ -47,7 +47,7 @@ struct RangeArguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     #[command(flatten)]
-    Host(Words),
+    Host(HostSubcommand),
     #[command(flatten)]
     Validation(Validation),
     /// Write a pattern that 'check' knows.
@@ -184,7 +184,9 @@ enum Pattern {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match &arguments.command {
-        Command::Host(words) => ended(words::run(words, &arguments.state, arguments.json)),
+        Command::Host(subcommand) => {
+            ended(subcommands::run(subcommand, &arguments.state, arguments.json))
+        }
         Command::Validation(order) => ended(validation::run(order, arguments.json)),
         Command::PrintReference => {
             terminal::say_part!("{}", reference::page(&Arguments::command()));

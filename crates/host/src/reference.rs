@@ -74,8 +74,8 @@ fn pairs(rows: &[(&str, &str)]) -> Vec<(String, String)> {
 /// The page.
 pub(crate) fn page(root: &Command) -> String {
     let mut out = String::from(
-        "# gantry-host\n\nWritten by `cargo xtask docs`. What the words are for: \
-         [host-kit.md](../host-kit.md).\n\n## Words\n\n",
+        "# gantry-host\n\nWritten by `cargo xtask docs`. What the subcommands are for: \
+         [host-kit.md](../host-kit.md).\n\n## Subcommands\n\n",
     );
     let globals: Vec<&Arg> = root.get_arguments().filter(|arg| arg.is_global_set()).collect();
     let _ = writeln!(out, "| before or behind every word | meaning |\n|---|---|");
@@ -84,8 +84,8 @@ pub(crate) fn page(root: &Command) -> String {
     }
     let _ = writeln!(out);
     root.get_subcommands().for_each(|sub| command(&mut out, "gantry-host", sub));
-    let _ = writeln!(out, "## Words of `esxcli`\n");
-    table(&mut out, ["words", "what they do"], &pairs(&esxcli::WORDS));
+    let _ = writeln!(out, "## Subcommands of `esxcli`\n");
+    table(&mut out, ["subcommand", "what they do"], &pairs(&esxcli::SUBCOMMANDS));
     let _ = writeln!(out, "## Options of `vmkfstools`\n");
     table(&mut out, ["option", "what it does"], &pairs(&vmkfstools::OPTIONS));
     let _ = writeln!(

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use store::PlantedBug;
 
-use crate::world::{Figures, Outcome, Run, World};
+use crate::world::{Figures, Run, RunReport, World};
 
 /// Every planted bug.
 pub const PLANTED: [PlantedBug; 30] = [
@@ -76,7 +76,7 @@ pub struct Found {
     /// All that they did.
     pub figures: Figures,
     /// The first runs that went wrong, by seed.
-    pub failures: Vec<Outcome>,
+    pub failures: Vec<RunReport>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -120,7 +120,7 @@ impl Search {
     }
 
     /// I20: the same seed gives the same run.
-    fn play(&self, seed: u64) -> Outcome {
+    fn play(&self, seed: u64) -> RunReport {
         let mut outcome = World::run(&Run::new(seed, self.operations));
         if seed.is_multiple_of(REPEAT_ONE_IN) && outcome.violation.is_none() {
             let again = World::run(&Run::new(seed, self.operations));
@@ -140,7 +140,7 @@ pub struct Hunt {
     /// Runs that were played.
     pub seeds: u64,
     /// The run that found it; `None` if none did.
-    pub outcome: Option<Outcome>,
+    pub outcome: Option<RunReport>,
     /// How long it took.
     pub elapsed: Duration,
 }

@@ -27,4 +27,4 @@ pub use disk::{Crash, DiskStatistics, Faults, SimDisk};
 pub use oracle::{Oracle, Violation};
 pub use profile::Profile;
 pub use random::Random;
-pub use world::{Figures, Outcome, Run, World};
+pub use world::{Figures, Run, RunReport, World};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use gantry_sim::campaign::{self, Found, PLANTED, Search};
-use gantry_sim::{Outcome, Run, World};
+use gantry_sim::{Run, RunReport, World};
 
 /// Simulates the pool engine on a disk that loses power, and looks for broken promises.
 #[derive(Parser)]
@@ -141,7 +141,7 @@ fn summary(found: &Found) {
     }
 }
 
-fn tell(outcome: &Outcome, operations: u64) {
+fn tell(outcome: &RunReport, operations: u64) {
     terminal::say!("{}", outcome.story);
     let violation = outcome.violation.as_deref().unwrap_or("nothing");
     terminal::say!("seed {}: {violation}", outcome.seed);

@@ -136,7 +136,7 @@ impl Run {
 
 /// How a run ended.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunReport {
     /// Makes the same run again.
     pub seed: u64,
     /// What it did.
@@ -195,7 +195,7 @@ pub struct World {
 
 impl World {
     /// Plays a whole run.
-    pub fn run(run: &Run) -> Outcome {
+    pub fn run(run: &Run) -> RunReport {
         let mut world = Self::new(run);
         let played = catch_unwind(AssertUnwindSafe(|| world.play()));
         let violation = match played {
@@ -204,7 +204,7 @@ impl World {
             Err(panic) => Some(format!("the engine stopped: {}", words_of(&*panic))),
         };
         world.figures.faults = world.disks.iter().map(|disk| disk.statistics().faults).sum();
-        Outcome {
+        RunReport {
             seed: run.seed,
             figures: world.figures,
             sum: world.trace.sum(),

@@ -12,7 +12,7 @@ use harness::{Array, Value, number};
 use tempfile::TempDir;
 
 use crate::packages::cache_folder;
-use crate::{Machine, Outcome, Root};
+use crate::{Finished, Machine, Root};
 
 /// The guest's name as initiator.
 pub const INITIATOR: &str = "iqn.2026-01.org.example:guest";
@@ -106,7 +106,7 @@ impl Bench {
     ///
     /// # Errors
     /// When the guest does not answer.
-    pub fn try_sh(&mut self, script: &str) -> Result<Outcome> {
+    pub fn try_sh(&mut self, script: &str) -> Result<Finished> {
         let prelude = "set -e; [ ! -e /run/functions.sh ] || . /run/functions.sh";
         self.machine.run(COMMAND_TIMEOUT, &format!("{prelude}\n{script}"))
     }
@@ -142,7 +142,11 @@ impl Bench {
     ///
     /// # Errors
     /// When the guest does not answer.
-    pub fn try_log_in(&mut self, portal: SocketAddr, settings: &[(&str, &str)]) -> Result<Outcome> {
+    pub fn try_log_in(
+        &mut self,
+        portal: SocketAddr,
+        settings: &[(&str, &str)],
+    ) -> Result<Finished> {
         let record = format!("iscsiadm -m node -T $T -p {portal}");
         let mut script = format!("{record} -o new >/dev/null\n");
         for (name, value) in settings {

@@ -12,7 +12,7 @@ pub mod relay;
 pub mod report;
 
 pub use bench::Bench;
-pub use machine::{Machine, Outcome};
+pub use machine::{Finished, Machine};
 pub use packages::Root;
 pub use relay::Relay;
 pub use report::{Need, Report};

@@ -25,7 +25,7 @@ const MEMORY: &str = "640M";
 
 /// How a command in the guest ended.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct Finished {
     /// The command, for messages.
     pub script: String,
     /// Its exit status; 124 or 143 if it did not end in time.
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub output: String,
 }
 
-impl Outcome {
+impl Finished {
     /// What it printed, if it succeeded.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl Outcome {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Finished {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "'{}' ended with {}:\n{}", self.script, self.status, self.output)
     }
@@ -104,7 +104,7 @@ impl Machine {
     ///
     /// # Errors
     /// When the guest does not answer.
-    pub fn run(&mut self, timeout: Duration, script: &str) -> Result<Outcome> {
+    pub fn run(&mut self, timeout: Duration, script: &str) -> Result<Finished> {
         let outcome = self.exchange(timeout, script).with_context(|| {
             format!("the guest does not answer to '{script}'; its log:\n{}", self.log())
         })?;
@@ -112,7 +112,7 @@ impl Machine {
         Ok(outcome)
     }
 
-    fn exchange(&mut self, timeout: Duration, script: &str) -> Result<Outcome> {
+    fn exchange(&mut self, timeout: Duration, script: &str) -> Result<Finished> {
         let quoted = script.replace('\'', r"'\''");
         let line = format!(
             "timeout -k 5 {} sh -c '{quoted}' </dev/null >/run/output 2>&1; \
@@ -128,7 +128,7 @@ impl Machine {
             head.trim().split_once(' ').context("an exit status and a length")?;
         let mut output = vec![0; length.parse()?];
         self.line.read_exact(&mut output)?;
-        Ok(Outcome {
+        Ok(Finished {
             script: script.to_owned(),
             status: status.parse()?,
             output: String::from_utf8_lossy(&output).into_owned(),

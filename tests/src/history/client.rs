@@ -48,7 +48,7 @@ enum Fate {
 }
 
 /// How a command ended.
-enum Outcome {
+enum CommandEnd {
     Answered(Answer),
     /// It was aborted, here or by a reset; nothing of it happens any more.
     Aborted,
@@ -149,7 +149,9 @@ impl Client {
         let invoked = self.arena.now();
         let length = (count * BLOCK_BYTES) as u32;
         let pdu = |task| Pdu::command(task, at.lun, &cdb, 0x40, length);
-        let Outcome::Answered(answer) = self.run(pdu, at.lun, Fate::Wait)? else { return Ok(None) };
+        let CommandEnd::Answered(answer) = self.run(pdu, at.lun, Fate::Wait)? else {
+            return Ok(None);
+        };
         let Some(answer) = executed(answer)? else { return Ok(None) };
         let data = answer.good()?;
         ensure!(data.len() == length as usize, "{} bytes of {length}", data.len());
@@ -217,16 +219,16 @@ impl Client {
             pdu
         };
         match self.run(pdu, lun, fate)? {
-            Outcome::Answered(answer) => {
+            CommandEnd::Answered(answer) => {
                 if let Some(answer) = executed(answer)? {
                     self.note_answer(invoked, action, answer)?;
                 }
             }
-            Outcome::Aborted => {
+            CommandEnd::Aborted => {
                 self.counts.aborted += 1;
                 self.note(invoked, false, action);
             }
-            Outcome::Lost => {
+            CommandEnd::Lost => {
                 self.counts.dropped += 1;
                 self.note(invoked, false, action);
                 let last = self.events.last_mut().expect("it was just noted");
@@ -323,7 +325,7 @@ impl Client {
         Ok(())
     }
 
-    fn run(&mut self, pdu: impl Fn(u32) -> Pdu, lun: u8, fate: Fate) -> Result<Outcome> {
+    fn run(&mut self, pdu: impl Fn(u32) -> Pdu, lun: u8, fate: Fate) -> Result<CommandEnd> {
         const ABORT_TASK: u8 = 1;
         self.ensure_session()?;
         let task = self.command_sequence_number;
@@ -335,17 +337,17 @@ impl Client {
         let mut connection = self.connection.take().context("a session")?;
         connection.send(&bytes)?;
         if fate == Fate::Drop {
-            return Ok(Outcome::Lost);
+            return Ok(CommandEnd::Lost);
         }
         let outcome = collect(&mut connection, fate)?;
         self.connection = Some(connection);
-        self.counts.answered += u64::from(matches!(outcome, Outcome::Answered(_)));
+        self.counts.answered += u64::from(matches!(outcome, CommandEnd::Answered(_)));
         Ok(outcome)
     }
 }
 
 /// Waits for the answer to a command, and to the ABORT TASK behind it.
-fn collect(connection: &mut RawConnection, fate: Fate) -> Result<Outcome> {
+fn collect(connection: &mut RawConnection, fate: Fate) -> Result<CommandEnd> {
     const TASK_ABORTED: u8 = 0x40;
     let mut data = Vec::new();
     let mut outcome = None;
@@ -358,19 +360,20 @@ fn collect(connection: &mut RawConnection, fate: Fate) -> Result<Outcome> {
                 data.extend(&pdu.data);
                 if has_status {
                     let data = std::mem::take(&mut data);
-                    outcome = Some(Outcome::Answered(Answer { status, data, sense: Vec::new() }));
+                    outcome =
+                        Some(CommandEnd::Answered(Answer { status, data, sense: Vec::new() }));
                 }
             }
-            0x21 if status == TASK_ABORTED => outcome = Some(Outcome::Aborted),
+            0x21 if status == TASK_ABORTED => outcome = Some(CommandEnd::Aborted),
             0x21 => {
                 let sense = pdu.data.get(2..).unwrap_or_default().to_vec();
                 let data = std::mem::take(&mut data);
-                outcome = Some(Outcome::Answered(Answer { status, data, sense }));
+                outcome = Some(CommandEnd::Answered(Answer { status, data, sense }));
             }
             0x22 => {
                 ensure!(pdu.header[2] <= 1, "ABORT TASK: response {}", pdu.header[2]);
                 waits_for_abort = false;
-                outcome = outcome.or(Some(Outcome::Aborted));
+                outcome = outcome.or(Some(CommandEnd::Aborted));
             }
             0x20 => {}
             other => bail!("unexpected PDU {other:02x}h"),

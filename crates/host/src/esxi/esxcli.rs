@@ -1,4 +1,4 @@
-//! The words of `esxcli` and `esxcfg-advcfg`, with ESXi's output.
+//! Subcommands of `esxcli` and `esxcfg-advcfg`, with ESXi's output.
 
 mod claimrule;
 
@@ -13,8 +13,8 @@ use crate::esxi::settings::{ADVANCED, Advanced, Settings};
 use crate::esxi::state::{Device, Host};
 use crate::esxi::vaai::Status;
 
-/// The words that are understood, and what they do.
-pub const WORDS: [(&str, &str); 16] = [
+/// The subcommands that are understood, and what they do.
+pub const SUBCOMMANDS: [(&str, &str); 16] = [
     ("system settings advanced list [-o PATH] [-d]", "the settings; with -d only changed ones"),
     (
         "system settings advanced set -o PATH -i N",
@@ -48,7 +48,7 @@ pub const WORDS: [(&str, &str); 16] = [
     ("storage vmfs unmap -u UUID [-n BLOCKS]", "likewise"),
 ];
 
-/// Options after the words: `-o X`, `--option X`, `--option=X`.
+/// Options after the subcommand: `-o X`, `--option X`, `--option=X`.
 struct Options<'a>(Vec<(&'a str, Option<&'a str>)>);
 
 impl<'a> Options<'a> {
@@ -90,7 +90,7 @@ fn number(text: Option<&str>, name: &str) -> Result<u64> {
     text.parse().with_context(|| format!("Error: {name} {text} is not a number"))
 }
 
-/// Carries out `esxcli WORDS`; returns what it prints.
+/// Carries out `esxcli SUBCOMMAND`; returns what it prints.
 ///
 /// # Errors
 /// Unknown words, values that are not allowed, devices that do not answer.

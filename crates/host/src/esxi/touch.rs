@@ -25,7 +25,7 @@ pub struct Loop {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Outcome {
+pub struct TouchFigures {
     /// Files touched.
     pub touches: u64,
     /// Seconds.
@@ -52,7 +52,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// The first touch that failed.
-pub fn run(order: &Loop) -> Result<Outcome> {
+pub fn run(order: &Loop) -> Result<TouchFigures> {
     ensure!((1..=64).contains(&order.hosts), "1 to 64 hosts");
     let started = Instant::now();
     let hosts: Vec<_> = (0..order.hosts)
@@ -61,7 +61,7 @@ pub fn run(order: &Loop) -> Result<Outcome> {
             std::thread::spawn(move || one_host(&order, number))
         })
         .collect();
-    let mut sum = Outcome::default();
+    let mut sum = TouchFigures::default();
     for host in hosts {
         let one = host.join().ok().context("a host panicked")??;
         sum.touches += one.touches;
@@ -78,7 +78,7 @@ pub fn run(order: &Loop) -> Result<Outcome> {
     Ok(sum)
 }
 
-fn one_host(order: &Loop, number: u32) -> Result<Outcome> {
+fn one_host(order: &Loop, number: u32) -> Result<TouchFigures> {
     let name = format!("touch{number}");
     let iqn = format!("iqn.1998-01.com.vmware:{name}-{:08x}", std::process::id());
     let lun = Lun::connect(&order.urls, &iqn, &Settings::default())?;
@@ -100,7 +100,7 @@ fn one_host(order: &Loop, number: u32) -> Result<Outcome> {
     let stats = volume.stats();
     let mut lun = volume.unmount()?;
     lun.measure_wire();
-    Ok(Outcome {
+    Ok(TouchFigures {
         touches: u64::from(order.rounds) * 2,
         slowest_ms: slowest.as_millis() as u64,
         locks: stats.locks,
@@ -109,6 +109,6 @@ fn one_host(order: &Loop, number: u32) -> Result<Outcome> {
         reserves: lun.counters.resv,
         ats: lun.counters.ats,
         wire_bytes: lun.counters.wire_bytes,
-        ..Outcome::default()
+        ..TouchFigures::default()
     })
 }

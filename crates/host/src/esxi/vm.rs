@@ -102,7 +102,7 @@ impl Run {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct WorkloadFigures {
     /// Reads and writes.
     pub operations: u64,
     /// Bytes of these.
@@ -123,7 +123,7 @@ pub struct Outcome {
 ///
 /// # Errors
 /// When the disk is in use, or fails otherwise than by a full array.
-pub fn run(host: &Host, store: &mut Datastore, order: &Run) -> Result<Outcome> {
+pub fn run(host: &Host, store: &mut Datastore, order: &Run) -> Result<WorkloadFigures> {
     run_until(host, store, order, &mut || false)
 }
 
@@ -136,7 +136,7 @@ pub fn run_until(
     store: &mut Datastore,
     order: &Run,
     stop: &mut dyn FnMut() -> bool,
-) -> Result<Outcome> {
+) -> Result<WorkloadFigures> {
     let machine = match order.path.ends_with(".vmdk") {
         true => None,
         false => Some(open(store, &order.path)?),
@@ -162,7 +162,7 @@ fn run_disk(
     disk: &str,
     order: &Run,
     stop: &mut dyn FnMut() -> bool,
-) -> Result<Outcome> {
+) -> Result<WorkloadFigures> {
     let mut chain = store.volume.open_chain(disk, LockMode::Exclusive)?;
     let outcome = workload::work(store, &mut chain, order, stop);
     store.volume.close_chain(chain)?;

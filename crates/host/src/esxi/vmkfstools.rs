@@ -209,7 +209,7 @@ impl<'a> Teller<'a> {
     }
 }
 
-/// Carries out `vmkfstools WORDS`. Progress goes to the output as it is made; a report says what
+/// Carries out `vmkfstools ARGUMENTS`. Progress goes to the output as it is made; a report says what
 /// was offloaded.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::initiator::raw::Outcome;
+use crate::initiator::raw::BlockFigures;
 
 const BHS: usize = 48;
 const BYTES: u32 = 4096;
@@ -167,7 +167,7 @@ pub fn run(
     depth: usize,
     span: u64,
     duration: Duration,
-) -> Result<Outcome> {
+) -> Result<BlockFigures> {
     let place = Place::parse(url).context("write iscsi://HOST:PORT/TARGET-NAME/LUN")?;
     ensure!(sessions > 0 && sessions < 256 && depth >= sessions, "each session needs a command");
     ensure!(span >= u64::from(BYTES), "the span is smaller than one command");
@@ -206,7 +206,7 @@ pub fn run(
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Outcome { operations, seconds, per_second: operations as f64 / seconds })
+    Ok(BlockFigures { operations, seconds, per_second: operations as f64 / seconds })
 }
 
 /// The first command of a nexus ends with a unit attention; it is of no interest.

@@ -69,7 +69,7 @@ impl Pace {
 
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Outcome {
+pub struct LoadFigures {
     /// Commands that ended with GOOD.
     pub operations: u64,
     /// Seconds.
@@ -149,7 +149,7 @@ impl Maker {
 }
 
 /// Runs a load in this thread.
-pub fn run(load: &Load) -> Result<Outcome> {
+pub fn run(load: &Load) -> Result<LoadFigures> {
     ensure!(load.sessions > 0 && load.queue_depth >= load.sessions, "each session needs a command");
     let target = load.url2.as_ref().unwrap_or(&load.url);
     let mut sessions = Vec::new();
@@ -183,7 +183,7 @@ pub fn run(load: &Load) -> Result<Outcome> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let wire_bytes = sessions.iter().map(wire).sum::<u64>() - before;
-    Ok(Outcome {
+    Ok(LoadFigures {
         operations,
         seconds,
         per_second: operations as f64 / seconds,

@@ -8,7 +8,7 @@ use anyhow::Result;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
-use crate::initiator::raw::Outcome;
+use crate::initiator::raw::BlockFigures;
 
 const REQUEST: usize = 48;
 const ANSWER: usize = 48 + 4096;
@@ -86,7 +86,7 @@ pub fn run(
     connections: usize,
     depth: usize,
     duration: Duration,
-) -> Result<Outcome> {
+) -> Result<BlockFigures> {
     let mut sockets = Vec::new();
     for _ in 0..connections {
         let socket = std::net::TcpStream::connect(address)?;
@@ -111,5 +111,5 @@ pub fn run(
         }
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Outcome { operations, seconds, per_second: operations as f64 / seconds })
+    Ok(BlockFigures { operations, seconds, per_second: operations as f64 / seconds })
 }

@@ -1,10 +1,10 @@
 //! The honesty card: what the array advertises is tried, and every GOOD is read back. Each probe
 //! knows a lie that some target told.
 
+mod consistency;
 mod copying;
 mod deallocation;
 mod locking;
-mod words;
 mod zeroing;
 
 use anyhow::Result;
@@ -49,8 +49,8 @@ const PROBES: [(&str, Try); 16] = [
     ("Used space follows writes and UNMAP", deallocation::space),
     ("EXTENDED COPY takes as many segments as it says, and never some of them", copying::segments),
     ("EXTENDED COPY refuses LUNs that are not mapped to the host", copying::unmapped),
-    ("Provisioning bits agree with each other", words::provisioning),
-    ("Pages and operation codes that are listed exist", words::listed),
+    ("Provisioning bits agree with each other", consistency::provisioning),
+    ("Pages and operation codes that are listed exist", consistency::listed),
 ];
 
 /// Asks everything.

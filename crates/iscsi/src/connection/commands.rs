@@ -366,7 +366,7 @@ impl Connection {
     fn finish_command(&mut self, tag: u32, completion: Completion) {
         let Some(task) = self.remove_task(tag) else { return };
         self.open_window();
-        let outcome = Outcome::new(&task, &completion);
+        let outcome = Residuals::new(&task, &completion);
         let collapse =
             completion.status == GOOD && completion.sense.is_empty() && task.data_out.is_none();
         let length = completion.data_in.len().min(task.expected_read as usize);
@@ -384,7 +384,7 @@ impl Connection {
 
     /// Sends data in sequences of MaxBurstLength; returns the number of PDUs. With an outcome, the
     /// last PDU carries it as status GOOD (RFC 7143 11.7.3).
-    fn send_data_in(&mut self, tag: u32, data: Rope, outcome: Option<&Outcome>) -> u32 {
+    fn send_data_in(&mut self, tag: u32, data: Rope, outcome: Option<&Residuals>) -> u32 {
         if data.is_empty() {
             return 0;
         }
@@ -417,7 +417,7 @@ impl Connection {
         tag: u32,
         data: &Rope,
         (mut data_sn, start): (u32, usize),
-        outcome: Option<&Outcome>,
+        outcome: Option<&Residuals>,
     ) -> u32 {
         let length = start + data.len();
         let burst = self.parameters.max_burst_length as usize;
@@ -456,7 +456,7 @@ impl Connection {
         &mut self,
         tag: u32,
         completion: &Completion,
-        outcome: &Outcome,
+        outcome: &Residuals,
         exp_data_sn: u32,
     ) {
         let mut bhs = Bhs::response(response::SCSI_RESPONSE, tag);
@@ -490,13 +490,13 @@ impl Residual {
 }
 
 /// The residuals of a command.
-pub(super) struct Outcome {
+pub(super) struct Residuals {
     residual: Residual,
     /// The other direction of a bidirectional command.
     read_residual: Residual,
 }
 
-impl Outcome {
+impl Residuals {
     fn new(task: &Task, completion: &Completion) -> Self {
         let data_in = (completion.data_in.len() as u64).saturating_add(completion.withheld);
         let data_in = u32::try_from(data_in).unwrap_or(u32::MAX);

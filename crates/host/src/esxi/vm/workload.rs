@@ -8,7 +8,7 @@ use vmfs::chain::Chain;
 use vmfs::file::{FileContent, FileExtent};
 use vmfs::{DiskError, Error};
 
-use super::{Access, Outcome, Run};
+use super::{Access, Run, WorkloadFigures};
 use crate::esxi::counters::Kind;
 use crate::esxi::datastore::Datastore;
 use crate::esxi::lun::{Done, Job, disk_error};
@@ -76,7 +76,7 @@ struct Worker<'a> {
     /// Where data lies, in order; empty if there are snapshots.
     places: Vec<FileExtent>,
     flights: HashMap<u64, Flight>,
-    outcome: Outcome,
+    outcome: WorkloadFigures,
     histogram: Histogram,
 }
 
@@ -86,7 +86,7 @@ pub(super) fn work(
     chain: &mut Chain,
     order: &Run,
     stop: &mut dyn FnMut() -> bool,
-) -> Result<Outcome> {
+) -> Result<WorkloadFigures> {
     let access = order.pattern.access();
     let places = (chain.size() / access.bytes).max(1);
     let sequence = Sequence { access, places, next: 0, random: 0x2545_f491_4f6c_dd1d };
@@ -97,7 +97,7 @@ pub(super) fn work(
         sequence,
         places: Vec::new(),
         flights: HashMap::new(),
-        outcome: Outcome::default(),
+        outcome: WorkloadFigures::default(),
         histogram: Histogram::default(),
     };
     worker.look()?;

@@ -25,7 +25,7 @@ pub(crate) fn poll(sockets: &[(i32, i16)]) -> Vec<(usize, i16)> {
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Outcome {
+pub struct BlockFigures {
     /// Blocks read or written.
     pub operations: u64,
     /// Seconds.
@@ -55,7 +55,12 @@ pub fn prepare(path: &Path, length: u64) -> Result<()> {
 }
 
 /// Reads or writes random blocks of a file, `depth` at once.
-pub fn run(path: &Path, direction: Direction, depth: u32, duration: Duration) -> Result<Outcome> {
+pub fn run(
+    path: &Path,
+    direction: Direction,
+    depth: u32,
+    duration: Duration,
+) -> Result<BlockFigures> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(libc::O_DIRECT);
     let file = options.open(path).with_context(|| format!("cannot open {}", path.display()))?;
@@ -100,5 +105,5 @@ pub fn run(path: &Path, direction: Direction, depth: u32, duration: Duration) ->
         operations += u64::from(depth);
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(Outcome { operations, seconds, per_second: operations as f64 / seconds })
+    Ok(BlockFigures { operations, seconds, per_second: operations as f64 / seconds })
 }

@@ -80,7 +80,7 @@ fn run(context: &Context, way: Way) -> Result<Run> {
 }
 
 /// Space of the source LUN around a virtual machine's life.
-struct Outcome {
+struct MeasuredSpace {
     before: u64,
     with: u64,
     after: u64,
@@ -88,7 +88,7 @@ struct Outcome {
     run: Run,
 }
 
-impl Outcome {
+impl MeasuredSpace {
     fn returned_percent(&self) -> f64 {
         let taken = self.with.saturating_sub(self.before + SLACK);
         let left = self.after.saturating_sub(self.before + SLACK);
@@ -96,7 +96,7 @@ impl Outcome {
     }
 }
 
-fn one(context: &Context, way: Way, step: &str) -> Result<Outcome> {
+fn one(context: &Context, way: Way, step: &str) -> Result<MeasuredSpace> {
     let bench = &context.bench;
     let layout = layout(context.scale);
     let settings = way.vaai.unwrap_or(Vaai::On).settings();
@@ -144,7 +144,7 @@ fn one(context: &Context, way: Way, step: &str) -> Result<Outcome> {
         other.volume.remove_disk("vm.vmdk")?;
     }
     context.unmount(others)?;
-    Ok(Outcome { before, with, after, seconds, run })
+    Ok(MeasuredSpace { before, with, after, seconds, run })
 }
 
 /// Looks until the space is back or patience ends; returns the last figure and the seconds.
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn nothing_returned_is_no_percent_and_all_is_a_hundred() {
-        let outcome = |before, with, after| Outcome {
+        let outcome = |before, with, after| MeasuredSpace {
             before,
             with,
             after,

@@ -19,7 +19,7 @@ use gantry_host::esxi::{esxcli, mover, touch, vmkfstools};
 
 /// What a simulated host can be asked for.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Words {
+pub(crate) enum HostSubcommand {
     /// Make a simulated host in the folder of --state.
     HostCreate {
         name: String,
@@ -31,23 +31,23 @@ pub(crate) enum Words {
     AdapterAdd { urls: Vec<String> },
     /// Look for devices and datastores; the VAAI status of each begins anew.
     Rescan,
-    /// ESXi's words, for example 'storage core device vaai status get'.
+    /// ESXi's arguments, for example 'storage core device vaai status get'.
     #[command(disable_help_flag = true)]
     Esxcli {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
+        arguments: Vec<String>,
     },
-    /// ESXi's words: -g PATH, -s VALUE PATH.
+    /// ESXi's arguments: -g PATH, -s VALUE PATH.
     #[command(name = "esxcfg-advcfg", disable_help_flag = true)]
     Advcfg {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
+        arguments: Vec<String>,
     },
-    /// ESXi's words: -c, -i, -w, -j, -k, -K, -y, -C, -P, -U, -X, -E, -D.
+    /// ESXi's arguments: -c, -i, -w, -j, -k, -K, -y, -C, -P, -U, -X, -E, -D.
     #[command(disable_help_flag = true)]
     Vmkfstools {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        words: Vec<String>,
+        arguments: Vec<String>,
     },
     /// Counters of the devices, and of all together, with rates; until it is stopped.
     Esxtop {
@@ -81,15 +81,15 @@ pub(crate) enum Words {
     },
     /// Files on datastores: /vmfs/volumes/DATASTORE/PATH.
     #[command(subcommand)]
-    File(FileWords),
+    File(FileSubcommand),
     /// Virtual machines as workloads.
     #[command(subcommand)]
-    Vm(machines::VmWords),
+    Vm(machines::VmSubcommand),
 }
 
 /// What can be done with files.
 #[derive(Debug, Subcommand)]
-pub(crate) enum FileWords {
+pub(crate) enum FileSubcommand {
     /// The entries of a directory.
     Ls { path: String },
     /// Make a directory.
@@ -120,14 +120,14 @@ pub(crate) enum FileWords {
 ///
 /// # Errors
 /// Whatever goes wrong.
-pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
-    match words {
-        Words::HostCreate { name, iqn } => {
+pub(crate) fn run(subcommand: &HostSubcommand, state: &Path, as_json: bool) -> Result<()> {
+    match subcommand {
+        HostSubcommand::HostCreate { name, iqn } => {
             let host = Host::create(state, name, iqn.as_deref())?;
             terminal::say!("{}", host.record.iqn);
             Ok(())
         }
-        Words::Doctor { url, scratch } => {
+        HostSubcommand::Doctor { url, scratch } => {
             let initiator = format!("iqn.2026-11.io.gantry.host:doctor-{}", std::process::id());
             let depth = if *scratch { Depth::Scratch } else { Depth::ReadOnly };
             let found = doctor::examine(url, &initiator, depth)?;
@@ -137,7 +137,7 @@ pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
             }
             Ok(())
         }
-        Words::TouchLoop { urls, hosts, rounds, scsi } => {
+        HostSubcommand::TouchLoop { urls, hosts, rounds, scsi } => {
             let locking = if *scsi { Locking::Scsi } else { Locking::Ats };
             let (urls, hosts, rounds) = (urls.clone(), *hosts, *rounds);
             let outcome = touch::run(&touch::Loop { urls, hosts, rounds, locking })?;
@@ -148,30 +148,30 @@ pub(crate) fn run(words: &Words, state: &Path, as_json: bool) -> Result<()> {
     }
 }
 
-fn on_host(words: &Words, host: &mut Host, as_json: bool) -> Result<()> {
-    match words {
-        Words::AdapterAdd { urls } => {
+fn on_host(subcommand: &HostSubcommand, host: &mut Host, as_json: bool) -> Result<()> {
+    match subcommand {
+        HostSubcommand::AdapterAdd { urls } => {
             host.change(|record| {
                 record.paths.extend(urls.iter().cloned());
                 Ok(())
             })?;
             rescan(host)
         }
-        Words::Rescan => rescan(host),
-        Words::Esxcli { words } => {
-            terminal::say_part!("{}", esxcli::run(host, words)?);
+        HostSubcommand::Rescan => rescan(host),
+        HostSubcommand::Esxcli { arguments } => {
+            terminal::say_part!("{}", esxcli::run(host, arguments)?);
             Ok(())
         }
-        Words::Advcfg { words } => {
-            terminal::say_part!("{}", esxcli::advcfg(host, words)?);
+        HostSubcommand::Advcfg { arguments } => {
+            terminal::say_part!("{}", esxcli::advcfg(host, arguments)?);
             Ok(())
         }
-        Words::Vmkfstools { words } => {
-            let report = vmkfstools::run(host, words)?;
+        HostSubcommand::Vmkfstools { arguments } => {
+            let report = vmkfstools::run(host, arguments)?;
             terminal::complain!("{}", serde_json::to_string(&report)?);
             Ok(())
         }
-        Words::Esxtop { delay, count, batch } => {
+        HostSubcommand::Esxtop { delay, count, batch } => {
             let shape = match (as_json, batch) {
                 (true, _) => Shape::Json,
                 (false, true) => Shape::Batch,
@@ -179,9 +179,11 @@ fn on_host(words: &Words, host: &mut Host, as_json: bool) -> Result<()> {
             };
             esxtop::run(host, Duration::try_from_secs_f64(*delay)?, *count, shape)
         }
-        Words::File(words) => file(host, words),
-        Words::Vm(words) => machines::run(host, words),
-        Words::HostCreate { .. } | Words::Doctor { .. } | Words::TouchLoop { .. } => {
+        HostSubcommand::File(subcommand) => file(host, subcommand),
+        HostSubcommand::Vm(subcommand) => machines::run(host, subcommand),
+        HostSubcommand::HostCreate { .. }
+        | HostSubcommand::Doctor { .. }
+        | HostSubcommand::TouchLoop { .. } => {
             unreachable!("carried out without a host")
         }
     }
@@ -209,38 +211,38 @@ fn on_store(
     done
 }
 
-fn file(host: &mut Host, words: &FileWords) -> Result<()> {
-    match words {
-        FileWords::Ls { path } => on_store(host, path, |_, store, inside| list(store, inside)),
-        FileWords::Mkdir { path } => {
+fn file(host: &mut Host, subcommand: &FileSubcommand) -> Result<()> {
+    match subcommand {
+        FileSubcommand::Ls { path } => on_store(host, path, |_, store, inside| list(store, inside)),
+        FileSubcommand::Mkdir { path } => {
             on_store(host, path, |_, store, inside| Ok(store.volume.create_directory(inside)?))
         }
-        FileWords::Touch { path } => {
+        FileSubcommand::Touch { path } => {
             on_store(host, path, |_, store, inside| Ok(store.volume.touch(inside)?))
         }
-        FileWords::Rm { path } => {
+        FileSubcommand::Rm { path } => {
             on_store(host, path, |_, store, inside| Ok(store.volume.remove_path(inside)?))
         }
-        FileWords::Put { local, path } => {
+        FileSubcommand::Put { local, path } => {
             let bytes = fs::read(local).with_context(|| local.display().to_string())?;
             on_store(host, path, |_, store, inside| put(store, inside, &bytes))
         }
-        FileWords::PutTree { local, path } => {
+        FileSubcommand::PutTree { local, path } => {
             on_store(host, path, |_, store, inside| put_tree(store, inside, local))
         }
-        FileWords::Get { path, local } => {
+        FileSubcommand::Get { path, local } => {
             on_store(host, path, |_, store, inside| Ok(fs::write(local, get(store, inside)?)?))
         }
-        FileWords::Hash { path } => on_store(host, path, |_, store, inside| {
+        FileSubcommand::Hash { path } => on_store(host, path, |_, store, inside| {
             let sum = mover::checksum(store, inside, &mut |_, _| ControlFlow::Continue(()))?;
             terminal::say!("{sum}");
             Ok(())
         }),
-        FileWords::Recover { datastore } => on_store(host, datastore, |_, store, _| {
+        FileSubcommand::Recover { datastore } => on_store(host, datastore, |_, store, _| {
             terminal::say!("{}", store.volume.take_over_dead()?);
             Ok(())
         }),
-        FileWords::Hold { path, seconds } => {
+        FileSubcommand::Hold { path, seconds } => {
             on_store(host, path, |_, store, inside| hold(store, inside, *seconds))
         }
     }

@@ -17,7 +17,7 @@ use super::on_store;
 
 /// What can be done with virtual machines; MACHINE is /vmfs/volumes/DATASTORE/NAME.
 #[derive(Debug, Subcommand)]
-pub(crate) enum VmWords {
+pub(crate) enum VmSubcommand {
     /// Make one with empty disks.
     Create {
         machine: String,
@@ -105,44 +105,51 @@ fn parse_disk(text: &str) -> Result<(u64, DiskFormat)> {
 ///
 /// # Errors
 /// Whatever goes wrong.
-pub(super) fn run(host: &mut Host, words: &VmWords) -> Result<()> {
-    match words {
-        VmWords::Create { machine, disks } => on_store(host, machine, |host, store, name| {
+pub(super) fn run(host: &mut Host, subcommand: &VmSubcommand) -> Result<()> {
+    match subcommand {
+        VmSubcommand::Create { machine, disks } => on_store(host, machine, |host, store, name| {
             let teller = Teller::new(host, "Create")?;
             let spec = Spec { name: name.to_owned(), disks: disks.clone() };
             vm::create(store, &spec, &mut |done, all| teller.tell(done, all)).map(|_| ())
         }),
-        VmWords::Destroy { machine } => {
+        VmSubcommand::Destroy { machine } => {
             on_store(host, machine, |_, store, name| vm::destroy(store, name))
         }
-        VmWords::Snapshot { machine, label } => {
+        VmSubcommand::Snapshot { machine, label } => {
             on_store(host, machine, |_, store, name| vm::take_snapshot(store, name, label))
         }
-        VmWords::Snapshots { machine } => on_store(host, machine, |_, store, name| {
+        VmSubcommand::Snapshots { machine } => on_store(host, machine, |_, store, name| {
             vm::snapshots(store, name)?.iter().for_each(|label| terminal::say!("{label}"));
             Ok(())
         }),
-        VmWords::Unsnapshot { machine, label } => on_store(host, machine, |host, store, name| {
-            let teller = Teller::new(host, "Remove snapshot")?;
-            let mut progress = |done, all| teller.tell(done, all);
-            vm::remove_snapshot(store, name, label.as_deref(), &mut progress)
-        }),
-        VmWords::Trim { disk, offset, length } => on_store(host, disk, |_, store, inside| {
+        VmSubcommand::Unsnapshot { machine, label } => {
+            on_store(host, machine, |host, store, name| {
+                let teller = Teller::new(host, "Remove snapshot")?;
+                let mut progress = |done, all| teller.tell(done, all);
+                vm::remove_snapshot(store, name, label.as_deref(), &mut progress)
+            })
+        }
+        VmSubcommand::Trim { disk, offset, length } => on_store(host, disk, |_, store, inside| {
             let report = mover::guest_unmap(store, inside, [*offset, *length])?;
             terminal::say!("{}", json!({ "report": report }));
             Ok(())
         }),
-        VmWords::Run { .. } => use_disk(host, words),
-        VmWords::Deploy { source, machine, format } => deploy(host, [source, machine], *format),
-        VmWords::Relocate { source, machine, writes } => relocate(host, [source, machine], *writes),
-        VmWords::Migrate { source, destination, format, writes } => {
+        VmSubcommand::Run { .. } => use_disk(host, subcommand),
+        VmSubcommand::Deploy { source, machine, format } => {
+            deploy(host, [source, machine], *format)
+        }
+        VmSubcommand::Relocate { source, machine, writes } => {
+            relocate(host, [source, machine], *writes)
+        }
+        VmSubcommand::Migrate { source, destination, format, writes } => {
             migrate(host, [source, destination], *format, *writes)
         }
     }
 }
 
-fn use_disk(host: &mut Host, words: &VmWords) -> Result<()> {
-    let VmWords::Run { machine, pattern, seconds, operations, patience, outstanding } = words
+fn use_disk(host: &mut Host, subcommand: &VmSubcommand) -> Result<()> {
+    let VmSubcommand::Run { machine, pattern, seconds, operations, patience, outstanding } =
+        subcommand
     else {
         unreachable!("the caller looked")
     };
