@@ -40,9 +40,10 @@ impl Request {
 
     /// Adds a header.
     pub fn with(mut self, name: &str, value: &str) -> Self {
-        match name.eq_ignore_ascii_case("host") {
-            true => self.host = Some(value.to_owned()),
-            false => self.head += &format!("{name}: {value}\r\n"),
+        if name.eq_ignore_ascii_case("host") {
+            self.host = Some(value.to_owned())
+        } else {
+            self.head += &format!("{name}: {value}\r\n")
         }
         self
     }

@@ -408,9 +408,10 @@ fn remote(array: &Array, url: &str, ca: Option<&str>, words: &[&str]) -> Result<
     line.extend(ca.map_or(vec![], |ca| vec!["--ca", ca]));
     let finished =
         run(&binaries::binary("gantry")?, &[&line, words].concat(), Duration::from_secs(60))?;
-    match finished.status.success() {
-        true => finished.success(),
-        false => Ok(format!("refused: {}", finished.failure()?)),
+    if finished.status.success() {
+        finished.success()
+    } else {
+        Ok(format!("refused: {}", finished.failure()?))
     }
 }
 

@@ -383,9 +383,10 @@ fn w3_zeros_and_patterns_keep_to_their_blocks_whether_they_unmap_or_not() -> Res
             }
             write(&mut bench.session, lun, 0, &before)?.good()?;
             let cdb = cdb16(0x93, flags, 3, 30);
-            match no_data {
-                true => bench.session.read(lun, &cdb, 0)?.good()?,
-                false => bench.session.write(lun, &cdb, data)?.good()?,
+            if no_data {
+                bench.session.read(lun, &cdb, 0)?.good()?
+            } else {
+                bench.session.write(lun, &cdb, data)?.good()?
             };
             let after = read(&mut bench.session, lun, 0, 64)?;
             assert_eq!(after[..3 * BLOCK], before[..3 * BLOCK]);

@@ -34,9 +34,10 @@ fn refuse(array: &Array, words: &[&str], reason: &str) -> Result<()> {
 
 /// The sense key, ASC and ASCQ of a command that failed.
 fn sense(session: &mut RawSession, lun: u8, cdb: &[u8], data: &[u8]) -> Result<[u8; 3]> {
-    let answer = match data.is_empty() {
-        true => session.read_once(lun, cdb, 0)?,
-        false => session.write(lun, cdb, data)?,
+    let answer = if data.is_empty() {
+        session.read_once(lun, cdb, 0)?
+    } else {
+        session.write(lun, cdb, data)?
     };
     assert_eq!(answer.status, 2, "{cdb:02x?}");
     Ok([answer.sense[2] & 0x0f, answer.sense[12], answer.sense[13]])

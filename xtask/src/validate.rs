@@ -121,9 +121,10 @@ fn ours(options: &Options, folder: &Path, address: Ipv4Addr) -> Result<()> {
     array = array.with_binaries(&binaries);
     fs::create_dir_all(folder.join("array"))?;
     array.restart()?;
-    match options.memory {
-        true => in_memory(options, folder, &array)?,
-        false => on_files(options, folder, &array)?,
+    if options.memory {
+        in_memory(options, folder, &array)?
+    } else {
+        on_files(options, folder, &array)?
     }
     terminal::say_part!("{}", devices::times(&array, "large")?);
     array.stop()?;

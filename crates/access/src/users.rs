@@ -294,10 +294,7 @@ impl Users {
         if self.tokens.values().filter(|token| token.user == user).count() >= max {
             return Err(AccessError::TooManyTokensOfUser { user: user.to_owned(), max });
         }
-        match self.tokens.len() >= TOKENS_MAX {
-            true => Err(AccessError::TooManyTokens),
-            false => Ok(()),
-        }
+        if self.tokens.len() >= TOKENS_MAX { Err(AccessError::TooManyTokens) } else { Ok(()) }
     }
 
     /// Whether a token is another one, or was made by it, be it through others.
@@ -362,9 +359,10 @@ impl Users {
     fn check_another_admin(&self, name: &str) -> Result<(), AccessError> {
         let user = self.users.get(name).ok_or_else(|| AccessError::NoUser(name.to_owned()))?;
         let mut others = self.users.iter().filter(|(other, _)| *other != name);
-        match user.role == Role::Admin && !others.any(|(_, other)| other.role == Role::Admin) {
-            true => Err(AccessError::LastAdmin(name.to_owned())),
-            false => Ok(()),
+        if user.role == Role::Admin && !others.any(|(_, other)| other.role == Role::Admin) {
+            Err(AccessError::LastAdmin(name.to_owned()))
+        } else {
+            Ok(())
         }
     }
 }
@@ -392,9 +390,10 @@ fn describe_token(id: &str, token: &StoredToken) -> Token {
 
 fn check_name(name: &str) -> Result<(), AccessError> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    match (1..=NAME_MAX).contains(&name.len()) && name.chars().all(fits) {
-        true => Ok(()),
-        false => Err(AccessError::Name(name.chars().take(80).collect())),
+    if (1..=NAME_MAX).contains(&name.len()) && name.chars().all(fits) {
+        Ok(())
+    } else {
+        Err(AccessError::Name(name.chars().take(80).collect()))
     }
 }
 

@@ -60,12 +60,15 @@ fn misfit(value: &Value, schema: &Value, components: &Components, depth: usize) 
     match value {
         Value::String(text) => (!text_fits(text, schema)).then(String::new),
         Value::Number(number) => (!number_fits(number, schema)).then(String::new),
-        Value::Array(list) => match length_fits(list.len(), schema, ["minItems", "maxItems"]) {
-            true => list.iter().enumerate().find_map(|(index, element)| {
-                at(index, misfit(element, &schema["items"], components, depth))
-            }),
-            false => Some(String::new()),
-        },
+        Value::Array(list) => {
+            if length_fits(list.len(), schema, ["minItems", "maxItems"]) {
+                list.iter().enumerate().find_map(|(index, element)| {
+                    at(index, misfit(element, &schema["items"], components, depth))
+                })
+            } else {
+                Some(String::new())
+            }
+        }
         Value::Object(fields) => fields.iter().find_map(|(name, field)| {
             at(name, misfit(field, &schema["properties"][name], components, depth))
         }),

@@ -102,9 +102,10 @@ fn operation(row: &Row, shape: &Shape) -> Value {
         "parameters": parameters(row),
         "responses": responses(row, shape),
     });
-    match is_open {
-        true => operation["security"] = json!([]),
-        false => operation["description"] = json!(needed(role)),
+    if is_open {
+        operation["security"] = json!([])
+    } else {
+        operation["description"] = json!(needed(role))
     }
     if let Some(body) = &shape.body {
         operation["requestBody"] = json!({

@@ -51,9 +51,10 @@ impl Client {
 
     fn over_http(url: &str, global: &Global) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
-        let builder = match base.starts_with("https:") {
-            true => encrypted(builder(), global.ca.as_deref())?,
-            false => unencrypted(),
+        let builder = if base.starts_with("https:") {
+            encrypted(builder(), global.ca.as_deref())?
+        } else {
+            unencrypted()
         };
         let token = read_token(global.token_file.as_deref())?;
         Ok(Self {
@@ -182,9 +183,10 @@ impl Client {
                 self.place
             );
         }
-        let advice = match self.is_local {
-            true => "start 'gantryd --data DIR', or name its directory with --data",
-            false => "see whether gantryd runs there and has this address as --http or --https",
+        let advice = if self.is_local {
+            "start 'gantryd --data DIR', or name its directory with --data"
+        } else {
+            "see whether gantryd runs there and has this address as --http or --https"
         };
         anyhow::anyhow!("no daemon answers at {}: {advice}", self.place)
     }

@@ -170,9 +170,10 @@ impl Session {
             return Ok(());
         }
         let table = table(object);
-        match table.is_empty() {
-            true => terminal::say!("There are none yet."),
-            false => terminal::say!("{table}"),
+        if table.is_empty() {
+            terminal::say!("There are none yet.")
+        } else {
+            terminal::say!("{table}")
         }
         Ok(())
     }
@@ -194,9 +195,10 @@ impl Session {
         object: &T,
         sentence: impl FnOnce(&T) -> String,
     ) -> Result<()> {
-        match self.json {
-            true => terminal::say!("{}", serde_json::to_string_pretty(object)?),
-            false => terminal::say!("{}", sentence(object)),
+        if self.json {
+            terminal::say!("{}", serde_json::to_string_pretty(object)?)
+        } else {
+            terminal::say!("{}", sentence(object))
         }
         Ok(())
     }

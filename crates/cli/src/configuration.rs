@@ -58,9 +58,10 @@ impl Session {
             }
             ConfigurationCommand::Import { file, dry_run, create } => {
                 let mut configuration = parse(file)?;
-                let missing = match create {
-                    true => self.take_missing(&mut configuration)?,
-                    false => Missing::default(),
+                let missing = if create {
+                    self.take_missing(&mut configuration)?
+                } else {
+                    Missing::default()
                 };
                 if *dry_run && !missing.is_empty() {
                     return self.told(missing.in_words());

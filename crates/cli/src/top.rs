@@ -50,9 +50,10 @@ impl Session {
             }
             looks += 1;
             let live: Live = self.client.get("/v1/statistics/live")?;
-            let text = match self.is_json() {
-                true => serde_json::to_string(&live)?,
-                false => screen(&live, arguments.by),
+            let text = if self.is_json() {
+                serde_json::to_string(&live)?
+            } else {
+                screen(&live, arguments.by)
             };
             let mut out = std::io::stdout();
             if out.is_terminal() && !self.is_json() {

@@ -125,10 +125,8 @@ impl Session {
             UserCommand::Change { name, role, password, how } => {
                 check_segment("user", name)?;
                 let asks = *password || how.password_file.is_some();
-                let new = match asks {
-                    true => Some(read_password(how.password_file.as_deref())?),
-                    false => None,
-                };
+                let new =
+                    if asks { Some(read_password(how.password_file.as_deref())?) } else { None };
                 let must_change_password = how.own.then_some(false);
                 let role = role.map(Role::from);
                 let body = ChangeUser { role, password: new, must_change_password };

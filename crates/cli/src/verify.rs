@@ -99,9 +99,10 @@ fn print(report: &Report, bytes_read: u64, json: bool) {
         terminal::say!("and {} more faults", fault_count - named);
     }
     if loss.is_some() {
-        let volumes = match loss_volumes.is_empty() {
-            true => "volumes that cannot be told".to_owned(),
-            false => format!("at least {}", loss_volumes.join(", ")),
+        let volumes = if loss_volumes.is_empty() {
+            "volumes that cannot be told".to_owned()
+        } else {
+            format!("at least {}", loss_volumes.join(", "))
         };
         println!(
             "The lost commits changed {volumes}. What follows is of the pool as it was before them: \

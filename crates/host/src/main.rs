@@ -286,11 +286,13 @@ fn run(command: &Command) -> Result<Value> {
         Command::Copy { source, destination, range, by_host, transfer_size } => {
             let mut source = connect(source)?;
             let before = source.wire_bytes();
-            let mut outcome =
-                measured(&mut connect(destination)?, range, |session, range| match by_host {
-                    true => ranges::copy_by_host(&mut source, session, range),
-                    false => ranges::copy_offloaded(&source, session, range, *transfer_size),
-                })?;
+            let mut outcome = measured(&mut connect(destination)?, range, |session, range| {
+                if by_host {
+                    ranges::copy_by_host(&mut source, session, range)
+                } else {
+                    ranges::copy_offloaded(&source, session, range, *transfer_size)
+                }
+            })?;
             let after = source.wire_bytes();
             let of_source = after.0 + after.1 - before.0 - before.1;
             let of_destination = outcome["wire_bytes"].as_u64().unwrap_or(0);

@@ -131,9 +131,10 @@ pub(crate) fn run(subcommand: &HostSubcommand, state: &Path, as_json: bool) -> R
             let initiator = format!("iqn.2026-11.io.gantry.host:doctor-{}", std::process::id());
             let depth = if *scratch { Depth::Scratch } else { Depth::ReadOnly };
             let found = doctor::examine(url, &initiator, depth)?;
-            match as_json {
-                true => terminal::say!("{}", serde_json::to_string_pretty(&found)?),
-                false => terminal::say_part!("{}", found.text()),
+            if as_json {
+                terminal::say!("{}", serde_json::to_string_pretty(&found)?)
+            } else {
+                terminal::say_part!("{}", found.text())
             }
             Ok(())
         }

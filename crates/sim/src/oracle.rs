@@ -156,23 +156,17 @@ impl Oracle {
         }
         // The engine copies mebibytes from the start, or towards the start if that is where the
         // destination lies behind.
-        let parts: Vec<(u64, &[Tag])> = match span.first > from {
-            false => {
-                let chunks = tags.chunks(SECTORS_PER_MEBIBYTE as usize);
-                chunks
-                    .enumerate()
-                    .map(|(at, part)| (at as u64 * SECTORS_PER_MEBIBYTE, part))
-                    .collect()
-            }
-            true => {
-                let chunks = tags.rchunks(SECTORS_PER_MEBIBYTE as usize);
-                let mut end = span.count;
-                let place = |part| {
-                    end -= <[Tag]>::len(part) as u64;
-                    (end, part)
-                };
-                chunks.map(place).collect()
-            }
+        let parts: Vec<(u64, &[Tag])> = if span.first > from {
+            let chunks = tags.rchunks(SECTORS_PER_MEBIBYTE as usize);
+            let mut end = span.count;
+            let place = |part| {
+                end -= <[Tag]>::len(part) as u64;
+                (end, part)
+            };
+            chunks.map(place).collect()
+        } else {
+            let chunks = tags.chunks(SECTORS_PER_MEBIBYTE as usize);
+            chunks.enumerate().map(|(at, part)| (at as u64 * SECTORS_PER_MEBIBYTE, part)).collect()
         };
         parts
             .into_iter()

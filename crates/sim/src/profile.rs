@@ -239,9 +239,10 @@ impl Profile {
 
 /// Bytes of a device.
 pub(crate) fn device_bytes(random: &mut Random) -> u64 {
-    match random.percent(85) {
-        true => 64 * MEBIBYTE,
-        false => random.between(65, 200) * MEBIBYTE + random.below(256) * 4096,
+    if random.percent(85) {
+        64 * MEBIBYTE
+    } else {
+        random.between(65, 200) * MEBIBYTE + random.below(256) * 4096
     }
 }
 

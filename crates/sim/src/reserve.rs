@@ -98,9 +98,10 @@ fn sharing(change: &Change, oracle: &Oracle) -> Sharing {
         if other_needs_nothing && (model.spec.reserved || model.spec.snapshot) {
             return Sharing::Promised;
         }
-        match model.tags.iter().any(|tag| *tag != 0 && *tag != ANY) {
-            true => Sharing::Whole,
-            false => Sharing::Unknown,
+        if model.tags.iter().any(|tag| *tag != 0 && *tag != ANY) {
+            Sharing::Whole
+        } else {
+            Sharing::Unknown
         }
     };
     let all: Vec<Sharing> = match change {
@@ -251,12 +252,13 @@ impl Reserve {
         }
         let half = share(space).div_ceil(2);
         let deep = self.draws.deep.len() as u64 + self.draws.pages();
-        match used > most + half + deep {
-            true => violation(format!(
+        if used > most + half + deep {
+            violation(format!(
                 "{used} blocks are used: {most} were free for all, {half} for any metadata, and \
                  {deep} may have been drawn for locks and what is near them"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 
@@ -274,11 +276,12 @@ impl Reserve {
             _ => return Ok(()),
         };
         let drawn = drawn as u64 + self.draws.pages();
-        match drawn < quarter && !self.blind {
-            true => violation(format!(
+        if drawn < quarter && !self.blind {
+            violation(format!(
                 "{action} found no space, although at most {drawn} blocks were drawn since the metadata reserve was whole"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         }
     }
 

@@ -283,19 +283,20 @@ impl Workload {
     fn unmap(&mut self, volume: VolumeId, model: &Model, profile: &Profile) -> Action {
         let count_max = self.random.pick(&[16, 512, LARGE]);
         let spans = (0..self.random.between(1, 4))
-            .map(|_| match self.random.one_in(30) {
-                true => Span { first: self.random.below(model.sectors()), count: 0 },
-                false => self.span(model, profile, count_max),
+            .map(|_| {
+                if self.random.one_in(30) {
+                    Span { first: self.random.below(model.sectors()), count: 0 }
+                } else {
+                    self.span(model, profile, count_max)
+                }
             })
             .collect();
         Action::Unmap { volume, spans }
     }
 
     fn copy(&mut self, oracle: &Oracle, volume: VolumeId, model: &Model) -> Action {
-        let (source, from_model) = match self.random.percent(40) {
-            true => (volume, model),
-            false => self.pick_volume(oracle),
-        };
+        let (source, from_model) =
+            if self.random.percent(40) { (volume, model) } else { self.pick_volume(oracle) };
         let smaller = model.sectors().min(from_model.sectors());
         let kind = self.random.below(4);
         let unit = [SECTORS_PER_MEBIBYTE, SECTORS_PER_BLOCK, 1, 1][kind as usize];
@@ -340,9 +341,10 @@ impl Workload {
         };
         let (from, first) = (place(from_model.sectors()), place(model.sectors()));
         let span = Span { first, count };
-        match clear {
-            true => Action::Unmap { volume, spans: vec![span] },
-            false => Action::Copy { source, from, volume, span },
+        if clear {
+            Action::Unmap { volume, spans: vec![span] }
+        } else {
+            Action::Copy { source, from, volume, span }
         }
     }
 
@@ -405,9 +407,10 @@ impl Workload {
 
     /// Another name, now and then one that a volume has already.
     fn rename(&mut self, oracle: &Oracle, id: VolumeId) -> Change {
-        let name = match self.random.percent(20) {
-            true => self.pick_volume(oracle).1.spec.name.clone(),
-            false => format!("renamed-{}", self.random.below(20)),
+        let name = if self.random.percent(20) {
+            self.pick_volume(oracle).1.spec.name.clone()
+        } else {
+            format!("renamed-{}", self.random.below(20))
         };
         Change::RenameVolume { id, name }
     }

@@ -422,9 +422,10 @@ impl World {
         self.reserve.ended(tag, action, result.is_ok(), &self.oracle);
         let is_full =
             matches!(result, Err(Failure::Block(BlockError::OutOfSpace | BlockError::SpaceComing)));
-        match is_full && self.profile.faults.is_none() {
-            true => self.reserve.check_refusal(action, &self.store.space()),
-            false => Ok(()),
+        if is_full && self.profile.faults.is_none() {
+            self.reserve.check_refusal(action, &self.store.space())
+        } else {
+            Ok(())
         }
     }
 

@@ -648,9 +648,8 @@ impl<D: Disk> Volume<D> {
     /// # Errors
     /// When the disk fails.
     pub fn mark_written(&mut self, file: &mut File, [offset, length]: [u64; 2]) -> Result<()> {
-        self.change_blocks(file, [offset, length], |address| match is_to_be_zeroed(address) {
-            true => Some(without_to_be_zeroed(address)),
-            false => None,
+        self.change_blocks(file, [offset, length], |address| {
+            if is_to_be_zeroed(address) { Some(without_to_be_zeroed(address)) } else { None }
         })
     }
 

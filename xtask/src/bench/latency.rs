@@ -215,9 +215,10 @@ impl Bench {
     fn load(&self, load: &Load, seconds: u32) -> Result<Value> {
         let seconds = seconds.to_string();
         let copies = load.words.contains(&"xcopy");
-        let urls = match copies {
-            true => vec![self.url(Lun::Data), "--url2", self.url(load.lun)],
-            false => vec![self.url(load.lun)],
+        let urls = if copies {
+            vec![self.url(Lun::Data), "--url2", self.url(load.lun)]
+        } else {
+            vec![self.url(load.lun)]
         };
         let words = [&["io"], &urls[..], load.words, &["--seconds", &seconds]].concat();
         gantry_host(&words, GRACE)

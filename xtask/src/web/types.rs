@@ -49,9 +49,10 @@ fn types(document: &Value) -> Result<String> {
     for (name, schema) in schemas {
         text.push('\n');
         text.push_str(&comment(schema, ""));
-        let one = match schema["properties"].is_object() {
-            true => format!("export interface {name} {}\n", kind(schema, "")?),
-            false => format!("export type {name} ={};\n", spaced(&kind(schema, "")?)),
+        let one = if schema["properties"].is_object() {
+            format!("export interface {name} {}\n", kind(schema, "")?)
+        } else {
+            format!("export type {name} ={};\n", spaced(&kind(schema, "")?))
         };
         text.push_str(&one);
     }

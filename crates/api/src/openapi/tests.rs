@@ -105,9 +105,10 @@ fn misfit_of_part(
     for (several, all) in [("allOf", true), ("oneOf", false), ("anyOf", false)] {
         let Some(kinds) = schema[several].as_array() else { continue };
         let mut misfits = kinds.iter().map(|kind| misfit_of_part(value, kind, document, all));
-        return match all {
-            true => misfits.find_map(|misfit| misfit),
-            false => misfits.all(|misfit| misfit.is_some()).then(|| format!("{value}: {schema}")),
+        return if all {
+            misfits.find_map(|misfit| misfit)
+        } else {
+            misfits.all(|misfit| misfit.is_some()).then(|| format!("{value}: {schema}"))
         };
     }
     let types = match &schema["type"] {

@@ -100,9 +100,10 @@ impl Configuration {
     }
 
     pub(super) fn check_host(&self, name: &str) -> Result<(), ArrayError> {
-        match self.hosts.contains_key(name) {
-            true => Ok(()),
-            false => Err(ArrayError::NotFound { kind: "host", name: name.to_owned() }),
+        if self.hosts.contains_key(name) {
+            Ok(())
+        } else {
+            Err(ArrayError::NotFound { kind: "host", name: name.to_owned() })
         }
     }
 
@@ -111,17 +112,11 @@ impl Configuration {
         let is_taken = name == ANY_HOST
             || self.hosts.contains_key(name)
             || self.host_groups.contains_key(name);
-        match is_taken {
-            true => Err(ArrayError::NameTaken { kind, name: name.to_owned() }),
-            false => Ok(()),
-        }
+        if is_taken { Err(ArrayError::NameTaken { kind, name: name.to_owned() }) } else { Ok(()) }
     }
 
     fn check_no_maps(&self, name: &str) -> Result<(), ArrayError> {
-        match self.has_maps(name) {
-            true => Err(ArrayError::HostInUse(name.to_owned())),
-            false => Ok(()),
-        }
+        if self.has_maps(name) { Err(ArrayError::HostInUse(name.to_owned())) } else { Ok(()) }
     }
 
     fn check_new_initiator(&self, initiator: &str) -> Result<(), ArrayError> {

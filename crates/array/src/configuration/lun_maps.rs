@@ -185,10 +185,7 @@ impl Configuration {
     /// Whether a volume may be deleted: no host sees it.
     pub fn check_unmapped(&self, volume: VolumeId) -> Result<(), ArrayError> {
         let hosts: Vec<&str> = self.hosts_of(volume).collect();
-        match hosts.is_empty() {
-            true => Ok(()),
-            false => Err(ArrayError::StillMapped(hosts.join(", "))),
-        }
+        if hosts.is_empty() { Ok(()) } else { Err(ArrayError::StillMapped(hosts.join(", "))) }
     }
 
     /// Hosts and groups that see a volume, with their numbers.
@@ -208,9 +205,10 @@ impl Configuration {
     /// The number by which a host sees a volume, if it does; an initiator that belongs to no host
     /// counts by its own name.
     pub fn lun_seen_by(&self, host: &str, volume: VolumeId) -> Option<u16> {
-        let names = match self.hosts.contains_key(host) {
-            true => self.names_of_host(host),
-            false => self.names_of(host),
+        let names = if self.hosts.contains_key(host) {
+            self.names_of_host(host)
+        } else {
+            self.names_of(host)
         };
         self.maps_of(volume).find(|map| names.contains(map.host)).map(|map| map.lun)
     }

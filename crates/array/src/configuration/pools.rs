@@ -185,10 +185,7 @@ impl Configuration {
         }
         let mut listed = BTreeSet::new();
         for device in devices.iter().filter(|device| device.kind().is_one_place()) {
-            let owner = match listed.insert(device) {
-                true => self.owner_of(device),
-                false => Some(pool),
-            };
+            let owner = if listed.insert(device) { self.owner_of(device) } else { Some(pool) };
             if let Some(owner) = owner {
                 let (device, pool) = (device.to_string(), owner.to_owned());
                 return Err(ArrayError::DeviceTaken { device, pool });

@@ -66,9 +66,10 @@ impl Configuration {
 
     /// Sets how a volume looks; of a volume that hosts may know, the blocks stay as they are.
     pub fn set_presentation(&mut self, volume: VolumeId, presentation: Presentation) {
-        match presentation == Presentation::default() {
-            true => self.presentations.remove(&volume.0),
-            false => self.presentations.insert(volume.0, presentation),
+        if presentation == Presentation::default() {
+            self.presentations.remove(&volume.0)
+        } else {
+            self.presentations.insert(volume.0, presentation)
         };
     }
 

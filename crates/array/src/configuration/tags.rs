@@ -97,9 +97,10 @@ impl Configuration {
         if others + tags.len() > TAGS_MAX {
             return Err(ArrayError::TooMany { kind: "tags", max: TAGS_MAX });
         }
-        match tags.is_empty() {
-            true => self.tags.remove(object),
-            false => self.tags.insert(object, tags),
+        if tags.is_empty() {
+            self.tags.remove(object)
+        } else {
+            self.tags.insert(object, tags)
         }
         Ok(())
     }
@@ -117,11 +118,12 @@ fn check(key: &str, value: &str) -> Result<(), ArrayError> {
             "the key of a tag has 1 to 63 letters, digits, '-', '_' or '.'",
         ));
     }
-    match value.chars().count() > TAG_VALUE_CHARACTERS_MAX || value.chars().any(char::is_control) {
-        true => Err(ArrayError::InvalidTag(
+    if value.chars().count() > TAG_VALUE_CHARACTERS_MAX || value.chars().any(char::is_control) {
+        Err(ArrayError::InvalidTag(
             "the value of a tag has at most 128 characters, none of them a control character",
-        )),
-        false => Ok(()),
+        ))
+    } else {
+        Ok(())
     }
 }
 

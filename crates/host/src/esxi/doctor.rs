@@ -236,12 +236,13 @@ fn delete(lun: &mut Lun, depth: Depth) -> Result<Finding, SessionError> {
         }
     };
     let identity = &lun.identity;
-    let advertised = match identity.thin {
-        false => "no (LBPME is 0)".into(),
-        true => format!(
+    let advertised = if identity.thin {
+        format!(
             "thin; up to {} ranges of {} blocks, granularity {} blocks",
             identity.unmap_descriptors_max, identity.unmap_blocks_max, identity.unmap_granularity
-        ),
+        )
+    } else {
+        "no (LBPME is 0)".into()
     };
     let consequence = "space of deleted files stays taken on the array";
     Ok(Finding { primitive: "Delete", advertised, works, detail, consequence })

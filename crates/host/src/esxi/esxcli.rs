@@ -323,9 +323,8 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let at_right =
         |column: usize| !rows.is_empty() && rows.iter().all(|row| is_at_right(&row[column]));
     let columns: Vec<(usize, bool)> = (0..heads.len()).map(|n| (width(n), at_right(n))).collect();
-    let cell = |(cell, (width, right)): (&str, &(usize, bool))| match right {
-        true => format!("{cell:>width$}"),
-        false => format!("{cell:width$}"),
+    let cell = |(cell, (width, right)): (&str, &(usize, bool))| {
+        if right { format!("{cell:>width$}") } else { format!("{cell:width$}") }
     };
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let cells: Vec<String> = cells.zip(&columns).map(cell).collect();

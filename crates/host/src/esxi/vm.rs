@@ -137,10 +137,8 @@ pub fn run_until(
     order: &Run,
     stop: &mut dyn FnMut() -> bool,
 ) -> Result<WorkloadFigures> {
-    let machine = match order.path.ends_with(".vmdk") {
-        true => None,
-        false => Some(open(store, &order.path)?),
-    };
+    let machine =
+        if order.path.ends_with(".vmdk") { None } else { Some(open(store, &order.path)?) };
     let disk = match &machine {
         Some(machine) => machine.disk(0)?,
         None => order.path.clone(),

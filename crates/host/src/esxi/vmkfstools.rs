@@ -202,9 +202,10 @@ impl<'a> Teller<'a> {
         );
         // A reader that went away does not stop the work.
         let _ = io::stdout().flush();
-        match self.stop.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
+        if self.stop.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
         }
     }
 }

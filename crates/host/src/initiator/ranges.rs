@@ -146,9 +146,10 @@ pub fn check(session: &mut Session, range: Range, expected: Expected) -> Result<
 pub fn zero(session: &mut Session, range: Range, offload: bool) -> Result<Summary> {
     let submit = |session: &mut Session, at: u64, length: u64| {
         let (lba, count) = (lba(range, at), blocks(length));
-        let (cdb, bytes) = match offload {
-            true => (cdb::write_same(lba, count), BLOCK_BYTES),
-            false => (cdb::write(lba, count), length),
+        let (cdb, bytes) = if offload {
+            (cdb::write_same(lba, count), BLOCK_BYTES)
+        } else {
+            (cdb::write(lba, count), length)
         };
         Ok(session.submit(at, cdb, Data::Out(vec![0; bytes as usize]))?)
     };
@@ -213,9 +214,10 @@ pub fn copy_by_host(
                 summary.commands += 1;
             }
             for finished in destination.wait()? {
-                match finished.is_news() {
-                    true => read.push((finished.tag, finished.data)),
-                    false => finished.result?,
+                if finished.is_news() {
+                    read.push((finished.tag, finished.data))
+                } else {
+                    finished.result?
                 }
             }
         }

@@ -135,9 +135,10 @@ fn find(list: &[u8], at: usize) -> Result<&'static Page, Sense> {
     let subpage = if has_subpage { header(1)? } else { 0 };
     let page = PAGES.iter().find(|page| page.code == code && page.subpage == subpage);
     let page = page.ok_or_else(|| invalid(at + usize::from(has_subpage), None))?;
-    let length = match has_subpage {
-        true => 4 + usize::from(u16::from_be_bytes([header(2)?, header(3)?])),
-        false => 2 + usize::from(header(1)?),
+    let length = if has_subpage {
+        4 + usize::from(u16::from_be_bytes([header(2)?, header(3)?]))
+    } else {
+        2 + usize::from(header(1)?)
     };
     if length != (page.emit)(&Modes::default()).len() {
         return Err(invalid(at + if has_subpage { 2 } else { 1 }, None));

@@ -35,10 +35,7 @@ struct Keys {
 /// REGISTER.
 pub(super) fn register(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let spec_i_pt = list(execution)?.get(FLAGS).is_some_and(|flags| flags & SPEC_I_PT != 0);
-    let specified = match spec_i_pt {
-        true => specified_ports(execution)?,
-        false => Vec::new(),
-    };
+    let specified = if spec_i_pt { specified_ports(execution)? } else { Vec::new() };
     if !spec_i_pt {
         basic_list(execution)?;
     }

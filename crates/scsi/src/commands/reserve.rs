@@ -39,8 +39,9 @@ fn answer_beside_registrations(execution: &Execution<'_>) -> Option<Result<Actio
     if persistent.keys().is_empty() {
         return None;
     }
-    Some(match persistent.admits_all_of(execution.nexus.registrant()) {
-        true => Ok(Action::good()),
-        false => Err(Status::ReservationConflict.into()),
+    Some(if persistent.admits_all_of(execution.nexus.registrant()) {
+        Ok(Action::good())
+    } else {
+        Err(Status::ReservationConflict.into())
     })
 }

@@ -95,9 +95,10 @@ fn parse_passes(list: &[u8], block_bytes: usize) -> Result<Vec<Pass>, Completion
     let invert = list[0] & INVERT != 0;
     let passes = (0..count).map(|pass| {
         let block = if invert && pass % 2 == 1 { &inverted } else { &block };
-        Pass::Write(match block.iter().all(|&byte| byte == 0) {
-            true => Pattern::Zero,
-            false => Pattern::Block(Bytes::copy_from_slice(block)),
+        Pass::Write(if block.iter().all(|&byte| byte == 0) {
+            Pattern::Zero
+        } else {
+            Pattern::Block(Bytes::copy_from_slice(block))
         })
     });
     Ok(passes.collect())

@@ -79,10 +79,8 @@ pub(super) fn write_using_token(execution: &mut Execution<'_>) -> Result<Action,
     }
     let number = execution.tokens.find(token)?;
     let work = spans(execution, number, u64_at(&list, 8), &ranges)?;
-    let use_of = match list[2] & DEL_TKN != 0 {
-        true => TokenUse::Consumes(number),
-        false => TokenUse::Reads(number),
-    };
+    let use_of =
+        if list[2] & DEL_TKN != 0 { TokenUse::Consumes(number) } else { TokenUse::Reads(number) };
     procedure(execution, work, in_background, Some(use_of))
 }
 
@@ -206,9 +204,10 @@ fn check_ranges(ranges: &[ByteRange], position: usize) -> Result<(), Completion>
     }
     let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).collect();
     sorted.sort_by_key(|range| range.offset);
-    match sorted.windows(2).any(|pair| pair[0].overlaps(*pair[1])) {
-        true => Err(invalid(position)),
-        false => Ok(()),
+    if sorted.windows(2).any(|pair| pair[0].overlaps(*pair[1])) {
+        Err(invalid(position))
+    } else {
+        Ok(())
     }
 }
 

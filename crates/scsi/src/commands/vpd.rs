@@ -209,8 +209,9 @@ fn logical_block_provisioning(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> 
     const LBPU_LBPWS_LBPWS10_LBPRZ: u8 = 0xe4;
     const ANC_SUP: u8 = 0x02;
     let exponent = threshold_exponent(unit.spec.block_length);
-    match unit.anchors() {
-        false => vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, 2, 0],
-        true => vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ | ANC_SUP, 1, 0],
+    if unit.anchors() {
+        vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ | ANC_SUP, 1, 0]
+    } else {
+        vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, 2, 0]
     }
 }

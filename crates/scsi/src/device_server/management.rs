@@ -96,9 +96,10 @@ impl DeviceServer {
 
     /// SAM-5 7.9 to 7.11: succeeded if what was asked about is there, else complete.
     fn answer_query(&mut self, id: TaskId, is_there: bool) {
-        let response = match is_there {
-            true => TaskManagementResponse::FunctionSucceeded,
-            false => TaskManagementResponse::FunctionComplete,
+        let response = if is_there {
+            TaskManagementResponse::FunctionSucceeded
+        } else {
+            TaskManagementResponse::FunctionComplete
         };
         self.functions_done.push_back((id, response));
     }

@@ -169,9 +169,10 @@ impl SpaceMaps {
             let key = (walk.device, group, page);
             let at = address(walk.device, start + 2 * page + u64::from(slots >> page & 1));
             let crc = u32_at(descriptor, 8 + 4 * page as usize);
-            let new = match present >> page & 1 == 1 {
-                true => Some((at, intact(walk.image, walk.device, at & 0xff_ffff_ffff, crc)?)),
-                false => None,
+            let new = if present >> page & 1 == 1 {
+                Some((at, intact(walk.image, walk.device, at & 0xff_ffff_ffff, crc)?))
+            } else {
+                None
             };
             let first = start + if page == 0 { 0 } else { (page - 1) * COUNTS_PER_PAGE };
             self.replace(walk, key, address(walk.device, first), new);

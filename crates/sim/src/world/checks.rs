@@ -54,9 +54,10 @@ impl World {
     pub(super) fn check_memory(&self) -> Result<(), Violation> {
         let pages = self.store.statistics().pages_clean;
         let budget = (self.profile.memory_bytes / 2 / PAGE_MEMORY).max(64);
-        match pages <= 2 * budget + PAGES_OF_A_CHECKPOINT {
-            true => Ok(()),
-            false => violation(format!("{pages} pages are in memory, the budget is {budget}")),
+        if pages <= 2 * budget + PAGES_OF_A_CHECKPOINT {
+            Ok(())
+        } else {
+            violation(format!("{pages} pages are in memory, the budget is {budget}"))
         }
     }
 
@@ -64,9 +65,10 @@ impl World {
     pub(super) fn check_groups(&self) -> Result<(), Violation> {
         let fenced = self.store.statistics().groups_fenced;
         let excused = self.profile.faults.as_ref().is_some_and(Faults::disturb_reads);
-        match fenced == 0 || excused {
-            true => Ok(()),
-            false => violation(format!("{fenced} groups are given up as damaged")),
+        if fenced == 0 || excused {
+            Ok(())
+        } else {
+            violation(format!("{fenced} groups are given up as damaged"))
         }
     }
 
@@ -74,9 +76,10 @@ impl World {
     pub(super) fn check_scrub(&self) -> Result<(), Violation> {
         let status = self.store.scrub_status();
         let sound = status.bad_blocks == 0 && status.bad_pages == 0 && status.bad.is_empty();
-        match sound || self.profile.faults.is_some() {
-            true => Ok(()),
-            false => violation(format!("the scrub finds damage where there is none: {status:?}")),
+        if sound || self.profile.faults.is_some() {
+            Ok(())
+        } else {
+            violation(format!("the scrub finds damage where there is none: {status:?}"))
         }
     }
 
@@ -264,9 +267,10 @@ impl World {
     fn change(&mut self, change: Change) -> Result<(), Violation> {
         self.submit(Action::Change(change.clone()));
         self.quiesce()?;
-        match self.read_only {
-            true => violation(format!("{} found a read-only pool", Action::Change(change))),
-            false => Ok(()),
+        if self.read_only {
+            violation(format!("{} found a read-only pool", Action::Change(change)))
+        } else {
+            Ok(())
         }
     }
 }

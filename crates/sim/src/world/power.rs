@@ -160,12 +160,11 @@ impl World {
 
     fn plan_crash_in_recovery(&mut self, attempt: u64) {
         let spared = attempt >= RECOVERY_CRASHES_MAX || !self.random.percent(40);
-        self.crash_in = match spared {
-            true => u64::MAX,
-            false => {
-                let most = self.random.pick(&[10, 60, 300]);
-                self.random.between(1, most)
-            }
+        self.crash_in = if spared {
+            u64::MAX
+        } else {
+            let most = self.random.pick(&[10, 60, 300]);
+            self.random.between(1, most)
         };
     }
 

@@ -99,9 +99,10 @@ impl World {
 }
 
 fn agrees(copy: &mut Copy, expected: &Content) -> Result<(), Violation> {
-    match content(copy)? == *expected {
-        true => Ok(()),
-        false => violation("a rewound pool holds something else than what was before the loss"),
+    if content(copy)? == *expected {
+        Ok(())
+    } else {
+        violation("a rewound pool holds something else than what was before the loss")
     }
 }
 

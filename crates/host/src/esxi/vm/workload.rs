@@ -172,9 +172,10 @@ impl Worker<'_> {
     fn submit(&mut self, step: Step, at: u64, bytes: Vec<u8>) -> Result<()> {
         let length = bytes.len() as u64;
         let (lba, blocks) = (at / 512, (length / 512) as u32);
-        let (kind, cdb, data) = match step.writes {
-            true => (Kind::Write, cdb::write(lba, blocks), Data::Out(bytes)),
-            false => (Kind::Read, cdb::read(lba, blocks), Data::In(bytes)),
+        let (kind, cdb, data) = if step.writes {
+            (Kind::Write, cdb::write(lba, blocks), Data::Out(bytes))
+        } else {
+            (Kind::Read, cdb::read(lba, blocks), Data::In(bytes))
         };
         let job = Job { tag: step.number, kind, cdb, data, bytes: length };
         Ok(self.store.volume.disk().submit(job)?)
@@ -218,9 +219,10 @@ impl Worker<'_> {
         let mut bytes = self.sequence.buffer(step);
         let tried = Instant::now();
         loop {
-            let done = match step.writes {
-                true => self.store.volume.write_chain(self.chain, step.offset, &bytes),
-                false => self.store.volume.read_chain(self.chain, step.offset, &mut bytes),
+            let done = if step.writes {
+                self.store.volume.write_chain(self.chain, step.offset, &bytes)
+            } else {
+                self.store.volume.read_chain(self.chain, step.offset, &mut bytes)
             };
             match done {
                 Ok(()) => break,

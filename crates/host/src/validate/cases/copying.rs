@@ -423,9 +423,10 @@ fn copy_one(
         has_snapshot: way.scenario == "quiesced",
     };
     let progress = &mut |_, _| ControlFlow::Continue(());
-    match is_move(way) {
-        true => mover::storage_vmotion(stores, order, progress, &mut |_| None),
-        false => mover::clone(stores, order, progress),
+    if is_move(way) {
+        mover::storage_vmotion(stores, order, progress, &mut |_| None)
+    } else {
+        mover::clone(stores, order, progress)
     }
 }
 
@@ -447,9 +448,10 @@ fn verify(context: &Context, machine: &Machine, to: usize, moved: bool) -> Resul
 }
 
 fn remove(bench: &Bench, unit: usize, store: &mut Datastore, path: &str) -> Result<()> {
-    match bench.is_thin(unit) {
-        true => content::remove_and_unmap(store, path),
-        false => Ok(store.volume.remove_disk(path)?),
+    if bench.is_thin(unit) {
+        content::remove_and_unmap(store, path)
+    } else {
+        Ok(store.volume.remove_disk(path)?)
     }
 }
 
