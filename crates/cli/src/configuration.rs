@@ -58,7 +58,7 @@ impl Session {
             }
             ConfigurationCommand::Import { file, dry_run, create } => {
                 let mut configuration = parse(file)?;
-                let missing = if create {
+                let missing = if *create {
                     self.take_missing(&mut configuration)?
                 } else {
                     Missing::default()

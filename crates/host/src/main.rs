@@ -287,7 +287,7 @@ fn run(command: &Command) -> Result<Value> {
             let mut source = connect(source)?;
             let before = source.wire_bytes();
             let mut outcome = measured(&mut connect(destination)?, range, |session, range| {
-                if by_host {
+                if *by_host {
                     ranges::copy_by_host(&mut source, session, range)
                 } else {
                     ranges::copy_offloaded(&source, session, range, *transfer_size)

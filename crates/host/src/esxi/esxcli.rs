@@ -324,7 +324,7 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
         |column: usize| !rows.is_empty() && rows.iter().all(|row| is_at_right(&row[column]));
     let columns: Vec<(usize, bool)> = (0..heads.len()).map(|n| (width(n), at_right(n))).collect();
     let cell = |(cell, (width, right)): (&str, &(usize, bool))| {
-        if right { format!("{cell:>width$}") } else { format!("{cell:width$}") }
+        if *right { format!("{cell:>width$}") } else { format!("{cell:width$}") }
     };
     let line = |cells: &mut dyn Iterator<Item = &str>| {
         let cells: Vec<String> = cells.zip(&columns).map(cell).collect();
