@@ -5,24 +5,25 @@
 //! made.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use block::{BLOCK, DeviceError, Rope};
 use hashbrown::HashMap;
 
 use crate::address::Address;
 use crate::bugs::planted;
-use crate::entry::Kind;
+use crate::entry::{Entry, Kind};
 use crate::io::Waiter;
 use crate::journal::Position;
 use crate::layout::{SUPERBLOCK_COPIES, SUPERBLOCKS};
-use crate::limits::CHECKPOINT_WRITES_MAX;
+use crate::limits::{CHECKPOINT_WRITES_MAX, FREED_DELAY, FREED_SHARE};
+use crate::log::Log;
 use crate::map::Missing;
-use crate::operation::OperationKey;
+use crate::operation_key::OperationKey;
+use crate::pool::Pool;
 use crate::space::{Preparation, SpaceWrites};
-use crate::status::Health;
-use crate::store::{Change, Outcome, Store};
 use crate::superblock::{Device, Superblock};
-use crate::table::TableRoot;
+use crate::table::{Table, TableRoot};
 
 /// Blocks that are written with one I/O at most.
 const COALESCED_BLOCKS_MAX: u64 = 64;
@@ -36,7 +37,7 @@ enum Phase {
 }
 
 /// A checkpoint that is being written.
-pub(crate) struct Checkpoint {
+struct Checkpoint {
     phase: Phase,
     writes: VecDeque<(Address, Rope)>,
     outstanding: usize,
@@ -46,279 +47,324 @@ pub(crate) struct Checkpoint {
     upper_emitted: bool,
 }
 
-impl Store {
-    /// Begins a checkpoint if one is wanted or needed, and possible now.
-    pub(crate) fn start_checkpoint_if_due(&mut self) {
-        let due = self.checkpoint_wanted
-            || self.journal.is_half_full()
-            || self.pool.map.dirty.len() >= self.pool.dirty_max() / 2
-            || self.pool.space.has_too_many_deltas()
-            || self.pool.space.quarantined() * 4 > self.pool.space.free().max(1024);
+/// When checkpoints are written, the one under way, and who waits for which.
+#[derive(Default)]
+pub(crate) struct Checkpointer {
+    current: Option<Checkpoint>,
+    wanted: bool,
+    /// There is no room for the pages of a checkpoint.
+    starved: bool,
+    /// Operations that wait for the checkpoint of that generation.
+    waiters: Vec<(u64, OperationKey)>,
+    /// Newest durable checkpoint.
+    generation: u64,
+    /// The volume table of the newest checkpoint.
+    table: Table,
+    /// When the last cut was.
+    last: Duration,
+    /// Since when there was no commit, as far as it was looked at, and how many there were.
+    quiet_since: Duration,
+    commits_seen: u64,
+}
+
+/// What became of a checkpoint with an I/O that ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    UnderWay,
+    /// All of it is on stable storage.
+    Durable,
+    Failed(DeviceError),
+}
+
+impl Checkpointer {
+    /// Goes on from a checkpoint that was read.
+    pub(crate) fn adopt_generation(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    /// Goes on from a volume table that was read.
+    pub(crate) fn adopt_table(&mut self, table: Table) {
+        self.table = table;
+    }
+
+    /// Pages of the volume table of the newest checkpoint.
+    pub(crate) fn table_pages(&self) -> impl Iterator<Item = Entry> {
+        self.table.pages()
+    }
+
+    /// Whether one is being written.
+    pub(crate) fn is_writing(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// Whether there is no room for the pages of one.
+    pub(crate) fn is_starved(&self) -> bool {
+        self.starved
+    }
+
+    /// One is to be written as soon as it is possible.
+    pub(crate) fn want(&mut self) {
+        self.wanted = true;
+    }
+
+    /// An operation waits for a checkpoint whose cut comes after this.
+    pub(crate) fn wait(&mut self, operation: OperationKey) {
+        // One that is under way may have made its cut before this was asked for.
+        let under_way = u64::from(self.current.is_some());
+        self.waiters.push((self.generation + under_way + 1, operation));
+        self.wanted = true;
+    }
+
+    /// Gives up the one under way.
+    pub(crate) fn abort(&mut self) {
+        self.current = None;
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn forget_waiters(&mut self) {
+        self.waiters.clear();
+    }
+
+    /// Whether time says that changes should reach a checkpoint.
+    pub(crate) fn is_time(&mut self, pool: &Pool) -> bool {
+        let since = pool.now.saturating_sub(self.last);
+        since >= pool.options.checkpoint_interval
+            || since >= FREED_DELAY && self.freed_space_is_due(pool)
+    }
+
+    /// Whether what was freed is not to wait for the next regular checkpoint.
+    fn freed_space_is_due(&mut self, pool: &Pool) -> bool {
+        if self.commits_seen != pool.statistics.commits {
+            self.commits_seen = pool.statistics.commits;
+            self.quiet_since = pool.now;
+        }
+        let freed = pool.space.quarantined();
+        let is_quiet = pool.now.saturating_sub(self.quiet_since) >= FREED_DELAY;
+        let is_much = freed * FREED_SHARE > pool.space.total();
+        freed > 0 && pool.map.reap.is_empty() && (is_quiet || is_much)
+    }
+
+    /// Whether a checkpoint is wanted or needed, and its cut possible now.
+    pub(crate) fn is_due(&self, pool: &Pool, log: &Log) -> bool {
+        let due = self.wanted
+            || log.journal.is_half_full()
+            || pool.map.dirty.len() >= pool.dirty_max() / 2
+            || pool.space.has_too_many_deltas()
+            || pool.space.quarantined() * 4 > pool.space.free().max(1024);
         // A cut lies between two commits: one that is applied in part, because a page is being
         // read or the turn ended, would be replayed as a whole.
         let between_commits =
-            self.applying.is_between_commits() || planted!(self.pool.bugs, CutInsideCommit);
-        if due
-            && !self.is_nothing_to_cut()
-            && between_commits
-            && self.health == Health::Ready
-            && self.checkpoint.is_none()
-            && self.repairs == 0
-            && self.is_prepared_for_checkpoint()
-        {
-            self.start_checkpoint();
-        }
-        if planted!(self.pool.bugs, FreedReusableAtOnce) {
-            #[cfg(feature = "planted-bugs")]
-            self.pool.space.release_early();
-        }
+            log.applier.is_between_commits() || planted!(pool.bugs, CutInsideCommit);
+        due && !self.is_nothing_to_cut(pool, log) && between_commits && self.current.is_none()
     }
 
     /// Whether a checkpoint would be the last one again, while a commit under way will change that:
     /// an operation that waits for space then waits for the device to finish that commit, however
     /// long it takes, and not for any number of empty checkpoints.
-    fn is_nothing_to_cut(&self) -> bool {
-        let is_commit_under_way = !self.in_flight.is_empty() || !self.durable.is_empty();
-        is_commit_under_way
-            && self.journal.oldest() == Some(self.applied.sequence)
-            && self.pool.map.dirty.is_empty()
-            && self.pool.map.reap.is_empty()
-            && self.pool.space.quarantined() == 0
-            && self.pool.space.groups_with_deltas() == 0
-            && self.checkpoint_waiters.is_empty()
-    }
-
-    /// Whether all pages that the cut will place have room; if not, it is being made.
-    fn is_prepared_for_checkpoint(&mut self) -> bool {
-        let preparation = self.preparation();
-        self.starved = preparation == Preparation::NoRoom;
-        match preparation {
-            Preparation::Ready => return true,
-            Preparation::Load(group) => self.load_group(group, None, true),
-            Preparation::NoRoom => self.refuse_stalled(),
-        }
-        false
+    fn is_nothing_to_cut(&self, pool: &Pool, log: &Log) -> bool {
+        log.is_committing()
+            && log.journal.oldest() == Some(log.applier.applied().sequence)
+            && pool.map.dirty.is_empty()
+            && pool.map.reap.is_empty()
+            && pool.space.quarantined() == 0
+            && pool.space.groups_with_deltas() == 0
+            && self.waiters.is_empty()
     }
 
     /// Makes room for the pages that a cut will place now.
-    pub(crate) fn preparation(&mut self) -> Preparation {
-        let table = self.table.pages_max(self.pool.volumes.len(), self.pool.map.dead_count());
-        let wanted = 2 * self.pool.map.dirty.len() as u64 + table;
-        self.pool.space.prepare_pages(wanted)
+    pub(crate) fn prepare(&mut self, pool: &mut Pool) -> Preparation {
+        let table = self.table.pages_max(pool.volumes.len(), pool.map.dead_count());
+        let wanted = 2 * pool.map.dirty.len() as u64 + table;
+        let preparation = pool.space.prepare_pages(wanted);
+        self.starved = preparation == Preparation::NoRoom;
+        preparation
     }
 
-    /// No checkpoint will make room for those who wait for one.
-    fn refuse_stalled(&mut self) {
-        let error = self.pool.budget.refusal();
-        for operation in std::mem::take(&mut self.stalled) {
-            self.finish(operation, Err(error.into()));
-        }
-    }
-
-    /// The cut.
-    pub(crate) fn start_checkpoint(&mut self) {
-        self.checkpoint_wanted = false;
-        self.last_checkpoint = self.pool.now;
-        self.reap_dirty();
+    /// The cut. The groups that are still owing are to be loaded then, before
+    /// [`Checkpointer::proceed`].
+    pub(crate) fn cut(&mut self, pool: &mut Pool, log: &Log) {
+        self.wanted = false;
+        self.last = pool.now;
+        reap_dirty(pool);
         let mut writes = Vec::new();
-        self.settle_map(&mut writes);
-        let dead = match planted!(self.pool.bugs, ReaperForgets) {
+        settle_map(pool, &mut writes);
+        let dead = match planted!(pool.bugs, ReaperForgets) {
             true => Vec::new(),
-            false => self.pool.map.dead(),
+            false => pool.map.dead(),
         };
-        let table =
-            self.table.emit(&mut self.pool.space, self.pool.volumes.by_id(), &dead, &mut writes);
-        if planted!(self.pool.bugs, CopyNotWritten) {
+        let table = self.table.emit(&mut pool.space, pool.volumes.by_id(), &dead, &mut writes);
+        if planted!(pool.bugs, CopyNotWritten) {
             writes.dedup_by(|page, copy| page.1[..] == copy.1[..]);
         }
-        let in_place = planted!(self.pool.bugs, SpaceMapInPlace);
-        writes.extend(self.pool.space.emit_loaded(in_place));
-        self.pool.space.cut();
-        let head = match planted!(self.pool.bugs, CutForgetsUnapplied) {
-            true => self.journal.next,
-            false => self.applied,
+        let in_place = planted!(pool.bugs, SpaceMapInPlace);
+        writes.extend(pool.space.emit_loaded(in_place));
+        pool.space.cut();
+        let head = match planted!(pool.bugs, CutForgetsUnapplied) {
+            true => log.journal.next,
+            false => log.applier.applied(),
         };
-        self.checkpoint = Some(Checkpoint {
+        self.current = Some(Checkpoint {
             phase: Phase::Pages,
             writes: coalesce(writes),
             outstanding: 0,
-            superblock: self.superblock(head, table),
+            superblock: superblock(pool, (log.journal.epoch, head), self.generation + 1, table),
             upper_emitted: false,
         });
-        for group in self.pool.space.owing() {
-            self.load_group(group, None, false);
-        }
-        self.continue_checkpoint();
     }
 
     /// The space maps of a group are in memory; what the checkpoint owes of them can be written.
-    pub(crate) fn checkpoint_took_group(&mut self, writes: SpaceWrites) {
-        let Some(checkpoint) = &mut self.checkpoint else { return };
+    pub(crate) fn took_group(&mut self, pool: &mut Pool, writes: SpaceWrites) {
+        let Some(checkpoint) = &mut self.current else { return };
         checkpoint.writes.extend(coalesce(writes));
         if checkpoint.phase == Phase::Pages {
-            self.continue_pages();
+            checkpoint.continue_pages(pool);
         }
     }
 
-    fn superblock(&self, head: Position, table: TableRoot) -> Superblock {
-        let devices = self.pool.members.device_uuids.iter().zip(self.pool.space.layouts());
-        Superblock {
-            pool_uuid: self.pool.members.pool_uuid,
-            epoch: self.journal.epoch,
-            generation: self.generation + 1,
-            devices: devices.map(|(&uuid, layout)| Device { uuid, layout }).collect(),
-            journal_position: head.block,
-            journal_sequence: head.sequence,
-            journal_crc: head.previous_crc,
-            table,
-            pages: self.pool.space.pages,
-            space: Vec::new(),
-        }
-    }
-
-    /// Dirty pages that nobody refers to need not be written.
-    fn reap_dirty(&mut self) {
-        let mut kept: Vec<Missing> = Vec::new();
-        while let Some(dead) = self.pool.map.reap.pop() {
-            if dead.entry.kind() == Kind::Dirty {
-                self.pool
-                    .map
-                    .reap_one(&mut self.pool.space, dead)
-                    .expect("dirty pages are in memory");
-            } else {
-                kept.push(dead);
-            }
-        }
-        self.pool.map.reap = kept;
-        self.pool.settle_reclaimed();
-    }
-
-    fn settle_map(&mut self, writes: &mut Vec<(Address, block::Buffer)>) {
-        let mut settled = HashMap::new();
-        for volume in self.pool.volumes.iter_mut() {
-            let (root, level) = (volume.root.entry, volume.root.levels - 1);
-            volume.root.entry =
-                self.pool.map.settle(&mut self.pool.space, root, level, &mut settled, writes);
-        }
-        assert!(self.pool.map.dirty.is_empty(), "every dirty page belongs to a volume");
-    }
-
-    fn continue_checkpoint(&mut self) {
-        let Some(checkpoint) = &self.checkpoint else { return };
+    /// Writes what can be written now.
+    pub(crate) fn proceed(&mut self, pool: &mut Pool) -> Progress {
+        let Some(checkpoint) = &mut self.current else { return Progress::UnderWay };
         match checkpoint.phase {
-            Phase::Pages => self.continue_pages(),
-            Phase::PagesFlush => self.write_superblock(),
-            Phase::Superblock => self.flush_devices(Phase::SuperblockFlush, 1),
-            Phase::SuperblockFlush => self.checkpoint_durable(),
+            Phase::Pages => checkpoint.continue_pages(pool),
+            Phase::PagesFlush => checkpoint.write_superblock(pool),
+            Phase::Superblock => checkpoint.flush_devices(pool, Phase::SuperblockFlush, 1),
+            Phase::SuperblockFlush => return Progress::Durable,
         }
+        Progress::UnderWay
     }
 
+    pub(crate) fn io_done(&mut self, pool: &mut Pool, result: Result<(), DeviceError>) -> Progress {
+        if let Err(error) = result {
+            return Progress::Failed(error);
+        }
+        let Some(checkpoint) = &mut self.current else { return Progress::UnderWay };
+        checkpoint.outstanding -= 1;
+        if checkpoint.outstanding == 0 || checkpoint.phase == Phase::Pages {
+            return self.proceed(pool);
+        }
+        Progress::UnderWay
+    }
+
+    /// The checkpoint under way is durable: what was freed before it is free, and the journal
+    /// before it is not needed.
+    pub(crate) fn end(&mut self, pool: &mut Pool, log: &mut Log) {
+        let Some(checkpoint) = self.current.take() else { return };
+        self.generation = checkpoint.superblock.generation;
+        pool.statistics.checkpoints += 1;
+        pool.space.checkpoint_durable();
+        log.journal.forget_before(checkpoint.superblock.journal_sequence);
+        pool.map.checkpoint_durable();
+    }
+
+    /// Takes the operations whose checkpoint is durable.
+    pub(crate) fn reached(&mut self) -> Vec<OperationKey> {
+        let waiters = std::mem::take(&mut self.waiters);
+        let (done, waiting): (Vec<_>, Vec<_>) =
+            waiters.into_iter().partition(|(generation, _)| *generation <= self.generation);
+        self.wanted |= !waiting.is_empty();
+        self.waiters = waiting;
+        done.into_iter().map(|(_, operation)| operation).collect()
+    }
+}
+
+impl Checkpoint {
     /// Writes pages, until all are written.
-    fn continue_pages(&mut self) {
-        self.emit_upper_if_possible();
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        let mut wishes = Vec::new();
-        while checkpoint.outstanding < CHECKPOINT_WRITES_MAX
-            && let Some(write) = checkpoint.writes.pop_front()
+    fn continue_pages(&mut self, pool: &mut Pool) {
+        self.emit_upper_if_possible(pool);
+        while self.outstanding < CHECKPOINT_WRITES_MAX
+            && let Some((block, data)) = self.writes.pop_front()
         {
-            checkpoint.outstanding += 1;
-            wishes.push(write);
+            self.outstanding += 1;
+            pool.io.write(Waiter::Checkpoint, block, data);
         }
-        let written = checkpoint.outstanding == 0 && checkpoint.upper_emitted;
-        for (block, data) in wishes {
-            self.pool.io.write(Waiter::Checkpoint, block, data);
-        }
-        if written {
-            match planted!(self.pool.bugs, SwitchBeforeFlush) {
-                true => self.write_superblock(),
-                false => self.flush_devices(Phase::PagesFlush, self.pool.space.devices()),
+        if self.outstanding == 0 && self.upper_emitted {
+            match planted!(pool.bugs, SwitchBeforeFlush) {
+                true => self.write_superblock(pool),
+                false => {
+                    let devices = pool.space.devices();
+                    self.flush_devices(pool, Phase::PagesFlush, devices);
+                }
             }
         }
     }
 
     /// Once no group is owing, the pages above the groups say what is now in the groups.
-    fn emit_upper_if_possible(&mut self) {
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        if checkpoint.upper_emitted || self.pool.space.next_owing().is_some() {
+    fn emit_upper_if_possible(&mut self, pool: &mut Pool) {
+        if self.upper_emitted || pool.space.next_owing().is_some() {
             return;
         }
-        let devices = checkpoint.superblock.devices.iter();
-        let layouts: Vec<_> = devices.map(|device| device.layout).collect();
-        let (root, writes) = self.pool.space.emit_upper(&layouts);
-        checkpoint.superblock.space = root;
-        checkpoint.writes.extend(coalesce(writes));
-        checkpoint.upper_emitted = true;
+        let layouts: Vec<_> = self.superblock.devices.iter().map(|device| device.layout).collect();
+        let (root, writes) = pool.space.emit_upper(&layouts);
+        self.superblock.space = root;
+        self.writes.extend(coalesce(writes));
+        self.upper_emitted = true;
     }
 
-    fn flush_devices(&mut self, phase: Phase, devices: usize) {
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        checkpoint.phase = phase;
-        checkpoint.outstanding = devices;
+    fn flush_devices(&mut self, pool: &mut Pool, phase: Phase, devices: usize) {
+        self.phase = phase;
+        self.outstanding = devices;
         for device in 0..devices {
-            self.pool.io.flush(Waiter::Checkpoint, device);
+            pool.io.flush(Waiter::Checkpoint, device);
         }
     }
 
     /// Writes the superblock and its copy.
-    fn write_superblock(&mut self) {
-        let one_slot = planted!(self.pool.bugs, SingleSuperblock);
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        checkpoint.phase = Phase::Superblock;
-        checkpoint.outstanding = 2;
-        let slot = if one_slot { 0 } else { checkpoint.superblock.generation as usize % 2 };
-        let bytes = checkpoint.superblock.emit().freeze();
+    fn write_superblock(&mut self, pool: &mut Pool) {
+        let one_slot = planted!(pool.bugs, SingleSuperblock);
+        self.phase = Phase::Superblock;
+        self.outstanding = 2;
+        let slot = if one_slot { 0 } else { self.superblock.generation as usize % 2 };
+        let bytes = self.superblock.emit().freeze();
         for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
-            self.pool.io.write(Waiter::Checkpoint, block.on(0), bytes.clone().into());
+            pool.io.write(Waiter::Checkpoint, block.on(0), bytes.clone().into());
         }
     }
+}
 
-    pub(crate) fn checkpoint_io_done(&mut self, result: Result<(), DeviceError>) {
-        if let Err(error) = result {
-            return self.checkpoint_failed(&error);
-        }
-        let Some(checkpoint) = &mut self.checkpoint else { return };
-        checkpoint.outstanding -= 1;
-        if checkpoint.outstanding == 0 || checkpoint.phase == Phase::Pages {
-            self.continue_checkpoint();
-        }
+/// The superblock of a checkpoint, but for the space maps. The journal goes on in an epoch, from a
+/// position.
+fn superblock(
+    pool: &Pool,
+    (epoch, head): (u64, Position),
+    generation: u64,
+    table: TableRoot,
+) -> Superblock {
+    let devices = pool.members.device_uuids.iter().zip(pool.space.layouts());
+    Superblock {
+        pool_uuid: pool.members.pool_uuid,
+        epoch,
+        generation,
+        devices: devices.map(|(&uuid, layout)| Device { uuid, layout }).collect(),
+        journal_position: head.block,
+        journal_sequence: head.sequence,
+        journal_crc: head.previous_crc,
+        table,
+        pages: pool.space.pages,
+        space: Vec::new(),
     }
+}
 
-    fn checkpoint_failed(&mut self, error: &DeviceError) {
-        match self.recovery {
-            Some(_) => self.recovery_failed(error.clone().into()),
-            None => self.fail_device("a checkpoint failed", error),
+/// Dirty pages that nobody refers to need not be written.
+fn reap_dirty(pool: &mut Pool) {
+    let mut kept: Vec<Missing> = Vec::new();
+    while let Some(dead) = pool.map.reap.pop() {
+        if dead.entry.kind() == Kind::Dirty {
+            pool.map.reap_one(&mut pool.space, dead).expect("dirty pages are in memory");
+        } else {
+            kept.push(dead);
         }
     }
+    pool.map.reap = kept;
+    pool.settle_reclaimed();
+}
 
-    fn checkpoint_durable(&mut self) {
-        let Some(checkpoint) = self.checkpoint.take() else { return };
-        self.generation = checkpoint.superblock.generation;
-        self.pool.statistics.checkpoints += 1;
-        self.pool.space.checkpoint_durable();
-        self.journal.forget_before(checkpoint.superblock.journal_sequence);
-        self.pool.map.checkpoint_durable();
-        self.ready.extend(self.stalled.drain(..));
-        if self.recovery.is_some() {
-            return self.recovered();
-        }
-        let reached = self.generation;
-        let waiters = std::mem::take(&mut self.checkpoint_waiters);
-        let (done, waiting): (Vec<_>, Vec<_>) =
-            waiters.into_iter().partition(|(generation, _)| *generation <= reached);
-        self.checkpoint_wanted |= !waiting.is_empty();
-        self.checkpoint_waiters = waiting;
-        for (_, operation) in done {
-            self.checkpoint_reached(operation);
-        }
+fn settle_map(pool: &mut Pool, writes: &mut Vec<(Address, block::Buffer)>) {
+    let mut settled = HashMap::new();
+    for volume in pool.volumes.iter_mut() {
+        let (root, level) = (volume.root.entry, volume.root.levels - 1);
+        volume.root.entry = pool.map.settle(&mut pool.space, root, level, &mut settled, writes);
     }
-
-    fn checkpoint_reached(&mut self, key: OperationKey) {
-        let Some(operation) = self.operations.get_mut(key) else { return };
-        if operation.is_change(&Change::Close) {
-            self.health = Health::Closed;
-        }
-        self.finish(key, Ok(Outcome::Changed));
-    }
+    assert!(pool.map.dirty.is_empty(), "every dirty page belongs to a volume");
 }
 
 /// Joins writes to adjacent blocks.

@@ -7,8 +7,7 @@ use slab::Slab;
 
 use crate::address::{Address, Run};
 use crate::map::Missing;
-use crate::operation::OperationKey;
-use crate::recovery::Wanted;
+use crate::operation_key::OperationKey;
 use crate::space::{GroupId, GroupPage};
 
 /// The engine's name for an I/O. Numbers are used again when their I/O has ended, so that they stay
@@ -25,6 +24,15 @@ pub struct Io {
     pub device: u8,
     /// The device operation.
     pub operation: DeviceOperation,
+}
+
+/// Blocks that opening a pool has to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) token: u64,
+    pub(crate) run: Run,
+    /// How often they were read already.
+    pub(crate) attempt: u8,
 }
 
 /// Consumer of a completed I/O.

@@ -68,7 +68,7 @@ pub(crate) const METADATA_AREAS_MAX: usize = 65_536;
 /// How many mebibytes before and behind one in which hosts lock still count as near.
 pub(crate) const LOCK_NEIGHBOURS: u64 = 16;
 
-/// Streams of a pool that are read ahead of; the one that rested longest makes room.
+/// SequentialDetector of a pool that are read ahead of; the one that rested longest makes room.
 pub(crate) const STREAMS_MAX: usize = 32;
 
 /// Blocks that are read ahead of a stream at first. It doubles up to [`AHEAD_BLOCKS_MAX`].

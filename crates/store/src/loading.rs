@@ -1,24 +1,23 @@
 //! Demand paging: reads pages of the map and space maps into memory when an operation or the reaper
-//! needs them. The reaper frees deleted trees and needs many of them.
+//! needs them.
 
-use block::{BLOCK, BlockError, Buffer, DeviceError, DeviceResult};
+use std::collections::BTreeMap;
 
-use crate::address::Run;
+use block::{Buffer, DeviceError, DeviceResult, VolumeId};
+use hashbrown::HashMap;
+
+use crate::address::{Address, Run};
 use crate::bugs::planted;
 use crate::entry::Page;
 use crate::incident::{Cause, Place};
 use crate::io::Waiter;
 use crate::map::Missing;
-use crate::operation::OperationKey;
-use crate::space::{GroupId, GroupPage};
-use crate::status::Health;
-use crate::store::{CHANGES, Store};
+use crate::operation_key::OperationKey;
+use crate::pool::Pool;
+use crate::space::{GroupId, GroupPage, SpaceWrites};
 
 /// How often a page is read before it is given up.
 pub(crate) const READ_ATTEMPTS: u8 = 4;
-
-/// Pages that the reaper asks for at once.
-const REAP_READS: usize = 32;
 
 /// Who waits for a page of the map, or for the space maps of a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +30,7 @@ pub(crate) enum PageWaiter {
 
 /// Space maps of a group on their way into memory.
 #[derive(Default)]
-pub(crate) struct GroupLoad {
+struct GroupLoad {
     /// Reads and reservations under way.
     pending: usize,
     pages: Vec<(usize, Buffer)>,
@@ -47,228 +46,226 @@ pub(crate) struct GroupLoad {
     refused: bool,
 }
 
-impl Store {
+/// Pages and space maps on their way into memory, and who waits for them.
+#[derive(Default)]
+pub(crate) struct Loader {
+    pages: HashMap<Address, Vec<PageWaiter>>,
+    groups: BTreeMap<GroupId, GroupLoad>,
+    applier_waits: bool,
+}
+
+/// A page of the map that is in memory now, or cannot be read.
+pub(crate) struct ArrivedPage {
+    pub(crate) missing: Missing,
+    pub(crate) found: bool,
+    pub(crate) waiting: Vec<PageWaiter>,
+}
+
+/// Space maps that are in memory now, or are known to be damaged.
+pub(crate) struct ArrivedGroup {
+    pub(crate) group: GroupId,
+    pub(crate) waiting: Vec<OperationKey>,
+    /// What the checkpoint that is being written must write of them.
+    pub(crate) writes: SpaceWrites,
+}
+
+impl Loader {
+    /// Whether the applier waits for a page.
+    pub(crate) fn applier_waits(&self) -> bool {
+        self.applier_waits
+    }
+
+    /// Whether no space maps are on their way.
+    pub(crate) fn has_all_groups(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Whether a page of the map is on its way.
+    pub(crate) fn is_loading(&self, page: Address) -> bool {
+        self.pages.contains_key(&page)
+    }
+
     /// Loads a page of the map, and remembers who waits for it.
-    pub(crate) fn load_page(&mut self, missing: Missing, waiter: PageWaiter) {
-        let waiting = self.pages_loading.entry(missing.entry.address()).or_default();
+    pub(crate) fn load_page(&mut self, pool: &mut Pool, missing: Missing, waiter: PageWaiter) {
+        self.applier_waits |= waiter == PageWaiter::Applier;
+        let waiting = self.pages.entry(missing.entry.address()).or_default();
         waiting.push(waiter);
         if waiting.len() == 1 {
-            self.pool.statistics.pages_read += 1;
-            self.read_page(missing, 0);
+            pool.statistics.pages_read += 1;
+            read_page(pool, missing, 0);
         }
     }
 
-    /// Reads a page; every other attempt goes to its copy.
-    fn read_page(&mut self, missing: Missing, attempt: u8) {
-        let second = attempt % 2 == 1 && !planted!(self.pool.bugs, CopyNeverRead);
-        let copy = missing.entry.twin().filter(|_| second);
-        let address = copy.unwrap_or(missing.entry.address());
-        self.pool.io.read(Waiter::Page { missing, attempt }, Run::of(address));
-    }
-
-    pub(crate) fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
+    /// A page was read, or not: then it is read again, unless it was read often enough.
+    pub(crate) fn page_read(
+        &mut self,
+        pool: &mut Pool,
+        (missing, attempt): (Missing, u8),
+        result: DeviceResult,
+        volume_of: impl Fn(PageWaiter) -> Option<VolumeId>,
+    ) -> Option<ArrivedPage> {
         let cause = result.as_ref().err().cloned().map_or(Cause::Checksum, Cause::Device);
         let page = result.ok().flatten().and_then(|bytes| {
             let intact = crate::checksum::crc32c(&bytes) == missing.entry.crc;
             intact.then(|| Page::parse(&bytes, missing.level)).flatten()
         });
-        let sound = |page: &Page| page.0.iter().all(|entry| self.pool.is_sound(*entry));
-        let page = page.filter(sound);
-        if page.is_none() {
-            self.report_page(missing, attempt, cause);
+        let page = page.filter(|page| page.0.iter().all(|entry| pool.is_sound(*entry)));
+        let is_last = attempt + 1 == READ_ATTEMPTS;
+        // The first time somebody may bring it yet, the last time nobody.
+        if page.is_none() && (attempt == 0 || is_last) {
+            let waiting = self.pages.get(&missing.entry.address());
+            let volume = waiting.into_iter().flatten().find_map(|waiter| volume_of(*waiter));
+            let place = Place::MapPage { volume };
+            pool.report_incident(missing.entry.address(), cause, place, is_last);
         }
-        if page.is_none() && attempt + 1 < READ_ATTEMPTS {
-            return self.read_page(missing, attempt + 1);
+        if page.is_none() && !is_last {
+            read_page(pool, missing, attempt + 1);
+            return None;
         }
         let from_copy = attempt % 2 == 1 && missing.entry.twin().is_some() && page.is_some();
-        self.pool.statistics.pages_from_copies += u64::from(from_copy);
-        self.page_arrived(missing, page);
+        pool.statistics.pages_from_copies += u64::from(from_copy);
+        Some(self.page_arrived(pool, missing, page))
     }
 
-    /// A page could not be read: the first time somebody may bring it yet, the last time nobody.
-    fn report_page(&mut self, missing: Missing, attempt: u8, cause: Cause) {
-        let is_lost = attempt + 1 == READ_ATTEMPTS;
-        if attempt > 0 && !is_lost {
-            return;
-        }
-        let waiting = self.pages_loading.get(&missing.entry.address());
-        let volume = waiting.into_iter().flatten().find_map(|waiter| match waiter {
-            PageWaiter::Operation(key) => self.operations.volume_of(*key),
-            PageWaiter::Scrub => self.scrub.as_ref()?.volume(),
-            PageWaiter::Applier | PageWaiter::Reaper => None,
-        });
-        let place = Place::MapPage { volume: volume.filter(|id| *id != CHANGES) };
-        self.pool.report_incident(missing.entry.address(), cause, place, is_lost);
-    }
-
-    fn page_arrived(&mut self, missing: Missing, page: Option<Page>) {
+    fn page_arrived(
+        &mut self,
+        pool: &mut Pool,
+        missing: Missing,
+        page: Option<Page>,
+    ) -> ArrivedPage {
         let block = missing.entry.address();
-        let waiting = self.pages_loading.remove(&block).unwrap_or_default();
+        let waiting = self.pages.remove(&block).unwrap_or_default();
+        if waiting.contains(&PageWaiter::Applier) {
+            self.applier_waits = false;
+        }
         let found = page.is_some();
-        if let Some(page) = page {
-            self.pool.map.insert_clean(block, page);
-        }
-        for waiter in waiting {
-            match waiter {
-                PageWaiter::Operation(operation) if found => self.ready.push_back(operation),
-                PageWaiter::Operation(operation) => {
-                    self.finish(operation, Err(BlockError::Medium { offset: 0 }.into()));
-                }
-                PageWaiter::Applier => self.applier_waits = false,
-                PageWaiter::Reaper => self.reaper_waits -= 1,
-                PageWaiter::Scrub => self.scrub_took_page(missing, found),
+        match page {
+            Some(page) => {
+                pool.map.insert_clean(block, page);
+                pool.map.page_arrived(!self.pages.is_empty());
             }
-            if !found && waiter == PageWaiter::Applier {
-                self.fail("a page of the map could not be read".to_owned());
-            }
+            None => pool.map.set_aside(block),
         }
-        match found {
-            true => self.pool.map.page_arrived(!self.pages_loading.is_empty()),
-            false => self.pool.map.set_aside(block),
-        }
+        ArrivedPage { missing, found, waiting }
     }
 
     /// Brings the space maps of a group into memory, and if blocks are to be `allocated` from it,
     /// space for it into being; `operation` goes on then.
     pub(crate) fn load_group(
         &mut self,
+        pool: &mut Pool,
         group: GroupId,
         operation: Option<OperationKey>,
         allocated: bool,
-    ) {
-        if let Some(load) = self.groups_loading.get_mut(&group) {
+    ) -> Option<ArrivedGroup> {
+        if let Some(load) = self.groups.get_mut(&group) {
             load.waiting.extend(operation);
-            return;
+            return None;
         }
-        self.begin_group_load(group, operation.into_iter().collect(), allocated);
+        self.begin_group(pool, group, operation.into_iter().collect(), allocated)
     }
 
-    fn begin_group_load(&mut self, group: GroupId, waiting: Vec<OperationKey>, allocated: bool) {
-        let had_maps = self.pool.space.is_loaded(group);
+    fn begin_group(
+        &mut self,
+        pool: &mut Pool,
+        group: GroupId,
+        waiting: Vec<OperationKey>,
+        allocated: bool,
+    ) -> Option<ArrivedGroup> {
+        let had_maps = pool.space.is_loaded(group);
         let pages = match had_maps {
             true => Vec::new(),
-            false => self.pool.space.group_pages(group),
+            false => pool.space.group_pages(group),
         };
         let reservations = match allocated {
-            true => self.pool.space.group_reservations(group),
+            true => pool.space.group_reservations(group),
             false => Vec::new(),
         };
         let pending = pages.len() + reservations.len();
-        let blocks = self.pool.space.group_blocks(group);
+        let blocks = pool.space.group_blocks(group);
         let load =
             GroupLoad { pending, had_maps, waiting, allocated, blocks, ..GroupLoad::default() };
-        self.groups_loading.insert(group, load);
+        self.groups.insert(group, load);
         for page in pages {
             let waiter = Waiter::GroupPage { group, page, attempt: 0 };
-            self.pool.io.read(waiter, Run::of(page.address));
+            pool.io.read(waiter, Run::of(page.address));
         }
         for run in reservations {
-            self.pool.io.reserve(Waiter::GroupSpace { group }, run);
+            pool.io.reserve(Waiter::GroupSpace { group }, run);
         }
-        if pending == 0 {
-            self.group_arrived(group);
-        }
+        if pending == 0 { self.group_arrived(pool, group) } else { None }
     }
 
     /// A page that has no copy is read again before its group is given up: the device may only
     /// have stumbled.
     pub(crate) fn group_page_read(
         &mut self,
+        pool: &mut Pool,
         group: GroupId,
-        page: GroupPage,
-        attempt: u8,
+        (page, attempt): (GroupPage, u8),
         result: DeviceResult,
-    ) {
+    ) -> Option<ArrivedGroup> {
         let intact = |bytes: &Buffer| crate::checksum::crc32c(bytes) == page.crc;
         let cause = result.as_ref().err().cloned().map_or(Cause::Checksum, Cause::Device);
         let bytes = result.ok().flatten().filter(intact);
         let is_last = attempt + 1 == READ_ATTEMPTS;
         if bytes.is_none() && (attempt == 0 || is_last) {
-            self.pool.report_incident(page.address, cause, Place::SpaceMap, is_last);
+            pool.report_incident(page.address, cause, Place::SpaceMap, is_last);
         }
-        if bytes.is_none() && attempt + 1 < READ_ATTEMPTS {
+        if bytes.is_none() && !is_last {
             let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
-            return self.pool.io.read(waiter, Run::of(page.address));
+            pool.io.read(waiter, Run::of(page.address));
+            return None;
         }
-        let Some(load) = self.groups_loading.get_mut(&group) else { return };
+        let load = self.groups.get_mut(&group)?;
         load.pages.extend(bytes.map(|bytes| (page.page, bytes)));
-        self.group_part_done(group);
+        self.group_part_done(pool, group)
     }
 
-    pub(crate) fn group_space_reserved(&mut self, group: GroupId, result: Result<(), DeviceError>) {
-        let Some(load) = self.groups_loading.get_mut(&group) else { return };
+    /// Space of a group was set aside, or refused.
+    pub(crate) fn group_space_reserved(
+        &mut self,
+        pool: &mut Pool,
+        group: GroupId,
+        result: Result<(), DeviceError>,
+    ) -> Option<ArrivedGroup> {
+        let load = self.groups.get_mut(&group)?;
         load.refused |= result.is_err();
-        self.group_part_done(group);
+        self.group_part_done(pool, group)
     }
 
-    fn group_part_done(&mut self, group: GroupId) {
-        let Some(load) = self.groups_loading.get_mut(&group) else { return };
+    fn group_part_done(&mut self, pool: &mut Pool, group: GroupId) -> Option<ArrivedGroup> {
+        let load = self.groups.get_mut(&group)?;
         load.pending -= 1;
-        if load.pending == 0 {
-            self.group_arrived(group);
-        }
+        if load.pending == 0 { self.group_arrived(pool, group) } else { None }
     }
 
-    fn group_arrived(&mut self, group: GroupId) {
-        let Some(load) = self.groups_loading.remove(&group) else { return };
-        match load.refused && !planted!(self.pool.bugs, RefusalIgnored) {
+    fn group_arrived(&mut self, pool: &mut Pool, group: GroupId) -> Option<ArrivedGroup> {
+        let load = self.groups.remove(&group)?;
+        match load.refused && !planted!(pool.bugs, RefusalIgnored) {
             // The maps may be wanted all the same.
-            true => self.space_refused(group),
-            false if load.allocated => self.pool.space_given(group, load.blocks),
+            true => pool.space.refused(group),
+            false if load.allocated => pool.space.given(group, load.blocks),
             false => {}
         }
-        if load.had_maps && !self.pool.space.is_loaded(group) {
+        if load.had_maps && !pool.space.is_loaded(group) {
             // They had to go while space was set aside.
-            return self.begin_group_load(group, load.waiting, false);
+            return self.begin_group(pool, group, load.waiting, false);
         }
-        self.ready.extend(load.waiting);
         #[cfg(feature = "planted-bugs")]
-        if planted!(self.pool.bugs, ForgetDeltas) {
-            self.pool.space.forget_deltas(group);
+        if planted!(pool.bugs, ForgetDeltas) {
+            pool.space.forget_deltas(group);
         }
-        let in_place = planted!(self.pool.bugs, SpaceMapInPlace);
-        let writes = self.pool.space.insert_group(group, &load.pages, in_place);
-        self.scrub_took_group(group);
-        self.checkpoint_took_group(writes);
-        if self.checkpoint.is_none() && self.health == Health::Ready {
-            self.pool.space.group_arrived();
-        }
-    }
-
-    /// Takes subtrees apart that nobody refers to. While space is short it is not held back.
-    pub(crate) fn reap(&mut self) {
-        if self.reaper_waits > 0 || self.health != Health::Ready {
-            return;
-        }
-        let boosted = !self.stalled.is_empty() || self.pool.is_short_of_space() || self.closing;
-        for _ in 0..crate::limits::REAP_BATCH {
-            if !boosted && self.reap_allowance.is_used_up() {
-                return;
-            }
-            let Some(dead) = self.pool.map.reap.pop() else { return };
-            if let Err(missing) = self.pool.map.reap_one(&mut self.pool.space, dead) {
-                self.pool.map.reap.push(dead);
-                return self.load_for_reaper(missing);
-            }
-            self.reap_allowance.spend(u64::from(!boosted));
-            self.pool.settle_reclaimed();
-        }
-    }
-
-    /// Asks for the page that the reaper needs, and for those that it needs next.
-    fn load_for_reaper(&mut self, first: Missing) {
-        let others: Vec<_> = self.pool.map.not_in_memory(REAP_READS);
-        for missing in std::iter::once(first).chain(others) {
-            if !self.pages_loading.contains_key(&missing.entry.address()) {
-                self.reaper_waits += 1;
-                self.load_page(missing, PageWaiter::Reaper);
-            }
-        }
-        if self.reaper_waits == 0 {
-            self.reaper_waits = 1;
-            self.load_page(first, PageWaiter::Reaper);
-        }
+        let in_place = planted!(pool.bugs, SpaceMapInPlace);
+        let writes = pool.space.insert_group(group, &load.pages, in_place);
+        Some(ArrivedGroup { group, waiting: load.waiting, writes })
     }
 }
 
-const _: () = assert!(BLOCK == 4096);
+/// Reads a page; every other attempt goes to its copy.
+fn read_page(pool: &mut Pool, missing: Missing, attempt: u8) {
+    let second = attempt % 2 == 1 && !planted!(pool.bugs, CopyNeverRead);
+    let copy = missing.entry.twin().filter(|_| second);
+    let address = copy.unwrap_or(missing.entry.address());
+    pool.io.read(Waiter::Page { missing, attempt }, Run::of(address));
+}

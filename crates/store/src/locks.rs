@@ -7,7 +7,7 @@ use block::VolumeId;
 use hashbrown::HashMap;
 
 use crate::address::BlockRange;
-use crate::operation::OperationKey;
+use crate::operation_key::OperationKey;
 
 /// A range of blocks that an operation reads or changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

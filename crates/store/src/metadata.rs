@@ -21,7 +21,7 @@ use block::{BLOCK, ByteRange, Pattern, Request, VolumeId};
 use crate::limits::{
     LOCK_NEIGHBOURS, METADATA_AREAS_MAX, METADATA_AREAS_OF_VOLUME_MAX, METADATA_BYTES_MAX,
 };
-use crate::recent::is_for_parts;
+use crate::metadata_cache::is_for_parts;
 
 /// Blocks of an area: 1 MiB, as a leaf of the map covers.
 const AREA_BLOCKS: u64 = crate::entry::FANOUT;

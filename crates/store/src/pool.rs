@@ -98,12 +98,4 @@ impl Pool {
         let (device, offset) = (Some(address.device() as u8), address.block().offset());
         self.incidents.keep(Incident { device, offset, cause, place, is_lost });
     }
-
-    /// Records that a group has its space, unless its device grew meanwhile and the group with it:
-    /// then the operation that waits for it preallocates again, all of it.
-    pub(crate) fn space_given(&mut self, group: GroupId, blocks: u64) {
-        if blocks == self.space.group_blocks(group) {
-            self.space.group_reserved(group);
-        }
-    }
 }

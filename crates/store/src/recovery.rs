@@ -17,36 +17,27 @@ use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
 
 use crate::address::{Address, Run};
 use crate::bugs::planted;
-use crate::error::{Failure, OpenError};
-use crate::io::Waiter;
-use crate::journal::{Journal, Position, Unit};
+use crate::change::Tag;
+use crate::checkpoint::Progress;
+use crate::engine::Engine;
+use crate::error::OpenError;
+use crate::io::{Waiter, Wanted};
+use crate::journal::{Position, Unit};
 use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
-use crate::loading::READ_ATTEMPTS;
+use crate::loading::{PageWaiter, READ_ATTEMPTS};
+use crate::log::Log;
 use crate::map::Map;
-use crate::options::OpenMode;
+use crate::options::{OpenMode, Options, PoolSpec};
+use crate::preallocation::ENOSPC;
 use crate::space::{Preparation, Space};
-use crate::status::Health;
-use crate::store::{Outcome, Store, Tag};
 use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock};
 
 /// Tokens of reads of superblocks; those of labels are lower.
 const SUPERBLOCK_TOKEN: u64 = 1 << 16;
 
-/// errno: no space left on the device.
-pub(crate) const ENOSPC: i32 = 28;
-
 /// Bytes of a device that labels and superblocks need.
 const HEADS_BYTES: u64 = SUPERBLOCK_COPIES[1].offset() + BLOCK;
-
-/// Blocks that are to be read.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted {
-    token: u64,
-    run: Run,
-    /// How often they were read already.
-    attempt: u8,
-}
 
 /// Whether blocks that were read are good, or are read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +72,7 @@ enum Step {
 }
 
 /// A pool that is being made or opened.
-pub(crate) struct Recovery {
+struct Recovery {
     tag: Tag,
     sizes: Vec<u64>,
     labels: Vec<Labels>,
@@ -96,8 +87,29 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    pub(crate) fn tag(&self) -> Tag {
-        self.tag
+    /// Whether the pool is being made.
+    fn is_new(&self) -> bool {
+        self.superblock.is_none()
+    }
+
+    /// Whether reads or first writes are under way, or wanted.
+    fn is_reading(&self) -> bool {
+        self.outstanding > 0 || !self.wanted.is_empty()
+    }
+
+    /// Asks for labels and superblocks.
+    fn want_heads(&mut self) {
+        for (device, size) in self.sizes.clone().into_iter().enumerate().take(DEVICES_MAX) {
+            self.labels.push([None, None]);
+            for (copy, block) in LABELS.into_iter().enumerate() {
+                if size >= HEADS_BYTES {
+                    self.want((2 * device + copy) as u64, Run::of(block.on(device)));
+                }
+            }
+        }
+        for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
+            self.want(SUPERBLOCK_TOKEN + place as u64, Run::of(block.on(0)));
+        }
     }
 
     fn want(&mut self, token: u64, run: Run) {
@@ -146,223 +158,283 @@ impl Recovery {
     }
 }
 
-impl Store {
+/// How opening a pool has ended.
+pub(crate) enum Opened {
+    /// It goes on.
+    NotYet,
+    /// The pool serves; reads alone if there is a reason.
+    Serves { read_only: Option<String> },
+    /// The pool was only to be looked at, and is sound so far.
+    Checked,
+    /// The pool cannot be used.
+    Failed(OpenError),
+}
+
+/// What a step of recovery leads to.
+enum Stepped {
+    /// The next step, or reads that it wants.
+    On,
+    /// Nothing before an I/O has ended.
+    Waits,
+    /// The end.
+    Over(Opened),
+}
+
+/// A pool that is being made or opened, and the parts of its engine.
+pub(crate) struct Opening {
+    pub(crate) engine: Engine,
+    recovery: Recovery,
+    /// Commits that damage to the journal had lost.
+    loss: Option<JournalLoss>,
+    /// Features of the pool that forbid this program to change it.
+    read_only_features: u64,
+}
+
+impl Opening {
+    fn new(engine: Engine, recovery: Recovery) -> Self {
+        Self { engine, recovery, loss: None, read_only_features: 0 }
+    }
+
     /// Begins to write an empty pool.
-    pub(crate) fn begin_format(&mut self, spec: &crate::PoolSpec, layouts: &[Layout], tag: Tag) {
-        let pages: usize = layouts.iter().map(Layout::first_level_pages).sum();
-        let sizes = spec.devices.iter().map(|device| device.size_bytes);
-        let fits = !spec.devices.is_empty()
-            && spec.devices.len() <= DEVICES_MAX
-            && sizes.clone().all(|size| (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&size))
-            && layouts.iter().enumerate().all(|(index, layout)| layout.is_sound(index == 0))
-            && pages <= crate::layout::FIRST_LEVEL_MAX;
-        if !fits {
-            self.health = Health::Closed;
-            return self.answer(tag, Err(Failure::Open(OpenError::Size)));
-        }
-        self.pool.space = Space::new(layouts, self.pool.options.groups());
-        self.pool.members.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
-        let first = spec.devices[0].uuid;
-        let start = Position { previous_crc: seed(&spec.pool_uuid, &first), ..self.applied };
-        self.journal = Journal::new(layouts[0].journal_blocks, 1, start);
-        self.applied = start;
-        let first_writes = first_writes(spec, layouts[0].journal_blocks);
+    pub(crate) fn format(spec: &PoolSpec, options: Options, tag: Tag) -> (Self, Opened) {
+        let first = spec.devices.first().map_or(0, |device| device.size_bytes);
+        let journal = Layout::new(first, options.journal_bytes);
+        let others = spec.devices.iter().skip(1);
+        let others = others.map(|device| Layout::without_journal(device.size_bytes));
+        let layouts: Vec<_> = std::iter::once(journal).chain(others).collect();
+        let engine = Engine::new(options, journal.journal_blocks, spec.pool_uuid);
+        let sizes = spec.devices.iter().map(|device| device.size_bytes).collect();
+        let first_writes = first_writes(spec, journal.journal_blocks);
         let step = Step::SettingAside { first_writes };
-        let mut recovery = Recovery::new(tag, sizes.collect(), None, step);
-        recovery.outstanding = self.set_heads_aside();
-        self.recovery = Some(Box::new(recovery));
+        let mut opening = Self::new(engine, Recovery::new(tag, sizes, None, step));
+        if !can_be_made(spec, &layouts) {
+            return (opening, Opened::Failed(OpenError::Size));
+        }
+        opening.lay_out(spec, &layouts);
+        opening.recovery.outstanding = opening.engine.pool.set_heads_aside();
+        (opening, Opened::NotYet)
+    }
+
+    fn lay_out(&mut self, spec: &PoolSpec, layouts: &[Layout]) {
+        let pool = &mut self.engine.pool;
+        pool.space = Space::new(layouts, pool.options.groups());
+        pool.members.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
+        let previous_crc = seed(&spec.pool_uuid, &spec.devices[0].uuid);
+        let start = Position { previous_crc, ..self.engine.log.applier.applied() };
+        self.engine.log = Log::new(layouts[0].journal_blocks, 1, start);
     }
 
     /// Begins to read a pool.
-    pub(crate) fn begin_open(
-        &mut self,
+    pub(crate) fn open(
         sizes: &[u64],
         expected_pool_uuid: Option<[u8; 16]>,
+        options: Options,
         tag: Tag,
-    ) {
+    ) -> (Self, Opened) {
         let step = Step::Heads { superblocks: Vec::new() };
-        let mut recovery = Recovery::new(tag, sizes.to_vec(), expected_pool_uuid, step);
+        let recovery = Recovery::new(tag, sizes.to_vec(), expected_pool_uuid, step);
+        let mut opening = Self::new(Engine::new(options, 0, [0; 16]), recovery);
         let first = sizes.first().copied().unwrap_or(0);
         if first < HEADS_BYTES {
-            self.recovery = Some(Box::new(recovery));
             let expected = DEVICE_BYTES_MIN;
-            return self.recovery_failed(OpenError::Short { actual: first, expected });
+            return (opening, Opened::Failed(OpenError::Short { actual: first, expected }));
         }
-        for (device, &size) in sizes.iter().enumerate().take(DEVICES_MAX) {
-            recovery.labels.push([None, None]);
-            for (copy, block) in LABELS.into_iter().enumerate() {
-                if size >= HEADS_BYTES {
-                    recovery.want((2 * device + copy) as u64, Run::of(block.on(device)));
+        opening.recovery.want_heads();
+        opening.read_wanted();
+        (opening, Opened::NotYet)
+    }
+
+    /// The request that is answered then, the parts of the engine, and what the journal lost.
+    pub(crate) fn into_parts(self) -> (Tag, Engine, Option<JournalLoss>) {
+        (self.recovery.tag, self.engine, self.loss)
+    }
+
+    /// Ends recovery before anything is written: the pool can be audited, and nothing else.
+    pub(crate) fn check_only(&mut self) {
+        self.recovery.check_only = true;
+    }
+
+    /// Takes the result of an I/O for whom it was made.
+    pub(crate) fn completed(&mut self, waiter: Waiter, result: DeviceResult) -> Opened {
+        let Engine { loader, checkpointer, preallocation, pool, .. } = &mut self.engine;
+        match waiter {
+            Waiter::Page { missing, attempt } => {
+                let page = loader.page_read(pool, (missing, attempt), result, |_| None);
+                if page.is_some_and(|page| !page.found) {
+                    return Opened::Failed(OpenError::Damaged(
+                        "a page of the map could not be read",
+                    ));
                 }
             }
+            Waiter::GroupPage { group, page, attempt } => {
+                let arrived = loader.group_page_read(pool, group, (page, attempt), result);
+                self.engine.group_arrived(arrived);
+            }
+            Waiter::GroupSpace { group } => {
+                let arrived = loader.group_space_reserved(pool, group, result.map(drop));
+                self.engine.group_arrived(arrived);
+            }
+            Waiter::Housing { group } => {
+                preallocation.ended(pool, group, result.map(drop));
+            }
+            Waiter::Checkpoint => match checkpointer.io_done(pool, result.map(drop)) {
+                Progress::UnderWay => {}
+                Progress::Failed(error) => return Opened::Failed(error.into()),
+                Progress::Durable => {
+                    self.engine.end_checkpoint();
+                    return self.serves(None);
+                }
+            },
+            Waiter::Recovery { wanted } => return self.recovery_read(wanted, result),
+            Waiter::Format => return self.first_write_done(result.map(drop)),
+            // What belongs to a pool that serves.
+            Waiter::Operation { .. }
+            | Waiter::Ahead { .. }
+            | Waiter::Commit { .. }
+            | Waiter::CommitFlush { .. }
+            | Waiter::Label { .. }
+            | Waiter::Scrub { .. }
+            | Waiter::Repair => {}
         }
-        for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
-            recovery.want(SUPERBLOCK_TOKEN + place as u64, Run::of(block.on(0)));
-        }
-        self.recovery = Some(Box::new(recovery));
-        self.read_wanted();
+        Opened::NotYet
     }
 
     fn read_wanted(&mut self) {
-        let Some(recovery) = &mut self.recovery else { return };
-        let mut wanted = Vec::new();
-        while recovery.outstanding < VERIFY_READS_MAX
-            && let Some(read) = recovery.wanted.pop_front()
+        while self.recovery.outstanding < VERIFY_READS_MAX
+            && let Some(wanted) = self.recovery.wanted.pop_front()
         {
-            recovery.outstanding += 1;
-            wanted.push(read);
-        }
-        for wanted in wanted {
-            self.pool.io.read(Waiter::Recovery { wanted }, wanted.run);
+            self.recovery.outstanding += 1;
+            self.engine.pool.io.read(Waiter::Recovery { wanted }, wanted.run);
         }
     }
 
     /// A block of a new pool is written, or space is set aside. A pool that is there serves
     /// without.
-    pub(crate) fn first_write_done(&mut self, result: Result<(), DeviceError>) {
-        let Some(recovery) = &mut self.recovery else { return };
-        recovery.outstanding -= 1;
-        let is_new = recovery.superblock.is_none();
-        if let Err(error) = result
-            && is_new
-        {
-            self.recovery_failed(match error {
+    fn first_write_done(&mut self, result: Result<(), DeviceError>) -> Opened {
+        self.recovery.outstanding -= 1;
+        match result {
+            Err(error) if self.recovery.is_new() => Opened::Failed(match error {
                 DeviceError::Os(ENOSPC) => OpenError::NoSpace,
                 error => OpenError::Device(error),
-            });
+            }),
+            Err(_) | Ok(()) => Opened::NotYet,
         }
     }
 
-    pub(crate) fn recovery_read(&mut self, wanted: Wanted, result: DeviceResult) {
-        let Some(recovery) = &mut self.recovery else { return };
-        recovery.outstanding -= 1;
+    fn recovery_read(&mut self, wanted: Wanted, result: DeviceResult) -> Opened {
+        self.recovery.outstanding -= 1;
         let last = wanted.attempt + 1 == READ_ATTEMPTS;
-        let outcome = match result {
+        let taken = match result {
             Err(error) if last => Err(OpenError::Device(error)),
             Err(_) => Ok(Taken::Again),
-            Ok(buffer) => self.recovery_took(wanted, buffer.unwrap_or_else(|| Buffer::zeroed(0))),
+            Ok(buffer) => self.take(wanted, buffer.unwrap_or_else(|| Buffer::zeroed(0))),
         };
-        match outcome {
-            Err(error) => return self.recovery_failed(error),
+        match taken {
+            Err(error) => return Opened::Failed(error),
             Ok(Taken::Again) if !last => self.want_again(wanted),
             Ok(_) => {}
         }
         self.read_wanted();
+        Opened::NotYet
     }
 
     fn want_again(&mut self, wanted: Wanted) {
-        let Some(recovery) = &mut self.recovery else { return };
         let attempt = wanted.attempt + 1;
-        let run = match &recovery.step {
-            Step::Loading(_) if planted!(self.pool.bugs, CopyNeverRead) => wanted.run,
+        let run = match &self.recovery.step {
+            Step::Loading(_) if planted!(self.engine.pool.bugs, CopyNeverRead) => wanted.run,
             Step::Loading(loading) => Run::of(loading.address(wanted.token, attempt)),
             _ => wanted.run,
         };
-        recovery.wanted.push_back(Wanted { run, attempt, ..wanted });
+        self.recovery.wanted.push_back(Wanted { run, attempt, ..wanted });
     }
 
-    fn recovery_took(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
-        let Some(mut recovery) = self.recovery.take() else { return Ok(Taken::Whole) };
-        let outcome = match &mut recovery.step {
-            Step::Heads { .. } => Ok(recovery.take_head(wanted.token, &bytes)),
-            Step::Loading(_) => self.take_page(&mut recovery, wanted, &bytes),
+    fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
+        match &mut self.recovery.step {
+            Step::Heads { .. } => Ok(self.recovery.take_head(wanted.token, &bytes)),
+            Step::Loading(_) => self.take_page(wanted, &bytes),
             Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
             _ => Ok(Taken::Whole),
-        };
-        self.recovery = Some(recovery);
-        outcome
+        }
     }
 
     /// Goes to the next step when a step has all it waited for.
-    pub(crate) fn advance_recovery(&mut self) {
-        while let Some(recovery) = &self.recovery {
-            let reading = recovery.outstanding > 0 || !recovery.wanted.is_empty();
-            let loading = !self.groups_loading.is_empty() || !self.housing.is_empty();
-            if reading || self.applier_waits || loading {
-                return;
+    pub(crate) fn advance(&mut self) -> Opened {
+        loop {
+            let Engine { loader, preallocation, .. } = &self.engine;
+            let loading = !loader.has_all_groups() || !preallocation.is_idle();
+            if self.recovery.is_reading() || loader.applier_waits() || loading {
+                return Opened::NotYet;
             }
             match self.next_step() {
-                Ok(true) => self.read_wanted(),
-                Ok(false) => return,
-                Err(error) => return self.recovery_failed(error),
+                Ok(Stepped::On) => self.read_wanted(),
+                Ok(Stepped::Waits) => return Opened::NotYet,
+                Ok(Stepped::Over(opened)) => return opened,
+                Err(error) => return Opened::Failed(error),
             }
         }
     }
 
-    /// Takes one step; `false` if it waits for an I/O that is under way.
-    fn next_step(&mut self) -> Result<bool, OpenError> {
-        let Some(mut recovery) = self.recovery.take() else { return Ok(false) };
-        let outcome = match &mut recovery.step {
-            Step::Heads { .. } => self.choose_superblock(&mut recovery).map(|()| true),
-            Step::Loading(_) => self.load_next(&mut recovery).map(|()| true),
-            Step::Journal(_) => self.scan_next(&mut recovery).map(|()| true),
-            Step::Replaying { units, record } => Ok(self.replay(units, record)),
+    fn next_step(&mut self) -> Result<Stepped, OpenError> {
+        match &mut self.recovery.step {
+            Step::Heads { .. } => self.choose_superblock()?,
+            Step::Loading(_) => self.load_next()?,
+            Step::Journal(_) => self.scan_next()?,
+            Step::Replaying { units, record } => {
+                if !replay(&mut self.engine, units, record) {
+                    return Ok(Stepped::Waits);
+                }
+                self.recovery.step = Step::SettingAside { first_writes: Vec::new() };
+                return Ok(self.end_replay());
+            }
             Step::SettingAside { first_writes } => {
                 let first_writes = std::mem::take(first_writes);
-                recovery.outstanding = first_writes.len();
-                recovery.step = Step::Housing;
+                self.recovery.outstanding = first_writes.len();
+                self.recovery.step = Step::Housing;
                 for (block, data) in first_writes {
-                    self.pool.io.write(Waiter::Format, block, data);
+                    self.engine.pool.io.write(Waiter::Format, block, data);
                 }
-                Ok(true)
             }
-            Step::Housing => return self.house_in_recovery(recovery),
-            Step::Preparing => return self.prepare_checkpoint(recovery),
-            Step::Checkpoint => Ok(false),
-        };
-        if let Step::Replaying { units, .. } = &recovery.step
-            && units.is_empty()
-            && outcome.is_ok()
-        {
-            recovery.step = Step::SettingAside { first_writes: Vec::new() };
-            self.recovery = Some(recovery);
-            self.end_replay();
-            return Ok(self.recovery.is_some());
+            Step::Housing => return self.house(),
+            Step::Preparing => return Ok(self.prepare_checkpoint()),
+            Step::Checkpoint => return Ok(Stepped::Waits),
         }
-        self.recovery = Some(recovery);
-        outcome
+        Ok(Stepped::On)
     }
 
     /// Sets aside what is guaranteed. A pool that is there serves with what it gets.
-    fn house_in_recovery(&mut self, recovery: Box<Recovery>) -> Result<bool, OpenError> {
-        let is_new = recovery.superblock.is_none();
-        self.recovery = Some(recovery);
-        if self.house_guaranteed() {
-            return Ok(false);
+    fn house(&mut self) -> Result<Stepped, OpenError> {
+        let Engine { preallocation, pool, .. } = &mut self.engine;
+        if preallocation.house_guaranteed(pool) {
+            return Ok(Stepped::Waits);
         }
-        if is_new {
-            self.check_housed()?;
+        if self.recovery.is_new() {
+            self.engine.pool.check_housed()?;
         }
-        if let Some(recovery) = &mut self.recovery {
-            recovery.step = Step::Preparing;
-        }
-        Ok(true)
+        self.recovery.step = Step::Preparing;
+        Ok(Stepped::On)
     }
 
     /// The checkpoint that ends recovery begins when its pages have room. A pool that has none can
     /// still be read.
-    fn prepare_checkpoint(&mut self, mut recovery: Box<Recovery>) -> Result<bool, OpenError> {
-        recovery.step = Step::Checkpoint;
-        let preparation = self.preparation();
-        if let Preparation::Load(_) = preparation {
-            recovery.step = Step::Preparing;
-        }
-        self.recovery = Some(recovery);
-        match preparation {
-            Preparation::Ready => self.start_checkpoint(),
+    fn prepare_checkpoint(&mut self) -> Stepped {
+        match self.engine.checkpointer.prepare(&mut self.engine.pool) {
+            Preparation::Ready => {
+                self.recovery.step = Step::Checkpoint;
+                self.engine.start_checkpoint();
+                Stepped::Waits
+            }
             Preparation::Load(group) => {
-                self.load_group(group, None, true);
-                return Ok(self.groups_loading.is_empty());
+                self.engine.bring_group(group, true);
+                if self.engine.loader.has_all_groups() { Stepped::On } else { Stepped::Waits }
             }
             Preparation::NoRoom => {
-                self.recovered();
-                self.fail("there is no room for a checkpoint".to_owned());
+                Stepped::Over(self.serves(Some("there is no room for a checkpoint".to_owned())))
             }
         }
-        Ok(false)
     }
 
-    fn choose_superblock(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
+    fn choose_superblock(&mut self) -> Result<(), OpenError> {
+        let recovery = &mut self.recovery;
         let label = recovery.label(0)?;
         let unknown = label.features.incompatible & !FEATURES_KNOWN.incompatible;
         if label.version != FORMAT_VERSION || unknown != 0 {
@@ -385,111 +457,98 @@ impl Store {
             recovery.check_device(index, device.uuid, device.layout.device_blocks)?;
         }
         self.adopt(&superblock);
-        recovery.step = Step::Loading(load::Loading::new());
+        self.recovery.step = Step::Loading(load::Loading::new());
         let unknown = label.features.read_only_compatible & !FEATURES_KNOWN.read_only_compatible;
         self.read_only_features = unknown;
         Ok(())
     }
 
     fn adopt(&mut self, superblock: &Superblock) {
-        self.pool.members.pool_uuid = superblock.pool_uuid;
-        self.generation = superblock.generation;
+        self.engine.pool.members.pool_uuid = superblock.pool_uuid;
+        self.engine.checkpointer.adopt_generation(superblock.generation);
         let layouts: Vec<_> = superblock.devices.iter().map(|device| device.layout).collect();
-        self.pool.space = Space::new(&layouts, self.pool.options.groups());
-        self.pool.space.pages = superblock.pages;
-        self.pool.members.device_uuids =
+        self.engine.pool.space = Space::new(&layouts, self.engine.pool.options.groups());
+        self.engine.pool.space.pages = superblock.pages;
+        self.engine.pool.members.device_uuids =
             superblock.devices.iter().map(|device| device.uuid).collect();
-        self.pool.map = Map::new(self.pool.options.clean_pages());
+        self.engine.pool.map = Map::new(self.engine.pool.options.clean_pages());
         let head = Position {
             block: superblock.journal_position,
             sequence: superblock.journal_sequence,
             previous_crc: superblock.journal_crc,
         };
-        self.journal = Journal::new(layouts[0].journal_blocks, superblock.epoch, head);
-        self.applied = head;
+        self.engine.log = Log::new(layouts[0].journal_blocks, superblock.epoch, head);
     }
 
-    /// Applies units to the map; `false` if it waits for a page.
-    fn replay(&mut self, units: &mut VecDeque<Unit>, record: &mut usize) -> bool {
-        while let Some(unit) = units.front() {
-            let Some(next) = unit.records.get(*record) else {
-                self.pool.statistics.replayed_units += 1;
-                units.pop_front();
-                *record = 0;
-                continue;
-            };
-            let next = next.clone();
-            if let Some(missing) = self.pool.missing_for_record(&next) {
-                self.applier_waits = true;
-                self.load_page(missing, crate::loading::PageWaiter::Applier);
-                return false;
-            }
-            self.pool.apply(&next);
-            *record += 1;
+    fn end_replay(&mut self) -> Stepped {
+        if self.recovery.check_only {
+            return Stepped::Over(Opened::Checked);
         }
-        true
-    }
-
-    /// Ends recovery before anything is written: the pool can be audited, and nothing else.
-    pub(crate) fn check_only(&mut self) {
-        if let Some(recovery) = &mut self.recovery {
-            recovery.check_only = true;
-        }
-    }
-
-    fn end_replay(&mut self) {
-        if self.recovery.as_ref().is_some_and(|recovery| recovery.check_only) {
-            self.recovered();
-            self.health = Health::Closed;
-            return;
-        }
-        if self.pool.options.mode == OpenMode::ReadOnly {
-            self.recovered();
-            return self.fail(match &self.journal_loss {
+        if self.engine.pool.options.mode == OpenMode::ReadOnly {
+            let reason = match &self.loss {
                 Some(loss) => format!("it was opened read-only, as it was before a loss: {loss}"),
                 None => "it was opened read-only".to_owned(),
-            });
+            };
+            return Stepped::Over(self.serves(Some(reason)));
         }
         if self.read_only_features != 0 {
             let features = self.read_only_features;
-            self.recovered();
-            return self
-                .fail(format!("it has features {features:#x}, which a newer program knows"));
+            let reason = format!("it has features {features:#x}, which a newer program knows");
+            return Stepped::Over(self.serves(Some(reason)));
         }
         if !self.keeps_epoch() {
-            self.journal.epoch += 1;
+            self.engine.log.journal.epoch += 1;
         }
-        let heads = self.set_heads_aside();
-        if let Some(recovery) = &mut self.recovery {
-            recovery.outstanding = heads;
-        }
+        self.recovery.outstanding = self.engine.pool.set_heads_aside();
+        Stepped::On
     }
 
     /// Whether recovery goes on in the same epoch, which is a mistake.
     fn keeps_epoch(&self) -> bool {
-        let keeps_if_rewound = planted!(self.pool.bugs, RewindKeepsEpoch);
-        match &self.journal_loss {
+        let keeps_if_rewound = planted!(self.engine.pool.bugs, RewindKeepsEpoch);
+        match &self.loss {
             Some(_) if keeps_if_rewound => true,
-            Some(_) | None => planted!(self.pool.bugs, NoEpochBump),
+            Some(_) | None => planted!(self.engine.pool.bugs, NoEpochBump),
         }
     }
 
-    /// The pool serves.
-    pub(crate) fn recovered(&mut self) {
-        let Some(recovery) = self.recovery.take() else { return };
-        self.health = Health::Ready;
+    fn serves(&mut self, read_only: Option<String>) -> Opened {
+        self.engine.pool.space.end_probing();
         // Changes that the journal replayed were counted before the restart.
-        self.pool.volumes.clear_reclaimed();
-        self.answer(recovery.tag, Ok(Outcome::Changed));
+        self.engine.pool.volumes.clear_reclaimed();
+        Opened::Serves { read_only }
     }
+}
 
-    pub(crate) fn recovery_failed(&mut self, error: OpenError) {
-        let Some(recovery) = self.recovery.take() else { return };
-        self.checkpoint = None;
-        self.health = Health::Closed;
-        self.pool.io.clear();
-        self.answer(recovery.tag, Err(Failure::Open(error)));
+/// Whether a pool can be made on devices of these sizes.
+fn can_be_made(spec: &PoolSpec, layouts: &[Layout]) -> bool {
+    let pages: usize = layouts.iter().map(Layout::first_level_pages).sum();
+    let mut sizes = spec.devices.iter().map(|device| device.size_bytes);
+    !spec.devices.is_empty()
+        && spec.devices.len() <= DEVICES_MAX
+        && sizes.all(|size| (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&size))
+        && layouts.iter().enumerate().all(|(index, layout)| layout.is_sound(index == 0))
+        && pages <= crate::layout::FIRST_LEVEL_MAX
+}
+
+/// Applies units to the map; `false` if it waits for a page.
+fn replay(engine: &mut Engine, units: &mut VecDeque<Unit>, record: &mut usize) -> bool {
+    while let Some(unit) = units.front() {
+        let Some(next) = unit.records.get(*record) else {
+            engine.pool.statistics.replayed_units += 1;
+            units.pop_front();
+            *record = 0;
+            continue;
+        };
+        let next = next.clone();
+        if let Some(missing) = engine.pool.missing_for_record(&next) {
+            engine.loader.load_page(&mut engine.pool, missing, PageWaiter::Applier);
+            return false;
+        }
+        engine.pool.apply(&next);
+        *record += 1;
     }
+    true
 }
 
 impl Recovery {
@@ -515,7 +574,7 @@ const FIRST_WRITE_BLOCKS: usize = 256;
 /// over the journal: a file system under the pool then has nothing of its own to make durable with
 /// a commit. What an earlier pool left in the journal would be told apart without them, by the unit
 /// checksums, which begin anew with the pool's identity.
-fn first_writes(spec: &crate::PoolSpec, journal_blocks: u64) -> Vec<(Address, Rope)> {
+fn first_writes(spec: &PoolSpec, journal_blocks: u64) -> Vec<(Address, Rope)> {
     let zeros = Buffer::zeroed(FIRST_WRITE_BLOCKS * BLOCK as usize).freeze();
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
     let mut writes: Vec<_> =

@@ -7,22 +7,22 @@
 //! it needs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
 use crate::address::{Address, BlockRange, Run, VolumeBlock};
-use crate::allowance::Allowance;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
 use crate::incident::{Cause, Incident, Place};
 use crate::io::Waiter;
 use crate::limits::{SCRUB_FAULTS_MAX, SCRUB_INCIDENTS_MAX};
-use crate::loading::PageWaiter;
+use crate::loading::{Loader, PageWaiter};
 use crate::map::{FoundLeaf, Missing, Root};
+use crate::pool::Pool;
+use crate::rate_limiter::RateLimiter;
 use crate::space::GroupId;
-use crate::status::Health;
-use crate::store::Store;
 
 /// Steps of a pass per turn.
 const STEPS: usize = 16;
@@ -85,7 +85,7 @@ enum What {
 }
 
 /// A pass under way.
-pub(crate) struct Scrub {
+struct Scrub {
     purpose: Purpose,
     /// Volumes that are still to be looked at, the current one first.
     volumes: VecDeque<VolumeId>,
@@ -129,7 +129,7 @@ impl Scrub {
     }
 
     /// The volume that is being looked at.
-    pub(crate) fn volume(&self) -> Option<VolumeId> {
+    fn volume(&self) -> Option<VolumeId> {
         self.volumes.front().copied()
     }
 
@@ -143,120 +143,192 @@ impl Scrub {
             self.status.bad.push(BadRange { volume, range });
         }
     }
-}
 
-impl Store {
-    /// Begins a scrub; one that is under way begins anew.
-    pub fn start_scrub(&mut self) {
-        let volumes = self.pool.volumes.iter().map(|volume| volume.id).collect();
-        let total = self.pool.space.used() * BLOCK;
-        self.scrub = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
+    /// Whether it waits for something to be read.
+    fn is_waiting(&self) -> bool {
+        self.waits_for_page || self.waits_for.is_some() || !self.reads.is_empty()
     }
 
-    /// Bytes per second that scrubs read at most.
-    pub fn scrub_rate(&self) -> u64 {
-        self.pool.options.scrub_rate
+    fn wait_for_page(&mut self, pool: &mut Pool, loader: &mut Loader, missing: Missing) {
+        self.waits_for_page = true;
+        loader.load_page(pool, missing, PageWaiter::Scrub);
     }
 
-    /// Changes how many bytes per second scrubs read at most, also for one under way.
-    pub fn set_scrub_rate(&mut self, rate: u64) {
-        self.pool.options.scrub_rate = rate;
-        self.scrub_allowance = Allowance::new(rate);
-    }
-
-    /// Ends a scrub that is under way.
-    pub fn stop_scrub(&mut self) {
-        if let Some(scrub) = self.scrub.take_if(|scrub| scrub.purpose != Purpose::Count) {
-            self.last_scrub = ScrubStatus { running: false, ..scrub.status };
-        }
-    }
-
-    /// How the scrub is doing, or how the last one ended.
-    pub fn scrub_status(&self) -> ScrubStatus {
-        match &self.scrub {
-            Some(scrub) if scrub.purpose != Purpose::Count => scrub.status.clone(),
-            _ => self.last_scrub.clone(),
-        }
-    }
-
-    /// Takes the scrub as far as it may go.
-    pub(crate) fn advance_scrub(&mut self) {
-        if self.health != Health::Ready {
-            return;
-        }
-        if self.scrub.is_none()
-            && self.pool.map.reap.is_empty()
-            && self.pool.volumes.take_count_wanted()
-        {
-            let reserved = self.pool.volumes.iter().filter(|volume| volume.reserved);
-            let volumes = reserved.map(|volume| volume.id).collect();
-            self.scrub = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
-        }
-        for _ in 0..STEPS {
-            let Some(mut scrub) = self.scrub.take() else { return };
-            let held_back = scrub.purpose == Purpose::Compare && self.scrub_allowance.is_used_up();
-            let loading = scrub.waits_for_page || scrub.waits_for.is_some();
-            if loading || !scrub.reads.is_empty() || held_back {
-                self.scrub = Some(scrub);
-                return;
-            }
-            let over = self.scrub_step(&mut scrub);
-            match over {
-                true => self.end_pass(*scrub),
-                false => self.scrub = Some(scrub),
-            }
-        }
-    }
-
-    /// One step: a leaf, or the next volume; true if there is none.
-    fn scrub_step(&mut self, scrub: &mut Scrub) -> bool {
-        let Some(&id) = scrub.volumes.front() else { return true };
-        let Some(volume) = self.pool.volumes.get(id) else {
-            scrub.volumes.pop_front();
-            scrub.next = VolumeBlock::START;
-            return false;
-        };
-        let root = volume.root;
-        if scrub.purpose == Purpose::Count && scrub.next == VolumeBlock::START {
-            self.pool.volumes.begin_count(id);
-        }
-        match self.pool.map.next_leaf(root, scrub.next) {
-            Err(missing) => self.wait_for_page(scrub, missing),
-            Ok(None) => self.end_volume(scrub),
-            Ok(Some(leaf)) => self.scrub_leaf(scrub, &leaf),
-        }
-        false
-    }
-
-    fn wait_for_page(&mut self, scrub: &mut Scrub, missing: Missing) {
-        scrub.waits_for_page = true;
-        self.load_page(missing, PageWaiter::Scrub);
-    }
-
-    fn end_volume(&mut self, scrub: &mut Scrub) {
-        scrub.next = VolumeBlock::START;
-        let shared = std::mem::take(&mut scrub.shared);
-        let Some(id) = scrub.volumes.pop_front() else { return };
-        if scrub.purpose == Purpose::Count && self.pool.volumes.contains(id) {
-            self.pool.update(id, |volume, _, _| {
+    fn end_volume(&mut self, pool: &mut Pool) {
+        self.next = VolumeBlock::START;
+        let shared = std::mem::take(&mut self.shared);
+        let Some(id) = self.volumes.pop_front() else { return };
+        if self.purpose == Purpose::Count && pool.volumes.contains(id) {
+            pool.update(id, |volume, _, _| {
                 let most = shared.saturating_add(volume.shared_since_count);
                 volume.shared_blocks = volume.shared_blocks.min(most);
             });
         }
     }
 
-    fn scrub_leaf(&mut self, scrub: &mut Scrub, leaf: &FoundLeaf) {
-        let entries = match self.pool.map.leaf_entries(leaf) {
+    /// Counts the blocks of a leaf that are shared; returns a group whose maps are needed first.
+    fn count_shared(
+        &mut self,
+        pool: &Pool,
+        leaf: &FoundLeaf,
+        entries: &[Entry],
+    ) -> Option<GroupId> {
+        let mapped = entries.iter().filter(|entry| entry.kind() == Kind::Data);
+        let shared = |&(_, entry): &(u8, Entry)| pool.map.is_shared(&pool.space, entry);
+        if leaf.path.iter().any(shared) {
+            self.shared += mapped.count() as u64;
+            return None;
+        }
+        let groups = mapped.clone().map(|entry| pool.space.group_of(entry.address()));
+        let missing = groups.into_iter().find(|&group| !pool.space.is_loaded(group));
+        if missing.is_none() {
+            let shared = mapped.filter(|entry| pool.space.references(entry.address()) > 1);
+            self.shared += shared.count() as u64;
+        }
+        missing
+    }
+}
+
+/// Scrubs of a pool: the one under way, and how the last one ended.
+pub(crate) struct Scrubber {
+    current: Option<Box<Scrub>>,
+    last: ScrubStatus,
+    /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
+    repairs: usize,
+    /// Reads that scrubs began.
+    reads: u64,
+    /// Bytes that the scrub may read.
+    rate: RateLimiter,
+}
+
+impl Scrubber {
+    pub(crate) fn new(rate: u64) -> Self {
+        Self {
+            current: None,
+            last: ScrubStatus::default(),
+            repairs: 0,
+            reads: 0,
+            rate: RateLimiter::new(rate),
+        }
+    }
+
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.rate.pass(time);
+    }
+
+    /// Whether a page is being written again.
+    pub(crate) fn is_repairing(&self) -> bool {
+        self.repairs > 0
+    }
+
+    /// A page was written again. If that did not help, the next scrub does so once more.
+    pub(crate) fn repaired(&mut self) {
+        self.repairs -= 1;
+    }
+
+    /// The volume that is being looked at.
+    pub(crate) fn volume(&self) -> Option<VolumeId> {
+        self.current.as_ref()?.volume()
+    }
+
+    /// Gives up the one under way without a word.
+    pub(crate) fn abandon(&mut self) {
+        self.current = None;
+    }
+
+    /// Begins a scrub; one that is under way begins anew.
+    pub(crate) fn start(&mut self, pool: &Pool) {
+        let volumes = pool.volumes.iter().map(|volume| volume.id).collect();
+        let total = pool.space.used() * BLOCK;
+        self.current = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
+    }
+
+    /// Changes how many bytes per second scrubs read at most, also for one under way.
+    pub(crate) fn set_rate(&mut self, rate: u64) {
+        self.rate = RateLimiter::new(rate);
+    }
+
+    /// Ends a scrub that is under way.
+    pub(crate) fn stop(&mut self) {
+        if let Some(scrub) = self.current.take_if(|scrub| scrub.purpose != Purpose::Count) {
+            self.last = ScrubStatus { running: false, ..scrub.status };
+        }
+    }
+
+    /// How the scrub is doing, or how the last one ended.
+    pub(crate) fn status(&self) -> ScrubStatus {
+        match &self.current {
+            Some(scrub) if scrub.purpose != Purpose::Count => scrub.status.clone(),
+            _ => self.last.clone(),
+        }
+    }
+
+    /// Takes the scrub as far as it may go. Returns a group whose space maps it waits for, to be
+    /// loaded.
+    pub(crate) fn advance(&mut self, pool: &mut Pool, loader: &mut Loader) -> Option<GroupId> {
+        if self.current.is_none() && pool.map.reap.is_empty() && pool.volumes.take_count_wanted() {
+            let reserved = pool.volumes.iter().filter(|volume| volume.reserved);
+            let volumes = reserved.map(|volume| volume.id).collect();
+            self.current = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
+        }
+        for _ in 0..STEPS {
+            let mut scrub = self.current.take()?;
+            let held_back = scrub.purpose == Purpose::Compare && self.rate.is_used_up();
+            if scrub.is_waiting() || held_back {
+                self.current = Some(scrub);
+                return None;
+            }
+            let over = self.step(pool, loader, &mut scrub);
+            let wanted = scrub.waits_for;
+            match over {
+                true => self.end_pass(pool, *scrub),
+                false => self.current = Some(scrub),
+            }
+            if wanted.is_some() {
+                return wanted;
+            }
+        }
+        None
+    }
+
+    /// One step: a leaf, or the next volume; true if there is none.
+    fn step(&mut self, pool: &mut Pool, loader: &mut Loader, scrub: &mut Scrub) -> bool {
+        let Some(&id) = scrub.volumes.front() else { return true };
+        let Some(volume) = pool.volumes.get(id) else {
+            scrub.volumes.pop_front();
+            scrub.next = VolumeBlock::START;
+            return false;
+        };
+        let root = volume.root;
+        if scrub.purpose == Purpose::Count && scrub.next == VolumeBlock::START {
+            pool.volumes.begin_count(id);
+        }
+        match pool.map.next_leaf(root, scrub.next) {
+            Err(missing) => scrub.wait_for_page(pool, loader, missing),
+            Ok(None) => scrub.end_volume(pool),
+            Ok(Some(leaf)) => self.scrub_leaf(pool, loader, scrub, &leaf),
+        }
+        false
+    }
+
+    fn scrub_leaf(
+        &mut self,
+        pool: &mut Pool,
+        loader: &mut Loader,
+        scrub: &mut Scrub,
+        leaf: &FoundLeaf,
+    ) {
+        let entries = match pool.map.leaf_entries(leaf) {
             Ok(entries) => entries,
-            Err(missing) => return self.wait_for_page(scrub, missing),
+            Err(missing) => return scrub.wait_for_page(pool, loader, missing),
         };
         match scrub.purpose {
-            Purpose::Compare => self.compare_leaf(scrub, leaf, &entries),
+            Purpose::Compare => self.compare_leaf(pool, scrub, leaf, &entries),
             Purpose::Locate => locate_bad(scrub, leaf.first, &entries),
             Purpose::Count => {
-                if let Some(group) = self.count_shared(scrub, leaf, &entries) {
-                    scrub.waits_for = Some(group);
-                    return self.load_group(group, None, false);
+                scrub.waits_for = scrub.count_shared(pool, leaf, &entries);
+                if scrub.waits_for.is_some() {
+                    return;
                 }
             }
         }
@@ -264,7 +336,13 @@ impl Store {
     }
 
     /// Reads the pages on the way to a leaf and the data below it, each once in a pass.
-    fn compare_leaf(&mut self, scrub: &mut Scrub, leaf: &FoundLeaf, entries: &[Entry]) {
+    fn compare_leaf(
+        &mut self,
+        pool: &mut Pool,
+        scrub: &mut Scrub,
+        leaf: &FoundLeaf,
+        entries: &[Entry],
+    ) {
         let mut is_new = true;
         for &(level, entry) in &leaf.path {
             is_new = entry.kind() != Kind::Page || scrub.sees(entry.address());
@@ -272,7 +350,7 @@ impl Store {
                 let copies = [Some(entry.address()), entry.twin()];
                 for address in copies.into_iter().flatten() {
                     let what = What::Page { entry, level, first: leaf.first };
-                    self.scrub_read(scrub, address, SmallVec::from_slice(&[entry.crc]), what);
+                    self.read(pool, scrub, address, SmallVec::from_slice(&[entry.crc]), what);
                 }
             }
         }
@@ -289,50 +367,53 @@ impl Store {
                     crcs.push(entry.crc);
                 }
                 (_, data) => {
-                    self.read_run(scrub, run.take());
+                    self.read_run(pool, scrub, run.take());
                     let begin = |address| (block, address, SmallVec::from_slice(&[entry.crc]));
                     run = data.map(begin);
                 }
             }
         }
-        self.read_run(scrub, run);
+        self.read_run(pool, scrub, run);
     }
 
     fn read_run(
         &mut self,
+        pool: &mut Pool,
         scrub: &mut Scrub,
         run: Option<(VolumeBlock, Address, SmallVec<[u32; 1]>)>,
     ) {
         if let Some((first, address, crcs)) = run {
-            self.scrub_read(scrub, address, crcs, What::Data { first });
+            self.read(pool, scrub, address, crcs, What::Data { first });
         }
     }
 
-    fn scrub_read(
+    fn read(
         &mut self,
+        pool: &mut Pool,
         scrub: &mut Scrub,
         start: Address,
         expected: SmallVec<[u32; 1]>,
         what: What,
     ) {
         let blocks = expected.len() as u64;
-        self.scrub_allowance.spend(blocks * BLOCK);
+        self.rate.spend(blocks * BLOCK);
         scrub.status.scanned_bytes += blocks * BLOCK;
         let run = Run { start, blocks };
-        self.submit_scrub_read(scrub, Read { run, expected, what, retried: false });
+        self.submit_read(pool, scrub, Read { run, expected, what, retried: false });
     }
 
     /// Reads are numbered for good, so that the end of one that an abandoned scrub began is not
     /// taken for the end of another.
-    fn submit_scrub_read(&mut self, scrub: &mut Scrub, read: Read) {
-        let number = self.scrub_reads;
-        self.scrub_reads += 1;
-        self.pool.io.read(Waiter::Scrub { read: number }, read.run);
+    fn submit_read(&mut self, pool: &mut Pool, scrub: &mut Scrub, read: Read) {
+        let number = self.reads;
+        self.reads += 1;
+        pool.io.read(Waiter::Scrub { read: number }, read.run);
         scrub.reads.insert(number, read);
     }
 
-    pub(crate) fn scrub_took(&mut self, number: u64, result: DeviceResult) {
-        let Some(mut scrub) = self.scrub.take() else { return };
+    /// A read has ended.
+    pub(crate) fn took(&mut self, pool: &mut Pool, number: u64, result: DeviceResult) {
+        let Some(mut scrub) = self.current.take() else { return };
         if let Some(mut read) = scrub.reads.remove(&number) {
             let bytes = result.ok().flatten();
             let is_good = |number: usize, crc: &u32| {
@@ -347,26 +428,26 @@ impl Store {
             if bad.is_empty() {
                 // As it should be.
             } else if read.retried {
-                self.scrub_found_bad(&mut scrub, &read, &bad);
+                self.found_bad(pool, &mut scrub, &read, &bad);
             } else {
                 read.retried = true;
-                self.submit_scrub_read(&mut scrub, read);
+                self.submit_read(pool, &mut scrub, read);
             }
         }
-        self.scrub = Some(scrub);
+        self.current = Some(scrub);
     }
 
     /// Blocks do not have the content that they had when the read began; they are bad if they are
     /// still referred to.
-    fn scrub_found_bad(&mut self, scrub: &mut Scrub, read: &Read, bad: &[u64]) {
-        let Some(root) = scrub.volumes.front().and_then(|&id| self.pool.volumes.get(id)) else {
+    fn found_bad(&mut self, pool: &mut Pool, scrub: &mut Scrub, read: &Read, bad: &[u64]) {
+        let Some(root) = scrub.volumes.front().and_then(|&id| pool.volumes.get(id)) else {
             return;
         };
         let root = root.root;
         match read.what {
             What::Data { first } => {
                 for &number in bad {
-                    let now = self.pool.map.data_entry(root, first + number);
+                    let now = pool.map.data_entry(root, first + number);
                     let entry = (read.run.start + number, read.expected[number as usize]);
                     if now.is_some_and(|now| (now.address(), now.crc) == entry)
                         && scrub.bad.insert(entry.0)
@@ -377,8 +458,8 @@ impl Store {
             }
             What::Page { entry, level, first } => {
                 let page = Missing { entry, level };
-                if !self.repair_page(scrub, read.run.start, page)
-                    && self.leads_to(root, first, page)
+                if !self.repair_page(pool, scrub, read.run.start, page)
+                    && leads_to(pool, root, first, page)
                 {
                     scrub.status.bad_pages += 1;
                 }
@@ -386,66 +467,41 @@ impl Store {
         }
     }
 
-    /// Whether a page is still on the way to a block of a volume. Its place may have been given to
-    /// another one while it was being read.
-    fn leads_to(&mut self, root: Root, first: VolumeBlock, page: Missing) -> bool {
-        match self.pool.map.next_leaf(root, first) {
-            Ok(leaf) => leaf.is_some_and(|leaf| leaf.path.contains(&(page.level, page.entry))),
-            Err(missing) => missing == page,
-        }
-    }
-
     /// One copy of a page is bad: it is written again from memory, where the page is, having been
     /// read from a good one. `false` if it is not in memory; what is bad of a leaf is found when it
     /// is read.
-    fn repair_page(&mut self, scrub: &mut Scrub, address: Address, page: Missing) -> bool {
+    fn repair_page(
+        &mut self,
+        pool: &mut Pool,
+        scrub: &mut Scrub,
+        address: Address,
+        page: Missing,
+    ) -> bool {
         let Missing { entry, level } = page;
-        if self.pool.space.references(entry.address()) == 0 {
+        if pool.space.references(entry.address()) == 0 {
             return true;
         }
-        let Some(cached) = self.pool.map.cached(entry.address()) else { return level == 0 };
+        let Some(cached) = pool.map.cached(entry.address()) else { return level == 0 };
         let mut bytes = block::Buffer::for_overwrite(BLOCK as usize);
         cached.emit(&mut bytes);
         if crc32c(&bytes) == entry.crc {
             scrub.status.repaired_pages += 1;
             self.repairs += 1;
-            self.pool.io.write(Waiter::Repair, address, bytes.freeze().into());
+            pool.io.write(Waiter::Repair, address, bytes.freeze().into());
         }
         true
     }
 
-    /// Counts the blocks of a leaf that are shared; returns a group whose maps are needed first.
-    fn count_shared(
-        &mut self,
-        scrub: &mut Scrub,
-        leaf: &FoundLeaf,
-        entries: &[Entry],
-    ) -> Option<GroupId> {
-        let mapped = entries.iter().filter(|entry| entry.kind() == Kind::Data);
-        let shared = |&(_, entry): &(u8, Entry)| self.pool.map.is_shared(&self.pool.space, entry);
-        if leaf.path.iter().any(shared) {
-            scrub.shared += mapped.count() as u64;
-            return None;
-        }
-        let groups = mapped.clone().map(|entry| self.pool.space.group_of(entry.address()));
-        let missing = groups.into_iter().find(|&group| !self.pool.space.is_loaded(group));
-        if missing.is_none() {
-            let shared = mapped.filter(|entry| self.pool.space.references(entry.address()) > 1);
-            scrub.shared += shared.count() as u64;
-        }
-        missing
-    }
-
     /// Space maps were loaded, perhaps for the scrub.
-    pub(crate) fn scrub_took_group(&mut self, group: GroupId) {
-        if let Some(scrub) = &mut self.scrub {
+    pub(crate) fn took_group(&mut self, group: GroupId) {
+        if let Some(scrub) = &mut self.current {
             scrub.waits_for.take_if(|wanted| *wanted == group);
         }
     }
 
     /// A page that the scrub waited for is there, or cannot be read.
-    pub(crate) fn scrub_took_page(&mut self, missing: Missing, found: bool) {
-        let Some(scrub) = &mut self.scrub else { return };
+    pub(crate) fn took_page(&mut self, missing: Missing, found: bool) {
+        let Some(scrub) = &mut self.current else { return };
         if !std::mem::take(&mut scrub.waits_for_page) {
             return;
         }
@@ -459,34 +515,43 @@ impl Store {
         }
     }
 
-    /// Reports the places that are bad, the first of them.
-    fn report_bad(&mut self, status: &ScrubStatus) {
-        // Pages of the map were counted when they were read.
-        self.pool.statistics.checksum_errors += status.bad_blocks;
-        for bad in status.bad.iter().take(SCRUB_INCIDENTS_MAX) {
-            self.pool.incidents.keep(Incident {
-                device: None,
-                offset: 0,
-                cause: Cause::Checksum,
-                place: Place::Data { volume: bad.volume, range: bad.range },
-                is_lost: true,
-            });
-        }
-    }
-
-    fn end_pass(&mut self, mut scrub: Scrub) {
+    fn end_pass(&mut self, pool: &mut Pool, mut scrub: Scrub) {
         if scrub.purpose == Purpose::Count {
             return;
         }
         if scrub.purpose == Purpose::Compare && !scrub.bad.is_empty() {
             scrub.purpose = Purpose::Locate;
-            scrub.volumes = self.pool.volumes.iter().map(|volume| volume.id).collect();
+            scrub.volumes = pool.volumes.iter().map(|volume| volume.id).collect();
             scrub.next = VolumeBlock::START;
-            self.scrub = Some(Box::new(scrub));
+            self.current = Some(Box::new(scrub));
             return;
         }
-        self.report_bad(&scrub.status);
-        self.last_scrub = ScrubStatus { running: false, complete: true, ..scrub.status };
+        report_bad(pool, &scrub.status);
+        self.last = ScrubStatus { running: false, complete: true, ..scrub.status };
+    }
+}
+
+/// Whether a page is still on the way to a block of a volume. Its place may have been given to
+/// another one while it was being read.
+fn leads_to(pool: &mut Pool, root: Root, first: VolumeBlock, page: Missing) -> bool {
+    match pool.map.next_leaf(root, first) {
+        Ok(leaf) => leaf.is_some_and(|leaf| leaf.path.contains(&(page.level, page.entry))),
+        Err(missing) => missing == page,
+    }
+}
+
+/// Reports the places that are bad, the first of them.
+fn report_bad(pool: &mut Pool, status: &ScrubStatus) {
+    // Pages of the map were counted when they were read.
+    pool.statistics.checksum_errors += status.bad_blocks;
+    for bad in status.bad.iter().take(SCRUB_INCIDENTS_MAX) {
+        pool.incidents.keep(Incident {
+            device: None,
+            offset: 0,
+            cause: Cause::Checksum,
+            place: Place::Data { volume: bad.volume, range: bad.range },
+            is_lost: true,
+        });
     }
 }
 

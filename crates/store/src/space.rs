@@ -106,6 +106,8 @@ pub(crate) struct Space {
     /// Number of groups for which the device's keeper has no space, and the devices they are on.
     unavailable: u64,
     unavailable_on: BTreeSet<u8>,
+    /// Whether space that is asked for may be there already, as the pool is being opened.
+    probes: bool,
     /// Descriptor pages that the next checkpoint writes, by device.
     touched: BTreeSet<(u8, usize)>,
 }
@@ -140,6 +142,7 @@ impl Space {
             fenced: 0,
             unavailable: 0,
             unavailable_on: BTreeSet::new(),
+            probes: true,
             touched: BTreeSet::new(),
         };
         layouts.iter().for_each(|&layout| space.add_device(layout));

@@ -208,7 +208,7 @@ impl Pool {
     pub(crate) fn used(&mut self) -> u64 {
         self.settle();
         let mapped: u64 = self.store.volumes().map(|volume| volume.mapped_bytes).sum();
-        assert_eq!(self.store.pool.volumes.mapped_bytes(), mapped, "the sum over all volumes");
+        assert_eq!(self.store.pool().volumes.mapped_bytes(), mapped, "the sum over all volumes");
         self.store.space().used
     }
 }

@@ -5,13 +5,15 @@ use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
 use hashbrown::HashMap;
 
 use crate::address::{Address, VolumeBlock};
+use crate::change::Tag;
 use crate::checksum::crc32c;
+use crate::engine::Engine;
 use crate::entry::{Entry, Kind, Page, PageKey};
 use crate::error::{Failure, OpenError};
 use crate::options::{OpenMode, Options};
 use crate::recovery::JournalLoss;
 use crate::space::STUCK;
-use crate::store::{Store, Tag};
+use crate::store::Store;
 
 /// Faults that a report names at most; the rest are counted.
 const FAULTS_NAMED_MAX: usize = 100;
@@ -139,12 +141,13 @@ impl Store {
             found_dirty: HashMap::new(),
             mapped: HashMap::new(),
         };
+        let engine = self.parts();
         let roots: Vec<_> =
-            self.pool.volumes.iter().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
+            engine.pool.volumes.iter().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
         for (volume, root, mapped_bytes) in roots {
             walk.report.volumes += 1;
             let place = Place { volume, block: VolumeBlock::START };
-            let mapped = walk.visit(self, root.entry, root.levels - 1, place);
+            let mapped = walk.visit(engine, root.entry, root.levels - 1, place);
             if mapped * BLOCK != mapped_bytes {
                 walk.fault(format!(
                     "volume {:016x} maps {} bytes, but its record says {mapped_bytes}",
@@ -153,16 +156,16 @@ impl Store {
                 ));
             }
         }
-        for dead in self.pool.map.dead() {
+        for dead in engine.pool.map.dead() {
             let place = Place { volume: VolumeId(0), block: VolumeBlock::START };
-            walk.visit(self, dead.entry, dead.level, place);
+            walk.visit(engine, dead.entry, dead.level, place);
         }
-        for page in self.table.pages().collect::<Vec<_>>() {
+        for page in engine.checkpointer.table_pages() {
             *walk.found.entry(page.address()).or_default() += 1;
             walk.visit_copy(page);
         }
-        walk.compare(self);
-        walk.report.replayed_units = self.pool.statistics.replayed_units;
+        walk.compare(engine);
+        walk.report.replayed_units = engine.pool.statistics.replayed_units;
         walk.report
     }
 }
@@ -176,14 +179,14 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     }
 
     /// Counts a reference, and what is below it the first time; returns the mapped blocks below.
-    fn visit(&mut self, store: &Store, entry: Entry, level: u8, place: Place) -> u64 {
+    fn visit(&mut self, engine: &Engine, entry: Entry, level: u8, place: Place) -> u64 {
         match entry.kind() {
             Kind::Hole => 0,
             Kind::Data => {
                 self.visit_data(entry, place);
                 1
             }
-            Kind::Page | Kind::Dirty => self.visit_page(store, entry, level, place),
+            Kind::Page | Kind::Dirty => self.visit_page(engine, entry, level, place),
         }
     }
 
@@ -204,7 +207,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         }
     }
 
-    fn visit_page(&mut self, store: &Store, entry: Entry, level: u8, place: Place) -> u64 {
+    fn visit_page(&mut self, engine: &Engine, entry: Entry, level: u8, place: Place) -> u64 {
         let dirty = entry.kind() == Kind::Dirty;
         let references = match dirty {
             true => self.found_dirty.entry(entry.dirty_id()).or_default(),
@@ -218,9 +221,9 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         self.report.pages += 1;
         if !dirty {
             self.visit_copy(entry);
-            self.check_copies(store, entry, level, place);
+            self.check_copies(engine, entry, level, place);
         }
-        let Some(page) = self.page(store, entry, level) else {
+        let Some(page) = self.page(engine, entry, level) else {
             let Place { volume, block } = place;
             self.fault(format!(
                 "a map page of volume {:016x}, level {level}, at byte {} is damaged",
@@ -233,7 +236,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         let mut mapped = 0;
         for (number, child) in (0..).zip(page.0.iter()) {
             let place = Place { block: place.block + number * below, ..place };
-            let count = self.visit(store, *child, level.saturating_sub(1), place);
+            let count = self.visit(engine, *child, level.saturating_sub(1), place);
             if level > 0 && count as u32 != child.mapped {
                 self.fault(format!("a page maps {count} blocks, its parent says {}", child.mapped));
             }
@@ -251,9 +254,9 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     }
 
     /// Reports a page of which one of two copies is damaged: it still works.
-    fn check_copies(&mut self, store: &Store, entry: Entry, level: u8, place: Place) {
+    fn check_copies(&mut self, engine: &Engine, entry: Entry, level: u8, place: Place) {
         // Pages of a checkpoint that is being written are in memory only.
-        let Some(copy) = entry.twin().filter(|_| store.checkpoint.is_none()) else { return };
+        let Some(copy) = entry.twin().filter(|_| !engine.checkpointer.is_writing()) else { return };
         let intact =
             [entry.address(), copy].map(|block| self.load_from(block, entry.crc).is_some());
         if intact[0] != intact[1] {
@@ -266,12 +269,12 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         }
     }
 
-    fn page(&mut self, store: &Store, entry: Entry, level: u8) -> Option<Page> {
+    fn page(&mut self, engine: &Engine, entry: Entry, level: u8) -> Option<Page> {
         if entry.kind() == Kind::Dirty {
-            return Some(store.pool.map.dirty.get(entry.dirty_id())?.page.clone());
+            return Some(engine.pool.map.dirty.get(entry.dirty_id())?.page.clone());
         }
         // A page of a checkpoint that is being written is in memory only.
-        let cached = store.pool.map.cached(entry.address());
+        let cached = engine.pool.map.cached(entry.address());
         cached.or_else(|| Page::parse(&self.load(entry)?, level))
     }
 
@@ -289,26 +292,27 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     }
 
     /// Compares the references that were found with those that are recorded.
-    fn compare(&mut self, store: &Store) {
+    fn compare(&mut self, engine: &Engine) {
         let read = &mut self.read;
-        let references = store.pool.space.all_references(|block, buffer| {
+        let references = engine.pool.space.all_references(|block, buffer| {
             read(block.device() as u8, block.block().offset(), buffer).is_ok()
         });
         let recorded: HashMap<Address, u16> = references.into_iter().collect();
         for (&block, &count) in &recorded {
             let found = self.found.get(&block).copied().unwrap_or(0);
-            let known = count != STUCK && !store.pool.space.is_fenced(block);
+            let known = count != STUCK && !engine.pool.space.is_fenced(block);
             if found != u32::from(count) && known {
                 self.fault(format!("block {block} has {found} references, recorded are {count}"));
             }
         }
         let unrecorded: Vec<Address> =
             self.found.keys().filter(|block| !recorded.contains_key(*block)).copied().collect();
-        let unrecorded = unrecorded.into_iter().filter(|&block| !store.pool.space.is_fenced(block));
+        let unrecorded =
+            unrecorded.into_iter().filter(|&block| !engine.pool.space.is_fenced(block));
         for block in unrecorded {
             self.fault(format!("block {block} is in use, but recorded as free"));
         }
-        for (id, page) in &store.pool.map.dirty {
+        for (id, page) in &engine.pool.map.dirty {
             let found = self.found_dirty.get(&id).copied().unwrap_or(0);
             if found != u32::from(page.references()) && page.references() != STUCK {
                 let recorded = page.references();

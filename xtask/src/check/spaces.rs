@@ -17,7 +17,7 @@ use crate::workspace;
 const ROOM: &str = "crates/store/src/";
 
 /// Where the types are made.
-const SET_APART: [&str; 2] = ["crates/store/src/address.rs", "crates/store/src/operation/key.rs"];
+const SET_APART: [&str; 2] = ["crates/store/src/address.rs", "crates/store/src/operation_key.rs"];
 
 /// Names of parameters that tell a place, or an operation.
 const PLACES: [&str; 11] = [

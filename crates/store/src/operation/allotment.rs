@@ -11,8 +11,8 @@ use crate::error::Failure;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::map::Occupied;
 use crate::metadata::Standing;
+use crate::serving::Serving;
 use crate::space::{Allocation, GroupId};
-use crate::store::Store;
 
 /// How often an operation waits for a checkpoint to free space before it gives up.
 const SPACE_WAITS_MAX: u8 = 3;
@@ -39,26 +39,27 @@ enum Allotment {
     Waits(u8),
 }
 
-impl Store {
+impl Serving {
     /// Hands out blocks for an operation's data; `false` if it has to wait for a checkpoint.
     pub(super) fn allocate_for(&mut self, key: OperationKey) -> Result<bool, Failure> {
-        let operation = &self.operations[key];
+        let operation = &self.requests.table[key];
         let handed_out: u64 = operation.runs.iter().map(|run| run.blocks).sum();
         let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let needed = data - handed_out;
-        let allowed = self.pool.allowed_blocks(operation.volume);
-        let fits = allowed.max(self.pool.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
+        let allowed = self.engine.pool.allowed_blocks(operation.volume);
+        let fits =
+            allowed.max(self.engine.pool.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
         if clones && !fits {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
         let promised = self.promise_of_clones(key);
-        if promised > self.pool.space.free().saturating_sub(self.pool.kept_blocks()) {
+        if promised > self.engine.pool.space.free().saturating_sub(self.engine.pool.kept_blocks()) {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
         let (own, drawn, kept) = match self.allot(key, needed) {
-            Allotment::Free => (0, 0, self.pool.kept_blocks()),
-            Allotment::Kept { own, drawn } => (own, drawn, self.pool.kept_for_checkpoints()),
+            Allotment::Free => (0, 0, self.engine.pool.kept_blocks()),
+            Allotment::Kept { own, drawn } => (own, drawn, self.engine.pool.kept_for_checkpoints()),
             Allotment::Load(group) => {
                 self.load_group(group, Some(key), false);
                 return Ok(false);
@@ -66,22 +67,27 @@ impl Store {
             Allotment::Waits(waits_max) => return self.wait_for_space(key, waits_max),
         };
         if needed + promised > 0
-            && let Some(group) = self.pool.space.group_to_house(kept + needed + promised)
+            && let Some(group) = self.engine.pool.space.group_to_house(kept + needed + promised)
         {
-            self.house_group(group, Some(key));
+            self.preallocate(group, key);
             return Ok(false);
         }
-        let left = self.pool.metadata_left();
+        let left = self.engine.pool.metadata_left();
         if !self.hand_out(key, needed)? {
             return Ok(false);
         }
         if drawn > 0 {
-            let volume = self.operations[key].volume;
-            self.pool.budget.metadata.draw(volume, drawn, left, self.pool.metadata_blocks());
+            let volume = self.requests.table[key].volume;
+            self.engine.pool.budget.metadata.draw(
+                volume,
+                drawn,
+                left,
+                self.engine.pool.metadata_blocks(),
+            );
         }
         self.estimate(key, own);
-        self.operations[key].promised = promised;
-        self.pool.budget.promise(promised);
+        self.requests.table[key].promised = promised;
+        self.engine.pool.budget.promise(promised);
         Ok(true)
     }
 
@@ -89,11 +95,11 @@ impl Store {
     fn hand_out(&mut self, key: OperationKey, needed: u64) -> Result<bool, Failure> {
         let mut left = needed;
         while left > 0 {
-            match self.pool.space.allocate(left) {
+            match self.engine.pool.space.allocate(left) {
                 Allocation::Run(run) => {
                     left -= run.blocks;
-                    self.pool.budget.hand_out(run.blocks);
-                    self.operations[key].runs.push(run);
+                    self.engine.pool.budget.hand_out(run.blocks);
+                    self.requests.table[key].runs.push(run);
                 }
                 Allocation::Load(group) => {
                     self.load_group(group, Some(key), true);
@@ -107,15 +113,15 @@ impl Store {
 
     /// Where the space for so many blocks comes from.
     fn allot(&mut self, key: OperationKey, needed: u64) -> Allotment {
-        let volume = self.operations[key].volume;
-        let allowed = self.pool.allowed_blocks(volume);
+        let volume = self.requests.table[key].volume;
+        let allowed = self.engine.pool.allowed_blocks(volume);
         if needed <= allowed {
             return Allotment::Free;
         }
-        if planted!(self.pool.bugs, LendEverything) {
+        if planted!(self.engine.pool.bugs, LendEverything) {
             return Allotment::Kept { own: 0, drawn: 0 };
         }
-        let occupied = match self.pool.volumes.is_reserved(volume) {
+        let occupied = match self.engine.pool.volumes.is_reserved(volume) {
             true => Occupied { own: needed, shared: 0 },
             false => match self.occupied(key) {
                 Ok(occupied) => occupied,
@@ -127,7 +133,7 @@ impl Store {
             true => self.allot_metadata(key, needed, occupied),
             // What it overwrites returns with the next checkpoint, so half of the reserve lends it
             // the space until then; the other half is for the checkpoint.
-            false if needed > self.pool.lent_blocks() => Allotment::Waits(PROMISE_WAITS_MAX),
+            false if needed > self.engine.pool.lent_blocks() => Allotment::Waits(PROMISE_WAITS_MAX),
             false => Allotment::Kept { own, drawn: 0 },
         }
     }
@@ -135,28 +141,31 @@ impl Store {
     /// Whether what an operation newly occupies may come from the metadata reserve.
     fn allot_metadata(&mut self, key: OperationKey, needed: u64, occupied: Occupied) -> Allotment {
         let refused = Allotment::Waits(SPACE_WAITS_MAX);
-        let operation = &self.operations[key];
+        let operation = &self.requests.table[key];
         let Work::Request(request) = &operation.work else { return refused };
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let replaces_data = occupied.own + occupied.shared == data;
         let volume = operation.volume;
-        let standing = match planted!(self.pool.bugs, MetadataForAnyone) {
+        let standing = match planted!(self.engine.pool.bugs, MetadataForAnyone) {
             true if is_short(request) => Some(Standing::Lock),
-            true | false => self.pool.budget.metadata.standing(volume, request, replaces_data),
+            true | false => {
+                self.engine.pool.budget.metadata.standing(volume, request, replaces_data)
+            }
         };
         let drawn = needed.saturating_sub(occupied.own);
         let Some(standing) = standing.filter(|_| drawn <= METADATA_BYTES_MAX / BLOCK + 1) else {
             return refused;
         };
-        let (reserve, left) = (self.pool.metadata_blocks(), self.pool.metadata_left());
+        let (reserve, left) =
+            (self.engine.pool.metadata_blocks(), self.engine.pool.metadata_left());
         let leaves = standing.leaves(reserve);
-        if drawn + leaves > left + self.pool.budget.estimated().growing
-            || !self.pool.budget.metadata.may_draw(volume, drawn, left, reserve)
+        if drawn + leaves > left + self.engine.pool.budget.estimated().growing
+            || !self.engine.pool.budget.metadata.may_draw(volume, drawn, left, reserve)
         {
             return refused;
         }
         let lacks = drawn + leaves > left
-            || needed + self.pool.kept_for_checkpoints() > self.pool.space.free();
+            || needed + self.engine.pool.kept_for_checkpoints() > self.engine.pool.space.free();
         match lacks {
             true => Allotment::Waits(PROMISE_WAITS_MAX),
             false => Allotment::Kept { own: occupied.own, drawn },
@@ -165,10 +174,10 @@ impl Store {
 
     /// Blocks of reserved volumes that an operation will share, so that they are owed new ones.
     fn promise_of_clones(&self, key: OperationKey) -> u64 {
-        let pieces = self.operations[key].pieces.iter();
+        let pieces = self.requests.table[key].pieces.iter();
         let shared = pieces.filter_map(|piece| match piece {
             Piece::Clone { source, range, .. } => {
-                Some((self.pool.volumes.get(*source)?, range.count))
+                Some((self.engine.pool.volumes.get(*source)?, range.count))
             }
             _ => None,
         });
@@ -178,59 +187,60 @@ impl Store {
 
     /// Blocks that the data of an operation replaces.
     fn occupied(&mut self, key: OperationKey) -> Result<Occupied, GroupId> {
-        let root = self.pool.volumes[&self.operations[key].volume].root;
-        let pieces = std::mem::take(&mut self.operations[key].pieces);
+        let root = self.engine.pool.volumes[&self.requests.table[key].volume].root;
+        let pieces = std::mem::take(&mut self.requests.table[key].pieces);
         let ranges = pieces.iter().filter_map(|piece| match piece {
             Piece::Data { first, data } => Some(data_range(*first, data)),
             _ => None,
         });
-        let counts = ranges.map(|range| self.pool.map.occupied(&self.pool.space, root, range));
+        let counts =
+            ranges.map(|range| self.engine.pool.map.occupied(&self.engine.pool.space, root, range));
         let occupied = counts.sum();
-        self.operations[key].pieces = pieces;
+        self.requests.table[key].pieces = pieces;
         occupied
     }
 
     /// Notes what an operation will do to the space, when it has all that it needs.
     fn estimate(&mut self, key: OperationKey, own: u64) {
-        let operation = &mut self.operations[key];
+        let operation = &mut self.requests.table[key];
         let pages = operation.pieces.iter().map(Piece::pages).sum::<u64>();
         // A page has a copy.
         operation.estimate = Estimate { returning: own, growing: 2 * pages };
-        self.pool.budget.expect(operation.estimate);
+        self.engine.pool.budget.expect(operation.estimate);
     }
 
     /// The records of an operation are about to be applied: what they free is freed now.
     pub(crate) fn settle_estimate(&mut self, key: OperationKey) {
-        if planted!(self.pool.bugs, ReturnsCountedTwice) {
+        if planted!(self.engine.pool.bugs, ReturnsCountedTwice) {
             return;
         }
-        let Some(operation) = self.operations.get_mut(key) else { return };
+        let Some(operation) = self.requests.table.get_mut(key) else { return };
         let returning = std::mem::take(&mut operation.estimate.returning);
-        self.pool.budget.forget(Estimate { returning, growing: 0 });
+        self.engine.pool.budget.forget(Estimate { returning, growing: 0 });
     }
 
     /// Removes an operation from the estimate: its effect on the space is done, or will not
     /// happen.
     pub(super) fn forget_estimate(&mut self, key: OperationKey) {
-        let Some(operation) = self.operations.get_mut(key) else { return };
+        let Some(operation) = self.requests.table.get_mut(key) else { return };
         let mut estimate = std::mem::take(&mut operation.estimate);
-        if planted!(self.pool.bugs, ReturnsCountedTwice) {
+        if planted!(self.engine.pool.bugs, ReturnsCountedTwice) {
             estimate.returning = 0;
         }
-        self.pool.budget.forget(estimate);
+        self.engine.pool.budget.forget(estimate);
     }
 
     fn wait_for_space(&mut self, key: OperationKey, waits_max: u8) -> Result<bool, Failure> {
-        let coming = self.pool.space.quarantined() > 0
-            || self.pool.space.groups_with_deltas() > 0
-            || !self.pool.map.reap.is_empty()
-            || !self.journal.is_empty()
-            || !self.groups.is_empty()
-            || self.checkpoint.is_some();
-        let operation = &mut self.operations[key];
+        let coming = self.engine.pool.space.quarantined() > 0
+            || self.engine.pool.space.groups_with_deltas() > 0
+            || !self.engine.pool.map.reap.is_empty()
+            || !self.engine.log.journal.is_empty()
+            || !self.engine.log.has_empty_groups()
+            || self.engine.checkpointer.is_writing();
+        let operation = &mut self.requests.table[key];
         operation.space_waits += 1;
         if !coming || operation.space_waits > waits_max {
-            return Err(self.pool.budget.refusal().into());
+            return Err(self.engine.pool.budget.refusal().into());
         }
         self.stall(key);
         Ok(false)

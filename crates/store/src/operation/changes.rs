@@ -7,6 +7,7 @@ use smallvec::{SmallVec, smallvec};
 use super::{OperationKey, Stage, Work};
 use crate::address::BlockRange;
 use crate::bugs::planted;
+use crate::change::{CHANGES, Change, Outcome};
 use crate::commit::Lane;
 use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
@@ -16,9 +17,9 @@ use crate::limits::{
 };
 use crate::locks::Claim;
 use crate::options::DeviceSpec;
+use crate::preallocation::ENOSPC;
 use crate::record::Record;
-use crate::recovery::ENOSPC;
-use crate::store::{CHANGES, Change, Outcome, Store};
+use crate::serving::Serving;
 use crate::superblock::{FORMAT_VERSION, Features, Label};
 use crate::volume::{Volume, VolumeSpec};
 
@@ -46,7 +47,7 @@ pub(super) fn claims(change: &Change) -> SmallVec<[Claim; 2]> {
     claims
 }
 
-impl Store {
+impl Serving {
     /// Carries out a change that has its claims.
     pub(super) fn run_change(&mut self, key: OperationKey, change: &Change) -> Result<(), Failure> {
         match change {
@@ -56,7 +57,7 @@ impl Store {
             }
             Change::Close => {
                 // While others are under way it waits; the last to finish lets it go on.
-                if self.operations.len() == 1 {
+                if self.requests.table.len() == 1 {
                     self.wait_for_checkpoint(key);
                 }
                 return Ok(());
@@ -74,12 +75,15 @@ impl Store {
             return Ok(());
         }
         if promised > 0
-            && let Some(group) = self.pool.space.group_to_house(self.pool.kept_blocks() + promised)
+            && let Some(group) =
+                self.engine.pool.space.group_to_house(self.engine.pool.kept_blocks() + promised)
         {
-            self.house_group(group, Some(key));
+            self.preallocate(group, key);
             return Ok(());
         }
-        if self.must_wait_for_checkpoint(Lane::Ordinary) && !self.starved {
+        if self.engine.log.must_wait_for_checkpoint(&self.engine.pool, Lane::Ordinary)
+            && !self.engine.checkpointer.is_starved()
+        {
             self.stall(key);
             return Ok(());
         }
@@ -88,11 +92,11 @@ impl Store {
     }
 
     fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
-        self.operations[key].stage = Stage::Committing;
-        self.groups.of(Lane::Ordinary).member(key);
+        self.requests.table[key].stage = Stage::Committing;
+        self.engine.log.group(Lane::Ordinary).member(key);
         for record in records {
-            self.groups.of(Lane::Ordinary).record(record);
-            if planted!(self.pool.bugs, GroupTornApart) {
+            self.engine.log.group(Lane::Ordinary).record(record);
+            if planted!(self.engine.pool.bugs, GroupTornApart) {
                 self.close_group();
             }
         }
@@ -105,7 +109,7 @@ impl Store {
             Change::CloneVolumes(members) => self.plan_clones(members),
             Change::RevertVolume { volume, source } => self.plan_revert(*volume, *source),
             Change::DeleteVolume(id) => {
-                self.pool.volumes.get(*id).ok_or(ChangeError::NoSuchVolume)?;
+                self.engine.pool.volumes.get(*id).ok_or(ChangeError::NoSuchVolume)?;
                 Ok(Plan::new(Record::DeleteVolume { volume: *id }, 0))
             }
             Change::ResizeVolume { id, size_bytes } => self.plan_resize(*id, *size_bytes),
@@ -117,14 +121,14 @@ impl Store {
     /// knows no names but those of new volumes; until the checkpoint is there this change keeps its
     /// claim on all changes, so that none can take the old name, or the new one, before.
     fn rename(&mut self, key: OperationKey, id: VolumeId, name: &str) -> Result<(), Failure> {
-        let volume = self.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
         if volume.name == name {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
         }
         self.check_name(name)?;
-        self.pool.volumes.rename(id, name);
-        if planted!(self.pool.bugs, RenameAnsweredEarly) {
+        self.engine.pool.volumes.rename(id, name);
+        if planted!(self.engine.pool.bugs, RenameAnsweredEarly) {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
         }
@@ -137,7 +141,7 @@ impl Store {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(ChangeError::VolumeName);
         }
-        match self.pool.volumes.directory().named(name).is_some() {
+        match self.engine.pool.volumes.directory().named(name).is_some() {
             true => Err(ChangeError::NameTaken(name.to_owned())),
             false => Ok(()),
         }
@@ -152,8 +156,8 @@ impl Store {
     ) -> Result<(), Failure> {
         let layout = self.extended_layout(device, size_bytes)?;
         self.set_aside_for(key, device, layout);
-        if self.operations[key].label_writes == 0 {
-            self.operations[key].stage = Stage::Labelled;
+        if self.requests.table[key].label_writes == 0 {
+            self.requests.table[key].stage = Stage::Labelled;
             return self.commit_device(key);
         }
         Ok(())
@@ -161,21 +165,21 @@ impl Store {
 
     /// Asks for the space that must always be there on a device that joins or grows.
     fn set_aside_for(&mut self, key: OperationKey, device: usize, layout: Layout) {
-        let set_aside = self.to_set_aside(device, layout);
-        self.pool.members.set_aside = set_aside.groups;
-        self.operations[key].stage = Stage::Labelling;
-        self.operations[key].label_writes += set_aside.runs.len();
+        let set_aside = self.engine.pool.to_set_aside(device, layout);
+        self.engine.pool.members.set_aside = set_aside.groups;
+        self.requests.table[key].stage = Stage::Labelling;
+        self.requests.table[key].label_writes += set_aside.runs.len();
         for run in set_aside.runs {
-            self.pool.io.reserve(Waiter::Label { operation: key }, run);
+            self.engine.pool.io.reserve(Waiter::Label { operation: key }, run);
         }
     }
 
     fn extended_layout(&self, device: usize, size_bytes: u64) -> Result<Layout, ChangeError> {
-        if device >= self.pool.space.devices() {
+        if device >= self.engine.pool.space.devices() {
             return Err(ChangeError::NoSuchDevice);
         }
         let device_blocks = size_bytes / BLOCK;
-        let now = self.pool.space.layout(device);
+        let now = self.engine.pool.space.layout(device);
         if device_blocks < now.device_blocks || size_bytes > DEVICE_BYTES_MAX {
             return Err(ChangeError::DeviceSize);
         }
@@ -186,7 +190,7 @@ impl Store {
     }
 
     fn first_level_pages(&self) -> usize {
-        self.pool.space.layouts().map(|layout| layout.first_level_pages()).sum()
+        self.engine.pool.space.layouts().map(|layout| layout.first_level_pages()).sum()
     }
 
     /// A new device gets its label before the pool relies on it.
@@ -195,25 +199,29 @@ impl Store {
         if !layout.is_sound(false) {
             return Err(ChangeError::DeviceSize.into());
         }
-        if self.pool.space.devices() >= DEVICES_MAX
-            || self.pool.members.device_uuids.contains(&spec.uuid)
+        if self.engine.pool.space.devices() >= DEVICES_MAX
+            || self.engine.pool.members.device_uuids.contains(&spec.uuid)
         {
             return Err(ChangeError::TooManyDevices.into());
         }
         check_first_level(self.first_level_pages() + layout.first_level_pages())?;
-        let device = self.pool.space.devices();
+        let device = self.engine.pool.space.devices();
         let label = Label {
-            pool_uuid: self.pool.members.pool_uuid,
+            pool_uuid: self.engine.pool.members.pool_uuid,
             device_uuid: spec.uuid,
             features: Features::default(),
             version: FORMAT_VERSION,
             index: device as u32,
         };
         self.set_aside_for(key, device, layout);
-        self.operations[key].label_writes += LABELS.len();
+        self.requests.table[key].label_writes += LABELS.len();
         for block in LABELS {
             let bytes = label.emit().freeze();
-            self.pool.io.write(Waiter::Label { operation: key }, block.on(device), bytes.into());
+            self.engine.pool.io.write(
+                Waiter::Label { operation: key },
+                block.on(device),
+                bytes.into(),
+            );
         }
         Ok(())
     }
@@ -221,8 +229,8 @@ impl Store {
     /// An error is told only when nothing is under way to the device any more: who tries again must
     /// not meet writes of this attempt.
     pub(crate) fn label_written(&mut self, key: OperationKey, result: Result<(), DeviceError>) {
-        let joining = self.pool.space.devices();
-        let Some(operation) = self.operations.get_mut(key) else { return };
+        let joining = self.engine.pool.space.devices();
+        let Some(operation) = self.requests.table.get_mut(key) else { return };
         operation.label_failure = operation.label_failure.take().or(result.err());
         let flushing = operation.label_writes == 0;
         operation.label_writes = operation.label_writes.saturating_sub(1);
@@ -230,23 +238,23 @@ impl Store {
             return;
         }
         if let Some(error) = operation.label_failure.take() {
-            self.pool.members.set_aside.clear();
+            self.engine.pool.members.set_aside.clear();
             return self.finish(key, Err(refusal(error).into()));
         }
         let device = match operation.work {
             Work::Change(Change::ExtendDevice { device, .. }) => device.into(),
             _ => joining,
         };
-        if flushing || planted!(self.pool.bugs, LabelNotFlushed) {
+        if flushing || planted!(self.engine.pool.bugs, LabelNotFlushed) {
             operation.stage = Stage::Labelled;
-            return self.ready.push_back(key);
+            return self.requests.ready.push_back(key);
         }
-        self.pool.io.flush(Waiter::Label { operation: key }, device);
+        self.engine.pool.io.flush(Waiter::Label { operation: key }, device);
     }
 
     /// A device that has its label joins the pool; one that has its space has grown.
     pub(super) fn commit_device(&mut self, key: OperationKey) -> Result<(), Failure> {
-        let record = match self.operations[key].work {
+        let record = match self.requests.table[key].work {
             Work::Change(Change::AddDevice(DeviceSpec { uuid, size_bytes })) => {
                 Record::AddDevice { uuid, device_blocks: size_bytes / BLOCK }
             }
@@ -255,7 +263,7 @@ impl Store {
             }
             _ => return Ok(()),
         };
-        if !self.journal_has_room(Lane::Ordinary) {
+        if !self.engine.log.has_room(Lane::Ordinary) {
             self.stall(key);
             return Ok(());
         }
@@ -276,10 +284,10 @@ impl Store {
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
         check_size(volume.size_bytes)?;
         self.check_name(&volume.name)?;
-        if volume.id == CHANGES || self.pool.volumes.contains(volume.id) {
+        if volume.id == CHANGES || self.engine.pool.volumes.contains(volume.id) {
             return Err(ChangeError::NameTaken(volume.name.clone()));
         }
-        match self.pool.volumes.len() + count > VOLUMES_MAX {
+        match self.engine.pool.volumes.len() + count > VOLUMES_MAX {
             true => Err(ChangeError::TooManyVolumes),
             false => Ok(()),
         }
@@ -304,14 +312,14 @@ impl Store {
         }
         self.check_promise(promised)?;
         for (source, spec) in members {
-            self.pool.check_sharing(*source, spec.snapshot || spec.reserved)?;
+            self.engine.pool.check_sharing(*source, spec.snapshot || spec.reserved)?;
         }
         Ok(Plan { records, promised })
     }
 
     /// A volume like another one, and the blocks that are promised more once there are both.
     fn clone_of(&self, source: VolumeId, spec: &VolumeSpec) -> Result<(Volume, u64), ChangeError> {
-        let source = self.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
+        let source = self.engine.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
         let mut volume = Volume::new(VolumeSpec { size_bytes: source.size_bytes, ..spec.clone() });
         volume.mapped_bytes = source.mapped_bytes;
         volume.shared_blocks = source.mapped_bytes / BLOCK;
@@ -324,8 +332,8 @@ impl Store {
     }
 
     fn plan_revert(&self, id: VolumeId, source: VolumeId) -> Result<Plan, ChangeError> {
-        let volume = self.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
-        let from = self.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+        let from = self.engine.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
         if volume.snapshot {
             return Err(ChangeError::Snapshot);
         }
@@ -341,12 +349,12 @@ impl Store {
             promised += from.mapped_bytes / BLOCK - from.shared_blocks;
         }
         self.check_promise(promised)?;
-        self.pool.check_sharing(source, volume.reserved)?;
+        self.engine.pool.check_sharing(source, volume.reserved)?;
         Ok(Plan::new(Record::RevertVolume { volume: id, source }, promised))
     }
 
     fn plan_resize(&self, id: VolumeId, size_bytes: u64) -> Result<Plan, ChangeError> {
-        let volume = self.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
         check_size(size_bytes)?;
         if volume.snapshot {
             return Err(ChangeError::Snapshot);
@@ -361,16 +369,14 @@ impl Store {
 
     /// Whether `blocks` more can be promised to reserved volumes.
     fn check_promise(&self, blocks: u64) -> Result<(), ChangeError> {
-        let possible = blocks == 0 || self.pool.space.free() >= self.pool.kept_blocks() + blocks;
+        let possible =
+            blocks == 0 || self.engine.pool.space.free() >= self.engine.pool.kept_blocks() + blocks;
         if possible { Ok(()) } else { Err(ChangeError::NoSpace) }
     }
 
     fn wait_for_checkpoint(&mut self, key: OperationKey) {
-        // One that is under way may have made its cut before this change was asked for.
-        let under_way = u64::from(self.checkpoint.is_some());
-        self.operations[key].stage = Stage::Waiting;
-        self.checkpoint_waiters.push((self.generation + under_way + 1, key));
-        self.checkpoint_wanted = true;
+        self.requests.table[key].stage = Stage::Waiting;
+        self.engine.checkpointer.wait(key);
     }
 }
 

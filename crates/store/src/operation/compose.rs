@@ -7,10 +7,10 @@ use block::{BLOCK, BlockError, Buffer, ByteRange, Pattern, Request, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::{BlockRead, Operation, OperationKey, Piece, Stage, Work, pattern_block};
+use super::{BlockRead, Operation, OperationKey, Piece, Stage, Work};
 use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::COPY_SLICE_BYTES;
-use crate::store::Store;
+use crate::serving::Serving;
 
 /// A range inside one block, from its start.
 type Part = std::ops::Range<usize>;
@@ -24,7 +24,7 @@ enum CopyPlan {
     Physical { from: ByteRange, to: ByteRange },
 }
 
-impl Store {
+impl Serving {
     /// The blocks that must be read before a change can be composed.
     pub(super) fn composition_reads(&self, operation: &Operation) -> SmallVec<[BlockRead; 1]> {
         let Work::Request(request) = &operation.work else { return SmallVec::new() };
@@ -61,7 +61,7 @@ impl Store {
     /// Composes what the operation writes.
     pub(super) fn compose(&mut self, key: OperationKey) -> Result<(), BlockError> {
         self.sample_write(key);
-        let operation = &mut self.operations[key];
+        let operation = &mut self.requests.table[key];
         let reads = std::mem::take(&mut operation.reads);
         let Work::Request(request) = &operation.work else { return Ok(()) };
         let mut pieces = Vec::new();
@@ -107,7 +107,7 @@ impl Store {
                     operation.account.copied_bytes += range.length - referenced;
                 }
                 CopyPlan::Physical { from, to } => {
-                    self.pool.statistics.copied_bytes += to.length;
+                    self.engine.pool.statistics.copied_bytes += to.length;
                     operation.account.copied_bytes += to.length;
                     let skip = (from.offset % BLOCK) as usize;
                     let data = reads[0].rope().slice(skip, to.length as usize).to_vec();
@@ -125,7 +125,7 @@ impl Store {
 
     /// Prepares the next slice of a physical copy; `false` if the operation is complete.
     pub(super) fn begin_next_slice(&mut self, key: OperationKey) -> bool {
-        let operation = &mut self.operations[key];
+        let operation = &mut self.requests.table[key];
         let Work::Request(Request::Copy { length, .. }) = &operation.work else { return false };
         if operation.progress >= *length {
             return false;
@@ -309,6 +309,15 @@ fn plan_copy(request: &Request, progress: u64) -> CopyPlan {
     CopyPlan::Physical {
         from: ByteRange::new(source_offset + at, slice),
         to: ByteRange::new(destination + at, slice),
+    }
+}
+
+/// The block that a pattern makes; `None` for zeros.
+fn pattern_block(pattern: &Pattern) -> Option<Vec<u8>> {
+    match pattern {
+        Pattern::Zero => None,
+        Pattern::Block(bytes) if bytes.is_empty() || is_zero(bytes) => None,
+        Pattern::Block(bytes) => Some(bytes.repeat((BLOCK as usize).div_ceil(bytes.len()))),
     }
 }
 

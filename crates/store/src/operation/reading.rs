@@ -1,183 +1,54 @@
 //! Reads blocks of volumes: walks the map, reads adjacent blocks together, verifies the checksum of
 //! each.
 
-use block::{
-    BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response, Rope, VolumeId,
-};
+use block::{BLOCK, BlockError, DeviceResult, MapExtent, MapState, Request, Response};
 use block::{Buffer, ByteRange};
 use smallvec::SmallVec;
 
+use super::block_read::{BlockRead, Place};
 use super::{Operation, OperationKey, Stage, Work};
-use crate::address::{Address, BlockRange, Run};
+use crate::address::{BlockRange, Run};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
-use crate::entry::Kind;
 use crate::error::Failure;
 use crate::incident::{self, Cause};
 use crate::io::Waiter;
 use crate::limits::{AHEAD_READ_BLOCKS_MAX, AHEAD_REQUEST_BLOCKS_MAX};
 use crate::loading::PageWaiter;
 use crate::map::{Map, Missing, Root};
-use crate::recent::Recent;
-use crate::store::Store;
+use crate::serving::Serving;
 
-/// A run of blocks of a volume that are to be read.
-pub(crate) struct BlockRead {
-    pub(crate) volume: VolumeId,
-    pub(crate) range: BlockRange,
-    extents: SmallVec<[Extent; 1]>,
-    crcs: SmallVec<[u32; 4]>,
-}
-
-/// A part of it that is adjacent on the device, or a hole.
-struct Extent {
-    /// Blocks from the start of the read.
-    offset: u64,
-    blocks: u64,
-    place: Place,
-    /// The first of its checksums.
-    crc_at: usize,
-    /// Why it is read again.
-    retried: Option<Cause>,
-}
-
-enum Place {
-    Hole,
-    Device(Address),
-    Memory(Rope),
-}
-
-impl BlockRead {
-    pub(super) fn new(volume: VolumeId, range: BlockRange) -> Self {
-        Self { volume, range, extents: SmallVec::new(), crcs: SmallVec::new() }
-    }
-
-    /// Finds out where the blocks are.
-    fn locate(&mut self, map: &mut Map, root: Root) -> Result<(), Missing> {
-        self.extents.clear();
-        self.crcs.clear();
-        let (extents, crcs, start) = (&mut self.extents, &mut self.crcs, self.range.first);
-        map.walk(root, self.range, |first, entries| {
-            for (offset, entry) in (first - start..).zip(entries) {
-                let crc_at = crcs.len();
-                let block = (entry.kind() == Kind::Data).then(|| entry.address());
-                if block.is_some() {
-                    crcs.push(entry.crc);
-                }
-                if let Some(last) = extents.last_mut()
-                    && last.is_continued_by(block)
-                {
-                    last.blocks += 1;
-                    continue;
-                }
-                let place = block.map_or(Place::Hole, Place::Device);
-                extents.push(Extent { offset, blocks: 1, place, crc_at, retried: None });
-            }
-        })
-    }
-
-    /// Takes what is kept in memory; returns how many blocks that was.
-    fn take_recent(&mut self, recent: &Recent, whatever: bool) -> u64 {
-        let mut taken = 0;
-        let is_short = |extent: &&mut Extent| extent.blocks <= AHEAD_REQUEST_BLOCKS_MAX;
-        for extent in self.extents.iter_mut().filter(is_short) {
-            let Place::Device(place) = extent.place else { continue };
-            let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
-            let kept =
-                place.onwards().zip(crcs).map(|(place, &crc)| recent.get(place, crc, whatever));
-            if let Some(content) = kept.collect::<Option<Rope>>() {
-                extent.place = Place::Memory(content);
-                taken += extent.blocks;
-            }
-        }
-        taken
-    }
-
-    /// Every part that lies on a device: its place and its checksums.
-    fn on_devices(&self) -> impl Iterator<Item = (Address, &[u32])> {
-        self.extents.iter().filter_map(|extent| match extent.place {
-            Place::Device(place) => {
-                let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
-                Some((place, crcs))
-            }
-            Place::Hole | Place::Memory(_) => None,
-        })
-    }
-
-    /// Every part that holds data: blocks from the start of the read, their number, and the place
-    /// of the first checksum.
-    pub(super) fn parts(&self) -> impl Iterator<Item = (u64, u64, usize)> {
-        let data = self.extents.iter().filter(|extent| !matches!(extent.place, Place::Hole));
-        data.map(|extent| (extent.offset, extent.blocks, extent.crc_at))
-    }
-
-    /// The checksums of all blocks that hold data.
-    pub(super) fn crcs(&self) -> &[u32] {
-        &self.crcs
-    }
-
-    /// All the bytes.
-    pub(crate) fn rope(&self) -> Rope {
-        let mut rope = Rope::new();
-        for extent in &self.extents {
-            match &extent.place {
-                Place::Memory(content) => rope.append(content.clone()),
-                _ => rope.push_zeros((extent.blocks * BLOCK) as usize),
-            }
-        }
-        rope
-    }
-}
-
-impl Place {
-    fn on_device(&self) -> Option<Address> {
-        match self {
-            Self::Device(block) => Some(*block),
-            Self::Hole | Self::Memory(_) => None,
-        }
-    }
-}
-
-impl Extent {
-    fn is_continued_by(&self, block: Option<Address>) -> bool {
-        match (&self.place, block) {
-            (Place::Hole, None) => true,
-            (Place::Device(start), Some(block)) => *start + self.blocks == block,
-            _ => false,
-        }
-    }
-}
-
-impl Store {
+impl Serving {
     /// Begins the reads that an operation needs; `false` if it waits for a page of the map.
     pub(super) fn start_reads(&mut self, key: OperationKey) -> Result<bool, Failure> {
-        if self.operations[key].reads.is_empty() {
-            self.operations[key].reads = self.reads_needed(&self.operations[key]);
+        if self.requests.table[key].reads.is_empty() {
+            self.requests.table[key].reads = self.reads_needed(&self.requests.table[key]);
         }
-        let mut reads = std::mem::take(&mut self.operations[key].reads);
+        let mut reads = std::mem::take(&mut self.requests.table[key].reads);
         for read in &mut reads {
-            let volume = self.pool.volumes.get(read.volume).ok_or(BlockError::NoSuchVolume)?;
-            if let Err(missing) = read.locate(&mut self.pool.map, volume.root) {
-                self.operations[key].reads = reads;
+            let volume =
+                self.engine.pool.volumes.get(read.volume).ok_or(BlockError::NoSuchVolume)?;
+            if let Err(missing) = read.locate(&mut self.engine.pool.map, volume.root) {
+                self.requests.table[key].reads = reads;
                 self.load_page(missing, PageWaiter::Operation(key));
                 return Ok(false);
             }
         }
         let mut pending = 0;
         for (number, read) in reads.iter_mut().enumerate() {
-            let whatever = planted!(self.pool.bugs, KeepsWhatIsGone);
-            self.pool.statistics.recent_bytes_read +=
-                read.take_recent(&self.recent, whatever) * BLOCK;
+            let whatever = planted!(self.engine.pool.bugs, KeepsWhatIsGone);
+            self.engine.pool.statistics.recent_bytes_read +=
+                read.take_recent(&self.cache, whatever) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(start) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };
                     pending += 1;
-                    self.pool.statistics.data_bytes_read += part.blocks * BLOCK;
-                    self.pool.io.read(waiter, Run { start, blocks: part.blocks });
+                    self.engine.pool.statistics.data_bytes_read += part.blocks * BLOCK;
+                    self.engine.pool.io.read(waiter, Run { start, blocks: part.blocks });
                 }
             }
         }
-        let operation = &mut self.operations[key];
+        let operation = &mut self.requests.table[key];
         operation.reads = reads;
         operation.reads_pending = pending;
         operation.stage = Stage::Reading;
@@ -187,22 +58,22 @@ impl Store {
 
     /// Reads what a host will ask for that reads on, one request after the other.
     fn read_ahead(&mut self, key: OperationKey) {
-        let operation = &self.operations[key];
+        let operation = &self.requests.table[key];
         let Work::Request(Request::Read { range }) = &operation.work else { return };
         let blocks = BlockRange::touched_by(*range);
         if !range.is_aligned(BLOCK) || blocks.count > AHEAD_REQUEST_BLOCKS_MAX {
             return;
         }
-        let Some(volume) = self.pool.volumes.get(operation.volume) else { return };
-        let is_under_way = |operation| self.operations.contains(operation);
-        let ahead = self.streams.follow(volume.id, blocks, key, is_under_way);
+        let Some(volume) = self.engine.pool.volumes.get(operation.volume) else { return };
+        let is_under_way = |operation| self.requests.table.contains(operation);
+        let ahead = self.readers.follow(volume.id, blocks, key, is_under_way);
         let left = volume.blocks_from(ahead.first.number());
         let ahead = BlockRange { count: ahead.count.min(left.count), ..ahead };
         if ahead.is_empty() {
             return;
         }
         let mut read = BlockRead::new(volume.id, ahead);
-        if read.locate(&mut self.pool.map, volume.root).is_err() {
+        if read.locate(&mut self.engine.pool.map, volume.root).is_err() {
             // The host's own read will wait for the page.
             return;
         }
@@ -210,11 +81,11 @@ impl Store {
             let chunks = crcs.chunks(AHEAD_READ_BLOCKS_MAX as usize);
             let starts = place.onwards().step_by(AHEAD_READ_BLOCKS_MAX as usize);
             for (start, crcs) in starts.zip(chunks) {
-                let (number, blocks) = (self.recent.expect(start, crcs), crcs.len() as u64);
+                let (number, blocks) = (self.cache.expect(start, crcs), crcs.len() as u64);
                 let run = Run { start, blocks };
-                self.pool.statistics.data_bytes_read += blocks * BLOCK;
-                self.pool.statistics.ahead_bytes_read += blocks * BLOCK;
-                self.pool.io.read(Waiter::Ahead { number, run }, run);
+                self.engine.pool.statistics.data_bytes_read += blocks * BLOCK;
+                self.engine.pool.statistics.ahead_bytes_read += blocks * BLOCK;
+                self.engine.pool.io.read(Waiter::Ahead { number, run }, run);
             }
         }
     }
@@ -240,7 +111,7 @@ impl Store {
 
     /// The answer of an operation that only reads.
     pub(super) fn answer_of_reads(&mut self, key: OperationKey) -> Option<Response> {
-        let operation = &self.operations[key];
+        let operation = &self.requests.table[key];
         match &operation.work {
             Work::Request(Request::Read { range }) => {
                 let range = *range;
@@ -255,11 +126,11 @@ impl Store {
             Work::Request(Request::Flush) => Some(Response::Done),
             Work::Request(Request::MapStatus { range, extents_max }) => {
                 let (range, extents_max) = (*range, *extents_max);
-                let root = self.pool.volumes[&operation.volume].root;
-                match map_status(&mut self.pool.map, root, range, extents_max) {
+                let root = self.engine.pool.volumes[&operation.volume].root;
+                match map_status(&mut self.engine.pool.map, root, range, extents_max) {
                     Ok(extents) => Some(Response::Map(extents)),
                     Err(missing) => {
-                        self.operations[key].stage = Stage::Begun;
+                        self.requests.table[key].stage = Stage::Begun;
                         self.load_page(missing, PageWaiter::Operation(key));
                         None
                     }
@@ -277,8 +148,8 @@ impl Store {
         part: usize,
         result: DeviceResult,
     ) {
-        let trust = planted!(self.pool.bugs, TrustData);
-        let Some(operation) = self.operations.get_mut(key) else { return };
+        let trust = planted!(self.engine.pool.bugs, TrustData);
+        let Some(operation) = self.requests.table.get_mut(key) else { return };
         let read = &mut operation.reads[number];
         let extent = &mut read.extents[part];
         let crcs = &read.crcs[extent.crc_at..];
@@ -287,7 +158,7 @@ impl Store {
                 if operation.is_for_parts
                     && let Place::Device(place) = extent.place
                 {
-                    self.recent.keep(place, crcs, &buffer);
+                    self.cache.keep(place, crcs, &buffer);
                 }
                 let (place, retried) = (extent.place.on_device(), extent.retried.take());
                 let first = read.range.first + extent.offset;
@@ -296,11 +167,11 @@ impl Store {
                 let volume = read.volume;
                 operation.reads_pending -= 1;
                 if operation.reads_pending == 0 {
-                    self.ready.push_back(key);
+                    self.requests.ready.push_back(key);
                 }
                 if let (Some(place), Some(cause)) = (place, retried) {
                     let data = incident::Place::Data { volume, range: bytes };
-                    self.pool.report_incident(place, cause, data, false);
+                    self.engine.pool.report_incident(place, cause, data, false);
                 }
             }
             Err((_, cause)) if extent.retried.is_none() => {
@@ -308,7 +179,7 @@ impl Store {
                 let (place, blocks) = (&extent.place, extent.blocks);
                 let Place::Device(start) = *place else { return };
                 let waiter = Waiter::Operation { operation: key, read: number, extent: part };
-                self.pool.io.read(waiter, Run { start, blocks });
+                self.engine.pool.io.read(waiter, Run { start, blocks });
             }
             Err((bad, cause)) => {
                 let (volume, first) = (read.volume, read.range.first + extent.offset + bad);
@@ -317,7 +188,7 @@ impl Store {
                     let blocks = if cause == Cause::Checksum { 1 } else { extent.blocks };
                     let range = BlockRange { first, count: blocks }.bytes();
                     let data = incident::Place::Data { volume, range };
-                    self.pool.report_incident(place + bad, cause, data, true);
+                    self.engine.pool.report_incident(place + bad, cause, data, true);
                 }
                 self.finish(key, Err(BlockError::Medium { offset }.into()));
             }

@@ -4,17 +4,16 @@
 
 use block::{Account, BLOCK, ByteRange, Request, Sample};
 
-use super::{BlockRead, OperationKey, Work};
-use crate::address::VolumeBlock;
+use super::{OperationKey, Work};
 use crate::checksum::crc32c;
-use crate::store::Store;
+use crate::serving::Serving;
 
-impl Store {
+impl Serving {
     /// Tells of data that is to be written where no block starts.
     pub(super) fn sample_write(&mut self, key: OperationKey) {
-        let operation = &mut self.operations[key];
+        let operation = &mut self.requests.table[key];
         if let Work::Request(Request::Write { range, data }) = &operation.work
-            && self.pool.options.sampling
+            && self.engine.pool.options.sampling
             && !range.offset.is_multiple_of(BLOCK)
         {
             sample(&mut operation.account, range.offset, windows(data));
@@ -23,10 +22,10 @@ impl Store {
 
     /// Tells of data that was read, and how much of it was none.
     pub(super) fn sample_read(&mut self, key: OperationKey, range: ByteRange) {
-        if !self.pool.options.sampling {
+        if !self.engine.pool.options.sampling {
             return;
         }
-        let operation = &mut self.operations[key];
+        let operation = &mut self.requests.table[key];
         let Some(read) = operation.reads.first() else { return };
         if range.is_aligned(BLOCK) {
             let mut holes = range.length;
@@ -53,13 +52,4 @@ pub(super) fn sample(account: &mut Account, offset: u64, crcs: impl Iterator<Ite
     let sampled = crcs.enumerate().filter(|&(_, crc)| Sample::includes(crc));
     let samples = sampled.map(|(at, crc)| Sample { offset: offset + at as u64 * BLOCK, crc });
     account.samples.extend(samples);
-}
-
-impl BlockRead {
-    /// First block and checksums of every part that holds data.
-    fn checksums(&self) -> impl Iterator<Item = (VolumeBlock, &[u32])> {
-        self.parts().map(|(offset, blocks, crc_at)| {
-            (self.range.first + offset, &self.crcs()[crc_at..crc_at + blocks as usize])
-        })
-    }
 }

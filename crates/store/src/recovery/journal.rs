@@ -13,17 +13,19 @@ use std::collections::{HashMap, VecDeque};
 
 use block::{BLOCK, Buffer};
 
-use super::{Recovery, Step, Taken, Wanted};
+use super::{Opening, Step, Taken};
 use crate::address::Run;
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::error::OpenError;
+use crate::io::Wanted;
 use crate::journal::{Header, Journal, Position, UNIT_BLOCKS_MAX, Unit};
 use crate::layout::JOURNAL_START;
 use crate::loading::READ_ATTEMPTS;
+use crate::log::Log;
 use crate::options::OpenMode;
 use crate::record::Record;
-use crate::store::Store;
+use crate::space::Space;
 
 /// Blocks of the ring that are read at once.
 const WINDOW_BLOCKS: u64 = 256;
@@ -196,9 +198,10 @@ impl Scan {
     }
 }
 
-impl Store {
+impl Opening {
     /// Takes the next step through the journal.
-    pub(super) fn scan_next(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
+    pub(super) fn scan_next(&mut self) -> Result<(), OpenError> {
+        let Self { engine, recovery, .. } = self;
         let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
         match scan.stage {
             Stage::Reading if scan.ring.is_empty() => {
@@ -217,27 +220,27 @@ impl Store {
                     return Ok(());
                 }
                 if let Some(loss) = scan.loss() {
-                    match self.pool.options.mode {
+                    match engine.pool.options.mode {
                         OpenMode::ReadWrite => return Err(OpenError::JournalLost(Box::new(loss))),
                         OpenMode::ReadOnly | OpenMode::Rewind => {}
                     }
-                    if planted!(self.pool.bugs, RewindForgetsIntact) {
+                    if planted!(engine.pool.bugs, RewindForgetsIntact) {
                         scan.forget_units();
                     }
-                    self.journal_loss = Some(loss);
+                    self.loss = Some(loss);
                 }
                 scan.ring = HashMap::new();
                 scan.stage = Stage::Verifying;
-                let skip = planted!(self.pool.bugs, NoTailVerification);
+                let skip = planted!(engine.pool.bugs, NoTailVerification);
                 let reads = if skip { Vec::new() } else { scan.reads_of_tail() };
                 for (token, run) in reads {
                     recovery.want(token, run);
                 }
                 Ok(())
             }
-            Stage::Verifying => self.load_named_groups(recovery),
+            Stage::Verifying => self.load_named_groups(),
             Stage::Loading => {
-                self.end_scan(recovery);
+                self.end_scan();
                 Ok(())
             }
         }
@@ -245,7 +248,8 @@ impl Store {
 
     /// Brings the pool to the devices that the units know, and the groups that they name into
     /// memory.
-    fn load_named_groups(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
+    fn load_named_groups(&mut self) -> Result<(), OpenError> {
+        let Self { engine, recovery, .. } = self;
         let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
         scan.units.truncate(scan.broken);
         scan.stage = Stage::Loading;
@@ -253,29 +257,33 @@ impl Store {
         for record in units.iter().flat_map(|unit| &unit.records) {
             match record {
                 Record::AddDevice { uuid, device_blocks } => {
-                    if !self.pool.members.device_uuids.contains(uuid) {
-                        recovery.check_device(self.pool.space.devices(), *uuid, *device_blocks)?;
+                    if !engine.pool.members.device_uuids.contains(uuid) {
+                        recovery.check_device(
+                            engine.pool.space.devices(),
+                            *uuid,
+                            *device_blocks,
+                        )?;
                     }
-                    self.pool.add_device(*uuid, *device_blocks);
+                    engine.pool.add_device(*uuid, *device_blocks);
                 }
                 Record::ExtendDevice { device, device_blocks } => {
                     let (index, blocks) = (*device as usize, *device_blocks);
-                    let uuid = self.pool.members.device_uuids.get(index).copied();
+                    let uuid = engine.pool.members.device_uuids.get(index).copied();
                     let uuid = uuid.ok_or(OpenError::Damaged("a record of the journal"))?;
                     recovery.check_device(index, uuid, blocks)?;
-                    self.pool.extend_device(index, blocks);
+                    engine.pool.extend_device(index, blocks);
                 }
                 _ => {}
             }
         }
         for run in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks) {
             let ends = [run.start, run.start + (run.blocks.max(1) - 1)];
-            if !ends.iter().all(|&block| self.pool.space.holds(block)) {
+            if !ends.iter().all(|&block| engine.pool.space.holds(block)) {
                 return Err(OpenError::Damaged("a record of the journal"));
             }
-            for group in ends.map(|block| self.pool.space.group_of(block)) {
-                if !self.pool.space.is_loaded(group) {
-                    self.load_group(group, None, false);
+            for group in ends.map(|block| engine.pool.space.group_of(block)) {
+                if !engine.pool.space.is_loaded(group) {
+                    engine.bring_group(group, false);
                 }
             }
         }
@@ -284,29 +292,25 @@ impl Store {
         Ok(())
     }
 
-    fn end_scan(&mut self, recovery: &mut Recovery) {
+    fn end_scan(&mut self) {
+        let Self { engine, recovery, .. } = self;
         let Step::Journal(scan) = &mut recovery.step else { return };
         let mut next = scan.head;
         for unit in &scan.units {
-            next = self.journal.after(next, unit);
+            next = engine.log.journal.after(next, unit);
         }
-        let durable = next.sequence - 1;
-        self.journal = Journal::new(scan.ring_blocks, scan.epoch, next);
-        self.journal.durable = durable;
-        self.applied = next;
-        self.hold_data_of(&recovery.step);
-        let Step::Journal(scan) = &mut recovery.step else { return };
+        engine.log = Log::new(scan.ring_blocks, scan.epoch, next);
+        hold_data_of(&mut engine.pool.space, &scan.units);
         let units = VecDeque::from(std::mem::take(&mut scan.units));
         recovery.step = Step::Replaying { units, record: 0 };
     }
+}
 
-    /// Data that the journal names must not be handed out before it is replayed.
-    fn hold_data_of(&mut self, step: &Step) {
-        let Step::Journal(scan) = step else { return };
-        let records = scan.units.iter().flat_map(|unit| &unit.records);
-        for run in records.filter_map(named_blocks) {
-            run.addresses().for_each(|block| self.pool.space.hold(block));
-        }
+/// Data that the journal names must not be handed out before it is replayed.
+fn hold_data_of(space: &mut Space, units: &[Unit]) {
+    let records = units.iter().flat_map(|unit| &unit.records);
+    for run in records.filter_map(named_blocks) {
+        run.addresses().for_each(|block| space.hold(block));
     }
 }
 

@@ -1,16 +1,16 @@
 //! Loads the space maps and the volume table of a checkpoint. A damaged page is read from its copy,
 //! and then both are read once more; opening the pool fails only if both stay damaged.
 
-use super::{Recovery, Step, Taken, Wanted};
+use super::{Opening, Step, Taken};
 use crate::address::{Address, Run};
 use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
 use crate::error::OpenError;
+use crate::io::Wanted;
 use crate::layout::UPPER_COPY;
 use crate::loading::READ_ATTEMPTS;
 use crate::space::parse_descriptors;
-use crate::store::Store;
 use crate::superblock::Superblock;
 use crate::table::{self, Leaf, Table, VOLUMES_PER_PAGE};
 
@@ -100,14 +100,10 @@ impl Loading {
     }
 }
 
-impl Store {
+impl Opening {
     /// Takes a page that was read.
-    pub(super) fn take_page(
-        &mut self,
-        recovery: &mut Recovery,
-        wanted: Wanted,
-        bytes: &[u8],
-    ) -> Result<Taken, OpenError> {
+    pub(super) fn take_page(&mut self, wanted: Wanted, bytes: &[u8]) -> Result<Taken, OpenError> {
+        let Self { engine, recovery, .. } = self;
         let Step::Loading(loading) = &mut recovery.step else { return Ok(Taken::Whole) };
         let expected = loading.expected[wanted.token as usize];
         if crc32c(bytes) != expected.crc {
@@ -117,16 +113,16 @@ impl Store {
                 (_, false) => Err(SPACE_MAPS),
             };
         }
-        self.pool.statistics.pages_from_copies += u64::from(wanted.run.start != expected.block);
+        engine.pool.statistics.pages_from_copies += u64::from(wanted.run.start != expected.block);
         match loading.stage {
             Stage::FirstLevel => {
                 let sound =
-                    self.pool.space.load_first_level(expected.device, expected.index, bytes);
+                    engine.pool.space.load_first_level(expected.device, expected.index, bytes);
                 sound.then_some(()).ok_or(SPACE_MAPS)?;
             }
             Stage::Descriptors => {
                 parse_descriptors(bytes).then_some(()).ok_or(SPACE_MAPS)?;
-                self.pool.space.load_descriptors(expected.device, expected.index, bytes);
+                engine.pool.space.load_descriptors(expected.device, expected.index, bytes);
             }
             Stage::Table { level } => {
                 let root = recovery.superblock.as_ref().expect("chosen before").table;
@@ -138,27 +134,28 @@ impl Store {
     }
 
     /// Asks for the next kind of pages.
-    pub(super) fn load_next(&mut self, recovery: &mut Recovery) -> Result<(), OpenError> {
+    pub(super) fn load_next(&mut self) -> Result<(), OpenError> {
+        let Self { engine, recovery, .. } = self;
         let superblock = recovery.superblock.clone().expect("chosen before anything is loaded");
         let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
         loading.expected.clear();
         loading.stage = match loading.stage {
             Stage::Start => {
-                self.pool.space.load_root(&superblock.space);
-                for device in 0..self.pool.space.devices() {
-                    loading.expect_space(device, self.pool.space.first_level_pages(device));
+                engine.pool.space.load_root(&superblock.space);
+                for device in 0..engine.pool.space.devices() {
+                    loading.expect_space(device, engine.pool.space.first_level_pages(device));
                 }
                 Stage::FirstLevel
             }
             Stage::FirstLevel => {
-                for device in 0..self.pool.space.devices() {
-                    loading.expect_space(device, self.pool.space.descriptor_pages(device));
+                for device in 0..engine.pool.space.devices() {
+                    loading.expect_space(device, engine.pool.space.descriptor_pages(device));
                 }
                 Stage::Descriptors
             }
             Stage::Descriptors => {
-                for group in self.pool.space.pinned_groups() {
-                    self.load_group(group, None, false);
+                for group in engine.pool.space.pinned_groups() {
+                    engine.bring_group(group, false);
                 }
                 Stage::Groups
             }
@@ -168,7 +165,7 @@ impl Store {
             Stage::Done => Stage::Done,
         };
         if loading.stage == Stage::Done {
-            return self.end_loading(recovery, &superblock);
+            return self.end_loading(&superblock);
         }
         let wanted: Vec<Address> = loading.expected.iter().map(|expected| expected.block).collect();
         for (token, block) in wanted.into_iter().enumerate() {
@@ -177,11 +174,8 @@ impl Store {
         Ok(())
     }
 
-    fn end_loading(
-        &mut self,
-        recovery: &mut Recovery,
-        superblock: &Superblock,
-    ) -> Result<(), OpenError> {
+    fn end_loading(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
+        let Self { engine, recovery, .. } = self;
         let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
         let mut leaves = std::mem::take(&mut loading.volume_leaves);
         leaves.sort_unstable_by_key(|(index, _)| *index);
@@ -190,7 +184,7 @@ impl Store {
             for volume in table::parse_volumes(&leaf.bytes).ok_or(VOLUME_TABLE)? {
                 places.push(volume.as_ref().map(|volume| volume.id));
                 let Some(volume) = volume else { continue };
-                if self.pool.volumes.insert(volume).is_some() {
+                if engine.pool.volumes.insert(volume).is_some() {
                     return Err(OpenError::Damaged("a volume is recorded twice"));
                 }
             }
@@ -200,12 +194,16 @@ impl Store {
         }
         let mut reap = std::mem::take(&mut loading.reap);
         reap.sort_unstable_by_key(|(index, _)| *index);
-        self.pool.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();
+        engine.pool.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();
         let leaves = leaves.into_iter().map(|(_, leaf)| leaf).collect();
-        self.table = Table::loaded(places, leaves, std::mem::take(&mut loading.others));
+        engine.checkpointer.adopt_table(Table::loaded(
+            places,
+            leaves,
+            std::mem::take(&mut loading.others),
+        ));
         recovery.step = Step::Journal(super::journal::Scan::new(
-            &self.journal,
-            planted!(self.pool.bugs, MisreadEndsJournal),
+            &engine.log.journal,
+            planted!(engine.pool.bugs, MisreadEndsJournal),
         ));
         Ok(())
     }

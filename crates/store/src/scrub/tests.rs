@@ -64,7 +64,7 @@ fn a_bad_copy_of_a_page_is_written_again() {
     let mut pool = Pool::new();
     pool.write(A, 0, &pattern(1, 4 << 20));
     pool.settle();
-    let root = pool.store.pool.volumes[&A].root.entry;
+    let root = pool.store.pool().volumes[&A].root.entry;
     for copy in [root.address(), root.twin().unwrap()] {
         pool.devices[0][copy.block().offset() as usize] ^= 1;
         assert_eq!(scrub(&mut pool).repaired_pages, 1);

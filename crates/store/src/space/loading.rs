@@ -74,8 +74,7 @@ impl Space {
         }
     }
 
-    /// The device's keeper has no space for a group.
-    pub(crate) fn group_unavailable(&mut self, id: GroupId) {
+    fn group_unavailable(&mut self, id: GroupId) {
         let group = self.group_mut(id);
         if group.unavailable || group.reserved {
             return;
@@ -87,8 +86,29 @@ impl Space {
         self.unavailable_on.insert(id.device);
     }
 
-    /// The device's keeper has no space: nothing is asked of it for a while.
-    pub(crate) fn device_is_full(&mut self, device: u8) {
+    /// The file system below a device has no space for a group: no other group is preallocated
+    /// there either for a while. While a pool is opened another one may have its space already.
+    pub(crate) fn refused(&mut self, id: GroupId) {
+        match self.probes {
+            true => self.group_unavailable(id),
+            false => self.device_is_full(id.device),
+        }
+    }
+
+    /// A group has its space, unless its device grew meanwhile and the group with it: then the
+    /// operation that waits for it preallocates again, all of it.
+    pub(crate) fn given(&mut self, id: GroupId, blocks: u64) {
+        if blocks == self.group_blocks(id) {
+            self.group_reserved(id);
+        }
+    }
+
+    /// The pool is open: a device that refuses space for one group is full.
+    pub(crate) fn end_probing(&mut self) {
+        self.probes = false;
+    }
+
+    fn device_is_full(&mut self, device: u8) {
         let groups = self.devices[usize::from(device)].groups.len() as u32;
         (0..groups).for_each(|group| self.group_unavailable(GroupId { device, group }));
     }

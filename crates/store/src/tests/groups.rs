@@ -71,7 +71,7 @@ fn serve_but(pool: &mut Pool, held: &mut Vec<Io>, is_held: impl Fn(&Waiter) -> b
     loop {
         done.extend(std::iter::from_fn(|| pool.store.next_done()).map(|done| done.tag.0));
         let Some(io) = pool.store.next_io() else { return done };
-        if is_held(pool.store.pool.io.waiter(io.id)) {
+        if is_held(pool.store.pool().io.waiter(io.id)) {
             held.push(io);
             continue;
         }

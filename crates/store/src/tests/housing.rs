@@ -157,10 +157,13 @@ fn a_group_that_grew_while_its_space_was_set_aside_is_not_taken_for_housed() {
         let mut pool = Pool::with(&[SIZE], Options::default());
         let last = crate::layout::Layout::new(SIZE, 0).groups() - 1;
         let last = crate::space::GroupId { device: 0, group: last as u32 };
-        assert!(!pool.store.pool.space.is_housed(last));
-        match for_data {
-            true => pool.store.load_group(last, None, true),
-            false => pool.store.house_group(last, None),
+        assert!(!pool.store.pool().space.is_housed(last));
+        let serving = pool.store.serving();
+        if for_data {
+            serving.load_group(last, None, true);
+        } else {
+            let engine = &mut serving.engine;
+            engine.preallocation.begin(&mut engine.pool, last, None);
         }
         let asked: Vec<_> = std::iter::from_fn(|| pool.store.next_io()).collect();
         assert!(!asked.is_empty());
@@ -171,9 +174,9 @@ fn a_group_that_grew_while_its_space_was_set_aside_is_not_taken_for_housed() {
             let result = pool.serve(0, io.operation);
             pool.store.completed(io.id, result);
         }
-        assert!(!pool.store.pool.space.is_housed(last));
+        assert!(!pool.store.pool().space.is_housed(last));
         pool.create(C, "c", 1 << 30);
         fill(&mut pool);
-        assert!(pool.store.pool.space.is_housed(last));
+        assert!(pool.store.pool().space.is_housed(last));
     }
 }

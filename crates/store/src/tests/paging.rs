@@ -93,13 +93,13 @@ fn maps_that_go_while_space_is_set_aside_are_read_again() {
     let mut pool = pool.reopen();
     let groups = (0..4).map(|device| crate::space::GroupId { device, group: 0 });
     for allocated in [false, true] {
-        groups.clone().for_each(|group| pool.store.load_group(group, None, allocated));
+        groups.clone().for_each(|group| pool.store.serving().load_group(group, None, allocated));
         if allocated {
-            pool.store.pool.space.checkpoint_durable();
-            assert!(!groups.clone().all(|group| pool.store.pool.space.is_loaded(group)));
+            pool.store.serving().engine.pool.space.checkpoint_durable();
+            assert!(!groups.clone().all(|group| pool.store.pool().space.is_loaded(group)));
         }
         pool.pump();
     }
     assert_eq!(pool.store.statistics().groups_fenced, 0);
-    assert!(groups.clone().all(|group| pool.store.pool.space.is_loaded(group)));
+    assert!(groups.clone().all(|group| pool.store.pool().space.is_loaded(group)));
 }

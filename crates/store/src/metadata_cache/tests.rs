@@ -16,7 +16,7 @@ fn content(byte: u8) -> Vec<u8> {
 
 #[test]
 fn a_block_is_shown_to_whom_the_map_leads_there_until_another_is_written_there() {
-    let mut recent = Recent::default();
+    let mut recent = MetadataCache::default();
     recent.keep(at(7), &[70, 80], &[content(7), content(8)].concat());
     assert_eq!(recent.get(at(7), 70, false).as_deref(), Some(&content(7)[..]));
     assert_eq!(recent.get(at(8), 80, false).as_deref(), Some(&content(8)[..]));
@@ -31,7 +31,7 @@ fn a_block_is_shown_to_whom_the_map_leads_there_until_another_is_written_there()
 
 #[test]
 fn the_oldest_blocks_make_room_and_memory_stays_bounded() {
-    let mut recent = Recent::default();
+    let mut recent = MetadataCache::default();
     let max = RECENT_BLOCKS_MAX as u64;
     for place in 0..3 * max {
         // One place is written again and again, as a heartbeat is.
@@ -60,7 +60,7 @@ fn only_requests_for_parts_of_few_blocks_count() {
 
 #[test]
 fn what_is_read_ahead_is_shown_when_it_came_and_only_if_it_is_still_there() {
-    let mut recent = Recent::default();
+    let mut recent = MetadataCache::default();
     let blocks: Vec<Vec<u8>> = (1..=4).map(content).collect();
     let crcs: Vec<u32> = blocks.iter().map(|block| crc32c(block)).collect();
     let number = recent.expect(at(10), &crcs);
@@ -79,7 +79,7 @@ fn what_is_read_ahead_is_shown_when_it_came_and_only_if_it_is_still_there() {
 
 #[test]
 fn a_read_ahead_that_failed_leaves_nothing_behind() {
-    let mut recent = Recent::default();
+    let mut recent = MetadataCache::default();
     let number = recent.expect(at(10), &[1, 2]);
     recent.arrived(number, run(10, 2), None);
     assert!(recent.blocks.is_empty());
@@ -87,7 +87,7 @@ fn a_read_ahead_that_failed_leaves_nothing_behind() {
 
 #[test]
 fn blocks_that_were_read_ahead_do_not_drive_others_out() {
-    let mut recent = Recent::default();
+    let mut recent = MetadataCache::default();
     recent.keep(at(5), &[50], &content(5));
     for place in (100..).take(2 * AHEAD_KEPT_BLOCKS_MAX) {
         recent.expect(at(place), &[1]);

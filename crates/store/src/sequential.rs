@@ -6,14 +6,14 @@ use block::VolumeId;
 
 use crate::address::{BlockRange, VolumeBlock};
 use crate::limits::{AHEAD_BLOCKS_MAX, AHEAD_BLOCKS_MIN, STREAMS_MAX};
-use crate::operation::OperationKey;
+use crate::operation_key::OperationKey;
 
 /// Requests one after the other that make a stream.
 const REQUESTS_MIN: u32 = 3;
 
 /// The streams of a pool, the one that rested longest first.
 #[derive(Default)]
-pub(crate) struct Streams {
+pub(crate) struct SequentialDetector {
     streams: Vec<Stream>,
 }
 
@@ -30,7 +30,7 @@ struct Stream {
     operation: OperationKey,
 }
 
-impl Streams {
+impl SequentialDetector {
     /// Takes notice of a request for blocks of a volume; returns those that are to be read ahead.
     pub(crate) fn follow(
         &mut self,

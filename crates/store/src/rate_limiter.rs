@@ -9,13 +9,13 @@ const SAVED_MAX: i64 = 1_000_000_000;
 /// Work of a kind that is done at a limited rate. Time is saved up, one second at most, and spent
 /// on work; what costs more than is there is owed, so that small steps of time count for as much
 /// as large ones.
-pub(crate) struct Allowance {
+pub(crate) struct RateLimiter {
     /// Pieces of work per second; 0 for none.
     rate: u64,
     saved_nanoseconds: i64,
 }
 
-impl Allowance {
+impl RateLimiter {
     /// A second's worth of work at that rate.
     pub(crate) fn new(rate: u64) -> Self {
         Self { rate, saved_nanoseconds: SAVED_MAX }

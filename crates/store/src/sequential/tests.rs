@@ -5,7 +5,7 @@ use super::*;
 const VOLUME: VolumeId = VolumeId(1);
 
 /// One request of a host that waits for its answers.
-fn read(streams: &mut Streams, start: u64) -> Range<u64> {
+fn read(streams: &mut SequentialDetector, start: u64) -> Range<u64> {
     let ahead = streams.follow(VOLUME, one(start), OperationKey::of(start as usize), |_| false);
     ahead.first.number()..ahead.end().number()
 }
@@ -16,7 +16,7 @@ fn one(start: u64) -> BlockRange {
 
 #[test]
 fn a_host_that_reads_on_finds_ahead_of_it_what_it_will_ask_for() {
-    let mut streams = Streams::default();
+    let mut streams = SequentialDetector::default();
     assert!(read(&mut streams, 100).is_empty());
     assert!(read(&mut streams, 101).is_empty());
     let mut ahead = read(&mut streams, 102);
@@ -36,7 +36,7 @@ fn a_host_that_reads_on_finds_ahead_of_it_what_it_will_ask_for() {
 
 #[test]
 fn a_host_with_several_requests_on_the_way_reads_ahead_itself() {
-    let mut streams = Streams::default();
+    let mut streams = SequentialDetector::default();
     for start in 0..100 {
         let ahead = streams.follow(VOLUME, one(start), OperationKey::of(start as usize), |_| true);
         assert!(ahead.is_empty());
@@ -45,7 +45,7 @@ fn a_host_with_several_requests_on_the_way_reads_ahead_itself() {
 
 #[test]
 fn streams_do_not_meet_and_the_one_that_rested_longest_makes_room() {
-    let mut streams = Streams::default();
+    let mut streams = SequentialDetector::default();
     let starts: Vec<u64> = (0..STREAMS_MAX as u64).map(|number| number << 20).collect();
     for step in 0..3 {
         for start in &starts {

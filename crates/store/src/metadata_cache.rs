@@ -16,7 +16,7 @@ use crate::checksum::crc32c;
 use crate::limits::{AHEAD_KEPT_BLOCKS_MAX, RECENT_BLOCKS_MAX, RECENT_BYTES_MAX};
 
 /// The blocks that are kept; the oldest one of its kind makes room.
-pub(crate) struct Recent {
+pub(crate) struct MetadataCache {
     blocks: BTreeMap<Address, Kept>,
     parts: Order,
     ahead: Order,
@@ -49,7 +49,7 @@ impl Order {
     }
 }
 
-impl Default for Recent {
+impl Default for MetadataCache {
     fn default() -> Self {
         Self {
             blocks: BTreeMap::new(),
@@ -60,7 +60,7 @@ impl Default for Recent {
     }
 }
 
-impl Recent {
+impl MetadataCache {
     /// The block at a place, if it is kept and has this checksum; or `whatever` it has, which is a
     /// mistake.
     pub(crate) fn get(&self, place: Address, crc: u32, whatever: bool) -> Option<Bytes> {

@@ -4,7 +4,7 @@ use super::*;
 
 /// Pieces of work that are done in ten seconds, with time in steps.
 fn done_in_steps(rate: u64, step: Duration, pieces: u64) -> u64 {
-    let mut allowance = Allowance::new(rate);
+    let mut allowance = RateLimiter::new(rate);
     let mut done = 0;
     for _ in 0..Duration::from_secs(10).as_nanos() / step.as_nanos() {
         allowance.pass(step);
@@ -34,7 +34,7 @@ fn a_rate_of_nothing_allows_nothing() {
 
 #[test]
 fn no_more_than_a_second_is_saved_up() {
-    let mut allowance = Allowance::new(10);
+    let mut allowance = RateLimiter::new(10);
     allowance.pass(Duration::MAX);
     allowance.spend(10);
     assert!(allowance.is_used_up());

@@ -8,6 +8,9 @@
 //! refused if none can be. What is housed is found out anew when a pool is opened: asking for space
 //! that is there already costs nothing.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use block::DeviceError;
 
 use crate::address::Run;
@@ -16,16 +19,27 @@ use crate::bugs::planted;
 use crate::error::OpenError;
 use crate::io::Waiter;
 use crate::layout::{DEVICE_START, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
+use crate::limits::UNAVAILABLE_RETRY;
 use crate::metadata::metadata_reserve_of;
-use crate::operation::OperationKey;
+use crate::operation_key::OperationKey;
+use crate::pool::Pool;
 use crate::space::GroupId;
-use crate::store::Store;
+
+/// errno: no space left on the device.
+pub(crate) const ENOSPC: i32 = 28;
 
 /// Groups for which space is asked at once while a pool is opened.
 const AT_ONCE: usize = 64;
 
+/// Groups whose space is being set aside, and when those without space were tried again.
+#[derive(Default)]
+pub(crate) struct Preallocation {
+    under_way: BTreeMap<GroupId, UnderWay>,
+    last_retry: Duration,
+}
+
 /// A group whose space is being set aside.
-pub(crate) struct Housing {
+struct UnderWay {
     /// The group's length when it was asked for, in blocks.
     blocks: u64,
     pending: usize,
@@ -42,72 +56,94 @@ pub(crate) struct SetAside {
     pub(crate) groups: Vec<GroupId>,
 }
 
-impl Store {
+impl Preallocation {
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
     /// Sets a group's space aside on its device; `operation` goes on then, or when that is refused.
-    pub(crate) fn house_group(&mut self, group: GroupId, operation: Option<OperationKey>) {
-        if let Some(housing) = self.housing.get_mut(&group) {
-            return housing.waiting.extend(operation);
+    /// `false` if there is nothing to wait for.
+    pub(crate) fn begin(
+        &mut self,
+        pool: &mut Pool,
+        group: GroupId,
+        operation: Option<OperationKey>,
+    ) -> bool {
+        if let Some(under_way) = self.under_way.get_mut(&group) {
+            under_way.waiting.extend(operation);
+            return true;
         }
-        let runs = self.pool.space.group_reservations(group);
+        let runs = pool.space.group_reservations(group);
         if runs.is_empty() {
-            return self.ready.extend(operation);
+            return false;
         }
         let waiting = operation.into_iter().collect();
-        let (blocks, pending) = (self.pool.space.group_blocks(group), runs.len());
-        self.housing.insert(group, Housing { blocks, pending, refused: false, waiting });
+        let (blocks, pending) = (pool.space.group_blocks(group), runs.len());
+        self.under_way.insert(group, UnderWay { blocks, pending, refused: false, waiting });
         for run in runs {
-            self.pool.io.reserve(Waiter::Housing { group }, run);
+            pool.io.reserve(Waiter::Housing { group }, run);
         }
+        true
     }
 
-    pub(crate) fn group_housed(&mut self, group: GroupId, result: Result<(), DeviceError>) {
-        let Some(housing) = self.housing.get_mut(&group) else { return };
-        housing.pending -= 1;
-        housing.refused |= result.is_err();
-        if housing.pending > 0 {
-            return;
+    /// Part of a group's space is set aside, or refused. Returns the operations that may go on.
+    pub(crate) fn ended(
+        &mut self,
+        pool: &mut Pool,
+        group: GroupId,
+        result: Result<(), DeviceError>,
+    ) -> Vec<OperationKey> {
+        let Some(under_way) = self.under_way.get_mut(&group) else { return Vec::new() };
+        under_way.pending -= 1;
+        under_way.refused |= result.is_err();
+        if under_way.pending > 0 {
+            return Vec::new();
         }
-        let Some(housing) = self.housing.remove(&group) else { return };
-        match housing.refused && !planted!(self.pool.bugs, RefusalIgnored) {
-            true => self.space_refused(group),
-            false => self.pool.space_given(group, housing.blocks),
+        let Some(under_way) = self.under_way.remove(&group) else { return Vec::new() };
+        match under_way.refused && !planted!(pool.bugs, RefusalIgnored) {
+            true => pool.space.refused(group),
+            false => pool.space.given(group, under_way.blocks),
         }
-        self.ready.extend(housing.waiting);
-    }
-
-    /// Records that the file system below a device has no space for a group: no other group is
-    /// preallocated either, unless it may be one whose space was set aside before the pool was
-    /// opened.
-    pub(crate) fn space_refused(&mut self, group: GroupId) {
-        match self.recovery {
-            Some(_) => self.pool.space.group_unavailable(group),
-            None => self.pool.space.device_is_full(group.device),
-        }
-    }
-
-    /// Asks for the space of what lies before the groups.
-    pub(crate) fn set_heads_aside(&mut self) -> usize {
-        let heads: Vec<Run> = self.pool.space.layouts().enumerate().map(head_of).collect();
-        heads.iter().for_each(|&head| self.pool.io.reserve(Waiter::Format, head));
-        heads.len()
+        under_way.waiting
     }
 
     /// Houses what is guaranteed while a pool is made or opened; `false` if nothing more can be
     /// done.
-    pub(crate) fn house_guaranteed(&mut self) -> bool {
-        let pinned = self.pool.space.pinned_groups().into_iter();
+    pub(crate) fn house_guaranteed(&mut self, pool: &mut Pool) -> bool {
+        let pinned = pool.space.pinned_groups().into_iter();
         let mut groups: Vec<GroupId> =
-            pinned.filter(|&group| self.pool.space.can_be_housed(group)).take(AT_ONCE).collect();
+            pinned.filter(|&group| pool.space.can_be_housed(group)).take(AT_ONCE).collect();
         if groups.is_empty() {
-            groups = self.pool.space.groups_to_house(self.pool.guaranteed_blocks(), AT_ONCE);
+            groups = pool.space.groups_to_house(pool.guaranteed_blocks(), AT_ONCE);
         }
-        groups.iter().for_each(|&group| self.house_group(group, None));
+        for &group in &groups {
+            self.begin(pool, group, None);
+        }
         !groups.is_empty()
+    }
+
+    /// Groups without space are tried again from time to time.
+    pub(crate) fn is_retry_due(&mut self, now: Duration) -> bool {
+        let is_due = now.saturating_sub(self.last_retry) >= UNAVAILABLE_RETRY;
+        if is_due {
+            self.last_retry = now;
+        }
+        is_due
+    }
+}
+
+impl Pool {
+    /// Asks for the space of what lies before the groups; returns how many requests that takes.
+    pub(crate) fn set_heads_aside(&mut self) -> usize {
+        let heads: Vec<Run> = self.space.layouts().enumerate().map(head_of).collect();
+        heads.iter().for_each(|&head| self.io.reserve(Waiter::Format, head));
+        heads.len()
     }
 
     /// A new pool must have all that is guaranteed.
     pub(crate) fn check_housed(&self) -> Result<(), OpenError> {
-        match self.pool.space.housed_free() < self.pool.guaranteed_blocks() {
+        match self.space.housed_free() < self.guaranteed_blocks() {
             true => Err(OpenError::NoSpace),
             false => Ok(()),
         }
@@ -116,7 +152,7 @@ impl Store {
     /// What must be set aside on a device so that the pool's reserve is housed when it has joined,
     /// or has become as `layout` says.
     pub(crate) fn to_set_aside(&self, device: usize, layout: Layout) -> SetAside {
-        let old = (device < self.pool.space.devices()).then(|| self.pool.space.layout(device));
+        let old = (device < self.space.devices()).then(|| self.space.layout(device));
         let first = old.map_or(0, |old| old.groups());
         let name = |group: usize| GroupId { device: device as u8, group: group as u32 };
         let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };
@@ -125,7 +161,7 @@ impl Store {
         }
         let mut more = 0;
         if let (Some(old), Some(last)) = (old, first.checked_sub(1))
-            && self.pool.space.is_housed(name(last))
+            && self.space.is_housed(name(last))
         {
             let (start, had) = (layout.group_start(last), old.group_blocks(last));
             more = layout.group_blocks(last) - had;
@@ -134,10 +170,10 @@ impl Store {
         }
         let new = first..layout.groups();
         let added: u64 = new.clone().map(|group| u64::from(layout.group_capacity(group))).sum();
-        let total = self.pool.space.total() + more + added;
+        let total = self.space.total() + more + added;
         let reserve = reserve_of(total) + metadata_reserve_of(total);
-        let mut missing = (reserve + self.pool.volumes.owed_blocks())
-            .saturating_sub(self.pool.space.housed_free() + more);
+        let mut missing =
+            (reserve + self.volumes.owed_blocks()).saturating_sub(self.space.housed_free() + more);
         for group in new {
             if missing == 0 {
                 break;

@@ -3,16 +3,13 @@
 //! So a page, a group or a lock that an operation waited for does not wake another one that took
 //! the place of one that has ended.
 
-use block::VolumeId;
 use slab::Slab;
-
-use super::Operation;
 
 /// Bits of a key that name the place in the table; those above count operations.
 const SLOT_BITS: u32 = 20;
 
 /// Names an operation for as long as the pool is open. It says nothing else: keys are made by
-/// [`Operations`] alone, and only compared.
+/// [`KeyedSlab`] alone, and only compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub(crate) struct OperationKey(usize);
@@ -30,15 +27,20 @@ impl OperationKey {
     }
 }
 
-/// All operations under way.
-#[derive(Default)]
-pub(crate) struct Operations {
-    slots: Slab<(OperationKey, Operation)>,
+/// What is under way, by key.
+pub(crate) struct KeyedSlab<T> {
+    slots: Slab<(OperationKey, T)>,
     last_serial: usize,
 }
 
-impl Operations {
-    pub(super) fn insert(&mut self, operation: Operation) -> OperationKey {
+impl<T> Default for KeyedSlab<T> {
+    fn default() -> Self {
+        Self { slots: Slab::new(), last_serial: 0 }
+    }
+}
+
+impl<T> KeyedSlab<T> {
+    pub(crate) fn insert(&mut self, operation: T) -> OperationKey {
         self.last_serial += 1;
         let entry = self.slots.vacant_entry();
         let key = OperationKey(self.last_serial << SLOT_BITS | entry.key());
@@ -46,21 +48,16 @@ impl Operations {
         key
     }
 
-    pub(crate) fn get_mut(&mut self, key: OperationKey) -> Option<&mut Operation> {
+    pub(crate) fn get_mut(&mut self, key: OperationKey) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.slot());
         slot.filter(|slot| slot.0 == key).map(|slot| &mut slot.1)
-    }
-
-    /// The volume that an operation is about, while it is under way.
-    pub(crate) fn volume_of(&self, key: OperationKey) -> Option<VolumeId> {
-        self.contains(key).then(|| self[key].volume)
     }
 
     pub(crate) fn contains(&self, key: OperationKey) -> bool {
         self.slots.get(key.slot()).is_some_and(|slot| slot.0 == key)
     }
 
-    pub(super) fn try_remove(&mut self, key: OperationKey) -> Option<Operation> {
+    pub(crate) fn try_remove(&mut self, key: OperationKey) -> Option<T> {
         self.contains(key).then(|| self.slots.remove(key.slot()).1)
     }
 
@@ -72,22 +69,22 @@ impl Operations {
         self.slots.is_empty()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (OperationKey, &Operation)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (OperationKey, &T)> {
         self.slots.iter().map(|(_, (key, operation))| (*key, operation))
     }
 }
 
-impl std::ops::Index<OperationKey> for Operations {
-    type Output = Operation;
+impl<T> std::ops::Index<OperationKey> for KeyedSlab<T> {
+    type Output = T;
 
-    fn index(&self, key: OperationKey) -> &Operation {
+    fn index(&self, key: OperationKey) -> &T {
         debug_assert!(self.contains(key));
         &self.slots[key.slot()].1
     }
 }
 
-impl std::ops::IndexMut<OperationKey> for Operations {
-    fn index_mut(&mut self, key: OperationKey) -> &mut Operation {
+impl<T> std::ops::IndexMut<OperationKey> for KeyedSlab<T> {
+    fn index_mut(&mut self, key: OperationKey) -> &mut T {
         debug_assert!(self.contains(key));
         &mut self.slots[key.slot()].1
     }
