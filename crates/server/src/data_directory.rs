@@ -11,8 +11,10 @@ use access::Users;
 use anyhow::{Context, Result, bail};
 use array::{Configuration, Secrets};
 use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::yielding;
 use generations::Found;
 
 mod generations;
@@ -95,7 +97,7 @@ impl DataDirectory {
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.
     pub(crate) fn save(&self, configuration: &Configuration) -> Result<()> {
-        self.save_generation(CONFIGURATION_NAME, &serde_json::to_vec_pretty(configuration)?)
+        self.save_generation(CONFIGURATION_NAME, &json(configuration)?)
     }
 
     /// Reads the secrets; there are none before the first is set.
@@ -105,7 +107,7 @@ impl DataDirectory {
 
     /// Replaces the secrets as one step.
     pub(crate) fn save_secrets(&self, secrets: &Secrets) -> Result<()> {
-        self.save_generation(SECRETS_NAME, &serde_json::to_vec_pretty(secrets)?)
+        self.save_generation(SECRETS_NAME, &json(secrets)?)
     }
 
     /// Reads who may use the management interface; nobody before the first start.
@@ -115,7 +117,7 @@ impl DataDirectory {
 
     /// Replaces the users and their tokens as one step.
     pub(crate) fn save_users(&self, users: &Users) -> Result<()> {
-        self.save_generation(USERS_NAME, &serde_json::to_vec_pretty(users)?)
+        self.save_generation(USERS_NAME, &json(users)?)
     }
 
     fn load_confidential<T: DeserializeOwned + Default>(&self, name: &str) -> Result<T> {
@@ -174,6 +176,13 @@ impl DataDirectory {
         };
         write().with_context(|| format!("cannot save {}", path.display()))
     }
+}
+
+/// JSON of something that may be long, written by a thread that yields to the reactor.
+fn json(value: &impl Serialize) -> Result<Vec<u8>> {
+    let mut text = yielding::Buffer::default();
+    serde_json::to_writer_pretty(&mut text, value)?;
+    Ok(text.0)
 }
 
 fn new_target_name() -> Result<String> {

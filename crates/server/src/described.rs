@@ -63,10 +63,22 @@ pub(crate) struct List {
 
 impl Described {
     /// An answer of what `describe` gives, when it is asked for.
-    pub(crate) fn later<T: Serialize>(describe: impl FnOnce() -> T + Send + 'static) -> Self {
+    pub(crate) fn later<T: Serialize + 'static>(
+        describe: impl FnOnce() -> T + Send + 'static,
+    ) -> Self {
+        Self::later_and(describe, drop)
+    }
+
+    /// The same, where much is to be freed afterwards: by `free`, which may yield meanwhile.
+    pub(crate) fn later_and<T: Serialize + 'static>(
+        describe: impl FnOnce() -> T + Send + 'static,
+        free: impl FnOnce(T) + Send + 'static,
+    ) -> Self {
         Self::unwritten(move || {
             let mut text = yielding::Buffer::default();
-            write_json(&mut text, &describe());
+            let described = describe();
+            write_json(&mut text, &described);
+            free(described);
             Written::Json(JsonText::new(text))
         })
     }

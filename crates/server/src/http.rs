@@ -38,9 +38,10 @@ use tokio::sync::oneshot;
 use crate::data_directory::DataDirectory;
 use crate::described::{Described, Written};
 use crate::heartbeat::Heartbeat;
-use crate::limits::{CALLS_WAITING_MAX, HTTP_NICENESS, SOCKET_CONNECTIONS_MAX};
+use crate::limits::{CALLS_WAITING_MAX, SOCKET_CONNECTIONS_MAX};
 use crate::management::{Finished, SaveFailed};
 use crate::options::HttpOptions;
+use crate::yielding::{lower_priority, yielding};
 use answers::problem;
 use connections::{Serving, serve_tcp, serve_unix};
 use gate::Gate;
@@ -166,22 +167,14 @@ pub(crate) fn start(
     let serving = Serving { router, doors: Arc::clone(&doors), patience };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("http".to_owned()).spawn(move || {
-        yield_to_hosts();
+        lower_priority();
         let listeners = Listeners { plain, encrypted, unix };
-        if let Err(error) = runtime.block_on(serve(listeners, serving, of_socket)) {
+        let served = yielding(|| runtime.block_on(serve(listeners, serving, of_socket)));
+        if let Err(error) = served {
             tracing::error!(%error, "the management interface stopped");
         }
     })?;
     Ok(doors)
-}
-
-/// Lets this thread, and those that it starts, have what the reactor leaves of a processor that both
-/// want: writing long lists must not keep hosts waiting (setpriority(2); on Linux it is the thread's).
-fn yield_to_hosts() {
-    let done = rustix::process::setpriority_process(Some(rustix::thread::gettid()), HTTP_NICENESS);
-    if let Err(error) = done {
-        tracing::warn!(%error, "the management interface has the priority of hosts");
-    }
 }
 
 /// Where the daemon listens for administrators.

@@ -236,13 +236,13 @@ pub const JOBS_WAITING_MAX: usize = 256;
 /// Requests to the management interface that wait for the reactor; a further one is answered 503.
 pub const CALLS_WAITING_MAX: usize = 4096;
 
-/// Niceness of the threads that answer administrators, setpriority(2): where a processor is wanted by
+/// Niceness of the threads that answer administrators and save what they change, setpriority(2): where a processor is wanted by
 /// both, the thread that serves hosts has about nine tenths of it.
-pub const HTTP_NICENESS: i32 = 10;
+pub const NICENESS: i32 = 10;
 
 /// How long a thread that writes a long answer keeps a processor that others want, about: then it
 /// yields, at the border of the next element.
-pub const WORK_TIME_MAX: Duration = Duration::from_micros(100);
+pub const WORK_TIME_MAX: Duration = Duration::from_micros(50);
 
 /// Small steps of such a thread, a comparison or a piece of JSON, between two looks at the clock.
 pub const WORKED_BETWEEN_LOOKS: u32 = 32;
@@ -255,7 +255,7 @@ pub const SHOWN_AT_ONCE_BYTES_MAX: usize = 32 << 10;
 pub const CALLS_PER_TURN: usize = 16;
 
 /// Time after which a turn of the loop begins no further request.
-pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(100);
+pub const CALLS_TIME_PER_TURN: Duration = Duration::from_micros(50);
 
 /// Objects of long lists that are looked at in one turn of the event loop, before hosts have theirs
 /// again.
@@ -263,7 +263,7 @@ pub const GATHERED_PER_TURN: usize = 64;
 
 /// Time that one turn of the event loop spends on them; the object that is being looked at is looked
 /// at to its end.
-pub const GATHERING_TIME_PER_TURN: Duration = Duration::from_micros(50);
+pub const GATHERING_TIME_PER_TURN: Duration = Duration::from_micros(30);
 
 /// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
 /// forgotten, and may go to another volume earlier.
@@ -275,7 +275,7 @@ pub const VOLUMES_PER_TICK: usize = 512;
 
 /// Time in which one turn of the loop tells sessions that their LUNs changed, at least one of them;
 /// others have their turn with the next, or when they ask for something.
-pub const LUNS_TIME_PER_TURN: Duration = Duration::from_micros(100);
+pub const LUNS_TIME_PER_TURN: Duration = Duration::from_micros(50);
 
 /// iSCSI connections that have not finished login, at most; fewer with a small `--connections-max`.
 /// The oldest one of the address that has most of them makes room.

@@ -246,7 +246,7 @@ impl Progress {
     }
 
     /// An answer that another thread makes.
-    fn later<T: Serialize>(describe: impl FnOnce() -> T + Send + 'static) -> Self {
+    fn later<T: Serialize + 'static>(describe: impl FnOnce() -> T + Send + 'static) -> Self {
         Self::Answer(Ok(Described::later(describe)))
     }
 

@@ -1,4 +1,4 @@
-//! Cooperative yielding: long work for administrators gives its processor away every 100 µs
+//! Cooperative yielding: long work for administrators gives its processor away every 50 µs
 //! (sched_yield(2)), so that the reactor, where it shares that processor, need not wait for the
 //! scheduler's next tick (docs/decisions/0105).
 //!
@@ -12,7 +12,7 @@ use std::io;
 use std::thread;
 use std::time::Instant;
 
-use crate::limits::{WORK_TIME_MAX, WORKED_BETWEEN_LOOKS};
+use crate::limits::{NICENESS, WORK_TIME_MAX, WORKED_BETWEEN_LOOKS};
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +36,15 @@ pub(crate) fn yielding<T>(work: impl FnOnce() -> T) -> T {
     let _scope = Scope;
     SINCE.set(Some(Instant::now()));
     work()
+}
+
+/// Lets this thread, and those that it starts, have what the reactor leaves of a processor that both
+/// want (setpriority(2); on Linux it is the thread's).
+pub(crate) fn lower_priority() {
+    let done = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICENESS);
+    if let Err(error) = done {
+        tracing::warn!(%error, "work for administrators has the priority of hosts");
+    }
 }
 
 /// An element is done: gives the processor away if the time is over.
@@ -62,6 +71,14 @@ pub(crate) fn sort_by<T>(elements: &mut [T], order: impl Fn(&T, &T) -> Ordering)
         pause_seldom();
         order(one, other)
     });
+}
+
+/// Frees elements.
+pub(crate) fn free<T>(elements: Vec<T>) {
+    for element in elements {
+        drop(element);
+        pause_seldom();
+    }
 }
 
 /// A buffer that is written in small pieces, as JSON is.

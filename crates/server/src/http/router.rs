@@ -28,6 +28,7 @@ use crate::described::{Described, Written};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
 use crate::management::Readiness;
+use crate::yielding::pause;
 
 #[cfg(test)]
 mod tests;
@@ -72,6 +73,7 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
         .layer(middleware::from_fn(after_its_body))
         .layer(middleware::from_fn(one_form_of_refusal))
         .layer(middleware::from_fn(answered_all_the_same))
+        .layer(middleware::from_fn(one_after_the_other))
 }
 
 /// Handlers of a route.
@@ -250,6 +252,14 @@ async fn to_the_end(request: Request, next: Next) -> Response {
     }
     let lost = |_| refuse(ProblemKind::Failed, "the request was not carried out: see the log");
     tokio::spawn(next.run(request)).await.unwrap_or_else(lost)
+}
+
+/// Gives the processor away between two requests, if this thread had it for long.
+async fn one_after_the_other(request: Request, next: Next) -> Response {
+    pause();
+    let response = next.run(request).await;
+    pause();
+    response
 }
 
 /// Answers 500 where a handler panics: the request has failed, everything else goes on.

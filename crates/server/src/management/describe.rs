@@ -23,9 +23,14 @@ use crate::yielding::sort_by;
 
 impl Management {
     /// The target, with the traffic of all sessions but without the sessions themselves.
-    pub(super) fn describe_target(&self, core: &Core, sessions: &[Session]) -> Target {
-        let received: u64 = sessions.iter().map(|session| session.bytes_received).sum();
-        let sent: u64 = sessions.iter().map(|session| session.bytes_sent).sum();
+    pub(super) fn describe_target<'a>(
+        &self,
+        core: &Core,
+        sessions: impl Iterator<Item = &'a Session>,
+    ) -> Target {
+        let traffic = sessions.map(|session| (session.bytes_received, session.bytes_sent));
+        let (received, sent) = traffic
+            .fold((0, 0), |(received, sent): (u64, u64), more| (received + more.0, sent + more.1));
         let counters = core.exports.compare_counters();
         Target {
             name: self.configuration.target_name.clone(),

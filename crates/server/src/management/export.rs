@@ -23,7 +23,7 @@ use super::{Management, Parameters, Progress, alerts, describe};
 use crate::core::Core;
 use crate::described::Described;
 use crate::pools::PoolId;
-use crate::yielding::{pause, sort_by};
+use crate::yielding::{free, pause, sort_by};
 
 /// What a request that came over the daemon's own socket is marked with.
 const SOCKET: &str = "socket";
@@ -48,7 +48,8 @@ pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
             devices: devices(management, scene.core),
             volumes,
         };
-        Described::later(move || export.describe())
+        let free = |configuration: api::Configuration| free(configuration.volumes);
+        Described::later_and(move || export.describe(), free)
     };
     let subject = Subject { route: Route::ShowConfiguration, with_secrets };
     Ok(Progress::gather_for(subject, EachVolume::default(), look, describe))
@@ -77,7 +78,9 @@ struct Export {
 }
 
 impl Export {
-    fn describe(self) -> api::Configuration {
+    fn describe(mut self) -> api::Configuration {
+        let volumes = self.configured_volumes();
+        free(std::mem::take(&mut self.volumes));
         let array = &self.array;
         let group = |name: &String, hosts: &BTreeSet<String>| ConfiguredGroup {
             name: name.clone(),
@@ -108,7 +111,7 @@ impl Export {
                 .map(|(group, state)| ConfiguredPathState { group, state: describe_state(state) })
                 .collect(),
             pools: self.pools(),
-            volumes: self.configured_volumes(),
+            volumes,
             schedules: array
                 .schedules
                 .iter()

@@ -151,6 +151,9 @@ impl Management {
 pub(super) trait Keys: 'static {
     type Key;
     fn next(&mut self, core: &Core) -> Option<Self::Key>;
+
+    /// How many there are, about: room is made for so many at once, since a growing list is copied.
+    fn count(&self, core: &Core) -> usize;
 }
 
 /// Names that were written down, of objects of which there are few.
@@ -159,6 +162,10 @@ impl<K: 'static> Keys for std::vec::IntoIter<K> {
 
     fn next(&mut self, _: &Core) -> Option<K> {
         Iterator::next(self)
+    }
+
+    fn count(&self, _: &Core) -> usize {
+        self.len()
     }
 }
 
@@ -182,6 +189,10 @@ impl Keys for EachVolume {
         self.last = Some(next);
         Some(next)
     }
+
+    fn count(&self, core: &Core) -> usize {
+        core.pools.iter().map(|(_, pool)| pool.store.volume_count()).sum()
+    }
 }
 
 /// Objects of one kind.
@@ -199,6 +210,9 @@ where
     D: FnOnce(&Management, Scene<'_>, Vec<T>) -> Described,
 {
     fn look(&mut self, management: &Management, scene: Scene<'_>) -> bool {
+        if self.found.capacity() == 0 {
+            self.found.reserve(self.keys.count(scene.core));
+        }
         let Some(key) = self.keys.next(scene.core) else { return false };
         self.found.extend((self.look)(management, scene, key));
         true

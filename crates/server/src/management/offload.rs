@@ -11,7 +11,7 @@ use super::statistics::{VolumeNames, row_keys};
 use super::{Management, Progress};
 use crate::core::Core;
 use crate::described::Described;
-use crate::yielding::{pause, sort_by};
+use crate::yielding::{free, pause, sort_by};
 
 /// What each host asked of each volume, and what became of it.
 pub(super) fn list_offload(core: &Core) -> Progress {
@@ -23,7 +23,7 @@ pub(super) fn list_offload(core: &Core) -> Progress {
         |management: &Management, scene: Scene<'_>, rows: Vec<(VolumeId, OffloadRow)>| {
             let configuration = Arc::clone(&management.configuration);
             let since = scene.core.accounts.seconds(std::time::Duration::ZERO) as u64;
-            Described::later(move || {
+            let describe = move || {
                 let with_lun = |(volume, row): (VolumeId, OffloadRow)| OffloadRow {
                     lun: configuration.lun_seen_by(&row.host, volume),
                     ..row
@@ -32,7 +32,8 @@ pub(super) fn list_offload(core: &Core) -> Progress {
                 let mut rows: Vec<OffloadRow> = rows.collect();
                 sort_by(&mut rows, |a, b| (&a.host, &a.volume).cmp(&(&b.host, &b.volume)));
                 OffloadLedger { since, rows }
-            })
+            };
+            Described::later_and(describe, |ledger: OffloadLedger| free(ledger.rows))
         };
     Progress::gather(Route::ShowOffload, row_keys(core), look, describe)
 }

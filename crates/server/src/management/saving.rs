@@ -18,6 +18,7 @@ use crate::core::Core;
 use crate::data_directory::DataDirectory;
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
+use crate::yielding::{lower_priority, yielding};
 
 #[cfg(test)]
 mod tests;
@@ -382,9 +383,10 @@ impl Files for DataDirectory {
 }
 
 fn keep(files: &dyn Files, inbox: &Receiver<Save>, mailbox: &Mailbox) {
+    lower_priority();
     for save in inbox {
         let number = save.number;
-        let result = guarded(|| save.run(files))
+        let result = guarded(|| yielding(|| save.run(files)))
             .unwrap_or_else(|reason| Err(SaveFailed { reason, in_doubt: true }));
         mailbox.post(Message::Saved { number, result });
     }

@@ -8,11 +8,12 @@ use array::{Access, Configuration, VisibleLun};
 use iscsi::{AuthenticationMethod, SessionParameters};
 use slab::Slab;
 
+use super::describe::hexadecimal;
 use super::gathering::Scene;
 use super::{Management, Progress};
 use crate::described::Described;
 use crate::iscsi::{Connection, Session, Sessions};
-use crate::yielding::{pause, sort_by};
+use crate::yielding::{free, pause, sort_by};
 
 /// Every normal session in full-feature phase.
 pub(super) fn list_sessions(sessions: &Sessions) -> Progress {
@@ -26,13 +27,15 @@ pub(super) fn list_sessions(sessions: &Sessions) -> Progress {
 
 /// The target, with its portals and sessions.
 pub(super) fn show_target(sessions: &Sessions) -> Progress {
-    let describe = |management: &Management, scene: Scene<'_>, found: Vec<api::Session>| {
+    let describe = |management: &Management, scene: Scene<'_>, found: Vec<SessionFacts>| {
         let configuration = Arc::clone(&management.configuration);
-        let without_sessions = management.describe_target(scene.core, &found);
-        Described::later(move || {
+        let sessions = found.iter().map(|facts| &facts.session);
+        let without_sessions = management.describe_target(scene.core, sessions);
+        let describe = move || {
             let sessions = whole(found, &configuration);
             api::Target { sessions, ..without_sessions }
-        })
+        };
+        Described::later_and(describe, |target: api::Target| free(target.sessions))
     };
     Progress::gather(Route::ShowTarget, handles(sessions), look, describe)
 }
@@ -42,15 +45,27 @@ fn handles(sessions: &Sessions) -> std::vec::IntoIter<u16> {
     handles.into_iter()
 }
 
-fn look(_: &Management, scene: Scene<'_>, tsih: u16) -> Option<api::Session> {
+/// What the reactor knows of a session. What takes more than copying is left to the thread that
+/// writes.
+struct SessionFacts {
+    /// Without its keys and its ISID, and without what the configuration says of it.
+    session: api::Session,
+    isid: [u8; 6],
+    parameters: SessionParameters,
+}
+
+fn look(_: &Management, scene: Scene<'_>, tsih: u16) -> Option<SessionFacts> {
     let session = scene.sessions.get(tsih)?;
     Some(describe_session(tsih, session, scene.connections))
 }
 
 /// The sessions with what the configuration says of them, in the order in which they are shown.
-fn whole(mut sessions: Vec<api::Session>, configuration: &Configuration) -> Vec<api::Session> {
+fn whole(found: Vec<SessionFacts>, configuration: &Configuration) -> Vec<api::Session> {
     let mut seen: HashMap<String, BTreeMap<u16, VisibleLun>> = HashMap::new();
-    for session in &mut sessions {
+    let mut sessions = Vec::with_capacity(found.len());
+    for SessionFacts { mut session, isid, parameters } in found {
+        session.isid = hexadecimal(&isid);
+        session.keys = keys(&parameters);
         let luns = seen
             .entry(session.initiator.clone())
             .or_insert_with_key(|initiator| configuration.visible_luns(initiator));
@@ -58,18 +73,18 @@ fn whole(mut sessions: Vec<api::Session>, configuration: &Configuration) -> Vec<
         session.read_only_luns = read_only.map(|(&lun, _)| lun).collect();
         session.luns = luns.keys().copied().collect();
         session.host = configuration.host_of(&session.initiator).map(str::to_owned);
+        sessions.push(session);
         pause();
     }
     sort_by(&mut sessions, |a, b| (&a.initiator, a.tsih).cmp(&(&b.initiator, b.tsih)));
     sessions
 }
 
-/// A session without what the configuration says of it.
 fn describe_session(
     tsih: u16,
     session: &Session,
     all_connections: &Slab<Connection>,
-) -> api::Session {
+) -> SessionFacts {
     let connections: Vec<&Connection> =
         session.connections.iter().filter_map(|&slot| all_connections.get(slot)).collect();
     let sum = |part: fn(&Connection) -> u64| connections.iter().map(|&c| part(c)).sum::<u64>();
@@ -78,12 +93,12 @@ fn describe_session(
     let lost = session.lost.as_ref().map(|lost| lost.handle.parameters().clone());
     let parameters = first.map(|first| first.iscsi.parameters().clone()).or(lost);
     let parameters = parameters.unwrap_or_default();
-    api::Session {
+    let described = api::Session {
         initiator: session.port.name.clone(),
         host: None,
         address: first.map_or_else(none, |first| first.address.to_string()),
         portal: first.map_or_else(none, |first| first.portal.to_string()),
-        isid: session.port.isid.iter().map(|byte| format!("{byte:02x}")).collect(),
+        isid: String::new(),
         tsih,
         authentication: match parameters.authentication {
             AuthenticationMethod::None => "None",
@@ -91,7 +106,7 @@ fn describe_session(
         }
         .to_owned(),
         connections: connections.len(),
-        keys: keys(&parameters),
+        keys: BTreeMap::new(),
         read_only_luns: Vec::new(),
         luns: Vec::new(),
         commands_under_way: connections.iter().map(|c| c.iscsi.tasks()).sum::<usize>()
@@ -104,7 +119,8 @@ fn describe_session(
             bytes_received: sum(|c| c.rates.bytes_received),
             bytes_sent: sum(|c| c.rates.bytes_sent),
         },
-    }
+    };
+    SessionFacts { session: described, isid: session.port.isid, parameters }
 }
 
 /// The operational keys, as they are written in login.

@@ -35,6 +35,10 @@ impl Keys for Keyed {
     fn next(&mut self, core: &Core) -> Option<Key> {
         Iterator::next(&mut self.few).or_else(|| self.volumes.next(core).map(Key::Volume))
     }
+
+    fn count(&self, core: &Core) -> usize {
+        self.few.len() + self.volumes.count(core)
+    }
 }
 
 /// What is known of one object.
