@@ -364,6 +364,7 @@ impl Connection {
 
     /// Tells the account what it holds now.
     fn settle(&mut self) {
+        self.remember_sent();
         let tasks = self.task_bytes + self.tasks.len() * TASK_BYTES;
         let held = tasks + self.early_bytes + self.send.memory() + self.history.bytes();
         self.charge.set(held);

@@ -9,7 +9,8 @@ use crate::limits::HISTORY_PDUS_MAX;
 use crate::pdu::{Bhs, response};
 use crate::sequence::is_after;
 
-/// A PDU that was sent.
+/// A PDU that was sent, or is about to be.
+#[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) bhs: Bhs,
     pub(crate) data: Rope,
@@ -66,15 +67,9 @@ impl History {
     }
 
     /// Remembers a PDU. Beyond `bytes_max` the oldest are forgotten: a SNACK for them is rejected.
-    pub(crate) fn remember(
-        &mut self,
-        bhs: Bhs,
-        data: &Rope,
-        stat_sn: Option<u32>,
-        bytes_max: usize,
-    ) {
-        self.bytes += data.len();
-        self.sent.push_back(Sent { bhs, data: data.clone(), stat_sn });
+    pub(crate) fn remember(&mut self, sent: Sent, bytes_max: usize) {
+        self.bytes += sent.data.len();
+        self.sent.push_back(sent);
         while self.bytes > bytes_max || self.sent.len() > HISTORY_PDUS_MAX {
             let Some(oldest) = self.sent.pop_front() else { return };
             self.bytes -= oldest.data.len();

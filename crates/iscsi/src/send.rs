@@ -6,6 +6,7 @@ use std::io::IoSlice;
 use block::Rope;
 
 use crate::digest::{Running, crc32c};
+use crate::history::Sent;
 use crate::limits::{PDU_BYTES, READY_BYTES};
 use crate::pdu::{BHS_LENGTH, Bhs, FINAL};
 
@@ -34,14 +35,45 @@ impl Outgoing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origin {
     First,
+    /// The initiator may ask for it again. Set if it carries status.
+    Kept {
+        stat_sn: Option<u32>,
+    },
     /// A retransmission that the initiator asked for.
     Again,
+}
+
+impl Origin {
+    /// What is remembered of a PDU of this origin.
+    fn kept(self, bhs: Bhs, data: &Rope) -> Option<Sent> {
+        match self {
+            Self::Kept { stat_sn } => Some(Sent { bhs, data: data.clone(), stat_sn }),
+            Self::First | Self::Again => None,
+        }
+    }
 }
 
 /// Queue behind the PDUs that are ready.
 enum Waiting {
     Pdu(Bhs, Rope, Origin),
     DataIn(DataIn),
+}
+
+impl Waiting {
+    fn tag(&self) -> u32 {
+        match self {
+            Self::Pdu(bhs, ..) => bhs.initiator_task_tag(),
+            Self::DataIn(data_in) => data_in.first.initiator_task_tag(),
+        }
+    }
+
+    /// How many PDUs it makes, with those that are cut already.
+    fn pdus(&self) -> usize {
+        match self {
+            Self::Pdu(..) => 1,
+            Self::DataIn(data_in) => data_in.pdus() as usize,
+        }
+    }
 }
 
 /// The Data-In of one command, which is cut into PDUs as they are sent.
@@ -54,24 +86,31 @@ pub(crate) struct DataIn {
     pub(crate) burst_max: usize,
     /// Replaces `first` in the last PDU, but for DataSN and buffer offset, if that carries the status.
     pub(crate) last: Option<Bhs>,
+    /// DataSN and buffer offset of the first PDU.
+    pub(crate) start: (u32, usize),
+    /// Whether the initiator may ask for the PDUs again.
+    pub(crate) kept: bool,
+    /// StatSN of `last`.
+    pub(crate) stat_sn: Option<u32>,
 }
 
 impl DataIn {
     /// How many PDUs it makes.
     pub(crate) fn pdus(&self) -> u32 {
-        let whole = self.data.len() / self.burst_max;
-        let rest = self.data.len() % self.burst_max;
-        let pdus =
-            whole * self.burst_max.div_ceil(self.segment_max) + rest.div_ceil(self.segment_max);
-        pdus as u32
+        let length = self.data.len();
+        let first = length.min(self.burst_max - self.start.1 % self.burst_max);
+        let (whole, rest) = ((length - first) / self.burst_max, (length - first) % self.burst_max);
+        let of = |bytes: usize| bytes.div_ceil(self.segment_max);
+        (of(first) + whole * of(self.burst_max) + of(rest)) as u32
     }
 }
 
 /// How far the first of the waiting ones is cut, if that is Data-In.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Cut {
-    data_sn: u32,
-    offset: usize,
+    pdus: u32,
+    /// Bytes of the data.
+    taken: usize,
     /// Piece of the data that comes next, and byte of it.
     piece: usize,
     byte: usize,
@@ -79,23 +118,27 @@ struct Cut {
 
 impl Cut {
     /// The next PDU; `None` after the last.
-    fn next(&mut self, whole: &DataIn) -> Option<(Bhs, Rope)> {
-        let length = whole.data.len();
-        if self.offset == length {
+    fn next(&mut self, whole: &DataIn) -> Option<(Bhs, Rope, Origin)> {
+        if self.taken == whole.data.len() {
             return None;
         }
-        let burst_end = length.min((self.offset / whole.burst_max + 1) * whole.burst_max);
-        let end = burst_end.min(self.offset + whole.segment_max);
+        let (first_data_sn, start) = whole.start;
+        let (length, offset) = (start + whole.data.len(), start + self.taken);
+        let burst_end = length.min((offset / whole.burst_max + 1) * whole.burst_max);
+        let end = burst_end.min(offset + whole.segment_max);
         let mut bhs = whole.first;
         bhs.0[1] = if end == burst_end { FINAL } else { 0 };
         if let Some(last) = whole.last.filter(|_| end == length) {
             bhs = last;
         }
-        bhs.set_u32(36, self.data_sn);
-        bhs.set_u32(40, self.offset as u32);
-        let data = self.take(&whole.data, end - self.offset);
-        (self.data_sn, self.offset) = (self.data_sn + 1, end);
-        Some((bhs, data))
+        bhs.set_u32(36, first_data_sn + self.pdus);
+        bhs.set_u32(40, offset as u32);
+        let data = self.take(&whole.data, end - offset);
+        self.pdus += 1;
+        self.taken += end - offset;
+        let stat_sn = whole.stat_sn.filter(|_| end == length);
+        let origin = if whole.kept { Origin::Kept { stat_sn } } else { Origin::First };
+        Some((bhs, data, origin))
     }
 
     /// The next bytes, found without a walk from the start.
@@ -122,6 +165,8 @@ pub(crate) struct SendQueue {
     ready: VecDeque<Outgoing>,
     waiting: VecDeque<Waiting>,
     cut: Cut,
+    /// PDUs that were cut and that the initiator may ask for again, until they are taken.
+    kept: Vec<Sent>,
     /// Bytes of the first PDU that were sent already.
     sent_of_first: usize,
     ready_bytes: usize,
@@ -139,6 +184,7 @@ impl SendQueue {
             ready: VecDeque::new(),
             waiting: VecDeque::new(),
             cut: Cut::default(),
+            kept: Vec::new(),
             sent_of_first: 0,
             ready_bytes: 0,
             waiting_bytes: 0,
@@ -156,6 +202,49 @@ impl SendQueue {
     /// Appends a PDU, completing its header with the length of `data`.
     pub(crate) fn push(&mut self, bhs: Bhs, data: Rope) {
         self.push_as(bhs, data, Origin::First);
+    }
+
+    /// Appends a PDU that the initiator may ask for again, perhaps with status.
+    pub(crate) fn push_kept(&mut self, bhs: Bhs, data: Rope, stat_sn: Option<u32>) {
+        self.push_as(bhs, data, Origin::Kept { stat_sn });
+    }
+
+    /// PDUs that the initiator may ask for again, and that were cut since the last call.
+    pub(crate) fn take_kept(&mut self) -> Vec<Sent> {
+        std::mem::take(&mut self.kept)
+    }
+
+    /// Whether there are PDUs that are not cut yet.
+    pub(crate) fn has_uncut(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Those of them that the initiator may ask for again, of the latest commands: so many of them at
+    /// most, and none of a command of which some are left out.
+    pub(crate) fn uncut(&self, pdus_max: usize) -> Vec<Sent> {
+        let mut left = pdus_max;
+        let fits = |waiting: &&Waiting| {
+            let pdus = waiting.pdus();
+            let fits = pdus <= left;
+            left = left.saturating_sub(pdus);
+            fits
+        };
+        let begin = self.waiting.len() - self.waiting.iter().rev().take_while(fits).count();
+        let left_out = begin.checked_sub(1).map(|last| self.waiting[last].tag());
+        let mut uncut = Vec::new();
+        for (index, waiting) in self.waiting.iter().enumerate().skip(begin) {
+            match waiting {
+                _ if Some(waiting.tag()) == left_out => {}
+                Waiting::Pdu(bhs, data, origin) => uncut.extend(origin.kept(*bhs, data)),
+                Waiting::DataIn(data_in) => {
+                    let mut cut = if index == 0 { self.cut.clone() } else { Cut::default() };
+                    while let Some((bhs, data, origin)) = cut.next(data_in) {
+                        uncut.extend(origin.kept(bhs, &data));
+                    }
+                }
+            }
+        }
+        uncut
     }
 
     /// Appends a PDU that was sent before.
@@ -190,9 +279,9 @@ impl SendQueue {
                     whole
                 }
                 Waiting::DataIn(data_in) => match self.cut.next(data_in) {
-                    Some((bhs, data)) => {
+                    Some((bhs, data, origin)) => {
                         self.waiting_bytes -= data.len();
-                        (bhs, data, Origin::First)
+                        (bhs, data, origin)
                     }
                     None => {
                         self.cut = Cut::default();
@@ -201,6 +290,7 @@ impl SendQueue {
                     }
                 },
             };
+            self.kept.extend(origin.kept(bhs, &data));
             let pdu = Outgoing { origin, ..self.pdu(bhs, data) };
             self.ready_bytes += pdu.len();
             self.ready.push_back(pdu);

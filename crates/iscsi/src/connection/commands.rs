@@ -299,8 +299,7 @@ impl Connection {
             bhs.set_u32(44, r2t.end - r2t.offset);
             self.open_window();
             self.numbers.stamp(&mut bhs);
-            self.remember(&bhs, &Rope::new(), None);
-            self.send.push(bhs, Rope::new());
+            self.send_kept(bhs, Rope::new(), None);
         }
     }
 
@@ -344,6 +343,7 @@ impl Connection {
         self.answer_question(tag);
         let task = self.tasks.remove(&tag)?;
         if self.parameters.error_recovery_level > 0 {
+            self.remember_sent();
             self.history.forget_task(tag);
         }
         self.task_bytes -= task.memory;
@@ -375,81 +375,50 @@ impl Connection {
         } else {
             completion.data_in.slice(0, length)
         };
-        let data_in_pdus = self.send_data_in(tag, data, collapse.then_some(&outcome));
+        let data_in_pdus = self.send_data_in(tag, data, (0, 0), collapse.then_some(&outcome));
         if !(collapse && data_in_pdus > 0) {
             let r2ts = task.data_out.as_ref().map_or(0, DataOut::ready_to_transfers);
             self.send_response(tag, &completion, &outcome, data_in_pdus + r2ts);
         }
     }
 
-    /// Sends data in sequences of MaxBurstLength; returns the number of PDUs. With an outcome, the
-    /// last PDU carries it as status GOOD (RFC 7143 11.7.3).
-    fn send_data_in(&mut self, tag: u32, data: Rope, outcome: Option<&Residuals>) -> u32 {
+    /// Sends data in sequences of MaxBurstLength, from a DataSN and a buffer offset on; returns the
+    /// DataSN after the last. With an outcome, the last PDU carries it as status GOOD (RFC 7143
+    /// 11.7.3). The PDUs are made as they are sent.
+    pub(super) fn send_data_in(
+        &mut self,
+        tag: u32,
+        data: Rope,
+        start: (u32, usize),
+        outcome: Option<&Residuals>,
+    ) -> u32 {
         if data.is_empty() {
-            return 0;
-        }
-        // What may be asked for again is remembered PDU by PDU.
-        if self.parameters.error_recovery_level > 0 {
-            return self.send_data_in_from(tag, &data, (0, 0), outcome);
+            return start.0;
         }
         let mut first = Bhs::response(response::DATA_IN, tag);
         first.set_u32(20, NO_TAG);
         self.numbers.stamp_window(&mut first);
+        let mut stat_sn = None;
         let last = outcome.map(|outcome| {
             let mut last = first;
             last.0[1] = FINAL | STATUS | outcome.residual.flag;
             last.set_u32(44, outcome.residual.count);
-            self.numbers.stamp_status(&mut last);
+            stat_sn = Some(self.numbers.stamp_status(&mut last));
             last
         });
-        let burst_max = self.parameters.max_burst_length as usize;
-        let segment_max = self.parameters.initiator_max_recv_data_segment_length as usize;
-        let data_in = DataIn { first, data, segment_max, burst_max, last };
-        let pdus = data_in.pdus();
+        let data_in = DataIn {
+            first,
+            data,
+            segment_max: self.parameters.initiator_max_recv_data_segment_length as usize,
+            burst_max: self.parameters.max_burst_length as usize,
+            last,
+            start,
+            kept: self.parameters.error_recovery_level > 0,
+            stat_sn,
+        };
+        let next_data_sn = start.0 + data_in.pdus();
         self.send.push_data_in(data_in);
-        pdus
-    }
-
-    /// The same, from a DataSN and a buffer offset on, with every PDU remembered; returns the DataSN
-    /// after the last. Their digests are made as they are sent.
-    pub(super) fn send_data_in_from(
-        &mut self,
-        tag: u32,
-        data: &Rope,
-        (mut data_sn, start): (u32, usize),
-        outcome: Option<&Residuals>,
-    ) -> u32 {
-        let length = start + data.len();
-        let burst = self.parameters.max_burst_length as usize;
-        let segment_max = self.parameters.initiator_max_recv_data_segment_length as usize;
-        let mut offset = start;
-        while offset < length {
-            let burst_end = length.min((offset / burst + 1) * burst);
-            let end = burst_end.min(offset + segment_max);
-            let mut bhs = Bhs::response(response::DATA_IN, tag);
-            bhs.0[1] = if end == burst_end { FINAL } else { 0 };
-            bhs.set_u32(20, NO_TAG);
-            bhs.set_u32(36, data_sn);
-            bhs.set_u32(40, offset as u32);
-            let mut stat_sn = None;
-            if let Some(outcome) = outcome.filter(|_| end == length) {
-                bhs.0[1] |= STATUS | outcome.residual.flag;
-                bhs.set_u32(44, outcome.residual.count);
-                stat_sn = Some(self.numbers.stamp_status(&mut bhs));
-            } else {
-                self.numbers.stamp_window(&mut bhs);
-            }
-            let part = if end - offset == data.len() {
-                data.clone()
-            } else {
-                data.slice(offset - start, end - offset)
-            };
-            self.remember(&bhs, &part, stat_sn);
-            self.send.push(bhs, part);
-            offset = end;
-            data_sn += 1;
-        }
-        data_sn
+        next_data_sn
     }
 
     fn send_response(

@@ -138,8 +138,8 @@ impl Connection {
         }
         match liveness.pinged {
             Some(pinged) if now.saturating_sub(pinged) >= self.config.ping_timeout => {
-                self.send.clear();
                 self.end(ClosedReason::PeerDead);
+                self.send.clear();
             }
             None if now.saturating_sub(liveness.last_heard) >= self.config.ping_interval => {
                 liveness.pinged = Some(now);
@@ -166,8 +166,8 @@ impl Connection {
             *duty = begin;
         } else if now.saturating_sub(duty.since) >= timeout {
             // Nobody will take the PDUs that are left.
-            self.send.clear();
             self.end(ClosedReason::PeerSlow);
+            self.send.clear();
         }
     }
 
@@ -340,8 +340,7 @@ impl Connection {
     pub(super) fn send_status(&mut self, mut bhs: Bhs, data: Rope) {
         self.open_window();
         let stat_sn = self.numbers.stamp_status(&mut bhs);
-        self.remember(&bhs, &data, Some(stat_sn));
-        self.send.push(bhs, data);
+        self.send_kept(bhs, data, Some(stat_sn));
     }
 
     pub(super) fn open_window(&mut self) {

@@ -63,7 +63,7 @@ impl Connection {
     /// Sends what the initiator has not received, in PDUs as long as it takes now.
     fn answer_again(&mut self, tag: u32, answer: &SentAnswer, (data_sn, offset): (u32, u32)) {
         let data = answer.data_from(offset);
-        let sent = self.send_data_in_from(tag, &data, (data_sn, offset as usize), None);
+        let sent = self.send_data_in(tag, data, (data_sn, offset as usize), None);
         let mut response = answer.response;
         let others = response.u32(36).wrapping_sub(answer.data_in_pdus());
         response.set_u32(36, others.wrapping_add(sent));
@@ -97,6 +97,7 @@ impl Connection {
             orphans.push((tag, Orphan::of_task(task, account.clone())));
         }
         if recovers {
+            self.remember_unsent();
             for (tag, sent) in self.history.take_answers() {
                 let answer = SentAnswer::new(sent, self.history.first_data_sn(tag));
                 orphans.extend(answer.map(|answer| {

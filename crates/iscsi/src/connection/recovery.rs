@@ -4,10 +4,10 @@
 use block::Rope;
 use smallvec::SmallVec;
 
-use super::Connection;
+use super::{Connection, State};
 use crate::event::ClosedReason;
-use crate::history::Run;
-use crate::limits::{RESEND_BYTES_MAX, RESENDS_MAX};
+use crate::history::{Run, Sent};
+use crate::limits::{HISTORY_PDUS_MAX, RESEND_BYTES_MAX, RESENDS_MAX};
 use crate::pdu::{BHS_LENGTH, Bhs, RejectReason, response};
 use crate::receive::{Destination, Header};
 
@@ -94,16 +94,41 @@ impl Connection {
         true
     }
 
-    /// Remembers a PDU that the initiator may ask for again.
-    pub(super) fn remember(&mut self, bhs: &Bhs, data: &Rope, stat_sn: Option<u32>) {
+    /// Sends a PDU that the initiator may ask for again, where it can ask at all.
+    pub(super) fn send_kept(&mut self, bhs: Bhs, data: Rope, stat_sn: Option<u32>) {
         if self.parameters.error_recovery_level > 0 {
-            let bytes_max = self.config.limits.memory_max.min(self.charge.account().free());
-            self.history.remember(*bhs, data, stat_sn, bytes_max);
+            self.send.push_kept(bhs, data, stat_sn);
+        } else {
+            self.send.push(bhs, data);
+        }
+    }
+
+    /// Remembers the PDUs that were cut meanwhile. Until it is cut a PDU has not been sent, and its
+    /// command's data is in the send queue.
+    pub(super) fn remember_sent(&mut self) {
+        let sent = self.send.take_kept();
+        self.remember(sent);
+    }
+
+    /// The same for those that are not cut and never may be, since the connection ends.
+    pub(super) fn remember_unsent(&mut self) {
+        self.remember_sent();
+        let unsent = self.send.uncut(HISTORY_PDUS_MAX);
+        self.remember(unsent);
+    }
+
+    fn remember(&mut self, pdus: Vec<Sent>) {
+        if matches!(self.state, State::FullFeature) {
+            for pdu in pdus {
+                let bytes_max = self.config.limits.memory_max.min(self.charge.account().free());
+                self.history.remember(pdu, bytes_max);
+            }
         }
     }
 
     /// Every request acknowledges responses (RFC 7143 4.2.2.2).
     pub(super) fn take_acknowledgement(&mut self, bhs: &Bhs) {
+        self.remember_sent();
         if self.parameters.error_recovery_level > 0 {
             self.history.acknowledge(bhs.u32(28));
         }
@@ -116,6 +141,7 @@ impl Connection {
         if kind == snack::DATA_ACK {
             return;
         }
+        self.remember_sent();
         if self.send.again_bytes() == 0 {
             self.resends.clear();
         }
@@ -126,6 +152,10 @@ impl Connection {
         }
         let wanted = self.wanted_again(resend);
         let bytes: usize = wanted.iter().map(|(_, data)| BHS_LENGTH + data.len()).sum();
+        // What was not sent yet is on its way.
+        if wanted.is_empty() && self.send.has_uncut() {
+            return;
+        }
         let waits = self.send.again_bytes();
         let is_too_much = waits > 0 && waits + bytes > RESEND_BYTES_MAX;
         if wanted.is_empty() || is_too_much || self.resends.len() >= RESENDS_MAX {

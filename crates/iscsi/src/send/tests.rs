@@ -16,7 +16,16 @@ fn data_in(data: Rope, segment_max: usize, burst_max: usize, status: bool) -> Da
     let mut last = first;
     last.0[1] = FINAL | 1;
     last.set_u32(24, 99);
-    DataIn { first, data, segment_max, burst_max, last: status.then_some(last) }
+    DataIn {
+        first,
+        data,
+        segment_max,
+        burst_max,
+        last: status.then_some(last),
+        start: (0, 0),
+        kept: false,
+        stat_sn: None,
+    }
 }
 
 /// Bytes that differ from place to place, in pieces of uneven lengths.
@@ -140,4 +149,28 @@ fn a_queue_that_is_cleared_begins_anew() {
     let (_, sent) = drain(&mut queue, 4096);
     let sizes: Vec<usize> = parse(&sent).iter().map(|(_, segment)| segment.len()).collect();
     assert_eq!(sizes, [8192, 1808]);
+}
+
+#[test]
+fn what_is_not_cut_yet_is_given_by_whole_commands_the_latest_first() {
+    let mut queue = SendQueue::new();
+    for tag in 1..=3 {
+        let mut data_in = data_in(rope(MIB), 512, MIB, false);
+        data_in.first = Bhs::response(response::DATA_IN, tag);
+        queue.push_data_in(DataIn { kept: true, ..data_in });
+        queue.push_kept(Bhs::response(response::SCSI_RESPONSE, tag), Rope::new(), Some(tag));
+    }
+    let cut = queue.take_kept().len();
+    assert!((1..2048).contains(&cut), "{cut}");
+    let all = queue.uncut(usize::MAX);
+    assert_eq!(all.len() + cut, 3 * (2048 + 1));
+    assert_eq!(all[0].bhs.u32(36), cut as u32, "it goes on where cutting stopped");
+    for (pdus_max, tags) in
+        [(3 * 2049, &[1, 2, 3][..]), (2 * 2049, &[2, 3]), (4097, &[3]), (1, &[])]
+    {
+        let mut found: Vec<u32> =
+            queue.uncut(pdus_max).iter().map(|sent| sent.bhs.initiator_task_tag()).collect();
+        found.dedup();
+        assert_eq!(found, tags, "{pdus_max}");
+    }
 }

@@ -329,3 +329,24 @@ fn a_command_lost_on_the_way_is_sent_again_with_its_number() {
     initiator.send(&Pdu::command(0x80, 1, 100, 0));
     assert!(initiator.event().is_none());
 }
+
+/// PDUs are made as they are sent: what a connection that ends has not made is taken over, too.
+#[test]
+fn an_answer_of_which_little_was_sent_is_taken_over_whole() {
+    const LENGTH: usize = 2 << 20;
+    let keys = "ErrorRecoveryLevel=2\0MaxRecvDataSegmentLength=512\0";
+    for received in [0, 100, 4000] {
+        let mut first = Initiator::logged_in_with(config(), keys);
+        begin_read(&mut first, 1, 100, LENGTH as u32);
+        first.target.respond(1, read_of(LENGTH));
+        assert!(first.target.history_bytes() < LENGTH / 2);
+        let (session, orphans) = lose(first);
+        let (tag, orphan) = only(orphans);
+        let mut second = second(session, keys);
+        let answers = take_over(&mut second, tag, received, orphan);
+        let (response, data) = answers.split_last().unwrap();
+        let offset = received * 512;
+        assert!(data_of(data, offset, received) == pattern(LENGTH)[offset as usize..]);
+        assert_eq!((response.opcode(), response.bhs.u32(36)), (0x21, 4096));
+    }
+}

@@ -317,3 +317,29 @@ fn at_level_0_a_missing_request_ends_the_connection() {
     initiator.send(&Pdu::command(0x80, 1, 101, 0));
     assert!(matches!(initiator.event(), Some(Event::Closed(ClosedReason::Protocol(_)))));
 }
+
+/// A host that takes 512 bytes a PDU made the target write 65,536 headers in one go for a READ of
+/// 32 MiB: they are made as they are sent.
+#[test]
+fn pdus_of_a_long_read_are_made_as_they_are_sent() {
+    const LENGTH: usize = 4 << 20;
+    let keys = "ErrorRecoveryLevel=1\0MaxRecvDataSegmentLength=512\0";
+    let mut initiator = Initiator::logged_in_with(config(), keys);
+    initiator.send(&Pdu::command(0xc0, 7, 100, LENGTH as u32).word(28, 501));
+    let task = expect_command(&mut initiator);
+    initiator.target.respond(task, read_of(LENGTH));
+    let made = initiator.target.history_bytes();
+    assert!((1..1 << 20).contains(&made), "{made} bytes of PDUs are made");
+    // What is not made yet is on its way: nothing is rejected, nothing sent twice.
+    initiator.send(&snack(0, 7, 8000, 1));
+    assert!(initiator.event().is_none());
+    let answers = initiator.answers();
+    assert_eq!(answers.len(), LENGTH / 512);
+    assert!(answers.iter().all(|pdu| pdu.opcode() == 0x25));
+    let data: Vec<u8> = answers.iter().flat_map(|pdu| pdu.data.clone()).collect();
+    assert!(data == pattern(LENGTH));
+    initiator.send(&snack(0, 7, 8000, 2));
+    assert!(initiator.event().is_none());
+    let again = initiator.answers();
+    assert_eq!(without_window(&again), without_window(&answers[8000..8002]));
+}
