@@ -215,6 +215,11 @@ pub fn cdb16(opcode: u8, flags: u8, lba: u64, count: u32) -> [u8; 16] {
     cdb
 }
 
+/// As [`cdb16`], with place and length in bytes of a LUN with blocks of 512.
+pub fn cdb16_of_bytes(opcode: u8, flags: u8, at: u64, bytes: u64) -> [u8; 16] {
+    cdb16(opcode, flags, at / 512, u32::try_from(bytes / 512).expect("fits a CDB"))
+}
+
 /// A CDB of 10 bytes with flags, address and length where READ (10) has them.
 pub fn cdb10(opcode: u8, flags: u8, lba: u32, count: u16) -> [u8; 10] {
     let mut cdb = [0; 10];

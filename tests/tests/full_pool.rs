@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use harness::load::{Place, Worker};
-use harness::pdu::{Answer, RawSession};
+use harness::pdu::{Answer, RawSession, cdb16_of_bytes};
 use harness::random::Random;
 use harness::{Array, Value, initiator, number, space_adds_up};
 
@@ -64,15 +64,6 @@ fn io(array: &Array, lun: u8, commands: &[&str]) -> Result<String> {
     initiator::qemu_io(&["-f", "raw", &array.lun_url(lun.into())?], commands)
 }
 
-/// WRITE (16), WRITE SAME (16), COMPARE AND WRITE: operation code, flags, place and length.
-fn cdb_16(operation: u8, flags: u8, at: u64, bytes: u64) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    cdb[..2].copy_from_slice(&[operation, flags]);
-    cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
-    cdb[10..14].copy_from_slice(&u32::try_from(bytes / 512).expect("short").to_be_bytes());
-    cdb
-}
-
 impl Bench {
     /// A pool of 2 GiB with a thin volume of twice its size, a thick one, a verified load on
     /// another thick one, and snapshots of the thin volume and of the load.
@@ -110,7 +101,7 @@ impl Bench {
     /// Writes one block's worth or more of content that was never there before.
     fn write(&mut self, lun: u8, at: u64, bytes: u64) -> Result<Answer> {
         let data = self.random.bytes(usize::try_from(bytes)?);
-        self.session.write(lun, &cdb_16(0x8a, 0, at, bytes), &data)
+        self.session.write(lun, &cdb16_of_bytes(0x8a, 0, at, bytes), &data)
     }
 
     /// Fills the pool through the thin volume until not even one block is taken any more.
@@ -188,7 +179,7 @@ impl Bench {
     /// copied.
     fn offloads_that_need_space_are_refused(&mut self) -> Result<()> {
         let pattern = |bench: &mut Self, to| {
-            let same = cdb_16(0x93, 0, to, 31 * MIB);
+            let same = cdb16_of_bytes(0x93, 0, to, 31 * MIB);
             Ok(bench.session.write(bench.thin, &same, &[9; 512])?.code())
         };
         let to = self.until_refused(0, pattern)?;
@@ -226,7 +217,8 @@ impl Bench {
     /// Each block of 4 MiB from `at` consists of one of these bytes.
     fn assert_blocks_are_of(&mut self, at: u64, bytes: &[u8]) -> Result<()> {
         for start in (at..at + 4 * MIB).step_by(1 << 16) {
-            let read = self.session.read(self.thin, &cdb_16(0x88, 0, start, 1 << 16), 1 << 16)?;
+            let read =
+                self.session.read(self.thin, &cdb16_of_bytes(0x88, 0, start, 1 << 16), 1 << 16)?;
             for block in read.good()?.chunks(512) {
                 ensure!(bytes.iter().any(|byte| block.iter().all(|is| is == byte)), "at {start}");
             }
@@ -246,7 +238,7 @@ impl Bench {
         list.extend(u16::try_from(bytes / 512)?.to_be_bytes());
         list.extend((from / 512).to_be_bytes());
         list.extend((to / 512).to_be_bytes());
-        let cdb = cdb_16(0x83, 0, 0, 512 * list.len() as u64);
+        let cdb = cdb16_of_bytes(0x83, 0, 0, 512 * list.len() as u64);
         Ok(self.session.write(self.thin, &cdb, &list)?.code())
     }
 
@@ -260,7 +252,7 @@ impl Bench {
             while !extension.is_finished() {
                 let data = self.random.bytes(64 << 10);
                 let answer =
-                    self.session.write(self.thin, &cdb_16(0x8a, 0, at, 64 << 10), &data)?;
+                    self.session.write(self.thin, &cdb16_of_bytes(0x8a, 0, at, 64 << 10), &data)?;
                 ensure!(
                     answer.status == 0
                         || answer.code() == SPACE_COMING
@@ -278,7 +270,7 @@ impl Bench {
     fn locks_work(&mut self) -> Result<()> {
         let lock = 80 * MIB;
         for (compare, write) in [(3, 4), (4, 5), (5, 3)] {
-            let mut cdb = cdb_16(0x89, 0, lock, 0);
+            let mut cdb = cdb16_of_bytes(0x89, 0, lock, 0);
             cdb[13] = 1;
             let data = [[compare; 512], [write; 512]].concat();
             self.session.write(self.thin, &cdb, &data)?.good()?;
@@ -325,7 +317,7 @@ impl Bench {
         list.extend(u32::try_from(8 * MIB / 512)?.to_be_bytes());
         list.extend([0; 4]);
         self.session.write(self.thin, &[0x42, 0, 0, 0, 0, 0, 0, 0, 24, 0], &list)?.good()?;
-        let same = cdb_16(0x93, 0x08, start + 8 * MIB, 8 * MIB);
+        let same = cdb16_of_bytes(0x93, 0x08, start + 8 * MIB, 8 * MIB);
         self.session.write(self.thin, &same, &[0; 512])?.good()?;
         self.io(self.thin, &["read -P 0 96M 16M", "write -P 3 96M 4M"])?;
         self.fill()?;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use harness::hostkit::{Host, fsck, image_of};
 use harness::initiator::qemu_io;
-use harness::pdu::RawSession;
+use harness::pdu::{RawSession, cdb16_of_bytes};
 use harness::random::Random;
 use harness::{Array, number, space_adds_up};
 
@@ -17,15 +17,6 @@ const OUT_OF_SPACE: Option<(u8, u8, u8)> = Some((7, 0x27, 7));
 
 /// How long deletions may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// WRITE (16), COMPARE AND WRITE: operation code, place and blocks.
-fn cdb_16(operation: u8, at: u64, blocks: u8) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    cdb[0] = operation;
-    cdb[2..10].copy_from_slice(&(at / 512).to_be_bytes());
-    cdb[13] = blocks;
-    cdb
-}
 
 /// An array whose pool is filled through a volume of its own.
 struct Full {
@@ -64,7 +55,7 @@ impl Full {
         for bytes in [120 << 10, 4 << 10] {
             loop {
                 let data = self.random.bytes(usize::try_from(bytes)?);
-                let cdb = cdb_16(0x8a, self.filled, u8::try_from(bytes / 512)?);
+                let cdb = cdb16_of_bytes(0x8a, 0, self.filled, bytes);
                 let answer = session.write(self.filler, &cdb, &data)?;
                 if answer.code() == OUT_OF_SPACE {
                     break;
@@ -116,10 +107,10 @@ fn change_metadata(session: &mut RawSession, round: u8) -> Result<()> {
     for lock in 0..300 {
         let at = lock * 60 * 1024;
         let data = [[round; 512], [round + 1; 512]].concat();
-        session.write(0, &cdb_16(0x89, at, 1), &data)?.good()?;
-        session.write(0, &cdb_16(0x8a, at + 512, 3), &[round + 1; 1536])?.good()?;
+        session.write(0, &cdb16_of_bytes(0x89, 0, at, 512), &data)?.good()?;
+        session.write(0, &cdb16_of_bytes(0x8a, 0, at + 512, 1536), &[round + 1; 1536])?.good()?;
         let whole = (at + 8192) / 4096 * 4096;
-        session.write(0, &cdb_16(0x8a, whole, 8), &[round + 1; 4096])?.good()?;
+        session.write(0, &cdb16_of_bytes(0x8a, 0, whole, 4096), &[round + 1; 4096])?.good()?;
     }
     Ok(())
 }
@@ -129,7 +120,7 @@ fn locks_and_metadata_go_on_at_the_last_block_with_snapshots_before_and_after() 
     let mut full = Full::start("1G", "1G")?;
     let snapshot =
         |full: &Full, name: &str| full.array.gantry(&["snapshot", "create", "p/v", name]).map(drop);
-    full.session()?.write(0, &cdb_16(0x8a, 512 * MIB, 8), &[1; 4096])?.good()?;
+    full.session()?.write(0, &cdb16_of_bytes(0x8a, 0, 512 * MIB, 4096), &[1; 4096])?.good()?;
     snapshot(&full, "first")?;
     full.fill()?;
     let mut round = 0;
@@ -161,7 +152,7 @@ fn locks_and_metadata_go_on_at_the_last_block_with_snapshots_before_and_after() 
 #[test]
 fn a_schedule_skips_runs_in_a_full_pool_and_tells() -> Result<()> {
     let mut full = Full::start("1G", "1G")?;
-    full.session()?.write(0, &cdb_16(0x8a, 0, 8), &[1; 4096])?.good()?;
+    full.session()?.write(0, &cdb16_of_bytes(0x8a, 0, 0, 4096), &[1; 4096])?.good()?;
     full.fill()?;
     let words = ["schedule", "create", "often", "--volume", "p/v", "--every", "1s", "--keep", "2"];
     full.array.gantry(&words)?;

@@ -1,6 +1,7 @@
 use super::*;
 use crate::cdb::Cdb;
 use crate::commands::table;
+use crate::tests::cdb16;
 
 /// What the row of a CDB says, with blocks of 512 bytes.
 fn work(cdb: &[u8], data_out: &[u8], data_in_max: u64) -> Work {
@@ -13,11 +14,9 @@ fn work(cdb: &[u8], data_out: &[u8], data_in_max: u64) -> Work {
     (row.work)(&Asked { extent, block_bytes: 512, data_out, data_in_max })
 }
 
-fn cdb16(opcode: u8, blocks: u32) -> [u8; 16] {
-    let mut cdb = [0; 16];
-    cdb[0] = opcode;
-    cdb[10..14].copy_from_slice(&blocks.to_be_bytes());
-    cdb
+/// At the beginning of the LUN.
+fn first(opcode: u8, blocks: u32) -> [u8; 16] {
+    cdb16(opcode, 0, 0, blocks)
 }
 
 const ALL: u32 = (32 << 20) / 512;
@@ -27,25 +26,25 @@ const BYTES: u64 = 32 << 20;
 fn a_read_costs_what_the_initiator_takes_in_whole_blocks() {
     for (takes, reads) in [(0, 0), (1, 512), (512, 512), (513, 1024), (BYTES, BYTES)] {
         let expected = Work { data_in: reads, read: reads, ..Work::default() };
-        assert_eq!(work(&cdb16(0x88, ALL), &[], takes), expected);
+        assert_eq!(work(&first(0x88, ALL), &[], takes), expected);
     }
-    assert_eq!(work(&cdb16(0x88, 8), &[], u64::MAX).read, 4096);
+    assert_eq!(work(&first(0x88, 8), &[], u64::MAX).read, 4096);
     let read6 = [0x08, 0, 0, 0, 0, 0];
     assert_eq!(work(&read6, &[], u64::MAX).data_in, 256 * 512);
 }
 
 #[test]
 fn what_moves_no_data_between_host_and_array_costs_what_it_does() {
-    let verify = work(&cdb16(0x8f, ALL), &[], 0);
+    let verify = work(&first(0x8f, ALL), &[], 0);
     assert_eq!(verify, Work { read: BYTES, ..Work::default() });
-    let pattern = work(&cdb16(0x93, ALL), &[7; 512], 0);
+    let pattern = work(&first(0x93, ALL), &[7; 512], 0);
     assert_eq!(pattern, Work { written: BYTES, ..Work::default() });
-    let zeros = work(&cdb16(0x93, ALL), &[0; 512], 0);
+    let zeros = work(&first(0x93, ALL), &[0; 512], 0);
     assert_eq!(zeros, Work { mapped: BYTES, ..Work::default() });
     assert!(zeros.cost() * 32 < pattern.cost());
-    let write_and_verify = work(&cdb16(0x8e, 8), &[1; 4096], 0);
+    let write_and_verify = work(&first(0x8e, 8), &[1; 4096], 0);
     assert_eq!((write_and_verify.read, write_and_verify.written), (4096, 4096));
-    let atomic = work(&cdb16(0x9c, 0), &[1; 8192], 0);
+    let atomic = work(&first(0x9c, 0), &[1; 8192], 0);
     assert_eq!(atomic.written, 8192);
 }
 
@@ -64,8 +63,8 @@ fn descriptors_cost_what_they_name_and_each_besides() {
 
 #[test]
 fn a_command_that_is_refused_for_its_length_costs_nothing() {
-    assert_eq!(work(&cdb16(0x88, ALL + 1), &[], u64::MAX), Work::default());
-    assert_eq!(work(&cdb16(0x8f, u32::MAX), &[], u64::MAX), Work::default());
+    assert_eq!(work(&first(0x88, ALL + 1), &[], u64::MAX), Work::default());
+    assert_eq!(work(&first(0x8f, u32::MAX), &[], u64::MAX), Work::default());
 }
 
 // A new command that names an extent of blocks has to say what it does with them.
