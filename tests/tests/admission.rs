@@ -16,6 +16,8 @@ use harness::initiator::luns;
 use harness::pdu::{Pdu, RawConnection};
 use harness::program::run;
 
+use serde_json::json;
+
 use rustix::process::{Pid, Resource, Rlimit};
 
 const HOST: &str = "iqn.2026-01.org.example:host";
@@ -321,6 +323,21 @@ fn a_session_can_be_closed_and_comes_back() -> Result<()> {
     let _other = RawConnection::log_in(array.portal(), "iqn.2026-01.org.example:other", &target)?;
     let sessions = || array.gantry_json(&["session", "list"]);
     let tsih = sessions()?[0]["tsih"].to_string();
+    let one = |tsih: &str| {
+        Request::new("GET", &format!("/v1/sessions/{tsih}"))
+            .send_to_socket(&array.data().join("gantry.sock"))
+    };
+    let shown = one(&tsih)?.success()?;
+    assert_eq!((&shown["initiator"], &shown["host"]), (&json!(HOST), &json!("h")));
+    assert_eq!(shown["luns"], json!([0]));
+    let text = array.gantry(&["session", "show", &tsih])?;
+    assert!(text.contains(HOST) && text.contains("MaxBurstLength"), "{text}");
+    for nobody in ["65535", "65536", "0", "-1", "x", "%1b", &"1".repeat(255)] {
+        let refused = one(nobody)?;
+        refused.problem(404)?;
+        assert_eq!(refused.json()?["object"], "session", "{nobody}");
+    }
+    one(&"1".repeat(256))?.problem(400)?;
     array.try_gantry(&["session", "close", "65535"])?.failure()?;
     array.try_gantry(&["session", "close", "--iqn", "iqn.2026-01.org.example:no"])?.failure()?;
     array.gantry(&["session", "close", &tsih])?;
@@ -332,8 +349,38 @@ fn a_session_can_be_closed_and_comes_back() -> Result<()> {
     let mut session = RawConnection::log_in(array.portal(), HOST, &target)?;
     array.gantry(&["session", "close", "--iqn", &HOST.to_uppercase()])?;
     while session.receive()?.is_some() {}
+    one(&tsih)?.problem(404)?;
     let audit = array.gantry(&["audit"])?;
     assert!(audit.contains(&format!("/v1/sessions/{tsih}")), "{audit}");
+    Ok(())
+}
+
+/// A discovery session moves bytes like every other one: whoever looks sees the same, while it lives
+/// and when it has ended.
+#[test]
+fn traffic_is_the_same_wherever_it_is_shown() -> Result<()> {
+    let array = array_with_host()?;
+    let mut discovery = RawConnection::open(array.portal())?;
+    discovery.send(&login(HOST, "").bytes())?;
+    assert_eq!(status(&mut discovery)?, [0, 0]);
+    let shown = || -> Result<[i64; 4]> {
+        let target = array.gantry_json(&["target", "show"])?;
+        let counted = |name: &str| target[name].as_i64().context("a number");
+        Ok([
+            counted("bytes_received")?,
+            counted("bytes_sent")?,
+            metric(&array, "gantry_received_bytes_total")?.try_into()?,
+            metric(&array, "gantry_sent_bytes_total")?.try_into()?,
+        ])
+    };
+    let alive = shown()?;
+    assert!(alive[0] > 0 && alive[1] > 0, "{alive:?}");
+    assert_eq!(alive[..2], alive[2..]);
+    drop(discovery);
+    wait_until("no connection", || {
+        Ok(metric(&array, "gantry_connections{kind=\"discovery\"}")? == 0)
+    })?;
+    assert_eq!(shown()?, alive);
     Ok(())
 }
 

@@ -345,7 +345,14 @@ fn a_change_that_cannot_be_saved_is_taken_back() -> Result<()> {
     let unsaved = |array: &Array| -> Result<bool> {
         let metrics = send(array, &Request::new("GET", "/metrics"))?.body;
         ensure!(metrics.contains("\ngantry_configuration_save_seconds "), "{metrics}");
-        Ok(metrics.contains("\ngantry_configuration_unsaved 1\n"))
+        let is_unsaved = metrics.contains("\ngantry_configuration_unsaved 1\n");
+        let since = "\ngantry_configuration_unsaved_since_timestamp_seconds ";
+        assert_eq!(metrics.contains(since), is_unsaved);
+        let target = array.gantry_json(&["target", "show"])?;
+        assert_eq!(target["configuration_unsaved_since"].is_u64(), is_unsaved);
+        let text = array.gantry(&["target", "show"])?;
+        assert_eq!(text.contains("cannot be saved since 20"), is_unsaved, "{text}");
+        Ok(is_unsaved)
     };
     ensure!(unsaved(&array)?, "the metric says that everything is saved");
     folder.fail_fsync(0);

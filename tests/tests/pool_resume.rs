@@ -240,6 +240,9 @@ fn a_damaged_journal_is_described_served_read_only_and_rewound() -> Result<()> {
     let read_only = pool(&array)?;
     assert_eq!(text(&read_only, "/state")?, "read-only");
     assert_eq!(read_only["journal_loss"]["commits"], 10);
+    let since = |pool: &Value| pool["journal_loss"]["since"].as_u64().context("a moment");
+    assert_eq!(since(&read_only)?, since(&unavailable)?, "it is known since it was found");
+    assert!(array.gantry(&["pool", "show", "p"])?.contains("are lost"));
     let mut host = log_in(&array)?;
     for at in 0..30 {
         assert_eq!(read(&mut host, at)?, if at < 20 { at + 1 } else { 0 });

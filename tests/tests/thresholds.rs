@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use harness::http::Request;
 use harness::pdu::RawSession;
 use harness::{Array, Value, initiator, text};
 
@@ -279,6 +280,15 @@ fn a_pool_at_its_hard_threshold_deletes_scheduled_snapshots_if_it_may() -> Resul
     bench.wait("end", || Ok(!bench.events("no scheduled snapshot is left")?.is_empty()))?;
     thread::sleep(A_WHILE);
     bench.assert_deleted(&[&deleted, older].concat())?;
+    let metrics = Request::new("GET", "/metrics")
+        .send_to_socket(&bench.array.data().join("gantry.sock"))?
+        .body;
+    let count = deleted.len() + older.len();
+    let line = format!("gantry_pool_scheduled_snapshots_deleted_total{{pool=\"p\"}} {count}\n");
+    ensure!(metrics.contains(&line), "{metrics}");
+    // What is gone is not counted, without a further run.
+    let schedule = bench.array.gantry_json(&["schedule", "show", "s"])?;
+    assert_eq!(schedule["snapshots"], 2);
     let left = [first[0].clone(), "mine".to_owned(), newest.clone()];
     assert_eq!(bench.snapshots()?, left);
     assert_eq!(bench.events("no scheduled snapshot is left")?, ["pool p"]);

@@ -40,7 +40,7 @@ pub use ledger::{
     LockOutcome, LockRange, NamedRates, OffloadLedger, OffloadRow, PrimitiveRate, PrimitiveRates,
     Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
 };
-pub use openapi::{body_fits, document, fields};
+pub use openapi::{PATH_NAME_CHARACTERS_MAX, body_fits, document, fields};
 pub use pools::{
     AddDevice, Backing, BackingState, CreatePool, Device, DeviceCounters, Fill, JournalLoss, Pool,
     PoolMode, ResizePool, ResumePool, SetSnapshotDeletion, Space, Thresholds,

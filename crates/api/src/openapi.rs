@@ -1,5 +1,7 @@
 //! The OpenAPI document, from the table of routes and the types that they take and give.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::constraints::first_misfit;
@@ -10,14 +12,19 @@ use crate::{Format, Method, ROUTES, Role, Route, Row, problems};
 #[cfg(test)]
 mod tests;
 
+/// The longest name in a path, in characters.
+pub const PATH_NAME_CHARACTERS_MAX: usize = 255;
+
 /// The whole interface as an OpenAPI 3.1 document.
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
     let mut schemas = Map::new();
-    schemas.insert("Problem".to_owned(), problems::schema());
+    let mut taken = BTreeSet::new();
     for row in ROUTES {
         let shape = (row.shape)();
         let operation = operation(row, &shape);
+        let bodies = shape.body.iter().flat_map(|body| &body.components);
+        taken.extend(bodies.map(|(name, _)| name.clone()));
         let typed = [Some(shape.answer), shape.body].into_iter().flatten();
         for (name, schema) in typed.flat_map(|typed| typed.components) {
             schemas.insert(name, to_json(&schema));
@@ -25,6 +32,9 @@ pub fn document() -> Value {
         let item = paths.entry(row.path).or_insert_with(|| json!({}));
         item[row.method.name().to_lowercase()] = operation;
     }
+    let only_answered = schemas.iter_mut().filter(|(name, _)| !taken.contains(*name));
+    only_answered.for_each(|(_, schema)| require_all(schema));
+    schemas.insert("Problem".to_owned(), problems::schema());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -59,6 +69,14 @@ pub fn document() -> Value {
             },
         },
     })
+}
+
+/// Says that every field of an object is there. The daemon sends all fields of what it answers; one
+/// without a value is null.
+fn require_all(schema: &mut Value) {
+    let Some(properties) = schema["properties"].as_object() else { return };
+    let names: Vec<&String> = properties.keys().collect();
+    schema["required"] = json!(names);
 }
 
 /// The top-level fields of the elements of a list, by which it can be filtered.
@@ -188,7 +206,7 @@ fn path_parameters(path: &str) -> impl Iterator<Item = &str> {
 }
 
 fn path_parameter(name: &str) -> Value {
-    let schema = json!({ "type": "string", "minLength": 1, "maxLength": 255 });
+    let schema = json!({ "type": "string", "minLength": 1, "maxLength": PATH_NAME_CHARACTERS_MAX });
     parameter("path", name, true, &schema)
 }
 

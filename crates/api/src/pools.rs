@@ -66,6 +66,9 @@ pub enum PoolMode {
 /// Commits at the end of a damaged journal that cannot be applied.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct JournalLoss {
+    /// When the array found that, seconds since 1970. A daemon that was restarted found it when it
+    /// opened the pool.
+    pub since: u64,
     /// How many.
     pub commits: u64,
     /// Number of the first one, which is damaged.

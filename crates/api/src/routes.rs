@@ -250,6 +250,8 @@ routes! {
     /// All sessions.
     ListSessions: get("/v1/sessions", Role::Viewer, || gives(list::<Session>()))
         .listed_by(&["initiator", "isid", "tsih"]),
+    /// The session with this target session identifying handle.
+    ShowSession: get("/v1/sessions/{session}", Role::Viewer, || gives(one::<Session>())),
     /// End the session with this target session identifying handle; its initiator may log in again.
     CloseSession: delete("/v1/sessions/{session}", Role::Operator, || gives(nothing())),
     /// What happened, oldest first.

@@ -21,6 +21,10 @@ pub struct Target {
     pub bytes_received: u64,
     /// Bytes sent to all initiators since the daemon started.
     pub bytes_sent: u64,
+    /// Since when changes of the configuration cannot be saved, and are taken back, seconds since
+    /// 1970; absent while they can.
+    #[serde(default)]
+    pub configuration_unsaved_since: Option<u64>,
     /// SCSI commands completed since the daemon started.
     pub commands: u64,
     /// Those among them, COMPARE AND WRITE (ATS), that found another content than they expected.

@@ -421,6 +421,12 @@ pub(crate) enum SessionCommand {
         #[arg(long)]
         keys: bool,
     },
+    /// Show one session, with what was negotiated at its login.
+    Show {
+        /// Target session identifying handle, as 'session list' shows it.
+        #[arg(value_name = "TSIH")]
+        tsih: u16,
+    },
     /// End sessions: their initiators are asked to log out, and after 2 s their connections are
     /// closed. They may log in again.
     Close {

@@ -10,8 +10,8 @@ use crate::arguments::{
 };
 use crate::client::Client;
 use crate::tables::{
-    Table, events_table, session_keys_table, sessions_table, target_details, volume_details,
-    volumes_table,
+    Table, events_table, session_details, session_keys_table, sessions_table, target_details,
+    volume_details, volumes_table,
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -43,6 +43,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Portal(command) => session.portal(command),
         Object::Discovery(command) => session.discovery(command),
         Object::Session(SessionCommand::List { keys }) => session.list_sessions(*keys),
+        Object::Session(SessionCommand::Show { tsih }) => session.show_session(*tsih),
         Object::Session(SessionCommand::Close { tsih, iqn }) => session.close_sessions(*tsih, iqn),
         Object::Target(TargetCommand::Identification { identification }) => {
             session.identification(identification)
@@ -69,6 +70,11 @@ impl Session {
         let sessions: Vec<api::Session> = self.client.get("/v1/sessions")?;
         let table = if keys { session_keys_table } else { sessions_table };
         self.show(&sessions, |list| table(list))
+    }
+
+    fn show_session(&self, tsih: u16) -> Result<()> {
+        let session: api::Session = self.client.get(&format!("/v1/sessions/{tsih}"))?;
+        self.show(&session, session_details)
     }
 
     /// Ends one session, or all of an initiator.

@@ -12,7 +12,7 @@ use crate::commands::{Session, check_segment, volume_route};
 use crate::labels::{TagArguments, format_tags};
 use crate::tables::{Table, optional, or_dash, table, thresholds_text};
 use block::device_forms;
-use notation::{format_size, parse_size};
+use notation::{format_size, format_time, parse_size};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PoolCommand {
@@ -301,6 +301,9 @@ fn pool_details(pool: &Pool) -> Table {
     }
     if let Some(message) = &pool.backing_message {
         row("Note", message.clone());
+    }
+    if let Some(loss) = &pool.journal_loss {
+        row("Lost", format!("{}; found {}", loss_text(loss), format_time(loss.since)));
     }
     for device in &pool.devices {
         let text = format!("{}, {}", device.device, format_size(device.size_bytes));

@@ -188,6 +188,37 @@ pub(crate) fn sessions_table(sessions: &[Session]) -> Table {
     rows
 }
 
+/// One session, and what was negotiated at its login.
+pub(crate) fn session_details(session: &Session) -> Table {
+    let mut rows = table(&[]);
+    let Session { rates, .. } = session;
+    let fixed = [
+        ("TSIH", session.tsih.to_string()),
+        ("Initiator", session.initiator.clone()),
+        ("Host", optional(session.host.clone())),
+        ("Address", session.address.clone()),
+        ("Portal", session.portal.clone()),
+        ("ISID", session.isid.clone()),
+        ("Authentication", session.authentication.clone()),
+        ("Connections", session.connections.to_string()),
+        ("LUNs", or_dash(number_ranges(&session.luns))),
+        ("Read only", or_dash(number_ranges(&session.read_only_luns))),
+        ("Commands under way", session.commands_under_way.to_string()),
+        ("Commands", format!("{}, {}/s", session.commands, rates.commands)),
+        ("Received", traffic(session.bytes_received, rates.bytes_received)),
+        ("Sent", traffic(session.bytes_sent, rates.bytes_sent)),
+    ];
+    let keys = session.keys.iter().map(|(key, value)| (key.as_str(), value.clone()));
+    for (name, value) in fixed.into_iter().chain(keys) {
+        rows.add_row([name.to_owned(), value]);
+    }
+    rows
+}
+
+fn traffic(bytes: u64, per_second: u64) -> String {
+    format!("{}, {}/s", format_size(bytes), format_size(per_second))
+}
+
 /// What was negotiated at login, a line a key.
 pub(crate) fn session_keys_table(sessions: &[Session]) -> Table {
     let mut rows = table(&["INITIATOR", "ADDRESS", "KEY", "VALUE"]);
@@ -233,6 +264,10 @@ pub(crate) fn target_details(target: &Target) -> Table {
         let luns = session.luns.len();
         let text = format!("{} from {}, {luns} LUN(s)", session.initiator, session.address);
         rows.add_row(["Session".to_owned(), text]);
+    }
+    if let Some(since) = target.configuration_unsaved_since {
+        let text = format!("cannot be saved since {}: see 'gantry events'", format_time(since));
+        rows.add_row(["Configuration".to_owned(), text]);
     }
     rows.add_row(["Received".to_owned(), format_size(target.bytes_received)]);
     rows.add_row(["Sent".to_owned(), format_size(target.bytes_sent)]);

@@ -109,6 +109,8 @@ pub(crate) struct Management {
     claims: Claims,
     /// Pools that could not be opened, and why.
     unavailable: HashMap<String, UnavailablePool>,
+    /// When a part of a pool's journal was found lost, seconds since 1970, by the pool's name.
+    journal_losses: HashMap<String, u64>,
     /// Pools that are opened anew as soon as their devices have come to rest.
     quiescing: Vec<Quiescing>,
     /// What was wrong with the files that were read at start, in sentences.
@@ -294,6 +296,7 @@ impl Management {
             under_way: HashMap::new(),
             claims: Claims::default(),
             unavailable: HashMap::new(),
+            journal_losses: HashMap::new(),
             quiescing: Vec::new(),
             findings,
             closing: false,

@@ -250,6 +250,13 @@ impl Configuration {
         Ok(())
     }
 
+    /// Forgets a snapshot that was deleted, if a schedule made it.
+    pub fn forget_scheduled(&mut self, snapshot: VolumeId) {
+        let made = self.schedules.iter().find(|(_, record)| record.made(snapshot));
+        let Some(name) = made.map(|(name, _)| name.clone()) else { return };
+        self.prune_runs(&name, |id| id != snapshot);
+    }
+
     /// Forgets those of a schedule's snapshots that do not exist in its pool, and their locks.
     pub fn prune_runs(&mut self, name: &str, exists: impl Fn(VolumeId) -> bool) {
         let Some(record) = self.schedules.get_mut(name) else { return };

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
-use api::{Format, Method, Problem, ProblemKind, ROUTES, Route, Row};
+use api::{Format, Method, PATH_NAME_CHARACTERS_MAX, Problem, ProblemKind, ROUTES, Route, Row};
 use axum::Router;
 use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
@@ -62,6 +62,7 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
             Route::ImportConfiguration => handlers.layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),
             _ => handlers,
         };
+        let handlers = handlers.route_layer(middleware::from_fn(check_names));
         router = router.route(row.path, guarded(handlers, row, &shared));
     }
     router
@@ -114,6 +115,21 @@ fn presented(handlers: MethodRouter, row: &Row, shared: &Shared) -> MethodRouter
 /// Whether parts of an answer may be asked for, and its version is told.
 fn is_presented(row: &Row) -> bool {
     row.method == Method::Get && row.format == Format::Json
+}
+
+/// Refuses a path with a name that no object can have: what is wrong about the request itself goes
+/// before the state of things (RFC 9110 13.2.1).
+async fn check_names(
+    Path(names): Path<HashMap<String, String>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let is_long = |name: &String| name.chars().count() > PATH_NAME_CHARACTERS_MAX;
+    if !names.values().any(is_long) {
+        return next.run(request).await;
+    }
+    let detail = format!("a name in the path has at most {PATH_NAME_CHARACTERS_MAX} characters");
+    refuse(ProblemKind::InvalidRequest, &detail)
 }
 
 /// The handlers behind a check of who is asking, unless everybody may.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Device, Host, Pool, Problem, Route, Session, Space, Target, Volume};
+use api::{Device, Host, Pool, Problem, Route, Space, Target, Volume};
 use array::{ArrayError, Configuration, Secrets, Tagged};
 use block::VolumeId;
 use store::Health;
@@ -16,6 +16,7 @@ use super::{Management, Progress};
 use crate::backing::{BackingState, FileSystem};
 use crate::core::Core;
 use crate::described::Described;
+use crate::events::now;
 use crate::pool::Pool as ServedPool;
 use crate::pools::PoolId;
 use crate::token_spaces::hidden;
@@ -23,21 +24,17 @@ use crate::yielding::sort_by;
 
 impl Management {
     /// The target, with the traffic of all sessions but without the sessions themselves.
-    pub(super) fn describe_target<'a>(
-        &self,
-        core: &Core,
-        sessions: impl Iterator<Item = &'a Session>,
-    ) -> Target {
-        let traffic = sessions.map(|session| (session.bytes_received, session.bytes_sent));
-        let (received, sent) = traffic
-            .fold((0, 0), |(received, sent): (u64, u64), more| (received + more.0, sent + more.1));
+    pub(super) fn describe_target(&self, scene: Scene<'_>) -> Target {
+        let core = scene.core;
+        let (bytes_received, bytes_sent) = scene.traffic();
         let counters = core.exports.compare_counters();
         Target {
             name: self.configuration.target_name.clone(),
             portals: self.describe_portals(),
             sessions: Vec::new(),
-            bytes_received: core.traffic.received + received,
-            bytes_sent: core.traffic.sent + sent,
+            bytes_received,
+            bytes_sent,
+            configuration_unsaved_since: self.saving.failing_since(),
             commands: core.traffic.commands,
             compare_and_write_miscompares: counters.miscompares,
             compare_and_write_retries: counters.retries,
@@ -62,6 +59,7 @@ impl Management {
 
     fn pool(&self, core: &Core, name: &str, configuration: &array::Pool) -> Pool {
         let served = core.pool_named(name).map(|(_, pool)| pool);
+        let devices = devices(served, configuration);
         let unavailable = self.unavailable.get(name).map(|pool| pool.reason.clone());
         let (state, reason) = match (served.map(|pool| pool.store.health()), unavailable) {
             (_, Some(reason)) => ("unavailable", Some(reason)),
@@ -78,15 +76,18 @@ impl Management {
         Pool {
             name: name.to_owned(),
             uuid: hexadecimal(&configuration.uuid),
-            devices: devices(served, configuration),
+            size_bytes: devices.iter().map(|device| device.size_bytes).sum(),
+            devices,
             state: state.to_owned(),
             reason,
-            journal_loss: self.journal_loss(core, name).map(describe_loss),
+            journal_loss: self.journal_loss(core, name).map(|loss| {
+                let since = self.journal_losses.get(name).copied();
+                describe_loss(loss, since.unwrap_or_else(now))
+            }),
             backing: served.map(|pool| backing(core, pool)).unwrap_or_default(),
             backing_free_bytes: served.and_then(|pool| pool.backing.free_bytes()),
             backing_state: served.map(|pool| backing_state(pool.backing.state)).unwrap_or_default(),
             backing_message: served.and_then(|pool| pool.backing.message(&pool.space())),
-            size_bytes: devices(served, configuration).iter().map(|d| d.size_bytes).sum(),
             space: served.map(space),
             thresholds: describe_thresholds(configuration.thresholds),
             delete_scheduled_snapshots: configuration.delete_scheduled_snapshots,
@@ -251,8 +252,9 @@ fn backing(core: &Core, pool: &ServedPool) -> Vec<api::Backing> {
     pool.backing.file_systems.iter().map(describe).collect()
 }
 
-fn describe_loss(loss: &store::JournalLoss) -> api::JournalLoss {
+fn describe_loss(loss: &store::JournalLoss, since: u64) -> api::JournalLoss {
     api::JournalLoss {
+        since,
         commits: loss.commits(),
         first_commit: loss.first_commit,
         last_commit: loss.last_commit,

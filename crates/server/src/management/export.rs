@@ -51,7 +51,7 @@ pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
         let free = |configuration: api::Configuration| free(configuration.volumes);
         Described::later_and(move || export.describe(), free)
     };
-    let subject = Subject { route: Route::ShowConfiguration, with_secrets };
+    let subject = Subject { route: Route::ShowConfiguration, with_secrets, session: None };
     Ok(Progress::gather_for(subject, EachVolume::default(), look, describe))
 }
 

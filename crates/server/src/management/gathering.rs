@@ -33,11 +33,24 @@ pub(crate) struct Scene<'a> {
     pub(crate) connections: &'a Slab<Connection>,
 }
 
+impl Scene<'_> {
+    /// Bytes received from initiators and sent to them since the daemon started, on connections of
+    /// every kind: closed, logging in, of discovery sessions, of normal sessions.
+    pub(super) fn traffic(self) -> (u64, u64) {
+        let closed = (self.core.traffic.received, self.core.traffic.sent);
+        self.connections.iter().fold(closed, |(received, sent), (_, connection)| {
+            (received + connection.received, sent + connection.sent)
+        })
+    }
+}
+
 /// What somebody looks for: whoever looks for the same may share the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subject {
     pub(super) route: Route,
     pub(super) with_secrets: bool,
+    /// The target session identifying handle, where one session is meant.
+    pub(super) session: Option<u16>,
 }
 
 /// Objects that are looked at one by one.
@@ -46,7 +59,14 @@ pub(super) trait Gather {
     fn look(&mut self, management: &Management, scene: Scene<'_>) -> bool;
 
     /// What all of them come to.
-    fn describe(self: Box<Self>, management: &Management, scene: Scene<'_>) -> Described;
+    ///
+    /// # Errors
+    /// When the one that was meant is not there any more.
+    fn describe(
+        self: Box<Self>,
+        management: &Management,
+        scene: Scene<'_>,
+    ) -> Result<Described, Problem>;
 }
 
 /// Looks that are under way, or have not begun.
@@ -107,7 +127,12 @@ impl Progress {
         look: impl FnMut(&Management, Scene<'_>, K::Key) -> Option<T> + 'static,
         describe: impl FnOnce(&Management, Scene<'_>, Vec<T>) -> Described + 'static,
     ) -> Self {
-        Self::gather_for(Subject { route, with_secrets: false }, keys, look, describe)
+        Self::gather_for(
+            Subject { route, with_secrets: false, session: None },
+            keys,
+            look,
+            describe,
+        )
     }
 
     /// The same, of any subject.
@@ -136,7 +161,7 @@ impl Management {
         self.gatherings = gatherings;
         for (Gathering { objects, callers, .. }, ended) in ended {
             let described = ended.and_then(|()| guarded(|| objects.describe(self, scene)));
-            self.answer_all(callers, &described.map_err(|said| internal(&said)));
+            self.answer_all(callers, &described.unwrap_or_else(|said| Err(internal(&said))));
         }
     }
 
@@ -218,7 +243,11 @@ where
         true
     }
 
-    fn describe(self: Box<Self>, management: &Management, scene: Scene<'_>) -> Described {
-        (self.describe)(management, scene, self.found)
+    fn describe(
+        self: Box<Self>,
+        management: &Management,
+        scene: Scene<'_>,
+    ) -> Result<Described, Problem> {
+        Ok((self.describe)(management, scene, self.found))
     }
 }

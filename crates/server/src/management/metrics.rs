@@ -78,6 +78,7 @@ metrics! {
     BACKING_FREE = "gantry_backing_free_bytes" "gauge" "What a file system under pools has left, once per file system.";
     BACKING_SIZE = "gantry_backing_size_bytes" "gauge" "Size of a file system under pools.";
     BACKING_FULL = "gantry_pool_backing_full" "gauge" "1 while a pool refuses new data because the file system under it is full.";
+    POOL_SNAPSHOTS_DELETED = "gantry_pool_scheduled_snapshots_deleted_total" "counter" "Scheduled snapshots that a pool at its hard threshold deleted by itself.";
     POOL_COMMITS = "gantry_pool_commits_total" "counter" "Groups of changes made durable.";
     POOL_CHECKPOINTS = "gantry_pool_checkpoints_total" "counter" "Checkpoints.";
     POOL_JOURNAL = "gantry_pool_journal_bytes_total" "counter" "Bytes written to the journal.";
@@ -95,6 +96,7 @@ metrics! {
     RECORD_WAITING = "gantry_record_entries_waiting" "gauge" "Entries that wait to be written to a record.";
     RECORD_LOST = "gantry_record_entries_lost_total" "counter" "Entries of a record that could not be written.";
     UNSAVED = "gantry_configuration_unsaved" "gauge" "1 while the last change of the configuration could not be saved, and was taken back.";
+    UNSAVED_SINCE = "gantry_configuration_unsaved_since_timestamp_seconds" "gauge" "Since when the configuration cannot be saved, seconds since 1970.";
     SAVE_SECONDS = "gantry_configuration_save_seconds" "gauge" "How long the save of the configuration that is under way has taken.";
     CERTIFICATE = "gantry_certificate_expiry_timestamp_seconds" "gauge" "When the certificate of --https expires, seconds since 1970.";
     VOLUME_SIZE = "gantry_volume_size_bytes" "gauge" "Size that hosts see.";
@@ -187,15 +189,15 @@ pub(super) fn show_metrics(core: &Core) -> Progress {
 
 impl Management {
     /// What does not grow with the number of objects.
-    fn daemon_metrics(&self, page: &mut Page, Scene { core, sessions, connections }: Scene<'_>) {
-        let received: u64 = connections.iter().map(|(_, connection)| connection.received).sum();
-        let sent: u64 = connections.iter().map(|(_, connection)| connection.sent).sum();
+    fn daemon_metrics(&self, page: &mut Page, scene: Scene<'_>) {
+        let Scene { core, sessions, .. } = scene;
+        let (received, sent) = scene.traffic();
         page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         page.single(&STARTED, &[], core.accounts.seconds(std::time::Duration::ZERO));
         page.single(&SESSIONS, &[], sessions.len() as f64);
         admission_metrics(page, core);
-        page.single(&RECEIVED, &[], (core.traffic.received + received) as f64);
-        page.single(&SENT, &[], (core.traffic.sent + sent) as f64);
+        page.single(&RECEIVED, &[], received as f64);
+        page.single(&SENT, &[], sent as f64);
         self.output_metrics(page);
     }
 
@@ -205,7 +207,11 @@ impl Management {
         for (severity, count) in self.events.counts() {
             page.sample(EVENTS.name, &[("severity", severity)], count as f64);
         }
-        page.single(&UNSAVED, &[], f64::from(u8::from(self.saving.is_failing())));
+        page.single(&UNSAVED, &[], f64::from(u8::from(self.saving.failing_since().is_some())));
+        page.begin(&UNSAVED_SINCE);
+        if let Some(since) = self.saving.failing_since() {
+            page.sample(UNSAVED_SINCE.name, &[], since as f64);
+        }
         page.single(&SAVE_SECONDS, &[], self.saving.under_way().as_secs_f64());
         page.begin(&CERTIFICATE);
         if let Some(expires) = certificate_expires() {
@@ -238,6 +244,11 @@ fn pool_metrics(page: &mut Page, pools: &[PoolFacts], configuration: &Configurat
         if let Some(seconds) = pool.seconds_until_full {
             page.sample(POOL_FULL.name, &[("pool", &pool.name)], seconds);
         }
+    }
+    page.begin(&POOL_SNAPSHOTS_DELETED);
+    for pool in pools {
+        let labels = [("pool", pool.name.as_str())];
+        page.sample(POOL_SNAPSHOTS_DELETED.name, &labels, pool.snapshots_deleted as f64);
     }
     pool_counters(page, pools);
     pool_errors(page, pools);

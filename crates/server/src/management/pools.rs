@@ -87,6 +87,7 @@ impl Management {
         let name = served.name.clone();
         drop(served);
         self.unavailable.remove(&name);
+        self.note_journal_loss(&name, self.journal_loss(core, &name).is_some());
         self.show_pool(core, &name)
     }
 
@@ -314,6 +315,7 @@ impl Management {
         self.change_or_not(change, move |management, _, saved| match saved {
             Ok(()) => {
                 management.unavailable.remove(&forgotten);
+                management.note_journal_loss(&forgotten, false);
                 Ok(Progress::done())
             }
             Err(problem) => {
@@ -326,6 +328,7 @@ impl Management {
 
     pub(super) fn set_unavailable(&mut self, name: &str, pool: UnavailablePool) {
         self.alarm(name, format!("is not available: {}", pool.reason));
+        self.note_journal_loss(name, pool.loss.is_some());
         self.unavailable.insert(name.to_owned(), pool);
     }
 

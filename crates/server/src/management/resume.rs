@@ -19,6 +19,7 @@ use super::pools::UnavailablePool;
 use super::problems::{conflict, failed, gone, problem, refused};
 use super::{Management, Progress, Step, Touched, deliver};
 use crate::core::{Core, Ticket};
+use crate::events::now;
 use crate::exports::ExportEvent;
 use crate::limits::RESUME_PATIENCE;
 use crate::pool::{Pool, PoolOptions};
@@ -115,6 +116,16 @@ impl Management {
             Health::Ready | Health::Opening | Health::Closed => None,
         });
         unavailable.or(served)
+    }
+
+    /// Keeps since when a part of a pool's journal is known to be lost, however often the pool is
+    /// opened with that loss.
+    pub(super) fn note_journal_loss(&mut self, pool: &str, is_lost: bool) {
+        if is_lost {
+            self.journal_losses.entry(pool.to_owned()).or_insert_with(now);
+        } else {
+            self.journal_losses.remove(pool);
+        }
     }
 
     fn resume_in_place(
@@ -229,6 +240,7 @@ impl Management {
         match (result, how) {
             (Ok(_), how) => {
                 self.unavailable.remove(&name);
+                self.note_journal_loss(&name, self.journal_loss(core, &name).is_some());
                 self.settle_volumes(core, pool);
                 self.tell_resumed(&name, how);
                 self.keep_mode(core, &name, how)

@@ -10,7 +10,7 @@ use super::identification::describe_identification;
 use super::metrics::show_metrics;
 use super::offload::{explain_offload, list_offload};
 use super::problems::not_found;
-use super::sessions::{list_sessions, show_target};
+use super::sessions::{list_sessions, show_session, show_target};
 use super::snapshots::list_snapshots;
 use super::statistics::{
     describe_history, describe_series, list_forecasts, list_locks, list_reclaim, show_live,
@@ -72,7 +72,7 @@ nouns! {
     Portals: PortalRoutes { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
     /// The array as a whole.
     Array: ArrayRoutes {
-        ShowTarget ShowIdentification SetIdentification ListSessions CloseSession ListEvents ListTasks
+        ShowTarget ShowIdentification SetIdentification ListSessions ShowSession CloseSession ListEvents ListTasks
         ShowTask CancelTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
     }
     /// What hosts did, and how the array is.
@@ -256,6 +256,7 @@ impl Management {
         match route {
             ArrayRoutes::ShowTarget => Ok(show_target(sessions)),
             ArrayRoutes::ListSessions => Ok(list_sessions(sessions)),
+            ArrayRoutes::ShowSession => show_session(sessions, parameters.get("session")),
             ArrayRoutes::CloseSession => self.close_session(sessions, parameters.get("session")),
             ArrayRoutes::ShowIdentification => {
                 Ok(Progress::answer(&describe_identification(self.configuration.identification)))

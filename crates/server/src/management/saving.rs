@@ -16,6 +16,7 @@ use super::problems::{internal, refused};
 use super::{Caller, Management, Progress, Then};
 use crate::core::Core;
 use crate::data_directory::DataDirectory;
+use crate::events::now;
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
 use crate::yielding::{lower_priority, yielding};
@@ -64,8 +65,8 @@ pub(super) struct Saving {
     waiting: VecDeque<Waiting>,
     /// Whether the files may hold something that was taken back.
     in_doubt: bool,
-    /// Whether the last save failed: it is told once.
-    failing: bool,
+    /// Since when saves fail, seconds since 1970, if the last one did: it is told once.
+    failing_since: Option<u64>,
     /// When the save under way began.
     began: Instant,
 }
@@ -125,7 +126,7 @@ impl Saving {
             touched: Touched::Nobody,
             waiting: VecDeque::new(),
             in_doubt: false,
-            failing: false,
+            failing_since: None,
             began: Instant::now(),
         })
     }
@@ -157,9 +158,9 @@ impl Saving {
         self.in_flight.is_some() || !self.waiting.is_empty()
     }
 
-    /// Whether the last save failed.
-    pub(super) fn is_failing(&self) -> bool {
-        self.failing
+    /// Since when saves fail, seconds since 1970; `None` if the last one did not.
+    pub(super) fn failing_since(&self) -> Option<u64> {
+        self.failing_since
     }
 
     /// How long the save that is under way has taken; nothing if there is none.
@@ -291,8 +292,9 @@ impl Management {
         match result {
             Ok(()) => {
                 self.saving.in_doubt = false;
-                if std::mem::take(&mut self.saving.failing) {
-                    let message = "can be saved again".to_owned();
+                if let Some(since) = self.saving.failing_since.take() {
+                    let seconds = now().saturating_sub(since);
+                    let message = format!("can be saved again, after {seconds} s");
                     self.events.note(Severity::Information, "configuration".to_owned(), message);
                 }
                 self.saving.saved = number;
@@ -317,7 +319,8 @@ impl Management {
 
     /// Nothing that is not saved has ever been; later changes were built on those that failed.
     fn take_back(&mut self, core: &mut Core, failed: SaveFailed) {
-        if !std::mem::replace(&mut self.saving.failing, true) {
+        if self.saving.failing_since.is_none() {
+            self.saving.failing_since = Some(now());
             let message = format!(
                 "cannot be saved: {}; every change that was not saved is taken back",
                 failed.reason

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use api::Problem;
 use array::{Chap, Configuration, Host, Secrets};
 
-use super::problems::not_found;
+use super::sessions::find_session;
 use super::{Management, Progress};
 use crate::iscsi::Sessions;
 
@@ -36,10 +36,7 @@ impl Management {
         sessions: &Sessions,
         handle: &str,
     ) -> Result<Progress, Problem> {
-        let tsih = handle.parse().ok().filter(|&tsih| sessions.get(tsih).is_some());
-        let tsih = tsih.ok_or_else(|| {
-            not_found(&format!("there is no session '{}'", handle.escape_debug()))
-        })?;
+        let tsih = find_session(sessions, handle)?;
         self.session_ends.push(SessionEnd::Handle(tsih));
         Ok(Progress::answer(&()))
     }

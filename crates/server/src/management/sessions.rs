@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use api::Route;
+use api::{Problem, Route};
 use array::{Access, Configuration, VisibleLun};
 use iscsi::{AuthenticationMethod, SessionParameters};
 use slab::Slab;
 
 use super::describe::hexadecimal;
-use super::gathering::Scene;
+use super::gathering::{Gather, Scene, Subject};
+use super::problems::not_found;
 use super::{Management, Progress};
 use crate::described::Described;
 use crate::iscsi::{Connection, Session, Sessions};
@@ -25,12 +26,58 @@ pub(super) fn list_sessions(sessions: &Sessions) -> Progress {
     })
 }
 
+/// One session.
+///
+/// # Errors
+/// 404 when no session has that handle.
+pub(super) fn show_session(sessions: &Sessions, handle: &str) -> Result<Progress, Problem> {
+    let tsih = find_session(sessions, handle)?;
+    let subject = Subject { route: Route::ShowSession, with_secrets: false, session: Some(tsih) };
+    Ok(Progress::Gather(subject, Box::new(OneSession { tsih, found: None })))
+}
+
+/// The handle that a path names, if there is such a session.
+///
+/// # Errors
+/// 404 when there is none.
+pub(super) fn find_session(sessions: &Sessions, handle: &str) -> Result<u16, Problem> {
+    let tsih = handle.parse().ok().filter(|&tsih| sessions.get(tsih).is_some());
+    tsih.ok_or_else(|| no_session(handle))
+}
+
+fn no_session(handle: &str) -> Problem {
+    let problem = not_found(&format!("there is no session '{}'", handle.escape_debug()));
+    problem.with("object", "session").with("name", handle)
+}
+
+/// A look at one session, which may end before its turn comes.
+struct OneSession {
+    tsih: u16,
+    found: Option<SessionFacts>,
+}
+
+impl Gather for OneSession {
+    fn look(&mut self, management: &Management, scene: Scene<'_>) -> bool {
+        self.found = look(management, scene, self.tsih);
+        false
+    }
+
+    fn describe(
+        self: Box<Self>,
+        management: &Management,
+        _: Scene<'_>,
+    ) -> Result<Described, Problem> {
+        let found = self.found.ok_or_else(|| no_session(&self.tsih.to_string()))?;
+        let configuration = Arc::clone(&management.configuration);
+        Ok(Described::later(move || whole(vec![found], &configuration).pop()))
+    }
+}
+
 /// The target, with its portals and sessions.
 pub(super) fn show_target(sessions: &Sessions) -> Progress {
     let describe = |management: &Management, scene: Scene<'_>, found: Vec<SessionFacts>| {
         let configuration = Arc::clone(&management.configuration);
-        let sessions = found.iter().map(|facts| &facts.session);
-        let without_sessions = management.describe_target(scene.core, sessions);
+        let without_sessions = management.describe_target(scene);
         let describe = move || {
             let sessions = whole(found, &configuration);
             api::Target { sessions, ..without_sessions }

@@ -24,6 +24,8 @@ use crate::pools::PoolId;
 #[derive(Debug, Default)]
 pub(crate) struct Relief {
     pools: HashMap<String, Pressure>,
+    /// Snapshots that configured pools deleted since the daemon started.
+    deleted: HashMap<String, u64>,
 }
 
 /// How far a pool is with that.
@@ -133,6 +135,7 @@ impl Management {
         let pools = &self.configuration.pools;
         let deletes = |name: &str| pools.get(name).is_some_and(|p| p.delete_scheduled_snapshots);
         self.relief.pools.retain(|name, _| deletes(name));
+        self.relief.deleted.retain(|name, _| pools.contains_key(name));
         let relieved = core.pools.iter().filter(|(_, pool)| deletes(&pool.name));
         let relieved: Vec<(PoolId, String)> =
             relieved.map(|(id, pool)| (id, pool.name.clone())).collect();
@@ -230,6 +233,7 @@ impl Management {
         let Look { used_percent, hard_percent, .. } = look;
         let (status, severity, message) = match result {
             Ok(_) => {
+                *self.relief.deleted.entry(pool.clone()).or_default() += 1;
                 let message = format!(
                     "was deleted by the array, as the oldest scheduled one that could be: pool \
                      {pool} is {used_percent} % full, the hard threshold is {hard_percent} %"
@@ -244,6 +248,11 @@ impl Management {
         };
         self.audit.note_own("DELETE", format!("/v1/snapshots/{pool}/{name}"), status);
         self.events.note(severity, format!("snapshot {pool}/{name}"), message);
+    }
+
+    /// Snapshots that a pool deleted by itself since the daemon started.
+    pub(super) fn snapshots_deleted(&self, pool: &str) -> u64 {
+        self.relief.deleted.get(pool).copied().unwrap_or_default()
     }
 
     pub(super) fn set_snapshot_deletion(

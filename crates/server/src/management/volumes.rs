@@ -185,6 +185,7 @@ impl Management {
                 let forget = |array: &mut Configuration| {
                     array.forget_volume_thresholds(id);
                     array.forget_lock(id);
+                    array.forget_scheduled(id);
                     array.forget_tags(Tagged::Volume(id));
                     array.set_presentation(id, Presentation::default());
                     Ok(())

@@ -8,13 +8,14 @@ impl Gather for Nothing {
         false
     }
 
-    fn describe(self: Box<Self>, _: &Management, _: Scene<'_>) -> Described {
-        Described::later(|| ())
+    fn describe(self: Box<Self>, _: &Management, _: Scene<'_>) -> Result<Described, Problem> {
+        Ok(Described::later(|| ()))
     }
 }
 
 fn ask(gatherings: &mut Gatherings, route: Route, with_secrets: bool) {
-    gatherings.add(Subject { route, with_secrets }, Box::new(Nothing), Caller::default());
+    let subject = Subject { route, with_secrets, session: None };
+    gatherings.add(subject, Box::new(Nothing), Caller::default());
 }
 
 fn waiting(gatherings: &Gatherings) -> Vec<usize> {

@@ -71,6 +71,7 @@ pub(super) struct PoolFacts {
     pub(super) file_systems: Vec<FileSystem>,
     pub(super) is_backing_full: bool,
     pub(super) seconds_until_full: Option<f64>,
+    pub(super) snapshots_deleted: u64,
     pub(super) devices: Vec<DeviceFacts>,
 }
 
@@ -151,6 +152,7 @@ fn pool_facts(management: &Management, core: &Core, pool: &Pool) -> PoolFacts {
         file_systems: pool.backing.file_systems.clone(),
         is_backing_full: pool.backing.state == BackingState::Full,
         seconds_until_full: forecast.and_then(|forecast| forecast.seconds_until_full),
+        snapshots_deleted: management.snapshots_deleted(&pool.name),
         devices: devices.map(device).collect(),
     }
 }
