@@ -31,8 +31,19 @@ export function setUnauthorized(handler: () => void): void {
 }
 
 /** Sends a request; throws [`Refused`]. */
-export async function ask<T>(method: Method, path: string, body?: unknown): Promise<T> {
-  return (await exchange<T>(method, path, body)).data;
+export async function ask<T>(
+  method: Method,
+  path: string,
+  body?: unknown,
+  ifMatch?: string | null,
+): Promise<T> {
+  return (await exchange<T>(method, path, body, ifMatch)).data;
+}
+
+/** An object with its version, which a change can name: it is refused then if somebody else changed
+ * the object meanwhile. */
+export function askWithVersion<T>(path: string): Promise<{ data: T; etag: string | null }> {
+  return exchange<T>('GET', path);
 }
 
 /** Replaces an object by what `change` makes of it as it is now; refused if somebody else changes it
@@ -113,6 +124,12 @@ function sentence(text: string): string {
 export function problemFrom(error: unknown): Problem {
   if (error instanceof Refused) return error.problem;
   return { status: -1, title: 'Something is wrong with this page', detail: String(error) };
+}
+
+/** A field that a form cannot be sent without. */
+export function given<T>(value: T | null): T {
+  if (value === null) throw new Error('a field is empty');
+  return value;
 }
 
 /** Parts of a path, each of which may hold any character. */

@@ -1,10 +1,10 @@
 // Who uses this page.
 
-import type { Me, Role } from '../generated/api';
+import type { ChangePassword, Login, Me, Role } from '../generated/api';
 import { Changes } from './changes';
 import { ask, problemFrom, setCsrf, setUnauthorized } from './client';
 import { listen, stop } from './live';
-import { forget } from './store';
+import { forget, goOn, pause } from './store';
 
 export type State =
   | { is: 'asking' }
@@ -18,6 +18,7 @@ const changes = new Changes();
 function become(next: State): void {
   state = next;
   if (next.is === 'in') setCsrf(next.me.csrf);
+  if (next.is === 'in') goOn();
   if (next.is === 'in' && !next.me.must_change_password) listen();
   else stop();
   changes.tell();
@@ -43,12 +44,16 @@ export async function begin(): Promise<void> {
 }
 
 export async function login(user: string, password: string): Promise<void> {
-  const me = await ask<Me>('POST', '/v1/login', { user, password });
+  const me = await ask<Me>('POST', '/v1/login', { user, password } satisfies Login);
   forget();
   become({ is: 'in', me });
 }
 
+/** Ends the session, after what is being asked was answered: a question that came after the end would
+ * be refused. */
 export async function logout(): Promise<void> {
+  stop();
+  await pause();
   await ask('POST', '/v1/logout').catch(() => undefined);
   forget();
   become({ is: 'out' });
@@ -56,7 +61,7 @@ export async function logout(): Promise<void> {
 
 /** Changes the own password; afterwards everything is allowed that the role allows. */
 export async function changePassword(old: string, fresh: string): Promise<void> {
-  await ask('PUT', '/v1/me/password', { old, new: fresh });
+  await ask('PUT', '/v1/me/password', { old, new: fresh } satisfies ChangePassword);
   await begin();
 }
 

@@ -35,6 +35,7 @@ class Entry {
   }
 
   load(): Promise<void> {
+    if (paused) return Promise.resolve();
     if ([...leaving].some((path) => isBelow(this.path, path))) return Promise.resolve();
     if (this.under) {
       this.again = true;
@@ -145,6 +146,24 @@ export async function deleting(path: string, work: () => Promise<unknown>): Prom
   } finally {
     leaving.delete(path);
   }
+}
+
+/** Whether nothing is asked for. */
+let paused = false;
+/** How long answers are waited for that are on their way, in milliseconds. */
+const PAUSE_PATIENCE = 3000;
+
+/** Asks for nothing any more, and waits for what is on its way. */
+export async function pause(): Promise<void> {
+  paused = true;
+  const settled = Promise.all([...entries.values()].map((one) => one.settled()));
+  const patience = new Promise((resolve) => setTimeout(resolve, PAUSE_PATIENCE));
+  await Promise.race([settled, patience]);
+}
+
+/** Asks again. */
+export function goOn(): void {
+  paused = false;
 }
 
 /** Puts in what came without being asked for. */

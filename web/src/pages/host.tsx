@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Group, Host, Session, Volume } from '../generated/api';
+import type { ChangeHost, Group, Host, Session, Volume } from '../generated/api';
 import { go } from '../router';
 import {
   Badge,
@@ -24,10 +24,11 @@ import { Table } from '../ui/table';
 import { bytes } from '../units';
 import { Connect } from './connect';
 import { ChapFields, chapBody, NO_CHAP, volumesOf } from './hosts';
+import { LabelsDialog } from './labels';
 import { SessionTable } from './sessions';
 import { volumeLink } from './volumes';
 
-type Open = 'initiators' | 'chap' | 'delete' | null;
+type Open = 'initiators' | 'chap' | 'labels' | 'delete' | null;
 
 export function HostPage({ name }: { name: string }) {
   const hosts = useResource<Host[]>('/v1/hosts', OFTEN);
@@ -41,6 +42,7 @@ export function HostPage({ name }: { name: string }) {
       <Button icon="lock" onClick={() => setOpen('chap')}>
         CHAP
       </Button>
+      <Button onClick={() => setOpen('labels')}>Labels</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -68,6 +70,14 @@ export function HostPage({ name }: { name: string }) {
         <InitiatorsDialog host={host} onClose={() => setOpen(null)} />
       )}
       {host && open === 'chap' && <ChapDialog host={host} onClose={() => setOpen(null)} />}
+      {host && open === 'labels' && (
+        <LabelsDialog
+          name={name}
+          at={path('hosts', name)}
+          shownBy={['/v1/hosts']}
+          onClose={() => setOpen(null)}
+        />
+      )}
       {host && open === 'delete' && <DeleteHost host={host} onClose={() => setOpen(null)} />}
     </Page>
   );
@@ -192,7 +202,7 @@ function InitiatorsDialog({ host, onClose }: { host: Host; onClose: () => void }
   const names = text.split(/[\s,]+/).filter((one) => one !== '');
   const gone = host.initiators.filter((name) => !names.includes(name));
   const change = async () => {
-    await ask('PATCH', path('hosts', host.name), { initiators: names });
+    await ask('PATCH', path('hosts', host.name), { initiators: names } satisfies ChangeHost);
     await refresh('/v1/hosts', '/v1/sessions');
   };
   return (
@@ -227,7 +237,7 @@ function ChapDialog({ host, onClose }: { host: Host; onClose: () => void }) {
     await ask(
       'PATCH',
       path('hosts', host.name),
-      none ? { no_chap: true } : { chap: chapBody(chap) },
+      (none ? { no_chap: true } : { chap: chapBody(chap) }) satisfies ChangeHost,
     );
     await refresh('/v1/hosts');
   };

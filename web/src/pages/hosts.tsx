@@ -3,14 +3,15 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Discovery, Group, Host, Session, Volume } from '../generated/api';
+import type { Chap, CreateHost as CreateHostBody, Discovery, Group, Host, Session, SetGroup, Volume } from '../generated/api';
 import { go } from '../router';
 import { Badge, Button, Card, Empty, Loaded, Note, Page } from '../ui/basic';
 import { CheckField, ChoicesField, Confirm, FormDialog, LinesField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
 import { plural } from '../units';
+import { LabelsDialog, writeLabels } from './labels';
 
-type Open = 'host' | 'group' | 'discovery' | { group: Group } | { remove: Group } | null;
+type Open = 'host' | 'group' | 'discovery' | { group: Group } | { label: Group } | { remove: Group } | null;
 
 export function HostsPage() {
   const hosts = useResource<Host[]>('/v1/hosts', OFTEN);
@@ -34,6 +35,14 @@ export function HostsPage() {
       {open === 'discovery' && <DiscoveryChap onClose={() => setOpen(null)} />}
       {typeof open === 'object' && open && 'group' in open && (
         <GroupDialog hosts={hosts.data ?? []} group={open.group} onClose={() => setOpen(null)} />
+      )}
+      {typeof open === 'object' && open && 'label' in open && (
+        <LabelsDialog
+          name={open.label.name}
+          at={path('groups', open.label.name)}
+          shownBy={['/v1/groups']}
+          onClose={() => setOpen(null)}
+        />
       )}
       {typeof open === 'object' && open && 'remove' in open && (
         <DeleteGroup group={open.remove} onClose={() => setOpen(null)} />
@@ -157,6 +166,12 @@ function Groups({ open, hosts }: { open: (open: Open) => void; hosts: Host[] }) 
               { name: 'Group', head: true, cell: (group) => <b>{group.name}</b> },
               { name: 'Hosts', cell: (group) => group.hosts.join(', ') },
               {
+                name: 'Labels',
+                extra: true,
+                cell: (group) =>
+                  writeLabels(group.tags).replaceAll('\n', ', ') || <span class="faint">–</span>,
+              },
+              {
                 name: 'Actions',
                 silent: true,
                 cell: (group) =>
@@ -168,6 +183,13 @@ function Groups({ open, hosts }: { open: (open: Open) => void; hosts: Host[] }) 
                         aria-label={`Change group ${group.name}`}
                       >
                         Change
+                      </Button>
+                      <Button
+                        small
+                        onClick={() => open({ label: group })}
+                        aria-label={`Labels of group ${group.name}`}
+                      >
+                        Labels
                       </Button>
                       <Button
                         small
@@ -226,7 +248,7 @@ export interface ChapText {
 export const NO_CHAP: ChapText = { user: '', secret: '', mutualUser: '', mutualSecret: '' };
 
 /** The account as the daemon wants it. */
-export function chapBody(chap: ChapText) {
+export function chapBody(chap: ChapText): Chap {
   const mutual = chap.mutualUser
     ? { mutual_user: chap.mutualUser, mutual_secret: chap.mutualSecret }
     : {};
@@ -298,7 +320,7 @@ export function useHostFields() {
   const [chap, setChap] = useState(NO_CHAP);
   const strangers = useStrangers();
   const names = initiators.split(/[\s,]+/).filter((one) => one !== '');
-  const body = () => ({ name, initiators: names, ...(protect ? { chap: chapBody(chap) } : {}) });
+  const body = (): CreateHostBody => ({ name, initiators: names, ...(protect ? { chap: chapBody(chap) } : {}) });
   const fields = (
     <>
       <TextField
@@ -377,7 +399,7 @@ function GroupDialog({
   const [name, setName] = useState(group?.name ?? '');
   const [members, setMembers] = useState(group?.hosts ?? []);
   const set = async () => {
-    await ask('PUT', path('groups', name), { hosts: members });
+    await ask('PUT', path('groups', name), { hosts: members } satisfies SetGroup);
     await refresh('/v1/groups', '/v1/volumes', '/v1/sessions');
   };
   const left = (group?.hosts ?? []).filter((host) => !members.includes(host));

@@ -1,15 +1,15 @@
 // How the array does, at a glance.
 import { useState } from 'preact/hooks';
 import { useSilence } from '../data/heard';
-import { useEvents, useLive } from '../data/live';
+import { TARGET, useEvents, useLive } from '../data/live';
 import { bytesOf, commandsOf, latencyOf, offloadShare } from '../data/rates';
 import { OFTEN, useResource } from '../data/store';
-import type { Finding, Forecast, OffloadLedger, Pool, Session, Volume } from '../generated/api';
+import type { Finding, Forecast, OffloadLedger, Pool, Session, Target, Volume } from '../generated/api';
 import { SpaceBar } from '../ui/bars';
 import { Badge, ButtonLink, Card, Empty, FillBadge, Page, StateBadge, Waiting } from '../ui/basic';
 import { RangeChoice, ThroughputChart } from '../ui/chart';
 import { Icon } from '../ui/icons';
-import { bytes, count, duration, latency, percent, plural, rate } from '../units';
+import { bytes, count, duration, exact, latency, percent, plural, rate } from '../units';
 import { EventList } from './events';
 
 export function OverviewPage() {
@@ -51,15 +51,26 @@ function Welcome() {
 
 type Trouble = { tone: 'warn' | 'bad'; text: string; href: string };
 
-function troubles(pools: Pool[], findings: Finding[], volumes: Volume[]): Trouble[] {
+function troubles(
+  pools: Pool[],
+  findings: Finding[],
+  volumes: Volume[],
+  unsavedSince: number | null,
+): Trouble[] {
   const found: Trouble[] = [];
+  if (unsavedSince !== null)
+    found.push({
+      tone: 'bad',
+      href: '/events',
+      text: `Changes cannot be saved since ${exact(unsavedSince)}: the data directory is full, damaged or does not answer`,
+    });
   for (const pool of pools) {
     const href = `/pools/${pool.name}`;
     if (pool.state !== 'ready')
       found.push({
         tone: 'bad',
         href,
-        text: `Pool ${pool.name} is ${pool.state}${pool.reason ? `: ${pool.reason}` : ''}`,
+        text: `Pool ${pool.name} is ${pool.state}${pool.reason ? `: ${pool.reason}` : ''}${pool.journal_loss ? ` (found ${exact(pool.journal_loss.since)})` : ''}`,
       });
     if (pool.backing_state === 'full')
       found.push({
@@ -103,13 +114,14 @@ function Health({ pools }: { pools: Pool[] | undefined }) {
   const volumes = useResource<Volume[]>('/v1/volumes', OFTEN).data;
   const sessions = useResource<Session[]>('/v1/sessions', OFTEN).data;
   const silent = useSilence() !== null;
+  const unsavedSince = useResource<Target>(TARGET, 5000).data?.configuration_unsaved_since ?? null;
   if (!pools || !findings || !volumes)
     return (
       <div class="card health">
         <Waiting lines={1} />
       </div>
     );
-  const found = troubles(pools, findings, volumes);
+  const found = troubles(pools, findings, volumes, unsavedSince);
   const worst = silent
     ? 'unknown'
     : found.some((one) => one.tone === 'bad')

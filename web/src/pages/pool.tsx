@@ -1,10 +1,10 @@
 // One pool: its space, devices, thresholds and scrub.
 import { useState } from 'preact/hooks';
-import { ask, path } from '../data/client';
+import { ask, given, path } from '../data/client';
 import { deviceKind, deviceKinds, deviceName, FIRST_KIND } from '../data/devices';
 import { may } from '../data/session';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
-import type { Device, Forecast, Pool, Scrub, Volume } from '../generated/api';
+import type { AddDevice as AddDeviceBody, Device, Forecast, Pool, ResizePool, ResumePool, Scrub, SetSnapshotDeletion, StartScrub, Thresholds, Volume } from '../generated/api';
 import { go } from '../router';
 import { Meter, SpaceBar } from '../ui/bars';
 import {
@@ -21,6 +21,7 @@ import {
   Page,
   ProblemBox,
   StateBadge,
+  Time,
 } from '../ui/basic';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
 import {
@@ -35,9 +36,10 @@ import {
 } from '../ui/form';
 import { Table } from '../ui/table';
 import { bytes, count, parseBytes, percent, plural, rate, sizeText } from '../units';
+import { LabelsDialog } from './labels';
 import { ForecastText } from './overview';
 
-type Open = 'thresholds' | 'device' | 'delete' | { extend: Device } | null;
+type Open = 'thresholds' | 'labels' | 'device' | 'delete' | { extend: Device } | null;
 
 export function PoolPage({ name }: { name: string }) {
   const pool = useResource<Pool>(path('pools', name), OFTEN);
@@ -51,6 +53,7 @@ export function PoolPage({ name }: { name: string }) {
       <Button icon="settings" onClick={() => setOpen('thresholds')}>
         Thresholds
       </Button>
+      <Button onClick={() => setOpen('labels')}>Labels</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -79,6 +82,14 @@ export function PoolPage({ name }: { name: string }) {
                 onClose={close}
               />
             )}
+            {open === 'labels' && (
+              <LabelsDialog
+                name={name}
+                at={path('pools', name)}
+                shownBy={['/v1/pools']}
+                onClose={close}
+              />
+            )}
             {open === 'device' && <AddDevice pool={name} onClose={close} />}
             {open === 'delete' && <DeletePool pool={data} onClose={close} />}
             {typeof open === 'object' && open && (
@@ -103,7 +114,17 @@ function SpaceCard({ pool }: { pool: Pool }) {
     );
   return (
     <Card title="Space" hint={badge} actions={<ForecastText forecast={forecast} />}>
-      {pool.reason && <Note tone="bad">{pool.reason}</Note>}
+      {pool.reason && (
+        <Note tone="bad">
+          {pool.reason}
+          {pool.journal_loss && (
+            <>
+              {' '}
+              (found <Time at={pool.journal_loss.since} />)
+            </>
+          )}
+        </Note>
+      )}
       {pool.backing_message && (
         <Note tone={pool.backing_state === 'full' ? 'bad' : 'warn'}>{pool.backing_message}</Note>
       )}
@@ -155,7 +176,7 @@ function SpaceCard({ pool }: { pool: Pool }) {
 /** Goes on with a pool that stopped taking writes. */
 function Resume({ pool }: { pool: string }) {
   const resume = useSubmit(async () => {
-    await ask('POST', path('pools', pool, 'resume'), {});
+    await ask('POST', path('pools', pool, 'resume'), {} satisfies ResumePool);
     await refresh(path('pools', pool), '/v1/pools');
   });
   return (
@@ -243,7 +264,7 @@ function ScrubCard({ pool }: { pool: string }) {
   const at = path('pools', pool, 'scrub');
   const scrub = useResource<Scrub>(at, OFTEN);
   const start = useSubmit(async () => {
-    await ask('PUT', at, {});
+    await ask('PUT', at, {} satisfies StartScrub);
     await refresh(at, '/v1/tasks');
   });
   const stop = useSubmit(async () => {
@@ -328,9 +349,14 @@ export function ThresholdsDialog(props: {
   const [soft, setSoft] = useState<number | null>(props.value.soft_percent);
   const [hard, setHard] = useState<number | null>(props.value.hard_percent);
   const set = async () => {
-    await ask('PUT', props.path, { soft_percent: soft, hard_percent: hard });
+    await ask('PUT', props.path, {
+      soft_percent: given(soft),
+      hard_percent: given(hard),
+    } satisfies Thresholds);
     if (props.deletion && props.deletion.value !== deletes)
-      await ask('PUT', props.deletion.path, { delete_scheduled_snapshots: deletes });
+      await ask('PUT', props.deletion.path, {
+        delete_scheduled_snapshots: deletes,
+      } satisfies SetSnapshotDeletion);
     await refresh('/v1/pools', '/v1/volumes', '/v1/events');
   };
   return (
@@ -383,7 +409,7 @@ function AddDevice({ pool, onClose }: { pool: string; onClose: () => void }) {
     await ask('POST', path('pools', pool, 'devices'), {
       device,
       ...(size.trim() ? { size_bytes: parseBytes(size) } : {}),
-    });
+    } satisfies AddDeviceBody);
     await refresh('/v1/pools');
   };
   return (
@@ -427,7 +453,10 @@ function ExtendDevice({
 }) {
   const [size, setSize] = useState(sizeText(device.size_bytes));
   const extend = async () => {
-    await ask('PATCH', path('pools', pool), { device: device.index, size_bytes: parseBytes(size) });
+    await ask('PATCH', path('pools', pool), {
+      device: device.index,
+      size_bytes: given(parseBytes(size)),
+    } satisfies ResizePool);
     await refresh('/v1/pools', '/v1/forecast');
   };
   return (

@@ -4,7 +4,7 @@ import { ask } from '../data/client';
 import { deviceKind, deviceKinds, deviceName, FIRST_KIND } from '../data/devices';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Forecast, Pool } from '../generated/api';
+import type { CreatePool as CreatePoolBody, Forecast, Pool } from '../generated/api';
 import { go } from '../router';
 import { SpaceBar } from '../ui/bars';
 import { Button, Card, Empty, FillBadge, Loaded, Page, StateBadge } from '../ui/basic';
@@ -101,7 +101,7 @@ export function usePoolFields() {
     .filter((line) => line !== '');
   const kind = deviceKind(prefix);
   const wholeDevices = kind.sized && size.trim() === '';
-  const body = () => ({
+  const body = (): CreatePoolBody => ({
     name,
     devices: (kind.path ? lines : ['']).map((line) => deviceName(kind, line)),
     ...(wholeDevices ? {} : { size_bytes: parseBytes(size) }),

@@ -1,10 +1,12 @@
 // Who is logged in.
 import { useState } from 'preact/hooks';
-import { OFTEN, useResource } from '../data/store';
+import { ask, path, Refused } from '../data/client';
+import { may } from '../data/session';
+import { OFTEN, refresh, useResource } from '../data/store';
 import type { Session } from '../generated/api';
 import { setParameter, useLocation } from '../router';
 import { Badge, Button, Card, Empty, Facts, Loaded, Page } from '../ui/basic';
-import { Dialog } from '../ui/form';
+import { Confirm, Dialog } from '../ui/form';
 import { SearchBox } from '../ui/search';
 import { Table } from '../ui/table';
 import { bytes, count, plural, rate } from '../units';
@@ -50,6 +52,7 @@ export function SessionsPage() {
 
 export function SessionTable({ sessions }: { sessions: Session[] }) {
   const [shown, show] = useState<Session | null>(null);
+  const [closing, close] = useState<Session | null>(null);
   return (
     <>
       <Table
@@ -102,19 +105,62 @@ export function SessionTable({ sessions }: { sessions: Session[] }) {
             name: 'Details',
             silent: true,
             cell: (session) => (
-              <Button
-                small
-                onClick={() => show(session)}
-                aria-label={`Details of the session of ${session.host ?? session.initiator}`}
-              >
-                Details
-              </Button>
+              <span class="row-actions">
+                <Button
+                  small
+                  onClick={() => show(session)}
+                  aria-label={`Details of the session of ${session.host ?? session.initiator}`}
+                >
+                  Details
+                </Button>
+                {may('operator') && (
+                  <Button
+                    small
+                    icon="close"
+                    onClick={() => close(session)}
+                    aria-label={`Close the session of ${session.host ?? session.initiator}`}
+                  />
+                )}
+              </span>
             ),
           },
         ]}
       />
       {shown && <SessionDialog session={shown} onClose={() => show(null)} />}
+      {closing && <CloseSession session={closing} onClose={() => close(null)} />}
     </>
+  );
+}
+
+function CloseSession({ session, onClose }: { session: Session; onClose: () => void }) {
+  const at = path('sessions', String(session.tsih));
+  const close = async () => {
+    // The handle may be another session's by now.
+    const now = await ask<Session>('GET', at);
+    if (now.initiator !== session.initiator || now.isid !== session.isid)
+      throw new Refused({ status: 404, title: 'Not found', detail: 'This session has ended.' });
+    await ask('DELETE', at);
+    await refresh('/v1/sessions');
+  };
+  return (
+    <Confirm
+      title={`Close the session of ${session.host ?? session.initiator}?`}
+      action="Close session"
+      said="The session was closed"
+      onConfirm={close}
+      onClose={onClose}
+    >
+      <p>
+        <code class="breakable">{session.initiator}</code> from <code>{session.address}</code> is
+        asked to log out; after 2 s its connections are closed.
+      </p>
+      <p>
+        {session.commands_under_way > 0 &&
+          `${plural(session.commands_under_way, 'command')} under way may end with an error. `}
+        It may log in again, and most hosts do so at once. To keep it out, unmap its volumes or
+        change its host.
+      </p>
+    </Confirm>
   );
 }
 

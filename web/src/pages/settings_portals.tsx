@@ -1,9 +1,9 @@
 // Where hosts find the target.
 import { useState } from 'preact/hooks';
-import { ask, path } from '../data/client';
+import { ask, given, path } from '../data/client';
 import { may } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { PathState, Portal, Session, Target } from '../generated/api';
+import type { CreatePortal as CreatePortalBody, PathState, Portal, Session, SetPathState, Target } from '../generated/api';
 import { Badge, Button, Card, Copyable, Empty, Loaded, Note } from '../ui/basic';
 import { Confirm, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
@@ -119,9 +119,9 @@ function CreatePortal({ onClose }: { onClose: () => void }) {
   const create = async () => {
     await ask('POST', '/v1/portals', {
       address,
-      target_portal_group_tag: tag,
+      target_portal_group_tag: given(tag),
       ...(redirect ? { redirect } : {}),
-    });
+    } satisfies CreatePortalBody);
     await refresh('/v1/portals', '/v1/target');
   };
   return (
@@ -168,7 +168,7 @@ function StateDialog({ portal, onClose }: { portal: Portal; onClose: () => void 
   const set = async () => {
     await ask('PUT', path('portal-groups', String(portal.target_portal_group_tag), 'state'), {
       state,
-    });
+    } satisfies SetPathState);
     await refresh('/v1/portals', '/v1/target');
   };
   const stops = !state.startsWith('active-');

@@ -1,9 +1,9 @@
 // Snapshots that take themselves.
 import { useState } from 'preact/hooks';
-import { ask, path } from '../data/client';
+import { ask, given, path } from '../data/client';
 import { may } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { Schedule, Volume } from '../generated/api';
+import type { Schedule, SetSchedule, Volume } from '../generated/api';
 import { Badge, Button, Card, Empty, Loaded, Note, Time } from '../ui/basic';
 import {
   CheckField,
@@ -153,10 +153,10 @@ function ScheduleDialog({ schedule, onClose }: { schedule?: Schedule; onClose: (
       volumes: chosen,
       every_seconds: Number(every),
       offset_seconds: schedule?.offset_seconds ?? 0,
-      keep,
+      keep: given(keep),
       enabled,
       ...(lock ? { lock_seconds: Math.round(lock * 3600) } : {}),
-    };
+    } satisfies SetSchedule;
     await ask('PUT', path('schedules', name), body);
     await refresh('/v1/schedules', '/v1/snapshots');
   };

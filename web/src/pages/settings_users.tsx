@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { changePassword, may, useSession } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { NewToken, Role, Token, User } from '../generated/api';
+import type { ChangeUser, CreateToken, CreateUser, NewToken, Role, Token, User } from '../generated/api';
 import { Badge, Button, Card, Copyable, Empty, Loaded, Note, Time } from '../ui/basic';
 import { Confirm, Dialog, Form, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
@@ -118,13 +118,16 @@ export function UsersTab() {
 
 function UserDialog({ user, onClose }: { user?: User; onClose: () => void }) {
   const [name, setName] = useState(user?.name ?? '');
-  const [role, setRole] = useState<string>(user?.role ?? 'operator');
+  const [role, setRole] = useState<Role>(user?.role ?? 'operator');
   const [password, setPassword] = useState('');
   const error = passwordError(password, '').fresh;
   const send = async () => {
     if (user)
-      await ask('PATCH', path('users', user.name), { role, ...(password ? { password } : {}) });
-    else await ask('POST', '/v1/users', { name, role, password });
+      await ask('PATCH', path('users', user.name), {
+        role,
+        ...(password ? { password } : {}),
+      } satisfies ChangeUser);
+    else await ask('POST', '/v1/users', { name, role, password } satisfies CreateUser);
     await refresh('/v1/users');
   };
   return (
@@ -279,7 +282,7 @@ export function TokensTab() {
 
 function TokenDialog({ onClose }: { onClose: () => void }) {
   const [name, setName] = useState('');
-  const [role, setRole] = useState<string>('viewer');
+  const [role, setRole] = useState<Role>('viewer');
   const [days, setDays] = useState<number | null>(90);
   const [secret, setSecret] = useState<string | null>(null);
   const create = async () => {
@@ -287,7 +290,7 @@ function TokenDialog({ onClose }: { onClose: () => void }) {
       name,
       role,
       ...(days === null ? {} : { expires_in_days: days }),
-    });
+    } satisfies CreateToken);
     setSecret(made.secret);
     await refresh('/v1/tokens');
   };

@@ -4,7 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, objectPath } from '../data/client';
 import { refresh, useResource } from '../data/store';
-import type { Host, LunMap, Pool, Session, Volume } from '../generated/api';
+import type { Host, LunMap, MapVolume, Pool, Session, Volume } from '../generated/api';
 import { Badge, Button, ButtonLink, Facts, Note, Page, useId, Waiting } from '../ui/basic';
 import { Form, SelectField } from '../ui/form';
 import { Icon } from '../ui/icons';
@@ -195,7 +195,7 @@ function MapStep({ choice, onDone }: { choice: Choice; onDone: (lun: number) => 
     const made = await ask<LunMap>(
       'PUT',
       objectPath('volumes', choice.volume, 'maps', choice.host),
-      {},
+      {} satisfies MapVolume,
     );
     await refresh('/v1/volumes', '/v1/sessions');
     onDone(made.lun);

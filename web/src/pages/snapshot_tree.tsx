@@ -146,6 +146,12 @@ function SnapshotNode({
         <Badge tone="none">
           {snapshot.schedule ? `snapshot of schedule ${snapshot.schedule}` : 'snapshot'}
         </Badge>
+        {Object.entries(snapshot.tags).map(([key, value]) => (
+          <span key={key}>
+            {' '}
+            <Badge tone="info">{`${key}=${value}`}</Badge>
+          </span>
+        ))}
         {locked && (
           <>
             {' '}
@@ -181,16 +187,28 @@ function SnapshotNode({
               Revert
             </Button>
           )}
-          {'locked_until' in snapshot && (
-            <Button
-              small
-              icon="lock"
-              onClick={() => open({ lock: snapshot })}
-              aria-label={`Lock snapshot ${snapshot.name}`}
-            >
-              Lock
-            </Button>
-          )}
+          <Button
+            small
+            icon="lock"
+            onClick={() => open({ lock: snapshot })}
+            aria-label={`Lock snapshot ${snapshot.name}`}
+          >
+            Lock
+          </Button>
+          <Button
+            small
+            onClick={() => open({ rename: snapshot })}
+            aria-label={`Rename snapshot ${snapshot.name}`}
+          >
+            Rename
+          </Button>
+          <Button
+            small
+            onClick={() => open({ label: snapshot })}
+            aria-label={`Labels of snapshot ${snapshot.name}`}
+          >
+            Labels
+          </Button>
           <Button
             small
             icon="trash"

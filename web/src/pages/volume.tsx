@@ -4,6 +4,7 @@ import { path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, useResource } from '../data/store';
 import type { Group, Host, Reclaim, Session, Snapshot, Volume } from '../generated/api';
+import { go } from '../router';
 import { PartsBar } from '../ui/bars';
 import {
   Badge,
@@ -21,6 +22,7 @@ import {
 import { HistoryChart, mean, RangeChoice, ThroughputChart } from '../ui/chart';
 import { Table } from '../ui/table';
 import { bytes, latency, plural } from '../units';
+import { LabelsDialog, RenameDialog } from './labels';
 import { ThresholdsDialog } from './pool';
 import { SnapshotTree } from './snapshot_tree';
 import {
@@ -34,6 +36,7 @@ import {
   SnapshotDialog,
   UnmapDialog,
 } from './volume_dialogs';
+import { volumeLink } from './volumes';
 
 export type Open =
   | 'map'
@@ -42,11 +45,15 @@ export type Open =
   | 'clone'
   | 'delete'
   | 'thresholds'
+  | 'rename'
+  | 'labels'
   | { unmap: string }
   | { revert: Snapshot }
   | { cloneOf: Snapshot }
   | { remove: Snapshot }
   | { lock: Snapshot }
+  | { rename: Snapshot }
+  | { label: Snapshot }
   | null;
 
 export function VolumePage({ pool, name }: { pool: string; name: string }) {
@@ -66,6 +73,8 @@ export function VolumePage({ pool, name }: { pool: string; name: string }) {
       <Button icon="resize" onClick={() => setOpen('resize')}>
         Resize
       </Button>
+      <Button onClick={() => setOpen('rename')}>Rename</Button>
+      <Button onClick={() => setOpen('labels')}>Labels</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -110,6 +119,17 @@ function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClos
         onClose={onClose}
       />
     );
+  if (open === 'rename')
+    return (
+      <RenameDialog
+        kind="volumes"
+        pool={volume.pool}
+        name={volume.name}
+        onDone={(name) => go(volumeLink(`${volume.pool}/${name}`))}
+        onClose={onClose}
+      />
+    );
+  if (open === 'labels') return <LabelsOf kind="volumes" of={volume} onClose={onClose} />;
   if ('unmap' in open) return <UnmapDialog {...properties} host={open.unmap} />;
   if ('revert' in open) return <RevertDialog {...properties} snapshot={open.revert} />;
   if ('cloneOf' in open)
@@ -121,8 +141,34 @@ function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClos
         onClose={onClose}
       />
     );
+  if ('rename' in open)
+    return (
+      <RenameDialog
+        kind="snapshots"
+        pool={volume.pool}
+        name={open.rename.name}
+        onClose={onClose}
+      />
+    );
+  if ('label' in open) return <LabelsOf kind="snapshots" of={open.label} onClose={onClose} />;
   if ('lock' in open) return <LockSnapshot snapshot={open.lock} onClose={onClose} />;
   return <DeleteSnapshot snapshot={open.remove} onClose={onClose} />;
+}
+
+function LabelsOf(props: {
+  kind: 'volumes' | 'snapshots';
+  of: Volume | Snapshot;
+  onClose: () => void;
+}) {
+  const { pool, name } = props.of;
+  return (
+    <LabelsDialog
+      name={name}
+      at={path(props.kind, pool, name)}
+      shownBy={[`/v1/${props.kind}`]}
+      onClose={props.onClose}
+    />
+  );
 }
 
 /** What a volume holds alone, what it may share, and what it never wrote. */

@@ -1,8 +1,8 @@
 // What can be done to a volume and its snapshots.
 import { useState } from 'preact/hooks';
-import { ask, path } from '../data/client';
+import { ask, given, path } from '../data/client';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
-import type { Group, Host, Session, Snapshot, Volume } from '../generated/api';
+import type { CloneVolume, CreateSnapshots, Group, Host, LockSnapshot as LockSnapshotBody, MapVolume, ResizeVolume, RevertVolume, Session, Snapshot, Volume } from '../generated/api';
 import { go } from '../router';
 import { PartsBar } from '../ui/bars';
 import { Note, Segmented, Time } from '../ui/basic';
@@ -53,7 +53,7 @@ export function MapDialog({ volume, onClose }: OfVolume) {
     await ask('PUT', own(volume, 'maps', host), {
       ...(lun === null ? {} : { lun }),
       read_only: readOnly,
-    });
+    } satisfies MapVolume);
     await changed();
   };
   return (
@@ -136,7 +136,10 @@ export function ResizeDialog({ volume, onClose }: OfVolume) {
   const [sure, setSure] = useState(false);
   const shrinks = wanted !== null && wanted < volume.size_bytes;
   const resize = async () => {
-    await ask('PATCH', own(volume), { size_bytes: wanted, shrink: shrinks });
+    await ask('PATCH', own(volume), {
+      size_bytes: given(wanted),
+      shrink: shrinks,
+    } satisfies ResizeVolume);
     await changed();
   };
   return (
@@ -182,7 +185,7 @@ export function SnapshotDialog({ volume, onClose }: OfVolume) {
     await ask('POST', '/v1/snapshots', {
       pool: volume.pool,
       snapshots: [{ volume: volume.name, name }],
-    });
+    } satisfies CreateSnapshots);
     await changed();
   };
   return (
@@ -223,7 +226,7 @@ export function CloneDialog({
   const [name, setName] = useState(`${of}-clone`);
   const [thick, setThick] = useState(false);
   const clone = async () => {
-    await ask('POST', path('volumes', pool, of, 'clones'), { name, thick });
+    await ask('POST', path('volumes', pool, of, 'clones'), { name, thick } satisfies CloneVolume);
     await changed();
     go(volumeLink(`${pool}/${name}`));
   };
@@ -255,7 +258,10 @@ export function RevertDialog({ volume, snapshot, onClose }: OfVolume & { snapsho
   const mapped = volume.hosts.length > 0;
   const [sure, setSure] = useState(false);
   const revert = async () => {
-    await ask('POST', own(volume, 'revert'), { snapshot: snapshot.name, force: mapped });
+    await ask('POST', own(volume, 'revert'), {
+      snapshot: snapshot.name,
+      force: mapped,
+    } satisfies RevertVolume);
     await changed();
   };
   return (
@@ -368,7 +374,9 @@ export function LockSnapshot({ snapshot, onClose }: { snapshot: Snapshot; onClos
   const [days, setDays] = useState('7');
   const lock = async () => {
     const until = Math.floor(Date.now() / 1000) + Number(days) * 86400;
-    await ask('PUT', path('pools', snapshot.pool, 'snapshots', snapshot.name, 'lock'), { until });
+    await ask('PUT', path('pools', snapshot.pool, 'snapshots', snapshot.name, 'lock'), {
+      until,
+    } satisfies LockSnapshotBody);
     await changed();
   };
   return (

@@ -1,11 +1,11 @@
 // All volumes, and new ones.
 import { useState } from 'preact/hooks';
-import { ask } from '../data/client';
+import { ask, given } from '../data/client';
 import { useLive } from '../data/live';
 import { bytesOf, commandsOf } from '../data/rates';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Live, Pool, Volume } from '../generated/api';
+import type { CreateSnapshots, CreateVolume as CreateVolumeBody, Live, Pool, Volume } from '../generated/api';
 import { go, setParameter, useLocation } from '../router';
 import { Meter } from '../ui/bars';
 import { Badge, Button, ButtonLink, Card, Empty, FillBadge, Loaded, Note, Page } from '../ui/basic';
@@ -256,7 +256,13 @@ export function useVolumeFields(pools: Pool[], fixedPool?: string) {
   const pool = chosenPool || pools[0]?.name || '';
   const space = pools.find((one) => one.name === pool)?.space;
   const wanted = parseBytes(size);
-  const body = () => ({ pool, name, size_bytes: wanted, thick, block_size: blockSize });
+  const body = (): CreateVolumeBody => ({
+    pool,
+    name,
+    size_bytes: given(wanted),
+    thick,
+    block_size: blockSize,
+  });
   const complete = pool !== '' && name !== '' && wanted !== null;
   const fields = (
     <>
@@ -343,7 +349,7 @@ function SnapshotSeveral(props: { volumes: string[]; onClose: () => void; onDone
       await ask('POST', '/v1/snapshots', {
         pool,
         snapshots: own.map((volume) => ({ volume, name: `${volume}.${suffix}` })),
-      });
+      } satisfies CreateSnapshots);
     }
     await refresh('/v1/snapshots', '/v1/volumes', '/v1/pools');
     props.onDone();
