@@ -392,6 +392,83 @@ test('a token is shown once, works, and ends when it is deleted', async () => {
   assert.equal(await asks('GET'), 401);
 });
 
+test('objects are labelled and renamed, and what somebody else changed is not overwritten', async () => {
+  const label = async (opener, text) => {
+    await button(opener).click();
+    await dialog().getByLabel('Labels', { exact: true }).fill(text);
+    await dialog().getByRole('button', { name: 'Set labels' }).click();
+    await dialog().waitFor({ state: 'hidden' });
+  };
+  await array.gantry('volume', 'create', 'fast/old', '--size', '64M');
+  await array.gantry('snapshot', 'create', 'fast/old', 'kept');
+  await visit('/volumes/fast/old', 'fast/old');
+  await label('Labels', 'env=production\nnote=a=b\n');
+  await page.getByText('env=production, note=a=b').waitFor();
+  await label('Labels of snapshot kept', 'keep=yes');
+  await page.getByText('keep=yes').waitFor();
+  // Two administrators: the second one is told, and nothing is lost.
+  await button('Labels').click();
+  const lines = dialog().getByLabel('Labels', { exact: true });
+  await lines.fill('no label');
+  await dialog().getByText("'no label' is no label").waitFor();
+  assert.ok(await dialog().getByRole('button', { name: 'Set labels' }).isDisabled());
+  await lines.fill('env=test');
+  await array.gantry('volume', 'tag', 'fast/old', 'owner=ann');
+  await dialog().getByRole('button', { name: 'Set labels' }).click();
+  await dialog().getByRole('alert').waitFor();
+  await page.keyboard.press('Escape');
+  forget(/^412 /);
+  assert.deepEqual((await array.gantry('volume', 'show', 'fast/old')).tags, { owner: 'ann' });
+  await button('Rename snapshot kept').click();
+  await dialog().getByLabel('New name').fill('kept-2');
+  await dialog().getByRole('button', { name: 'Rename' }).click();
+  await button('Rename snapshot kept-2').waitFor();
+  await button('Rename').click();
+  await dialog().getByLabel('New name').fill('new');
+  await dialog().getByRole('button', { name: 'Rename' }).click();
+  await heading('fast/new').waitFor();
+  await page.getByText('owner=ann').waitFor();
+  await visit('/pools/fast', 'fast');
+  await label('Labels', 'tier=1');
+  await page.getByText('tier=1').waitFor();
+  await array.gantry('group', 'set', 'cluster', '--host', 'esx9');
+  await visit('/hosts', 'Hosts');
+  await label('Labels of group cluster', 'site=north');
+  await page.getByRole('row').filter({ hasText: 'cluster' }).getByText('site=north').waitFor();
+  await visit('/hosts/esx9', 'esx9');
+  await label('Labels', 'rack=7');
+  await page.getByText('rack=7').waitFor();
+  await array.gantry('group', 'delete', 'cluster');
+  await array.gantry('snapshot', 'delete', 'fast/kept-2', '--yes');
+  await array.gantry('volume', 'delete', 'fast/new');
+});
+
+test('a session is closed after a question, and not that of another initiator', async () => {
+  const load = array
+    .host('io', '--seconds', '15', '--rate', '50', await array.lun(0))
+    .catch(() => undefined);
+  await visit('/sessions', 'Sessions');
+  const row = page.getByRole('row').filter({ hasText: 'no host' });
+  await row.first().waitFor();
+  const [session] = await array.gantry('session', 'list');
+  const close = page.getByRole('button', { name: `Close the session of ${session.initiator}` });
+  await close.first().click();
+  await dialog().getByText('It may log in again').waitFor();
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+  assert.deepEqual(
+    violations.map((one) => one.id),
+    [],
+  );
+  await dialog().getByRole('button', { name: 'Close session', exact: true }).click();
+  await said('The session was closed');
+  await array.until(async () => {
+    const sessions = await array.gantry('session', 'list');
+    return !sessions.some((one) => one.tsih === session.tsih && one.isid === session.isid);
+  }, 'the session has ended');
+  await load;
+});
+
 test('everything can be done with the keyboard', async () => {
   await visit('/', 'Overview');
   await page.evaluate(() => document.activeElement?.blur());
@@ -528,9 +605,16 @@ test('a viewer is offered nothing that is refused', async () => {
       body: JSON.stringify({ name: 'eve', role: 'viewer', password }),
     });
   }, PASSWORD);
+  // Logged out while answers are on their way: none of them is refused. The last test looks.
+  await page.route('**/v1/volumes', async (route) => {
+    await new Promise((resume) => setTimeout(resume, 300));
+    await route.continue();
+  });
+  await page.getByRole('link', { name: 'Volumes', exact: true }).click();
   await button('Log out admin').click();
   await field('User').fill('eve');
   await field('Password').fill(PASSWORD);
+  await page.unroute('**/v1/volumes');
   await button('Log in').click();
   await field('Password now').fill(PASSWORD);
   await field('New password').fill(`${PASSWORD} too`);
@@ -539,6 +623,9 @@ test('a viewer is offered nothing that is refused', async () => {
   await page.getByRole('link', { name: 'Volumes', exact: true }).click();
   await page.getByRole('row').filter({ hasText: 'vm1' }).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Create volume' }).count(), 0);
+  await visit('/volumes/fast/vm1', 'fast/vm1');
+  await page.getByText('Snapshots and clones').waitFor();
+  assert.equal(await page.getByRole('button', { name: /^(Labels|Rename)/ }).count(), 0);
   await visit('/settings/users', 'Settings');
   await page.getByText('This is for administrators').waitFor();
 });

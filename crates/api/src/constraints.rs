@@ -105,9 +105,19 @@ fn number_fits(number: &serde_json::Number, schema: &Value) -> bool {
     let Some(number) = number.as_u64() else { return true };
     let [least, most, step] =
         ["minimum", "maximum", "multipleOf"].map(|bound| bound_of(&schema[bound]));
-    least.is_none_or(|least| number >= least)
+    number <= largest_of_format(&schema["format"])
+        && least.is_none_or(|least| number >= least)
         && most.is_none_or(|most| number <= most)
         && step.is_none_or(|step| number.is_multiple_of(step))
+}
+
+/// The largest number of a format; the document knows signed ones (OpenAPI 3.1, 4.4).
+fn largest_of_format(format: &Value) -> u64 {
+    match format.as_str() {
+        Some("int32") => i32::MAX as u64,
+        Some("int64") => i64::MAX as u64,
+        _ => u64::MAX,
+    }
 }
 
 /// Bounds may be written with a decimal point.

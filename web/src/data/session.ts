@@ -25,7 +25,7 @@ function become(next: State): void {
 }
 
 /** A daemon without users lets everybody who reaches it do everything. */
-const EVERYBODY: Me = { user: '', role: 'admin', must_change_password: false };
+const EVERYBODY: Me = { user: '', role: 'admin', csrf: null, must_change_password: false };
 
 /** Asks the daemon who we are. */
 export async function begin(): Promise<void> {

@@ -34,7 +34,7 @@ export interface AuditEntry {
   /** The HTTP method. */
   method: string;
   /** Counted from the beginning of the log, from 1. */
-  number?: number;
+  number: number;
   /** The path. */
   path: string;
   /** The address it came from; empty for the socket. */
@@ -414,7 +414,7 @@ export interface DeviceCounters {
 /** Whether discovery wants a proof. */
 export interface Discovery {
   /** The CHAP name; without one everybody may ask for targets. */
-  chap_user?: string | null;
+  chap_user: string | null;
   /** Whether the target proves who it is, too. */
   mutual: boolean;
 }
@@ -422,11 +422,11 @@ export interface Discovery {
 /** Something that an administrator should know. */
 export interface Event {
   /** How often it happened: equal events within five minutes are one. */
-  count?: number;
+  count: number;
   /** What kind of thing happened. */
-  kind?: EventKind;
+  kind: EventKind;
   /** When it happened last, seconds since 1970. */
-  last_time?: number;
+  last_time: number;
   /** A sentence. */
   message: string;
   /** Counted from the array's first start, from 1. The latest 1,000 are shown. */
@@ -472,7 +472,7 @@ export interface Finding {
   /** The reason in a sentence. */
   reason: string;
   /** The volume that was read, of a copy. */
-  source?: string | null;
+  source: string | null;
   /** The volume that was written. */
   volume: string;
 }
@@ -486,19 +486,19 @@ export interface Forecast {
    * Bytes by which the free space shrinks per second; below 0 if it grows. `None` if too little
    * is known.
    */
-  bytes_per_second?: number | null;
+  bytes_per_second: number | null;
   /** When that is, seconds since 1970. */
-  full_at?: number | null;
+  full_at: number | null;
   /** The pool. */
   pool: string;
   /** Seconds until nothing is free, if the free space shrinks. */
-  seconds_until_full?: number | null;
+  seconds_until_full: number | null;
   /** All of its space, bytes. */
   total_bytes: number;
   /** Bytes that volumes and the map hold. */
   used_bytes: number;
   /** Seconds of the past that this was learnt from. */
-  window_seconds?: number | null;
+  window_seconds: number | null;
 }
 
 /** A group of hosts, to which volumes are mapped as to a host. */
@@ -508,7 +508,7 @@ export interface Group {
   /** Its name. */
   name: string;
   /** Its labels. */
-  tags?: Record<string, string>;
+  tags: Record<string, string>;
 }
 
 /** Who still uses what a volume gave up. */
@@ -518,7 +518,7 @@ export interface Holder {
   /** What it is. */
   kind: HolderKind;
   /** POOL/NAME, if it is known. */
-  name?: string | null;
+  name: string | null;
 }
 
 /** What a [`Holder`] is to the volume. */
@@ -527,7 +527,7 @@ export type HolderKind = 'snapshot' | 'clone' | 'origin' | 'copies';
 /** A host. */
 export interface Host {
   /** The CHAP name that they must prove; `None` if they need not. */
-  chap_user?: string | null;
+  chap_user: string | null;
   /** iSCSI names of its initiators. */
   initiators: string[];
   /** Whether the target proves who it is, too. */
@@ -535,7 +535,7 @@ export interface Host {
   /** Its name. */
   name: string;
   /** Its labels. */
-  tags?: Record<string, string>;
+  tags: Record<string, string>;
 }
 
 /**
@@ -571,6 +571,11 @@ export interface JournalLoss {
   intact_commits: number;
   /** Number of the last one. */
   last_commit: number;
+  /**
+   * When the array found that, seconds since 1970. A daemon that was restarted found it when it
+   * opened the pool.
+   */
+  since: number;
   /**
    * Identifiers of volumes that those changed, hexadecimal, at most 64: the last 16 digits of
    * a volume's NAA identifier hold it.
@@ -708,7 +713,7 @@ export interface MapVolume {
 /** Who is asking. */
 export interface Me {
   /** Goes with every change in the header `X-Gantry-Csrf`; only for a session in a browser. */
-  csrf?: string | null;
+  csrf: string | null;
   /** Whether nothing else is allowed before the password was changed. */
   must_change_password: boolean;
   /** What may be done. */
@@ -769,7 +774,7 @@ export interface OffloadRow {
   /** Zeros that came in WRITE commands: whole blocks of 4 KiB. */
   host_zeroed_bytes: number;
   /** The LUN number, if it is mapped. */
-  lun?: number | null;
+  lun: number | null;
   /** COMPARE AND WRITE that found another content than it expected. */
   miscompares: number;
   /** Bytes read. */
@@ -801,9 +806,9 @@ export interface Pool {
   /** The file systems under its files; none for block devices and memory. */
   backing: Backing[];
   /** Bytes that those file systems have left, each counted once; absent if no device is a file. */
-  backing_free_bytes?: number | null;
+  backing_free_bytes: number | null;
   /** What that means, when it is not `enough`. */
-  backing_message?: string | null;
+  backing_message: string | null;
   /** Whether they have the space that the pool's files may still take. */
   backing_state: BackingState;
   /** What the devices did since the daemon started. */
@@ -818,23 +823,23 @@ export interface Pool {
   /** How full it is. */
   fill: Fill;
   /** What of its journal is lost, when it is unavailable or read-only for that. */
-  journal_loss?: JournalLoss | null;
+  journal_loss: JournalLoss | null;
   /** Memory that its maps may take, bytes. */
   memory_bytes: number;
   /** Its name. */
   name: string;
   /** Why, when it is not ready. */
-  reason?: string | null;
+  reason: string | null;
   /** Sum of the sizes of the devices, bytes. */
   size_bytes: number;
   /** Number of snapshots. */
   snapshots: number;
   /** Where the space went; absent when the pool is unavailable. */
-  space?: Space | null;
+  space: Space | null;
   /** ready, read-only, opening, unavailable. */
   state: string;
   /** Its labels. */
-  tags?: Record<string, string>;
+  tags: Record<string, string>;
   /** When someone is told how full it is. */
   thresholds: Thresholds;
   /** Its identity, hexadecimal. */
@@ -851,11 +856,11 @@ export interface Portal {
   /** IP address and TCP port. */
   address: string;
   /** Whether it was given to the daemon at its start, and so cannot be deleted. */
-  fixed?: boolean;
+  fixed: boolean;
   /** Where initiators are sent instead of being let in. */
-  redirect?: string | null;
+  redirect: string | null;
   /** How well the group's paths work. */
-  state?: PathState;
+  state: PathState;
   /** The target portal group (RFC 7143 4.1.1). */
   target_portal_group_tag: number;
 }
@@ -985,7 +990,7 @@ export interface Refusal {
   /** What it means. */
   reason: string;
   /** Sense key, additional sense code and qualifier, as in '05h/26h/00h'. */
-  sense?: string | null;
+  sense: string | null;
   /** The status in T10's words. */
   status: string;
 }
@@ -1036,7 +1041,7 @@ export interface RowRates {
   /** The host. */
   host: string;
   /** Its LUN number. */
-  lun?: number | null;
+  lun: number | null;
   /** The rates. */
   rates: Record<string, PrimitiveRate>;
   /** The volume. */
@@ -1052,17 +1057,17 @@ export interface Schedule {
   /** Runs whose snapshots are kept. */
   keep: number;
   /** When it last made snapshots of which there still are some, seconds since 1970. */
-  last?: number | null;
+  last: number | null;
   /** Seconds for which new snapshots are locked. */
-  lock_seconds?: number | null;
+  lock_seconds: number | null;
   /** Its name. */
   name: string;
   /** When it runs next, seconds since 1970. */
-  next?: number | null;
+  next: number | null;
   /** Seconds by which runs are later than the multiples of `every_seconds`. */
   offset_seconds: number;
   /** What went wrong with the last run. */
-  problem?: string | null;
+  problem: string | null;
   /** Snapshots of it that there are. */
   snapshots: number;
   /** Volumes, each POOL/NAME. */
@@ -1137,7 +1142,7 @@ export interface Session {
   /** TCP connections. */
   connections: number;
   /** The host that it belongs to. */
-  host?: string | null;
+  host: string | null;
   /** The initiator's iSCSI name. */
   initiator: string;
   /** Initiator part of the session identifier, hexadecimal. */
@@ -1225,9 +1230,9 @@ export interface Snapshot {
   /** Hosts that see it. */
   hosts: string[];
   /** Until when nobody may delete it, seconds since 1970, if it was ever locked. */
-  locked_until?: number | null;
+  locked_until: number | null;
   /** The LUN number, if it is mapped; the smallest if hosts see it by several. */
-  lun?: number | null;
+  lun: number | null;
   /** Bytes that hold data, most of them shared with the volume. */
   mapped_bytes: number;
   /** NAA identifier: 'naa.' and 32 hexadecimal digits. */
@@ -1237,15 +1242,15 @@ export interface Snapshot {
   /** The pool's name. */
   pool: string;
   /** The schedule that made it, while that exists. */
-  schedule?: string | null;
+  schedule: string | null;
   /** Those of them that are shared, at most. */
   shared_bytes: number;
   /** Size of the volume at that moment, bytes. */
   size_bytes: number;
   /** Its labels. */
-  tags?: Record<string, string>;
+  tags: Record<string, string>;
   /** The volume that it is a snapshot of, by its name in the pool, while that exists. */
-  volume?: string | null;
+  volume: string | null;
 }
 
 /**
@@ -1301,9 +1306,14 @@ export interface Target {
   /** SCSI commands completed since the daemon started. */
   commands: number;
   /** Those among them, COMPARE AND WRITE (ATS), that found another content than they expected. */
-  compare_and_write_miscompares?: number;
+  compare_and_write_miscompares: number;
   /** Those of them that found what they would have written: retries of their own. */
-  compare_and_write_retries?: number;
+  compare_and_write_retries: number;
+  /**
+   * Since when changes of the configuration cannot be saved, and are taken back, seconds since
+   * 1970; absent while they can.
+   */
+  configuration_unsaved_since: number | null;
   /** Its iSCSI name. */
   name: string;
   /** Where it listens. */
@@ -1319,7 +1329,7 @@ export interface Task {
   /** How much is done, in `unit`. */
   done: number;
   /** Seconds since 1970. */
-  ended?: number | null;
+  ended: number | null;
   /** Counted since the daemon started, from 1. The daemon keeps the latest 256 that have ended. */
   id: number;
   /** What is done. */
@@ -1327,7 +1337,7 @@ export interface Task {
   /** What it is done to: 'pool NAME' or 'volume POOL/NAME'. */
   object: string;
   /** What went wrong, or was found. */
-  problem?: string | null;
+  problem: string | null;
   /** Seconds since 1970. */
   started: number;
   /** How far it is. */
@@ -1367,13 +1377,13 @@ export interface Token {
   /** Seconds since 1970. */
   created: number;
   /** Seconds since 1970; absent if it does not expire. */
-  expires?: number | null;
+  expires: number | null;
   /** 16 hexadecimal digits. */
   id: string;
   /** What it is for. */
   name: string;
   /** The identifier of the token by which it was made, and with which it ends. */
-  parent?: string | null;
+  parent: string | null;
   /** What it allows; never more than its user's role. */
   role: Role;
   /** Whose it is. */
@@ -1395,7 +1405,7 @@ export interface User {
 /** A volume. */
 export interface Volume {
   /** The blocks that hosts see. */
-  block_size?: BlockSize;
+  block_size: BlockSize;
   /** When it was made, seconds since 1970. */
   created: number;
   /** How full it is. */
@@ -1403,9 +1413,9 @@ export interface Volume {
   /** Hosts and groups that see it; 'any' stands for every initiator. */
   hosts: string[];
   /** The vendor and product that it tells, if it has its own instead of the array's. */
-  identification?: Identification | null;
+  identification: Identification | null;
   /** The LUN number, if it is mapped; the smallest if hosts see it by several (`maps`). */
-  lun?: number | null;
+  lun: number | null;
   /** Bytes that hold data, some perhaps shared with other volumes. */
   mapped_bytes: number;
   /** Who sees it, and by which number. */
@@ -1415,13 +1425,13 @@ export interface Volume {
   /** Its name in the pool. */
   name: string;
   /** What it was cloned from, as POOL/NAME, while that exists. */
-  origin?: string | null;
+  origin: string | null;
   /** The pool's name. */
   pool: string;
   /** Those of `hosts` that may only read. */
   read_only_hosts: string[];
   /** Whether hosts find no way to reserve it. */
-  reservations_hidden?: boolean;
+  reservations_hidden: boolean;
   /**
    * Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
    * them takes new space.
@@ -1434,7 +1444,7 @@ export interface Volume {
   /** Snapshots of it. */
   snapshots: number;
   /** Its labels. */
-  tags?: Record<string, string>;
+  tags: Record<string, string>;
   /** Whether it is thick: all of its space is set aside. */
   thick: boolean;
   /** When someone is told how full it is. */

@@ -3,7 +3,16 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { Chap, CreateHost as CreateHostBody, Discovery, Group, Host, Session, SetGroup, Volume } from '../generated/api';
+import type {
+  Chap,
+  CreateHost as CreateHostBody,
+  Discovery,
+  Group,
+  Host,
+  Session,
+  SetGroup,
+  Volume,
+} from '../generated/api';
 import { go } from '../router';
 import { Badge, Button, Card, Empty, Loaded, Note, Page } from '../ui/basic';
 import { CheckField, ChoicesField, Confirm, FormDialog, LinesField, TextField } from '../ui/form';
@@ -11,7 +20,14 @@ import { Table } from '../ui/table';
 import { plural } from '../units';
 import { LabelsDialog, writeLabels } from './labels';
 
-type Open = 'host' | 'group' | 'discovery' | { group: Group } | { label: Group } | { remove: Group } | null;
+type Open =
+  | 'host'
+  | 'group'
+  | 'discovery'
+  | { group: Group }
+  | { label: Group }
+  | { remove: Group }
+  | null;
 
 export function HostsPage() {
   const hosts = useResource<Host[]>('/v1/hosts', OFTEN);
@@ -320,7 +336,11 @@ export function useHostFields() {
   const [chap, setChap] = useState(NO_CHAP);
   const strangers = useStrangers();
   const names = initiators.split(/[\s,]+/).filter((one) => one !== '');
-  const body = (): CreateHostBody => ({ name, initiators: names, ...(protect ? { chap: chapBody(chap) } : {}) });
+  const body = (): CreateHostBody => ({
+    name,
+    initiators: names,
+    ...(protect ? { chap: chapBody(chap) } : {}),
+  });
   const fields = (
     <>
       <TextField

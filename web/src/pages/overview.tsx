@@ -4,7 +4,15 @@ import { useSilence } from '../data/heard';
 import { TARGET, useEvents, useLive } from '../data/live';
 import { bytesOf, commandsOf, latencyOf, offloadShare } from '../data/rates';
 import { OFTEN, useResource } from '../data/store';
-import type { Finding, Forecast, OffloadLedger, Pool, Session, Target, Volume } from '../generated/api';
+import type {
+  Finding,
+  Forecast,
+  OffloadLedger,
+  Pool,
+  Session,
+  Target,
+  Volume,
+} from '../generated/api';
 import { SpaceBar } from '../ui/bars';
 import { Badge, ButtonLink, Card, Empty, FillBadge, Page, StateBadge, Waiting } from '../ui/basic';
 import { RangeChoice, ThroughputChart } from '../ui/chart';

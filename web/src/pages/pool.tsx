@@ -4,7 +4,19 @@ import { ask, given, path } from '../data/client';
 import { deviceKind, deviceKinds, deviceName, FIRST_KIND } from '../data/devices';
 import { may } from '../data/session';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
-import type { AddDevice as AddDeviceBody, Device, Forecast, Pool, ResizePool, ResumePool, Scrub, SetSnapshotDeletion, StartScrub, Thresholds, Volume } from '../generated/api';
+import type {
+  AddDevice as AddDeviceBody,
+  Device,
+  Forecast,
+  Pool,
+  ResizePool,
+  ResumePool,
+  Scrub,
+  SetSnapshotDeletion,
+  StartScrub,
+  Thresholds,
+  Volume,
+} from '../generated/api';
 import { go } from '../router';
 import { Meter, SpaceBar } from '../ui/bars';
 import {

@@ -3,7 +3,14 @@ import { useState } from 'preact/hooks';
 import { ask, given, path } from '../data/client';
 import { may } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { CreatePortal as CreatePortalBody, PathState, Portal, Session, SetPathState, Target } from '../generated/api';
+import type {
+  CreatePortal as CreatePortalBody,
+  PathState,
+  Portal,
+  Session,
+  SetPathState,
+  Target,
+} from '../generated/api';
 import { Badge, Button, Card, Copyable, Empty, Loaded, Note } from '../ui/basic';
 import { Confirm, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';

@@ -3,7 +3,15 @@ import { useState } from 'preact/hooks';
 import { ask, path } from '../data/client';
 import { changePassword, may, useSession } from '../data/session';
 import { refresh, useResource } from '../data/store';
-import type { ChangeUser, CreateToken, CreateUser, NewToken, Role, Token, User } from '../generated/api';
+import type {
+  ChangeUser,
+  CreateToken,
+  CreateUser,
+  NewToken,
+  Role,
+  Token,
+  User,
+} from '../generated/api';
 import { Badge, Button, Card, Copyable, Empty, Loaded, Note, Time } from '../ui/basic';
 import { Confirm, Dialog, Form, FormDialog, NumberField, SelectField, TextField } from '../ui/form';
 import { Table } from '../ui/table';

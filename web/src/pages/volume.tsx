@@ -143,12 +143,7 @@ function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClos
     );
   if ('rename' in open)
     return (
-      <RenameDialog
-        kind="snapshots"
-        pool={volume.pool}
-        name={open.rename.name}
-        onClose={onClose}
-      />
+      <RenameDialog kind="snapshots" pool={volume.pool} name={open.rename.name} onClose={onClose} />
     );
   if ('label' in open) return <LabelsOf kind="snapshots" of={open.label} onClose={onClose} />;
   if ('lock' in open) return <LockSnapshot snapshot={open.lock} onClose={onClose} />;

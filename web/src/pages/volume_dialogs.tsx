@@ -2,7 +2,19 @@
 import { useState } from 'preact/hooks';
 import { ask, given, path } from '../data/client';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
-import type { CloneVolume, CreateSnapshots, Group, Host, LockSnapshot as LockSnapshotBody, MapVolume, ResizeVolume, RevertVolume, Session, Snapshot, Volume } from '../generated/api';
+import type {
+  CloneVolume,
+  CreateSnapshots,
+  Group,
+  Host,
+  LockSnapshot as LockSnapshotBody,
+  MapVolume,
+  ResizeVolume,
+  RevertVolume,
+  Session,
+  Snapshot,
+  Volume,
+} from '../generated/api';
 import { go } from '../router';
 import { PartsBar } from '../ui/bars';
 import { Note, Segmented, Time } from '../ui/basic';

@@ -5,7 +5,14 @@ import { useLive } from '../data/live';
 import { bytesOf, commandsOf } from '../data/rates';
 import { may } from '../data/session';
 import { OFTEN, refresh, useResource } from '../data/store';
-import type { CreateSnapshots, CreateVolume as CreateVolumeBody, Live, Pool, Volume } from '../generated/api';
+import type {
+  BlockSize,
+  CreateSnapshots,
+  CreateVolume as CreateVolumeBody,
+  Live,
+  Pool,
+  Volume,
+} from '../generated/api';
 import { go, setParameter, useLocation } from '../router';
 import { Meter } from '../ui/bars';
 import { Badge, Button, ButtonLink, Card, Empty, FillBadge, Loaded, Note, Page } from '../ui/basic';
@@ -240,7 +247,7 @@ export function HostNames({ volume }: { volume: { hosts: string[] } }) {
   );
 }
 
-const BLOCK_SIZES: [string, string][] = [
+const BLOCK_SIZES: [BlockSize, string][] = [
   ['512', '512 bytes (every host can use it)'],
   ['512e', '512 bytes, 4,096 preferred (512e)'],
   ['4096', '4,096 bytes (4Kn; not every host can use it)'],
@@ -251,7 +258,7 @@ export function useVolumeFields(pools: Pool[], fixedPool?: string) {
   const [chosenPool, setPool] = useState(fixedPool ?? '');
   const [name, setName] = useState('vol1');
   const [size, setSize] = useState('100 GiB');
-  const [blockSize, setBlockSize] = useState('512');
+  const [blockSize, setBlockSize] = useState<BlockSize>('512');
   const [thick, setThick] = useState(false);
   const pool = chosenPool || pools[0]?.name || '';
   const space = pools.find((one) => one.name === pool)?.space;

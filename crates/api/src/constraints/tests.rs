@@ -30,6 +30,8 @@ fn values_beyond_what_the_document_says_are_found_and_named() {
             changed("size_bytes", json!((64_u64 << 40) + 4096)),
             Some("size_bytes"),
         ),
+        (Route::LockSnapshot, json!({ "until": i64::MAX }), None),
+        (Route::LockSnapshot, json!({ "until": i64::MAX as u64 + 1 }), Some("until")),
         (Route::SetIdentification, identification("ACME 1"), None),
         (Route::SetIdentification, identification(" ACME"), Some("vendor")),
         (Route::SetIdentification, identification("ÄCME"), Some("vendor")),
