@@ -16,12 +16,16 @@ use anyhow::{Result, bail};
 use sha2::{Digest, Sha256};
 
 use crate::limits::DAMAGED_FILES_MAX;
+use crate::yielding::pause;
 
 /// The copy of the newest generation, and those before, newest first.
 const SUFFIXES: [&str; 4] = ["", ".copy", ".1", ".2"];
 
 /// After damage the numbers go on so much higher, so that none is used twice.
 const GENERATIONS_SKIPPED: u64 = 1000;
+
+/// Bytes that are written or hashed before the thread that saves may yield.
+const BYTES_AT_ONCE: usize = 32 << 10;
 
 /// Begins the last line.
 const MARK: &str = "generation ";
@@ -151,7 +155,10 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600);
     let mut file = options.open(path)?;
     file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    file.write_all(bytes)?;
+    for part in bytes.chunks(BYTES_AT_ONCE) {
+        file.write_all(part)?;
+        pause();
+    }
     file.sync_all()
 }
 
@@ -163,7 +170,10 @@ fn newest_number(directory: &Path, name: &str) -> u64 {
 
 fn checksum(text: &[u8], generation: u64) -> String {
     let mut hasher = Sha256::new();
-    hasher.update(text);
+    for part in text.chunks(BYTES_AT_ONCE) {
+        hasher.update(part);
+        pause();
+    }
     hasher.update(generation.to_le_bytes());
     hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

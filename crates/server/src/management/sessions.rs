@@ -123,6 +123,7 @@ fn whole(found: Vec<SessionFacts>, configuration: &Configuration) -> Vec<api::Se
         sessions.push(session);
         pause();
     }
+    free(seen.into_iter().collect());
     sort_by(&mut sessions, |a, b| (&a.initiator, a.tsih).cmp(&(&b.initiator, b.tsih)));
     sessions
 }
