@@ -9,6 +9,7 @@ mod seam;
 mod shape;
 mod spaces;
 mod text;
+pub(crate) mod walls;
 
 use anyhow::{Result, bail};
 
@@ -39,7 +40,7 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 14] = [
+const CHECKS: [(&str, Check); 15] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("edges between folders", || refuse(module_edges::findings()?)),
@@ -48,6 +49,7 @@ const CHECKS: [(&str, Check); 14] = [
     ("banned calls", || refuse(banned::findings()?)),
     ("functions, files, unsafe", || refuse(shape::findings()?)),
     ("address spaces", || refuse(spaces::findings()?)),
+    ("walls in the pool engine", || refuse(walls::findings()?)),
     ("text", || refuse(text::findings()?)),
     ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),

@@ -39,6 +39,8 @@ enum Task {
     Test(test::Options),
     /// Check formatting, lints, edges between rooms, banned calls, sizes, generated pages.
     Check,
+    /// Count import cycles of the pool engine, and fields that files touch of other owners.
+    Walls,
     /// Run the simulator; arguments go to gantry-sim as they are.
     Sim {
         /// Arguments for gantry-sim, for example: run --seconds 60.
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Test(options) => test::run(&options),
         Task::Check => check::run(),
+        Task::Walls => check::walls::report(),
         Task::Sim { arguments } => sim::run(&arguments),
         Task::History(options) => history::run(&options),
         Task::Bench(options) => bench::run(&options),

@@ -117,11 +117,11 @@ impl Pool {
     pub(crate) fn extend_device(&mut self, device: usize, device_blocks: u64) {
         if device_blocks > self.space.layout(device).device_blocks {
             self.space.extend(device, device_blocks);
-            self.house_set_aside();
+            self.back_set_aside();
         }
     }
 
-    fn house_set_aside(&mut self) {
+    fn back_set_aside(&mut self) {
         for group in std::mem::take(&mut self.members.set_aside) {
             self.space.group_reserved(group);
         }
@@ -132,7 +132,7 @@ impl Pool {
         if !self.members.device_uuids.contains(&uuid) {
             self.members.device_uuids.push(uuid);
             self.space.add_device(Layout { journal_blocks: 0, device_blocks });
-            self.house_set_aside();
+            self.back_set_aside();
         }
     }
 

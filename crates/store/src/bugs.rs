@@ -60,7 +60,7 @@ pub enum PlantedBug {
     MetadataForAnyone,
     /// What an overwrite frees is counted as coming after it was freed, too.
     ReturnsCountedTwice,
-    /// A group counts as housed although the space for it was refused.
+    /// A group counts as backed although the space for it was refused.
     RefusalIgnored,
     /// A volume's new name is answered before the checkpoint that holds it.
     RenameAnsweredEarly,

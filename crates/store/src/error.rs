@@ -4,7 +4,7 @@ use block::{BlockError, DeviceError};
 use notation::format_size;
 use thiserror::Error;
 
-use crate::recovery::JournalLoss;
+use crate::journal_loss::JournalLoss;
 
 /// Why work ended without success.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

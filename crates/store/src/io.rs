@@ -15,7 +15,7 @@ use crate::space::{GroupId, GroupPage};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IoId(pub u64);
 
-/// An I/O on a device.
+/// A pending I/O.
 #[derive(Debug)]
 pub struct Io {
     /// To be given back with the result.
@@ -49,7 +49,7 @@ pub(crate) enum Waiter {
     /// Space for a group on its device, from which blocks will be allocated.
     GroupSpace { group: GroupId },
     /// Space for a group on its device, so that it is there.
-    Housing { group: GroupId },
+    Preallocation { group: GroupId },
     /// A write of a commit group.
     Commit { sequence: u64 },
     /// The flush of a commit group, on one device.

@@ -1,6 +1,6 @@
 //! The pool engine, without disks: a thin, copy-on-write map of volumes onto one device.
 //!
-//! A plain state machine: requests and completions in, answers and I/O wishes out; time is told.
+//! A plain state machine: requests and completions in, answers and pending I/O out; time is told.
 //! Blocks of 4 KiB are never overwritten in place. The map's pages are shared by reference, so a
 //! clone (XCOPY), zeros (WRITE SAME) and UNMAP are changes of the map alone. Every change is a
 //! record in a journal, committed in groups with one flush; a checkpoint writes the changed pages
@@ -23,6 +23,7 @@ mod error;
 mod incident;
 mod io;
 mod journal;
+mod journal_loss;
 mod layout;
 pub mod limits;
 mod loading;
@@ -61,9 +62,9 @@ pub use change::{Change, Done, Outcome, Tag};
 pub use error::{ChangeError, Failure, OpenError};
 pub use incident::{Cause, Incident, Place};
 pub use io::{Io, IoId};
+pub use journal_loss::JournalLoss;
 pub use options::{DeviceSpec, OpenMode, Options, PoolSpec};
 pub use reclaim::{Held, Reclaim};
-pub use recovery::JournalLoss;
 pub use scrub::{BadRange, ScrubStatus};
 pub use status::{Health, Releasing, Space, Statistics};
 pub use store::Store;

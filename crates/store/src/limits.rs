@@ -77,7 +77,7 @@ pub(crate) const AHEAD_BLOCKS_MIN: u64 = 16;
 /// Blocks that are read ahead of a stream at most: 512 KiB.
 pub(crate) const AHEAD_BLOCKS_MAX: u64 = 128;
 
-/// Blocks that are read ahead by one wish to a device.
+/// Blocks that are read ahead by one I/O of a device.
 pub(crate) const AHEAD_READ_BLOCKS_MAX: u64 = 64;
 
 /// Blocks of the longest request that is read ahead of: larger ones are quick enough.

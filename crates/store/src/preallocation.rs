@@ -2,10 +2,10 @@
 //! ENOSPC. A file system that is full cannot stop UNMAP, deleting, checkpoints, overwrites of what
 //! a volume has, or writes to reserved volumes.
 //!
-//! A group is *housed* when its space was set aside. Free blocks of housed groups are never fewer
+//! A group is *backed* when its space was set aside. Free blocks of backed groups are never fewer
 //! than what is guaranteed: the reserve, and what is owed to reserved volumes. Whatever would lower
-//! them below that, or raise what is guaranteed, waits until another group is housed, and is
-//! refused if none can be. What is housed is found out anew when a pool is opened: asking for space
+//! them below that, or raise what is guaranteed, waits until another group is backed, and is
+//! refused if none can be. What is backed is found out anew when a pool is opened: asking for space
 //! that is there already costs nothing.
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ struct UnderWay {
 pub(crate) struct SetAside {
     /// Where it lies.
     pub(crate) runs: Vec<Run>,
-    /// The groups that are housed then.
+    /// The groups that are backed then.
     pub(crate) groups: Vec<GroupId>,
 }
 
@@ -82,7 +82,7 @@ impl Preallocation {
         let (blocks, pending) = (pool.space.group_blocks(group), runs.len());
         self.under_way.insert(group, UnderWay { blocks, pending, refused: false, waiting });
         for run in runs {
-            pool.io.reserve(Waiter::Housing { group }, run);
+            pool.io.reserve(Waiter::Preallocation { group }, run);
         }
         true
     }
@@ -108,14 +108,14 @@ impl Preallocation {
         under_way.waiting
     }
 
-    /// Houses what is guaranteed while a pool is made or opened; `false` if nothing more can be
+    /// Backs what is guaranteed while a pool is made or opened; `false` if nothing more can be
     /// done.
-    pub(crate) fn house_guaranteed(&mut self, pool: &mut Pool) -> bool {
+    pub(crate) fn back_guaranteed(&mut self, pool: &mut Pool) -> bool {
         let pinned = pool.space.pinned_groups().into_iter();
         let mut groups: Vec<GroupId> =
-            pinned.filter(|&group| pool.space.can_be_housed(group)).take(AT_ONCE).collect();
+            pinned.filter(|&group| pool.space.can_be_backed(group)).take(AT_ONCE).collect();
         if groups.is_empty() {
-            groups = pool.space.groups_to_house(pool.guaranteed_blocks(), AT_ONCE);
+            groups = pool.space.groups_to_back(pool.guaranteed_blocks(), AT_ONCE);
         }
         for &group in &groups {
             self.begin(pool, group, None);
@@ -142,14 +142,14 @@ impl Pool {
     }
 
     /// A new pool must have all that is guaranteed.
-    pub(crate) fn check_housed(&self) -> Result<(), OpenError> {
-        match self.space.housed_free() < self.guaranteed_blocks() {
+    pub(crate) fn check_backed(&self) -> Result<(), OpenError> {
+        match self.space.backed_free() < self.guaranteed_blocks() {
             true => Err(OpenError::NoSpace),
             false => Ok(()),
         }
     }
 
-    /// What must be set aside on a device so that the pool's reserve is housed when it has joined,
+    /// What must be set aside on a device so that the pool's reserve is backed when it has joined,
     /// or has become as `layout` says.
     pub(crate) fn to_set_aside(&self, device: usize, layout: Layout) -> SetAside {
         let old = (device < self.space.devices()).then(|| self.space.layout(device));
@@ -161,7 +161,7 @@ impl Pool {
         }
         let mut more = 0;
         if let (Some(old), Some(last)) = (old, first.checked_sub(1))
-            && self.space.is_housed(name(last))
+            && self.space.is_backed(name(last))
         {
             let (start, had) = (layout.group_start(last), old.group_blocks(last));
             more = layout.group_blocks(last) - had;
@@ -173,7 +173,7 @@ impl Pool {
         let total = self.space.total() + more + added;
         let reserve = reserve_of(total) + metadata_reserve_of(total);
         let mut missing =
-            (reserve + self.volumes.owed_blocks()).saturating_sub(self.space.housed_free() + more);
+            (reserve + self.volumes.owed_blocks()).saturating_sub(self.space.backed_free() + more);
         for group in new {
             if missing == 0 {
                 break;

@@ -9,8 +9,6 @@ mod journal;
 mod load;
 mod loss;
 
-pub use loss::JournalLoss;
-
 use std::collections::VecDeque;
 
 use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
@@ -23,6 +21,7 @@ use crate::engine::Engine;
 use crate::error::OpenError;
 use crate::io::{Waiter, Wanted};
 use crate::journal::{Position, Unit};
+use crate::journal_loss::JournalLoss;
 use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
 use crate::loading::{PageWaiter, READ_ATTEMPTS};
@@ -64,7 +63,7 @@ enum Step {
     /// Space for what lies before the groups is set aside; in a new pool these are written then.
     SettingAside { first_writes: Vec<(Address, Rope)> },
     /// Preallocation of the guaranteed space on the devices.
-    Housing,
+    Preallocating,
     /// Room for the checkpoint's pages.
     Preparing,
     /// The checkpoint that ends it all.
@@ -274,7 +273,7 @@ impl Opening {
                 let arrived = loader.group_space_reserved(pool, group, result.map(drop));
                 self.engine.group_arrived(arrived);
             }
-            Waiter::Housing { group } => {
+            Waiter::Preallocation { group } => {
                 preallocation.ended(pool, group, result.map(drop));
             }
             Waiter::Checkpoint => match checkpointer.io_done(pool, result.map(drop)) {
@@ -389,12 +388,12 @@ impl Opening {
             Step::SettingAside { first_writes } => {
                 let first_writes = std::mem::take(first_writes);
                 self.recovery.outstanding = first_writes.len();
-                self.recovery.step = Step::Housing;
+                self.recovery.step = Step::Preallocating;
                 for (block, data) in first_writes {
                     self.engine.pool.io.write(Waiter::Format, block, data);
                 }
             }
-            Step::Housing => return self.house(),
+            Step::Preallocating => return self.preallocate(),
             Step::Preparing => return Ok(self.prepare_checkpoint()),
             Step::Checkpoint => return Ok(Stepped::Waits),
         }
@@ -402,13 +401,13 @@ impl Opening {
     }
 
     /// Sets aside what is guaranteed. A pool that is there serves with what it gets.
-    fn house(&mut self) -> Result<Stepped, OpenError> {
+    fn preallocate(&mut self) -> Result<Stepped, OpenError> {
         let Engine { preallocation, pool, .. } = &mut self.engine;
-        if preallocation.house_guaranteed(pool) {
+        if preallocation.back_guaranteed(pool) {
             return Ok(Stepped::Waits);
         }
         if self.recovery.is_new() {
-            self.engine.pool.check_housed()?;
+            self.engine.pool.check_backed()?;
         }
         self.recovery.step = Step::Preparing;
         Ok(Stepped::On)

@@ -155,7 +155,7 @@ impl Serving {
                 let arrived = loader.group_space_reserved(pool, group, result.map(drop));
                 self.group_arrived(arrived);
             }
-            Waiter::Housing { group } => {
+            Waiter::Preallocation { group } => {
                 let Engine { preallocation, pool, .. } = &mut self.engine;
                 self.requests.ready.extend(preallocation.ended(pool, group, result.map(drop)));
             }

@@ -21,7 +21,7 @@ use block::BLOCK;
 use crate::address::{Address, Run};
 use crate::layout::{GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
 use crate::limits::REFERENCES_MAX;
-use group::{Body, Delta, Group, clear, find_run, get, set};
+use group::{AllocationGroup, Body, Delta, clear, find_run, get, set};
 
 #[cfg(test)]
 pub(crate) use codec::Reference;
@@ -67,7 +67,7 @@ pub(crate) enum Preparation {
 
 struct DeviceSpace {
     layout: Layout,
-    groups: Vec<Group>,
+    groups: Vec<AllocationGroup>,
     /// The checksums and slots of descriptor and first-level pages.
     upper: codec::Upper,
     /// The group and the place in it where the next search for data begins.
@@ -82,7 +82,7 @@ pub(crate) struct Space {
     /// Blocks that are not busy, in all groups that can be used.
     free: u64,
     /// Those of them that have space on their devices, whatever else happens there.
-    housed_free: u64,
+    backed_free: u64,
     used: u64,
     /// Blocks that pages of the map and of the volume table occupy, copies included.
     pub(crate) pages: u64,
@@ -114,7 +114,8 @@ pub(crate) struct Space {
 
 impl DeviceSpace {
     fn new(layout: Layout) -> Self {
-        let groups = (0..layout.groups()).map(|group| Group::new(layout.group_capacity(group)));
+        let groups =
+            (0..layout.groups()).map(|group| AllocationGroup::new(layout.group_capacity(group)));
         let (groups, upper) = (groups.collect(), codec::Upper::new(&layout));
         Self { layout, groups, upper, cursor: (0, 0) }
     }
@@ -127,7 +128,7 @@ impl Space {
             devices: Vec::new(),
             total: 0,
             free: 0,
-            housed_free: 0,
+            backed_free: 0,
             used: 0,
             pages: 0,
             quarantine: Vec::new(),
@@ -189,8 +190,8 @@ impl Space {
     }
 
     /// Blocks that may be handed out and whose space was set aside on their devices.
-    pub(crate) fn housed_free(&self) -> u64 {
-        self.housed_free
+    pub(crate) fn backed_free(&self) -> u64 {
+        self.backed_free
     }
 
     /// Blocks that the map refers to.
@@ -230,18 +231,18 @@ impl Space {
                 let start = crate::layout::GROUP_HEAD as u32 + group.capacity;
                 (start..start + more).for_each(|place| clear(&mut body.busy, place as usize));
             }
-            let housed = if group.reserved { group.available() } else { 0 };
+            let backed = if group.reserved { group.available() } else { 0 };
             group.capacity += more;
             group.free += more;
             if more > 0 {
                 group.reserved = false;
-                self.housed_free -= u64::from(housed);
+                self.backed_free -= u64::from(backed);
             }
             self.total += u64::from(more);
             self.free += u64::from(if group.available() > 0 { more } else { 0 });
         }
         for index in device.groups.len()..layout.groups() {
-            let group = Group::new(layout.group_capacity(index));
+            let group = AllocationGroup::new(layout.group_capacity(index));
             self.total += u64::from(group.free);
             self.free += u64::from(group.free);
             device.groups.push(group);
@@ -249,11 +250,11 @@ impl Space {
         device.upper.extend(&layout);
     }
 
-    fn group(&self, id: GroupId) -> &Group {
+    fn group(&self, id: GroupId) -> &AllocationGroup {
         &self.devices[usize::from(id.device)].groups[id.group as usize]
     }
 
-    fn group_mut(&mut self, id: GroupId) -> &mut Group {
+    fn group_mut(&mut self, id: GroupId) -> &mut AllocationGroup {
         &mut self.devices[usize::from(id.device)].groups[id.group as usize]
     }
 
@@ -309,9 +310,9 @@ impl Space {
         let body = group.body.as_mut().expect("blocks are taken from groups in memory");
         (place..place + blocks).for_each(|place| set(&mut body.busy, place as usize));
         group.free -= blocks as u32;
-        let housed = if group.reserved { blocks } else { 0 };
+        let backed = if group.reserved { blocks } else { 0 };
         self.free -= blocks;
-        self.housed_free -= housed;
+        self.backed_free -= backed;
         Run { start: start.on(device), blocks }
     }
 
@@ -357,25 +358,25 @@ impl Space {
     }
 
     /// Whether the space of a group was set aside on its device.
-    pub(crate) fn is_housed(&self, id: GroupId) -> bool {
+    pub(crate) fn is_backed(&self, id: GroupId) -> bool {
         self.group(id).reserved
     }
 
     /// Whether the space of a group is not set aside, and was not refused of late.
-    pub(crate) fn can_be_housed(&self, id: GroupId) -> bool {
+    pub(crate) fn can_be_backed(&self, id: GroupId) -> bool {
         let group = self.group(id);
         !group.reserved && !group.unavailable && !group.fenced
     }
 
     /// The first group whose space should be set aside so that `wanted` blocks have some; `None` if
     /// they have, or no group is left.
-    pub(crate) fn group_to_house(&self, wanted: u64) -> Option<GroupId> {
-        self.groups_to_house(wanted, 1).pop()
+    pub(crate) fn group_to_back(&self, wanted: u64) -> Option<GroupId> {
+        self.groups_to_back(wanted, 1).pop()
     }
 
     /// The same for up to `most` groups at once.
-    pub(crate) fn groups_to_house(&self, wanted: u64, most: usize) -> Vec<GroupId> {
-        let mut missing = wanted.saturating_sub(self.housed_free);
+    pub(crate) fn groups_to_back(&self, wanted: u64, most: usize) -> Vec<GroupId> {
+        let mut missing = wanted.saturating_sub(self.backed_free);
         let mut found = Vec::new();
         if missing == 0 {
             return found;
@@ -453,9 +454,9 @@ impl Space {
         clear(&mut body.busy, place);
         group.free += 1;
         let back = u64::from(group.available() > 0);
-        let housed = group.reserved;
+        let backed = group.reserved;
         self.free += back;
-        self.housed_free += if housed { back } else { 0 };
+        self.backed_free += if backed { back } else { 0 };
     }
 
     fn place(&self, block: Address) -> (GroupId, usize) {
@@ -497,9 +498,9 @@ impl Space {
         set(&mut body.busy, place);
         if !was_busy {
             group.free -= 1;
-            let housed = u64::from(group.reserved);
+            let backed = u64::from(group.reserved);
             self.free -= 1;
-            self.housed_free -= housed;
+            self.backed_free -= backed;
         }
         self.used += 1;
     }

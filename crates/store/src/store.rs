@@ -9,10 +9,11 @@ use crate::engine::Engine;
 use crate::error::{ChangeError, Failure};
 use crate::incident::Incident;
 use crate::io::{Io, IoId};
+use crate::journal_loss::JournalLoss;
 use crate::options::{DeviceSpec, Options, PoolSpec};
 use crate::pool::Pool;
 use crate::reclaim::Reclaim;
-use crate::recovery::{JournalLoss, Opened, Opening};
+use crate::recovery::{Opened, Opening};
 use crate::scrub::ScrubStatus;
 use crate::serving::Serving;
 use crate::space::Space;
@@ -381,7 +382,7 @@ impl Store {
         self.close_if_over();
     }
 
-    /// Whether an I/O is under way on the devices, or wished for.
+    /// Whether an I/O is under way on the devices, or pending.
     pub fn has_io(&self) -> bool {
         !self.pool().io.is_idle()
     }

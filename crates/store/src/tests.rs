@@ -18,8 +18,8 @@ mod full;
 mod golden;
 mod golden_full;
 mod groups;
-mod housing;
 mod paging;
+mod preallocation;
 mod reclaim;
 mod snapshots;
 mod turns;
@@ -38,7 +38,7 @@ pub(crate) struct Pool {
     reads: u64,
     /// Whether the devices' keepers have no space but what they gave already.
     refuse_space: bool,
-    housed: std::collections::HashSet<(usize, u64, u64)>,
+    backed: std::collections::HashSet<(usize, u64, u64)>,
     next_tag: u64,
 }
 
@@ -68,7 +68,7 @@ impl Pool {
     }
 
     pub(crate) fn on(store: Store, devices: Vec<Vec<u8>>, options: Options) -> Self {
-        let housed = std::collections::HashSet::new();
+        let backed = std::collections::HashSet::new();
         Self {
             store,
             devices,
@@ -76,7 +76,7 @@ impl Pool {
             written: 0,
             reads: 0,
             refuse_space: false,
-            housed,
+            backed,
             next_tag: 0,
         }
     }
@@ -129,10 +129,10 @@ impl Pool {
             }
             DeviceOperation::Reserve { offset, length } => {
                 let range = (device, offset, length);
-                if self.refuse_space && !self.housed.contains(&range) {
+                if self.refuse_space && !self.backed.contains(&range) {
                     return Err(DeviceError::Os(28));
                 }
-                self.housed.insert(range);
+                self.backed.insert(range);
             }
             DeviceOperation::Flush => {}
         }

@@ -10,8 +10,8 @@ use crate::checksum::crc32c;
 use crate::engine::Engine;
 use crate::entry::{Entry, Kind, Page, PageKey};
 use crate::error::{Failure, OpenError};
+use crate::journal_loss::JournalLoss;
 use crate::options::{OpenMode, Options};
-use crate::recovery::JournalLoss;
 use crate::space::STUCK;
 use crate::store::Store;
 

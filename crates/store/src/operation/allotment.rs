@@ -67,7 +67,7 @@ impl Serving {
             Allotment::Waits(waits_max) => return self.wait_for_space(key, waits_max),
         };
         if needed + promised > 0
-            && let Some(group) = self.engine.pool.space.group_to_house(kept + needed + promised)
+            && let Some(group) = self.engine.pool.space.group_to_back(kept + needed + promised)
         {
             self.preallocate(group, key);
             return Ok(false);

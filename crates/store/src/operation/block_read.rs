@@ -66,7 +66,7 @@ impl BlockRead {
     }
 
     /// Takes what is kept in memory; returns how many blocks that was.
-    pub(super) fn take_recent(&mut self, recent: &MetadataCache, whatever: bool) -> u64 {
+    pub(super) fn take_cached(&mut self, recent: &MetadataCache, whatever: bool) -> u64 {
         let mut taken = 0;
         let is_short = |extent: &&mut Extent| extent.blocks <= AHEAD_REQUEST_BLOCKS_MAX;
         for extent in self.extents.iter_mut().filter(is_short) {

@@ -76,7 +76,7 @@ impl Serving {
         }
         if promised > 0
             && let Some(group) =
-                self.engine.pool.space.group_to_house(self.engine.pool.kept_blocks() + promised)
+                self.engine.pool.space.group_to_back(self.engine.pool.kept_blocks() + promised)
         {
             self.preallocate(group, key);
             return Ok(());

@@ -38,7 +38,7 @@ impl Serving {
         for (number, read) in reads.iter_mut().enumerate() {
             let whatever = planted!(self.engine.pool.bugs, KeepsWhatIsGone);
             self.engine.pool.statistics.recent_bytes_read +=
-                read.take_recent(&self.cache, whatever) * BLOCK;
+                read.take_cached(&self.cache, whatever) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(start) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };

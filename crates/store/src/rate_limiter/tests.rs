@@ -4,12 +4,12 @@ use super::*;
 
 /// Pieces of work that are done in ten seconds, with time in steps.
 fn done_in_steps(rate: u64, step: Duration, pieces: u64) -> u64 {
-    let mut allowance = RateLimiter::new(rate);
+    let mut limiter = RateLimiter::new(rate);
     let mut done = 0;
     for _ in 0..Duration::from_secs(10).as_nanos() / step.as_nanos() {
-        allowance.pass(step);
-        while !allowance.is_used_up() {
-            allowance.spend(pieces);
+        limiter.pass(step);
+        while !limiter.is_used_up() {
+            limiter.spend(pieces);
             done += pieces;
         }
     }
@@ -34,8 +34,8 @@ fn a_rate_of_nothing_allows_nothing() {
 
 #[test]
 fn no_more_than_a_second_is_saved_up() {
-    let mut allowance = RateLimiter::new(10);
-    allowance.pass(Duration::MAX);
-    allowance.spend(10);
-    assert!(allowance.is_used_up());
+    let mut limiter = RateLimiter::new(10);
+    limiter.pass(Duration::MAX);
+    limiter.spend(10);
+    assert!(limiter.is_used_up());
 }

@@ -5,7 +5,7 @@
 
 use block::{BLOCK, Buffer};
 
-use super::group::{Body, Group, PAGES};
+use super::group::{AllocationGroup, Body, FENCED, FLAGS_AT, PAGES, PINNED, u32_at};
 use super::{DeviceSpace, GroupId, Space};
 use crate::address::Address;
 use crate::checksum::crc32c;
@@ -16,14 +16,6 @@ use crate::layout::{
 
 /// Bytes of a group's descriptor: slots, presence, checksums, count, flags.
 const DESCRIPTOR_BYTES: usize = 128;
-
-/// Places in a descriptor.
-const USED_AT: usize = 8 + 4 * PAGES;
-const FLAGS_AT: usize = USED_AT + 4;
-
-/// Flags of a descriptor.
-const PINNED: u32 = 1;
-const FENCED: u32 = 2;
 
 /// Slot and checksum of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,7 +95,7 @@ impl Body {
     }
 }
 
-impl Group {
+impl AllocationGroup {
     /// Emits the changed pages to their other slots; with `in_place`, a planted mistake, to the
     /// ones in use.
     fn emit_changed(
@@ -133,30 +125,6 @@ impl Group {
         }
         body.changed = 0;
         self.written_used = self.used;
-    }
-
-    fn emit_descriptor(&self, bytes: &mut [u8]) {
-        bytes[..4].copy_from_slice(&self.slots.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.present.to_le_bytes());
-        for (crc, bytes) in self.crcs.iter().zip(bytes[8..].as_chunks_mut::<4>().0) {
-            *bytes = crc.to_le_bytes();
-        }
-        let flags = PINNED * u32::from(self.pinned) + FENCED * u32::from(self.fenced);
-        bytes[USED_AT..FLAGS_AT].copy_from_slice(&self.written_used.to_le_bytes());
-        bytes[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_le_bytes());
-    }
-
-    fn parse_descriptor(&mut self, bytes: &[u8]) {
-        self.slots = u32_at(bytes, 0);
-        self.present = u32_at(bytes, 4);
-        for page in 0..PAGES {
-            self.crcs[page] = u32_at(bytes, 8 + 4 * page);
-        }
-        self.used = u32_at(bytes, USED_AT).min(self.capacity);
-        self.written_used = self.used;
-        self.free = self.capacity - self.used;
-        self.pinned = u32_at(bytes, FLAGS_AT) & PINNED != 0;
-        self.fenced = u32_at(bytes, FLAGS_AT) & FENCED != 0;
     }
 }
 
@@ -321,10 +289,6 @@ pub(crate) fn parse_descriptors(bytes: &[u8]) -> bool {
             && u32_at(bytes, 4) & !all == 0
             && u32_at(bytes, FLAGS_AT) & !(PINNED | FENCED) == 0
     })
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("4 bytes"))
 }
 
 const _: () = assert!(FLAGS_AT + 4 <= DESCRIPTOR_BYTES && PAGES == COUNT_PAGES + 1);

@@ -8,6 +8,14 @@ pub(crate) const PAGES: usize = 1 + COUNT_PAGES;
 /// A count that was too large to be kept: the block is never freed.
 pub(crate) const STUCK: u16 = u16::MAX;
 
+/// Places in a descriptor on disk.
+const USED_AT: usize = 8 + 4 * PAGES;
+pub(super) const FLAGS_AT: usize = USED_AT + 4;
+
+/// Flags of a descriptor.
+pub(super) const PINNED: u32 = 1;
+pub(super) const FENCED: u32 = 2;
+
 pub(super) const WORDS: usize = GROUP_BLOCKS as usize / 64;
 
 /// A reference more or less to a block of a group whose maps are not in memory.
@@ -30,7 +38,7 @@ pub(super) struct Body {
 }
 
 /// One allocation group.
-pub(super) struct Group {
+pub(super) struct AllocationGroup {
     /// Blocks that can hold data or pages of the map.
     pub(super) capacity: u32,
     /// Blocks that are not busy.
@@ -116,7 +124,7 @@ impl Body {
     }
 }
 
-impl Group {
+impl AllocationGroup {
     pub(super) fn new(capacity: u32) -> Self {
         Self {
             capacity,
@@ -151,6 +159,34 @@ impl Group {
         let as_written = self.body.as_ref().is_some_and(|body| body.changed == 0);
         as_written && !self.pinned && self.capacity - self.free == self.used
     }
+
+    pub(super) fn emit_descriptor(&self, bytes: &mut [u8]) {
+        bytes[..4].copy_from_slice(&self.slots.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.present.to_le_bytes());
+        for (crc, bytes) in self.crcs.iter().zip(bytes[8..].as_chunks_mut::<4>().0) {
+            *bytes = crc.to_le_bytes();
+        }
+        let flags = PINNED * u32::from(self.pinned) + FENCED * u32::from(self.fenced);
+        bytes[USED_AT..FLAGS_AT].copy_from_slice(&self.written_used.to_le_bytes());
+        bytes[FLAGS_AT..FLAGS_AT + 4].copy_from_slice(&flags.to_le_bytes());
+    }
+
+    pub(super) fn parse_descriptor(&mut self, bytes: &[u8]) {
+        self.slots = u32_at(bytes, 0);
+        self.present = u32_at(bytes, 4);
+        for page in 0..PAGES {
+            self.crcs[page] = u32_at(bytes, 8 + 4 * page);
+        }
+        self.used = u32_at(bytes, USED_AT).min(self.capacity);
+        self.written_used = self.used;
+        self.free = self.capacity - self.used;
+        self.pinned = u32_at(bytes, FLAGS_AT) & PINNED != 0;
+        self.fenced = u32_at(bytes, FLAGS_AT) & FENCED != 0;
+    }
+}
+
+pub(super) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("4 bytes"))
 }
 
 pub(super) fn get(bits: &[u64; WORDS], place: usize) -> bool {

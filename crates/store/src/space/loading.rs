@@ -70,7 +70,7 @@ impl Space {
         if !group.reserved {
             group.reserved = true;
             let blocks = u64::from(group.available());
-            self.housed_free += blocks;
+            self.backed_free += blocks;
         }
     }
 
@@ -200,7 +200,7 @@ impl Space {
     fn fence(&mut self, id: GroupId) {
         let lost = u64::from(self.group(id).available());
         self.free -= lost;
-        self.housed_free -= if self.group(id).reserved { lost } else { 0 };
+        self.backed_free -= if self.group(id).reserved { lost } else { 0 };
         self.fenced += 1;
         let group = self.group_mut(id);
         group.fenced = true;
@@ -218,9 +218,9 @@ impl Space {
         if !super::get(&body.busy, place) {
             super::set(&mut body.busy, place);
             group.free -= 1;
-            let housed = u64::from(group.reserved);
+            let backed = u64::from(group.reserved);
             self.free -= 1;
-            self.housed_free -= housed;
+            self.backed_free -= backed;
         }
     }
 

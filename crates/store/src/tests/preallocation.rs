@@ -157,7 +157,7 @@ fn a_group_that_grew_while_its_space_was_set_aside_is_not_taken_for_housed() {
         let mut pool = Pool::with(&[SIZE], Options::default());
         let last = crate::layout::Layout::new(SIZE, 0).groups() - 1;
         let last = crate::space::GroupId { device: 0, group: last as u32 };
-        assert!(!pool.store.pool().space.is_housed(last));
+        assert!(!pool.store.pool().space.is_backed(last));
         let serving = pool.store.serving();
         if for_data {
             serving.load_group(last, None, true);
@@ -174,9 +174,9 @@ fn a_group_that_grew_while_its_space_was_set_aside_is_not_taken_for_housed() {
             let result = pool.serve(0, io.operation);
             pool.store.completed(io.id, result);
         }
-        assert!(!pool.store.pool().space.is_housed(last));
+        assert!(!pool.store.pool().space.is_backed(last));
         pool.create(C, "c", 1 << 30);
         fill(&mut pool);
-        assert!(pool.store.pool().space.is_housed(last));
+        assert!(pool.store.pool().space.is_backed(last));
     }
 }
