@@ -67,6 +67,11 @@ pub(crate) struct Traffic {
 pub(crate) struct Ticket(u64);
 
 impl Ticket {
+    /// Its number, which no other has.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
     pub(crate) fn tag(self) -> Tag {
         Tag(self.0 | MANAGEMENT)
     }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use array::{AccessState, BlockForm, HeldLun, Identification};
 use block::VolumeId;
+use control::tasks::Erasure;
 use scsi::{DeviceServer, DurableState, NexusId, TokenSpace};
 
 use crate::guard::Critical;
@@ -73,16 +74,6 @@ pub(crate) enum ExportEvent {
     Ports(BTreeMap<u16, u16>),
     /// The hidden volume that holds what ROD tokens of a volume stand for.
     TokenSpace(VolumeId, TokenSpace),
-}
-
-/// How far an erasure of a volume is that a host began (SANITIZE).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Erasure {
-    /// It runs; so many 65,536ths are done.
-    Running(u16),
-    Failed,
-    /// None runs, and the last one did not fail.
-    None,
 }
 
 /// Hosts' compare-and-writes that found something else, since the daemon started.

@@ -135,19 +135,6 @@ pub const CONTENDED_SHOWN_MAX: usize = 32;
 /// How long the reactor may take to say whether it serves.
 pub const READINESS_MAX: Duration = Duration::from_secs(5);
 
-/// Snapshots of one schedule that are deleted after one of its runs; further ones after the next.
-pub const EXPIRED_PER_RUN_MAX: usize = 512;
-
-/// Snapshots that are looked at, at most, in one turn for the oldest one that may be deleted where a
-/// pool is at its hard threshold; further ones in the next look, a [`FILL_INTERVAL`] later.
-pub const SNAPSHOTS_SEARCHED_PER_LOOK: usize = 512;
-
-/// Looks, one each [`FILL_INTERVAL`], until such a deletion that failed is tried again.
-pub const DELETION_RETRY_LOOKS: u32 = 60;
-
-/// Tasks that have ended and are kept for queries; the oldest one makes room.
-pub const TASKS_MAX: usize = 256;
-
 /// Events that wait for one receiver of alerts; further ones are not told, and noted as not
 /// delivered.
 pub const ALERT_QUEUE_MAX: usize = 100;

@@ -5,6 +5,7 @@ mod alerts;
 mod claims;
 mod describe;
 mod devices;
+mod effects;
 mod export;
 mod gathering;
 mod hosts;
@@ -18,7 +19,6 @@ mod metrics;
 mod offload;
 mod pools;
 mod portals;
-mod problems;
 mod resume;
 mod routing;
 mod saving;
@@ -35,10 +35,15 @@ mod volumes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use api::{Problem, Route};
 use array::{ArrayError, Configuration, FreeLuns, Secrets};
 use axum::body::Bytes;
+use control::problems;
+use control::schedules::Schedules;
+use control::snapshot_deletion::Relief;
+use control::tasks::Tasks;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::{Failure, Health, Outcome};
@@ -47,7 +52,7 @@ use tokio::sync::oneshot;
 use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
 use crate::described::{Described, Written};
-use crate::events::Events;
+use crate::events::{Events, now};
 use crate::guard::guarded;
 use crate::http::{Audit, Call, Mailbox, Reply, etag};
 use crate::iscsi::Sessions;
@@ -63,8 +68,7 @@ use lun_rest::LunRest;
 use problems::{bad_request, gone, internal, is_opening, refused};
 use resume::{Quiescing, Resuming};
 use saving::Saving;
-use snapshot_deletion::Relief;
-use tasks::Tasks;
+use tasks::work_number;
 use thresholds::Told;
 
 pub(crate) use describe::hexadecimal;
@@ -101,8 +105,9 @@ pub(crate) struct Management {
     round: Round,
     outputs: Outputs,
     tasks: Tasks,
-    /// What went wrong with the last run of each schedule, where something did.
-    schedule_problems: HashMap<String, String>,
+    /// When all tasks were looked at for a list.
+    tasks_looked_at: Option<Instant>,
+    schedules: Schedules,
     /// Work that a pool has not finished yet.
     under_way: HashMap<Ticket, Work>,
     /// Pools of which something is being changed that excludes other changes.
@@ -194,8 +199,7 @@ enum Step {
     },
     RunSchedule {
         pool: PoolId,
-        name: String,
-        ids: Vec<block::VolumeId>,
+        run: control::schedules::Run,
     },
 }
 
@@ -292,7 +296,8 @@ impl Management {
             round: Round::default(),
             outputs: Outputs::default(),
             tasks: Tasks::default(),
-            schedule_problems: HashMap::new(),
+            tasks_looked_at: None,
+            schedules: Schedules::default(),
             under_way: HashMap::new(),
             claims: Claims::default(),
             unavailable: HashMap::new(),
@@ -384,7 +389,7 @@ impl Management {
                 Err(problem) => return self.answer(caller, Err(problem)),
                 Ok(Progress::Answer(answer)) => return self.answer(caller, answer),
                 Ok(Progress::Wait(ticket, step)) => {
-                    if caller.reply.is_some() && self.tasks.waits(core, ticket, &step) {
+                    if caller.reply.is_some() && self.becomes_task(core, ticket, &step) {
                         caller.task = Some(ticket);
                     }
                     self.under_way.insert(ticket, Work { step, caller });
@@ -420,7 +425,7 @@ impl Management {
     /// Tells whoever waits how a piece of work ended.
     fn answer(&mut self, caller: Caller, answer: Reply) {
         if let Some(ticket) = caller.task {
-            self.tasks.answered(ticket, &answer);
+            self.tasks.answered(now(), work_number(ticket), answer.as_ref().err());
         }
         if let Some(pool) = caller.claim {
             self.claims.release(&pool);
@@ -456,8 +461,8 @@ impl Management {
         std::mem::take(&mut self.luns_changed)
     }
 
-    /// Looks after what happens by itself: incidents, thresholds, schedules, tasks.
-    pub(crate) fn look_around(&mut self, core: &mut Core) {
+    /// Housekeeping, from time to time: incidents, thresholds, schedules, tasks.
+    pub(crate) fn keep_house(&mut self, core: &mut Core) {
         self.go_on_resuming(core);
         self.tell_incidents(core);
         self.check_fill(core);
@@ -522,9 +527,7 @@ impl Management {
             Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
             Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
             Step::RenameVolume { pool, id } => self.volume_renamed(core, pool, id, result),
-            Step::RunSchedule { pool, name, ids } => {
-                self.schedule_ran(core, pool, &name, &ids, result)
-            }
+            Step::RunSchedule { pool, run } => Ok(self.schedule_ran(core, pool, run, result)),
         }
     }
 }

@@ -272,7 +272,7 @@ impl Reactor {
         self.management.look_at_volumes(&mut self.core);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
-            self.management.look_around(&mut self.core);
+            self.management.keep_house(&mut self.core);
         }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.core.exports.scsi.set_time_of_day(since_1970);

@@ -10,7 +10,6 @@ use store::Health;
 use super::gathering::{EachVolume, Scene};
 use super::identification::describe_identification;
 use super::problems::{gone, refused};
-use super::thresholds::{describe_thresholds, used_percent};
 use super::volumes::describe_blocks;
 use super::{Management, Progress};
 use crate::backing::{BackingState, FileSystem};
@@ -89,7 +88,7 @@ impl Management {
             backing_state: served.map(|pool| backing_state(pool.backing.state)).unwrap_or_default(),
             backing_message: served.and_then(|pool| pool.backing.message(&pool.space())),
             space: served.map(space),
-            thresholds: describe_thresholds(configuration.thresholds),
+            thresholds: control::thresholds::describe(configuration.thresholds),
             delete_scheduled_snapshots: configuration.delete_scheduled_snapshots,
             fill: self.pool_fill(name),
             volumes: served.map_or(0, volume_count),
@@ -195,7 +194,7 @@ impl VolumeFacts {
             snapshot: volume.snapshot,
             origin,
             snapshots,
-            thresholds: describe_thresholds(configuration.volume_thresholds(volume.id)),
+            thresholds: control::thresholds::describe(configuration.volume_thresholds(volume.id)),
             fill,
             lun: configuration.lun_of(volume.id),
             maps: configuration.maps_of(volume.id).map(describe_map).collect(),
@@ -282,7 +281,7 @@ fn space(pool: &ServedPool) -> Space {
         metadata_bytes: space.metadata,
         promised_bytes: space.promised,
         shared_bytes: space.shared,
-        used_percent: used_percent(&space),
+        used_percent: control::thresholds::used_percent(&space),
         pending_bytes: space.pending,
         unbacked_bytes: space.unbacked,
         reserve_bytes: space.reserve,

@@ -16,10 +16,8 @@ use super::identification::describe_identification;
 use super::interchange::{VERSION, flag};
 use super::portals::describe_state;
 use super::problems::forbidden;
-use super::schedules::describe_schedule;
-use super::thresholds::describe_thresholds;
 use super::volumes::describe_blocks;
-use super::{Management, Parameters, Progress, alerts, describe};
+use super::{Management, Parameters, Progress, describe};
 use crate::core::Core;
 use crate::described::Described;
 use crate::pools::PoolId;
@@ -117,7 +115,7 @@ impl Export {
                 .iter()
                 .map(|(name, record)| ConfiguredSchedule {
                     name: name.clone(),
-                    schedule: describe_schedule(&record.schedule),
+                    schedule: control::schedules::settings(&record.schedule),
                 })
                 .collect(),
             alerts: self.alerts(),
@@ -139,7 +137,7 @@ impl Export {
     }
 
     fn alerts(&self) -> api::Alerts {
-        let mut alerts = alerts::describe(&self.array.alerts);
+        let mut alerts = control::alerts::describe(&self.array.alerts);
         if self.with_secrets {
             for webhook in &mut alerts.webhooks {
                 webhook.secret = self.secrets.webhooks.get(&webhook.name).map(expose);
@@ -155,7 +153,7 @@ impl Export {
         let pools = self.array.pools.iter().map(|(name, pool)| ConfiguredPool {
             name: name.clone(),
             devices: self.devices.get(name).cloned().unwrap_or_default(),
-            thresholds: describe_thresholds(pool.thresholds),
+            thresholds: control::thresholds::describe(pool.thresholds),
             delete_scheduled_snapshots: Some(pool.delete_scheduled_snapshots),
             tags: Some(self.array.tags(Tagged::Pool(name))),
         });
@@ -198,7 +196,7 @@ impl Export {
             shape,
             lun: array.lun_of(id),
             maps,
-            thresholds: Some(describe_thresholds(thresholds)),
+            thresholds: Some(control::thresholds::describe(thresholds)),
             reservations_hidden: Some(hidden),
             identification: identification.map(describe_identification),
             tags: Some(tags),

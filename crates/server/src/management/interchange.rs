@@ -17,8 +17,6 @@ use super::hosts::{check_chap, fold_initiator};
 use super::identification::parse_identification;
 use super::portals::{PortalChange, parse, parse_state};
 use super::problems::{bad_request, conflict};
-use super::schedules::parse_schedule;
-use super::thresholds::parse_thresholds;
 use super::{Management, Parameters, Progress, find};
 use crate::core::Core;
 use crate::events::now;
@@ -263,7 +261,7 @@ impl<'a> Import<'a> {
     }
 
     fn take_pool(&mut self, wanted: &ConfiguredPool) -> Taken {
-        let thresholds = parse_thresholds(wanted.thresholds);
+        let thresholds = control::thresholds::parse(wanted.thresholds);
         self.array.pool(&wanted.name).map_err(text)?;
         thresholds.check().map_err(text)?;
         let retagged = self.take_tags(Tagged::Pool(&wanted.name), wanted.tags.as_ref())?;
@@ -287,7 +285,7 @@ impl<'a> Import<'a> {
         for map in &wanted.maps {
             changed |= self.take_map(id, map.lun.or(wanted.lun), map)?;
         }
-        if let Some(thresholds) = wanted.thresholds.map(parse_thresholds) {
+        if let Some(thresholds) = wanted.thresholds.map(control::thresholds::parse) {
             changed |= self.array.volume_thresholds(id) != thresholds;
             self.array.set_volume_thresholds(id, thresholds).map_err(text)?;
         }
@@ -318,7 +316,8 @@ impl<'a> Import<'a> {
     }
 
     fn take_schedule(&mut self, wanted: &ConfiguredSchedule) -> Taken {
-        let schedule = parse_schedule(&wanted.schedule).map_err(|problem| problem.detail)?;
+        let schedule =
+            control::schedules::parse(&wanted.schedule).map_err(|problem| problem.detail)?;
         let before = self.array.schedules.get(&wanted.name).map(|record| &record.schedule);
         if before == Some(&schedule) {
             return Ok(None);

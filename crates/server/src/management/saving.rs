@@ -238,7 +238,8 @@ impl Management {
         self.change_touching(Touched::All, change, then)
     }
 
-    fn change_touching<T: 'static>(
+    /// The same, with whom it touches.
+    pub(super) fn change_touching<T: 'static>(
         &mut self,
         touched: Touched,
         change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
@@ -269,20 +270,6 @@ impl Management {
                 then(management, core, saved.map(|()| value))
             }),
         })
-    }
-
-    /// Makes a change that nobody waits for.
-    pub(super) fn change_by_itself(
-        &mut self,
-        core: &mut Core,
-        change: impl FnOnce(&mut Configuration),
-    ) {
-        let changed = |configuration: &mut Configuration| {
-            change(configuration);
-            Ok(())
-        };
-        let outcome = self.change(changed, |_, _, ()| Ok(Progress::done()));
-        self.begin(core, outcome);
     }
 
     /// The thread has saved, or could not.

@@ -4,17 +4,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use api::{CloneVolume, CreateSnapshots, Problem, ProblemKind, RevertVolume, Route, Snapshot};
-use array::{ArrayError, Configuration, Tagged, check_name, naa_identifier};
+use array::{ArrayError, Configuration, Tagged};
 use block::VolumeId;
-use store::{Change, Failure, Outcome, Volume, VolumeSpec};
+use control::schedules::{Copy, copy_spec, presentation_of_copy};
+use store::{Change, Failure, Outcome, Volume};
 
 use super::describe::hexadecimal;
 use super::gathering::{EachVolume, Scene};
-use super::problems::{failed, gone, internal, problem, refused};
-use super::volumes::{presentation_of_copy, size_of};
+use super::problems::{failed, gone, problem, refused};
+use super::schedules::new_id;
+use super::volumes::size_of;
 use super::{Management, Parameters, Progress, Step, find, find_volume};
 use crate::core::Core;
-use crate::data_directory::random_u64;
 use crate::described::Described;
 use crate::events::now;
 use crate::exports::ExportEvent;
@@ -32,7 +33,7 @@ impl Management {
         let pool = self.ready_pool(core, &request.pool)?;
         let members = request.snapshots.iter().map(|new| {
             let (_, source) = find(core, "volume", &request.pool, &new.volume)?;
-            Ok((source, copy_spec(&new.name, true, false)?))
+            Ok((source, copy_spec(&new.name, Copy::Snapshot, new_id()?, now())?))
         });
         let members = members.collect::<Result<Vec<_>, Problem>>()?;
         let ids: Vec<VolumeId> = members.iter().map(|(_, spec)| spec.id).collect();
@@ -77,7 +78,8 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (_, source) = find_volume(core, parameters)?;
         let pool = self.ready_pool(core, parameters.get("pool"))?;
-        let spec = copy_spec(&request.name, false, request.thick)?;
+        let copy = if request.thick { Copy::Thick } else { Copy::Thin };
+        let spec = copy_spec(&request.name, copy, new_id()?, now())?;
         let id = spec.id;
         let change = |array: &mut Configuration| {
             array.set_presentation(id, presentation_of_copy(array, source));
@@ -237,19 +239,4 @@ impl SnapshotFacts {
 
 fn is_snapshot_of(snapshot: &Volume, volume: VolumeId) -> bool {
     snapshot.snapshot && snapshot.origin == Some(volume)
-}
-
-/// What is said of a new snapshot or clone; its size is its source's.
-pub(super) fn copy_spec(name: &str, snapshot: bool, thick: bool) -> Result<VolumeSpec, Problem> {
-    check_name(name).map_err(|error| refused(&error))?;
-    let id = VolumeId(random_u64().map_err(|error| internal(&error))?);
-    Ok(VolumeSpec {
-        id,
-        name: name.to_owned(),
-        size_bytes: 0,
-        reserved: thick,
-        naa: naa_identifier(id),
-        snapshot,
-        created: now(),
-    })
 }

@@ -1,17 +1,18 @@
-//! Space thresholds: watches pools and volumes, and notifies hosts and administrators.
+//! Routes of space thresholds; shows pools and volumes to `control`, which decides who is told; and
+//! tells of pools that are read-only, or whose file system is short of space.
 
 use std::sync::Arc;
 
 use api::{Event, Problem, Severity};
-use array::{Configuration, Fill, Thresholds};
+use array::Configuration;
 use block::VolumeId;
+use control::thresholds::{self, VolumeFill, describe_fill};
 use hashbrown::{HashMap, HashSet};
-use store::{Health, Space};
+use store::Health;
 
 use super::{Management, Parameters, Progress, find_volume};
 use crate::backing::BackingState;
 use crate::core::Core;
-use crate::exports::ExportEvent;
 use crate::pool::Pool;
 use crate::pools::PoolId;
 use crate::token_spaces::is_hidden;
@@ -19,10 +20,8 @@ use crate::token_spaces::is_hidden;
 /// What was told last.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    pools: HashMap<String, Fill>,
-    volumes: HashMap<VolumeId, Fill>,
-    /// Pools of whose metadata reserve less than a half is left.
-    metadata: HashSet<String>,
+    /// How full pools and volumes are.
+    fills: thresholds::Told,
     /// Pools that were found read-only.
     read_only: Vec<String>,
     /// Pools whose free space is not all backed.
@@ -39,14 +38,12 @@ impl Management {
             self.check_health(core, slot);
             self.check_backing(core, slot);
             self.check_pool_fill(core, slot);
-            self.check_metadata_reserve(core, slot);
             self.check_scrub(core, slot);
         }
-        let exists = |id: &VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(*id).is_some());
-        self.told.volumes.retain(|id, _| exists(id));
-        self.told.pools.retain(|name, _| self.configuration.pools.contains_key(name));
+        let exists = |id: VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(id).is_some());
+        let pools = &self.configuration.pools;
+        self.told.fills.retain(|name| pools.contains_key(name), exists);
         self.told.backing.retain(|name, _| self.configuration.pools.contains_key(name));
-        self.told.metadata.retain(|name| self.configuration.pools.contains_key(name));
     }
 
     pub(super) fn check_health(&mut self, core: &Core, slot: PoolId) {
@@ -89,94 +86,29 @@ impl Management {
     fn check_pool_fill(&mut self, core: &mut Core, slot: PoolId) {
         let Some(mut pool) = core.pools.get_mut(slot) else { return };
         let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
-        let percent = used_percent(&pool.space());
-        let before = self.told.pools.get(&pool.name).copied().unwrap_or_default();
         let thresholds = configuration.thresholds;
         pool.soft_percent = thresholds.soft_percent;
-        let fill = thresholds.fill(percent, before);
-        let name = pool.name.clone();
-        self.told.pools.insert(name.clone(), fill);
         drop(pool);
-        self.tell_fill(format!("pool {name}"), percent, thresholds, before, fill);
-        // Of the soft threshold the device server tells by itself: it is in the mode page.
-        if fill > before && fill == Fill::Hard {
-            let volumes = core.pools.get(slot).into_iter().flat_map(thin);
-            let thin: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
-            thin.into_iter().for_each(|id| core.exports.tell(&ExportEvent::ThresholdReached(id)));
-        }
-    }
-
-    /// Tells when less than a half is left for locks and metadata of hosts, and when all is again.
-    fn check_metadata_reserve(&mut self, core: &Core, slot: PoolId) {
         let Some(pool) = core.pools.get(slot) else { return };
-        let Space { metadata_left, metadata_reserve, .. } = pool.store.space();
-        let (is_low, is_whole) =
-            (metadata_left < metadata_reserve / 2, metadata_left == metadata_reserve);
-        let was_low = self.told.metadata.contains(&pool.name);
-        let (severity, message) = match was_low {
-            false if is_low => {
-                self.told.metadata.insert(pool.name.clone());
-                let message = "is full, and less than half of its metadata reserve is left: \
-                               delete something, unmap, or extend the pool before hosts lose \
-                               their locks";
-                (Severity::Error, message)
-            }
-            true if is_whole => {
-                self.told.metadata.remove(&pool.name);
-                (Severity::Information, "has its whole metadata reserve again")
-            }
-            _ => return,
-        };
-        self.events.note(severity, format!("pool {}", pool.name), message.to_owned());
+        let (fills, space) = (&mut self.told.fills, pool.space());
+        let thin = thin(pool).map(|volume| volume.id);
+        let mut effects = fills.look_at_pool(&pool.name, &space, thresholds, thin);
+        effects.extend(fills.look_at_metadata_reserve(&pool.name, &pool.store.space()));
+        self.perform(core, effects);
     }
 
     pub(super) fn check_volume_fill(&mut self, core: &mut Core, pool: PoolId, id: VolumeId) {
         let Some(pool) = core.pools.get(pool) else { return };
         let Some(volume) = pool.store.volume(id).filter(can_run_out) else { return };
-        let percent = percent_of(volume.mapped_bytes, volume.size_bytes);
-        let before = self.told.volumes.get(&id).copied().unwrap_or_default();
-        let thresholds = self.configuration.volume_thresholds(id);
-        let fill = thresholds.fill(percent, before);
-        if fill == before {
-            return;
-        }
-        let object = format!("volume {}/{}", pool.name, volume.name);
-        self.told.volumes.insert(id, fill);
-        self.tell_fill(object, percent, thresholds, before, fill);
-        if fill > before {
-            core.exports.tell(&ExportEvent::ThresholdReached(id));
-        }
-    }
-
-    fn tell_fill(
-        &mut self,
-        object: String,
-        percent: u8,
-        thresholds: Thresholds,
-        before: Fill,
-        fill: Fill,
-    ) {
-        let Thresholds { soft_percent, hard_percent } = thresholds;
-        let (severity, message) = match fill {
-            _ if fill == before => return,
-            Fill::Hard => (
-                Severity::Error,
-                format!("is {percent} % full, the hard threshold is {hard_percent} %"),
-            ),
-            Fill::Soft if before == Fill::Normal => (
-                Severity::Warning,
-                format!("is {percent} % full, the soft threshold is {soft_percent} %"),
-            ),
-            Fill::Soft => (
-                Severity::Information,
-                format!("is {percent} % full, below the hard threshold of {hard_percent} % again"),
-            ),
-            Fill::Normal => (
-                Severity::Information,
-                format!("is {percent} % full, below the soft threshold of {soft_percent} % again"),
-            ),
+        let found = VolumeFill {
+            pool: &pool.name,
+            name: &volume.name,
+            mapped_bytes: volume.mapped_bytes,
+            size_bytes: volume.size_bytes,
+            thresholds: self.configuration.volume_thresholds(id),
         };
-        self.events.note(severity, object, message);
+        let effects = self.told.fills.look_at_volume(id, found);
+        self.perform(core, effects);
     }
 
     pub(super) fn set_pool_thresholds(
@@ -184,7 +116,7 @@ impl Management {
         name: &str,
         request: api::Thresholds,
     ) -> Result<Progress, Problem> {
-        let thresholds = parse_thresholds(request);
+        let thresholds = thresholds::parse(request);
         let change = |array: &mut Configuration| {
             array.pool(name)?;
             thresholds.check()?;
@@ -193,7 +125,7 @@ impl Management {
             Ok(name.to_owned())
         };
         self.change_unseen(change, |management, core, name| {
-            management.told.pools.remove(&name);
+            management.told.fills.forget_pool(&name);
             Ok(Progress::answer(&management.describe_pool(core, &name)?))
         })
     }
@@ -206,9 +138,9 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let (pool, id) = find_volume(core, parameters)?;
         self.change_unseen(
-            |array| array.set_volume_thresholds(id, parse_thresholds(request)),
+            |array| array.set_volume_thresholds(id, thresholds::parse(request)),
             move |management, core, ()| {
-                management.told.volumes.remove(&id);
+                management.told.fills.forget_volume(id);
                 management.show_volume(core, pool, id)
             },
         )
@@ -216,16 +148,15 @@ impl Management {
 
     /// Thresholds may be others now: whoever was told is told again.
     pub(super) fn forget_what_was_told(&mut self) {
-        self.told.pools.clear();
-        self.told.volumes.clear();
+        self.told.fills.forget_fills();
     }
 
     pub(super) fn pool_fill(&self, name: &str) -> api::Fill {
-        describe_fill(self.told.pools.get(name).copied().unwrap_or_default())
+        describe_fill(self.told.fills.pool(name))
     }
 
     pub(super) fn volume_fill(&self, id: VolumeId) -> api::Fill {
-        describe_fill(self.told.volumes.get(&id).copied().unwrap_or_default())
+        describe_fill(self.told.fills.volume(id))
     }
 
     /// The latest events, oldest first.
@@ -265,32 +196,4 @@ fn thin(pool: &Pool) -> impl Iterator<Item = &store::Volume> {
 
 fn can_run_out(volume: &&store::Volume) -> bool {
     !volume.reserved && !volume.snapshot && !is_hidden(volume)
-}
-
-/// What is used or promised, in hundredths of what is backed and not reserve, rounded down.
-pub(super) fn used_percent(space: &Space) -> u8 {
-    percent_of(space.used + space.promised, space.total - space.reserve - space.unbacked)
-}
-
-fn percent_of(part: u64, whole: u64) -> u8 {
-    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
-    u8::try_from(percent.min(100)).expect("at most 100")
-}
-
-pub(super) fn parse_thresholds(thresholds: api::Thresholds) -> Thresholds {
-    let api::Thresholds { soft_percent, hard_percent } = thresholds;
-    Thresholds { soft_percent, hard_percent }
-}
-
-pub(super) fn describe_thresholds(thresholds: Thresholds) -> api::Thresholds {
-    let Thresholds { soft_percent, hard_percent } = thresholds;
-    api::Thresholds { soft_percent, hard_percent }
-}
-
-fn describe_fill(fill: Fill) -> api::Fill {
-    match fill {
-        Fill::Normal => api::Fill::Normal,
-        Fill::Soft => api::Fill::Soft,
-        Fill::Hard => api::Fill::Hard,
-    }
 }

@@ -180,7 +180,7 @@ impl Management {
                 core.detach(id);
                 core.unit_states.forget(id);
                 if let Some(pool) = core.pools.get(pool) {
-                    self.tasks.look_at_reaper(pool);
+                    self.look_at_reaper(pool);
                 }
                 let forget = |array: &mut Configuration| {
                     array.forget_volume_thresholds(id);
@@ -305,12 +305,6 @@ impl Management {
     ) -> Result<Progress, Problem> {
         Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
     }
-}
-
-/// A copy shows the same blocks as its source, and the same vendor and product, so that hosts have
-/// the array copy between the two.
-pub(super) fn presentation_of_copy(array: &Configuration, source: VolumeId) -> Presentation {
-    Presentation { reservations_hidden: false, ..array.presentation(source) }
 }
 
 pub(super) fn is_snapshot(core: &Core, pool: PoolId, id: VolumeId) -> bool {

@@ -76,3 +76,36 @@ fn that_nothing_is_left_is_told_again_after_there_was_space() {
     assert_eq!(pressure.decide(&QUIET), Decision::Rest);
     assert!(!pressure.is_exhausted);
 }
+
+#[test]
+fn the_oldest_deletable_snapshot_goes_and_its_end_is_told_once() {
+    let mut array = Configuration::new("iqn.2026-11.io.gantry:test".to_owned());
+    let schedule = array::Schedule {
+        pool: "p".to_owned(),
+        volumes: ["a".to_owned()].into(),
+        every_seconds: 60,
+        offset_seconds: 0,
+        keep: 9,
+        lock_seconds: None,
+        enabled: true,
+    };
+    array.set_schedule("s", schedule, 0).unwrap();
+    for run in 1..=3 {
+        array.begin_run("s", run * 60, &[VolumeId(run)]).unwrap();
+    }
+    let find = |id: VolumeId| Some(Snapshot { name: "n", is_deletable: id != VolumeId(1) });
+    let mut relief = Relief::default();
+    let deletion = Deletion { pool: "p".to_owned(), id: VolumeId(2) };
+    assert_eq!(relief.look("p", FULL, &array, find), Some(Effect::Delete(deletion)));
+    // Another one that an administrator deletes is no affair of the array's.
+    assert_eq!(relief.deleted("p", VolumeId(1), Ok(())), []);
+    let told = relief.deleted("p", VolumeId(2), Ok(()));
+    assert!(matches!(&told[..], [Effect::Audit { status: 200, .. }, Effect::Note(_)]), "{told:?}");
+    assert_eq!(relief.deleted("p", VolumeId(2), Ok(())), []);
+    assert_eq!(relief.deleted_of("p"), 1);
+    let exhausted = |relief: &mut Relief| {
+        relief.look("p", FULL, &array, |_| Some(Snapshot { name: "n", is_deletable: false }))
+    };
+    assert!(matches!(exhausted(&mut relief), Some(Effect::Note(_))));
+    assert_eq!(exhausted(&mut relief), None);
+}

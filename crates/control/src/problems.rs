@@ -7,52 +7,52 @@ use array::ArrayError;
 use store::{ChangeError, Failure, OpenError};
 
 /// A refusal of a type that a program can act on; `detail` says to people what to do.
-pub(super) fn problem(kind: ProblemKind, detail: &impl Display) -> Problem {
+pub fn problem(kind: ProblemKind, detail: &impl Display) -> Problem {
     Problem::new(kind, detail.to_string())
 }
 
 /// The request's form is wrong.
-pub(super) fn bad_request(detail: &impl Display) -> Problem {
+pub fn bad_request(detail: &impl Display) -> Problem {
     problem(ProblemKind::InvalidRequest, detail)
 }
 
 /// The daemon could not do its part.
-pub(super) fn internal(detail: &impl Display) -> Problem {
+pub fn internal(detail: &impl Display) -> Problem {
     problem(ProblemKind::Failed, detail)
 }
 
 /// The request does not fit the state of things.
-pub(super) fn conflict(detail: &impl Display) -> Problem {
+pub fn conflict(detail: &impl Display) -> Problem {
     problem(ProblemKind::Conflict, detail)
 }
 
 /// The pool that a request was about is served no more.
-pub(super) fn gone() -> Problem {
+pub fn gone() -> Problem {
     conflict(&"the pool was closed or deleted meanwhile: nothing was changed")
 }
 
 /// Not this way.
-pub(super) fn forbidden(detail: &impl Display) -> Problem {
+pub fn forbidden(detail: &impl Display) -> Problem {
     problem(ProblemKind::NotAllowed, detail)
 }
 
 /// There is no such thing.
-pub(super) fn not_found(detail: &impl Display) -> Problem {
+pub fn not_found(detail: &impl Display) -> Problem {
     problem(ProblemKind::NotFound, detail)
 }
 
 /// The daemon does not serve as it should.
-pub(super) fn unavailable(detail: &impl Display) -> Problem {
+pub fn unavailable(detail: &impl Display) -> Problem {
     problem(ProblemKind::NotReady, detail)
 }
 
 /// The pool is still being opened, so nobody knows what it holds.
-pub(super) fn is_opening(pool: &str) -> Problem {
+pub fn is_opening(pool: &str) -> Problem {
     unavailable(&format!("pool '{pool}' is being opened: try again in a moment"))
 }
 
 /// The configuration does not allow it.
-pub(super) fn refused(error: &ArrayError) -> Problem {
+pub fn refused(error: &ArrayError) -> Problem {
     let is = |kind| problem(kind, error);
     match error {
         ArrayError::NotFound { kind, name } => {
@@ -122,7 +122,7 @@ pub(super) fn refused(error: &ArrayError) -> Problem {
 }
 
 /// The pool could not do it.
-pub(super) fn failed(failure: &Failure) -> Problem {
+pub fn failed(failure: &Failure) -> Problem {
     match failure {
         Failure::Change(error) => change_refused(error),
         Failure::Block(error) => conflict(error),

@@ -1,0 +1,69 @@
+//! Control plane: decides what the array does by itself and what administrators' requests come to,
+//! without I/O, clock or random numbers.
+//!
+//! Each part is asked with the time and a view of the pools, and answers with [`Effect`]s, which the
+//! server performs in order: it saves, changes pools, tells front ends and keeps events. What came of
+//! an effect is told to the part that wanted it.
+
+#![forbid(unsafe_code)]
+
+pub mod alerts;
+pub mod limits;
+pub mod problems;
+pub mod schedules;
+pub mod snapshot_deletion;
+pub mod tasks;
+pub mod thresholds;
+
+use api::Severity;
+use block::VolumeId;
+
+/// Something that the server is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// An event is kept, and administrators are told.
+    Note(Note),
+    /// Hosts that see a volume are told that a space threshold was reached.
+    WarnHosts(VolumeId),
+    /// The configuration is changed and saved; [`schedules::Schedules::saved`] is told how that
+    /// went.
+    Save(schedules::Change),
+    /// A pool takes snapshots of one moment; [`schedules::Schedules::made`] is told how that went.
+    Snapshot(schedules::Run),
+    /// A snapshot is deleted, as if an administrator had asked for it.
+    Delete(Deletion),
+    /// The audit log is told that the array deleted a snapshot.
+    Audit {
+        /// Its path in the interface.
+        path: String,
+        /// The status that an administrator would have had.
+        status: u16,
+    },
+}
+
+/// An event, but for its time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about: 'pool NAME', 'schedule NAME'.
+    pub object: String,
+    /// A sentence without subject.
+    pub message: String,
+}
+
+/// A snapshot that is to go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deletion {
+    /// The name of its pool.
+    pub pool: String,
+    /// Its identifier.
+    pub id: VolumeId,
+}
+
+impl Effect {
+    /// An event.
+    pub fn note(severity: Severity, object: String, message: impl Into<String>) -> Self {
+        Self::Note(Note { severity, object, message: message.into() })
+    }
+}

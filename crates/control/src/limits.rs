@@ -1,0 +1,14 @@
+//! Limits of what the array does by itself, and what happens at each.
+
+/// Snapshots of one schedule that are deleted after one of its runs; further ones after the next.
+pub const EXPIRED_PER_RUN_MAX: usize = 512;
+
+/// Snapshots that are looked at, at most, in one look for the oldest one that may be deleted where a
+/// pool is at its hard threshold; further ones in the next look.
+pub const SNAPSHOTS_SEARCHED_PER_LOOK: usize = 512;
+
+/// Looks until such a deletion that failed is tried again.
+pub const DELETION_RETRY_LOOKS: u32 = 60;
+
+/// Tasks that have ended and are kept for queries; the oldest one makes room.
+pub const TASKS_MAX: usize = 256;

@@ -1,0 +1,228 @@
+//! Table of tasks: long work, and how far it is. Some of it begins with a request and ends with its
+//! answer; the rest, scrubs, the reaper, SANITIZE, goes on by itself and is looked at from time to
+//! time. Every time is in seconds since 1970.
+
+use std::collections::VecDeque;
+
+use api::{Problem, Task, TaskKind, TaskState, TaskUnit};
+use block::VolumeId;
+use store::ScrubStatus;
+
+use crate::limits::TASKS_MAX;
+use crate::problems::not_found;
+
+/// SBC-4 4.11: a SANITIZE tells its progress in so many parts.
+const SANITIZE_PARTS: u64 = 1 << 16;
+
+/// The server's number of a piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WorkNumber(pub u64);
+
+/// How far an erasure of a volume is that a host began (SANITIZE).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Erasure {
+    /// It runs; so many 65,536ths are done.
+    Running(u16),
+    /// It ended before all was erased.
+    Failed,
+    /// None runs, and the last one did not fail.
+    None,
+}
+
+/// All tasks that are known, oldest first.
+#[derive(Debug, Default)]
+pub struct Tasks {
+    known: VecDeque<Known>,
+    last_id: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    task: Task,
+    /// The work whose end is its end.
+    work: Option<WorkNumber>,
+    /// The volume that is sanitized.
+    volume: Option<VolumeId>,
+}
+
+/// How much of what is done.
+#[derive(Clone, Copy, Debug)]
+struct Amount {
+    done: u64,
+    total: u64,
+    unit: TaskUnit,
+}
+
+impl Tasks {
+    /// All of them, the newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Task> {
+        self.known.iter().rev().map(|known| &known.task)
+    }
+
+    /// The task of that number.
+    ///
+    /// # Errors
+    /// When there is none, or the number is none.
+    pub fn find(&self, id: &str) -> Result<&Task, Problem> {
+        let id: Option<u64> = id.parse().ok();
+        let found = self.known.iter().find(|known| Some(known.task.id) == id);
+        let missing = || not_found(&"there is no such task").with("object", "task");
+        found.map(|known| &known.task).ok_or_else(missing)
+    }
+
+    /// A request began work that may take long.
+    pub fn begun(&mut self, now: u64, kind: TaskKind, object: String, work: WorkNumber) {
+        self.begin(now, kind, object).work = Some(work);
+    }
+
+    /// The work of a request has come to its end.
+    pub fn answered(&mut self, now: u64, work: WorkNumber, problem: Option<&Problem>) {
+        let mut waiting = self.known.iter_mut();
+        let Some(known) = waiting.find(|known| known.work == Some(work)) else { return };
+        match problem {
+            None => known.end(now, TaskState::Done, None),
+            Some(problem) => known.end(now, TaskState::Failed, Some(problem.detail.clone())),
+        }
+    }
+
+    /// Looks at the scrub of an object.
+    pub fn look_at_scrub(&mut self, now: u64, object: &str, status: &ScrubStatus) {
+        // What was in use at the beginning may have been freed since, and other space be used.
+        let done = match status.complete {
+            true => status.total_bytes,
+            false => status.scanned_bytes.min(status.total_bytes),
+        };
+        let amount = Amount { done, total: status.total_bytes, unit: TaskUnit::Bytes };
+        if status.running || self.running(TaskKind::Scrub, object).is_some() {
+            self.goes_on(now, (TaskKind::Scrub, object), amount);
+        }
+        if !status.running
+            && let Some(known) = self.running(TaskKind::Scrub, object)
+        {
+            let state = if status.complete { TaskState::Done } else { TaskState::Cancelled };
+            known.end(now, state, found(status));
+        }
+    }
+
+    /// So many bytes of an object are left for the reaper. Its queue grows while others delete, and
+    /// while it takes subtrees apart.
+    pub fn look_at_reaper(&mut self, now: u64, object: &str, left: u64) {
+        let before = self.running(TaskKind::Delete, object).map(|known| known.task.clone());
+        let (done, total) = before.map_or((0, left), |task| (task.done, task.total));
+        let total = total.max(done + left);
+        if left > 0 {
+            let amount = Amount { done: total - left, total, unit: TaskUnit::Bytes };
+            self.goes_on(now, (TaskKind::Delete, object), amount);
+        } else if let Some(known) = self.running(TaskKind::Delete, object) {
+            known.task.done = known.task.total;
+            known.end(now, TaskState::Done, None);
+        }
+    }
+
+    /// Looks at the erasure of a volume, by its object.
+    pub fn look_at_erasure(&mut self, now: u64, object: &str, id: VolumeId, erasure: Erasure) {
+        let Erasure::Running(parts) = erasure else { return };
+        let amount = Amount { done: parts.into(), total: SANITIZE_PARTS, unit: TaskUnit::Parts };
+        self.goes_on(now, (TaskKind::Sanitize, object), amount).volume = Some(id);
+    }
+
+    /// Ends the erasures that are over.
+    pub fn end_erasures(&mut self, now: u64, erasure: impl Fn(VolumeId) -> Erasure) {
+        for known in &mut self.known {
+            let Some(volume) = known.volume.filter(|_| known.task.state == TaskState::Running)
+            else {
+                continue;
+            };
+            match erasure(volume) {
+                Erasure::Running(_) => {}
+                Erasure::Failed => {
+                    let problem = "a write failed; the volume answers nothing but SANITIZE until \
+                                   one succeeds";
+                    known.end(now, TaskState::Failed, Some(problem.to_owned()));
+                }
+                Erasure::None => {
+                    known.task.done = known.task.total;
+                    known.end(now, TaskState::Done, None);
+                }
+            }
+        }
+    }
+
+    /// Ends what went on by itself in pools that are not served any more.
+    pub fn end_orphans(&mut self, now: u64, is_served: impl Fn(&str) -> bool) {
+        for known in &mut self.known {
+            let by_itself = matches!(known.task.kind, TaskKind::Scrub | TaskKind::Delete);
+            let runs = known.task.state == TaskState::Running;
+            if by_itself && runs && !is_served(&known.task.object) {
+                let problem = "the pool is not served any more".to_owned();
+                known.end(now, TaskState::Cancelled, Some(problem));
+            }
+        }
+    }
+
+    fn begin(&mut self, now: u64, kind: TaskKind, object: String) -> &mut Known {
+        let ended = |known: &Known| known.task.state != TaskState::Running;
+        while self.known.iter().filter(|known| ended(known)).count() >= TASKS_MAX {
+            let oldest = self.known.iter().position(ended).unwrap_or_default();
+            self.known.remove(oldest);
+        }
+        self.last_id += 1;
+        let task = Task {
+            id: self.last_id,
+            kind,
+            object,
+            state: TaskState::Running,
+            done: 0,
+            total: 0,
+            unit: TaskUnit::Parts,
+            started: now,
+            ended: None,
+            problem: None,
+            can_cancel: kind == TaskKind::Scrub,
+        };
+        self.known.push_back(Known { task, work: None, volume: None });
+        self.known.back_mut().expect("it was just put there")
+    }
+
+    fn running(&mut self, kind: TaskKind, object: &str) -> Option<&mut Known> {
+        self.known.iter_mut().find(|known| {
+            let task = &known.task;
+            task.state == TaskState::Running && task.kind == kind && task.object == object
+        })
+    }
+
+    /// Work goes on; it becomes a task if it is not one yet.
+    fn goes_on(
+        &mut self,
+        now: u64,
+        (kind, object): (TaskKind, &str),
+        amount: Amount,
+    ) -> &mut Known {
+        if self.running(kind, object).is_none() {
+            self.begin(now, kind, object.to_owned());
+        }
+        let known = self.running(kind, object).expect("it has just begun, if not before");
+        let task = &mut known.task;
+        (task.done, task.total, task.unit) = (amount.done, amount.total, amount.unit);
+        known
+    }
+}
+
+impl Known {
+    fn end(&mut self, now: u64, state: TaskState, problem: Option<String>) {
+        self.work = None;
+        self.task.state = state;
+        self.task.problem = problem;
+        self.task.ended = Some(now);
+        self.task.can_cancel = false;
+    }
+}
+
+/// What a scrub has found, if it is bad.
+fn found(status: &ScrubStatus) -> Option<String> {
+    let bad = status.bad_blocks + status.bad_pages;
+    (bad > 0).then(|| format!("{bad} block(s) of data or of the map are bad"))
+}
+
+#[cfg(test)]
+mod tests;
