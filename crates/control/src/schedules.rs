@@ -5,6 +5,7 @@
 //! nothing is left that is not known, and nothing unlocked that should be locked.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::{Problem, SetSchedule, Severity};
 use array::limits::SCHEDULE_SURPLUS_MAX;
@@ -327,7 +328,7 @@ impl Schedules {
     /// Every schedule, as administrators see it, made from values that another thread may have.
     pub fn describe_all(
         &self,
-        array: std::sync::Arc<Configuration>,
+        array: Arc<Configuration>,
     ) -> impl FnOnce() -> Vec<api::Schedule> + Send + 'static {
         let problems = self.problems.clone();
         move || {
