@@ -28,7 +28,7 @@ fn image() -> &'static Image {
             id: VolumeId(id),
             name: id.to_string(),
             size_bytes: 8 << 20,
-            reserved: false,
+            thick: false,
             naa: [6; 16],
             snapshot: false,
             created: 0,

@@ -121,7 +121,7 @@ pub(crate) fn spec(id: u64, size_bytes: u64) -> VolumeSpec {
         id: VolumeId(id),
         name: id.to_string(),
         size_bytes,
-        reserved: false,
+        thick: false,
         naa: [id as u8; 16],
         snapshot: false,
         created: 0,

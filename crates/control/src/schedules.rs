@@ -411,7 +411,7 @@ pub fn copy_spec(name: &str, copy: Copy, id: VolumeId, now: u64) -> Result<Volum
         id,
         name: name.to_owned(),
         size_bytes: 0,
-        reserved: copy == Copy::Thick,
+        thick: copy == Copy::Thick,
         naa: naa_identifier(id),
         snapshot: copy == Copy::Snapshot,
         created: now,

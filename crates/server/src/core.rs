@@ -262,8 +262,8 @@ impl Core {
         let space = pool.space();
         let backed = space.total - space.reserve - space.unbacked;
         let threshold = left_at(pool.soft_percent, backed);
-        let promised = if volume.reserved { 0 } else { space.promised };
-        let can_run_out = !volume.reserved && !volume.snapshot;
+        let promised = if volume.thick { 0 } else { space.promised };
+        let can_run_out = !volume.thick && !volume.snapshot;
         let volume_space = VolumeSpace {
             available: (space.free + space.pending).saturating_sub(promised),
             used: volume.mapped_bytes,

@@ -54,7 +54,7 @@ impl Core {
             id,
             name: format!("{HIDDEN}tokens-{:016x}", id.0),
             size_bytes: SPACE_BYTES,
-            reserved: false,
+            thick: false,
             naa: array::naa_identifier(id),
             snapshot: false,
             created: 0,

@@ -226,8 +226,8 @@ impl fmt::Display for Action {
 
 fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let spec = |spec: &VolumeSpec| {
-        let reserved = if spec.reserved { ", reserved" } else { "" };
-        format!("{} '{}' of {} bytes{reserved}", spec.id.0, spec.name, spec.size_bytes)
+        let thick = if spec.thick { ", thick" } else { "" };
+        format!("{} '{}' of {} bytes{thick}", spec.id.0, spec.name, spec.size_bytes)
     };
     match change {
         Change::CreateVolume(new) => write!(f, "create volume {}", spec(new)),

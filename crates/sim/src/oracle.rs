@@ -334,14 +334,13 @@ impl Oracle {
 
     /// What must succeed in a full pool too: the ways out of it, and what was paid for.
     fn has_promise(&self, action: &Action) -> bool {
-        let reserved =
-            |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.reserved);
+        let thick = |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.thick);
         match action {
             Action::Unmap { spans, .. } => spans.iter().all(|span| span.is_aligned()),
             Action::WriteSame { fill: Fill::Zero, span, .. } if span.is_aligned() => true,
             Action::Write { volume, .. }
             | Action::CompareAndWrite { volume, .. }
-            | Action::WriteSame { volume, .. } => reserved(volume),
+            | Action::WriteSame { volume, .. } => thick(volume),
             Action::Copy { .. } => false,
             _ => true,
         }

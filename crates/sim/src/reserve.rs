@@ -95,7 +95,7 @@ enum Sharing {
 fn sharing(change: &Change, oracle: &Oracle) -> Sharing {
     let one = |source: &VolumeId, other_needs_nothing: bool| {
         let Some(model) = oracle.volumes.get(source) else { return Sharing::Unknown };
-        if other_needs_nothing && (model.spec.reserved || model.spec.snapshot) {
+        if other_needs_nothing && (model.spec.thick || model.spec.snapshot) {
             return Sharing::Promised;
         }
         if model.tags.iter().any(|tag| *tag != 0 && *tag != ANY) {
@@ -107,13 +107,13 @@ fn sharing(change: &Change, oracle: &Oracle) -> Sharing {
     let all: Vec<Sharing> = match change {
         Change::CloneVolumes(members) => {
             let all = members.iter();
-            all.map(|(source, spec)| one(source, spec.snapshot || spec.reserved)).collect()
+            all.map(|(source, spec)| one(source, spec.snapshot || spec.thick)).collect()
         }
         Change::RevertVolume { volume, source } => {
-            let reserved = oracle.volumes.get(volume).is_some_and(|model| model.spec.reserved);
+            let thick = oracle.volumes.get(volume).is_some_and(|model| model.spec.thick);
             // One that is reverted to itself does not change.
             let changes = volume != source;
-            vec![if changes { one(source, reserved) } else { Sharing::Promised }]
+            vec![if changes { one(source, thick) } else { Sharing::Promised }]
         }
         _ => Vec::new(),
     };

@@ -460,7 +460,7 @@ impl Workload {
             id: VolumeId(id),
             name: format!("volume-{id}"),
             size_bytes: self.size(profile),
-            reserved: self.random.percent(15),
+            thick: self.random.percent(15),
             naa: [id as u8; 16],
             snapshot: false,
             created: id,

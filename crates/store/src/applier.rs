@@ -164,9 +164,10 @@ fn cost(record: &Record) -> u64 {
         Record::Fill { range, .. } => range.count,
         Record::Zero { range, .. } => in_leaves(range.count),
         Record::Clone { source_first, range, .. } => {
-            match source_first.place_in_leaf() == range.first.place_in_leaf() {
-                true => in_leaves(range.count),
-                false => range.count,
+            if source_first.place_in_leaf() == range.first.place_in_leaf() {
+                in_leaves(range.count)
+            } else {
+                range.count
             }
         }
         Record::CreateVolume { .. }

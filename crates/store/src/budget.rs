@@ -7,13 +7,13 @@
 //! |---|---|
 //! | *reserve* | that only the way out of a full pool may take (checkpoints, UNMAP, deleting): one in a hundred, at least 16 MiB, at most an eighth |
 //! | *metadata reserve* | that locks and file system metadata of hosts may take besides: as many |
-//! | *owed* | that reserved volumes have not taken yet |
+//! | *owed* | that thick volumes have not taken yet |
 //! | *promised* | that operations under way will add to those owed |
 //! | *guaranteed* | that must be backed by the devices: reserve, metadata reserve, owed and promised |
 //! | *kept* | that data without a promise may not take: guaranteed, and what changed pages will take |
 //! | *allowed* | that such data may take: free, less kept |
 //! | *kept for checkpoints* | that data may not even borrow: half of the reserve, and room for changed pages |
-//! | *lent* | that an overwrite may take until the next checkpoint frees what it replaces, or a reserved volume: free, less kept for checkpoints and what is left for metadata |
+//! | *lent* | that an overwrite may take until the next checkpoint frees what it replaces, or a thick volume: free, less kept for checkpoints and what is left for metadata |
 //! | *settled* | that will be free when everything under way has ended, less reserve, owed and promised |
 //! | *metadata left* | of settled, up to the metadata reserve |
 //! | *handed out* | that operations have taken and no map refers to yet |
@@ -122,9 +122,10 @@ impl Pool {
         let going = 2 * self.map.dirty.len() as u64 + self.budget.estimated.growing;
         let kept = self.guaranteed_blocks() + going;
         let drawn = self.metadata_left() < self.metadata_blocks();
-        match drawn && planted!(self.bugs, MetadataNotRefilled) {
-            true => kept - self.metadata_blocks(),
-            false => kept,
+        if drawn && planted!(self.bugs, MetadataNotRefilled) {
+            kept - self.metadata_blocks()
+        } else {
+            kept
         }
     }
 
@@ -147,13 +148,13 @@ impl Pool {
         self.space.free().saturating_sub(self.kept_for_checkpoints() + self.metadata_left())
     }
 
-    /// Blocks that a reserved volume may take, which are promised to it.
+    /// Blocks that a thick volume may take, which are promised to it.
     pub(crate) fn promised_blocks(&self, volume: VolumeId) -> u64 {
         if self.volumes.is_reserved(volume) { self.lent_blocks() } else { 0 }
     }
 
     /// Blocks that will be free when all that is under way has come to its end, above those that
-    /// only checkpoints, overwrites and reserved volumes may take.
+    /// only checkpoints, overwrites and thick volumes may take.
     fn settled_blocks(&self) -> u64 {
         let coming = self.space.free() + self.space.quarantined() + self.budget.estimated.returning;
         let going = 2 * self.map.dirty.len() as u64 + self.budget.estimated.growing;
@@ -168,21 +169,22 @@ impl Pool {
 
     /// Whether a volume may come to share what it has: afterwards all metadata of its hosts needs
     /// new blocks, so the reserve for these must be whole, and as much free besides. A snapshot is
-    /// not written, and a reserved volume is promised new blocks for what it shares.
+    /// not written, and a thick volume is promised new blocks for what it shares.
     pub(crate) fn check_sharing(
         &self,
         source: VolumeId,
         other_needs_nothing: bool,
     ) -> Result<(), ChangeError> {
         let source = self.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
-        let is_promised = source.reserved || source.snapshot;
+        let is_promised = source.thick || source.snapshot;
         if source.mapped_bytes == 0 || (is_promised && other_needs_nothing) {
             return Ok(());
         }
         let needed = 2 * self.metadata_blocks();
-        match self.settled_blocks() >= needed || planted!(self.bugs, SnapshotUnchecked) {
-            true => Ok(()),
-            false => Err(ChangeError::NoSpaceToShare { needed_bytes: needed / 2 * BLOCK }),
+        if self.settled_blocks() >= needed || planted!(self.bugs, SnapshotUnchecked) {
+            Ok(())
+        } else {
+            Err(ChangeError::NoSpaceToShare { needed_bytes: needed / 2 * BLOCK })
         }
     }
 
@@ -232,7 +234,7 @@ impl Pool {
         (pending, blocks - pending)
     }
 
-    /// Free blocks that count as reserve. What is promised to reserved volumes is not among them, also
+    /// Free blocks that count as reserve. What is promised to thick volumes is not among them, also
     /// in a pool that was full before there was a metadata reserve.
     fn kept_in_reserve(&self) -> u64 {
         let (way_out, free) = (self.reserve_blocks(), self.space.free());

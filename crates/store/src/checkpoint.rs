@@ -188,10 +188,7 @@ impl Checkpointer {
         reap_dirty(pool);
         let mut writes = Vec::new();
         settle_map(pool, &mut writes);
-        let dead = match planted!(pool.bugs, ReaperForgets) {
-            true => Vec::new(),
-            false => pool.map.dead(),
-        };
+        let dead = if planted!(pool.bugs, ReaperForgets) { Vec::new() } else { pool.map.dead() };
         let table = self.table.emit(&mut pool.space, pool.volumes.by_id(), &dead, &mut writes);
         if planted!(pool.bugs, CopyNotWritten) {
             writes.dedup_by(|page, copy| page.1[..] == copy.1[..]);
@@ -199,9 +196,10 @@ impl Checkpointer {
         let in_place = planted!(pool.bugs, SpaceMapInPlace);
         writes.extend(pool.space.emit_loaded(in_place));
         pool.space.cut();
-        let head = match planted!(pool.bugs, CutForgetsUnapplied) {
-            true => log.journal.next,
-            false => log.applier.applied(),
+        let head = if planted!(pool.bugs, CutForgetsUnapplied) {
+            log.journal.next
+        } else {
+            log.applier.applied()
         };
         self.current = Some(Checkpoint {
             phase: Phase::Pages,
@@ -278,12 +276,11 @@ impl Checkpoint {
             pool.io.write(Waiter::Checkpoint, block, data);
         }
         if self.outstanding == 0 && self.upper_emitted {
-            match planted!(pool.bugs, SwitchBeforeFlush) {
-                true => self.write_superblock(pool),
-                false => {
-                    let devices = pool.space.devices();
-                    self.flush_devices(pool, Phase::PagesFlush, devices);
-                }
+            if planted!(pool.bugs, SwitchBeforeFlush) {
+                self.write_superblock(pool)
+            } else {
+                let devices = pool.space.devices();
+                self.flush_devices(pool, Phase::PagesFlush, devices);
             }
         }
     }

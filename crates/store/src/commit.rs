@@ -98,9 +98,10 @@ impl CommitGroups {
             && ordinary.record_bytes + fast.record_bytes <= COMMIT_BYTES_MAX;
         let takes_fast = !fast.members.is_empty()
             && (is_little || ordinary.members.is_empty() || !self.fast_was_last);
-        let mut group = match takes_fast {
-            true => std::mem::take(&mut self.fast),
-            false => std::mem::take(&mut self.ordinary),
+        let mut group = if takes_fast {
+            std::mem::take(&mut self.fast)
+        } else {
+            std::mem::take(&mut self.ordinary)
         };
         if takes_fast && is_little {
             group.append(std::mem::take(&mut self.ordinary));

@@ -108,7 +108,7 @@ mod tests {
             id: VolumeId(id),
             name: name.to_owned(),
             size_bytes: 4096,
-            reserved: false,
+            thick: false,
             naa: [0; 16],
             snapshot: origin.is_some(),
             created: 0,

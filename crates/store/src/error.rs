@@ -123,7 +123,7 @@ pub enum ChangeError {
         crate::limits::DEVICES_MAX
     )]
     TooManyDevices,
-    /// A reserved volume needs more than there is.
+    /// A thick volume needs more than there is.
     #[error(
         "the pool has not enough free space to set that much aside: extend it, or create the volume without setting its space aside"
     )]

@@ -85,10 +85,7 @@ impl Layout {
     /// Whether the numbers, read from a disk, make sense.
     pub(crate) fn is_sound(&self, first: bool) -> bool {
         let bytes = self.device_blocks.saturating_mul(BLOCK);
-        let journal = match first {
-            true => JOURNAL_BLOCKS_MIN / 2..=JOURNAL_BLOCKS_MAX,
-            false => 0..=0,
-        };
+        let journal = if first { JOURNAL_BLOCKS_MIN / 2..=JOURNAL_BLOCKS_MAX } else { 0..=0 };
         (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&bytes)
             && journal.contains(&self.journal_blocks)
             && self.groups() > 0

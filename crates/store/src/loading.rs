@@ -173,14 +173,9 @@ impl Loader {
         allocated: bool,
     ) -> Option<ArrivedGroup> {
         let had_maps = pool.space.is_loaded(group);
-        let pages = match had_maps {
-            true => Vec::new(),
-            false => pool.space.group_pages(group),
-        };
-        let reservations = match allocated {
-            true => pool.space.group_reservations(group),
-            false => Vec::new(),
-        };
+        let pages = if had_maps { Vec::new() } else { pool.space.group_pages(group) };
+        let reservations =
+            if allocated { pool.space.group_reservations(group) } else { Vec::new() };
         let pending = pages.len() + reservations.len();
         let blocks = pool.space.group_blocks(group);
         let load =

@@ -325,9 +325,10 @@ impl Map {
                     if !shared && !space.is_loaded(group) {
                         return Err(group);
                     }
-                    match shared || space.references(entry.address()) != 1 {
-                        true => occupied.shared += 1,
-                        false => occupied.own += 1,
+                    if shared || space.references(entry.address()) != 1 {
+                        occupied.shared += 1
+                    } else {
+                        occupied.own += 1
                     }
                 }
             }

@@ -75,7 +75,7 @@ pub(crate) struct Operation {
     /// Bytes of a physical copy that are done.
     progress: u64,
     space_waits: u8,
-    /// Blocks that it will share of reserved volumes, which are owed new ones then.
+    /// Blocks that it will share of thick volumes, which are owed new ones then.
     promised: u64,
     /// What it will do to the space of the pool besides taking `runs`.
     estimate: Estimate,

@@ -1,9 +1,9 @@
 //! Preallocates space in the devices' backing files, so that guaranteed writes cannot fail with
 //! ENOSPC. A file system that is full cannot stop UNMAP, deleting, checkpoints, overwrites of what
-//! a volume has, or writes to reserved volumes.
+//! a volume has, or writes to thick volumes.
 //!
 //! A group is *backed* when its space was set aside. Free blocks of backed groups are never fewer
-//! than what is guaranteed: the reserve, and what is owed to reserved volumes. Whatever would lower
+//! than what is guaranteed: the reserve, and what is owed to thick volumes. Whatever would lower
 //! them below that, or raise what is guaranteed, waits until another group is backed, and is
 //! refused if none can be. What is backed is found out anew when a pool is opened: asking for space
 //! that is there already costs nothing.
@@ -101,9 +101,10 @@ impl Preallocation {
             return Vec::new();
         }
         let Some(under_way) = self.under_way.remove(&group) else { return Vec::new() };
-        match under_way.refused && !planted!(pool.bugs, RefusalIgnored) {
-            true => pool.space.refused(group),
-            false => pool.space.given(group, under_way.blocks),
+        if under_way.refused && !planted!(pool.bugs, RefusalIgnored) {
+            pool.space.refused(group)
+        } else {
+            pool.space.given(group, under_way.blocks)
         }
         under_way.waiting
     }
@@ -143,9 +144,10 @@ impl Pool {
 
     /// A new pool must have all that is guaranteed.
     pub(crate) fn check_backed(&self) -> Result<(), OpenError> {
-        match self.space.backed_free() < self.guaranteed_blocks() {
-            true => Err(OpenError::NoSpace),
-            false => Ok(()),
+        if self.space.backed_free() < self.guaranteed_blocks() {
+            Err(OpenError::NoSpace)
+        } else {
+            Ok(())
         }
     }
 

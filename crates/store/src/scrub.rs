@@ -3,7 +3,7 @@
 //!
 //! A pass goes through the volumes by block; what is shared is read once. If it finds bad blocks, a
 //! second pass, through the map alone, finds all volumes and places that refer to them. A third
-//! kind of pass counts what a reserved volume still shares, so that no more is promised to it than
+//! kind of pass counts what a thick volume still shares, so that no more is promised to it than
 //! it needs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -267,8 +267,8 @@ impl Scrubber {
     /// loaded.
     pub(crate) fn advance(&mut self, pool: &mut Pool, loader: &mut Loader) -> Option<GroupId> {
         if self.current.is_none() && pool.map.reap.is_empty() && pool.volumes.take_count_wanted() {
-            let reserved = pool.volumes.iter().filter(|volume| volume.reserved);
-            let volumes = reserved.map(|volume| volume.id).collect();
+            let thick = pool.volumes.iter().filter(|volume| volume.thick);
+            let volumes = thick.map(|volume| volume.id).collect();
             self.current = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
         }
         for _ in 0..STEPS {
@@ -280,9 +280,10 @@ impl Scrubber {
             }
             let over = self.step(pool, loader, &mut scrub);
             let wanted = scrub.waits_for;
-            match over {
-                true => self.end_pass(pool, *scrub),
-                false => self.current = Some(scrub),
+            if over {
+                self.end_pass(pool, *scrub)
+            } else {
+                self.current = Some(scrub)
             }
             if wanted.is_some() {
                 return wanted;

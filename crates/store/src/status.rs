@@ -57,7 +57,7 @@ pub struct Space {
     pub free: u64,
     /// Free, but the file system under the pool refused the space for it when it was last asked.
     pub unbacked: u64,
-    /// Part of `free` that is promised to reserved volumes.
+    /// Part of `free` that is promised to thick volumes.
     pub promised: u64,
     /// Part of a whole `reserve` that is for locks and the metadata of hosts' file systems.
     pub metadata_reserve: u64,

@@ -44,7 +44,7 @@ pub(crate) struct Pool {
 
 pub(crate) fn volume(id: VolumeId, name: &str, size_bytes: u64) -> VolumeSpec {
     let name = name.to_owned();
-    VolumeSpec { id, name, size_bytes, reserved: false, naa: [6; 16], snapshot: false, created: 0 }
+    VolumeSpec { id, name, size_bytes, thick: false, naa: [6; 16], snapshot: false, created: 0 }
 }
 
 impl Pool {
@@ -409,7 +409,7 @@ fn a_reserved_volume_is_overwritten_in_a_full_pool() {
     let mut pool = Pool::new();
     let id = VolumeId(9);
     let size_bytes = 8 << 20;
-    let spec = VolumeSpec { reserved: true, ..volume(id, "reserved", size_bytes) };
+    let spec = VolumeSpec { thick: true, ..volume(id, "thick", size_bytes) };
     pool.change(Change::CreateVolume(spec)).unwrap();
     pool.write(id, 0, &pattern(1, size_bytes as usize));
     pool.change(Change::ResizeVolume { id: B, size_bytes: 1 << 30 }).unwrap();
@@ -434,7 +434,7 @@ fn wrong_requests_are_refused() {
     }
     assert_eq!(pool.ask(VolumeId(9), read(0, 512)).unwrap_err(), BlockError::NoSuchVolume.into());
     let spec = |name: &str, size_bytes| VolumeSpec {
-        reserved: size_bytes > SIZE,
+        thick: size_bytes > SIZE,
         ..volume(VolumeId(77), name, size_bytes)
     };
     let mut refused = |change| pool.change(change).unwrap_err();

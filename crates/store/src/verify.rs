@@ -209,9 +209,10 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
 
     fn visit_page(&mut self, engine: &Engine, entry: Entry, level: u8, place: Place) -> u64 {
         let dirty = entry.kind() == Kind::Dirty;
-        let references = match dirty {
-            true => self.found_dirty.entry(entry.dirty_id()).or_default(),
-            false => self.found.entry(entry.address()).or_default(),
+        let references = if dirty {
+            self.found_dirty.entry(entry.dirty_id()).or_default()
+        } else {
+            self.found.entry(entry.address()).or_default()
         };
         *references += 1;
         let key = entry.page_key();

@@ -23,7 +23,7 @@ pub struct VolumeSpec {
     /// Bytes, a multiple of 4,096, at most 64 TiB.
     pub size_bytes: u64,
     /// Whether all of its space is set aside.
-    pub reserved: bool,
+    pub thick: bool,
     /// NAA identifier.
     pub naa: [u8; 16],
     /// Whether it is a snapshot: its content never changes.
@@ -42,7 +42,7 @@ pub struct Volume {
     /// Bytes that hosts see.
     pub size_bytes: u64,
     /// Whether all of its space is set aside.
-    pub reserved: bool,
+    pub thick: bool,
     /// NAA identifier.
     pub naa: [u8; 16],
     /// Whether it is a snapshot: its content never changes.
@@ -67,7 +67,7 @@ impl Volume {
             id: spec.id,
             name: spec.name,
             size_bytes: spec.size_bytes,
-            reserved: spec.reserved,
+            thick: spec.thick,
             naa: spec.naa,
             snapshot: spec.snapshot,
             created: spec.created,
@@ -118,11 +118,12 @@ impl Volume {
         self.mapped_bytes / BLOCK - self.shared_blocks
     }
 
-    /// Blocks that are promised to a reserved volume and not yet its own.
+    /// Blocks that are promised to a thick volume and not yet its own.
     pub(crate) fn owed_blocks(&self) -> u64 {
-        match self.reserved && !self.snapshot {
-            true => self.blocks() - self.mapped_bytes / BLOCK + self.shared_blocks,
-            false => 0,
+        if self.thick && !self.snapshot {
+            self.blocks() - self.mapped_bytes / BLOCK + self.shared_blocks
+        } else {
+            0
         }
     }
 
@@ -135,7 +136,7 @@ impl Volume {
         bytes[48..56].copy_from_slice(&self.mapped_bytes.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.shared_blocks.to_le_bytes());
         bytes[64] = self.root.levels;
-        bytes[65] = u8::from(self.reserved);
+        bytes[65] = u8::from(self.thick);
         bytes[66] = self.name.len() as u8;
         bytes[67] = u8::from(self.snapshot);
         bytes[68..68 + self.name.len()].copy_from_slice(self.name.as_bytes());
@@ -163,7 +164,7 @@ impl Volume {
             mapped_bytes: u64_at(48),
             shared_blocks: u64_at(56),
             shared_since_count: 0,
-            reserved: bytes[65] == 1,
+            thick: bytes[65] == 1,
             snapshot: bytes[67] == 1,
             origin: Some(VolumeId(u64_at(136))).filter(|origin| origin.0 != 0),
             created: u64_at(144),
@@ -188,7 +189,7 @@ mod tests {
             id: VolumeId(u64::MAX),
             name: "x".repeat(63),
             size_bytes: 200 << 30,
-            reserved: true,
+            thick: true,
             naa: [6; 16],
             snapshot: true,
             created: 1_800_000_000,

@@ -15,11 +15,11 @@ use crate::volume::Volume;
 pub(crate) struct Volumes {
     by_id: BTreeMap<VolumeId, Volume>,
     directory: Directory,
-    /// Blocks that are promised to reserved volumes and not yet theirs.
+    /// Blocks that are promised to thick volumes and not yet theirs.
     owed: u64,
     /// Reclaim counters by volume.
     reclaimed: BTreeMap<VolumeId, Reclaimed>,
-    /// Whether a count of what reserved volumes share is due.
+    /// Whether a count of what thick volumes share is due.
     count_wanted: bool,
 }
 
@@ -99,20 +99,20 @@ impl Volumes {
         }
     }
 
-    /// Removes a volume whose blocks are given up already. What it shared with reserved volumes may
+    /// Removes a volume whose blocks are given up already. What it shared with thick volumes may
     /// be their own now.
     pub(crate) fn remove(&mut self, id: VolumeId) {
         // What is promised to it is no more.
-        self.update(id, |volume| volume.reserved = false);
+        self.update(id, |volume| volume.thick = false);
         if let Some(volume) = self.by_id.remove(&id) {
             self.directory.remove(&volume);
         }
         self.forget_reclaimed(id);
-        let shares = |volume: &Volume| volume.reserved && volume.shared_blocks > 0;
+        let shares = |volume: &Volume| volume.thick && volume.shared_blocks > 0;
         self.count_wanted |= self.by_id.values().any(shares);
     }
 
-    /// Whether a count of what reserved volumes share is due; it is not any more then.
+    /// Whether a count of what thick volumes share is due; it is not any more then.
     pub(crate) fn take_count_wanted(&mut self) -> bool {
         std::mem::take(&mut self.count_wanted)
     }
@@ -124,14 +124,14 @@ impl Volumes {
         }
     }
 
-    /// Blocks that are promised to reserved volumes.
+    /// Blocks that are promised to thick volumes.
     pub(crate) fn owed_blocks(&self) -> u64 {
         self.owed
     }
 
     /// Whether a volume is one to which space is promised.
     pub(crate) fn is_reserved(&self, id: VolumeId) -> bool {
-        self.by_id.get(&id).is_some_and(|volume| volume.reserved)
+        self.by_id.get(&id).is_some_and(|volume| volume.thick)
     }
 
     /// Bytes that all volumes map.

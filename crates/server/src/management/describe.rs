@@ -184,7 +184,7 @@ impl VolumeFacts {
             pool,
             naa: format!("naa.{}", hexadecimal(&volume.naa)),
             size_bytes: volume.size_bytes,
-            thick: volume.reserved,
+            thick: volume.thick,
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
             identification: presentation.identification.map(describe_identification),

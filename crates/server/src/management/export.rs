@@ -188,7 +188,7 @@ impl Export {
             || !tags.is_empty();
         let shape = (!volume.snapshot).then(|| ConfiguredShape {
             size_bytes: volume.size_bytes,
-            thick: volume.reserved,
+            thick: volume.thick,
             block_size: describe_blocks(blocks),
         });
         (said || shape.is_some()).then(|| ConfiguredVolume {

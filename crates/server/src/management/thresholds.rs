@@ -195,5 +195,5 @@ fn thin(pool: &Pool) -> impl Iterator<Item = &store::Volume> {
 }
 
 fn can_run_out(volume: &&store::Volume) -> bool {
-    !volume.reserved && !volume.snapshot && !is_hidden(volume)
+    !volume.thick && !volume.snapshot && !is_hidden(volume)
 }

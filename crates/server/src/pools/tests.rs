@@ -51,7 +51,7 @@ fn pool_of(name: &str, volumes: u64) -> Pool {
             id: VolumeId(number + 1),
             name: format!("v{number}"),
             size_bytes: 4096,
-            reserved: false,
+            thick: false,
             naa: [0; 16],
             snapshot: false,
             created: 0,

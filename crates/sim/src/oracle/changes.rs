@@ -118,8 +118,7 @@ impl Oracle {
         excuses: Excuses,
     ) -> Result<(), Violation> {
         let exists = |id: &VolumeId| self.volumes.contains_key(id);
-        let reserved =
-            |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.reserved);
+        let thick = |id: &VolumeId| self.volumes.get(id).is_some_and(|model| model.spec.thick);
         let justified = match (error, change) {
             (ChangeError::NameTaken(_), Change::CreateVolume(spec)) => self.is_taken(spec),
             (ChangeError::NameTaken(_), Change::CloneVolumes(members)) => {
@@ -132,7 +131,7 @@ impl Oracle {
                 !exists(volume) || !exists(source)
             }
             (ChangeError::NoSpace, Change::RevertVolume { volume, source }) => {
-                [volume, source].into_iter().any(reserved)
+                [volume, source].into_iter().any(thick)
             }
             (ChangeError::NameTaken(_), Change::RenameVolume { id, name }) => {
                 self.has_another(*id, name)
@@ -140,15 +139,15 @@ impl Oracle {
             (ChangeError::NoSuchVolume, Change::RenameVolume { id, .. })
             | (ChangeError::NoSuchVolume, Change::DeleteVolume(id))
             | (ChangeError::NoSuchVolume, Change::ResizeVolume { id, .. }) => !exists(id),
-            (ChangeError::NoSpace, Change::CreateVolume(spec)) => spec.reserved,
+            (ChangeError::NoSpace, Change::CreateVolume(spec)) => spec.thick,
             (ChangeError::NoSpace, Change::CloneVolumes(members)) => {
-                members.iter().any(|(source, spec)| spec.reserved || reserved(source))
+                members.iter().any(|(source, spec)| spec.thick || thick(source))
             }
             (
                 ChangeError::NoSpaceToShare { .. },
                 Change::CloneVolumes(_) | Change::RevertVolume { .. },
             ) => true,
-            (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => reserved(id),
+            (ChangeError::NoSpace, Change::ResizeVolume { id, .. }) => thick(id),
             (ChangeError::GroupSize, Change::CloneVolumes(members)) => members.is_empty(),
             (
                 ChangeError::Snapshot,
@@ -187,7 +186,7 @@ fn is_same(spec: &VolumeSpec, volume: &Volume) -> bool {
     spec.id == volume.id
         && spec.name == volume.name
         && spec.size_bytes == volume.size_bytes
-        && spec.reserved == volume.reserved
+        && spec.thick == volume.thick
         && spec.naa == volume.naa
         && spec.snapshot == volume.snapshot
         && spec.created == volume.created

@@ -14,7 +14,7 @@ fn spec(id: VolumeId) -> VolumeSpec {
         id,
         name,
         size_bytes: 4 << 20,
-        reserved: false,
+        thick: false,
         naa: [0; 16],
         snapshot: false,
         created: 0,

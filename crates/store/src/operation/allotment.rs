@@ -121,12 +121,13 @@ impl Serving {
         if planted!(self.engine.pool.bugs, LendEverything) {
             return Allotment::Kept { own: 0, drawn: 0 };
         }
-        let occupied = match self.engine.pool.volumes.is_reserved(volume) {
-            true => Occupied { own: needed, shared: 0 },
-            false => match self.occupied(key) {
+        let occupied = if self.engine.pool.volumes.is_reserved(volume) {
+            Occupied { own: needed, shared: 0 }
+        } else {
+            match self.occupied(key) {
                 Ok(occupied) => occupied,
                 Err(group) => return Allotment::Load(group),
-            },
+            }
         };
         let own = occupied.own;
         match needed.saturating_sub(own) > allowed {
@@ -166,13 +167,14 @@ impl Serving {
         }
         let lacks = drawn + leaves > left
             || needed + self.engine.pool.kept_for_checkpoints() > self.engine.pool.space.free();
-        match lacks {
-            true => Allotment::Waits(PROMISE_WAITS_MAX),
-            false => Allotment::Kept { own: occupied.own, drawn },
+        if lacks {
+            Allotment::Waits(PROMISE_WAITS_MAX)
+        } else {
+            Allotment::Kept { own: occupied.own, drawn }
         }
     }
 
-    /// Blocks of reserved volumes that an operation will share, so that they are owed new ones.
+    /// Blocks of thick volumes that an operation will share, so that they are owed new ones.
     fn promise_of_clones(&self, key: OperationKey) -> u64 {
         let pieces = self.requests.table[key].pieces.iter();
         let shared = pieces.filter_map(|piece| match piece {
@@ -181,7 +183,7 @@ impl Serving {
             }
             _ => None,
         });
-        let owing = shared.filter(|(source, _)| source.reserved && !source.snapshot);
+        let owing = shared.filter(|(source, _)| source.thick && !source.snapshot);
         owing.map(|(source, count)| count.min(source.unshared_blocks())).sum()
     }
 

@@ -141,9 +141,10 @@ impl Serving {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
             return Err(ChangeError::VolumeName);
         }
-        match self.engine.pool.volumes.directory().named(name).is_some() {
-            true => Err(ChangeError::NameTaken(name.to_owned())),
-            false => Ok(()),
+        if self.engine.pool.volumes.directory().named(name).is_some() {
+            Err(ChangeError::NameTaken(name.to_owned()))
+        } else {
+            Ok(())
         }
     }
 
@@ -287,9 +288,10 @@ impl Serving {
         if volume.id == CHANGES || self.engine.pool.volumes.contains(volume.id) {
             return Err(ChangeError::NameTaken(volume.name.clone()));
         }
-        match self.engine.pool.volumes.len() + count > VOLUMES_MAX {
-            true => Err(ChangeError::TooManyVolumes),
-            false => Ok(()),
+        if self.engine.pool.volumes.len() + count > VOLUMES_MAX {
+            Err(ChangeError::TooManyVolumes)
+        } else {
+            Ok(())
         }
     }
 
@@ -312,7 +314,7 @@ impl Serving {
         }
         self.check_promise(promised)?;
         for (source, spec) in members {
-            self.engine.pool.check_sharing(*source, spec.snapshot || spec.reserved)?;
+            self.engine.pool.check_sharing(*source, spec.snapshot || spec.thick)?;
         }
         Ok(Plan { records, promised })
     }
@@ -325,7 +327,7 @@ impl Serving {
         volume.shared_blocks = source.mapped_bytes / BLOCK;
         volume.root.levels = source.root.levels;
         let unshared = source.mapped_bytes / BLOCK - source.shared_blocks;
-        let source_owes = if source.owed_blocks() > 0 || source.reserved { unshared } else { 0 };
+        let source_owes = if source.owed_blocks() > 0 || source.thick { unshared } else { 0 };
         let more = volume.owed_blocks() + if source.snapshot { 0 } else { source_owes };
         volume.mapped_bytes = 0;
         Ok((volume, more))
@@ -341,15 +343,15 @@ impl Serving {
             return Ok(Plan::default());
         }
         let mut promised = 0;
-        if volume.reserved {
+        if volume.thick {
             let all = from.size_bytes / BLOCK;
             promised += all.saturating_sub(volume.owed_blocks());
         }
-        if from.reserved && !from.snapshot {
+        if from.thick && !from.snapshot {
             promised += from.mapped_bytes / BLOCK - from.shared_blocks;
         }
         self.check_promise(promised)?;
-        self.engine.pool.check_sharing(source, volume.reserved)?;
+        self.engine.pool.check_sharing(source, volume.thick)?;
         Ok(Plan::new(Record::RevertVolume { volume: id, source }, promised))
     }
 
@@ -362,12 +364,12 @@ impl Serving {
         if size_bytes == volume.size_bytes {
             return Ok(Plan::default());
         }
-        let more = if volume.reserved { size_bytes.saturating_sub(volume.size_bytes) } else { 0 };
+        let more = if volume.thick { size_bytes.saturating_sub(volume.size_bytes) } else { 0 };
         self.check_promise(more / BLOCK)?;
         Ok(Plan::new(Record::ResizeVolume { volume: id, size_bytes }, more / BLOCK))
     }
 
-    /// Whether `blocks` more can be promised to reserved volumes.
+    /// Whether `blocks` more can be promised to thick volumes.
     fn check_promise(&self, blocks: u64) -> Result<(), ChangeError> {
         let possible =
             blocks == 0 || self.engine.pool.space.free() >= self.engine.pool.kept_blocks() + blocks;
@@ -385,7 +387,7 @@ impl Serving {
 struct Plan {
     /// None if nothing is to be done.
     records: Vec<Record>,
-    /// Blocks that are promised more to reserved volumes.
+    /// Blocks that are promised more to thick volumes.
     promised: u64,
 }
 
@@ -410,8 +412,5 @@ fn check_size(size_bytes: u64) -> Result<(), ChangeError> {
 
 /// Whether the superblock can refer to so many first-level pages.
 fn check_first_level(pages: usize) -> Result<(), ChangeError> {
-    match pages > crate::layout::FIRST_LEVEL_MAX {
-        true => Err(ChangeError::TooManyDevices),
-        false => Ok(()),
-    }
+    if pages > crate::layout::FIRST_LEVEL_MAX { Err(ChangeError::TooManyDevices) } else { Ok(()) }
 }

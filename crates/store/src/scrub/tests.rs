@@ -112,7 +112,7 @@ fn changes_during_a_scrub_are_no_damage() {
 fn what_a_reserved_volume_shares_is_counted_again_when_a_snapshot_is_gone() {
     let mut pool = Pool::new();
     let id = VolumeId(9);
-    let spec = VolumeSpec { reserved: true, ..volume(id, "r", 64 << 20) };
+    let spec = VolumeSpec { thick: true, ..volume(id, "r", 64 << 20) };
     pool.change(Change::CreateVolume(spec)).unwrap();
     pool.write(id, 0, &pattern(1, 32 << 20));
     pool.clone_volume(id, VolumeId(10), "c");

@@ -89,10 +89,7 @@ impl Space {
     /// The file system below a device has no space for a group: no other group is preallocated
     /// there either for a while. While a pool is opened another one may have its space already.
     pub(crate) fn refused(&mut self, id: GroupId) {
-        match self.probes {
-            true => self.group_unavailable(id),
-            false => self.device_is_full(id.device),
-        }
+        if self.probes { self.group_unavailable(id) } else { self.device_is_full(id.device) }
     }
 
     /// A group has its space, unless its device grew meanwhile and the group with it: then the

@@ -158,12 +158,11 @@ fn reopen_stumbling(
         };
         let result = pool.serve(usize::from(io.device), io.operation);
         let count = seen.entry(offset).or_insert(0);
-        let result = match length > 0 && hits(offset / BLOCK) && *count < times {
-            true => {
-                *count += 1;
-                wrong(&vec![0x3c; length])
-            }
-            false => result,
+        let result = if length > 0 && hits(offset / BLOCK) && *count < times {
+            *count += 1;
+            wrong(&vec![0x3c; length])
+        } else {
+            result
         };
         pool.store.completed(io.id, result);
     }

@@ -10,8 +10,8 @@ fn write(at: u64) -> Request {
     Request::Write { range: ByteRange::new(at << 20, 1 << 20), data }
 }
 
-fn reserved(id: VolumeId, size_bytes: u64) -> Change {
-    Change::CreateVolume(VolumeSpec { reserved: true, ..volume(id, "reserved", size_bytes) })
+fn thick(id: VolumeId, size_bytes: u64) -> Change {
+    Change::CreateVolume(VolumeSpec { thick: true, ..volume(id, "thick", size_bytes) })
 }
 
 /// Two devices on a file system that gave no more than what was asked for so far, and a volume that
@@ -20,7 +20,7 @@ fn pool_on_a_full_file_system() -> Pool {
     let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
     pool.create(C, "c", 1 << 30);
     pool.write(A, 0, &pattern(1, 1 << 20));
-    pool.change(reserved(RESERVED, 40 << 20)).unwrap();
+    pool.change(thick(RESERVED, 40 << 20)).unwrap();
     pool.refuse_space = true;
     pool
 }
@@ -116,11 +116,11 @@ fn a_reserved_volume_is_not_made_where_it_has_no_space() {
     let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
     pool.write(A, 0, &pattern(1, 32 << 20));
     pool.refuse_space = true;
-    let refused = pool.change(reserved(RESERVED, 400 << 20)).unwrap_err();
+    let refused = pool.change(thick(RESERVED, 400 << 20)).unwrap_err();
     assert_eq!(refused, ChangeError::NoSpace.into());
     pool.refuse_space = false;
     pool.store.tick(std::time::Duration::from_secs(60));
-    pool.change(reserved(RESERVED, 400 << 20)).unwrap();
+    pool.change(thick(RESERVED, 400 << 20)).unwrap();
     pool.refuse_space = true;
     for at in 0..400 {
         pool.ask(RESERVED, write(at)).unwrap();
@@ -131,7 +131,7 @@ fn a_reserved_volume_is_not_made_where_it_has_no_space() {
 #[test]
 fn a_copy_from_a_reserved_volume_never_costs_it_its_space() {
     let mut pool = Pool::new();
-    pool.change(reserved(RESERVED, 40 << 20)).unwrap();
+    pool.change(thick(RESERVED, 40 << 20)).unwrap();
     (0..40).for_each(|at| drop(pool.ask(RESERVED, write(at)).unwrap()));
     pool.create(C, "c", 1 << 30);
     fill(&mut pool);

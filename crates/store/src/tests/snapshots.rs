@@ -1,4 +1,4 @@
-//! Snapshots, clones, reverting, and what is promised to reserved volumes.
+//! Snapshots, clones, reverting, and what is promised to thick volumes.
 
 use super::*;
 
@@ -151,13 +151,13 @@ fn the_numbers_add_up_and_tell_what_is_shared() {
     assert_eq!(space.used - space.metadata, mapped - space.shared);
 }
 
-/// A snapshot of a reserved volume doubles what it may need; that is asked for when it is made.
+/// A snapshot of a thick volume doubles what it may need; that is asked for when it is made.
 #[test]
 fn a_reserved_volume_keeps_its_promise_with_snapshots() {
     let mut pool = Pool::new();
     let id = VolumeId(9);
-    let reserved = VolumeSpec { reserved: true, ..volume(id, "r", 96 << 20) };
-    pool.change(Change::CreateVolume(reserved)).unwrap();
+    let thick = VolumeSpec { thick: true, ..volume(id, "r", 96 << 20) };
+    pool.change(Change::CreateVolume(thick)).unwrap();
     for at in 0..96 {
         pool.write(id, at << 20, &pattern(at, 1 << 20));
     }

@@ -96,7 +96,7 @@ fn a_device_that_grows_by_nothing_while_the_journal_is_full_waits_for_room() {
 fn a_reserved_volume_waits_for_a_commit_that_is_held_up_and_is_not_refused() {
     let mut pool = Pool::with(&[SIZE], options());
     let (id, size_bytes) = (VolumeId(9), 24 << 20);
-    let spec = VolumeSpec { reserved: true, ..volume(id, "reserved", size_bytes) };
+    let spec = VolumeSpec { thick: true, ..volume(id, "thick", size_bytes) };
     pool.change(Change::CreateVolume(spec)).unwrap();
     pool.write(id, 0, &pattern(1, size_bytes as usize));
     pool.change(Change::ResizeVolume { id: B, size_bytes: 1 << 30 }).unwrap();
