@@ -443,6 +443,32 @@ test('objects are labelled and renamed, and what somebody else changed is not ov
   await array.gantry('volume', 'delete', 'fast/new');
 });
 
+test('a session is closed after a question, and not that of another initiator', async () => {
+  const load = array
+    .host('io', '--pattern', 'randread', '--seconds', '15', '--rate', '50', await array.lun(0))
+    .catch(() => undefined);
+  await visit('/sessions', 'Sessions');
+  const row = page.getByRole('row').filter({ hasText: 'no host' });
+  await row.first().waitFor();
+  const [session] = await array.gantry('session', 'list');
+  const close = page.getByRole('button', { name: `Close the session of ${session.initiator}` });
+  await close.first().click();
+  await dialog().getByText('It may log in again').waitFor();
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document));
+  assert.deepEqual(
+    violations.map((one) => one.id),
+    [],
+  );
+  await dialog().getByRole('button', { name: 'Close session', exact: true }).click();
+  await said('The session was closed');
+  await array.until(async () => {
+    const sessions = await array.gantry('session', 'list');
+    return !sessions.some((one) => one.tsih === session.tsih && one.isid === session.isid);
+  }, 'the session has ended');
+  await load;
+});
+
 test('everything can be done with the keyboard', async () => {
   await visit('/', 'Overview');
   await page.evaluate(() => document.activeElement?.blur());
