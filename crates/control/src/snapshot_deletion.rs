@@ -128,9 +128,10 @@ impl Pressure {
 
     /// The deletion came to its end.
     fn deleted(&mut self, succeeded: bool) {
-        match succeeded {
-            true => self.settling = Some(Settling::default()),
-            false => self.looks_to_pass = DELETION_RETRY_LOOKS,
+        if succeeded {
+            self.settling = Some(Settling::default())
+        } else {
+            self.looks_to_pass = DELETION_RETRY_LOOKS
         }
     }
 }

@@ -88,9 +88,10 @@ impl Tasks {
     /// Looks at the scrub of an object.
     pub fn look_at_scrub(&mut self, now: u64, object: &str, status: &ScrubStatus) {
         // What was in use at the beginning may have been freed since, and other space be used.
-        let done = match status.complete {
-            true => status.total_bytes,
-            false => status.scanned_bytes.min(status.total_bytes),
+        let done = if status.complete {
+            status.total_bytes
+        } else {
+            status.scanned_bytes.min(status.total_bytes)
         };
         let amount = Amount { done, total: status.total_bytes, unit: TaskUnit::Bytes };
         if status.running || self.running(TaskKind::Scrub, object).is_some() {

@@ -80,9 +80,10 @@ impl DataDirectory {
     pub(crate) fn load(&self) -> Result<Configuration> {
         let parse = |text: &[u8]| {
             let configuration: Configuration = generations::parse_json(text)?;
-            match configuration.version_is_known() {
-                true => Ok(configuration),
-                false => Err("was written by a newer gantryd: use that version".to_owned()),
+            if configuration.version_is_known() {
+                Ok(configuration)
+            } else {
+                Err("was written by a newer gantryd: use that version".to_owned())
             }
         };
         match self.load_generations(CONFIGURATION_NAME, parse)? {

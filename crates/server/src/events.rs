@@ -103,9 +103,10 @@ impl Events {
             && event.object != "events";
         let since = event.time.saturating_sub(EVENT_FOLD_SECONDS);
         let mut recent = self.latest.iter_mut().rev().take_while(|other| other.time >= since);
-        let other = match is_state {
-            true => recent.find(|other| other.object == event.object),
-            false => recent.find(|other| is_equal(other, event)),
+        let other = if is_state {
+            recent.find(|other| other.object == event.object)
+        } else {
+            recent.find(|other| is_equal(other, event))
         };
         let Some(other) = other.filter(|other| is_equal(other, event)) else { return false };
         let other = Arc::make_mut(other);

@@ -274,10 +274,8 @@ impl Management {
         hosts::fold_saved_initiators(&mut configuration);
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
         let findings = directory.findings().clone();
-        let free_luns = match directory.lost_configuration() {
-            true => FreeLuns::Unknown,
-            false => FreeLuns::Known,
-        };
+        let free_luns =
+            if directory.lost_configuration() { FreeLuns::Unknown } else { FreeLuns::Known };
         let saving = Saving::start(directory, mailbox.clone(), &configuration, &secrets)?;
         let mut management = Self {
             configuration,

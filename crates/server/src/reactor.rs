@@ -151,12 +151,11 @@ impl Reactor {
 
     /// One turn of the loop: take what happened, let it act, send what came of it.
     fn turn(&mut self, events: &mut Events) -> Result<()> {
-        match self.has_more() {
-            true => waiting::look(&mut self.poll, events, Duration::ZERO)?,
-            false => {
-                let expects_a_command = self.scheduler.expects_a_command();
-                self.waiting.wait(&mut self.poll, events, expects_a_command)?;
-            }
+        if self.has_more() {
+            waiting::look(&mut self.poll, events, Duration::ZERO)?
+        } else {
+            let expects_a_command = self.scheduler.expects_a_command();
+            self.waiting.wait(&mut self.poll, events, expects_a_command)?;
         }
         self.tell_time();
         for event in events.iter() {

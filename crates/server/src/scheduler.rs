@@ -310,9 +310,10 @@ impl<C> Queue<C> {
         for session in self.hosts.iter_mut().flat_map(|host| &mut host.sessions) {
             let commands = std::mem::take(&mut session.commands);
             for entry in commands {
-                match is_unwanted(&entry.command) {
-                    true => withdrawn.push(entry.command),
-                    false => session.commands.push_back(entry),
+                if is_unwanted(&entry.command) {
+                    withdrawn.push(entry.command)
+                } else {
+                    session.commands.push_back(entry)
                 }
             }
         }

@@ -20,11 +20,12 @@ pub(crate) fn tls() -> ClientConfig {
 /// Explains a failed connection, in clear words if the certificate is not trusted.
 pub(crate) fn explained(reason: String) -> String {
     // The second: an authority of the same name is trusted, but it is not the same.
-    match ["UnknownIssuer", "BadSignature"].iter().any(|part| reason.contains(part)) {
-        true => format!(
+    if ["UnknownIssuer", "BadSignature"].iter().any(|part| reason.contains(part)) {
+        format!(
             "this system does not trust who signed the other end's certificate: add that \
              authority to those of the operating system ({reason})"
-        ),
-        false => reason,
+        )
+    } else {
+        reason
     }
 }

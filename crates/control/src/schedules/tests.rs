@@ -43,9 +43,10 @@ impl View for Pools {
         if self.locked.contains(&id) {
             return Err(ArrayError::Locked { until: 1 });
         }
-        match self.mapped.contains(&id) {
-            true => Err(ArrayError::StillMapped("h".to_owned())),
-            false => Ok(()),
+        if self.mapped.contains(&id) {
+            Err(ArrayError::StillMapped("h".to_owned()))
+        } else {
+            Ok(())
         }
     }
 

@@ -199,9 +199,10 @@ fn unseal(bytes: &[u8]) -> Result<(&[u8], Option<u64>), String> {
         return Err("is damaged in its last line".to_owned());
     };
     let number: u64 = number.parse().map_err(|_| "is damaged in its last line".to_owned())?;
-    match checksum(text, number) == sum {
-        true => Ok((text, Some(number))),
-        false => Err("is damaged: its checksum is wrong".to_owned()),
+    if checksum(text, number) == sum {
+        Ok((text, Some(number)))
+    } else {
+        Err("is damaged: its checksum is wrong".to_owned())
     }
 }
 

@@ -30,9 +30,10 @@ impl Buckets {
     pub(super) fn allows(&mut self, class: Class, time: u64) -> bool {
         let is_known = self.0.contains_key(&class);
         // Events beyond the limit of classes share the bucket of their severity.
-        let class = match is_known || self.0.len() < EVENT_CLASSES_MAX {
-            true => class,
-            false => (EventKind::General, class.1, String::new()),
+        let class = if is_known || self.0.len() < EVENT_CLASSES_MAX {
+            class
+        } else {
+            (EventKind::General, class.1, String::new())
         };
         let full = Bucket { tokens: EVENT_BURST_MAX, filled: time };
         let bucket = self.0.entry(class).or_insert(full);

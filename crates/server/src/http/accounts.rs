@@ -153,10 +153,7 @@ fn check_version(headers: &HeaderMap, users: &Users, name: &str) -> Result<(), A
 
 /// Refuses an `If-Match` where there is no object that it could name.
 fn no_version(headers: &HeaderMap) -> Answered<()> {
-    match headers.contains_key(header::IF_MATCH) {
-        true => Err(etag::no_version()),
-        false => Ok(()),
-    }
+    if headers.contains_key(header::IF_MATCH) { Err(etag::no_version()) } else { Ok(()) }
 }
 
 /// An administrator sees all tokens, others their own.
@@ -219,9 +216,10 @@ async fn delete_token(
         let Some(token) = found.filter(|token| may_see(&identity, token)) else {
             return Err(AccessError::NoToken(id.clone()));
         };
-        match may_delete(&identity, users, &token) {
-            true => users.remove_token(&id),
-            false => Err(AccessError::TokenOfAnother),
+        if may_delete(&identity, users, &token) {
+            users.remove_token(&id)
+        } else {
+            Err(AccessError::TokenOfAnother)
         }
     };
     let deleted = async {

@@ -100,10 +100,7 @@ fn show_whole(written: Written, known: Option<&HeaderValue>, link: Option<String
     };
     let is_known =
         known.and_then(|known| known.to_str().ok()).is_some_and(|known| is_known(known, &tag));
-    let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => json(text),
-    };
+    let mut response = if is_known { StatusCode::NOT_MODIFIED.into_response() } else { json(text) };
     let headers = response.headers_mut();
     let mut add = |name, text: String| {
         if let Ok(value) = HeaderValue::from_str(&text) {

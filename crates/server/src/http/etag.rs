@@ -53,9 +53,8 @@ pub(super) fn etag_of_hash(hash: u64) -> String {
 
 /// Version of the fields that an administrator can change.
 fn version(value: &Value) -> String {
-    let is_kept = |(name, value): &(&String, &Value)| match value.is_array() {
-        true => *name != COUNTED_LIST,
-        false => !COUNTED.contains(&name.as_str()),
+    let is_kept = |(name, value): &(&String, &Value)| {
+        if value.is_array() { *name != COUNTED_LIST } else { !COUNTED.contains(&name.as_str()) }
     };
     let text = match value.as_object() {
         Some(fields) => fields
@@ -88,10 +87,7 @@ pub(crate) fn check(if_match: &str, object: &Value) -> Result<(), Problem> {
         let text = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
         text.and_then(|text| text.split_once('-')).is_some_and(|(first, _)| first == version)
     };
-    match tags.any(|tag| tag == "*" || fits(tag)) {
-        true => Ok(()),
-        false => Err(changed()),
-    }
+    if tags.any(|tag| tag == "*" || fits(tag)) { Ok(()) } else { Err(changed()) }
 }
 
 fn changed() -> Problem {

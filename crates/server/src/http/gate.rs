@@ -133,15 +133,16 @@ impl Gate {
     fn check(&self, guard: &Guard, peer: Peer, request: &Request) -> Result<Identity, Problem> {
         let headers = request.headers();
         let identity = self.identify(peer, headers).ok_or_else(|| {
-            match headers.contains_key(header::AUTHORIZATION) {
-                true => problem(
+            if headers.contains_key(header::AUTHORIZATION) {
+                problem(
                     ProblemKind::TokenNotValid,
                     "the token is not known, or its time is over: POST /v1/tokens makes one",
-                ),
-                false => problem(
+                )
+            } else {
+                problem(
                     ProblemKind::NotLoggedIn,
                     "log in at /v1/login, or send 'Authorization: Bearer TOKEN'",
-                ),
+                )
             }
         })?;
         let changes = !request.method().is_safe();

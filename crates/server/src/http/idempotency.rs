@@ -267,9 +267,6 @@ impl Drop for UnderWay<'_> {
 fn answer(status: StatusCode, body: Bytes) -> Response {
     use axum::http::header::CONTENT_TYPE;
     use axum::response::IntoResponse;
-    let kind = match status.is_success() {
-        true => "application/json",
-        false => "application/problem+json",
-    };
+    let kind = if status.is_success() { "application/json" } else { "application/problem+json" };
     (status, [(CONTENT_TYPE, kind)], body).into_response()
 }

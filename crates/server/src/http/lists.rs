@@ -172,10 +172,7 @@ fn key(element: &Value, listing: Listing) -> String {
 
 /// The order of the keys of a list.
 fn order(one: &str, other: &str, listing: Listing) -> Ordering {
-    match listing.newest_first {
-        true => compare(other, one),
-        false => compare(one, other),
-    }
+    if listing.newest_first { compare(other, one) } else { compare(one, other) }
 }
 
 /// Numbers by their size, everything else by its characters.

@@ -62,13 +62,15 @@ fn is_visit(path: &str, headers: &HeaderMap) -> bool {
 fn answer(file: &'static File, headers: &HeaderMap) -> Response {
     let known = lists(headers, &header::IF_NONE_MATCH, file.etag);
     let (encoding, body) = encoded(file, headers);
-    let mut response = match known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => Body::from(body).into_response(),
+    let mut response = if known {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        Body::from(body).into_response()
     };
-    let caching = match file.path.starts_with(NAMED_BY_CONTENT) {
-        true => "public, max-age=31536000, immutable",
-        false => "no-cache",
+    let caching = if file.path.starts_with(NAMED_BY_CONTENT) {
+        "public, max-age=31536000, immutable"
+    } else {
+        "no-cache"
     };
     let fields = response.headers_mut();
     protect(fields);
@@ -96,9 +98,10 @@ fn protect(fields: &mut HeaderMap) {
 
 /// The smallest form that the browser takes.
 fn encoded(file: &'static File, headers: &HeaderMap) -> (Option<&'static str>, &'static [u8]) {
-    match lists(headers, &header::ACCEPT_ENCODING, "gzip") {
-        true => (Some("gzip"), file.gzip.get_or_init(|| gzip(file.identity))),
-        false => (None, file.identity),
+    if lists(headers, &header::ACCEPT_ENCODING, "gzip") {
+        (Some("gzip"), file.gzip.get_or_init(|| gzip(file.identity)))
+    } else {
+        (None, file.identity)
     }
 }
 

@@ -54,9 +54,10 @@ pub(super) fn router(mailbox: &Mailbox, heartbeat: &Arc<Heartbeat>, gate: &Arc<G
     let mut router = Router::new();
     for row in ROUTES {
         let handlers = presented(handlers(row, &shared), row, &shared);
-        let handlers = match is_compressible(row.method, row.route) {
-            true => handlers.route_layer(middleware::from_fn(compress)),
-            false => handlers,
+        let handlers = if is_compressible(row.method, row.route) {
+            handlers.route_layer(middleware::from_fn(compress))
+        } else {
+            handlers
         };
         let handlers = match row.route {
             Route::ImportConfiguration => handlers.layer(DefaultBodyLimit::max(IMPORT_BYTES_MAX)),

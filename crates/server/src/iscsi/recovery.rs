@@ -18,9 +18,10 @@ impl Reactor {
         let recovers = |connection: &Connection| {
             connection.nexus.is_some() && connection.iscsi.parameters().error_recovery_level >= 2
         };
-        match self.iscsi.connections.get(slot).is_some_and(recovers) {
-            true => self.lose(slot, reason),
-            false => self.close(slot, reason),
+        if self.iscsi.connections.get(slot).is_some_and(recovers) {
+            self.lose(slot, reason)
+        } else {
+            self.close(slot, reason)
         }
     }
 

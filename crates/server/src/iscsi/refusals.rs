@@ -203,9 +203,10 @@ impl Refusals {
 
     fn key(&self, reason: Reason, address: IpAddr) -> (Reason, Option<IpAddr>) {
         let key = (reason, Some(source(address)));
-        match self.buckets.contains_key(&key) || self.buckets.len() < REFUSAL_SOURCES_MAX {
-            true => key,
-            false => (reason, None),
+        if self.buckets.contains_key(&key) || self.buckets.len() < REFUSAL_SOURCES_MAX {
+            key
+        } else {
+            (reason, None)
         }
     }
 }

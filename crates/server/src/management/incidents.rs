@@ -70,9 +70,10 @@ impl Management {
             let device = self.device_name(pool, usize::from(device));
             format!(" (byte {} of {device})", incident.offset)
         });
-        let (severity, outcome) = match incident.is_lost {
-            true => (Severity::Error, "cannot be read"),
-            false => (Severity::Warning, "could only be read again"),
+        let (severity, outcome) = if incident.is_lost {
+            (Severity::Error, "cannot be read")
+        } else {
+            (Severity::Warning, "could only be read again")
         };
         let message = format!("{place} {outcome}: {why}{at}");
         self.events.note_kind(EventKind::MediumError, severity, object, message);

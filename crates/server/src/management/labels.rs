@@ -175,8 +175,5 @@ impl Management {
 fn find_snapshot(core: &Core, parameters: &Parameters) -> Result<(PoolId, VolumeId), Problem> {
     let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
     let (slot, id) = find(core, "snapshot", pool, name)?;
-    match is_snapshot(core, slot, id) {
-        true => Ok((slot, id)),
-        false => Err(is_volume_problem()),
-    }
+    if is_snapshot(core, slot, id) { Ok((slot, id)) } else { Err(is_volume_problem()) }
 }

@@ -38,10 +38,8 @@ impl Management {
         let options = self.pool_options(self.configuration.pools.len());
         for (name, configuration) in self.configuration.pools.clone() {
             let ticket = core.new_ticket();
-            let mode = match configuration.read_only {
-                true => OpenMode::ReadOnly,
-                false => OpenMode::ReadWrite,
-            };
+            let mode =
+                if configuration.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
             let options = PoolOptions { mode, ..options };
             match Pool::open(&name, &configuration, options, ticket.tag()) {
                 Ok(pool) => {

@@ -135,9 +135,10 @@ impl Management {
     pub(super) fn check_stays(&self, id: VolumeId) -> Result<(), Problem> {
         let goes =
             |work: &Work| matches!(work.step, Step::DeleteVolume { id: going, .. } if going == id);
-        match self.under_way.values().any(goes) {
-            true => Err(conflict(&"it is just being deleted")),
-            false => Ok(()),
+        if self.under_way.values().any(goes) {
+            Err(conflict(&"it is just being deleted"))
+        } else {
+            Ok(())
         }
     }
 

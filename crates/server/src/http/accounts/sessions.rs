@@ -39,9 +39,10 @@ impl Asking {
 
     /// Where a password waits for its turn, and under which name.
     fn queue(&self, gate: &Gate) -> (&'static passwords::Queue, &str) {
-        match !self.is_limited || gate.state().limiter.knows(&self.attempt) {
-            true => (&passwords::KNOWN, &self.attempt.user),
-            false => (&passwords::STRANGERS, &self.attempt.address),
+        if !self.is_limited || gate.state().limiter.knows(&self.attempt) {
+            (&passwords::KNOWN, &self.attempt.user)
+        } else {
+            (&passwords::STRANGERS, &self.attempt.address)
         }
     }
 
