@@ -16,10 +16,10 @@ struct Page {
 }
 
 const PAGES: [Page; 2] = [
-    Page { path: SCSI_REFERENCE, program: ["gantry-server", "gantryd", "--print-scsi-reference"] },
+    Page { path: SCSI_REFERENCE, program: ["server", "gantryd", "--print-scsi-reference"] },
     Page {
         path: "docs/reference/gantry-host.md",
-        program: ["gantry-host", "gantry-host", "print-reference"],
+        program: ["host", "gantry-host", "print-reference"],
     },
 ];
 

@@ -28,7 +28,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let folder = workspace::release_folder();
     let variables: [(&str, &OsStr); 2] =
         [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_HISTORY_ROUNDS", OsStr::new(&rounds))];
-    let arguments = ["test", "--release", "--package", "gantry-tests", "--test", "history", "--"];
+    let arguments = ["test", "--release", "--package", "harness", "--test", "history", "--"];
     let arguments = [&arguments[..], &["--nocapture"]].concat();
     process::run_with(&process::cargo(), &arguments, &variables)
 }

@@ -36,7 +36,7 @@ const FILES: [(&str, &str, u32); 7] = [
 
 /// Builds the programs and packs them with completions, man pages and the unit.
 pub(crate) fn run() -> Result<PathBuf> {
-    let arguments = ["build", "--release", "--locked", "-p", "gantry-server", "-p", "gantry-cli"];
+    let arguments = ["build", "--release", "--locked", "-p", "server", "-p", "cli"];
     process::run(&process::cargo(), &arguments)?;
     let binaries = workspace::release_folder();
     let folder = folder("package")?;

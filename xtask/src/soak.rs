@@ -30,7 +30,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ("GANTRY_TEST_CYCLES", cycles.as_ref()),
     ];
     for (test, case) in [("soak", "after_much_work"), ("sessions", "changes_disturb_nobody_else")] {
-        let package = ["test", "--release", "--package", "gantry-tests", "--test", test];
+        let package = ["test", "--release", "--package", "harness", "--test", test];
         let arguments = [&package[..], &["--", "--nocapture", case]].concat();
         process::run_with(&process::cargo(), &arguments, &variables)?;
     }

@@ -82,7 +82,7 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
 fn unit_tests() -> Result<()> {
     let mut arguments = vec!["test", "--quiet", "--no-fail-fast", "--workspace"];
     // Black-box tests are a step of their own, and the guest's a command of its own.
-    arguments.extend(["--exclude", "gantry-tests", "--exclude", "gantry-guest"]);
+    arguments.extend(["--exclude", "harness", "--exclude", "guest"]);
     process::run(&process::cargo(), &arguments)
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn build() -> Result<()> {
 /// Builds them in a profile.
 pub(crate) fn build_in(profile: &str) -> Result<()> {
     let mut arguments = vec!["build", "--quiet", "--profile", profile];
-    for package in ["gantry-server", "gantry-cli", "gantry-host"] {
+    for package in ["server", "cli", "host"] {
         arguments.extend(["--package", package]);
     }
     process::run(&process::cargo(), &arguments)
@@ -103,7 +103,7 @@ pub(crate) fn build_in(profile: &str) -> Result<()> {
 /// One test at a time: they measure, and each has a daemon of its own. The daemons are optimised;
 /// what asks them need not be, and is built in a fifth of the time.
 fn black_box() -> Result<()> {
-    black_box_of("gantry-tests", &[], &["--test-threads=1"])
+    black_box_of("harness", &[], &["--test-threads=1"])
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.
@@ -115,7 +115,7 @@ fn linux_kernel(scenarios: &[String]) -> Result<()> {
     let names: Vec<_> = scenarios.iter().map(|name| format!("{name}::")).collect();
     let names = names.iter().map(String::as_str);
     let options: Vec<_> = ["--test-threads=1", "--nocapture"].into_iter().chain(names).collect();
-    black_box_of("gantry-guest", &["--release"], &options)
+    black_box_of("guest", &["--release"], &options)
 }
 
 fn black_box_of(package: &str, profile: &[&str], options: &[&str]) -> Result<()> {

@@ -60,10 +60,13 @@ fn filled(scatter: bool) -> (Pool<Nowhere>, VolumeId, VolumeId) {
     let (a, b) = (pool.create(1, VOLUME), pool.create(2, VOLUME));
     let block = data(BLOCK as usize);
     let blocks = VOLUME / BLOCK;
-    let place = |number: u64| match scatter {
-        // Each block once: an odd factor permutes a power of two.
-        true => number.wrapping_mul(0x9e37_79b9) % blocks,
-        false => number,
+    let place = |number: u64| {
+        if scatter {
+            // Each block once: an odd factor permutes a power of two.
+            number.wrapping_mul(0x9e37_79b9) % blocks
+        } else {
+            number
+        }
     };
     pool.run(32, blocks, FOREVER, |number| (a, write(place(number) * BLOCK, &block)));
     pool.change(Change::Checkpoint);

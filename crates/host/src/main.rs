@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
-use gantry_host::initiator::load::{self, Kind, Load};
-use gantry_host::initiator::ranges::{self, Expected, Range, Summary};
-use gantry_host::initiator::session::{HeaderDigest, Session};
-use gantry_host::initiator::{lean, raw, wire};
+use host::initiator::load::{self, Kind, Load};
+use host::initiator::ranges::{self, Expected, Range, Summary};
+use host::initiator::session::{HeaderDigest, Session};
+use host::initiator::{lean, raw, wire};
 use notation::parse_size;
 use serde_json::{Value, json};
 use subcommands::HostSubcommand;

@@ -3,10 +3,10 @@
 use std::fmt::Write;
 
 use clap::{Arg, Command};
-use gantry_host::esxi::esxcli;
-use gantry_host::esxi::mover::Fallback;
-use gantry_host::esxi::settings::ADVANCED;
-use gantry_host::esxi::vmkfstools;
+use host::esxi::esxcli;
+use host::esxi::mover::Fallback;
+use host::esxi::settings::ADVANCED;
+use host::esxi::vmkfstools;
 
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")

@@ -11,11 +11,11 @@ use anyhow::{Context, Result};
 use clap::Subcommand;
 use vmfs::{LockMode, Locking};
 
-use gantry_host::esxi::datastore::{self, Datastore, split_path};
-use gantry_host::esxi::doctor::{self, Depth};
-use gantry_host::esxi::esxtop::{self, Shape};
-use gantry_host::esxi::state::Host;
-use gantry_host::esxi::{esxcli, mover, touch, vmkfstools};
+use host::esxi::datastore::{self, Datastore, split_path};
+use host::esxi::doctor::{self, Depth};
+use host::esxi::esxtop::{self, Shape};
+use host::esxi::state::Host;
+use host::esxi::{esxcli, mover, touch, vmkfstools};
 
 /// What a simulated host can be asked for.
 #[derive(Debug, Subcommand)]

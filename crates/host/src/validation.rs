@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
-use gantry_host::validate::cases::Scale;
-use gantry_host::validate::model::{Report, State, Verdict};
-use gantry_host::validate::{self, Order, compare};
+use host::validate::cases::Scale;
+use host::validate::model::{Report, State, Verdict};
+use host::validate::{self, Order, compare};
 
 /// What can be asked.
 #[derive(Debug, Subcommand)]

@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use gantry_sim::campaign::{self, Found, PLANTED, Search};
-use gantry_sim::{Run, RunReport, World};
+use sim::campaign::{self, Found, PLANTED, Search};
+use sim::{Run, RunReport, World};
 
 /// Simulates the pool engine on a disk that loses power, and looks for broken promises.
 #[derive(Parser)]
@@ -65,7 +65,7 @@ enum Command {
         #[arg(long)]
         planted: Option<String>,
         /// How many of the last events to tell.
-        #[arg(long, default_value_t = gantry_sim::limits::TRACE_EVENTS)]
+        #[arg(long, default_value_t = sim::limits::TRACE_EVENTS)]
         events: usize,
     },
 }

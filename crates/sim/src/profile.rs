@@ -88,10 +88,11 @@ impl Profile {
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
             crash_interval: random.pick(&CRASH_INTERVALS),
             volumes_max: random.between(1, 6),
-            volume_bytes_max: match fills {
-                true => 32 * MEBIBYTE,
+            volume_bytes_max: if fills {
+                32 * MEBIBYTE
+            } else {
                 // The last has a map of one level more.
-                false => random.pick(&[1, 2, 2, 4, 4, 8, 8, 320]) * MEBIBYTE,
+                random.pick(&[1, 2, 2, 4, 4, 8, 8, 320]) * MEBIBYTE
             },
             hot_percent: random.pick(&[0, 50, 80]),
             fills,

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use gantry_sim::campaign::{self, PLANTED, Search};
-use gantry_sim::{Run, World};
+use sim::campaign::{self, PLANTED, Search};
+use sim::{Run, World};
 use store::PlantedBug;
 
 const OPERATIONS: u64 = 1500;

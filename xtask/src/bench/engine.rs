@@ -33,7 +33,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
     let (rounds, seconds) = (options.rounds.to_string(), options.seconds.to_string());
     let folder = folder.display().to_string();
-    let cargo = ["run", "--quiet", "--release", "--package", "gantry-bench", "--"];
+    let cargo = ["run", "--quiet", "--release", "--package", "bench", "--"];
     let words = ["--rounds", &rounds, "--seconds", &seconds, "--folder", &folder];
     let table = process::output(&process::cargo(), &[&cargo[..], &words].concat())?;
     let page = page(&table, options);

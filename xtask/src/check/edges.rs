@@ -9,67 +9,34 @@ use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
 const ROOMS: [(&str, &[&str]); 22] = [
-    ("gantry-block", &[]),
-    ("gantry-notation", &[]),
-    ("gantry-terminal", &[]),
-    ("gantry-sam", &[]),
-    ("gantry-iscsi", &["gantry-block", "gantry-sam"]),
-    ("gantry-scsi", &["gantry-block", "gantry-sam"]),
-    ("gantry-store", &["gantry-block", "gantry-notation"]),
-    ("gantry-device", &["gantry-block"]),
-    ("gantry-array", &["gantry-block", "gantry-notation", "gantry-scsi", "gantry-store"]),
-    ("gantry-ledger", &["gantry-block"]),
-    ("gantry-api", &[]),
-    ("gantry-access", &["gantry-api"]),
+    ("block", &[]),
+    ("notation", &[]),
+    ("terminal", &[]),
+    ("sam", &[]),
+    ("iscsi", &["block", "sam"]),
+    ("scsi", &["block", "sam"]),
+    ("store", &["block", "notation"]),
+    ("device", &["block"]),
+    ("array", &["block", "notation", "scsi", "store"]),
+    ("ledger", &["block"]),
+    ("api", &[]),
+    ("access", &["api"]),
+    ("control", &["api", "array", "block", "notation", "store"]),
     (
-        "gantry-control",
-        &["gantry-api", "gantry-array", "gantry-block", "gantry-notation", "gantry-store"],
-    ),
-    (
-        "gantry-server",
+        "server",
         &[
-            "gantry-access",
-            "gantry-api",
-            "gantry-array",
-            "gantry-block",
-            "gantry-control",
-            "gantry-device",
-            "gantry-iscsi",
-            "gantry-ledger",
-            "gantry-notation",
-            "gantry-scsi",
-            "gantry-store",
-            "gantry-terminal",
+            "access", "api", "array", "block", "control", "device", "iscsi", "ledger", "notation",
+            "scsi", "store", "terminal",
         ],
     ),
-    (
-        "gantry-cli",
-        &[
-            "gantry-api",
-            "gantry-block",
-            "gantry-device",
-            "gantry-notation",
-            "gantry-store",
-            "gantry-terminal",
-        ],
-    ),
-    ("gantry-vmfs", &[]),
-    ("gantry-host", &["gantry-notation", "gantry-terminal", "gantry-vmfs"]),
-    (
-        "gantry-sim",
-        &[
-            "gantry-array",
-            "gantry-block",
-            "gantry-iscsi",
-            "gantry-scsi",
-            "gantry-store",
-            "gantry-terminal",
-        ],
-    ),
-    ("gantry-bench", &["gantry-block", "gantry-device", "gantry-store", "gantry-terminal"]),
-    ("gantry-tests", &["gantry-host"]),
-    ("gantry-guest", &["gantry-tests"]),
-    ("xtask", &["gantry-api", "gantry-terminal", "gantry-tests"]),
+    ("cli", &["api", "block", "device", "notation", "store", "terminal"]),
+    ("vmfs", &[]),
+    ("host", &["notation", "terminal", "vmfs"]),
+    ("sim", &["array", "block", "iscsi", "scsi", "store", "terminal"]),
+    ("bench", &["block", "device", "store", "terminal"]),
+    ("tests", &["host"]),
+    ("guest", &["tests"]),
+    ("xtask", &["api", "terminal", "tests"]),
 ];
 
 /// Libraries that would bring in what an I/O-free room must not have.
@@ -151,14 +118,14 @@ mod tests {
 
     #[test]
     fn an_edge_outside_the_table_is_found() {
-        assert!(of_package(&package("gantry-scsi", "gantry-block", Some("/b"))).is_empty());
-        assert_eq!(of_package(&package("gantry-scsi", "gantry-iscsi", Some("/i"))).len(), 1);
-        assert_eq!(of_package(&package("gantry-util", "serde", None)).len(), 1);
+        assert!(of_package(&package("scsi", "block", Some("/b"))).is_empty());
+        assert_eq!(of_package(&package("scsi", "iscsi", Some("/i"))).len(), 1);
+        assert_eq!(of_package(&package("util", "serde", None)).len(), 1);
     }
 
     #[test]
     fn a_clock_or_socket_library_in_an_io_free_room_is_found() {
-        assert_eq!(of_package(&package("gantry-store", "tokio", None)).len(), 1);
-        assert!(of_package(&package("gantry-server", "tokio", None)).is_empty());
+        assert_eq!(of_package(&package("store", "tokio", None)).len(), 1);
+        assert!(of_package(&package("server", "tokio", None)).is_empty());
     }
 }

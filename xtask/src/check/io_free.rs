@@ -16,11 +16,11 @@ pub(super) const ROOMS: [&str; 10] =
 pub(super) const SET_APART: &str = "crates/block/src/buffer";
 
 /// The library that it asks with.
-pub(super) const LIBRARY_SET_APART: (&str, &str) = ("gantry-block", "rustix");
+pub(super) const LIBRARY_SET_APART: (&str, &str) = ("block", "rustix");
 
 /// Whether a package is such a room.
 pub(super) fn is_room(package: &str) -> bool {
-    package.strip_prefix("gantry-").is_some_and(|room| ROOMS.contains(&room))
+    ROOMS.contains(&package)
 }
 
 /// Every room has the bans of all: clippy looks for them in the folder of a crate only.
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn a_room_is_known_by_its_package() {
-        assert!(is_room("gantry-store") && is_room("gantry-access"));
-        assert!(!is_room("gantry-server") && !is_room("store"));
+        assert!(is_room("store") && is_room("access"));
+        assert!(!is_room("server") && !is_room("rustix"));
     }
 }

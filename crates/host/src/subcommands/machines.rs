@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
-use gantry_host::esxi::datastore::{self, Datastore, split_path};
-use gantry_host::esxi::mover::{self, Clone};
-use gantry_host::esxi::state::Host;
-use gantry_host::esxi::vm::{self, Spec};
-use gantry_host::esxi::vmkfstools::{Teller, parse_size};
+use host::esxi::datastore::{self, Datastore, split_path};
+use host::esxi::mover::{self, Clone};
+use host::esxi::state::Host;
+use host::esxi::vm::{self, Spec};
+use host::esxi::vmkfstools::{Teller, parse_size};
 use serde_json::json;
 use vmfs::vmdk::DiskFormat;
 

@@ -147,11 +147,11 @@ impl Serving {
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let replaces_data = occupied.own + occupied.shared == data;
         let volume = operation.volume;
-        let standing = match planted!(self.engine.pool.bugs, MetadataForAnyone) {
-            true if is_short(request) => Some(Standing::Lock),
-            true | false => {
-                self.engine.pool.budget.metadata.standing(volume, request, replaces_data)
-            }
+        let anyone = planted!(self.engine.pool.bugs, MetadataForAnyone);
+        let standing = if anyone && is_short(request) {
+            Some(Standing::Lock)
+        } else {
+            self.engine.pool.budget.metadata.standing(volume, request, replaces_data)
         };
         let drawn = needed.saturating_sub(occupied.own);
         let Some(standing) = standing.filter(|_| drawn <= METADATA_BYTES_MAX / BLOCK + 1) else {

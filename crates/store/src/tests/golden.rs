@@ -2,7 +2,7 @@
 //! snapshot, patterns, a volume that is being taken apart, and commits that are only in the journal.
 //! Every later program must read it, or refuse it.
 //!
-//! `GANTRY_GOLDEN=path cargo test -p gantry-store golden` writes such a pool anew; that is done once
+//! `GANTRY_GOLDEN=path cargo test -p store golden` writes such a pool anew; that is done once
 //! per format version, and the file is kept for good.
 
 use super::*;
