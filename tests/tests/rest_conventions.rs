@@ -333,6 +333,17 @@ fn a_refusal_has_a_type_and_members_that_a_program_can_act_on() -> Result<()> {
     Ok(())
 }
 
+fn rename(array: &Array, path: &str, name: &str, key: &str) -> Result<Answer> {
+    let request = Request::new("POST", &format!("{path}/rename")).with("Idempotency-Key", key);
+    send(array, &request.json(&json!({ "name": name })))
+}
+
+/// The names in a list.
+fn names(array: &Array, path: &str) -> Result<Vec<Value>> {
+    let list = get(array, path)?.success()?;
+    Ok(list.as_array().context("a list")?.iter().map(|found| found["name"].clone()).collect())
+}
+
 #[test]
 fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result<()> {
     let mut array = Array::start()?;
@@ -359,10 +370,7 @@ fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result
     tag("/v1/volumes/p/s", json!({}))?.problem(409)?;
     tag("/v1/snapshots/p/a", json!({}))?.problem(409)?;
     array.gantry(&["volume", "tag", "p/b", "env=test"])?;
-    let rename = |path: &str, name: &str, key: &str| {
-        let request = Request::new("POST", &format!("{path}/rename")).with("Idempotency-Key", key);
-        send(&array, &request.json(&json!({ "name": name })))
-    };
+    let rename = |path: &str, name: &str, key: &str| rename(&array, path, name, key);
     rename("/v1/volumes/p/a", "b", "1")?.problem(409)?;
     rename("/v1/volumes/p/a", "../b", "2")?.problem(400)?;
     rename("/v1/volumes/p/s", "c", "3")?.problem(409)?;
@@ -381,10 +389,7 @@ fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result
     assert_eq!((&after["naa"], &after["lun"]), (&before["naa"], &map["lun"]));
     get(&array, "/v1/volumes/p/a")?.problem(404)?;
     assert_eq!(get(&array, "/v1/snapshots/p/t")?.success()?["volume"], "c");
-    let found = |path: &str| -> Result<Vec<Value>> {
-        let list = get(&array, path)?.success()?;
-        Ok(list.as_array().context("a list")?.iter().map(|found| found["name"].clone()).collect())
-    };
+    let found = |path: &str| names(&array, path);
     assert_eq!(found("/v1/volumes?tag=env:prod")?, ["c"]);
     assert_eq!(found("/v1/volumes?tag=env:*t*")?, ["b"]);
     assert_eq!(found("/v1/volumes?tag=env")?, ["b", "c"]);

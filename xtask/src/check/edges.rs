@@ -34,9 +34,9 @@ const ROOMS: [(&str, &[&str]); 22] = [
     ("host", &["notation", "terminal", "vmfs"]),
     ("sim", &["array", "block", "iscsi", "scsi", "store", "terminal"]),
     ("bench", &["block", "device", "store", "terminal"]),
-    ("tests", &["host"]),
-    ("guest", &["tests"]),
-    ("xtask", &["api", "terminal", "tests"]),
+    ("harness", &["host"]),
+    ("guest", &["harness"]),
+    ("xtask", &["api", "harness", "terminal"]),
 ];
 
 /// Libraries that would bring in what an I/O-free room must not have.
