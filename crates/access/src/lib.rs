@@ -14,5 +14,5 @@ pub use error::AccessError;
 pub use limiter::{Attempt, Limiter};
 pub use limits::{PASSWORD_BYTES_MAX, PASSWORD_BYTES_MIN, SECRET_BYTES};
 pub use password::PasswordHash;
-pub use sessions::{Session, Sessions};
+pub use sessions::{BrowserSession, BrowserSessions};
 pub use users::{Identity, NewTokenSpec, Users, Via};

@@ -7,7 +7,7 @@ use crate::users::digest;
 
 /// A browser that has logged in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Session {
+pub struct BrowserSession {
     /// Who logged in.
     pub user: String,
     /// Goes with every change, so that a foreign page cannot make one (it cannot read this).
@@ -18,17 +18,17 @@ pub struct Session {
 
 /// All sessions.
 #[derive(Debug, Default)]
-pub struct Sessions {
-    sessions: BTreeMap<[u8; 32], Session>,
+pub struct BrowserSessions {
+    sessions: BTreeMap<[u8; 32], BrowserSession>,
 }
 
-impl Session {
+impl BrowserSession {
     fn is_over(&self, now: u64) -> bool {
         now >= self.started + SESSION_SECONDS || now >= self.used + SESSION_IDLE_SECONDS
     }
 }
 
-impl Sessions {
+impl BrowserSessions {
     /// Begins a session, named by random bytes. Times are seconds since 1970.
     pub fn begin(&mut self, secret: &[u8; SECRET_BYTES], user: &str, csrf: String, now: u64) {
         self.sessions.retain(|_, session| !session.is_over(now));
@@ -38,12 +38,12 @@ impl Sessions {
                 self.sessions.remove(&key);
             }
         }
-        let session = Session { user: user.to_owned(), csrf, started: now, used: now };
+        let session = BrowserSession { user: user.to_owned(), csrf, started: now, used: now };
         self.sessions.insert(digest(secret), session);
     }
 
     /// The session of a cookie, if it is not over; notes that it is used.
-    pub fn find(&mut self, secret: &[u8], now: u64) -> Option<&Session> {
+    pub fn find(&mut self, secret: &[u8], now: u64) -> Option<&BrowserSession> {
         let session = self.sessions.get_mut(&digest(secret))?;
         if session.is_over(now) {
             return None;
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_session_ends_when_it_is_not_used_and_at_last_anyway() {
-        let mut sessions = Sessions::default();
+        let mut sessions = BrowserSessions::default();
         sessions.begin(&SECRET, "ann", "c".into(), 0);
         let mut now = 0;
         while now + SESSION_IDLE_SECONDS - 1 < SESSION_SECONDS {
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn another_cookie_finds_nothing_and_logging_out_ends_it() {
-        let mut sessions = Sessions::default();
+        let mut sessions = BrowserSessions::default();
         sessions.begin(&SECRET, "ann", "c".into(), 0);
         assert_eq!(sessions.find(&[6; 32], 1), None);
         assert_eq!(sessions.find(&[], 1), None);
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_user_keeps_the_session_that_changed_the_password() {
-        let mut sessions = Sessions::default();
+        let mut sessions = BrowserSessions::default();
         sessions.begin(&SECRET, "ann", String::new(), 0);
         sessions.begin(&[6; 32], "ann", String::new(), 0);
         sessions.begin(&[7; 32], "bob", String::new(), 0);
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_number_of_sessions_is_bounded() {
-        let mut sessions = Sessions::default();
+        let mut sessions = BrowserSessions::default();
         for number in 0..2 * SESSIONS_MAX as u64 {
             let mut secret = SECRET;
             secret[..8].copy_from_slice(&number.to_le_bytes());

@@ -22,12 +22,12 @@ struct Nowhere {
 }
 
 impl Devices for Nowhere {
-    fn submit(&mut self, _: u8, token: u64, operation: DeviceOperation) {
+    fn submit(&mut self, _: u8, id: u64, operation: DeviceOperation) {
         let result: Option<Buffer> = match operation {
             DeviceOperation::Read { .. } => panic!("the engine reads what was forgotten"),
             _ => None,
         };
-        self.done.push((token, Ok(result)));
+        self.done.push((id, Ok(result)));
     }
 
     fn reap(&mut self, _: bool, done: &mut Vec<(u64, DeviceResult)>) {

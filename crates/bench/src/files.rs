@@ -22,8 +22,8 @@ const DEPTHS: [usize; 4] = [1, 8, 32, 128];
 struct OneFile(Device);
 
 impl Devices for OneFile {
-    fn submit(&mut self, _: u8, token: u64, operation: DeviceOperation) {
-        self.0.submit(token, operation);
+    fn submit(&mut self, _: u8, id: u64, operation: DeviceOperation) {
+        self.0.submit(id, operation);
     }
 
     fn reap(&mut self, wait: bool, done: &mut Vec<(u64, DeviceResult)>) {
@@ -127,8 +127,8 @@ impl Pair {
                 }
             }
             self.raw.reap(true, &mut done);
-            for (token, _) in done.drain(..) {
-                match token {
+            for (id, _) in done.drain(..) {
+                match id {
                     0 => groups.write_done(&mut self.raw),
                     size => groups.flush_done(size as usize),
                 }

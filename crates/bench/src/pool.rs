@@ -11,7 +11,7 @@ const WAITED: Tag = Tag(u64::MAX);
 
 /// What the engine's wishes go to.
 pub(crate) trait Devices {
-    fn submit(&mut self, device: u8, token: u64, operation: DeviceOperation);
+    fn submit(&mut self, device: u8, id: u64, operation: DeviceOperation);
     /// Hands wishes over and takes results; waits for one if nothing else can go on.
     fn reap(&mut self, wait: bool, done: &mut Vec<(u64, DeviceResult)>);
 }
@@ -53,8 +53,8 @@ impl<D: Devices> Pool<D> {
         }
         self.take_done(ended);
         self.devices.reap(ended.len() == before, &mut self.done);
-        for (token, result) in self.done.drain(..) {
-            self.store.completed(IoId(token), result);
+        for (id, result) in self.done.drain(..) {
+            self.store.completed(IoId(id), result);
         }
         self.take_done(ended);
     }

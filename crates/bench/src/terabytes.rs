@@ -64,9 +64,9 @@ impl Spool {
 }
 
 impl Devices for Spool {
-    fn submit(&mut self, device: u8, token: u64, operation: DeviceOperation) {
+    fn submit(&mut self, device: u8, id: u64, operation: DeviceOperation) {
         let result = self.serve(device, operation);
-        self.done.push((token, result));
+        self.done.push((id, result));
     }
 
     fn reap(&mut self, _: bool, done: &mut Vec<(u64, DeviceResult)>) {

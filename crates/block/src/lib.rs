@@ -9,7 +9,6 @@
 //! VMware's names for the offloads: ATS = [`Request::CompareAndWrite`], XCOPY = [`Request::Copy`],
 //! Zero = [`Request::WriteSame`], Delete = [`Request::Unmap`].
 
-mod account;
 mod address;
 mod buffer;
 mod device;
@@ -17,9 +16,9 @@ mod device_name;
 mod error;
 mod primitive;
 mod request;
+mod request_statistics;
 mod rope;
 
-pub use account::{Account, Sample};
 pub use address::{BLOCK, BlockCount, ByteRange, Lba, LogicalBlockLength, SECTOR, VolumeId};
 pub use buffer::{Arena, Buffer, install_arena, installed_arena};
 pub use device::{DeviceError, DeviceOperation, DeviceResult};
@@ -27,4 +26,5 @@ pub use device_name::{DeviceKind, DeviceName, InvalidDeviceName, device_forms};
 pub use error::BlockError;
 pub use primitive::Primitive;
 pub use request::{MapExtent, MapState, Pattern, Request, Response};
+pub use request_statistics::{RequestStatistics, Sample};
 pub use rope::Rope;

@@ -8,10 +8,10 @@ use reqwest::Method;
 
 use crate::arguments::{DiscoveryCommand, GroupCommand, HostCommand, PortalCommand};
 use crate::chap::read_chap;
-use crate::commands::{Session, check_segment};
+use crate::commands::{Invocation, check_segment};
 use crate::tables::{discovery_details, groups_table, hosts_table, path_state, portals_table};
 
-impl Session {
+impl Invocation {
     pub(crate) fn host(&self, command: &HostCommand) -> Result<()> {
         match command {
             HostCommand::Create { name, initiators, chap } => {

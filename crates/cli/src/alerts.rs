@@ -8,7 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use reqwest::Method;
 
 use crate::chap::read_secret;
-use crate::commands::Session;
+use crate::commands::Invocation;
 use crate::tables::{Table, severity_word, table};
 use notation::format_time;
 
@@ -89,7 +89,7 @@ pub(crate) enum TlsArgument {
     None,
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn alert(&self, command: &AlertCommand) -> Result<()> {
         match command {
             AlertCommand::Show => self.show(&self.client.get::<Alerts>(ROUTE)?, alerts_table),

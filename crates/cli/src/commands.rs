@@ -15,52 +15,55 @@ use crate::tables::{
 };
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let session = Session { client: Client::new(&arguments.global)?, json: arguments.global.json };
+    let invocation =
+        Invocation { client: Client::new(&arguments.global)?, json: arguments.global.json };
     match &arguments.object {
-        Object::Pool(command) => session.pool(command),
-        Object::Volume(command) => session.volume(command),
-        Object::Snapshot(command) => session.snapshot(command),
+        Object::Pool(command) => invocation.pool(command),
+        Object::Volume(command) => invocation.volume(command),
+        Object::Snapshot(command) => invocation.snapshot(command),
         Object::Completions { .. } | Object::ManPages { .. } => {
             unreachable!("main does these without a daemon")
         }
-        Object::Configuration(command) => session.configuration(command),
-        Object::Task(command) => session.task(command),
-        Object::Alert(command) => session.alert(command),
-        Object::Schedule(command) => session.schedule(command),
-        Object::Scrub(command) => session.scrub(command),
-        Object::Events => session
-            .show(&session.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),
-        Object::User(command) => session.user(command),
-        Object::Token(command) => session.token(command),
-        Object::Audit(arguments) => session.audit(arguments),
-        Object::Offload(command) => session.offload(command),
-        Object::Top(arguments) => session.top(arguments),
-        Object::Locks => session.locks(),
-        Object::Reclaim => session.reclaim(),
-        Object::Forecast => session.forecast(),
-        Object::Host(command) => session.host(command),
-        Object::Group(command) => session.group(command),
-        Object::Portal(command) => session.portal(command),
-        Object::Discovery(command) => session.discovery(command),
-        Object::Session(SessionCommand::List { keys }) => session.list_sessions(*keys),
-        Object::Session(SessionCommand::Show { tsih }) => session.show_session(*tsih),
-        Object::Session(SessionCommand::Close { tsih, iqn }) => session.close_sessions(*tsih, iqn),
+        Object::Configuration(command) => invocation.configuration(command),
+        Object::Task(command) => invocation.task(command),
+        Object::Alert(command) => invocation.alert(command),
+        Object::Schedule(command) => invocation.schedule(command),
+        Object::Scrub(command) => invocation.scrub(command),
+        Object::Events => invocation
+            .show(&invocation.client.get::<Vec<Event>>("/v1/events")?, |list| events_table(list)),
+        Object::User(command) => invocation.user(command),
+        Object::Token(command) => invocation.token(command),
+        Object::Audit(arguments) => invocation.audit(arguments),
+        Object::Offload(command) => invocation.offload(command),
+        Object::Top(arguments) => invocation.top(arguments),
+        Object::Locks => invocation.locks(),
+        Object::Reclaim => invocation.reclaim(),
+        Object::Forecast => invocation.forecast(),
+        Object::Host(command) => invocation.host(command),
+        Object::Group(command) => invocation.group(command),
+        Object::Portal(command) => invocation.portal(command),
+        Object::Discovery(command) => invocation.discovery(command),
+        Object::Session(SessionCommand::List { keys }) => invocation.list_sessions(*keys),
+        Object::Session(SessionCommand::Show { tsih }) => invocation.show_session(*tsih),
+        Object::Session(SessionCommand::Close { tsih, iqn }) => {
+            invocation.close_sessions(*tsih, iqn)
+        }
         Object::Target(TargetCommand::Identification { identification }) => {
-            session.identification(identification)
+            invocation.identification(identification)
         }
         Object::Target(TargetCommand::Show) => {
-            session.show(&session.client.get::<Target>("/v1/target")?, target_details)
+            invocation.show(&invocation.client.get::<Target>("/v1/target")?, target_details)
         }
     }
 }
 
 /// What every command needs.
-pub(crate) struct Session {
+pub(crate) struct Invocation {
     pub(crate) client: Client,
     json: bool,
 }
 
-impl Session {
+impl Invocation {
     /// Whether answers are printed as JSON.
     pub(crate) fn is_json(&self) -> bool {
         self.json

@@ -10,7 +10,7 @@ use api::{Configuration, Imported};
 use clap::Subcommand;
 use reqwest::Method;
 
-use crate::commands::Session;
+use crate::commands::Invocation;
 use crate::missing::Missing;
 use crate::tables::table;
 
@@ -43,7 +43,7 @@ pub(crate) enum ConfigurationCommand {
     },
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn configuration(&self, command: &ConfigurationCommand) -> Result<()> {
         match command {
             ConfigurationCommand::Export { file, with_secrets } => {

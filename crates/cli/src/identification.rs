@@ -5,12 +5,12 @@ use api::{Identification, Volume};
 use reqwest::Method;
 
 use crate::arguments::IdentificationArguments;
-use crate::commands::{Session, volume_route};
+use crate::commands::{Invocation, volume_route};
 use crate::tables::identification_details;
 
 const ROUTE: &str = "/v1/identification";
 
-impl Session {
+impl Invocation {
     pub(crate) fn identification(&self, wanted: &IdentificationArguments) -> Result<()> {
         match wanted.both() {
             None => self.show(&self.client.get(ROUTE)?, identification_details),

@@ -9,7 +9,7 @@ use reqwest::Method;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::commands::{Session, check_segment, split, volume_route};
+use crate::commands::{Invocation, check_segment, split, volume_route};
 use crate::snapshots::snapshot_route;
 
 /// An object and its new name.
@@ -36,7 +36,7 @@ pub(crate) struct TagArguments {
     none: bool,
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn rename_volume(&self, arguments: &RenameArguments) -> Result<()> {
         let route = format!("{}/rename", volume_route(&arguments.path)?);
         self.rename::<Volume>(&route, arguments)

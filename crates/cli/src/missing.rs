@@ -9,7 +9,7 @@ use api::{
 };
 use reqwest::Method;
 
-use crate::commands::{Session, check_segment, split};
+use crate::commands::{Invocation, check_segment, split};
 use notation::format_size;
 
 /// What is to be made before a configuration can be imported.
@@ -66,7 +66,7 @@ impl Missing {
     }
 }
 
-impl Session {
+impl Invocation {
     /// What a file describes and the array does not have.
     pub(crate) fn take_missing(&self, file: &mut Configuration) -> Result<Missing> {
         let pools: Vec<Pool> = self.client.get("/v1/pools")?;

@@ -8,7 +8,7 @@ use api::{
 };
 use clap::Subcommand;
 
-use crate::commands::Session;
+use crate::commands::Invocation;
 use crate::tables::{Table, optional, or_dash, table};
 use notation::format_size;
 use notation::format_time;
@@ -21,7 +21,7 @@ pub(crate) enum OffloadCommand {
     Explain,
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn offload(&self, command: &OffloadCommand) -> Result<()> {
         match command {
             OffloadCommand::List => self

@@ -8,7 +8,7 @@ use api::{
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
-use crate::commands::{Session, check_segment, volume_route};
+use crate::commands::{Invocation, check_segment, volume_route};
 use crate::labels::{TagArguments, format_tags};
 use crate::tables::{Table, optional, or_dash, table, thresholds_text};
 use block::device_forms;
@@ -140,7 +140,7 @@ impl ThresholdArguments {
     }
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn pool(&self, command: &PoolCommand) -> Result<()> {
         match command {
             PoolCommand::Create { name, devices, size } => self.create_pool(name, devices, *size),

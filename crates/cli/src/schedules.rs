@@ -5,7 +5,7 @@ use api::{Schedule, SetSchedule};
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
-use crate::commands::{Session, check_segment};
+use crate::commands::{Invocation, check_segment};
 use crate::tables::{Table, optional, table};
 use notation::{format_duration, format_time, parse_duration};
 
@@ -71,7 +71,7 @@ pub(crate) struct ScheduleOptions {
     off: bool,
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn schedule(&self, command: &ScheduleCommand) -> Result<()> {
         match command {
             ScheduleCommand::List => {

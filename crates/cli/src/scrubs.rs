@@ -5,7 +5,7 @@ use api::{Scrub, StartScrub};
 use clap::Subcommand;
 use reqwest::Method;
 
-use crate::commands::Session;
+use crate::commands::Invocation;
 use crate::pools::pool_route;
 use crate::tables::{Table, table};
 use notation::{format_size, parse_size};
@@ -26,7 +26,7 @@ pub(crate) enum ScrubCommand {
     Show { pool: String },
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn scrub(&self, command: &ScrubCommand) -> Result<()> {
         match command {
             ScrubCommand::Start { pool, rate } => {

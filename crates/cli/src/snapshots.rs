@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use reqwest::Method;
 
 use crate::clock::now;
-use crate::commands::{Session, split, volume_route};
+use crate::commands::{Invocation, split, volume_route};
 use crate::confirmation::Confirmation;
 use crate::labels::{RenameArguments, TagArguments, format_tags};
 use crate::tables::{Table, optional, or_dash, table};
@@ -74,7 +74,7 @@ impl LockArguments {
     }
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn snapshot(&self, command: &SnapshotCommand) -> Result<()> {
         match command {
             SnapshotCommand::Create { group, words, lock } => {

@@ -9,7 +9,7 @@ use api::{Task, TaskKind, TaskState, TaskUnit};
 use clap::Subcommand;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::commands::Session;
+use crate::commands::Invocation;
 use crate::tables::{Table, optional, table};
 use notation::format_size;
 use notation::format_time;
@@ -32,7 +32,7 @@ pub(crate) enum TaskCommand {
     },
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn task(&self, command: &TaskCommand) -> Result<()> {
         match command {
             TaskCommand::List => self.show(&self.tasks()?, |list| tasks_table(list)),

@@ -8,7 +8,7 @@ use anyhow::Result;
 use api::{Live, NamedRates, PrimitiveRate, PrimitiveRates, RowRates};
 use clap::{Args, ValueEnum};
 
-use crate::commands::Session;
+use crate::commands::Invocation;
 use crate::tables::{Table, table};
 use notation::format_size;
 
@@ -41,7 +41,7 @@ enum By {
     Primitive,
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn top(&self, arguments: &TopArguments) -> Result<()> {
         let mut looks = 0;
         while arguments.count.is_none_or(|count| looks < count) {

@@ -9,7 +9,7 @@ use api::{AuditEntry, ChangeUser, CreateToken, CreateUser, NewToken, Role, Token
 use clap::{Args, Subcommand, ValueEnum};
 use reqwest::Method;
 
-use crate::commands::{Session, check_segment};
+use crate::commands::{Invocation, check_segment};
 use crate::tables::{Table, or_dash, table, yes_or_no};
 use notation::format_time;
 
@@ -105,7 +105,7 @@ impl From<RoleArgument> for Role {
     }
 }
 
-impl Session {
+impl Invocation {
     pub(crate) fn user(&self, command: &UserCommand) -> Result<()> {
         match command {
             UserCommand::Create { name, role, password } => {

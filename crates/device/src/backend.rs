@@ -15,7 +15,7 @@ pub(crate) type Grow = Box<dyn FnOnce(u64) -> io::Result<u64> + Send>;
 /// An open device of some kind. No method waits for I/O.
 ///
 /// Reads, writes, flushes and reservations are all [`DeviceOperation`]s: each is submitted under
-/// the caller's token, and comes back from [`Backend::reap`] once, in any order. An operation that
+/// the caller's identifier, and comes back from [`Backend::reap`] once, in any order. An operation that
 /// a device has no need of (a flush of memory) succeeds. When the back end is dropped, nothing
 /// reads or writes the memory of its operations any more.
 pub(crate) trait Backend: Send {
@@ -23,7 +23,7 @@ pub(crate) trait Backend: Send {
     fn size_bytes(&self) -> u64;
 
     /// Takes an operation; may keep it until [`Backend::kick`].
-    fn submit(&mut self, token: u64, operation: DeviceOperation);
+    fn submit(&mut self, id: u64, operation: DeviceOperation);
 
     /// Begins what was submitted and kept.
     fn kick(&mut self) {}

@@ -11,7 +11,7 @@ use crate::backing::Backing;
 use crate::error::OpenError;
 use crate::kinds;
 
-/// The token that an operation was submitted under, and its result.
+/// The identifier that an operation was submitted under, and its result.
 pub type Completion = (u64, DeviceResult);
 
 /// How files and block devices are read and written.
@@ -108,10 +108,10 @@ impl Device {
         self.backend.take_growth(grown.0);
     }
 
-    /// Queues an operation; its result comes from [`Device::reap`] under the same token.
-    pub fn submit(&mut self, token: u64, operation: DeviceOperation) {
+    /// Queues an operation; its result comes from [`Device::reap`] under the same identifier.
+    pub fn submit(&mut self, id: u64, operation: DeviceOperation) {
         self.counters.count(&operation);
-        self.backend.submit(token, operation);
+        self.backend.submit(id, operation);
     }
 
     /// Hands what was queued to the kernel.

@@ -1,6 +1,6 @@
 //! Storage back ends: files and block devices through io_uring or threads, and memory.
 //!
-//! A [`Device`] takes [`block::DeviceOperation`]s under the caller's tokens and gives back their
+//! A [`Device`] takes [`block::DeviceOperation`]s under the caller's identifiers and gives back their
 //! results, never blocking. The one place in the daemon, beside aligned buffers, that needs
 //! `unsafe`: the kernel reads and writes memory that we lend it.
 

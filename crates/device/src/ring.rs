@@ -27,7 +27,7 @@ const ARENA: u16 = 0;
 
 /// An operation that the kernel has, and the memory it was lent.
 struct InFlight {
-    token: u64,
+    id: u64,
     offset: u64,
     memory: Memory,
     /// Bytes that are done, when the kernel stopped short.
@@ -95,14 +95,14 @@ impl Ring {
         if again || (result > 0 && operation.done < length) {
             return self.push(key);
         }
-        let InFlight { token, offset, memory, done } = self.in_flight.remove(key);
+        let InFlight { id, offset, memory, done } = self.in_flight.remove(key);
         let result = match (result, memory) {
             (..0, _) => Err(DeviceError::Os(-result)),
             (_, Memory::Read(buffer)) if done == length => Ok(Some(buffer)),
             (_, Memory::Write(..)) if done == length => Ok(None),
             _ => Err(DeviceError::BeyondEnd { end: offset + length as u64 }),
         };
-        completions.push((token, result));
+        completions.push((id, result));
     }
 }
 
@@ -111,12 +111,12 @@ impl Backend for Ring {
         self.size_bytes
     }
 
-    fn submit(&mut self, token: u64, operation: DeviceOperation) {
+    fn submit(&mut self, id: u64, operation: DeviceOperation) {
         if matches!(operation, DeviceOperation::Flush | DeviceOperation::Reserve { .. }) {
-            return self.flusher.submit(token, operation);
+            return self.flusher.submit(id, operation);
         }
         if self.in_flight.len() >= QUEUE_DEPTH_MAX as usize {
-            return self.waiting.push_back((token, operation));
+            return self.waiting.push_back((id, operation));
         }
         let (offset, memory, end) = match operation {
             DeviceOperation::Read { offset, buffer } => {
@@ -130,9 +130,9 @@ impl Backend for Ring {
             DeviceOperation::Flush | DeviceOperation::Reserve { .. } => return,
         };
         if end > self.size_bytes {
-            return self.failed.push((token, Err(DeviceError::BeyondEnd { end })));
+            return self.failed.push((id, Err(DeviceError::BeyondEnd { end })));
         }
-        let key = self.in_flight.insert(InFlight { token, offset, memory, done: 0 });
+        let key = self.in_flight.insert(InFlight { id, offset, memory, done: 0 });
         self.push(key);
     }
 
@@ -153,9 +153,9 @@ impl Backend for Ring {
             self.complete(key as usize, result, completions);
         }
         while self.in_flight.len() < QUEUE_DEPTH_MAX as usize
-            && let Some((token, operation)) = self.waiting.pop_front()
+            && let Some((id, operation)) = self.waiting.pop_front()
         {
-            self.submit(token, operation);
+            self.submit(id, operation);
         }
         self.kick();
     }

@@ -18,7 +18,7 @@ fn wait(device: &mut Device, wanted: usize) -> Vec<(u64, DeviceResult)> {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    completions.sort_by_key(|(token, _)| *token);
+    completions.sort_by_key(|(id, _)| *id);
     assert_eq!(completions.len(), wanted);
     completions
 }
@@ -40,20 +40,20 @@ fn read(device: &mut Device, offset: u64, length: usize) -> DeviceResult {
 /// What every device does.
 fn conforms(device: &mut Device) {
     assert_eq!(device.size_bytes(), SIZE);
-    for token in 0..600 {
-        let mut data = Rope::from(bytes(token, 4096).freeze());
-        data.push(bytes(token + 1, 8192).freeze());
-        device.submit(token, DeviceOperation::Write { offset: token * 16384, data });
+    for id in 0..600 {
+        let mut data = Rope::from(bytes(id, 4096).freeze());
+        data.push(bytes(id + 1, 8192).freeze());
+        device.submit(id, DeviceOperation::Write { offset: id * 16384, data });
     }
     device.submit(600, DeviceOperation::Flush);
-    for (number, (token, result)) in wait(device, 601).into_iter().enumerate() {
-        assert_eq!(token, number as u64);
+    for (number, (id, result)) in wait(device, 601).into_iter().enumerate() {
+        assert_eq!(id, number as u64);
         assert_eq!(result.map(|buffer| buffer.is_some()), Ok(false));
     }
-    for token in [0, 1, 299, 599] {
-        let found = read(device, token * 16384, 16384).unwrap().unwrap();
-        assert_eq!(found[..4096], bytes(token, 4096)[..]);
-        assert_eq!(found[4096..12288], bytes(token + 1, 8192)[..]);
+    for id in [0, 1, 299, 599] {
+        let found = read(device, id * 16384, 16384).unwrap().unwrap();
+        assert_eq!(found[..4096], bytes(id, 4096)[..]);
+        assert_eq!(found[4096..12288], bytes(id + 1, 8192)[..]);
         assert_eq!(found[12288..], [0; 4096]);
     }
     let beyond = Err(DeviceError::BeyondEnd { end: SIZE + 4096 });

@@ -87,8 +87,8 @@ impl Backend for Threads {
         self.size_bytes
     }
 
-    fn submit(&mut self, token: u64, operation: DeviceOperation) {
-        self.shared.lock().waiting.push_back((token, operation));
+    fn submit(&mut self, id: u64, operation: DeviceOperation) {
+        self.shared.lock().waiting.push_back((id, operation));
         self.shared.work.notify_one();
     }
 
@@ -138,9 +138,9 @@ impl Shared {
     fn serve(&self) {
         loop {
             match self.next_task() {
-                Task::Execute(token, operation) => {
+                Task::Execute(id, operation) => {
                     let result = self.execute(operation);
-                    self.lock().done.push((token, result));
+                    self.lock().done.push((id, result));
                     self.notify.ring();
                 }
                 Task::Look => {
@@ -159,8 +159,8 @@ impl Shared {
             if std::mem::take(&mut queues.look) {
                 return Task::Look;
             }
-            if let Some((token, operation)) = queues.waiting.pop_front() {
-                return Task::Execute(token, operation);
+            if let Some((id, operation)) = queues.waiting.pop_front() {
+                return Task::Execute(id, operation);
             }
             if queues.stop {
                 return Task::Stop;

@@ -19,7 +19,7 @@ use crate::event::{
 use crate::history::History;
 use crate::limits::{LOGIN_SEGMENT_MAX, Limits, TASK_BYTES};
 use crate::login::Login;
-use crate::memory::{Account, Charge, Seat};
+use crate::memory::{Charge, Seat, Share};
 use crate::orphan::Orphan;
 use crate::parameters::SessionParameters;
 use crate::pdu::Bhs;
@@ -36,7 +36,7 @@ pub struct ConnectionConfig {
     /// Bounds on memory and on negotiated values.
     pub limits: Limits,
     /// Where the memory that it holds is charged.
-    pub account: Account,
+    pub share: Share,
     /// Time from the first `tick` until login must be complete.
     pub login_timeout: Duration,
     /// Silence after which the initiator is asked for a sign of life.
@@ -51,7 +51,7 @@ impl Default for ConnectionConfig {
     fn default() -> Self {
         Self {
             limits: Limits::default(),
-            account: Account::default(),
+            share: Share::default(),
             login_timeout: Duration::from_secs(15),
             ping_interval: Duration::from_secs(15),
             ping_timeout: Duration::from_secs(10),
@@ -153,10 +153,10 @@ impl Connection {
     /// A connection that was just accepted and awaits its first login request.
     pub fn new(config: ConnectionConfig) -> Self {
         let login = Login::new(config.limits.clone());
-        let account = config.account.clone();
+        let share = config.share.clone();
         Self {
-            _seat: Seat::new(&account),
-            charge: Charge::new(account),
+            _seat: Seat::new(&share),
+            charge: Charge::new(share),
             resends: Vec::new(),
             config,
             state: State::Login(Box::new(login)),
@@ -350,19 +350,19 @@ impl Connection {
         self.settle();
     }
 
-    /// Charges what it holds from now on to another account: that of the host that it turned out to
+    /// Charges what it holds from now on to another share: that of the host that it turned out to
     /// be.
-    pub fn set_account(&mut self, account: Account) {
-        self.charge.pass_to(account);
+    pub fn set_share(&mut self, share: Share) {
+        self.charge.pass_to(share);
     }
 
     /// Whether it should be read from no further for now: its host holds all that it may, and answers
     /// wait to be sent here.
     pub fn should_rest(&self) -> bool {
-        self.send.bytes() > 0 && self.charge.account().is_full()
+        self.send.bytes() > 0 && self.charge.share().is_full()
     }
 
-    /// Tells the account what it holds now.
+    /// Tells the share what it holds now.
     fn settle(&mut self) {
         self.remember_sent();
         let tasks = self.task_bytes + self.tasks.len() * TASK_BYTES;

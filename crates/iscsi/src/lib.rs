@@ -35,7 +35,7 @@ pub use event::{
     TaskManagementFunction, TaskManagementResponse, TaskReassign,
 };
 pub use limits::Limits;
-pub use memory::{Account, Budget};
+pub use memory::{Budget, Share};
 pub use name::{NAME_BYTES_MAX, NameError, fold_name};
 pub use orphan::Orphan;
 pub use parameters::SessionParameters;

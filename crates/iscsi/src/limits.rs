@@ -8,7 +8,7 @@ pub struct Limits {
     pub tasks_max: u32,
     /// Bytes that all commands together may hold: Data-Out that was accepted, Data-In that is to
     /// come or waits to be sent. A command that would exceed it is answered with status TASK SET
-    /// FULL, unless it is the only one. The account of its host must have room besides.
+    /// FULL, unless it is the only one. The share of its host must have room besides.
     pub memory_max: usize,
     /// Bytes of Data-Out that one command may take. A command that wants more is answered with
     /// CHECK CONDITION, ILLEGAL REQUEST, INVALID FIELD IN CDB.

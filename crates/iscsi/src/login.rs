@@ -43,7 +43,7 @@ enum Verdict {
 
 /// Next step after a login request or the owner's verdict.
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(crate) enum LoginStep {
     /// Ask the owner on what terms the initiator may log in.
     Ask(Box<LoginRequest>),
     /// The initiator is who it says; ask the owner for its session.
@@ -114,13 +114,13 @@ impl Login {
     }
 
     /// Takes a login request.
-    pub(crate) fn request(&mut self, bhs: Bhs, data: &[u8]) -> Step {
+    pub(crate) fn request(&mut self, bhs: Bhs, data: &[u8]) -> LoginStep {
         self.request = bhs;
         self.take_request(data).unwrap_or_else(|status| self.refuse(status))
     }
 
     /// The owner lets the initiator try.
-    pub(crate) fn admit(&mut self, terms: LoginTerms) -> Step {
+    pub(crate) fn admit(&mut self, terms: LoginTerms) -> LoginStep {
         if self.verdict != Verdict::AskedForTerms {
             return self.refuse(LoginStatus::TargetError);
         }
@@ -135,7 +135,7 @@ impl Login {
     }
 
     /// The owner has made the session.
-    pub(crate) fn accept(&mut self, tsih: u16) -> Step {
+    pub(crate) fn accept(&mut self, tsih: u16) -> LoginStep {
         if self.verdict != Verdict::AskedForSession {
             return self.refuse(LoginStatus::TargetError);
         }
@@ -146,20 +146,20 @@ impl Login {
         let mut bhs = self.response();
         bhs.0[1] |= FINAL | Stage::FullFeature as u8;
         bhs.0[14..16].copy_from_slice(&self.parameters.tsih.to_be_bytes());
-        Step::Complete(bhs, part)
+        LoginStep::Complete(bhs, part)
     }
 
     /// A response that ends the login.
-    pub(crate) fn refuse(&self, status: LoginStatus) -> Step {
-        Step::Refuse(self.final_response(status.class_and_detail()), Vec::new(), status)
+    pub(crate) fn refuse(&self, status: LoginStatus) -> LoginStep {
+        LoginStep::Refuse(self.final_response(status.class_and_detail()), Vec::new(), status)
     }
 
     /// A response that sends the initiator to another address (RFC 7143 11.13.5).
-    pub(crate) fn redirect(&self, address: &str) -> Step {
+    pub(crate) fn redirect(&self, address: &str) -> LoginStep {
         let status = LoginStatus::TargetMovedTemporarily;
         let mut text = Vec::new();
         emit(&mut text, "TargetAddress", address);
-        Step::Refuse(self.final_response(status.class_and_detail()), text, status)
+        LoginStep::Refuse(self.final_response(status.class_and_detail()), text, status)
     }
 
     fn final_response(&self, class_and_detail: [u8; 2]) -> Bhs {
@@ -169,7 +169,7 @@ impl Login {
         bhs
     }
 
-    fn take_request(&mut self, data: &[u8]) -> Result<Step, LoginStatus> {
+    fn take_request(&mut self, data: &[u8]) -> Result<LoginStep, LoginStatus> {
         self.check_header()?;
         self.incoming.extend(data).map_err(initiator_error)?;
         if self.request.flags() & CONTINUE != 0 {
@@ -240,7 +240,7 @@ impl Login {
     }
 
     /// Reads from the first text who wants what.
-    fn ask(&mut self, text: Vec<u8>) -> Result<Step, LoginStatus> {
+    fn ask(&mut self, text: Vec<u8>) -> Result<LoginStep, LoginStatus> {
         let pairs = parse(&text).map_err(initiator_error)?;
         let value_of = |wanted: &str| {
             pairs.iter().find(|(key, _)| *key == wanted).map(|(_, value)| (*value).to_owned())
@@ -260,7 +260,7 @@ impl Login {
         }
         self.first_text = text;
         self.verdict = Verdict::AskedForTerms;
-        Ok(Step::Ask(Box::new(self.login_request())))
+        Ok(LoginStep::Ask(Box::new(self.login_request())))
     }
 
     fn login_request(&self) -> LoginRequest {
@@ -274,7 +274,7 @@ impl Login {
         }
     }
 
-    fn negotiate(&mut self, text: &[u8]) -> Result<Step, LoginStatus> {
+    fn negotiate(&mut self, text: &[u8]) -> Result<LoginStep, LoginStatus> {
         let mut reply = Vec::new();
         let pairs = parse(text).map_err(initiator_error)?;
         self.authenticate(&pairs, &mut reply)?;
@@ -324,36 +324,36 @@ impl Login {
     }
 
     /// Sends the reply or its next part, and goes to the next stage if both sides are ready.
-    fn respond(&mut self) -> Step {
+    fn respond(&mut self) -> LoginStep {
         let part = self.reply.next_part(LOGIN_SEGMENT_MAX);
         let mut bhs = self.response();
         if !self.reply.is_finished() {
             bhs.0[1] |= CONTINUE;
-            return Step::Respond(bhs, part);
+            return LoginStep::Respond(bhs, part);
         }
         let next = self.next_stage().filter(|_| self.request.is_final());
         let Some(next) = next.filter(|_| self.authentication.is_done()) else {
-            return Step::Respond(bhs, part);
+            return LoginStep::Respond(bhs, part);
         };
         self.stage = Some(next);
         if next == Stage::FullFeature {
             return self.ask_for_session(part);
         }
         bhs.0[1] |= FINAL | next as u8;
-        Step::Respond(bhs, part)
+        LoginStep::Respond(bhs, part)
     }
 
-    fn ask_for_session(&mut self, part: Vec<u8>) -> Step {
+    fn ask_for_session(&mut self, part: Vec<u8>) -> LoginStep {
         let parameters = &mut self.parameters;
         parameters.first_burst_length =
             parameters.first_burst_length.min(parameters.max_burst_length);
         self.last_part = part;
         self.verdict = Verdict::AskedForSession;
-        Step::Authenticated(Box::new(self.login_request()))
+        LoginStep::Authenticated(Box::new(self.login_request()))
     }
 
-    fn respond_empty(&self) -> Step {
-        Step::Respond(self.response(), Vec::new())
+    fn respond_empty(&self) -> LoginStep {
+        LoginStep::Respond(self.response(), Vec::new())
     }
 
     /// A login response in the request's stage that stays there.

@@ -1,8 +1,8 @@
 //! Memory budget for all connections (dynamic thresholds), with a share for each host inside it.
 //!
-//! What a connection holds for its initiator is charged to the account of its host: data that came
+//! What a connection holds for its initiator is charged to the share of its host: data that came
 //! or was asked for, data that a command will yield, answers that wait to be sent or to be
-//! acknowledged. A new command needs room in the account. A host may hold as much as is free: one
+//! acknowledged. A new command needs room in the share. A host may hold as much as is free: one
 //! host that asks for all it can get holds half of the budget, two hold a third each, and a
 //! newcomer still finds something.
 
@@ -36,12 +36,12 @@ impl Budget {
         Self(Arc::new(Total { bytes_max, held, connections }))
     }
 
-    /// A new account, of one host.
-    pub fn account(&self) -> Account {
-        Account(Arc::new(Holder { total: Arc::clone(&self.0), held: AtomicUsize::new(0) }))
+    /// The share of a new host.
+    pub fn share(&self) -> Share {
+        Share(Arc::new(Holder { total: Arc::clone(&self.0), held: AtomicUsize::new(0) }))
     }
 
-    /// Bytes held by all accounts.
+    /// Bytes held by all shares.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
@@ -61,9 +61,9 @@ impl Total {
     }
 }
 
-/// Account of one host in a [`Budget`].
+/// One host's share of a [`Budget`]: what it holds.
 #[derive(Clone, Debug)]
-pub struct Account(Arc<Holder>);
+pub struct Share(Arc<Holder>);
 
 #[derive(Debug)]
 struct Holder {
@@ -71,15 +71,15 @@ struct Holder {
     held: AtomicUsize,
 }
 
-impl Default for Account {
+impl Default for Share {
     /// Of a budget of its own without a limit.
     fn default() -> Self {
-        Budget::default().account()
+        Budget::default().share()
     }
 }
 
-impl Account {
-    /// Bytes held by this account.
+impl Share {
+    /// Bytes held by this share.
     pub fn held(&self) -> usize {
         self.0.held.load(Ordering::Relaxed)
     }
@@ -106,20 +106,20 @@ impl Account {
     }
 }
 
-/// Charge of one connection or command to its host's account; dropping it returns the bytes.
+/// Charge of one connection or command to its host's share; dropping it returns the bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Charge {
-    account: Account,
+    share: Share,
     bytes: usize,
 }
 
 impl Charge {
-    pub(crate) fn new(account: Account) -> Self {
-        Self { account, bytes: 0 }
+    pub(crate) fn new(share: Share) -> Self {
+        Self { share, bytes: 0 }
     }
 
-    pub(crate) fn account(&self) -> &Account {
-        &self.account
+    pub(crate) fn share(&self) -> &Share {
+        &self.share
     }
 
     /// Sets the number of bytes held.
@@ -128,18 +128,18 @@ impl Charge {
         if bytes == before {
             return;
         }
-        let Holder { total, held } = &*self.account.0;
+        let Holder { total, held } = &*self.share.0;
         for counter in [&total.held, held] {
             // Wraps back to the right sum.
             counter.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
         }
     }
 
-    /// Another account pays from now on.
-    pub(crate) fn pass_to(&mut self, account: Account) {
+    /// Another share pays from now on.
+    pub(crate) fn pass_to(&mut self, share: Share) {
         let bytes = self.bytes;
         self.set(0);
-        self.account = account;
+        self.share = share;
         self.set(bytes);
     }
 }
@@ -155,8 +155,8 @@ impl Drop for Charge {
 pub(crate) struct Seat(Arc<Total>);
 
 impl Seat {
-    pub(crate) fn new(account: &Account) -> Self {
-        let total = Arc::clone(&account.0.total);
+    pub(crate) fn new(share: &Share) -> Self {
+        let total = Arc::clone(&share.0.total);
         total.connections.fetch_add(1, Ordering::Relaxed);
         Self(total)
     }
@@ -174,11 +174,11 @@ mod tests {
 
     const MIB: usize = 1 << 20;
 
-    /// Charges pieces to an account until there is no room.
-    fn fill(account: &Account, piece: usize) -> Vec<Charge> {
+    /// Charges pieces to a share until there is no room.
+    fn fill(share: &Share, piece: usize) -> Vec<Charge> {
         let mut charges = Vec::new();
-        while account.has_room(piece) {
-            let mut charge = Charge::new(account.clone());
+        while share.has_room(piece) {
+            let mut charge = Charge::new(share.clone());
             charge.set(piece);
             charges.push(charge);
         }
@@ -188,16 +188,16 @@ mod tests {
     #[test]
     fn a_host_that_holds_much_leaves_room_for_those_that_hold_nothing() {
         let budget = Budget::new(1024 * MIB);
-        let greedy = budget.account();
+        let greedy = budget.share();
         let held = fill(&greedy, 4 * MIB);
         assert_eq!(greedy.held(), 512 * MIB);
-        let second = budget.account();
+        let second = budget.share();
         let _second = fill(&second, 4 * MIB);
         assert_eq!(second.held(), 256 * MIB);
         // Bytes that were admitted before count, so the first host gets nothing more.
         assert!(greedy.is_full());
         for _ in 0..3 {
-            let third = budget.account();
+            let third = budget.share();
             assert!(!fill(&third, 64 << 10).is_empty());
         }
         drop(held);
@@ -210,7 +210,7 @@ mod tests {
         let budget = Budget::new(256 * MIB);
         let mut charges = Vec::new();
         for host in 0..200 {
-            charges.push(fill(&budget.account(), if host % 2 == 0 { 32 * MIB } else { 64 << 10 }));
+            charges.push(fill(&budget.share(), if host % 2 == 0 { 32 * MIB } else { 64 << 10 }));
             assert!(budget.held() <= 256 * MIB);
         }
         drop(charges);
@@ -221,15 +221,15 @@ mod tests {
     #[test]
     fn a_host_that_is_alone_may_have_one_command_of_any_length() {
         let budget = Budget::new(64 * MIB);
-        let seats: Vec<Seat> = (0..4096).map(|_| Seat::new(&budget.account())).collect();
-        assert!(budget.account().has_room(32 * MIB));
+        let seats: Vec<Seat> = (0..4096).map(|_| Seat::new(&budget.share())).collect();
+        assert!(budget.share().has_room(32 * MIB));
         drop(seats);
     }
 
     #[test]
     fn what_changes_hands_is_paid_once() {
         let budget = Budget::new(64 * MIB);
-        let (first, second) = (budget.account(), budget.account());
+        let (first, second) = (budget.share(), budget.share());
         let mut charge = Charge::new(first.clone());
         charge.set(100);
         charge.pass_to(second.clone());

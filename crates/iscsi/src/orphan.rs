@@ -6,7 +6,7 @@ use block::Rope;
 use crate::event::Completion;
 use crate::history::Sent;
 use crate::limits::TASK_BYTES;
-use crate::memory::{Account, Charge};
+use crate::memory::{Charge, Share};
 use crate::pdu::{Bhs, response};
 use crate::task::Task;
 
@@ -14,7 +14,7 @@ use crate::task::Task;
 pub struct Orphan {
     pub(crate) lun: u64,
     pub(crate) content: Content,
-    /// Its charge to its host's memory account.
+    /// Its charge to its host's memory share.
     charge: Charge,
 }
 
@@ -35,8 +35,8 @@ impl std::fmt::Debug for Orphan {
 }
 
 impl Orphan {
-    pub(crate) fn new(lun: u64, content: Content, account: Account) -> Self {
-        let mut orphan = Self { lun, content, charge: Charge::new(account) };
+    pub(crate) fn new(lun: u64, content: Content, share: Share) -> Self {
+        let mut orphan = Self { lun, content, charge: Charge::new(share) };
         orphan.settle();
         orphan
     }
@@ -45,11 +45,11 @@ impl Orphan {
         self.charge.set(self.bytes() + TASK_BYTES);
     }
 
-    pub(crate) fn of_task(mut task: Task, account: Account) -> Self {
+    pub(crate) fn of_task(mut task: Task, share: Share) -> Self {
         if let Some(data_out) = &mut task.data_out {
             data_out.lose_connection();
         }
-        Self::new(task.lun, Content::Task(task), account)
+        Self::new(task.lun, Content::Task(task), share)
     }
 
     /// The logical unit, as in `Command::lun`.

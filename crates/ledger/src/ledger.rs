@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use block::{Account, Primitive, VolumeId};
+use block::{Primitive, RequestStatistics, VolumeId};
 
 use crate::explain::Facts;
 use crate::histogram::{Latencies, Latency};
@@ -52,7 +52,7 @@ pub struct RequestEnded<'a> {
     /// Whether it was carried out.
     pub done: bool,
     /// Statistics of the request.
-    pub account: &'a Account,
+    pub statistics: &'a RequestStatistics,
 }
 
 /// Everything that is kept.
@@ -124,7 +124,7 @@ impl Ledger {
 
     /// Takes a request that ended.
     pub fn request(&mut self, request: &RequestEnded<'_>) {
-        let RequestEnded { host, primitive, volume, account, .. } = *request;
+        let RequestEnded { host, primitive, volume, statistics, .. } = *request;
         if let (Some(source), true) = (request.source, request.done) {
             let row = self.rows.get(host, source, self.now);
             row.effects.source_bytes += request.asked_bytes;
@@ -141,35 +141,35 @@ impl Ledger {
         if primitive.has_list() {
             row.worked(primitive, request.asked_bytes, request.done);
         }
-        row.effects.referenced_bytes += account.referenced_bytes;
-        row.effects.copied_bytes += account.copied_bytes;
-        row.effects.zeroed_bytes += account.zeroed_bytes;
+        row.effects.referenced_bytes += statistics.referenced_bytes;
+        row.effects.copied_bytes += statistics.copied_bytes;
+        row.effects.zeroed_bytes += statistics.zeroed_bytes;
         if request.done && request.source.is_some() {
             (row.last_copy, row.last_copy_source) = (Some(self.now), request.source);
         }
     }
 
     fn read(&mut self, request: &RequestEnded<'_>) {
-        let RequestEnded { host, volume, account, .. } = *request;
-        self.sketch.read(host, volume, &account.samples, self.now);
-        if account.hole_bytes > 0 {
+        let RequestEnded { host, volume, statistics, .. } = *request;
+        self.sketch.read(host, volume, &statistics.samples, self.now);
+        if statistics.hole_bytes > 0 {
             let row = self.rows.get(host, volume, self.now);
-            row.effects.read_hole_bytes += account.hole_bytes;
+            row.effects.read_hole_bytes += statistics.hole_bytes;
             self.mark(host, volume);
         }
     }
 
     fn written(&mut self, request: &RequestEnded<'_>) {
-        let RequestEnded { host, volume, account, .. } = *request;
-        if account.samples.is_empty() && account.zeroed_bytes == 0 {
+        let RequestEnded { host, volume, statistics, .. } = *request;
+        if statistics.samples.is_empty() && statistics.zeroed_bytes == 0 {
             return;
         }
-        let copied = self.sketch.written(host, volume, &account.samples, self.now);
+        let copied = self.sketch.written(host, volume, &statistics.samples, self.now);
         let row = self.rows.get(host, volume, self.now);
         row.effects.host_copied_bytes += copied;
-        if account.zeroed_bytes > 0 {
-            row.effects.host_zeroed_bytes += account.zeroed_bytes;
-            row.zeroed_since += account.zeroed_bytes;
+        if statistics.zeroed_bytes > 0 {
+            row.effects.host_zeroed_bytes += statistics.zeroed_bytes;
+            row.zeroed_since += statistics.zeroed_bytes;
             let first = row.zeroing.map_or(self.now, |(first, _)| first);
             row.zeroing = Some((first, self.now));
         }

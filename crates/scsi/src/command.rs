@@ -20,8 +20,8 @@ use crate::limits::{ATOMIC_BYTES_MAX, TRANSFER_BYTES_MAX, WRITE_SAME_BYTES_MAX};
 use crate::nexus::Nexus;
 use crate::procedure::Procedure;
 use crate::reservations::Registrant;
+use crate::rod_tokens::RodTokens;
 use crate::sense::{self, Sense};
-use crate::tokens::Tokens;
 use crate::unit::LogicalUnit;
 use crate::work::{Asked, Work, clipped};
 
@@ -215,7 +215,7 @@ pub(crate) struct Execution<'a> {
     pub(crate) peers: Vec<Registrant>,
     /// Third-party copies under way, and the outcomes of those that have ended.
     pub(crate) copies: &'a mut CopyOperations,
-    pub(crate) tokens: &'a mut Tokens,
+    pub(crate) tokens: &'a mut RodTokens,
 }
 
 /// What is to be done after a handler.

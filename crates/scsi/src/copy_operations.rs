@@ -8,8 +8,8 @@ use crate::device_server::NexusId;
 use crate::limits::{
     CONCURRENT_COPIES_MAX, COPY_RESULT_HELD_FOR, COPY_RESULTS_HELD_MAX, IDENTIFIED_COPIES_MAX,
 };
+use crate::rod_tokens::RodTokenUse;
 use crate::sense::{self, Sense};
-use crate::tokens::TokenUse;
 
 /// The name of a copy: the nexus that began it, and its LIST IDENTIFIER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,7 @@ pub(crate) struct CopyProgress {
     /// Requests that were answered.
     pub(crate) operations: u16,
     /// What it does with a token.
-    pub(crate) token: Option<TokenUse>,
+    pub(crate) token: Option<RodTokenUse>,
 }
 
 /// What became of a copy.

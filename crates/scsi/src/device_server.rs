@@ -35,9 +35,9 @@ use crate::identity::Identity;
 use crate::limits::TASKS_MAX;
 use crate::mistaken::Mistaken;
 use crate::nexus::Nexus;
-use crate::procedure::{Answer, Lane, Procedure};
+use crate::procedure::{Answer, Procedure, RequestIndex};
+use crate::rod_tokens::{RodTokenNumber, RodTokenSpace, RodTokenUse, RodTokens};
 use crate::task_set::{Class, Slot};
-use crate::tokens::{TokenNumber, TokenSpace, TokenUse, Tokens};
 use crate::unit::LogicalUnit;
 
 /// The owner's name for a command or a task management function; unique among those under way.
@@ -56,18 +56,18 @@ pub struct RequestId(pub u64);
 const TOKEN_REQUEST: u64 = 1 << 62;
 
 impl RequestId {
-    /// The slot of the task in the low 32 bits, the lane of its procedure above.
-    fn new(slot: Slot, lane: Lane) -> Self {
+    /// The slot of the task in the low 32 bits, the index of its request above.
+    fn new(slot: Slot, index: RequestIndex) -> Self {
         debug_assert!(slot <= TASKS_MAX);
-        Self(u64::from(lane) << 32 | slot as u64)
+        Self(u64::from(index) << 32 | slot as u64)
     }
 
     /// A request that unmaps data of a token: it belongs to no task.
-    fn of_token(token: TokenNumber) -> Self {
+    fn of_token(token: RodTokenNumber) -> Self {
         Self(TOKEN_REQUEST | token)
     }
 
-    fn token(self) -> Option<TokenNumber> {
+    fn token(self) -> Option<RodTokenNumber> {
         (self.0 & TOKEN_REQUEST != 0).then_some(self.0 & !TOKEN_REQUEST)
     }
 
@@ -75,8 +75,8 @@ impl RequestId {
         self.0 as u32 as Slot
     }
 
-    fn lane(self) -> Lane {
-        (self.0 >> 32) as Lane
+    fn index(self) -> RequestIndex {
+        (self.0 >> 32) as RequestIndex
     }
 }
 
@@ -145,7 +145,7 @@ pub struct DeviceServer {
     tasks: Slab<Task>,
     /// Third-party copies under way, and the outcomes of those that have ended.
     copies: CopyOperations,
-    tokens: Tokens,
+    tokens: RodTokens,
     requests: VecDeque<(RequestId, VolumeId, Request)>,
     done: VecDeque<(TaskId, Completion, Option<CommandRecord>)>,
     aborted: VecDeque<TaskId>,
@@ -207,7 +207,7 @@ struct Copying {
     /// Its name, if it has one.
     key: Option<CopyKey>,
     /// What it does with a token.
-    token: Option<TokenUse>,
+    token: Option<RodTokenUse>,
 }
 
 enum TaskState {
@@ -247,7 +247,7 @@ impl DeviceServer {
             clock: Clock::default(),
             tasks: Slab::new(),
             copies: CopyOperations::default(),
-            tokens: Tokens::default(),
+            tokens: RodTokens::default(),
             requests: VecDeque::new(),
             done: VecDeque::new(),
             aborted: VecDeque::new(),
@@ -312,8 +312,8 @@ impl DeviceServer {
         if let Some(token) = id.token() {
             return self.token_part_unmapped(token, result.is_ok());
         }
-        let (slot, lane) = (id.slot(), id.lane());
-        self.answered(slot, Answer { lane, result });
+        let (slot, index) = (id.slot(), id.index());
+        self.answered(slot, Answer { index, result });
     }
 
     /// The next command that ended, with its completion.
@@ -360,16 +360,16 @@ impl DeviceServer {
     }
 
     /// Says where the data of tokens of a volume rests. Without it no token is made of that volume.
-    pub fn set_token_space(&mut self, volume: VolumeId, space: TokenSpace) {
+    pub fn set_rod_token_space(&mut self, volume: VolumeId, space: RodTokenSpace) {
         self.tokens.set_space(volume, space);
     }
 
-    fn unmap_token_part(&mut self, (token, volume, range): (TokenNumber, VolumeId, ByteRange)) {
+    fn unmap_token_part(&mut self, (token, volume, range): (RodTokenNumber, VolumeId, ByteRange)) {
         let request = Request::Unmap { ranges: vec![range] };
         self.requests.push_back((RequestId::of_token(token), volume, request));
     }
 
-    fn token_part_unmapped(&mut self, token: TokenNumber, succeeded: bool) {
+    fn token_part_unmapped(&mut self, token: RodTokenNumber, succeeded: bool) {
         if !succeeded {
             return self.tokens.abandon(token);
         }

@@ -12,18 +12,18 @@ use crate::limits::REQUESTS_PER_COMMAND_MAX;
 use crate::unit::Sanitize;
 
 /// Names one of the requests of a procedure that are under way together.
-pub(crate) type Lane = u16;
+pub(crate) type RequestIndex = u16;
 
 /// What the engine says of one request of a procedure.
 pub(crate) struct Answer {
-    pub(crate) lane: Lane,
+    pub(crate) index: RequestIndex,
     pub(crate) result: Result<Response, BlockError>,
 }
 
 /// A command under way.
 pub(crate) trait Procedure: Send {
     /// The next step; `answer` is that to one of the requests made before, `None` at the start.
-    fn advance(&mut self, answer: Option<Answer>) -> Step;
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep;
 
     /// Takes the answer to a request when the command was aborted meanwhile.
     fn answered_after_abort(&mut self, _answer: Answer) {}
@@ -45,7 +45,7 @@ pub(crate) trait Procedure: Send {
     }
 
     /// Told when time passes, if it works at a pace: what more is to be done now.
-    fn tick(&mut self, _now: Duration) -> Vec<(Lane, VolumeId, Request)> {
+    fn tick(&mut self, _now: Duration) -> Vec<(RequestIndex, VolumeId, Request)> {
         Vec::new()
     }
 
@@ -78,12 +78,12 @@ pub(crate) enum Remark {
 }
 
 /// What a procedure wants.
-pub(crate) enum Step {
-    /// A request on lane 0, to be answered.
+pub(crate) enum ProcedureStep {
+    /// A request under index 0, to be answered.
     Request(VolumeId, Request),
-    /// Requests, each on a lane that is free; none if it waits for the answers to earlier ones, or
+    /// Requests, each under an index that is free; none if it waits for the answers to earlier ones, or
     /// for time to pass.
-    Requests(Vec<(Lane, VolumeId, Request)>),
+    Requests(Vec<(RequestIndex, VolumeId, Request)>),
     /// Nothing more. No request is under way.
     Done(Completion),
 }
@@ -108,13 +108,13 @@ pub(crate) struct Sequence {
     volume: VolumeId,
     block_length: LogicalBlockLength,
     requests: VecDeque<Request>,
-    /// The next request's place; lanes are places.
-    next: Lane,
+    /// The next request's place; indices are places.
+    next: RequestIndex,
     in_flight: usize,
     /// Data read, by place.
     data_in: Vec<Rope>,
     /// The failure with the lowest place.
-    failure: Option<(Lane, BlockError)>,
+    failure: Option<(RequestIndex, BlockError)>,
 }
 
 impl Sequence {
@@ -129,19 +129,19 @@ impl Sequence {
         Box::new(Self { volume, block_length, requests, next, in_flight, data_in, failure })
     }
 
-    fn take(&mut self, Answer { lane, result }: Answer) {
+    fn take(&mut self, Answer { index, result }: Answer) {
         self.in_flight -= 1;
         match result {
-            Ok(Response::Data(data)) => self.data_in[usize::from(lane)] = data,
+            Ok(Response::Data(data)) => self.data_in[usize::from(index)] = data,
             Ok(_) => {}
-            Err(error) if self.failure.is_none_or(|(earlier, _)| lane < earlier) => {
-                self.failure = Some((lane, error));
+            Err(error) if self.failure.is_none_or(|(earlier, _)| index < earlier) => {
+                self.failure = Some((index, error));
             }
             Err(_) => {}
         }
     }
 
-    fn more(&mut self) -> Vec<(Lane, VolumeId, Request)> {
+    fn more(&mut self) -> Vec<(RequestIndex, VolumeId, Request)> {
         let mut more = Vec::new();
         while self.failure.is_none() && self.in_flight < REQUESTS_PER_COMMAND_MAX {
             let Some(request) = self.requests.pop_front() else { break };
@@ -163,11 +163,15 @@ impl Sequence {
 }
 
 impl Procedure for Sequence {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
         if let Some(answer) = answer {
             self.take(answer);
         }
         let more = self.more();
-        if self.in_flight == 0 { Step::Done(self.completion()) } else { Step::Requests(more) }
+        if self.in_flight == 0 {
+            ProcedureStep::Done(self.completion())
+        } else {
+            ProcedureStep::Requests(more)
+        }
     }
 }

@@ -124,7 +124,7 @@ impl World {
         target.set_token_key([0x5a; 32]);
         let size_bytes = BLOCKS * BLOCK as u64;
         for volume in [ONE, TWO] {
-            target.set_token_space(volume, TokenSpace { volume: RESTING, size_bytes });
+            target.set_rod_token_space(volume, RodTokenSpace { volume: RESTING, size_bytes });
         }
         target.open_nexus(ALICE, nexus_spec("alice"));
         target.open_nexus(BOB, nexus_spec("bob"));

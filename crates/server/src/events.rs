@@ -15,9 +15,9 @@ use anyhow::Result;
 use api::{Event, EventKind, Severity};
 
 use crate::alerts::{Alerts, word};
-use crate::keeper::{self, Keeper};
 use crate::limits::{EVENT_COUNT_INTERVAL, EVENT_FOLD_SECONDS, EVENTS_BYTES_MAX, EVENTS_MAX};
-use crate::record::Record;
+use crate::log_writer::{self, LogWriter};
+use crate::rotating_log::RotatingLog;
 use bucket::{Buckets, Class, class_of};
 
 const NAME: &str = "events";
@@ -36,25 +36,25 @@ pub(crate) struct Events {
     counts: BTreeMap<Severity, u64>,
     /// When counts are to be written again, seconds since 1970.
     next_write: u64,
-    keeper: Keeper<Event>,
+    writer: LogWriter<Event>,
     /// Tells those who want to know at once.
     pub(crate) alerts: Alerts,
 }
 
 impl Events {
-    /// Opens or makes the record of events in the data directory.
+    /// Opens or makes the log of events in the data directory.
     pub(crate) fn open(directory: &Path, alerts: Alerts) -> Result<Self> {
         let mut latest = VecDeque::new();
-        let record = Record::open(directory, NAME, EVENTS_BYTES_MAX, |event: Event| {
+        let log = RotatingLog::open(directory, NAME, EVENTS_BYTES_MAX, |event: Event| {
             let last_time = event.last_time.max(event.time);
             put(&mut latest, Arc::new(Event { last_time, ..event }));
         })?;
         let count = latest.back().map_or(0, |event| event.number);
-        let keeper = Keeper::start(record, &keeper::EVENTS)?;
+        let writer = LogWriter::start(log, &log_writer::EVENTS)?;
         let (buckets, uncounted) = (Buckets::default(), BTreeSet::new());
         let severities = [Severity::Information, Severity::Warning, Severity::Error];
         let counts = severities.map(|severity| (severity, 0)).into();
-        Ok(Self { latest, count, buckets, uncounted, counts, next_write: 0, keeper, alerts })
+        Ok(Self { latest, count, buckets, uncounted, counts, next_write: 0, writer, alerts })
     }
 
     /// Notes an event, writes it to the log and has it told and kept.
@@ -130,7 +130,7 @@ impl Events {
         self.count += 1;
         let event = Event { number: self.count, ..event };
         self.alerts.offer(&event);
-        self.keeper.add(event.clone());
+        self.writer.add(event.clone());
         put(&mut self.latest, Arc::new(event));
     }
 
@@ -146,7 +146,7 @@ impl Events {
     fn write_counts(&mut self) {
         for number in std::mem::take(&mut self.uncounted) {
             let counted = self.latest.iter().find(|event| event.number == number);
-            counted.into_iter().for_each(|event| self.keeper.add(Event::clone(event)));
+            counted.into_iter().for_each(|event| self.writer.add(Event::clone(event)));
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use array::{AccessState, BlockForm, HeldLun, Identification};
 use block::VolumeId;
 use control::tasks::Erasure;
-use scsi::{DeviceServer, DurableState, NexusId, TokenSpace};
+use scsi::{DeviceServer, DurableState, NexusId, RodTokenSpace};
 
 use crate::guard::Critical;
 
@@ -73,7 +73,7 @@ pub(crate) enum ExportEvent {
     /// All target ports, each with its group.
     Ports(BTreeMap<u16, u16>),
     /// The hidden volume that holds what ROD tokens of a volume stand for.
-    TokenSpace(VolumeId, TokenSpace),
+    RodTokenSpace(VolumeId, RodTokenSpace),
 }
 
 /// Hosts' compare-and-writes that found something else, since the daemon started.

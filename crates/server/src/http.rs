@@ -2,7 +2,6 @@
 //! thread of its own. It authorises requests and sends each one about the array to the reactor as a
 //! [`Call`].
 
-mod accounts;
 mod answers;
 mod audit;
 mod compression;
@@ -19,6 +18,7 @@ mod probe;
 mod router;
 mod stream;
 mod tls;
+mod user_routes;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

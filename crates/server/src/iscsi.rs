@@ -20,11 +20,11 @@ mod sockets;
 use std::collections::BTreeSet;
 
 use hashbrown::HashMap;
-use iscsi::Account;
+use iscsi::Share;
 use scsi::NexusId;
 use slab::Slab;
 
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::reactor::Ready;
 use admission::Admission;
 use listeners::Listener;
@@ -49,8 +49,8 @@ pub(crate) struct FrontEnd {
     /// Connections with something to read.
     readable: Ready,
     sessions: Sessions,
-    /// Memory account of connections whose initiator has not logged in.
-    newcomers: Account,
+    /// Memory share of connections whose initiator has not logged in.
+    newcomers: Share,
     options: SessionOptions,
     admission: Admission,
     /// Log lines about sessions.
@@ -71,7 +71,7 @@ impl FrontEnd {
             ready: Ready::default(),
             readable: Ready::default(),
             sessions: Sessions::new(budget.clone()),
-            newcomers: budget.account(),
+            newcomers: budget.share(),
             admission: Admission::new(options.quotas(connections_max)),
             options,
             chatter: Chatter::default(),
@@ -98,8 +98,8 @@ impl FrontEnd {
     }
 
     /// Counts connections, for administrators.
-    pub(crate) fn count(&self, core: &mut Core) {
-        core.connections = self.admission.counts();
-        core.places = self.admission.places();
+    pub(crate) fn count(&self, plane: &mut DataPlane) {
+        plane.connections = self.admission.counts();
+        plane.places = self.admission.places();
     }
 }

@@ -5,11 +5,10 @@
 //! goes from socket to disk without changing threads; HTTP runs beside it and sends messages.
 #![forbid(unsafe_code)]
 
-mod accounts;
 mod alerts;
 mod backing;
-mod core;
 mod data_directory;
+mod data_plane;
 mod described;
 mod device_times;
 mod dispatch;
@@ -19,8 +18,9 @@ mod guard;
 mod heartbeat;
 mod http;
 mod iscsi;
-mod keeper;
+mod ledger_feed;
 pub mod limits;
+mod log_writer;
 pub mod logs;
 mod management;
 mod open_files;
@@ -28,10 +28,10 @@ mod options;
 mod pool;
 mod pools;
 mod reactor;
-mod record;
+mod rod_token_spaces;
+mod rotating_log;
 mod scheduler;
 mod source_address;
-mod token_spaces;
 mod trust;
 mod unit_states;
 mod yielding;

@@ -47,14 +47,14 @@ pub const RATE_INTERVAL: Duration = Duration::from_secs(1);
 /// Events that are kept for queries; the oldest one makes room.
 pub const EVENTS_MAX: usize = 1000;
 
-/// Bytes of the record of events. A longer file is rotated once, to `.old.jsonl`.
+/// Bytes of the log of events. A longer file is rotated once, to `.old.jsonl`.
 pub const EVENTS_BYTES_MAX: u64 = 4 << 20;
 
-/// Entries that wait to be written to the record of events, and to the audit log; further ones are
+/// Entries that wait to be written to the log of events, and to the audit log; further ones are
 /// not kept over a restart, and counted.
 pub const RECORD_ENTRIES_MAX: usize = 1000;
 
-/// How often an entry of a record is tried again that could not be written.
+/// How often an entry of a rotating log is tried again that could not be written.
 pub const RECORD_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a request to resume a pool waits for its devices to end what they were asked before;
@@ -64,7 +64,7 @@ pub const RESUME_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the write of an entry takes before the administrator is told.
 pub const RECORD_STALL_MIN: Duration = Duration::from_secs(5);
 
-/// Bytes of a line of a record that are read at once; a longer line is none.
+/// Bytes of a line of a rotating log that are read at once; a longer line is none.
 pub const RECORD_LINE_BYTES_MAX: u64 = 64 << 10;
 
 /// Seconds from the first of equal events on in which the others are counted with it.

@@ -49,8 +49,8 @@ use serde::de::DeserializeOwned;
 use store::{Failure, Health, Outcome};
 use tokio::sync::oneshot;
 
-use crate::core::{Core, Ticket};
 use crate::data_directory::DataDirectory;
+use crate::data_plane::{DataPlane, Ticket};
 use crate::described::{Described, Written};
 use crate::events::{Events, now};
 use crate::guard::guarded;
@@ -59,7 +59,7 @@ use crate::iscsi::Sessions;
 use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
 use crate::pools::{PoolId, Round};
-use crate::token_spaces::is_hidden;
+use crate::rod_token_spaces::is_hidden;
 use claims::Claims;
 use gathering::{Gather, Gatherings, Subject};
 use incidents::Outputs;
@@ -132,7 +132,7 @@ pub(crate) struct Management {
 
 /// What is to happen when a pool has finished something, and who waits for it.
 struct Work {
-    step: Step,
+    step: PoolStep,
     caller: Caller,
 }
 
@@ -148,7 +148,7 @@ struct Caller {
 }
 
 /// The last thing that a pool was asked to do.
-enum Step {
+enum PoolStep {
     /// A pool is opened: at start, or because an administrator resumes it.
     OpenPool {
         pool: PoolId,
@@ -203,7 +203,7 @@ enum Step {
     },
 }
 
-impl Step {
+impl PoolStep {
     /// The pool that was asked.
     const fn pool(&self) -> PoolId {
         match self {
@@ -228,7 +228,7 @@ impl Step {
 enum Progress {
     Answer(Reply),
     /// A pool must finish something.
-    Wait(Ticket, Step),
+    Wait(Ticket, PoolStep),
     /// This version of the configuration must be on stable storage.
     Saved {
         version: u64,
@@ -241,8 +241,9 @@ enum Progress {
 }
 
 /// What follows when the configuration is saved, or could not be.
-type Then =
-    Box<dyn FnOnce(&mut Management, &mut Core, Result<(), Problem>) -> Result<Progress, Problem>>;
+type Then = Box<
+    dyn FnOnce(&mut Management, &mut DataPlane, Result<(), Problem>) -> Result<Progress, Problem>,
+>;
 
 impl Progress {
     /// A small answer.
@@ -315,7 +316,7 @@ impl Management {
     }
 
     /// Begins to carry out a request. Whatever happens it is answered, once.
-    pub(crate) fn call(&mut self, core: &mut Core, sessions: &Sessions, call: Call) {
+    pub(crate) fn call(&mut self, plane: &mut DataPlane, sessions: &Sessions, call: Call) {
         let Call { route, parameters, body, if_match, reply } = call;
         if route == Route::TestAlerts {
             return self.events.alerts.test(reply);
@@ -325,19 +326,19 @@ impl Management {
             if let Some(if_match) = if_match {
                 // RFC 9110 13.2.1: what is wrong about the request itself goes first.
                 check_body(route, &body)?;
-                management.check_version((core, sessions), route, &parameters, &if_match)?;
+                management.check_version((plane, sessions), route, &parameters, &if_match)?;
             }
-            management.route(core, sessions, route, &parameters, &body)
+            management.route(plane, sessions, route, &parameters, &body)
         });
         let claim = self.claims.take_new();
-        self.proceed(core, outcome, Caller { reply: Some(reply), task: None, claim });
+        self.proceed(plane, outcome, Caller { reply: Some(reply), task: None, claim });
     }
 
     /// Refuses a change of an object that is not what the caller thinks any more. What is about to
     /// be saved counts: of two who change the same version the second is refused.
     fn check_version(
         &mut self,
-        (core, sessions): (&mut Core, &Sessions),
+        (plane, sessions): (&mut DataPlane, &Sessions),
         route: Route,
         parameters: &Parameters,
         if_match: &str,
@@ -348,7 +349,7 @@ impl Management {
             _ => problem,
         };
         let in_effect = std::mem::replace(&mut self.configuration, self.saving.next());
-        let shown = self.route(core, sessions, object, parameters, &Bytes::new());
+        let shown = self.route(plane, sessions, object, parameters, &Bytes::new());
         self.configuration = in_effect;
         match shown.map_err(not_there)? {
             Progress::Answer(answer) => {
@@ -366,19 +367,19 @@ impl Management {
     /// Goes on with what waited for a pool.
     pub(crate) fn finished(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         ticket: Ticket,
         result: Result<Outcome, Failure>,
     ) {
         let Some(Work { step, caller }) = self.under_way.remove(&ticket) else { return };
-        let outcome = self.guarded(|management| management.finish(core, step, result));
-        self.proceed(core, outcome, caller);
+        let outcome = self.guarded(|management| management.finish(plane, step, result));
+        self.proceed(plane, outcome, caller);
     }
 
     /// Takes a piece of work as far as it goes now.
     fn proceed(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         mut outcome: Result<Progress, Problem>,
         mut caller: Caller,
     ) {
@@ -387,7 +388,7 @@ impl Management {
                 Err(problem) => return self.answer(caller, Err(problem)),
                 Ok(Progress::Answer(answer)) => return self.answer(caller, answer),
                 Ok(Progress::Wait(ticket, step)) => {
-                    if caller.reply.is_some() && self.becomes_task(core, ticket, &step) {
+                    if caller.reply.is_some() && self.becomes_task(plane, ticket, &step) {
                         caller.task = Some(ticket);
                     }
                     self.under_way.insert(ticket, Work { step, caller });
@@ -397,7 +398,7 @@ impl Management {
                     return self.saving.wait(version, then, caller);
                 }
                 Ok(Progress::Saved { then, .. }) => {
-                    outcome = self.guarded(|management| then(management, core, Ok(())));
+                    outcome = self.guarded(|management| then(management, plane, Ok(())));
                 }
                 Ok(Progress::Gather(subject, objects)) => {
                     return self.gatherings.add(subject, objects, caller);
@@ -416,8 +417,8 @@ impl Management {
     }
 
     /// Begins a piece of work that nobody waits for.
-    fn begin(&mut self, core: &mut Core, outcome: Result<Progress, Problem>) {
-        self.proceed(core, outcome, Caller::default());
+    fn begin(&mut self, plane: &mut DataPlane, outcome: Result<Progress, Problem>) {
+        self.proceed(plane, outcome, Caller::default());
     }
 
     /// Tells whoever waits how a piece of work ended.
@@ -460,21 +461,21 @@ impl Management {
     }
 
     /// Housekeeping, from time to time: incidents, thresholds, schedules, tasks.
-    pub(crate) fn keep_house(&mut self, core: &mut Core) {
-        self.go_on_resuming(core);
-        self.tell_incidents(core);
-        self.check_fill(core);
-        self.check_schedules(core);
-        self.relieve_pools(core);
-        self.check_tasks(core);
+    pub(crate) fn keep_house(&mut self, plane: &mut DataPlane) {
+        self.go_on_resuming(plane);
+        self.tell_incidents(plane);
+        self.check_fill(plane);
+        self.check_schedules(plane);
+        self.relieve_pools(plane);
+        self.check_tasks(plane);
         self.save_again();
     }
 
     /// Looks at some volumes, others with each call: how full they are, whether they are sanitized.
-    pub(crate) fn look_at_volumes(&mut self, core: &mut Core) {
-        for (pool, id) in self.round.next(&core.pools, VOLUMES_PER_TICK) {
-            self.check_volume_fill(core, pool, id);
-            self.check_sanitize(core, pool, id);
+    pub(crate) fn look_at_volumes(&mut self, plane: &mut DataPlane) {
+        for (pool, id) in self.round.next(&plane.pools, VOLUMES_PER_TICK) {
+            self.check_volume_fill(plane, pool, id);
+            self.check_sanitize(plane, pool, id);
         }
     }
 
@@ -490,42 +491,44 @@ impl Management {
 
     /// Asks a pool for a change; 409 if it is served no more.
     fn wait_for(
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         change: store::Change,
-        step: Step,
+        step: PoolStep,
     ) -> Result<Progress, Problem> {
-        let ticket = core.begin(pool, change).ok_or_else(gone)?;
+        let ticket = plane.begin(pool, change).ok_or_else(gone)?;
         Ok(Progress::Wait(ticket, step))
     }
 
     fn finish(
         &mut self,
-        core: &mut Core,
-        step: Step,
+        plane: &mut DataPlane,
+        step: PoolStep,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         match step {
-            Step::OpenPool { pool, resumed } => {
-                let opened = self.pool_opened(core, pool, result)?;
-                self.keep_mode_of(core, pool, resumed).unwrap_or(Ok(opened))
+            PoolStep::OpenPool { pool, resumed } => {
+                let opened = self.pool_opened(plane, pool, result)?;
+                self.keep_mode_of(plane, pool, resumed).unwrap_or(Ok(opened))
             }
-            Step::CreatePool { pool, configuration } => {
-                self.pool_created(core, pool, configuration, result)
+            PoolStep::CreatePool { pool, configuration } => {
+                self.pool_created(plane, pool, configuration, result)
             }
-            Step::ExtendPool { pool, device, size_bytes } => {
-                self.pool_extended(core, pool, device, size_bytes, result)
+            PoolStep::ExtendPool { pool, device, size_bytes } => {
+                self.pool_extended(plane, pool, device, size_bytes, result)
             }
-            Step::AddDevice { pool } => self.device_added(core, pool, result),
-            Step::ResumePool { pool, how } => self.pool_resumed(core, pool, how, result),
-            Step::ClosePool { pool } => self.pool_closed(core, pool, result),
-            Step::CreateVolume { pool, id } => self.volume_created(core, pool, id, result),
-            Step::ResizeVolume { pool, id } => self.volume_resized(core, pool, id, result),
-            Step::DeleteVolume { pool, id } => self.volume_deleted(core, pool, id, result),
-            Step::CreateSnapshots { pool, ids } => self.snapshots_created(core, pool, &ids, result),
-            Step::RevertVolume { pool, id } => self.volume_reverted(core, pool, id, result),
-            Step::RenameVolume { pool, id } => self.volume_renamed(core, pool, id, result),
-            Step::RunSchedule { pool, run } => Ok(self.schedule_ran(core, pool, run, result)),
+            PoolStep::AddDevice { pool } => self.device_added(plane, pool, result),
+            PoolStep::ResumePool { pool, how } => self.pool_resumed(plane, pool, how, result),
+            PoolStep::ClosePool { pool } => self.pool_closed(plane, pool, result),
+            PoolStep::CreateVolume { pool, id } => self.volume_created(plane, pool, id, result),
+            PoolStep::ResizeVolume { pool, id } => self.volume_resized(plane, pool, id, result),
+            PoolStep::DeleteVolume { pool, id } => self.volume_deleted(plane, pool, id, result),
+            PoolStep::CreateSnapshots { pool, ids } => {
+                self.snapshots_created(plane, pool, &ids, result)
+            }
+            PoolStep::RevertVolume { pool, id } => self.volume_reverted(plane, pool, id, result),
+            PoolStep::RenameVolume { pool, id } => self.volume_renamed(plane, pool, id, result),
+            PoolStep::RunSchedule { pool, run } => Ok(self.schedule_ran(plane, pool, run, result)),
         }
     }
 }
@@ -540,13 +543,16 @@ impl Parameters {
     }
 }
 
-fn find_volume(core: &Core, parameters: &Parameters) -> Result<(PoolId, block::VolumeId), Problem> {
-    find(core, "volume", parameters.get("pool"), parameters.get("volume"))
+fn find_volume(
+    plane: &DataPlane,
+    parameters: &Parameters,
+) -> Result<(PoolId, block::VolumeId), Problem> {
+    find(plane, "volume", parameters.get("pool"), parameters.get("volume"))
 }
 
 /// A volume or snapshot of that name, of whichever kind it is; `kind` is what was asked for.
 fn find(
-    core: &Core,
+    plane: &DataPlane,
     kind: &'static str,
     pool: &str,
     name: &str,
@@ -555,7 +561,7 @@ fn find(
         let name = format!("{pool}/{name}");
         refused(&ArrayError::NotFound { kind, name })
     };
-    let (slot, pool) = core.pool_named(pool).ok_or_else(not_found)?;
+    let (slot, pool) = plane.pool_named(pool).ok_or_else(not_found)?;
     if pool.store.health() == Health::Opening {
         return Err(is_opening(&pool.name));
     }

@@ -5,11 +5,11 @@ use std::time::Instant;
 
 use array::{Pool as PoolConfiguration, PoolDevice};
 use device::{Counters, Device, Method, OpenError};
-use scsi::TokenSpace;
+use scsi::RodTokenSpace;
 use store::{Failure, IoId, OpenMode, PoolSpec, Space, Store, Tag};
 
 use crate::backing::PoolBacking;
-use crate::core::Ticket;
+use crate::data_plane::Ticket;
 use crate::device_times::DeviceTimes;
 use crate::options::IoMethod;
 
@@ -48,9 +48,9 @@ pub(crate) struct Pool {
     pub(crate) backing: PoolBacking,
     pub(crate) completions: Vec<(u64, block::DeviceResult)>,
     /// Where the data of ROD tokens rests.
-    pub(crate) token_space: Option<TokenSpace>,
+    pub(crate) rod_token_space: Option<RodTokenSpace>,
     /// The same, while it is being made.
-    pub(crate) coming_token_space: Option<(Ticket, TokenSpace)>,
+    pub(crate) coming_rod_token_space: Option<(Ticket, RodTokenSpace)>,
 }
 
 impl Pool {
@@ -119,8 +119,8 @@ impl Pool {
             serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             backing: PoolBacking::default(),
             completions: Vec::new(),
-            token_space: None,
-            coming_token_space: None,
+            rod_token_space: None,
+            coming_rod_token_space: None,
         }
     }
 
@@ -161,9 +161,9 @@ impl Pool {
             return moved;
         }
         let now = Instant::now();
-        for (token, result) in self.completions.drain(..) {
-            self.device_times.completed(IoId(token), now, result.as_ref().err());
-            self.store.completed(IoId(token), result);
+        for (id, result) in self.completions.drain(..) {
+            self.device_times.completed(IoId(id), now, result.as_ref().err());
+            self.store.completed(IoId(id), result);
         }
         true
     }

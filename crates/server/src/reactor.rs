@@ -14,15 +14,15 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 use scsi::DeviceServer;
 
-use crate::accounts::Accounts;
 use crate::alerts::Alerts;
-use crate::core::Core;
 use crate::data_directory::{DataDirectory, random_bytes};
+use crate::data_plane::DataPlane;
 use crate::events;
 use crate::exports::{self, Exports};
 use crate::heartbeat::Heartbeat;
 use crate::http::{self, Audit, Call, Inbox, Mailbox, Message};
 use crate::iscsi::{FrontEnd, ReadyCommand};
+use crate::ledger_feed::LedgerFeed;
 use crate::limits::{
     CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
 };
@@ -56,7 +56,7 @@ pub(crate) struct Reactor {
     pub(crate) scheduler: Scheduler<ReadyCommand>,
     /// Commands that may still be started in this turn.
     pub(crate) starts_left: usize,
-    pub(crate) core: Core,
+    pub(crate) plane: DataPlane,
     pub(crate) management: Management,
     /// Whether administrators ask for something that was not looked at yet.
     calls_wait: bool,
@@ -107,10 +107,10 @@ impl Reactor {
             iscsi: FrontEnd::new(options.sessions.clone(), open_files.iscsi),
             scheduler: Scheduler::new(COMMAND_BOUNDS),
             starts_left: STARTS_PER_TURN,
-            core: Core::new(
+            plane: DataPlane::new(
                 Exports::new(target),
                 unit_states,
-                Accounts::new(!options.no_statistics),
+                LedgerFeed::new(!options.no_statistics),
                 doors,
             ),
             management,
@@ -124,7 +124,7 @@ impl Reactor {
             stopping: Stopping::No,
         };
         reactor.listen_at_start(&options.iscsi)?;
-        reactor.management.open_pools(&mut reactor.core);
+        reactor.management.open_pools(&mut reactor.plane);
         reactor.wait_for_pools()?;
         tracing::info!(
             target = reactor.management.configuration.target_name,
@@ -173,7 +173,7 @@ impl Reactor {
         self.tick();
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
-        self.core.begin_turn(Instant::now());
+        self.plane.begin_turn(Instant::now());
         self.pump();
         self.send_ready_connections();
         Ok(())
@@ -183,7 +183,7 @@ impl Reactor {
     fn has_more(&self) -> bool {
         self.iscsi.has_more()
             || self.scheduler.can_start()
-            || self.core.has_more()
+            || self.plane.has_more()
             || self.calls_wait
             || self.management.is_gathering()
     }
@@ -191,7 +191,7 @@ impl Reactor {
     /// Tells the time to the device server, which measures how long commands take.
     fn tell_time(&mut self) {
         self.now = self.started.elapsed();
-        self.core.exports.scsi.set_now(self.now);
+        self.plane.exports.scsi.set_now(self.now);
     }
 
     fn apply(&mut self, event: &Event) {
@@ -215,13 +215,13 @@ impl Reactor {
             match message {
                 Message::Call(call) => self.call(call),
                 Message::Saved { number, result } => {
-                    self.management.saved(&mut self.core, number, result);
+                    self.management.saved(&mut self.plane, number, result);
                 }
                 Message::Finished(finished) => {
-                    self.management.job_ended(&mut self.core, finished);
+                    self.management.job_ended(&mut self.plane, finished);
                 }
                 Message::Stored { id, stored } => {
-                    self.core.exports.scsi.saved(id, stored);
+                    self.plane.exports.scsi.saved(id, stored);
                     if !stored {
                         self.management.tell_unsaved_unit();
                     }
@@ -248,15 +248,15 @@ impl Reactor {
     }
 
     fn call(&mut self, call: Call) {
-        self.iscsi.count(&mut self.core);
-        self.management.call(&mut self.core, self.iscsi.sessions(), call);
+        self.iscsi.count(&mut self.plane);
+        self.management.call(&mut self.plane, self.iscsi.sessions(), call);
     }
 
     /// Goes on with what administrators want to know of many objects.
     fn look_at_some(&mut self) {
-        let Self { core, iscsi, .. } = self;
+        let Self { plane, iscsi, .. } = self;
         let (sessions, connections) = (iscsi.sessions(), iscsi.connections());
-        self.management.look_at_some(Scene { core, sessions, connections });
+        self.management.look_at_some(Scene { plane, sessions, connections });
     }
 
     fn tick(&mut self) {
@@ -267,14 +267,14 @@ impl Reactor {
         self.next_tick = now + TICK;
         self.heartbeat.beat();
         self.go_on_stopping();
-        self.core.tick(now);
-        self.management.look_at_volumes(&mut self.core);
+        self.plane.tick(now);
+        self.management.look_at_volumes(&mut self.plane);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
-            self.management.keep_house(&mut self.core);
+            self.management.keep_house(&mut self.plane);
         }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
-            self.core.exports.scsi.set_time_of_day(since_1970);
+            self.plane.exports.scsi.set_time_of_day(since_1970);
         }
         self.tick_iscsi(now);
     }
@@ -283,11 +283,11 @@ impl Reactor {
     fn pump(&mut self) {
         loop {
             self.start_waiting_commands();
-            self.core.pump();
+            self.plane.pump();
             let mut moved = self.answer_commands();
-            for (ticket, result) in self.core.take_finished() {
+            for (ticket, result) in self.plane.take_finished() {
                 moved = true;
-                self.management.finished(&mut self.core, ticket, result);
+                self.management.finished(&mut self.plane, ticket, result);
             }
             self.change_portals();
             moved |= self.end_unwanted_sessions();
@@ -302,7 +302,7 @@ impl Reactor {
 
     /// Makes the poll wake up for the devices of new pools.
     fn register_devices(&mut self) {
-        let pools = &self.core.pools;
+        let pools = &self.plane.pools;
         let is_there = |pool, device, serial| {
             pools.get(pool).is_some_and(|p| p.serial == serial && device < p.devices.len())
         };

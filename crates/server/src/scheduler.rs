@@ -106,7 +106,7 @@ impl<C> Scheduler<C> {
         self.sessions(turn).commands.push_front(entry);
     }
 
-    fn sessions(&mut self, turn: Turn) -> &mut Session<C> {
+    fn sessions(&mut self, turn: Turn) -> &mut SessionQueue<C> {
         let queue = self.lanes.entry(turn.lane).or_default();
         queue.session(turn.host, turn.nexus)
     }
@@ -234,11 +234,11 @@ struct Host<C> {
     /// more.
     credit: i64,
     /// Its sessions in the order of their turns.
-    sessions: VecDeque<Session<C>>,
+    sessions: VecDeque<SessionQueue<C>>,
 }
 
 /// A session with commands that wait.
-struct Session<C> {
+struct SessionQueue<C> {
     nexus: NexusId,
     commands: VecDeque<Entry<C>>,
 }
@@ -272,14 +272,14 @@ impl<C> Queue<C> {
             && load.bytes + host.next_cost() <= bounds.bytes - self.under_way.bytes
     }
 
-    fn session(&mut self, number: HostNumber, nexus: NexusId) -> &mut Session<C> {
+    fn session(&mut self, number: HostNumber, nexus: NexusId) -> &mut SessionQueue<C> {
         let at = self.hosts.iter().position(|host| host.number == number).unwrap_or_else(|| {
             self.hosts.push_back(Host { number, credit: 0, sessions: VecDeque::new() });
             self.hosts.len() - 1
         });
         let sessions = &mut self.hosts[at].sessions;
         let at = sessions.iter().position(|session| session.nexus == nexus).unwrap_or_else(|| {
-            sessions.push_back(Session { nexus, commands: VecDeque::new() });
+            sessions.push_back(SessionQueue { nexus, commands: VecDeque::new() });
             sessions.len() - 1
         });
         &mut sessions[at]

@@ -1,6 +1,6 @@
 //! Interface types of the engine: changes of volumes and devices, and how requests end.
 
-use block::{Account, Response, VolumeId};
+use block::{RequestStatistics, Response, VolumeId};
 
 use crate::error::Failure;
 use crate::options::DeviceSpec;
@@ -74,7 +74,7 @@ pub struct Done {
     /// Result of the request.
     pub result: Result<Outcome, Failure>,
     /// Statistics of the request: bytes copied, zeroed, read.
-    pub account: Account,
+    pub statistics: RequestStatistics,
 }
 
 /// All changes of volumes and devices claim this, so that one follows the other.

@@ -1,6 +1,6 @@
 //! Commit groups: data and records of several operations, which become durable with one flush.
 //!
-//! There are two lanes. COMPARE AND WRITE (VMware: ATS), which hosts use as their heartbeat and
+//! There are two classes. COMPARE AND WRITE (VMware: ATS), which hosts use as their heartbeat and
 //! give up after seconds, has one of its own: it is not behind the data of others in a group, and a
 //! part of the journal is kept for it while others wait for a checkpoint. Operations under way
 //! together do not touch the same blocks, so their order in the journal is free.
@@ -21,12 +21,12 @@ const COALESCED_BLOCKS_MAX: u64 = 256;
 /// Pieces that are written with one I/O at most.
 const COALESCED_PIECES_MAX: usize = 128;
 
-/// Data of the ordinary group, bytes, up to which it goes with the fast lane in one commit.
+/// Data of the ordinary group, bytes, up to which it goes with the fast class in one commit.
 const JOINT_BYTES_MAX: u64 = 1 << 20;
 
 /// Which commit an operation goes with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum CommitClass {
     /// COMPARE AND WRITE.
     Fast,
     /// Everything else.
@@ -38,7 +38,7 @@ pub(crate) enum Lane {
 pub(crate) struct CommitGroups {
     fast: CommitGroup,
     ordinary: CommitGroup,
-    /// Whether the last commit was of the fast lane alone: then it is the other's turn.
+    /// Whether the last commit was of the fast class alone: then it is the other's turn.
     fast_was_last: bool,
     /// Operations that wait until a full group is on its way.
     waiting: Vec<OperationKey>,
@@ -69,10 +69,10 @@ pub(crate) struct Commit {
 }
 
 impl CommitGroups {
-    pub(crate) fn of(&mut self, lane: Lane) -> &mut CommitGroup {
-        match lane {
-            Lane::Fast => &mut self.fast,
-            Lane::Ordinary => &mut self.ordinary,
+    pub(crate) fn of(&mut self, class: CommitClass) -> &mut CommitGroup {
+        match class {
+            CommitClass::Fast => &mut self.fast,
+            CommitClass::Ordinary => &mut self.ordinary,
         }
     }
 
@@ -91,7 +91,7 @@ impl CommitGroups {
         self.waiting.drain(..)
     }
 
-    /// Chooses the next commit: both lanes together if they are small, else one of them, by turns.
+    /// Chooses the next commit: both classes together if they are small, else one of them, by turns.
     pub(crate) fn take_next(&mut self) -> CommitGroup {
         let (fast, ordinary) = (&self.fast, &self.ordinary);
         let is_little = ordinary.data_bytes <= JOINT_BYTES_MAX

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use block::Account;
+use block::RequestStatistics;
 
 use crate::change::{Done, Outcome, Tag};
 use crate::checkpoint::Checkpointer;
@@ -16,7 +16,7 @@ use crate::operation_key::OperationKey;
 use crate::options::Options;
 use crate::pool::Pool;
 use crate::preallocation::Preallocation;
-use crate::space::GroupId;
+use crate::space::AllocationGroupId;
 
 /// The parts, and the pool that they are lent.
 pub(crate) struct Engine {
@@ -45,14 +45,14 @@ impl Engine {
 
     /// Tells the caller how a request has ended.
     pub(crate) fn answer(&mut self, tag: Tag, result: Result<Outcome, Failure>) {
-        self.done.push_back(Done { tag, result, account: Account::default() });
+        self.done.push_back(Done { tag, result, statistics: RequestStatistics::default() });
     }
 
     /// Brings the space maps of a group into memory, and if blocks are to be `allocated` from it,
     /// space for it into being. They are there at once if nothing of the group is used.
     pub(crate) fn load_group(
         &mut self,
-        group: GroupId,
+        group: AllocationGroupId,
         operation: Option<OperationKey>,
         allocated: bool,
     ) -> Option<ArrivedGroup> {
@@ -67,13 +67,13 @@ impl Engine {
     }
 
     /// As [`Self::load_group`], for a pool that is being opened: nobody waits for it.
-    pub(crate) fn bring_group(&mut self, group: GroupId, allocated: bool) {
+    pub(crate) fn bring_group(&mut self, group: AllocationGroupId, allocated: bool) {
         let arrived = self.load_group(group, None, allocated);
         self.group_arrived(arrived);
     }
 
     /// Cuts a checkpoint and begins to write it. Returns groups whose space maps came into memory.
-    pub(crate) fn start_checkpoint(&mut self) -> Vec<GroupId> {
+    pub(crate) fn start_checkpoint(&mut self) -> Vec<AllocationGroupId> {
         self.checkpointer.cut(&mut self.pool, &self.log);
         let mut loaded = Vec::new();
         for group in self.pool.space.owing() {

@@ -8,7 +8,7 @@ use slab::Slab;
 use crate::address::{Address, Run};
 use crate::map::Missing;
 use crate::operation_key::OperationKey;
-use crate::space::{GroupId, GroupPage};
+use crate::space::{AllocationGroupId, GroupPage};
 
 /// The engine's name for an I/O. Numbers are used again when their I/O has ended, so that they stay
 /// small.
@@ -29,7 +29,8 @@ pub struct Io {
 /// Blocks that opening a pool has to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
-    pub(crate) token: u64,
+    /// Which of the reads of a step of recovery.
+    pub(crate) index: u64,
     pub(crate) run: Run,
     /// How often they were read already.
     pub(crate) attempt: u8,
@@ -45,11 +46,11 @@ pub(crate) enum Waiter {
     /// A page of the map, or its copy.
     Page { missing: Missing, attempt: u8 },
     /// A page of a group's space maps.
-    GroupPage { group: GroupId, page: GroupPage, attempt: u8 },
+    GroupPage { group: AllocationGroupId, page: GroupPage, attempt: u8 },
     /// Space for a group on its device, from which blocks will be allocated.
-    GroupSpace { group: GroupId },
+    GroupSpace { group: AllocationGroupId },
     /// Space for a group on its device, so that it is there.
-    Preallocation { group: GroupId },
+    Preallocation { group: AllocationGroupId },
     /// A write of a commit group.
     Commit { sequence: u64 },
     /// The flush of a commit group, on one device.

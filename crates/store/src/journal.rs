@@ -24,11 +24,11 @@ const CRC_AT: usize = 44;
 pub(crate) const UNIT_BLOCKS_MAX: u64 = (2 * COMMIT_BYTES_MAX as u64) / BLOCK;
 
 /// Blocks that must be free before an operation joins a group: the group's unit, that of the other
-/// lane, and what is skipped at the end of the ring.
+/// class, and what is skipped at the end of the ring.
 pub(crate) const JOURNAL_UNIT_ROOM: u64 = 3 * UNIT_BLOCKS_MAX;
 
 /// Blocks beyond those that only COMPARE AND WRITE may use, while others wait for a checkpoint.
-pub(crate) const JOURNAL_LANE_ROOM: u64 = 2 * UNIT_BLOCKS_MAX;
+pub(crate) const JOURNAL_CLASS_ROOM: u64 = 2 * UNIT_BLOCKS_MAX;
 
 /// Where the next unit goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::io::Waiter;
 use crate::map::Missing;
 use crate::operation_key::OperationKey;
 use crate::pool::Pool;
-use crate::space::{GroupId, GroupPage, SpaceWrites};
+use crate::space::{AllocationGroupId, GroupPage, SpaceWrites};
 
 /// How often a page is read before it is given up.
 pub(crate) const READ_ATTEMPTS: u8 = 4;
@@ -42,7 +42,7 @@ struct GroupLoad {
     allocated: bool,
     /// The group's length when its space was asked for, in blocks.
     blocks: u64,
-    /// The device's keeper has no space for the group.
+    /// The device's backing store has no space for the group.
     refused: bool,
 }
 
@@ -50,7 +50,7 @@ struct GroupLoad {
 #[derive(Default)]
 pub(crate) struct Loader {
     pages: HashMap<Address, Vec<PageWaiter>>,
-    groups: BTreeMap<GroupId, GroupLoad>,
+    groups: BTreeMap<AllocationGroupId, GroupLoad>,
     applier_waits: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct ArrivedPage {
 
 /// Space maps that are in memory now, or are known to be damaged.
 pub(crate) struct ArrivedGroup {
-    pub(crate) group: GroupId,
+    pub(crate) group: AllocationGroupId,
     pub(crate) waiting: Vec<OperationKey>,
     /// What the checkpoint that is being written must write of them.
     pub(crate) writes: SpaceWrites,
@@ -154,7 +154,7 @@ impl Loader {
     pub(crate) fn load_group(
         &mut self,
         pool: &mut Pool,
-        group: GroupId,
+        group: AllocationGroupId,
         operation: Option<OperationKey>,
         allocated: bool,
     ) -> Option<ArrivedGroup> {
@@ -168,7 +168,7 @@ impl Loader {
     fn begin_group(
         &mut self,
         pool: &mut Pool,
-        group: GroupId,
+        group: AllocationGroupId,
         waiting: Vec<OperationKey>,
         allocated: bool,
     ) -> Option<ArrivedGroup> {
@@ -196,7 +196,7 @@ impl Loader {
     pub(crate) fn group_page_read(
         &mut self,
         pool: &mut Pool,
-        group: GroupId,
+        group: AllocationGroupId,
         (page, attempt): (GroupPage, u8),
         result: DeviceResult,
     ) -> Option<ArrivedGroup> {
@@ -221,7 +221,7 @@ impl Loader {
     pub(crate) fn group_space_reserved(
         &mut self,
         pool: &mut Pool,
-        group: GroupId,
+        group: AllocationGroupId,
         result: Result<(), DeviceError>,
     ) -> Option<ArrivedGroup> {
         let load = self.groups.get_mut(&group)?;
@@ -229,13 +229,17 @@ impl Loader {
         self.group_part_done(pool, group)
     }
 
-    fn group_part_done(&mut self, pool: &mut Pool, group: GroupId) -> Option<ArrivedGroup> {
+    fn group_part_done(
+        &mut self,
+        pool: &mut Pool,
+        group: AllocationGroupId,
+    ) -> Option<ArrivedGroup> {
         let load = self.groups.get_mut(&group)?;
         load.pending -= 1;
         if load.pending == 0 { self.group_arrived(pool, group) } else { None }
     }
 
-    fn group_arrived(&mut self, pool: &mut Pool, group: GroupId) -> Option<ArrivedGroup> {
+    fn group_arrived(&mut self, pool: &mut Pool, group: AllocationGroupId) -> Option<ArrivedGroup> {
         let load = self.groups.remove(&group)?;
         match load.refused && !planted!(pool.bugs, RefusalIgnored) {
             // The maps may be wanted all the same.

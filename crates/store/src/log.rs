@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 
 use crate::applier::Applier;
 use crate::bugs::planted;
-use crate::commit::{Commit, CommitGroup, CommitGroups, Lane, coalesce};
+use crate::commit::{Commit, CommitClass, CommitGroup, CommitGroups, coalesce};
 use crate::io::Waiter;
-use crate::journal::{JOURNAL_LANE_ROOM, JOURNAL_UNIT_ROOM, Journal, Position};
+use crate::journal::{JOURNAL_CLASS_ROOM, JOURNAL_UNIT_ROOM, Journal, Position};
 use crate::layout::JOURNAL_START;
 use crate::limits::REAP_QUEUE_MAX;
 use crate::operation_key::OperationKey;
@@ -16,7 +16,7 @@ use crate::pool::Pool;
 /// Commits under way at once: one is flushed while the next is written.
 const IN_FLIGHT_MAX: usize = 2;
 
-/// Dirty pages beyond [`Pool::dirty_max`] that only the fast lane may use.
+/// Dirty pages beyond [`Pool::dirty_max`] that only the fast class may use.
 const FAST_PAGES: usize = 64;
 
 /// Commits of a pool, from the groups that fill up to the map.
@@ -38,9 +38,9 @@ impl Log {
         }
     }
 
-    /// The group of a lane that fills up.
-    pub(crate) fn group(&mut self, lane: Lane) -> &mut CommitGroup {
-        self.groups.of(lane)
+    /// The group of a class that fills up.
+    pub(crate) fn group(&mut self, class: CommitClass) -> &mut CommitGroup {
+        self.groups.of(class)
     }
 
     /// An operation goes on when there is room in its group.
@@ -99,21 +99,21 @@ impl Log {
     }
 
     /// Whether another operation's records fit in the journal before the next checkpoint.
-    pub(crate) fn has_room(&self, lane: Lane) -> bool {
-        self.journal.has_room(match lane {
-            Lane::Fast => JOURNAL_UNIT_ROOM,
-            Lane::Ordinary => JOURNAL_UNIT_ROOM + JOURNAL_LANE_ROOM,
+    pub(crate) fn has_room(&self, class: CommitClass) -> bool {
+        self.journal.has_room(match class {
+            CommitClass::Fast => JOURNAL_UNIT_ROOM,
+            CommitClass::Ordinary => JOURNAL_UNIT_ROOM + JOURNAL_CLASS_ROOM,
         })
     }
 
-    /// Whether nothing of a lane may join a group until a checkpoint has made room.
-    pub(crate) fn must_wait_for_checkpoint(&self, pool: &Pool, lane: Lane) -> bool {
+    /// Whether nothing of a class may join a group until a checkpoint has made room.
+    pub(crate) fn must_wait_for_checkpoint(&self, pool: &Pool, class: CommitClass) -> bool {
         let pages = pool.map.dirty.len();
-        let (pages_max, drops_many) = match lane {
-            Lane::Fast => (pool.dirty_max() + FAST_PAGES, false),
-            Lane::Ordinary => (pool.dirty_max(), pool.map.reap.len() >= REAP_QUEUE_MAX),
+        let (pages_max, drops_many) = match class {
+            CommitClass::Fast => (pool.dirty_max() + FAST_PAGES, false),
+            CommitClass::Ordinary => (pool.dirty_max(), pool.map.reap.len() >= REAP_QUEUE_MAX),
         };
-        !self.has_room(lane)
+        !self.has_room(class)
             || pages >= pages_max
             || drops_many
             || pool.space.has_too_many_deltas()

@@ -16,7 +16,7 @@ use crate::address::{Address, BlockRange, VolumeBlock};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
 use crate::released::Released;
-use crate::space::{GroupId, STUCK, Space};
+use crate::space::{AllocationGroupId, STUCK, Space};
 
 /// Pages that an arriving page makes the clock hand look at, at most.
 const EVICTION_VISITS: usize = 64;
@@ -311,7 +311,7 @@ impl Map {
         space: &Space,
         root: Root,
         range: BlockRange,
-    ) -> Result<Occupied, GroupId> {
+    ) -> Result<Occupied, AllocationGroupId> {
         let mut occupied = Occupied::default();
         for part in range.by_leaf() {
             let place = part.first.place_in_leaf();

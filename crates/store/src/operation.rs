@@ -10,14 +10,14 @@ mod reading;
 mod run;
 mod sampling;
 
-use block::{Account, BLOCK, DeviceError, Request, VolumeId};
+use block::{BLOCK, DeviceError, Request, RequestStatistics, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::address::{BlockRange, Run, VolumeBlock};
 use crate::budget::Estimate;
 use crate::change::{Change, Tag};
-use crate::commit::Lane;
+use crate::commit::CommitClass;
 use crate::locks::Claim;
 use crate::metadata_cache::is_for_parts;
 use crate::operation_key::OperationKey;
@@ -83,7 +83,7 @@ pub(crate) struct Operation {
     label_writes: usize,
     /// Why one of them failed.
     label_failure: Option<DeviceError>,
-    account: Account,
+    statistics: RequestStatistics,
 }
 
 impl Operation {
@@ -106,7 +106,7 @@ impl Operation {
             estimate: Estimate::default(),
             label_writes: 0,
             label_failure: None,
-            account: Account::default(),
+            statistics: RequestStatistics::default(),
         }
     }
 
@@ -117,10 +117,10 @@ impl Operation {
     }
 
     /// Which commit it goes with.
-    fn lane(&self) -> Lane {
+    fn class(&self) -> CommitClass {
         match self.work {
-            Work::Request(Request::CompareAndWrite { .. }) => Lane::Fast,
-            _ => Lane::Ordinary,
+            Work::Request(Request::CompareAndWrite { .. }) => CommitClass::Fast,
+            _ => CommitClass::Ordinary,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::incident::{Cause, Incident, Incidents, Place};
 use crate::io::IoQueue;
 use crate::map::Map;
 use crate::options::Options;
-use crate::space::{GroupId, Space};
+use crate::space::{AllocationGroupId, Space};
 use crate::status::Statistics;
 use crate::volume::Volume;
 use crate::volumes::Volumes;
@@ -40,7 +40,7 @@ pub(crate) struct Members {
     pub(crate) pool_uuid: [u8; 16],
     pub(crate) device_uuids: Vec<[u8; 16]>,
     /// Groups that are backed when the change under way of the devices is made.
-    pub(crate) set_aside: Vec<GroupId>,
+    pub(crate) set_aside: Vec<AllocationGroupId>,
 }
 
 impl Pool {

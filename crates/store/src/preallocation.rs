@@ -23,7 +23,7 @@ use crate::limits::UNAVAILABLE_RETRY;
 use crate::metadata::metadata_reserve_of;
 use crate::operation_key::OperationKey;
 use crate::pool::Pool;
-use crate::space::GroupId;
+use crate::space::AllocationGroupId;
 
 /// errno: no space left on the device.
 pub(crate) const ENOSPC: i32 = 28;
@@ -34,7 +34,7 @@ const AT_ONCE: usize = 64;
 /// Groups whose space is being set aside, and when those without space were tried again.
 #[derive(Default)]
 pub(crate) struct Preallocation {
-    under_way: BTreeMap<GroupId, UnderWay>,
+    under_way: BTreeMap<AllocationGroupId, UnderWay>,
     last_retry: Duration,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct SetAside {
     /// Where it lies.
     pub(crate) runs: Vec<Run>,
     /// The groups that are backed then.
-    pub(crate) groups: Vec<GroupId>,
+    pub(crate) groups: Vec<AllocationGroupId>,
 }
 
 impl Preallocation {
@@ -67,7 +67,7 @@ impl Preallocation {
     pub(crate) fn begin(
         &mut self,
         pool: &mut Pool,
-        group: GroupId,
+        group: AllocationGroupId,
         operation: Option<OperationKey>,
     ) -> bool {
         if let Some(under_way) = self.under_way.get_mut(&group) {
@@ -91,7 +91,7 @@ impl Preallocation {
     pub(crate) fn ended(
         &mut self,
         pool: &mut Pool,
-        group: GroupId,
+        group: AllocationGroupId,
         result: Result<(), DeviceError>,
     ) -> Vec<OperationKey> {
         let Some(under_way) = self.under_way.get_mut(&group) else { return Vec::new() };
@@ -113,7 +113,7 @@ impl Preallocation {
     /// done.
     pub(crate) fn back_guaranteed(&mut self, pool: &mut Pool) -> bool {
         let pinned = pool.space.pinned_groups().into_iter();
-        let mut groups: Vec<GroupId> =
+        let mut groups: Vec<AllocationGroupId> =
             pinned.filter(|&group| pool.space.can_be_backed(group)).take(AT_ONCE).collect();
         if groups.is_empty() {
             groups = pool.space.groups_to_back(pool.guaranteed_blocks(), AT_ONCE);
@@ -156,7 +156,7 @@ impl Pool {
     pub(crate) fn to_set_aside(&self, device: usize, layout: Layout) -> SetAside {
         let old = (device < self.space.devices()).then(|| self.space.layout(device));
         let first = old.map_or(0, |old| old.groups());
-        let name = |group: usize| GroupId { device: device as u8, group: group as u32 };
+        let name = |group: usize| AllocationGroupId { device: device as u8, group: group as u32 };
         let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };
         if old.is_none() {
             set_aside.runs.push(head_of((device, layout)));

@@ -33,7 +33,7 @@ use crate::space::{Preparation, Space};
 use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock};
 
 /// Tokens of reads of superblocks; those of labels are lower.
-const SUPERBLOCK_TOKEN: u64 = 1 << 16;
+const SUPERBLOCK_INDEX: u64 = 1 << 16;
 
 /// Bytes of a device that labels and superblocks need.
 const HEADS_BYTES: u64 = SUPERBLOCK_COPIES[1].offset() + BLOCK;
@@ -107,20 +107,20 @@ impl Recovery {
             }
         }
         for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
-            self.want(SUPERBLOCK_TOKEN + place as u64, Run::of(block.on(0)));
+            self.want(SUPERBLOCK_INDEX + place as u64, Run::of(block.on(0)));
         }
     }
 
-    fn want(&mut self, token: u64, run: Run) {
-        self.wanted.push_back(Wanted { token, run, attempt: 0 });
+    fn want(&mut self, index: u64, run: Run) {
+        self.wanted.push_back(Wanted { index, run, attempt: 0 });
     }
 
     /// Takes a label or superblock.
-    fn take_head(&mut self, token: u64, bytes: &[u8]) -> Taken {
-        if token < SUPERBLOCK_TOKEN {
+    fn take_head(&mut self, index: u64, bytes: &[u8]) -> Taken {
+        if index < SUPERBLOCK_INDEX {
             let label = Label::parse(bytes);
             let is_whole = label.is_ok();
-            self.labels[token as usize / 2][token as usize % 2] = Some(label);
+            self.labels[index as usize / 2][index as usize % 2] = Some(label);
             return if is_whole { Taken::Whole } else { Taken::Again };
         }
         let superblock = Superblock::parse(bytes);
@@ -341,7 +341,7 @@ impl Opening {
         let attempt = wanted.attempt + 1;
         let run = match &self.recovery.step {
             Step::Loading(_) if planted!(self.engine.pool.bugs, CopyNeverRead) => wanted.run,
-            Step::Loading(loading) => Run::of(loading.address(wanted.token, attempt)),
+            Step::Loading(loading) => Run::of(loading.address(wanted.index, attempt)),
             _ => wanted.run,
         };
         self.recovery.wanted.push_back(Wanted { run, attempt, ..wanted });
@@ -349,7 +349,7 @@ impl Opening {
 
     fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
         match &mut self.recovery.step {
-            Step::Heads { .. } => Ok(self.recovery.take_head(wanted.token, &bytes)),
+            Step::Heads { .. } => Ok(self.recovery.take_head(wanted.index, &bytes)),
             Step::Loading(_) => self.take_page(wanted, &bytes),
             Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
             _ => Ok(Taken::Whole),

@@ -22,7 +22,7 @@ use crate::loading::{Loader, PageWaiter};
 use crate::map::{FoundLeaf, Missing, Root};
 use crate::pool::Pool;
 use crate::rate_limiter::RateLimiter;
-use crate::space::GroupId;
+use crate::space::AllocationGroupId;
 
 /// Steps of a pass per turn.
 const STEPS: usize = 16;
@@ -94,7 +94,7 @@ struct Scrub {
     /// A page of the map is being loaded.
     waits_for_page: bool,
     /// Space maps are being loaded.
-    waits_for: Option<GroupId>,
+    waits_for: Option<AllocationGroupId>,
     /// Pages that were seen, by 64 of them.
     seen: BTreeMap<u64, u64>,
     bad: BTreeSet<Address>,
@@ -172,7 +172,7 @@ impl Scrub {
         pool: &Pool,
         leaf: &FoundLeaf,
         entries: &[Entry],
-    ) -> Option<GroupId> {
+    ) -> Option<AllocationGroupId> {
         let mapped = entries.iter().filter(|entry| entry.kind() == Kind::Data);
         let shared = |&(_, entry): &(u8, Entry)| pool.map.is_shared(&pool.space, entry);
         if leaf.path.iter().any(shared) {
@@ -265,7 +265,11 @@ impl Scrubber {
 
     /// Takes the scrub as far as it may go. Returns a group whose space maps it waits for, to be
     /// loaded.
-    pub(crate) fn advance(&mut self, pool: &mut Pool, loader: &mut Loader) -> Option<GroupId> {
+    pub(crate) fn advance(
+        &mut self,
+        pool: &mut Pool,
+        loader: &mut Loader,
+    ) -> Option<AllocationGroupId> {
         if self.current.is_none() && pool.map.reap.is_empty() && pool.volumes.take_count_wanted() {
             let thick = pool.volumes.iter().filter(|volume| volume.thick);
             let volumes = thick.map(|volume| volume.id).collect();
@@ -494,7 +498,7 @@ impl Scrubber {
     }
 
     /// Space maps were loaded, perhaps for the scrub.
-    pub(crate) fn took_group(&mut self, group: GroupId) {
+    pub(crate) fn took_group(&mut self, group: AllocationGroupId) {
         if let Some(scrub) = &mut self.current {
             scrub.waits_for.take_if(|wanted| *wanted == group);
         }

@@ -20,7 +20,7 @@ use crate::reaper::Reaper;
 use crate::requests::Requests;
 use crate::scrub::Scrubber;
 use crate::sequential::SequentialDetector;
-use crate::space::{GroupId, Preparation};
+use crate::space::{AllocationGroupId, Preparation};
 use crate::status::Health;
 
 /// What a pool that serves lets its callers do.
@@ -302,7 +302,7 @@ impl Serving {
     /// space for it into being; `operation` goes on then.
     pub(crate) fn load_group(
         &mut self,
-        group: GroupId,
+        group: AllocationGroupId,
         operation: Option<OperationKey>,
         allocated: bool,
     ) {
@@ -321,7 +321,7 @@ impl Serving {
     }
 
     /// Sets a group's space aside on its device; `operation` goes on then, or when that is refused.
-    pub(crate) fn preallocate(&mut self, group: GroupId, operation: OperationKey) {
+    pub(crate) fn preallocate(&mut self, group: AllocationGroupId, operation: OperationKey) {
         let Engine { preallocation, pool, .. } = &mut self.engine;
         if !preallocation.begin(pool, group, Some(operation)) {
             self.requests.ready.push_back(operation);

@@ -40,7 +40,7 @@ const TWIN_DISTANCE_MAX: u64 = 4095;
 
 /// Names an allocation group of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct GroupId {
+pub(crate) struct AllocationGroupId {
     pub(crate) device: u8,
     pub(crate) group: u32,
 }
@@ -50,7 +50,7 @@ pub(crate) struct GroupId {
 pub(crate) enum Allocation {
     Run(Run),
     /// The maps of a group are needed first.
-    Load(GroupId),
+    Load(AllocationGroupId),
     /// Nothing is free.
     Full,
 }
@@ -60,7 +60,7 @@ pub(crate) enum Allocation {
 pub(crate) enum Preparation {
     Ready,
     /// A group is needed first: its maps, and space for it.
-    Load(GroupId),
+    Load(AllocationGroupId),
     /// There is not enough room.
     NoRoom,
 }
@@ -93,17 +93,17 @@ pub(crate) struct Space {
     /// The device from which data is handed out next.
     next_device: usize,
     /// Groups whose maps are in memory, in the order the clock hand visits them.
-    loaded: VecDeque<GroupId>,
+    loaded: VecDeque<AllocationGroupId>,
     loaded_max: usize,
     /// Groups that hold pages of the map, and where the next search for room in them begins.
-    pinned: Vec<GroupId>,
+    pinned: Vec<AllocationGroupId>,
     page_cursor: (usize, u64),
     /// Groups with deltas, and those that a checkpoint being written still has to load.
-    with_deltas: BTreeSet<GroupId>,
-    owing: BTreeSet<GroupId>,
+    with_deltas: BTreeSet<AllocationGroupId>,
+    owing: BTreeSet<AllocationGroupId>,
     /// Number of groups whose maps are damaged.
     fenced: u64,
-    /// Number of groups for which the device's keeper has no space, and the devices they are on.
+    /// Number of groups for which the device's backing store has no space, and the devices they are on.
     unavailable: u64,
     unavailable_on: BTreeSet<u8>,
     /// Whether space that is asked for may be there already, as the pool is being opened.
@@ -165,7 +165,7 @@ impl Space {
     }
 
     /// Blocks of a group, its head included.
-    pub(crate) fn group_blocks(&self, id: GroupId) -> u64 {
+    pub(crate) fn group_blocks(&self, id: AllocationGroupId) -> u64 {
         self.layout(usize::from(id.device)).group_blocks(id.group as usize)
     }
 
@@ -214,7 +214,7 @@ impl Space {
         self.with_deltas.len() >= self.loaded_max
     }
 
-    /// Groups whose maps are damaged, and those for which the device's keeper has no space.
+    /// Groups whose maps are damaged, and those for which the device's backing store has no space.
     pub(crate) fn unusable(&self) -> (u64, u64) {
         (self.fenced, self.unavailable)
     }
@@ -250,11 +250,11 @@ impl Space {
         device.upper.extend(&layout);
     }
 
-    fn group(&self, id: GroupId) -> &AllocationGroup {
+    fn group(&self, id: AllocationGroupId) -> &AllocationGroup {
         &self.devices[usize::from(id.device)].groups[id.group as usize]
     }
 
-    fn group_mut(&mut self, id: GroupId) -> &mut AllocationGroup {
+    fn group_mut(&mut self, id: AllocationGroupId) -> &mut AllocationGroup {
         &mut self.devices[usize::from(id.device)].groups[id.group as usize]
     }
 
@@ -291,19 +291,22 @@ impl Space {
             }
             let reserved = group.reserved;
             let Some(body) = group.body.as_mut().filter(|_| reserved) else {
-                return Allocation::Load(GroupId { device: device as u8, group: index as u32 });
+                return Allocation::Load(AllocationGroupId {
+                    device: device as u8,
+                    group: index as u32,
+                });
             };
             body.recent = true;
             if let Some((place, blocks)) = find_run(&body.busy, from, blocks) {
                 self.devices[device].cursor = (index, place + blocks);
-                let id = GroupId { device: device as u8, group: index as u32 };
+                let id = AllocationGroupId { device: device as u8, group: index as u32 };
                 return Allocation::Run(self.take(id, place, blocks));
             }
         }
         Allocation::Full
     }
 
-    fn take(&mut self, id: GroupId, place: u64, blocks: u64) -> Run {
+    fn take(&mut self, id: AllocationGroupId, place: u64, blocks: u64) -> Run {
         let device = usize::from(id.device);
         let start = self.devices[device].layout.group_start(id.group as usize) + place;
         let group = self.group_mut(id);
@@ -329,14 +332,14 @@ impl Space {
         Preparation::Ready
     }
 
-    fn pin(&mut self, id: GroupId) {
+    fn pin(&mut self, id: AllocationGroupId) {
         self.group_mut(id).pinned = true;
         self.pinned.push(id);
         self.touch(id);
     }
 
     /// The group's descriptor changes with the next checkpoint.
-    fn touch(&mut self, id: GroupId) {
+    fn touch(&mut self, id: AllocationGroupId) {
         self.touched.insert((id.device, id.group as usize / GROUPS_PER_DESCRIPTOR_PAGE));
     }
 
@@ -346,7 +349,7 @@ impl Space {
     }
 
     /// The next group that will hold pages: an untouched one if possible.
-    fn group_for_pages(&self) -> Option<GroupId> {
+    fn group_for_pages(&self) -> Option<AllocationGroupId> {
         let candidate = |untouched: bool| {
             self.ids().find(|&id| {
                 let group = self.group(id);
@@ -358,24 +361,24 @@ impl Space {
     }
 
     /// Whether the space of a group was set aside on its device.
-    pub(crate) fn is_backed(&self, id: GroupId) -> bool {
+    pub(crate) fn is_backed(&self, id: AllocationGroupId) -> bool {
         self.group(id).reserved
     }
 
     /// Whether the space of a group is not set aside, and was not refused of late.
-    pub(crate) fn can_be_backed(&self, id: GroupId) -> bool {
+    pub(crate) fn can_be_backed(&self, id: AllocationGroupId) -> bool {
         let group = self.group(id);
         !group.reserved && !group.unavailable && !group.fenced
     }
 
     /// The first group whose space should be set aside so that `wanted` blocks have some; `None` if
     /// they have, or no group is left.
-    pub(crate) fn group_to_back(&self, wanted: u64) -> Option<GroupId> {
+    pub(crate) fn group_to_back(&self, wanted: u64) -> Option<AllocationGroupId> {
         self.groups_to_back(wanted, 1).pop()
     }
 
     /// The same for up to `most` groups at once.
-    pub(crate) fn groups_to_back(&self, wanted: u64, most: usize) -> Vec<GroupId> {
+    pub(crate) fn groups_to_back(&self, wanted: u64, most: usize) -> Vec<AllocationGroupId> {
         let mut missing = wanted.saturating_sub(self.backed_free);
         let mut found = Vec::new();
         if missing == 0 {
@@ -396,10 +399,10 @@ impl Space {
     }
 
     /// All groups.
-    fn ids(&self) -> impl Iterator<Item = GroupId> {
+    fn ids(&self) -> impl Iterator<Item = AllocationGroupId> {
         self.devices.iter().enumerate().flat_map(|(device, space)| {
             let groups = 0..space.groups.len() as u32;
-            groups.map(move |group| GroupId { device: device as u8, group })
+            groups.map(move |group| AllocationGroupId { device: device as u8, group })
         })
     }
 
@@ -420,7 +423,7 @@ impl Space {
     }
 
     /// The next free place in a group that holds pages.
-    fn find_page(&mut self) -> (GroupId, u64) {
+    fn find_page(&mut self) -> (AllocationGroupId, u64) {
         let (first, from) = self.page_cursor;
         let groups = self.pinned.len();
         for step in 0..=groups {
@@ -459,12 +462,12 @@ impl Space {
         self.backed_free += if backed { back } else { 0 };
     }
 
-    fn place(&self, block: Address) -> (GroupId, usize) {
+    fn place(&self, block: Address) -> (AllocationGroupId, usize) {
         let device = block.device();
         let space = self.devices.get(device).expect("the map refers only to devices of the pool");
         let (group, place) =
             space.layout.locate(block.block()).expect("the map refers only to blocks of groups");
-        (GroupId { device: device as u8, group: group as u32 }, place)
+        (AllocationGroupId { device: device as u8, group: group as u32 }, place)
     }
 
     /// Whether an address lies where data and pages can be.
@@ -533,7 +536,7 @@ impl Space {
         }
     }
 
-    fn change_references(&mut self, id: GroupId, place: usize, adds: bool) {
+    fn change_references(&mut self, id: AllocationGroupId, place: usize, adds: bool) {
         let group = self.group_mut(id);
         if group.fenced {
             return;
@@ -549,7 +552,12 @@ impl Space {
     }
 
     /// Changes a count; returns the block if it lost its last reference.
-    fn change_in_memory(&mut self, id: GroupId, place: usize, adds: bool) -> Option<Address> {
+    fn change_in_memory(
+        &mut self,
+        id: AllocationGroupId,
+        place: usize,
+        adds: bool,
+    ) -> Option<Address> {
         let layout = self.devices[usize::from(id.device)].layout;
         let start = layout.group_start(id.group as usize);
         let block = (start + place as u64).on(id.device.into());

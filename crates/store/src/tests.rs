@@ -36,7 +36,7 @@ pub(crate) struct Pool {
     options: Options,
     written: u64,
     reads: u64,
-    /// Whether the devices' keepers have no space but what they gave already.
+    /// Whether the devices' backing stores have no space but what they gave already.
     refuse_space: bool,
     backed: std::collections::HashSet<(usize, u64, u64)>,
     next_tag: u64,

@@ -43,13 +43,13 @@ impl Backend for Memory {
         self.size_bytes
     }
 
-    fn submit(&mut self, token: u64, operation: DeviceOperation) {
+    fn submit(&mut self, id: u64, operation: DeviceOperation) {
         let result = match operation {
             DeviceOperation::Read { offset, buffer } => self.read(offset, buffer),
             DeviceOperation::Write { offset, data } => self.write(offset, &data),
             DeviceOperation::Flush | DeviceOperation::Reserve { .. } => Ok(None),
         };
-        self.done.push_back((token, result));
+        self.done.push_back((id, result));
     }
 
     fn reap(&mut self, completions: &mut Vec<Completion>) {

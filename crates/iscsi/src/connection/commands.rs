@@ -59,7 +59,7 @@ impl Connection {
         let memory = self.memory();
         let in_session =
             memory == 0 || memory.saturating_add(length) <= self.config.limits.memory_max;
-        in_session && self.charge.account().has_room(length)
+        in_session && self.charge.share().has_room(length)
     }
 
     /// SAM-5 5.3.1: after TASK SET FULL the initiator sends it again when fewer commands are under

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Connection, Question, State};
 use crate::event::{ClosedReason, Event, LoginStatus};
-use crate::login::{Login, Step};
+use crate::login::{Login, LoginStep};
 use crate::pdu::{Bhs, request};
 use crate::receive::{Destination, Finished};
 use crate::sequence::Numbers;
@@ -32,7 +32,7 @@ impl Connection {
         self.carry_out(step);
     }
 
-    pub(super) fn decide_login(&mut self, decide: impl FnOnce(&mut Login) -> Step) {
+    pub(super) fn decide_login(&mut self, decide: impl FnOnce(&mut Login) -> LoginStep) {
         if self.question != Question::Login {
             return;
         }
@@ -43,22 +43,22 @@ impl Connection {
         }
     }
 
-    fn carry_out(&mut self, step: Step) {
+    fn carry_out(&mut self, step: LoginStep) {
         match step {
-            Step::Ask(login_request) => {
+            LoginStep::Ask(login_request) => {
                 self.question = Question::Login;
                 self.events.push_back(Event::Login(login_request));
             }
-            Step::Authenticated(login_request) => {
+            LoginStep::Authenticated(login_request) => {
                 self.question = Question::Login;
                 self.events.push_back(Event::Authenticated(login_request));
             }
-            Step::Respond(bhs, text) => self.send_login_response(bhs, text),
-            Step::Complete(bhs, text) => {
+            LoginStep::Respond(bhs, text) => self.send_login_response(bhs, text),
+            LoginStep::Complete(bhs, text) => {
                 self.send_login_response(bhs, text);
                 self.begin_full_feature_phase();
             }
-            Step::Refuse(bhs, text, status) => self.refuse_login(bhs, text, status),
+            LoginStep::Refuse(bhs, text, status) => self.refuse_login(bhs, text, status),
         }
     }
 

@@ -91,10 +91,10 @@ impl Connection {
         if !recovers && self.parameters.max_connections == 1 {
             return;
         }
-        let account = self.charge.account().clone();
+        let share = self.charge.share().clone();
         let mut orphans: Vec<(u32, Orphan)> = Vec::new();
         for (tag, task) in self.tasks.drain() {
-            orphans.push((tag, Orphan::of_task(task, account.clone())));
+            orphans.push((tag, Orphan::of_task(task, share.clone())));
         }
         if recovers {
             self.remember_unsent();
@@ -102,7 +102,7 @@ impl Connection {
                 let answer = SentAnswer::new(sent, self.history.first_data_sn(tag));
                 orphans.extend(answer.map(|answer| {
                     let lun = answer.response.lun();
-                    (tag, Orphan::new(lun, Content::Sent(answer), account.clone()))
+                    (tag, Orphan::new(lun, Content::Sent(answer), share.clone()))
                 }));
             }
         }

@@ -51,7 +51,7 @@ impl Connection {
     pub(super) fn set_aside(&mut self, header: Header) {
         let length = header.bhs.data_segment_length();
         let in_session = self.early_bytes + length <= self.config.limits.memory_max;
-        let has_room = length == 0 || self.charge.account().has_room(length);
+        let has_room = length == 0 || self.charge.share().has_room(length);
         if !self.may_wait() || !in_session || !has_room {
             self.end(ClosedReason::Protocol("a command number is missing"));
         } else if length == 0 {
@@ -120,7 +120,7 @@ impl Connection {
     fn remember(&mut self, pdus: Vec<Sent>) {
         if matches!(self.state, State::FullFeature) {
             for pdu in pdus {
-                let bytes_max = self.config.limits.memory_max.min(self.charge.account().free());
+                let bytes_max = self.config.limits.memory_max.min(self.charge.share().free());
                 self.history.remember(pdu, bytes_max);
             }
         }

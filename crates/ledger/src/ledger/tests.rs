@@ -39,8 +39,8 @@ fn none() -> BTreeMap<String, SpaceSample> {
 
 /// One EXTENDED COPY of the host from A to B.
 fn copy(ledger: &mut Ledger, host: HostId, bytes: u64, done: bool) {
-    let account = Account { referenced_bytes: bytes, ..Account::default() };
-    let account = if done { account } else { Account::default() };
+    let statistics = RequestStatistics { referenced_bytes: bytes, ..RequestStatistics::default() };
+    let statistics = if done { statistics } else { RequestStatistics::default() };
     let (primitive, source) = (Primitive::ExtendedCopy, Some(A));
     let request = RequestEnded {
         host,
@@ -49,13 +49,19 @@ fn copy(ledger: &mut Ledger, host: HostId, bytes: u64, done: bool) {
         source,
         asked_bytes: bytes,
         done,
-        account: &account,
+        statistics: &statistics,
     };
     ledger.request(&request);
 }
 
 /// A READ or WRITE that did that.
-fn did(ledger: &mut Ledger, host: HostId, primitive: Primitive, volume: VolumeId, what: &Account) {
+fn did(
+    ledger: &mut Ledger,
+    host: HostId,
+    primitive: Primitive,
+    volume: VolumeId,
+    what: &RequestStatistics,
+) {
     let (source, asked_bytes, done) = (None, 0, true);
     ledger.request(&RequestEnded {
         host,
@@ -64,7 +70,7 @@ fn did(ledger: &mut Ledger, host: HostId, primitive: Primitive, volume: VolumeId
         source,
         asked_bytes,
         done,
-        account: what,
+        statistics: what,
     });
 }
 
@@ -78,10 +84,11 @@ fn copy_with_zeros(ledger: &mut Ledger, host: HostId, read: u64, written: u64) {
     let piece = |n: u32| Sample { offset: u64::from(n) << 18, crc: n * 64 * 7 };
     for sample in (1..50).map(piece) {
         let samples = [sample].into_iter().collect();
-        let account = Account { samples, hole_bytes: read, ..Account::default() };
-        did(ledger, host, Primitive::Read, A, &account);
-        let account = Account { zeroed_bytes: written, hole_bytes: 0, ..account };
-        did(ledger, host, Primitive::Write, B, &account);
+        let statistics =
+            RequestStatistics { samples, hole_bytes: read, ..RequestStatistics::default() };
+        did(ledger, host, Primitive::Read, A, &statistics);
+        let statistics = RequestStatistics { zeroed_bytes: written, hole_bytes: 0, ..statistics };
+        did(ledger, host, Primitive::Write, B, &statistics);
     }
 }
 
@@ -190,7 +197,7 @@ fn zeros_that_are_read_between_two_copies_speak_of_neither() {
     let mut ledger = Ledger::default();
     let host = ledger.host("esx1");
     copy_by_hand(&mut ledger, host);
-    let backup = Account { hole_bytes: 1 << 30, ..Account::default() };
+    let backup = RequestStatistics { hole_bytes: 1 << 30, ..RequestStatistics::default() };
     did(&mut ledger, host, Primitive::Read, A, &backup);
     ledger.tick(Duration::from_secs(600), none);
     copy_by_hand(&mut ledger, host);
@@ -220,7 +227,7 @@ fn other_offloads_and_copies_elsewhere_speak_for_a_setting() {
     let other = ledger.host("esx2");
     copy(&mut ledger, other, 4096, true);
     assert_eq!(reason(&ledger), Reason::SettingOff { attached: true });
-    let account = Account::default();
+    let statistics = RequestStatistics::default();
     ledger.request(&RequestEnded {
         host,
         primitive: Primitive::ExtendedCopy,
@@ -228,7 +235,7 @@ fn other_offloads_and_copies_elsewhere_speak_for_a_setting() {
         source: Some(A),
         asked_bytes: 4096,
         done: true,
-        account: &account,
+        statistics: &statistics,
     });
     assert_eq!(reason(&ledger), Reason::HostChose { datastores_fit: false });
 }
@@ -258,7 +265,7 @@ fn zeros_by_hand_are_explained_once_there_are_enough() {
     let mut ledger = Ledger::default();
     let host = ledger.host("esx1");
     let zeros = |ledger: &mut Ledger, bytes| {
-        let account = Account { zeroed_bytes: bytes, ..Account::default() };
+        let statistics = RequestStatistics { zeroed_bytes: bytes, ..RequestStatistics::default() };
         let (primitive, source) = (Primitive::Write, None);
         let request = RequestEnded {
             host,
@@ -267,7 +274,7 @@ fn zeros_by_hand_are_explained_once_there_are_enough() {
             source,
             asked_bytes: 0,
             done: true,
-            account: &account,
+            statistics: &statistics,
         };
         ledger.request(&request);
     };

@@ -8,7 +8,7 @@ use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::device_server::{Written, hash_of};
 use crate::extent::Extent;
-use crate::procedure::{Answer, Procedure, Remark, Step};
+use crate::procedure::{Answer, Procedure, ProcedureStep, Remark};
 
 /// Two instances of the blocks: what must be there, then what will be there.
 pub(super) fn data_out(_: &Cdb, extent: Extent, block_bytes: u64) -> u64 {
@@ -52,20 +52,24 @@ struct CompareAndWrite {
 }
 
 impl CompareAndWrite {
-    fn failed(&self, error: BlockError) -> Step {
-        Step::Done(Completion::from_block_error(error, self.block_length))
+    fn failed(&self, error: BlockError) -> ProcedureStep {
+        ProcedureStep::Done(Completion::from_block_error(error, self.block_length))
     }
 
-    fn compare_and_write(&self) -> Step {
+    fn compare_and_write(&self) -> ProcedureStep {
         let request = Request::CompareAndWrite {
             range: self.range,
             compare: self.compare.clone(),
             write: self.write.clone(),
         };
-        Step::Request(self.volume, request)
+        ProcedureStep::Request(self.volume, request)
     }
 
-    fn look(&mut self, miscompare: BlockError, medium: Result<Response, BlockError>) -> Step {
+    fn look(
+        &mut self,
+        miscompare: BlockError,
+        medium: Result<Response, BlockError>,
+    ) -> ProcedureStep {
         let is_own = match &medium {
             Ok(Response::Data(medium)) => holds(medium, &self.write),
             _ => false,
@@ -93,17 +97,17 @@ fn holds(medium: &Rope, bytes: &[u8]) -> bool {
 }
 
 impl Procedure for CompareAndWrite {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
         let Some(Answer { result, .. }) = answer else { return self.compare_and_write() };
         match (self.miscompare, result) {
             (Some(miscompare), medium) => self.look(miscompare, medium),
             (None, Ok(_)) => {
                 self.remark = Some(Remark::Applied(self.written()));
-                Step::Done(Completion::good(Rope::new()))
+                ProcedureStep::Done(Completion::good(Rope::new()))
             }
             (None, Err(error @ BlockError::Miscompare { .. })) => {
                 self.miscompare = Some(error);
-                Step::Request(self.volume, Request::Read { range: self.range })
+                ProcedureStep::Request(self.volume, Request::Read { range: self.range })
             }
             (None, Err(error)) => self.failed(error),
         }

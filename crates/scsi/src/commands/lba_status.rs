@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::limits::{LBA_STATUS_BYTES_MAX, LBA_STATUS_DESCRIPTORS_MAX};
-use crate::procedure::{Answer, Procedure, Step};
+use crate::procedure::{Answer, Procedure, ProcedureStep};
 use crate::sense::{self, Sense};
 
 const HEADER_BYTES: usize = 8;
@@ -93,16 +93,19 @@ impl GetLbaStatus {
 }
 
 impl Procedure for GetLbaStatus {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
         let completion = match answer.map(|answer| answer.result) {
             None => {
                 let (range, extents_max) = (self.range, self.extents_max);
-                return Step::Request(self.volume, Request::MapStatus { range, extents_max });
+                return ProcedureStep::Request(
+                    self.volume,
+                    Request::MapStatus { range, extents_max },
+                );
             }
             Some(Ok(Response::Map(extents))) => Completion::good(Rope::from(self.emit(&extents))),
             Some(Ok(_)) => unreachable!("MapStatus is answered with a map"),
             Some(Err(error)) => Completion::from_block_error(error, self.block_length),
         };
-        Step::Done(completion)
+        ProcedureStep::Done(completion)
     }
 }

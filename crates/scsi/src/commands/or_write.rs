@@ -7,7 +7,7 @@ use super::transfer::write_range;
 use crate::command::{Action, Execution};
 use crate::completion::{Completion, Status};
 use crate::limits::{ORWRITE_ATTEMPTS_MAX, SLICE_BYTES};
-use crate::procedure::{Answer, Procedure, Step, slices};
+use crate::procedure::{Answer, Procedure, ProcedureStep, slices};
 
 /// ORWRITE (16).
 pub(super) fn or_write(execution: &mut Execution<'_>) -> Result<Action, Completion> {
@@ -38,26 +38,26 @@ struct OrWrite {
 }
 
 impl OrWrite {
-    fn read(&self) -> Step {
+    fn read(&self) -> ProcedureStep {
         match self.slices.front() {
-            Some(&range) => Step::Request(self.volume, Request::Read { range }),
-            None => Step::Done(Completion::good(Rope::new())),
+            Some(&range) => ProcedureStep::Request(self.volume, Request::Read { range }),
+            None => ProcedureStep::Done(Completion::good(Rope::new())),
         }
     }
 
-    fn write(&self, medium: Vec<u8>) -> Step {
+    fn write(&self, medium: Vec<u8>) -> ProcedureStep {
         let range = self.slices[0];
         let start = (range.offset - self.start) as usize;
         let mask = &self.data[start..start + range.length as usize];
         let result: Vec<u8> = medium.iter().zip(mask).map(|(old, new)| old | new).collect();
         let compare = Bytes::from(medium);
         let request = Request::CompareAndWrite { range, compare, write: Bytes::from(result) };
-        Step::Request(self.volume, request)
+        ProcedureStep::Request(self.volume, request)
     }
 }
 
 impl Procedure for OrWrite {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
         match answer.map(|answer| answer.result) {
             None => self.read(),
             Some(Ok(Response::Data(medium))) => self.write(medium.to_vec()),
@@ -69,11 +69,13 @@ impl Procedure for OrWrite {
             Some(Err(BlockError::Miscompare { .. })) => {
                 self.attempts += 1;
                 if self.attempts == ORWRITE_ATTEMPTS_MAX {
-                    return Step::Done(Status::Busy.into());
+                    return ProcedureStep::Done(Status::Busy.into());
                 }
                 self.read()
             }
-            Some(Err(error)) => Step::Done(Completion::from_block_error(error, self.block_length)),
+            Some(Err(error)) => {
+                ProcedureStep::Done(Completion::from_block_error(error, self.block_length))
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::completion::Completion;
 use crate::limits::{
     REQUESTS_PER_COMMAND_MAX, SANITIZE_BYTES_PER_SECOND, SLICE_BYTES, ZERO_SLICE_BYTES,
 };
-use crate::procedure::{Answer, Lane, Procedure, Step, slices};
+use crate::procedure::{Answer, Procedure, ProcedureStep, RequestIndex, slices};
 use crate::sense::{self, Sense};
 use crate::unit::Sanitize;
 
@@ -116,7 +116,7 @@ fn begin(execution: &mut Execution<'_>, passes: Vec<Pass>) -> Result<Action, Com
     unit.sanitize = Sanitize::InProgress(0);
     let range = ByteRange::new(0, unit.blocks() * unit.block_bytes());
     let block_length = unit.spec.block_length;
-    // Tokens hold what the unit held.
+    // ROD tokens hold what the unit held.
     execution.tokens.end_all_of(volume);
     let total = passes.iter().map(|pass| range.length.div_ceil(pass.slice_bytes())).sum();
     Ok(Action::Procedure(Box::new(Sanitizing {
@@ -127,7 +127,7 @@ fn begin(execution: &mut Execution<'_>, passes: Vec<Pass>) -> Result<Action, Com
         reached: 0,
         allowance: 0,
         last_tick: None,
-        free: (0..REQUESTS_PER_COMMAND_MAX as Lane).collect(),
+        free: (0..REQUESTS_PER_COMMAND_MAX as RequestIndex).collect(),
         done: 0,
         total,
         failure: None,
@@ -161,7 +161,7 @@ struct Sanitizing {
     passes: VecDeque<Pass>,
     /// First byte that the first of them has not reached.
     reached: u64,
-    free: Vec<Lane>,
+    free: Vec<RequestIndex>,
     /// Bytes that may be overwritten before more time passes.
     allowance: u64,
     last_tick: Option<Duration>,
@@ -204,23 +204,23 @@ impl Sanitizing {
         Some(pass.request(part))
     }
 
-    fn more(&mut self) -> Vec<(Lane, VolumeId, Request)> {
+    fn more(&mut self) -> Vec<(RequestIndex, VolumeId, Request)> {
         let mut more = Vec::new();
         while self.failure.is_none()
-            && let Some(lane) = self.free.last().copied()
+            && let Some(index) = self.free.last().copied()
             && let Some(request) = self.next()
         {
             self.free.pop();
-            more.push((lane, self.volume, request));
+            more.push((index, self.volume, request));
         }
         more
     }
 }
 
 impl Procedure for Sanitizing {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
-        if let Some(Answer { lane, result }) = answer {
-            self.free.push(lane);
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
+        if let Some(Answer { index, result }) = answer {
+            self.free.push(index);
             self.done += 1;
             if let Err(error) = result {
                 self.failure.get_or_insert(error);
@@ -229,13 +229,13 @@ impl Procedure for Sanitizing {
         self.turn();
         let more = self.more();
         match self.failure {
-            _ if !self.is_over() => Step::Requests(more),
-            None => Step::Done(Completion::good(Rope::new())),
+            _ if !self.is_over() => ProcedureStep::Requests(more),
+            None => ProcedureStep::Done(Completion::good(Rope::new())),
             Some(BlockError::OutOfSpace) => {
                 let error = BlockError::OutOfSpace;
-                Step::Done(Completion::from_block_error(error, self.block_length))
+                ProcedureStep::Done(Completion::from_block_error(error, self.block_length))
             }
-            Some(_) => Step::Done(Sense::from(sense::SANITIZE_COMMAND_FAILED).into()),
+            Some(_) => ProcedureStep::Done(Sense::from(sense::SANITIZE_COMMAND_FAILED).into()),
         }
     }
 
@@ -249,7 +249,7 @@ impl Procedure for Sanitizing {
         })
     }
 
-    fn tick(&mut self, now: Duration) -> Vec<(Lane, VolumeId, Request)> {
+    fn tick(&mut self, now: Duration) -> Vec<(RequestIndex, VolumeId, Request)> {
         let elapsed = now.saturating_sub(self.last_tick.unwrap_or(now)).min(PACE_PERIOD_MAX);
         self.last_tick = Some(now);
         let more = u128::from(SANITIZE_BYTES_PER_SECOND) * elapsed.as_millis() / 1000;

@@ -13,8 +13,8 @@ use crate::copy_operations::CopyState;
 use crate::limits::{
     TOKEN_BYTES_REPRESENTED_MAX, TOKEN_RANGES_MAX, TOKEN_TIMEOUT_DEFAULT, TOKEN_TIMEOUT_MAX,
 };
+use crate::rod_tokens::{MANAGEMENT_BYTES, RodTokenSpec, RodTokenUse, TOKEN_BYTES};
 use crate::sense::{self, Sense};
-use crate::tokens::{MANAGEMENT_BYTES, TOKEN_BYTES, TokenSpec, TokenUse};
 
 /// ROD TYPE: point in time copy, default.
 pub(crate) const ROD_TYPE_POINT_IN_TIME: u32 = 0x0080_0000;
@@ -50,7 +50,7 @@ pub(super) fn populate_token(execution: &mut Execution<'_>) -> Result<Action, Co
     let (naa, block_bytes) = (unit.spec.naa, unit.block_bytes() as u32);
     let target_device = super::vpd::target_device_name(&execution.identity.target_name);
     let host = execution.nexus.host.clone();
-    let spec = TokenSpec { host, creator, naa, block_bytes, timeout, target_device };
+    let spec = RodTokenSpec { host, creator, naa, block_bytes, timeout, target_device };
     let (number, space, places) = execution.tokens.reserve(&spec, &ranges)?;
     let spans = ranges.iter().zip(places).map(|(range, place)| Span {
         source: creator,
@@ -60,7 +60,7 @@ pub(super) fn populate_token(execution: &mut Execution<'_>) -> Result<Action, Co
         length: range.length,
     });
     let work = spans.map(Work::Copy).collect();
-    procedure(execution, work, list[2] & IMMED != 0, Some(TokenUse::Populates(number)))
+    procedure(execution, work, list[2] & IMMED != 0, Some(RodTokenUse::Populates(number)))
 }
 
 /// WRITE USING TOKEN.
@@ -79,8 +79,11 @@ pub(super) fn write_using_token(execution: &mut Execution<'_>) -> Result<Action,
     }
     let number = execution.tokens.find(token)?;
     let work = spans(execution, number, u64_at(&list, 8), &ranges)?;
-    let use_of =
-        if list[2] & DEL_TKN != 0 { TokenUse::Consumes(number) } else { TokenUse::Reads(number) };
+    let use_of = if list[2] & DEL_TKN != 0 {
+        RodTokenUse::Consumes(number)
+    } else {
+        RodTokenUse::Reads(number)
+    };
     procedure(execution, work, in_background, Some(use_of))
 }
 
@@ -133,7 +136,7 @@ fn procedure(
     execution: &mut Execution<'_>,
     work: Vec<Work>,
     in_background: bool,
-    token: Option<TokenUse>,
+    token: Option<RodTokenUse>,
 ) -> Result<Action, Completion> {
     let block_length = execution.unit()?.spec.block_length;
     let segments = work.len() as u16;
@@ -217,7 +220,9 @@ pub(super) fn rod_token_information(execution: &mut Execution<'_>) -> Result<Act
     let record = copy_results::find(execution, execution.cdb.u32(2))?;
     let blocks = record.progress.bytes / block_bytes;
     let made = match (&record.state, record.progress.token) {
-        (CopyState::Completed, Some(TokenUse::Populates(number))) => execution.tokens.valid(number),
+        (CopyState::Completed, Some(RodTokenUse::Populates(number))) => {
+            execution.tokens.valid(number)
+        }
         _ => None,
     };
     let made = made.filter(|token| sees(execution, token.creator()));

@@ -11,7 +11,7 @@ use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::extent::Extent;
 use crate::limits::SLICE_BYTES;
-use crate::procedure::{Answer, Procedure, Step, slices};
+use crate::procedure::{Answer, Procedure, ProcedureStep, slices};
 use crate::sense::Sense;
 
 /// BYTCHK: what the medium is compared with.
@@ -158,8 +158,9 @@ fn first_difference(is: &[u8], wanted: &[u8]) -> Option<usize> {
 }
 
 impl Procedure for Verify {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
-        let failed = |error, length| Step::Done(Completion::from_block_error(error, length));
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
+        let failed =
+            |error, length| ProcedureStep::Done(Completion::from_block_error(error, length));
         match answer.map(|answer| answer.result) {
             Some(Err(error)) => return failed(error, self.block_length),
             Some(Ok(Response::Data(medium))) => {
@@ -171,11 +172,11 @@ impl Procedure for Verify {
             Some(Ok(_)) | None => {}
         }
         if let Some(write) = self.writes.pop_front() {
-            return Step::Request(self.volume, write);
+            return ProcedureStep::Request(self.volume, write);
         }
         match self.reads.front() {
-            Some(&range) => Step::Request(self.volume, Request::Read { range }),
-            None => Step::Done(Completion::good(Rope::new())),
+            Some(&range) => ProcedureStep::Request(self.volume, Request::Read { range }),
+            None => ProcedureStep::Done(Completion::good(Rope::new())),
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::completion::{Completion, Status};
 use crate::copy_operations::CopyKey;
 use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::nexus::Nexus;
-use crate::procedure::{Answer, Lane, Procedure, Step};
+use crate::procedure::{Answer, Procedure, ProcedureStep, RequestIndex};
 use crate::reservations::Access;
 use crate::sense::{self, Sense};
 use crate::task_set::{Attribute, Class, Slot};
@@ -237,8 +237,8 @@ impl DeviceServer {
     pub(super) fn tick_paced(&mut self) {
         for slot in self.paced.clone() {
             let TaskState::Procedure(procedure) = &mut self.tasks[slot].state else { continue };
-            for (lane, volume, request) in procedure.tick(self.now) {
-                self.submit(slot, lane, volume, request);
+            for (index, volume, request) in procedure.tick(self.now) {
+                self.submit(slot, index, volume, request);
             }
         }
     }
@@ -255,22 +255,22 @@ impl DeviceServer {
         }
     }
 
-    fn submit(&mut self, slot: Slot, lane: Lane, volume: VolumeId, request: Request) {
+    fn submit(&mut self, slot: Slot, index: RequestIndex, volume: VolumeId, request: Request) {
         self.tasks[slot].in_flight += 1;
-        self.requests.push_back((RequestId::new(slot, lane), volume, request));
+        self.requests.push_back((RequestId::new(slot, index), volume, request));
     }
 
     fn advance(&mut self, slot: Slot, mut procedure: Box<dyn Procedure>, answer: Option<Answer>) {
         let step = procedure.advance(answer);
         self.note_progress(slot, &mut *procedure);
         match step {
-            Step::Request(volume, request) => self.submit(slot, 0, volume, request),
-            Step::Requests(requests) => {
-                for (lane, volume, request) in requests {
-                    self.submit(slot, lane, volume, request);
+            ProcedureStep::Request(volume, request) => self.submit(slot, 0, volume, request),
+            ProcedureStep::Requests(requests) => {
+                for (index, volume, request) in requests {
+                    self.submit(slot, index, volume, request);
                 }
             }
-            Step::Done(completion) => {
+            ProcedureStep::Done(completion) => {
                 assert_eq!(self.tasks[slot].in_flight, 0, "a command ended before its requests");
                 return self.end(slot, completion);
             }

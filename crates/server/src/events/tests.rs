@@ -38,8 +38,8 @@ fn the_latest_events_are_kept_and_the_oldest_make_room() {
 #[test]
 fn numbers_go_on_where_the_record_ends() {
     let place = tempfile::tempdir().unwrap();
-    let mut record = Record::open(place.path(), NAME, 4096, |_: Event| {}).unwrap();
-    [41, 42].iter().for_each(|&number| record.write(&event(number)).unwrap());
+    let mut log = RotatingLog::open(place.path(), NAME, 4096, |_: Event| {}).unwrap();
+    [41, 42].iter().for_each(|&number| log.write(&event(number)).unwrap());
     let mut events = open(place.path());
     events.note(Severity::Information, "pool p".to_owned(), "is not full".to_owned());
     let numbers: Vec<u64> = events.latest().map(|event| event.number).collect();

@@ -35,7 +35,7 @@ impl Listener for DeviceServer {
             }
             ExportEvent::PathState { group, state } => self.set_access_state(group, state),
             ExportEvent::Ports(ref ports) => self.set_ports(ports.clone()),
-            ExportEvent::TokenSpace(volume, space) => self.set_token_space(volume, space),
+            ExportEvent::RodTokenSpace(volume, space) => self.set_rod_token_space(volume, space),
         }
     }
 }

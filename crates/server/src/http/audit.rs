@@ -2,7 +2,7 @@
 //! What the array deletes by itself is in it, too.
 //!
 //! A change is made, and answered, whether its entry can be written or not: nothing about a log
-//! stops the array. Entries wait until they can be (`keeper`), and every one is in the daemon's log
+//! stops the array. Entries wait until they can be (`log_writer`), and every one is in the daemon's log
 //! too (docs/decisions/0081).
 
 use std::collections::VecDeque;
@@ -13,9 +13,9 @@ use anyhow::Result;
 use api::AuditEntry;
 
 use crate::events::now;
-use crate::keeper::{self, Keeper};
 use crate::limits::{AUDIT_BYTES_MAX, AUDIT_SHOWN_MAX};
-use crate::record::Record;
+use crate::log_writer::{self, LogWriter};
+use crate::rotating_log::RotatingLog;
 
 const NAME: &str = "audit";
 
@@ -28,7 +28,7 @@ pub(crate) struct Audit {
 }
 
 struct State {
-    keeper: Keeper<AuditEntry>,
+    writer: LogWriter<AuditEntry>,
     /// The latest entries, oldest first.
     latest: VecDeque<AuditEntry>,
     /// Entries so far, of those that are known.
@@ -40,12 +40,12 @@ impl Audit {
     pub(crate) fn open(directory: &Path) -> Result<Self> {
         let mut latest = VecDeque::new();
         let mut count = 0;
-        let record = Record::open(directory, NAME, AUDIT_BYTES_MAX, |entry: AuditEntry| {
+        let log = RotatingLog::open(directory, NAME, AUDIT_BYTES_MAX, |entry: AuditEntry| {
             count += 1;
             push(&mut latest, AuditEntry { number: count, ..entry });
         })?;
-        let keeper = Keeper::start(record, &keeper::AUDIT)?;
-        Ok(Self { state: Mutex::new(State { keeper, latest, count }) })
+        let writer = LogWriter::start(log, &log_writer::AUDIT)?;
+        Ok(Self { state: Mutex::new(State { writer, latest, count }) })
     }
 
     /// Notes a change. Never waits for a file.
@@ -62,7 +62,7 @@ impl Audit {
         let mut state = self.state();
         state.count += 1;
         entry.number = state.count;
-        state.keeper.add(entry.clone());
+        state.writer.add(entry.clone());
         push(&mut state.latest, entry);
     }
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use access::{AccessError, Identity, Limiter, PasswordHash, SECRET_BYTES, Sessions, Users, Via};
+use access::{
+    AccessError, BrowserSessions, Identity, Limiter, PasswordHash, SECRET_BYTES, Users, Via,
+};
 use anyhow::Result;
 use api::{AuditEntry, Problem, ProblemKind, Role, Route};
 use axum::extract::{ConnectInfo, Request, State};
@@ -40,7 +42,7 @@ pub(crate) struct Gate {
 /// State of the gate.
 pub(super) struct GateState {
     pub(super) users: Users,
-    pub(super) sessions: Sessions,
+    pub(super) sessions: BrowserSessions,
     pub(super) limiter: Limiter,
 }
 
@@ -64,7 +66,7 @@ impl Gate {
             directory.save_users(&users)?;
             show_first_password(&password);
         }
-        let (sessions, limiter) = (Sessions::default(), Limiter::default());
+        let (sessions, limiter) = (BrowserSessions::default(), Limiter::default());
         let state = Mutex::new(GateState { users, sessions, limiter });
         Ok(Self { state, changing: tokio::sync::Mutex::default(), directory, audit })
     }

@@ -62,7 +62,7 @@ struct First {
 
 /// Decision about a request with a key.
 #[derive(Debug)]
-enum Step {
+enum Verdict {
     Run,
     Repeat(StatusCode, Bytes),
     UnderWay,
@@ -78,23 +78,25 @@ impl FirstAnswers {
 }
 
 impl Kept {
-    fn begin(&mut self, key: &Key, request: u64, now: u64) -> Step {
+    fn begin(&mut self, key: &Key, request: u64, now: u64) -> Verdict {
         self.forget_old(now);
         match self.answers.get(key) {
-            Some(kept) if kept.request != request => Step::AnotherRequest,
-            Some(First { answer: Some((status, body)), .. }) => Step::Repeat(*status, body.clone()),
-            Some(_) => Step::UnderWay,
+            Some(kept) if kept.request != request => Verdict::AnotherRequest,
+            Some(First { answer: Some((status, body)), .. }) => {
+                Verdict::Repeat(*status, body.clone())
+            }
+            Some(_) => Verdict::UnderWay,
             None => self.remember(key, request, now),
         }
     }
 
-    fn remember(&mut self, key: &Key, request: u64, now: u64) -> Step {
+    fn remember(&mut self, key: &Key, request: u64, now: u64) -> Verdict {
         if self.answers.len() >= ANSWERS_KEPT_MAX && !self.make_room() {
-            return Step::Full;
+            return Verdict::Full;
         }
         self.answers.insert(key.clone(), First { request, answer: None });
         self.order.push_back((now, key.clone()));
-        Step::Run
+        Verdict::Run
     }
 
     /// Keeps the answer of a request, or forgets the request so that it may be tried again.
@@ -162,21 +164,21 @@ pub(super) async fn once(
     let asked = fingerprint(&parts, &body, &identity, route);
     let what = first.kept().begin(&key, asked, now());
     match what {
-        Step::Run => {
+        Verdict::Run => {
             let under_way = UnderWay { first: &first, key };
             let response = next.run(Request::from_parts(parts, body.into())).await;
             under_way.end(response).await
         }
-        Step::Repeat(status, body) => answer(status, body),
-        Step::UnderWay => refuse(
+        Verdict::Repeat(status, body) => answer(status, body),
+        Verdict::UnderWay => refuse(
             ProblemKind::KeyUnderWay,
             "the first request with this key is under way: wait for it",
         ),
-        Step::AnotherRequest => {
+        Verdict::AnotherRequest => {
             let detail = "this Idempotency-Key was used for another request: choose a new one";
             refuse(ProblemKind::KeyUsedBefore, detail)
         }
-        Step::Full => {
+        Verdict::Full => {
             let detail = "too many requests with an Idempotency-Key are under way: try again";
             refuse(ProblemKind::Busy, detail)
         }

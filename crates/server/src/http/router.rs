@@ -23,7 +23,7 @@ use super::idempotency::{FirstAnswers, Once, once};
 use super::peer::Peer;
 use super::probe::Probe;
 use super::stream::{self, Streams};
-use super::{Answer, Call, Mailbox, Message, accounts, page};
+use super::{Answer, Call, Mailbox, Message, page, user_routes};
 use crate::described::{Described, Written};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
@@ -86,7 +86,7 @@ fn handlers(row: &'static Row, shared: &Shared) -> MethodRouter {
         Route::ShowReadiness => readiness(shared.mailbox.clone(), Arc::clone(&shared.heartbeat)),
         Route::Stream => stream::handlers(Arc::clone(&shared.streams), gate()),
         Route::ShowOpenApi => get(|| async { axum::Json(DOCUMENT.clone()) }),
-        route => match accounts::handlers(route) {
+        route => match user_routes::handlers(route) {
             Some(handlers) => handlers.with_state(gate()),
             None => method_router(row, shared.mailbox.clone()),
         },

@@ -90,7 +90,7 @@ impl Reactor {
         };
         self.tell_luns_before(nexus);
         let (task, has_data) = (command.task, command.write);
-        let decoded = self.core.exports.scsi.decode(nexus, command.lun, &command.cdb);
+        let decoded = self.plane.exports.scsi.decode(nexus, command.lun, &command.cdb);
         let command = to_scsi(decoded, &command, self.now);
         let connection = &mut self.iscsi.connections[slot];
         if !connection.iscsi.expect_data_in(task, command.work().data_in) {
@@ -119,7 +119,7 @@ impl Reactor {
     fn enqueue(&mut self, host: HostNumber, task: u32, command: scsi::Command) {
         let nexus = command.decoded.nexus();
         let task = task_id(nexus, task);
-        let (lane, bytes) = (self.core.lane(&command.decoded), command.work().cost());
+        let (lane, bytes) = (self.plane.lane(&command.decoded), command.work().cost());
         let turn = Turn { lane, host, nexus, task, bytes };
         match command.attribute {
             TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, (task, command)),
@@ -152,9 +152,9 @@ impl Reactor {
 
     fn execute(&mut self, (task, command): ReadyCommand) {
         if let Some(volume) = command.decoded.tells_space_of() {
-            self.core.tell_space_before(volume);
+            self.plane.tell_space_before(volume);
         }
-        self.core.exports.scsi.execute(task, command);
+        self.plane.exports.scsi.execute(task, command);
     }
 
     fn manage(&mut self, slot: usize, request: iscsi::TaskManagement) {
@@ -168,7 +168,7 @@ impl Reactor {
         let only = if function.reaches_others() { None } else { Some(nexus) };
         self.start_all_of(only);
         let id = function_id(serial, request.initiator_task_tag);
-        self.core.exports.scsi.manage(id, nexus, request.lun, function);
+        self.plane.exports.scsi.manage(id, nexus, request.lun, function);
     }
 
     /// A command that is to be aborted may have come on another connection of the session (RFC 7143
@@ -194,7 +194,7 @@ impl Reactor {
         for (tag, orphan) in connection.iscsi.take_orphans() {
             if orphan.is_under_way() {
                 let abort = TaskManagement::AbortTask(task_id(nexus, tag));
-                self.core.exports.scsi.manage(function, nexus, orphan.lun(), abort);
+                self.plane.exports.scsi.manage(function, nexus, orphan.lun(), abort);
             }
         }
     }
@@ -221,7 +221,7 @@ impl Reactor {
                 .map(|(&task, command)| (task, command.decoded.lun()))
                 .collect();
             for (task, lun) in commands {
-                match self.core.exports.scsi.collecting(by, function, (owner, lun)) {
+                match self.plane.exports.scsi.collecting(by, function, (owner, lun)) {
                     scsi::Collecting::GoesOn => continue,
                     scsi::Collecting::Ends(completion) => {
                         connection.iscsi.respond(task, to_iscsi(completion));
@@ -238,12 +238,12 @@ impl Reactor {
     /// Gives initiators the answers of the device server; returns whether there were any.
     pub(crate) fn answer_commands(&mut self) -> bool {
         let mut moved = false;
-        while let Some((task, completion, record)) = self.core.exports.scsi.next_recorded() {
+        while let Some((task, completion, record)) = self.plane.exports.scsi.next_recorded() {
             moved = true;
-            self.core.accounts.ended(&completion, record);
+            self.plane.feed.ended(&completion, record);
             self.answer(task, completion);
         }
-        while let Some(task) = self.core.exports.scsi.next_aborted() {
+        while let Some(task) = self.plane.exports.scsi.next_aborted() {
             moved = true;
             self.scheduler.finished(task);
             let tag = parts(task).1;
@@ -254,10 +254,10 @@ impl Reactor {
                 session.orphans.remove(&tag);
             }
         }
-        while let Some(notice) = self.core.exports.scsi.next_notice() {
+        while let Some(notice) = self.plane.exports.scsi.next_notice() {
             self.report(notice);
         }
-        while let Some((function, response)) = self.core.exports.scsi.next_management_done() {
+        while let Some((function, response)) = self.plane.exports.scsi.next_management_done() {
             moved = true;
             let response = match response {
                 TaskManagementResponse::FunctionComplete => {
@@ -283,7 +283,7 @@ impl Reactor {
     }
 
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
-        self.core.traffic.commands += 1;
+        self.plane.traffic.commands += 1;
         self.scheduler.finished(task);
         let answer = to_iscsi(completion);
         if let Some(slot) = self.slot_of_task(task) {
@@ -300,7 +300,7 @@ impl Reactor {
     fn report(&mut self, notice: scsi::Notice) {
         let scsi::Notice::OwnCompareAndWriteFound { initiator_name, volume, lba, blocks, lost } =
             notice;
-        let object = self.core.name_of(volume);
+        let object = self.plane.name_of(volume);
         let lost = match lost {
             LostAnswer::Aborted => "it had aborted that command",
             LostAnswer::SessionEnded => "its session had ended meanwhile",

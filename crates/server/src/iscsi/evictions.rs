@@ -51,7 +51,7 @@ impl Reactor {
 
     /// Counts a refusal, and tells it no more often than anybody wants to read it.
     pub(super) fn note_refusal(&mut self, reason: Reason, address: SocketAddr, initiator: &str) {
-        let told = self.core.refusals.note(reason, address.ip(), initiator, self.now);
+        let told = self.plane.refusals.note(reason, address.ip(), initiator, self.now);
         if let Some(told) = told {
             let severity = api::Severity::Warning;
             self.management.events.note(severity, told.object, told.message);
@@ -81,7 +81,7 @@ impl Reactor {
         for slot in self.iscsi.admission.idle_discovery(now, patience) {
             self.evict(slot, Reason::DiscoveryIdle);
         }
-        self.core.refusals.tick(now);
+        self.plane.refusals.tick(now);
         self.iscsi.chatter.tick(now);
     }
 

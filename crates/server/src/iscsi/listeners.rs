@@ -53,7 +53,7 @@ impl Reactor {
             }
         }
         self.tell_ports();
-        self.management.tell_path_states(&mut self.core);
+        self.management.tell_path_states(&mut self.plane);
         Ok(())
     }
 
@@ -63,7 +63,7 @@ impl Reactor {
         let portals = self.management.portals().into_values();
         let open = portals.filter(|portal| portal.redirect.is_none());
         let ports = open.map(|portal| (portal.group, portal.group)).collect();
-        self.core.exports.tell(&ExportEvent::Ports(ports));
+        self.plane.exports.tell(&ExportEvent::Ports(ports));
     }
 
     fn listen(&mut self, address: SocketAddr, mut socket: TcpListener) -> Result<()> {

@@ -96,7 +96,7 @@ impl Reactor {
         self.session_to_join(slot, request)?;
         let session = self.iscsi.sessions.of_handle(request.tsih, &self.ports(slot, request));
         let session = session.ok_or(LoginStatus::SessionDoesNotExist)?;
-        let (nexus, host, account) = (session.nexus, session.host, session.account.clone());
+        let (nexus, host, share) = (session.nexus, session.host, session.share.clone());
         let replaced = self.with_cid(session, request.cid);
         for &other in session.connections.iter().chain(&[slot]) {
             self.iscsi.connections[other].shares_session = true;
@@ -104,7 +104,7 @@ impl Reactor {
         self.iscsi.sessions.join(request.tsih, slot);
         self.iscsi.connections[slot].nexus = Some(nexus);
         self.iscsi.connections[slot].host = host;
-        self.iscsi.connections[slot].iscsi.set_account(account);
+        self.iscsi.connections[slot].iscsi.set_share(share);
         self.belongs(slot, host);
         if let Some(replaced) = replaced {
             self.replace(replaced);
@@ -139,12 +139,12 @@ impl Reactor {
         let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
         let opened = self.iscsi.sessions.open(ports, &host, slot);
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
-        let (nexus, host, account) = (session.nexus, session.host, session.account.clone());
+        let (nexus, host, share) = (session.nexus, session.host, session.share.clone());
         self.open_nexus(nexus, slot, request);
-        self.core.open_nexus(nexus, host);
+        self.plane.open_nexus(nexus, host);
         self.iscsi.connections[slot].nexus = Some(nexus);
         self.iscsi.connections[slot].host = host;
-        self.iscsi.connections[slot].iscsi.set_account(account);
+        self.iscsi.connections[slot].iscsi.set_share(share);
         self.belongs(slot, host);
         Ok(tsih)
     }
@@ -195,12 +195,12 @@ impl Reactor {
             luns: volumes(&luns),
         };
         let host = self.management.configuration.host_of(&request.initiator_name);
-        self.core.accounts.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
-        self.core.exports.scsi.open_nexus(nexus, spec);
-        self.core.exports.scsi.set_host(nexus, host.unwrap_or(&request.initiator_name));
+        self.plane.feed.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
+        self.plane.exports.scsi.open_nexus(nexus, spec);
+        self.plane.exports.scsi.set_host(nexus, host.unwrap_or(&request.initiator_name));
         let retired = self.management.configuration.retired_luns(&request.initiator_name);
-        self.core.exports.scsi.set_former_luns(nexus, retired);
-        self.core.exports.scsi.set_read_only(nexus, &read_only(&luns));
+        self.plane.exports.scsi.set_former_luns(nexus, retired);
+        self.plane.exports.scsi.set_read_only(nexus, &read_only(&luns));
     }
 
     /// Answers SendTargets: in a discovery session the one target at every portal, the one that the
@@ -291,8 +291,8 @@ impl Reactor {
     fn tell_luns_of(&mut self, nexus: NexusId) {
         let Some(session) = self.iscsi.sessions.of_nexus(nexus) else { return };
         let luns = self.management.configuration.visible_luns(&session.port.name);
-        self.core.exports.scsi.set_luns(nexus, volumes(&luns));
-        self.core.exports.scsi.set_read_only(nexus, &read_only(&luns));
+        self.plane.exports.scsi.set_luns(nexus, volumes(&luns));
+        self.plane.exports.scsi.set_read_only(nexus, &read_only(&luns));
     }
 }
 

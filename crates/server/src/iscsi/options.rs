@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use iscsi::{Account, Budget, ConnectionConfig, Limits};
+use iscsi::{Budget, ConnectionConfig, Limits, Share};
 
 use super::admission::Quotas;
 
@@ -82,8 +82,8 @@ fn length() -> clap::builder::RangedU64ValueParser {
 }
 
 impl SessionOptions {
-    /// What every connection starts with; what it holds is charged to `account`.
-    pub(crate) fn connection_config(&self, account: Account) -> ConnectionConfig {
+    /// What every connection starts with; what it holds is charged to `share`.
+    pub(crate) fn connection_config(&self, share: Share) -> ConnectionConfig {
         let narrow = |value: u64| u32::try_from(value).expect("the command line checked the range");
         ConnectionConfig {
             limits: Limits {
@@ -98,7 +98,7 @@ impl SessionOptions {
                 default_time2retain: narrow(self.time2retain),
                 ..Limits::default()
             },
-            account,
+            share,
             login_timeout: Duration::from_secs(self.login_timeout),
             ping_interval: Duration::from_secs(self.ping_interval),
             ping_timeout: Duration::from_secs(self.ping_timeout),

@@ -61,7 +61,7 @@ impl Reactor {
             self.start_all_of(Some(nexus));
             let abort = scsi::TaskManagement::AbortTask(task);
             let function = function_id(0, u32::MAX);
-            self.core.exports.scsi.manage(function, nexus, orphan.iscsi.lun(), abort);
+            self.plane.exports.scsi.manage(function, nexus, orphan.iscsi.lun(), abort);
         }
     }
 
@@ -77,10 +77,10 @@ impl Reactor {
 
     pub(super) fn end_session(&mut self, session: &Session, reason: &str) {
         self.scheduler.forget(session.nexus);
-        self.management.session_ends(&self.core, session);
-        self.core.exports.scsi.close_nexus(session.nexus);
-        self.core.accounts.close_nexus(session.nexus);
-        self.core.close_nexus(session.nexus);
+        self.management.session_ends(&self.plane, session);
+        self.plane.exports.scsi.close_nexus(session.nexus);
+        self.plane.feed.close_nexus(session.nexus);
+        self.plane.close_nexus(session.nexus);
         if self.iscsi.chatter.may_tell(self.now) {
             tracing::info!(initiator = session.port.name, reason, "session ended");
         }
@@ -121,7 +121,7 @@ impl Reactor {
         by: (NexusId, u64),
         function: scsi::TaskManagement,
     ) {
-        let target = &mut self.core.exports.scsi;
+        let target = &mut self.plane.exports.scsi;
         for session in self.iscsi.sessions.iter_mut() {
             let owner = session.nexus;
             let is_collecting = |_: &u32, orphan: &mut Orphan| orphan.collecting.is_some();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use iscsi::{Account, Budget, SessionHandle};
+use iscsi::{Budget, SessionHandle, Share};
 use scsi::{NexusId, TaskId};
 
 use crate::scheduler::HostNumber;
@@ -26,8 +26,8 @@ pub(crate) struct Session {
     host_name: String,
     /// The same for all sessions of the host.
     pub(crate) host: HostNumber,
-    /// Memory account of the sessions of its host.
-    pub(crate) account: Account,
+    /// Memory share of the sessions of its host.
+    pub(crate) share: Share,
     /// Slots of its connections, the oldest first; empty only while it may be taken up again.
     pub(crate) connections: Vec<usize>,
     /// Set while it has no connection.
@@ -89,7 +89,7 @@ pub(crate) struct Sessions {
 /// State shared by the sessions of one host.
 struct KnownHost {
     number: HostNumber,
-    account: Account,
+    share: Share,
     /// How many there are.
     sessions: usize,
 }
@@ -111,14 +111,14 @@ impl Sessions {
         let tsih = self.unused_tsih()?;
         self.last_tsih = tsih;
         let nexus = self.unused_nexus();
-        let (host, account) = self.host(host_name);
+        let (host, share) = self.host(host_name);
         let host_name = host_name.to_owned();
         let connections = vec![connection];
         self.by_nexus.insert(nexus, tsih);
         self.by_port.insert(port.clone(), tsih);
         self.by_connection.insert(connection, tsih);
         let (lost, orphans) = (None, BTreeMap::new());
-        let session = Session { port, nexus, host_name, host, account, connections, lost, orphans };
+        let session = Session { port, nexus, host_name, host, share, connections, lost, orphans };
         self.by_tsih.insert(tsih, session);
         Some((tsih, &self.by_tsih[&tsih]))
     }
@@ -135,15 +135,15 @@ impl Sessions {
         }
     }
 
-    /// Number and account of a host: those of its other sessions, if it has any.
-    fn host(&mut self, name: &str) -> (HostNumber, Account) {
+    /// Number and share of a host: those of its other sessions, if it has any.
+    fn host(&mut self, name: &str) -> (HostNumber, Share) {
         let Self { hosts, last_host, budget, .. } = self;
         let known = hosts.entry_ref(name).or_insert_with(|| {
             *last_host += 1;
-            KnownHost { number: HostNumber(*last_host), account: budget.account(), sessions: 0 }
+            KnownHost { number: HostNumber(*last_host), share: budget.share(), sessions: 0 }
         });
         known.sessions += 1;
-        (known.number, known.account.clone())
+        (known.number, known.share.clone())
     }
 
     /// Forgets where a session was found, which is gone.

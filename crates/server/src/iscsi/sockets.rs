@@ -207,8 +207,8 @@ impl Reactor {
         tracing::debug!(address = %connection.address, reason, "connection closed");
         let _ = self.poll.registry().deregister(&mut connection.socket);
         self.iscsi.slots.remove(&connection.serial);
-        self.core.traffic.received += connection.received;
-        self.core.traffic.sent += connection.sent;
+        self.plane.traffic.received += connection.received;
+        self.plane.traffic.sent += connection.sent;
         Some(connection)
     }
 }

@@ -13,20 +13,20 @@ use super::problems::{gone, refused};
 use super::volumes::describe_blocks;
 use super::{Management, Progress};
 use crate::backing::{BackingState, FileSystem};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::events::now;
 use crate::pool::Pool as ServedPool;
 use crate::pools::PoolId;
-use crate::token_spaces::hidden;
+use crate::rod_token_spaces::hidden;
 use crate::yielding::sort_by;
 
 impl Management {
     /// The target, with the traffic of all sessions but without the sessions themselves.
     pub(super) fn describe_target(&self, scene: Scene<'_>) -> Target {
-        let core = scene.core;
+        let plane = scene.plane;
         let (bytes_received, bytes_sent) = scene.traffic();
-        let counters = core.exports.compare_counters();
+        let counters = plane.exports.compare_counters();
         Target {
             name: self.configuration.target_name.clone(),
             portals: self.describe_portals(),
@@ -34,7 +34,7 @@ impl Management {
             bytes_received,
             bytes_sent,
             configuration_unsaved_since: self.saving.failing_since(),
-            commands: core.traffic.commands,
+            commands: plane.traffic.commands,
             compare_and_write_miscompares: counters.miscompares,
             compare_and_write_retries: counters.retries,
         }
@@ -44,20 +44,20 @@ impl Management {
     pub(super) fn list_pools(&self) -> Progress {
         let names: Vec<String> = self.configuration.pools.keys().cloned().collect();
         let look = |management: &Self, scene: Scene<'_>, name: String| {
-            management.describe_pool(scene.core, &name).ok()
+            management.describe_pool(scene.plane, &name).ok()
         };
         Progress::gather(Route::ListPools, names.into_iter(), look, |_, _, pools| {
             Described::later(move || pools)
         })
     }
 
-    pub(super) fn describe_pool(&self, core: &Core, name: &str) -> Result<Pool, Problem> {
+    pub(super) fn describe_pool(&self, plane: &DataPlane, name: &str) -> Result<Pool, Problem> {
         let pool = self.configuration.pool(name).map_err(|error| refused(&error))?;
-        Ok(self.pool(core, name, pool))
+        Ok(self.pool(plane, name, pool))
     }
 
-    fn pool(&self, core: &Core, name: &str, configuration: &array::Pool) -> Pool {
-        let served = core.pool_named(name).map(|(_, pool)| pool);
+    fn pool(&self, plane: &DataPlane, name: &str, configuration: &array::Pool) -> Pool {
+        let served = plane.pool_named(name).map(|(_, pool)| pool);
         let devices = devices(served, configuration);
         let unavailable = self.unavailable.get(name).map(|pool| pool.reason.clone());
         let (state, reason) = match (served.map(|pool| pool.store.health()), unavailable) {
@@ -69,7 +69,7 @@ impl Management {
                 ("read-only", Some(reason + &failed.unwrap_or_default()))
             }
             (Some(Health::Opening), None) => ("opening", None),
-            (Some(Health::Closed), None) if self.is_resuming(core, name) => ("opening", None),
+            (Some(Health::Closed), None) if self.is_resuming(plane, name) => ("opening", None),
             (Some(Health::Closed) | None, None) => ("closing", None),
         };
         Pool {
@@ -79,11 +79,11 @@ impl Management {
             devices,
             state: state.to_owned(),
             reason,
-            journal_loss: self.journal_loss(core, name).map(|loss| {
+            journal_loss: self.journal_loss(plane, name).map(|loss| {
                 let since = self.journal_losses.get(name).copied();
                 describe_loss(loss, since.unwrap_or_else(now))
             }),
-            backing: served.map(|pool| backing(core, pool)).unwrap_or_default(),
+            backing: served.map(|pool| backing(plane, pool)).unwrap_or_default(),
             backing_free_bytes: served.and_then(|pool| pool.backing.free_bytes()),
             backing_state: served.map(|pool| backing_state(pool.backing.state)).unwrap_or_default(),
             backing_message: served.and_then(|pool| pool.backing.message(&pool.space())),
@@ -101,11 +101,11 @@ impl Management {
 
     pub(super) fn describe_volume(
         &self,
-        core: &Core,
+        plane: &DataPlane,
         pool: PoolId,
         id: VolumeId,
     ) -> Result<Volume, Problem> {
-        let pool = core.pools.get(pool).ok_or_else(gone)?;
+        let pool = plane.pools.get(pool).ok_or_else(gone)?;
         let not_found =
             || refused(&ArrayError::NotFound { kind: "volume", name: pool.name.clone() });
         let volume = pool.store.volume(id).ok_or_else(not_found)?;
@@ -142,7 +142,7 @@ fn describe_host(configuration: &Configuration, secrets: &Secrets, name: &str) -
 /// Every volume that the administrator made and hosts write to, without snapshots.
 pub(super) fn list_volumes() -> Progress {
     let look = |management: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
-        let (pool, volume) = scene.core.volume(key)?;
+        let (pool, volume) = scene.plane.volume(key)?;
         (!volume.snapshot).then(|| VolumeFacts::new(management, pool, volume))
     };
     let describe = |management: &Management, _: Scene<'_>, found: Vec<VolumeFacts>| {
@@ -232,9 +232,9 @@ pub(super) fn devices(served: Option<&ServedPool>, configuration: &array::Pool) 
 }
 
 /// The file systems under a pool, with the other pools on each.
-fn backing(core: &Core, pool: &ServedPool) -> Vec<api::Backing> {
+fn backing(plane: &DataPlane, pool: &ServedPool) -> Vec<api::Backing> {
     let shares = |id: u64| {
-        let others = core.pools.iter().filter(|(_, other)| other.name != pool.name);
+        let others = plane.pools.iter().filter(|(_, other)| other.name != pool.name);
         let alike = others.filter(move |(_, other)| {
             other.backing.file_systems.iter().any(|system| system.id == id)
         });

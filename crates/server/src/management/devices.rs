@@ -11,9 +11,9 @@ use store::{Change, Failure, Health, Outcome};
 use super::claims::Purpose;
 use super::jobs::job;
 use super::problems::{bad_request, conflict, failed, gone, internal, problem, refused};
-use super::{Management, Progress, Step};
-use crate::core::{Core, Ticket};
+use super::{Management, PoolStep, Progress};
 use crate::data_directory::random_uuid;
+use crate::data_plane::{DataPlane, Ticket};
 use crate::pool::{create_device, remove_device};
 use crate::pools::PoolId;
 
@@ -22,12 +22,12 @@ impl Management {
     /// the pool does not need it yet, and it joins at the next start.
     pub(super) fn add_device(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         name: &str,
         request: &AddDevice,
     ) -> Result<Progress, Problem> {
-        let pool = self.ready_pool(core, name)?;
-        let served = core.pools.get(pool).ok_or_else(gone)?;
+        let pool = self.ready_pool(plane, name)?;
+        let served = plane.pools.get(pool).ok_or_else(gone)?;
         if served.joining || served.devices.len() != served.store.devices().count() {
             return Err(conflict(&"another device is just joining this pool: wait until it has"));
         }
@@ -61,10 +61,10 @@ impl Management {
             Ok(())
         };
         let left_over = device.clone();
-        self.change_or_not(change, move |management, core, saved| match saved {
+        self.change_or_not(change, move |management, plane, saved| match saved {
             Ok(()) => {
-                core.pools.get_mut(pool).ok_or_else(gone)?.devices.push(opened);
-                let (ticket, step) = join_device(core, pool)?;
+                plane.pools.get_mut(pool).ok_or_else(gone)?.devices.push(opened);
+                let (ticket, step) = join_device(plane, pool)?;
                 Ok(Progress::Wait(ticket, step))
             }
             Err(problem) => {
@@ -79,8 +79,8 @@ impl Management {
 
     /// Lets a device join that was configured, but had not joined when the daemon stopped; forgets
     /// it if it cannot be opened.
-    pub(super) fn join_configured_device(&mut self, core: &mut Core, pool: PoolId) {
-        let Some(mut served) = core.pools.get_mut(pool) else { return };
+    pub(super) fn join_configured_device(&mut self, plane: &mut DataPlane, pool: PoolId) {
+        let Some(mut served) = plane.pools.get_mut(pool) else { return };
         let joined = served.store.devices().count();
         let joins = served.devices.len() > joined && served.store.health() == Health::Ready;
         let kept = joined + usize::from(joins);
@@ -88,20 +88,20 @@ impl Management {
         let name = served.name.clone();
         drop(served);
         let forgotten = self.retain_devices(&name, kept, |_, _| Ok(Progress::done()));
-        self.begin(core, forgotten);
+        self.begin(plane, forgotten);
         if joins {
-            let joining = join_device(core, pool);
-            self.begin(core, joining.map(|(ticket, step)| Progress::Wait(ticket, step)));
+            let joining = join_device(plane, pool);
+            self.begin(plane, joining.map(|(ticket, step)| Progress::Wait(ticket, step)));
         }
     }
 
     pub(super) fn device_added(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
         served.joining = false;
         served.store.set_extending(false);
         let name = served.name.clone();
@@ -109,7 +109,7 @@ impl Management {
         let Err(failure) = result else {
             drop(served);
             self.inform(&name, format!("device {} has joined", joined - 1));
-            return self.show_pool(core, &name);
+            return self.show_pool(plane, &name);
         };
         // A pool that failed meanwhile may have recorded the device or not: it stays.
         if served.store.health() != Health::Ready {
@@ -153,12 +153,12 @@ impl Management {
     /// again.
     pub(super) fn extend_pool(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         name: &str,
         request: &ResizePool,
     ) -> Result<Progress, Problem> {
-        let pool = self.ready_pool(core, name)?;
-        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let pool = self.ready_pool(plane, name)?;
+        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
         let device = chosen_device(request.device, served.store.devices().count())?;
         let size_bytes = request.size_bytes;
         let current = served.store.devices().nth(device).map_or(0, |device| device.size_bytes);
@@ -174,19 +174,19 @@ impl Management {
         served.store.set_extending(true);
         Ok(job(
             move || growth.to(size_bytes),
-            move |_, core, grown| Self::extend_device(core, pool, device, size_bytes, grown),
+            move |_, plane, grown| Self::extend_device(plane, pool, device, size_bytes, grown),
         ))
     }
 
     /// The file has grown, or could not: the pool takes what is new.
     fn extend_device(
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         device: usize,
         size_bytes: u64,
         grown: Result<Grown, OpenError>,
     ) -> Result<Progress, Problem> {
-        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
         match grown {
             Ok(grown) => {
                 if let Some(device) = served.devices.get_mut(device) {
@@ -201,18 +201,18 @@ impl Management {
         drop(served);
         let index = u8::try_from(device).expect("a pool has at most 32 devices");
         let change = Change::ExtendDevice { device: index, size_bytes };
-        Self::wait_for(core, pool, change, Step::ExtendPool { pool, device, size_bytes })
+        Self::wait_for(plane, pool, change, PoolStep::ExtendPool { pool, device, size_bytes })
     }
 
     pub(super) fn pool_extended(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         device: usize,
         size_bytes: u64,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
         served.extension_ended();
         let name = served.name.clone();
         drop(served);
@@ -224,26 +224,26 @@ impl Management {
             }
             Ok(name)
         };
-        self.change(change, move |management, core, name| {
+        self.change(change, move |management, plane, name| {
             let size = format_size(size_bytes);
             management.inform(&name, format!("device {device} has {size} now"));
-            management.show_pool(core, &name)
+            management.show_pool(plane, &name)
         })
     }
 }
 
 /// Begins to let the last open device of a pool join it.
-fn join_device(core: &mut Core, pool: PoolId) -> Result<(Ticket, Step), Problem> {
+fn join_device(plane: &mut DataPlane, pool: PoolId) -> Result<(Ticket, PoolStep), Problem> {
     let uuid = random_uuid().map_err(|error| internal(&error))?;
-    let ticket = core.new_ticket();
-    let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+    let ticket = plane.new_ticket();
+    let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
     let size_bytes = served.devices.last().map_or(0, Device::size_bytes);
     served.joining = true;
     served.store.set_extending(true);
     let size_bytes = size_bytes - size_bytes % BLOCK;
     let change = Change::AddDevice(store::DeviceSpec { uuid, size_bytes });
     served.store.change(ticket.tag(), change);
-    Ok((ticket, Step::AddDevice { pool }))
+    Ok((ticket, PoolStep::AddDevice { pool }))
 }
 
 fn chosen_device(wanted: Option<usize>, count: usize) -> Result<usize, Problem> {

@@ -4,32 +4,36 @@ use control::{Deletion, Effect};
 
 use super::Management;
 use super::problems::gone;
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 
 impl Management {
     /// Performs effects in their order.
-    pub(super) fn perform(&mut self, core: &mut Core, effects: impl IntoIterator<Item = Effect>) {
+    pub(super) fn perform(
+        &mut self,
+        plane: &mut DataPlane,
+        effects: impl IntoIterator<Item = Effect>,
+    ) {
         for effect in effects {
             match effect {
                 Effect::Note(note) => self.events.note(note.severity, note.object, note.message),
                 Effect::WarnHosts(volume) => {
-                    core.exports.tell(&ExportEvent::ThresholdReached(volume));
+                    plane.exports.tell(&ExportEvent::ThresholdReached(volume));
                 }
-                Effect::Save(change) => self.save_for_schedule(core, change),
-                Effect::Snapshot(run) => self.begin_run(core, run),
-                Effect::Delete(deletion) => self.delete_by_itself(core, &deletion),
+                Effect::Save(change) => self.save_for_schedule(plane, change),
+                Effect::Snapshot(run) => self.begin_run(plane, run),
+                Effect::Delete(deletion) => self.delete_by_itself(plane, &deletion),
                 Effect::Audit { path, status } => self.audit.note_own("DELETE", path, status),
             }
         }
     }
 
-    fn delete_by_itself(&mut self, core: &mut Core, deletion: &Deletion) {
-        let pool = core.pool_named(&deletion.pool).map(|(pool, _)| pool);
+    fn delete_by_itself(&mut self, plane: &mut DataPlane, deletion: &Deletion) {
+        let pool = plane.pool_named(&deletion.pool).map(|(pool, _)| pool);
         let begun = match pool {
-            Some(pool) => self.begin_deletion(core, pool, deletion.id),
+            Some(pool) => self.begin_deletion(plane, pool, deletion.id),
             None => Err(gone()),
         };
-        self.begin(core, begun);
+        self.begin(plane, begun);
     }
 }

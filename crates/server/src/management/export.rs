@@ -18,7 +18,7 @@ use super::portals::describe_state;
 use super::problems::forbidden;
 use super::volumes::describe_blocks;
 use super::{Management, Parameters, Progress, describe};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::pools::PoolId;
 use crate::yielding::{free, pause, sort_by};
@@ -35,7 +35,7 @@ pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
         ));
     }
     let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
-        let (pool, volume) = scene.core.volume(key)?;
+        let (pool, volume) = scene.plane.volume(key)?;
         Some((format!("{}/{}", pool.name, volume.name), volume.clone()))
     };
     let describe = move |management: &Management, scene: Scene<'_>, volumes| {
@@ -43,7 +43,7 @@ pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
             array: Arc::clone(&management.configuration),
             secrets: Arc::clone(&management.secrets),
             with_secrets,
-            devices: devices(management, scene.core),
+            devices: devices(management, scene.plane),
             volumes,
         };
         let free = |configuration: api::Configuration| free(configuration.volumes);
@@ -54,9 +54,9 @@ pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
 }
 
 /// The devices of each pool.
-fn devices(management: &Management, core: &Core) -> BTreeMap<String, Vec<ConfiguredDevice>> {
+fn devices(management: &Management, plane: &DataPlane) -> BTreeMap<String, Vec<ConfiguredDevice>> {
     let pools = management.configuration.pools.iter().map(|(name, pool)| {
-        let served = core.pool_named(name).map(|(_, served)| served);
+        let served = plane.pool_named(name).map(|(_, served)| served);
         let devices = describe::devices(served, pool).into_iter();
         let described = devices
             .map(|Device { device, size_bytes, .. }| ConfiguredDevice { device, size_bytes });

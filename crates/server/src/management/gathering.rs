@@ -15,7 +15,7 @@ use slab::Slab;
 
 use super::problems::internal;
 use super::{Caller, Management, Progress};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::guard::guarded;
 use crate::iscsi::{Connection, Sessions};
@@ -28,7 +28,7 @@ mod tests;
 /// What there is to look at.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
-    pub(crate) core: &'a Core,
+    pub(crate) plane: &'a DataPlane,
     pub(crate) sessions: &'a Sessions,
     pub(crate) connections: &'a Slab<Connection>,
 }
@@ -37,7 +37,7 @@ impl Scene<'_> {
     /// Bytes received from initiators and sent to them since the daemon started, on connections of
     /// every kind: closed, logging in, of discovery sessions, of normal sessions.
     pub(super) fn traffic(self) -> (u64, u64) {
-        let closed = (self.core.traffic.received, self.core.traffic.sent);
+        let closed = (self.plane.traffic.received, self.plane.traffic.sent);
         self.connections.iter().fold(closed, |(received, sent), (_, connection)| {
             (received + connection.received, sent + connection.sent)
         })
@@ -175,21 +175,21 @@ impl Management {
 /// The names of objects, one after the other.
 pub(super) trait Keys: 'static {
     type Key;
-    fn next(&mut self, core: &Core) -> Option<Self::Key>;
+    fn next(&mut self, plane: &DataPlane) -> Option<Self::Key>;
 
     /// How many there are, about: room is made for so many at once, since a growing list is copied.
-    fn count(&self, core: &Core) -> usize;
+    fn count(&self, plane: &DataPlane) -> usize;
 }
 
 /// Names that were written down, of objects of which there are few.
 impl<K: 'static> Keys for std::vec::IntoIter<K> {
     type Key = K;
 
-    fn next(&mut self, _: &Core) -> Option<K> {
+    fn next(&mut self, _: &DataPlane) -> Option<K> {
         Iterator::next(self)
     }
 
-    fn count(&self, _: &Core) -> usize {
+    fn count(&self, _: &DataPlane) -> usize {
         self.len()
     }
 }
@@ -205,9 +205,9 @@ pub(super) struct EachVolume {
 impl Keys for EachVolume {
     type Key = (PoolId, VolumeId);
 
-    fn next(&mut self, core: &Core) -> Option<Self::Key> {
+    fn next(&mut self, plane: &DataPlane) -> Option<Self::Key> {
         if self.next.is_empty() {
-            self.next = core.pools.volumes_after(self.last, GATHERED_PER_TURN);
+            self.next = plane.pools.volumes_after(self.last, GATHERED_PER_TURN);
             self.next.reverse();
         }
         let next = self.next.pop()?;
@@ -215,8 +215,8 @@ impl Keys for EachVolume {
         Some(next)
     }
 
-    fn count(&self, core: &Core) -> usize {
-        core.pools.iter().map(|(_, pool)| pool.store.volume_count()).sum()
+    fn count(&self, plane: &DataPlane) -> usize {
+        plane.pools.iter().map(|(_, pool)| pool.store.volume_count()).sum()
     }
 }
 
@@ -236,9 +236,9 @@ where
 {
     fn look(&mut self, management: &Management, scene: Scene<'_>) -> bool {
         if self.found.capacity() == 0 {
-            self.found.reserve(self.keys.count(scene.core));
+            self.found.reserve(self.keys.count(scene.plane));
         }
-        let Some(key) = self.keys.next(scene.core) else { return false };
+        let Some(key) = self.keys.next(scene.plane) else { return false };
         self.found.extend((self.look)(management, scene, key));
         true
     }

@@ -8,7 +8,7 @@ use array::{ArrayError, Chap, Configuration, Credential, Host, Secret, Secrets, 
 
 use super::problems::{bad_request, refused};
 use super::{Management, Progress};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 
 impl Management {
     pub(super) fn create_host(&mut self, request: CreateHost) -> Result<Progress, Problem> {
@@ -96,11 +96,11 @@ impl Management {
 
     pub(super) fn set_group(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         name: &str,
         request: SetGroup,
     ) -> Result<Progress, Problem> {
-        let held = self.lun_rest.held(core);
+        let held = self.lun_rest.held(plane);
         let rest = self.lun_rest.rest(&held);
         let hosts = request.hosts.iter().cloned().collect();
         let group = name.to_owned();

@@ -8,7 +8,7 @@ use block::VolumeId;
 
 use super::problems::refused;
 use super::{Management, Parameters, Progress, find_volume};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 
 impl Management {
@@ -25,74 +25,74 @@ impl Management {
 
     pub(super) fn set_volume_identification(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &api::Identification,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
+        let (pool, id) = find_volume(plane, parameters)?;
         let own = parse_identification(request).map_err(|error| refused(&error))?;
         self.change_identifications(
             |array| set_own(array, id, Some(own)),
-            move |management, core| management.show_volume(core, pool, id),
+            move |management, plane| management.show_volume(plane, pool, id),
         )
     }
 
     pub(super) fn delete_volume_identification(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(core, parameters)?;
+        let (_, id) = find_volume(plane, parameters)?;
         self.change_identifications(|array| set_own(array, id, None), |_, _| Ok(Progress::done()))
     }
 
     fn change_identifications(
         &mut self,
         change: impl FnOnce(&mut Configuration),
-        then: impl FnOnce(&mut Self, &mut Core) -> Result<Progress, Problem> + 'static,
+        then: impl FnOnce(&mut Self, &mut DataPlane) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
         let before = self.saving.accepted().deviating_identifications();
         let changed = |array: &mut Configuration| {
             change(array);
             Ok(())
         };
-        self.change(changed, move |management, core, ()| {
-            management.tell_identifications(core, &before);
-            then(management, core)
+        self.change(changed, move |management, plane, ()| {
+            management.tell_identifications(plane, &before);
+            then(management, plane)
         })
     }
 
     /// Tells hosts, and the administrator of volumes that deviate from the array or do so no more.
     pub(super) fn tell_identifications(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         before: &BTreeMap<VolumeId, Identification>,
     ) {
-        core.exports.tell(&ExportEvent::Identification(self.configuration.identification));
+        plane.exports.tell(&ExportEvent::Identification(self.configuration.identification));
         let volumes: Vec<VolumeId> =
-            core.pools.iter().flat_map(|(_, pool)| pool.store.volumes()).map(|v| v.id).collect();
+            plane.pools.iter().flat_map(|(_, pool)| pool.store.volumes()).map(|v| v.id).collect();
         for id in volumes {
             let own = self.configuration.presentation(id).identification;
-            core.exports.tell(&ExportEvent::OwnIdentification(id, own));
+            plane.exports.tell(&ExportEvent::OwnIdentification(id, own));
         }
         let after = self.configuration.deviating_identifications();
         for (&id, own) in after.iter().filter(|(id, own)| before.get(id) != Some(own)) {
-            self.warn_of_deviation(core, id, own);
+            self.warn_of_deviation(plane, id, own);
         }
         for &id in before.keys().filter(|id| !after.contains_key(id)) {
             let message = "tells the array's vendor and product identification again".to_owned();
-            self.events.note(Severity::Information, core.name_of(id), message);
+            self.events.note(Severity::Information, plane.name_of(id), message);
         }
     }
 
-    fn warn_of_deviation(&mut self, core: &Core, id: VolumeId, own: &Identification) {
+    fn warn_of_deviation(&mut self, plane: &DataPlane, id: VolumeId, own: &Identification) {
         let message = format!(
             "tells hosts another vendor and product identification ({}) than the array's other \
              volumes ({}): ESXi does not have the array copy between them",
             quoted(own),
             quoted(&self.configuration.identification)
         );
-        self.events.note(Severity::Warning, core.name_of(id), message);
+        self.events.note(Severity::Warning, plane.name_of(id), message);
     }
 }
 

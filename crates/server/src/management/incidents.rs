@@ -8,9 +8,9 @@ use api::{EventKind, Severity};
 use store::{Cause, Incident, Place};
 
 use super::Management;
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::device_times::{DeviceFailure, Stall};
-use crate::keeper::{self, Condition};
+use crate::log_writer::{self, Condition};
 use crate::logs;
 
 /// What was told last.
@@ -24,9 +24,9 @@ pub(super) struct Outputs {
 
 impl Management {
     /// Tells what went wrong since the last call.
-    pub(super) fn tell_incidents(&mut self, core: &mut Core) {
-        for id in core.pools.ids() {
-            let Some(mut pool) = core.pools.get_mut(id) else { continue };
+    pub(super) fn tell_incidents(&mut self, plane: &mut DataPlane) {
+        for id in plane.pools.ids() {
+            let Some(mut pool) = plane.pools.get_mut(id) else { continue };
             let name = pool.name.clone();
             let incidents: Vec<_> = std::iter::from_fn(|| pool.store.next_incident()).collect();
             let times = &mut pool.device_times;
@@ -34,28 +34,28 @@ impl Management {
             let stalls = times.look_for_stalls(Instant::now());
             drop(pool);
             for incident in incidents {
-                self.tell_incident(core, &name, &incident);
+                self.tell_incident(plane, &name, &incident);
             }
             failures.iter().for_each(|failure| self.tell_failure(&name, failure));
             stalls.into_iter().for_each(|stall| self.tell_stall(&name, stall));
         }
-        for condition in [&keeper::EVENTS, &keeper::AUDIT] {
+        for condition in [&log_writer::EVENTS, &log_writer::AUDIT] {
             self.tell_record(condition);
         }
         self.tell_lost_lines();
         self.events.tick();
     }
 
-    fn tell_incident(&mut self, core: &Core, pool: &str, incident: &Incident) {
+    fn tell_incident(&mut self, plane: &DataPlane, pool: &str, incident: &Incident) {
         let (object, place) = match incident.place {
             Place::Data { volume, range } => {
                 let length = self.configuration.presentation(volume).blocks;
                 let block_bytes = length.logical_block_length().bytes();
                 let (lba, blocks) = (range.offset / block_bytes, range.length / block_bytes);
-                (core.name_of(volume), format!("{blocks} block(s) from LBA {lba} on"))
+                (plane.name_of(volume), format!("{blocks} block(s) from LBA {lba} on"))
             }
             Place::MapPage { volume: Some(volume) } => {
-                (core.name_of(volume), "a page of its map".to_owned())
+                (plane.name_of(volume), "a page of its map".to_owned())
             }
             Place::MapPage { volume: None } => {
                 (format!("pool {pool}"), "a page of the map".to_owned())

@@ -18,7 +18,7 @@ use super::identification::parse_identification;
 use super::portals::{PortalChange, parse, parse_state};
 use super::problems::{bad_request, conflict};
 use super::{Management, Parameters, Progress, find};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::events::now;
 use crate::exports::ExportEvent;
 use crate::limits::IMPORT_PROBLEMS_MAX;
@@ -29,7 +29,7 @@ pub(super) const VERSION: u32 = 1;
 impl Management {
     pub(super) fn import(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         parameters: &Parameters,
         file: api::Configuration,
     ) -> Result<Progress, Problem> {
@@ -40,7 +40,7 @@ impl Management {
                 file.version
             )));
         }
-        let mut import = Import::new(self, core);
+        let mut import = Import::new(self, plane);
         import.take(file);
         let Import { array, secrets, changes, problems, listeners, .. } = import;
         if !problems.is_empty() {
@@ -54,9 +54,9 @@ impl Management {
             (*current, *current_secrets) = (array, secrets);
             Ok(())
         };
-        self.change_with_secrets(change, move |management, core, ()| {
-            management.take_effect(core, listeners);
-            management.tell_identifications(core, &deviating);
+        self.change_with_secrets(change, move |management, plane, ()| {
+            management.take_effect(plane, listeners);
+            management.tell_identifications(plane, &deviating);
             management.tell_of_import(changes.len());
             Ok(Progress::answer(&Imported { dry_run, changes }))
         })
@@ -70,16 +70,16 @@ impl Management {
     }
 
     /// Tells everybody who acts on the configuration.
-    fn take_effect(&mut self, core: &mut Core, listeners: Vec<(SocketAddr, TcpListener)>) {
+    fn take_effect(&mut self, plane: &mut DataPlane, listeners: Vec<(SocketAddr, TcpListener)>) {
         let opened = listeners.into_iter();
         let opened = opened.map(|(address, listener)| PortalChange::Open(address, listener));
         opened.for_each(|change| self.portals.change(change));
-        self.tell_path_states(core);
-        let volumes = core.pools.iter().flat_map(|(_, pool)| pool.store.volumes());
+        self.tell_path_states(plane);
+        let volumes = plane.pools.iter().flat_map(|(_, pool)| pool.store.volumes());
         let volumes: Vec<VolumeId> = volumes.map(|volume| volume.id).collect();
         for id in volumes {
             let hidden = self.configuration.presentation(id).reservations_hidden;
-            core.exports.tell(&ExportEvent::ReservationsHidden(id, hidden));
+            plane.exports.tell(&ExportEvent::ReservationsHidden(id, hidden));
         }
         self.forget_what_was_told();
         self.tell_receivers();
@@ -89,7 +89,7 @@ impl Management {
 /// An import under way.
 struct Import<'a> {
     management: &'a Management,
-    core: &'a Core,
+    plane: &'a DataPlane,
     array: Configuration,
     secrets: Secrets,
     changes: Vec<String>,
@@ -100,16 +100,16 @@ struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    fn new(management: &'a Management, core: &'a Core) -> Self {
+    fn new(management: &'a Management, plane: &'a DataPlane) -> Self {
         Self {
             management,
-            core,
+            plane,
             array: Configuration::clone(management.saving.accepted()),
             secrets: Secrets::clone(management.saving.accepted_secrets()),
             changes: Vec::new(),
             problems: Vec::new(),
             listeners: Vec::new(),
-            held: management.lun_rest.held(core),
+            held: management.lun_rest.held(plane),
         }
     }
 
@@ -279,7 +279,7 @@ impl<'a> Import<'a> {
 
     fn take_volume(&mut self, wanted: &ConfiguredVolume) -> Taken {
         let path: array::VolumePath = wanted.volume.parse().map_err(text)?;
-        let found = find(self.core, "volume", &path.pool, &path.volume);
+        let found = find(self.plane, "volume", &path.pool, &path.volume);
         let (_, id) = found.map_err(|problem| problem.detail)?;
         let mut changed = self.take_tags(Tagged::Volume(id), wanted.tags.as_ref())?;
         for map in &wanted.maps {
@@ -324,7 +324,7 @@ impl<'a> Import<'a> {
         }
         let change = if before.is_none() { "is created" } else { "is changed" };
         for volume in &schedule.volumes {
-            let found = find(self.core, "volume", &schedule.pool, volume);
+            let found = find(self.plane, "volume", &schedule.pool, volume);
             found.map_err(|problem| problem.detail)?;
         }
         self.array.set_schedule(&wanted.name, schedule, now()).map_err(text)?;

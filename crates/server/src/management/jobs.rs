@@ -7,7 +7,7 @@ use api::Problem;
 
 use super::problems::internal;
 use super::{Caller, Management, Progress};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
 use crate::limits::{JOBS_MAX, JOBS_WAITING_MAX};
@@ -17,7 +17,7 @@ pub(super) type Job = Box<dyn FnOnce() -> After + Send>;
 
 /// What the reactor does after a job.
 pub(super) type After =
-    Box<dyn FnOnce(&mut Management, &mut Core) -> Result<Progress, Problem> + Send>;
+    Box<dyn FnOnce(&mut Management, &mut DataPlane) -> Result<Progress, Problem> + Send>;
 
 /// A job that has ended.
 pub(crate) struct Finished {
@@ -82,13 +82,13 @@ fn failed(said: String) -> After {
 
 impl Management {
     /// Goes on with what waited for a job.
-    pub(crate) fn job_ended(&mut self, core: &mut Core, finished: Finished) {
+    pub(crate) fn job_ended(&mut self, plane: &mut DataPlane, finished: Finished) {
         let Finished { number, after } = finished;
         self.jobs.running -= 1;
         self.jobs.start();
         let caller = self.jobs.callers.remove(&number).unwrap_or_default();
-        let outcome = self.guarded(|management| after(management, core));
-        self.proceed(core, outcome, caller);
+        let outcome = self.guarded(|management| after(management, plane));
+        self.proceed(plane, outcome, caller);
     }
 
     /// Has something done that nobody waits for.
@@ -106,10 +106,10 @@ impl Management {
 /// A step that another thread does; `then` goes on with what came of it.
 pub(super) fn job<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-    then: impl FnOnce(&mut Management, &mut Core, T) -> Result<Progress, Problem> + Send + 'static,
+    then: impl FnOnce(&mut Management, &mut DataPlane, T) -> Result<Progress, Problem> + Send + 'static,
 ) -> Progress {
     Progress::Job(Box::new(move || {
         let result = work();
-        Box::new(move |management, core| then(management, core, result))
+        Box::new(move |management, plane| then(management, plane, result))
     }))
 }

@@ -7,8 +7,8 @@ use store::{Change, Failure, Outcome};
 
 use super::problems::{failed, gone, problem, refused};
 use super::volumes::{is_snapshot, is_snapshot_problem, is_volume_problem};
-use super::{Management, Parameters, Progress, Step, find, find_volume};
-use crate::core::Core;
+use super::{Management, Parameters, PoolStep, Progress, find, find_volume};
+use crate::data_plane::DataPlane;
 use crate::pools::PoolId;
 
 impl Management {
@@ -16,17 +16,17 @@ impl Management {
     /// identifier. A schedule names its volumes, so one of those keeps its name.
     pub(super) fn rename_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &Rename,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
-        if is_snapshot(core, pool, id) {
+        let (pool, id) = find_volume(plane, parameters)?;
+        if is_snapshot(plane, pool, id) {
             return Err(is_snapshot_problem());
         }
         let (of_pool, volume) = (parameters.get("pool"), parameters.get("volume"));
         self.check_unscheduled(of_pool, volume)?;
-        self.rename(core, of_pool, id, request)
+        self.rename(plane, of_pool, id, request)
     }
 
     /// Refuses what would leave a schedule without one of its volumes.
@@ -48,45 +48,50 @@ impl Management {
     /// Gives a snapshot another name.
     pub(super) fn rename_snapshot(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &Rename,
     ) -> Result<Progress, Problem> {
-        let (_, id) = find_snapshot(core, parameters)?;
-        self.rename(core, parameters.get("pool"), id, request)
+        let (_, id) = find_snapshot(plane, parameters)?;
+        self.rename(plane, parameters.get("pool"), id, request)
     }
 
     fn rename(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: &str,
         id: VolumeId,
         request: &Rename,
     ) -> Result<Progress, Problem> {
         check_name(&request.name).map_err(|error| refused(&error))?;
-        let pool = self.ready_pool(core, pool)?;
+        let pool = self.ready_pool(plane, pool)?;
         self.check_stays(id)?;
         let change = Change::RenameVolume { id, name: request.name.clone() };
-        Self::wait_for(core, pool, change, Step::RenameVolume { pool, id })
+        Self::wait_for(plane, pool, change, PoolStep::RenameVolume { pool, id })
     }
 
     pub(super) fn volume_renamed(
         &self,
-        core: &Core,
+        plane: &DataPlane,
         pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         result.map_err(|failure| failed(&failure))?;
-        self.show_either(core, pool, id)
+        self.show_either(plane, pool, id)
     }
 
     /// A volume or a snapshot, whichever it is.
-    fn show_either(&self, core: &Core, pool: PoolId, id: VolumeId) -> Result<Progress, Problem> {
-        let served = core.pools.get(pool).ok_or_else(gone)?;
+    fn show_either(
+        &self,
+        plane: &DataPlane,
+        pool: PoolId,
+        id: VolumeId,
+    ) -> Result<Progress, Problem> {
+        let served = plane.pools.get(pool).ok_or_else(gone)?;
         match served.store.volume(id).filter(|volume| volume.snapshot) {
             Some(snapshot) => Ok(Progress::answer(&self.snapshot(served, snapshot))),
-            None => self.show_volume(core, pool, id),
+            None => self.show_volume(plane, pool, id),
         }
     }
 
@@ -99,8 +104,8 @@ impl Management {
         let name = pool.to_owned();
         self.change(
             |array| array.set_tags(Tagged::Pool(pool), request.tags),
-            move |management, core, ()| {
-                Ok(Progress::answer(&management.describe_pool(core, &name)?))
+            move |management, plane, ()| {
+                Ok(Progress::answer(&management.describe_pool(plane, &name)?))
             },
         )
     }
@@ -141,12 +146,12 @@ impl Management {
 
     pub(super) fn set_volume_tags(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         parameters: &Parameters,
         request: SetTags,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
-        if is_snapshot(core, pool, id) {
+        let (pool, id) = find_volume(plane, parameters)?;
+        if is_snapshot(plane, pool, id) {
             return Err(is_snapshot_problem());
         }
         self.tag(pool, id, request)
@@ -154,11 +159,11 @@ impl Management {
 
     pub(super) fn set_snapshot_tags(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         parameters: &Parameters,
         request: SetTags,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_snapshot(core, parameters)?;
+        let (pool, id) = find_snapshot(plane, parameters)?;
         self.tag(pool, id, request)
     }
 
@@ -167,13 +172,16 @@ impl Management {
         self.check_stays(id)?;
         self.change(
             |array| array.set_tags(Tagged::Volume(id), request.tags),
-            move |management, core, ()| management.show_either(core, pool, id),
+            move |management, plane, ()| management.show_either(plane, pool, id),
         )
     }
 }
 
-fn find_snapshot(core: &Core, parameters: &Parameters) -> Result<(PoolId, VolumeId), Problem> {
+fn find_snapshot(
+    plane: &DataPlane,
+    parameters: &Parameters,
+) -> Result<(PoolId, VolumeId), Problem> {
     let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
-    let (slot, id) = find(core, "snapshot", pool, name)?;
-    if is_snapshot(core, slot, id) { Ok((slot, id)) } else { Err(is_volume_problem()) }
+    let (slot, id) = find(plane, "snapshot", pool, name)?;
+    if is_snapshot(plane, slot, id) { Ok((slot, id)) } else { Err(is_volume_problem()) }
 }

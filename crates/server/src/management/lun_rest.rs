@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use array::{FreeLuns, HeldLun, Rest};
 
 use super::Management;
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::iscsi::Session;
 use crate::limits::HELD_BY_ENDED_MAX;
 
@@ -32,8 +32,8 @@ impl LunRest {
     }
 
     /// The numbers that sessions hold, or held until they ended a short while ago.
-    pub(super) fn held(&self, core: &Core) -> Vec<HeldLun> {
-        let held = core.exports.held_luns(self.length);
+    pub(super) fn held(&self, plane: &DataPlane) -> Vec<HeldLun> {
+        let held = plane.exports.held_luns(self.length);
         let ended = self.ended.iter().filter(|(at, _)| at.elapsed() < self.length);
         held.chain(ended.map(|(_, held)| held.clone())).collect()
     }
@@ -47,14 +47,14 @@ impl LunRest {
 impl Management {
     /// Lets the numbers rest that a session holds which ends now. To be called while the device
     /// server still knows it.
-    pub(crate) fn session_ends(&mut self, core: &Core, session: &Session) {
+    pub(crate) fn session_ends(&mut self, plane: &DataPlane, session: &Session) {
         let LunRest { length, ended, .. } = &mut self.lun_rest;
         while ended.front().is_some_and(|(at, _)| at.elapsed() >= *length)
             || ended.len() >= HELD_BY_ENDED_MAX
         {
             ended.pop_front();
         }
-        let held = core.exports.held_luns_of(session.nexus, &session.port.name, *length);
+        let held = plane.exports.held_luns_of(session.nexus, &session.port.name, *length);
         let held = held.into_iter().map(|held| (Instant::now(), held));
         ended.extend(held.take(HELD_BY_ENDED_MAX));
     }

@@ -16,12 +16,12 @@ use super::gathering::{EachVolume, Scene};
 use super::statistics::row_keys;
 use super::{Management, Progress};
 use crate::backing::FileSystem;
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::device_times::OPERATIONS;
 use crate::http::{Closed, certificate_expires};
 use crate::iscsi::Reason;
-use crate::keeper;
+use crate::log_writer;
 use crate::logs;
 use crate::yielding::{free, pause_seldom};
 use facts::{DeviceFacts, Facts, Key, Keyed, PoolFacts, RowFacts, VolumeFacts, look};
@@ -163,9 +163,9 @@ fn escape(page: &mut String, text: &str) {
 }
 
 /// Everything that is counted.
-pub(super) fn show_metrics(core: &Core) -> Progress {
-    let rows = row_keys(core).map(Key::Row);
-    let pools = core.pools.ids().into_iter().map(Key::Pool);
+pub(super) fn show_metrics(plane: &DataPlane) -> Progress {
+    let rows = row_keys(plane).map(Key::Row);
+    let pools = plane.pools.ids().into_iter().map(Key::Pool);
     let keys = Keyed {
         few: rows.chain(pools).collect::<Vec<_>>().into_iter(),
         volumes: EachVolume::default(),
@@ -173,7 +173,7 @@ pub(super) fn show_metrics(core: &Core) -> Progress {
     Progress::gather(Route::ShowMetrics, keys, look, |management, scene, facts| {
         let mut page = Page::default();
         management.daemon_metrics(&mut page, scene);
-        let latencies: Vec<Latency> = scene.core.accounts.ledger.latencies().copied().collect();
+        let latencies: Vec<Latency> = scene.plane.feed.ledger.latencies().copied().collect();
         let configuration = Arc::clone(&management.configuration);
         Described::plain(move || {
             let facts = Facts::sorted(facts);
@@ -190,12 +190,12 @@ pub(super) fn show_metrics(core: &Core) -> Progress {
 impl Management {
     /// What does not grow with the number of objects.
     fn daemon_metrics(&self, page: &mut Page, scene: Scene<'_>) {
-        let Scene { core, sessions, .. } = scene;
+        let Scene { plane, sessions, .. } = scene;
         let (received, sent) = scene.traffic();
         page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
-        page.single(&STARTED, &[], core.accounts.seconds(std::time::Duration::ZERO));
+        page.single(&STARTED, &[], plane.feed.seconds(std::time::Duration::ZERO));
         page.single(&SESSIONS, &[], sessions.len() as f64);
-        admission_metrics(page, core);
+        admission_metrics(page, plane);
         page.single(&RECEIVED, &[], received as f64);
         page.single(&SENT, &[], sent as f64);
         self.output_metrics(page);
@@ -218,7 +218,7 @@ impl Management {
             page.sample(CERTIFICATE.name, &[], expires as f64);
         }
         page.single(&LOG_LOST, &[], logs::lost() as f64);
-        let records = [&keeper::EVENTS, &keeper::AUDIT];
+        let records = [&log_writer::EVENTS, &log_writer::AUDIT];
         page.begin(&RECORD_WAITING);
         for record in records {
             let labels = [("record", record.name)];
@@ -305,22 +305,22 @@ fn pool_errors(page: &mut Page, pools: &[PoolFacts]) {
 }
 
 /// Connections, and who did not get one.
-fn admission_metrics(page: &mut Page, core: &Core) {
+fn admission_metrics(page: &mut Page, plane: &DataPlane) {
     page.begin(&CONNECTIONS);
-    for (kind, count) in ["login", "discovery", "session"].into_iter().zip(core.connections) {
+    for (kind, count) in ["login", "discovery", "session"].into_iter().zip(plane.connections) {
         page.sample(CONNECTIONS.name, &[("kind", kind)], count as f64);
     }
-    page.single(&CONNECTIONS_MAX, &[], core.places.connections_max as f64);
+    page.single(&CONNECTIONS_MAX, &[], plane.places.connections_max as f64);
     page.begin(&CONNECTIONS_REFUSED);
     for &reason in Reason::ALL {
-        let count = core.refusals.count(reason) as f64;
+        let count = plane.refusals.count(reason) as f64;
         page.sample(CONNECTIONS_REFUSED.name, &[("reason", reason.label())], count);
     }
-    page.single(&HTTP_CONNECTIONS, &[], core.http_doors.len() as f64);
-    page.single(&HTTP_CONNECTIONS_MAX, &[], core.http_doors.connections_max() as f64);
+    page.single(&HTTP_CONNECTIONS, &[], plane.http_doors.len() as f64);
+    page.single(&HTTP_CONNECTIONS_MAX, &[], plane.http_doors.connections_max() as f64);
     page.begin(&HTTP_REFUSED);
     for closed in Closed::ALL {
-        let count = core.http_doors.closed(closed) as f64;
+        let count = plane.http_doors.closed(closed) as f64;
         page.sample(HTTP_REFUSED.name, &[("reason", closed.label())], count);
     }
 }

@@ -9,20 +9,20 @@ use ledger::{Facts, HostCopy, Primitive, Reason, Refused, Row, zero_reason};
 use super::gathering::Scene;
 use super::statistics::{VolumeNames, row_keys};
 use super::{Management, Progress};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::yielding::{free, pause, sort_by};
 
 /// What each host asked of each volume, and what became of it.
-pub(super) fn list_offload(core: &Core) -> Progress {
+pub(super) fn list_offload(plane: &DataPlane) -> Progress {
     let look = |_: &Management, scene: Scene<'_>, (host, volume)| {
-        let row = scene.core.accounts.ledger.row(host, volume)?;
-        Some((volume, describe_row(scene.core, row)))
+        let row = scene.plane.feed.ledger.row(host, volume)?;
+        Some((volume, describe_row(scene.plane, row)))
     };
     let describe =
         |management: &Management, scene: Scene<'_>, rows: Vec<(VolumeId, OffloadRow)>| {
             let configuration = Arc::clone(&management.configuration);
-            let since = scene.core.accounts.seconds(std::time::Duration::ZERO) as u64;
+            let since = scene.plane.feed.seconds(std::time::Duration::ZERO) as u64;
             let describe = move || {
                 let with_lun = |(volume, row): (VolumeId, OffloadRow)| OffloadRow {
                     lun: configuration.lun_seen_by(&row.host, volume),
@@ -35,15 +35,15 @@ pub(super) fn list_offload(core: &Core) -> Progress {
             };
             Described::later_and(describe, |ledger: OffloadLedger| free(ledger.rows))
         };
-    Progress::gather(Route::ShowOffload, row_keys(core), look, describe)
+    Progress::gather(Route::ShowOffload, row_keys(plane), look, describe)
 }
 
 /// A row without what the configuration says of it.
-fn describe_row(core: &Core, row: &Row) -> OffloadRow {
+fn describe_row(plane: &DataPlane, row: &Row) -> OffloadRow {
     let effects = &row.effects;
     OffloadRow {
-        host: core.accounts.ledger.host_name(row.host).to_owned(),
-        volume: VolumeNames::new(core).name(row.volume),
+        host: plane.feed.ledger.host_name(row.host).to_owned(),
+        volume: VolumeNames::new(plane).name(row.volume),
         lun: None,
         clone: asked(row, Primitive::ExtendedCopy),
         cloned_by_reference_bytes: effects.referenced_bytes,
@@ -58,17 +58,17 @@ fn describe_row(core: &Core, row: &Row) -> OffloadRow {
         written_bytes: row.of(Primitive::Write).done_bytes,
         host_copied_bytes: effects.host_copied_bytes,
         host_zeroed_bytes: effects.host_zeroed_bytes,
-        refusals: row.refusals.iter().map(|refused| describe_refused(core, refused)).collect(),
+        refusals: row.refusals.iter().map(|refused| describe_refused(plane, refused)).collect(),
     }
 }
 
 /// Everything that was not offloaded, newest first.
-pub(super) fn explain_offload(core: &Core) -> Progress {
-    let copies: Vec<HostCopy> = core.accounts.ledger.host_copies().cloned().collect();
+pub(super) fn explain_offload(plane: &DataPlane) -> Progress {
+    let copies: Vec<HostCopy> = plane.feed.ledger.host_copies().cloned().collect();
     let copies = copies.into_iter().map(Unoffloaded::Copied);
-    let keys: Vec<_> = copies.chain(row_keys(core).map(Unoffloaded::Row)).collect();
+    let keys: Vec<_> = copies.chain(row_keys(plane).map(Unoffloaded::Row)).collect();
     let look = |_: &Management, scene: Scene<'_>, key| {
-        Some(explain(scene.core, key)).filter(|findings| !findings.is_empty())
+        Some(explain(scene.plane, key)).filter(|findings| !findings.is_empty())
     };
     Progress::gather(Route::ExplainOffload, keys.into_iter(), look, |_, _, found| {
         Described::list(move |list| {
@@ -85,12 +85,12 @@ enum Unoffloaded {
     Row((ledger::HostId, VolumeId)),
 }
 
-fn explain(core: &Core, key: Unoffloaded) -> Vec<Finding> {
-    let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
-    let finder = Finder { core, names };
+fn explain(plane: &DataPlane, key: Unoffloaded) -> Vec<Finding> {
+    let (ledger, names) = (&plane.feed.ledger, VolumeNames::new(plane));
+    let finder = Finder { plane, names };
     match key {
         Unoffloaded::Copied(copy) => {
-            let facts = ledger.facts(&copy, known(core, &copy));
+            let facts = ledger.facts(&copy, known(plane, &copy));
             vec![finder.copy(&copy, facts.reason())]
         }
         Unoffloaded::Row((host, volume)) => {
@@ -103,28 +103,28 @@ fn explain(core: &Core, key: Unoffloaded) -> Vec<Finding> {
 
 impl Management {
     /// Keeps what is known of copies from and to a volume that is about to be deleted.
-    pub(super) fn settle_copies(&self, core: &mut Core, volume: VolumeId) {
-        let copies = core.accounts.ledger.host_copies();
+    pub(super) fn settle_copies(&self, plane: &mut DataPlane, volume: VolumeId) {
+        let copies = plane.feed.ledger.host_copies();
         let ending = copies.filter(|copy| [copy.source, copy.destination].contains(&volume));
         let settled: Vec<(HostCopy, Facts)> =
-            ending.map(|copy| (copy.clone(), known(core, copy))).collect();
+            ending.map(|copy| (copy.clone(), known(plane, copy))).collect();
         for (copy, facts) in settled {
-            core.accounts.ledger.settle(&copy, facts);
+            plane.feed.ledger.settle(&copy, facts);
         }
     }
 }
 
 /// What the array says of a copy that a host made itself; of one whose ends are not
 /// there any more, what it said while they were.
-fn known(core: &Core, copy: &HostCopy) -> Facts {
+fn known(plane: &DataPlane, copy: &HostCopy) -> Facts {
     let ends = [copy.source, copy.destination];
-    let block_lengths = ends.map(|volume| core.exports.block_bytes(volume));
-    let pools = ends.map(|volume| core.pool_of(volume));
+    let block_lengths = ends.map(|volume| plane.exports.block_bytes(volume));
+    let pools = ends.map(|volume| plane.pool_of(volume));
     if let (Some(settled), true) = (copy.settled(), pools.contains(&None)) {
         return settled;
     }
     Facts {
-        same_product: core.exports.tell_alike(ends).unwrap_or(true),
+        same_product: plane.exports.tell_alike(ends).unwrap_or(true),
         same_block_length: alike(block_lengths),
         same_pool: alike(pools),
         // All initiators of a host see the same LUNs, and it saw both when it copied. What was
@@ -142,7 +142,7 @@ fn alike<T: PartialEq>([one, other]: [Option<T>; 2]) -> bool {
 
 /// Puts findings into words.
 struct Finder<'a> {
-    core: &'a Core,
+    plane: &'a DataPlane,
     names: VolumeNames<'a>,
 }
 
@@ -150,7 +150,7 @@ impl Finder<'_> {
     fn finding(&self, kind: FindingKind, row: (ledger::HostId, VolumeId), why: Reason) -> Finding {
         Finding {
             kind,
-            host: self.core.accounts.ledger.host_name(row.0).to_owned(),
+            host: self.plane.feed.ledger.host_name(row.0).to_owned(),
             volume: self.names.name(row.1),
             source: None,
             bytes: 0,
@@ -169,7 +169,7 @@ impl Finder<'_> {
         first: std::time::Duration,
         last: std::time::Duration,
     ) -> Finding {
-        let seconds = |at| self.core.accounts.seconds(at) as u64;
+        let seconds = |at| self.plane.feed.seconds(at) as u64;
         Finding { first: seconds(first), last: seconds(last), ..finding }
     }
 
@@ -216,7 +216,7 @@ fn asked(row: &Row, primitive: Primitive) -> Asked {
     }
 }
 
-fn describe_refused(core: &Core, refused: &Refused) -> Refusal {
+fn describe_refused(plane: &DataPlane, refused: &Refused) -> Refusal {
     let sense = refused.refusal.sense;
     Refusal {
         command: refused.command.to_owned(),
@@ -224,6 +224,6 @@ fn describe_refused(core: &Core, refused: &Refused) -> Refusal {
         sense: sense.map(|(key, asc, ascq)| format!("{key:02x}h/{asc:02x}h/{ascq:02x}h")),
         reason: refused.refusal.reason.to_lowercase().replace('_', " "),
         count: refused.count,
-        last: core.accounts.seconds(refused.last) as u64,
+        last: plane.feed.seconds(refused.last) as u64,
     }
 }

@@ -10,13 +10,13 @@ use super::devices::{new_device_size, parse_device};
 use super::jobs::job;
 use super::problems::{conflict, failed, gone, internal, is_opening, problem, refused};
 use super::resume::loss_of;
-use super::{Caller, Management, Progress, Step, Touched, Work};
-use crate::core::{Core, Ticket};
+use super::{Caller, Management, PoolStep, Progress, Touched, Work};
 use crate::data_directory::random_uuid;
+use crate::data_plane::{DataPlane, Ticket};
 use crate::events::now;
 use crate::pool::{Pool, PoolOptions, create_devices, remove_device};
 use crate::pools::PoolId;
-use crate::token_spaces::{hidden, is_hidden};
+use crate::rod_token_spaces::{hidden, is_hidden};
 
 /// A pool that is configured but cannot be served.
 #[derive(Clone, Debug)]
@@ -34,18 +34,18 @@ impl UnavailablePool {
 
 impl Management {
     /// Begins to open every configured pool.
-    pub(crate) fn open_pools(&mut self, core: &mut Core) {
+    pub(crate) fn open_pools(&mut self, plane: &mut DataPlane) {
         let options = self.pool_options(self.configuration.pools.len());
         for (name, configuration) in self.configuration.pools.clone() {
-            let ticket = core.new_ticket();
+            let ticket = plane.new_ticket();
             let mode =
                 if configuration.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
             let options = PoolOptions { mode, ..options };
             match Pool::open(&name, &configuration, options, ticket.tag()) {
                 Ok(pool) => {
-                    let pool = core.pools.insert(pool);
+                    let pool = plane.pools.insert(pool);
                     let (step, caller) =
-                        (Step::OpenPool { pool, resumed: None }, Caller::default());
+                        (PoolStep::OpenPool { pool, resumed: None }, Caller::default());
                     self.under_way.insert(ticket, Work { step, caller });
                 }
                 Err(error) => {
@@ -57,12 +57,12 @@ impl Management {
 
     pub(super) fn pool_opened(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         if let Err(failure) = result {
-            let closed = self.stop_serving(core, pool).ok_or_else(gone)?;
+            let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
             let configuration = self.configuration.pools.get(&closed.name);
             let reason = configuration.map(|configuration| closed.explain(&failure, configuration));
             let (reason, loss) = (reason.unwrap_or_default(), loss_of(&failure));
@@ -70,30 +70,30 @@ impl Management {
             self.close_in_background(closed);
             return Err(failed(&failure));
         }
-        core.delete_old_token_spaces(pool);
-        self.join_configured_device(core, pool);
-        let served = core.pools.get(pool).ok_or_else(gone)?;
+        plane.delete_old_rod_token_spaces(pool);
+        self.join_configured_device(plane, pool);
+        let served = plane.pools.get(pool).ok_or_else(gone)?;
         let volumes = served.store.volumes().filter(|volume| !is_hidden(volume));
         let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
         tracing::info!(pool = served.name, volumes = volumes.len(), "pool is open");
         for id in volumes {
-            self.serve_volume(core, pool, id);
+            self.serve_volume(plane, pool, id);
         }
         self.luns_changed = Touched::All;
-        let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
         served.look_at_backing();
         let name = served.name.clone();
         drop(served);
         self.unavailable.remove(&name);
-        self.note_journal_loss(&name, self.journal_loss(core, &name).is_some());
-        self.show_pool(core, &name)
+        self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
+        self.show_pool(plane, &name)
     }
 
     /// Makes the devices in another thread, then the pool on them; it is configured when it is
     /// ready.
     pub(super) fn create_pool(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         request: CreatePool,
     ) -> Result<Progress, Problem> {
         let names = request.devices.iter().map(|device| parse_device(device));
@@ -105,7 +105,7 @@ impl Management {
         let accepted = self.saving.accepted();
         accepted.check_new_pool(&request.name, &names).map_err(|error| refused(&error))?;
         self.claims.claim(&request.name, Purpose::Create)?;
-        if core.pool_named(&request.name).is_some() {
+        if plane.pool_named(&request.name).is_some() {
             return Err(conflict(&"a pool of this name is just being closed: try again"));
         }
         let io = self.io;
@@ -118,15 +118,15 @@ impl Management {
             let made = create_devices(&devices, io).map_err(|error| conflict(&error))?;
             Ok((request.name, devices, made))
         };
-        Ok(job(make, |management, core, made: Result<_, Problem>| {
+        Ok(job(make, |management, plane, made: Result<_, Problem>| {
             let (name, devices, made) = made?;
-            management.format_pool(core, &name, devices, made)
+            management.format_pool(plane, &name, devices, made)
         }))
     }
 
     fn format_pool(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         name: &str,
         devices: Vec<PoolDevice>,
         made: Vec<Device>,
@@ -142,27 +142,27 @@ impl Management {
             delete_scheduled_snapshots: false,
             read_only: false,
         };
-        let ticket = core.new_ticket();
+        let ticket = plane.new_ticket();
         let options = self.pool_options(self.configuration.pools.len() + 1);
         let pool = Pool::create(name, &configuration, options, made, ticket.tag());
-        let pool = core.pools.insert(pool);
-        Ok(Progress::Wait(ticket, Step::CreatePool { pool, configuration }))
+        let pool = plane.pools.insert(pool);
+        Ok(Progress::Wait(ticket, PoolStep::CreatePool { pool, configuration }))
     }
 
     pub(super) fn pool_created(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         configuration: array::Pool,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        let mut made = core.pools.get_mut(pool).ok_or_else(gone)?;
+        let mut made = plane.pools.get_mut(pool).ok_or_else(gone)?;
         made.look_at_backing();
         let name = made.name.clone();
         drop(made);
         let devices = configuration.devices.clone();
-        let give_up = move |management: &mut Self, core: &mut Core, problem| {
-            let closed = management.stop_serving(core, pool);
+        let give_up = move |management: &mut Self, plane: &mut DataPlane, problem| {
+            let closed = management.stop_serving(plane, pool);
             management.in_background(move || {
                 drop(closed);
                 devices.iter().for_each(remove_device);
@@ -170,15 +170,15 @@ impl Management {
             Err(problem)
         };
         if let Err(failure) = result {
-            return give_up(self, core, failed(&failure));
+            return give_up(self, plane, failed(&failure));
         }
         let change = |array: &mut Configuration, _: &mut Secrets| {
             array.pools.insert(name.clone(), configuration);
             Ok(name)
         };
-        self.change_or_not(change, move |management, core, saved| match saved {
-            Ok(name) => management.show_pool(core, &name),
-            Err(problem) => give_up(management, core, problem),
+        self.change_or_not(change, move |management, plane, saved| match saved {
+            Ok(name) => management.show_pool(plane, &name),
+            Err(problem) => give_up(management, plane, problem),
         })
     }
 
@@ -189,10 +189,14 @@ impl Management {
         PoolOptions { io: self.io, memory_bytes, sampling: self.sampling, mode }
     }
 
-    pub(super) fn delete_pool(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
+    pub(super) fn delete_pool(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+    ) -> Result<Progress, Problem> {
         self.saving.accepted().pool(name).map_err(|error| refused(&error))?;
         self.claims.claim(name, Purpose::Delete)?;
-        let Some((pool, served)) = core.pool_named(name) else {
+        let Some((pool, served)) = plane.pool_named(name) else {
             // It cannot be opened, so whether it holds volumes is unknown; its device is not touched.
             let unlocked = self.saving.accepted().check_pool_unlocked(name, now());
             unlocked.map_err(|error| refused(&error))?;
@@ -213,29 +217,30 @@ impl Management {
         if volumes > 0 {
             return Err(refused(&ArrayError::PoolNotEmpty { pool: name.to_owned(), volumes }));
         }
-        Self::wait_for(core, pool, Change::Close, Step::ClosePool { pool })
+        Self::wait_for(plane, pool, Change::Close, PoolStep::ClosePool { pool })
     }
 
     /// Begins to close every pool, so that the next start has nothing to replay.
-    pub(crate) fn close_pools(&mut self, core: &mut Core) {
+    pub(crate) fn close_pools(&mut self, plane: &mut DataPlane) {
         self.closing = true;
-        let closes = |work: &Work| matches!(work.step, Step::ClosePool { .. });
-        for pool in core.pools.ids() {
+        let closes = |work: &Work| matches!(work.step, PoolStep::ClosePool { .. });
+        for pool in plane.pools.ids() {
             let mut of_pool = self.under_way.values().filter(|work| work.step.pool() == pool);
             if !of_pool.any(closes) {
-                let closed = Self::wait_for(core, pool, Change::Close, Step::ClosePool { pool });
-                self.begin(core, closed);
+                let closed =
+                    Self::wait_for(plane, pool, Change::Close, PoolStep::ClosePool { pool });
+                self.begin(plane, closed);
             }
         }
     }
 
     pub(super) fn pool_closed(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        let closed = self.stop_serving(core, pool).ok_or_else(gone)?;
+        let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
         if let Err(failure) = &result {
             tracing::warn!(pool = closed.name, %failure, "pool did not close cleanly");
         }
@@ -248,13 +253,13 @@ impl Management {
     }
 
     /// Serves a pool no more. Whoever still waits for it is told that it is closed.
-    fn stop_serving(&mut self, core: &mut Core, pool: PoolId) -> Option<Pool> {
-        let closed = core.pools.remove(pool)?;
-        core.detach_all(pool);
+    fn stop_serving(&mut self, plane: &mut DataPlane, pool: PoolId) -> Option<Pool> {
+        let closed = plane.pools.remove(pool)?;
+        plane.detach_all(pool);
         let left = self.under_way.iter().filter(|(_, work)| work.step.pool() == pool);
         let left: Vec<Ticket> = left.map(|(&ticket, _)| ticket).collect();
         for ticket in left {
-            self.finished(core, ticket, Err(Failure::Change(ChangeError::Closed)));
+            self.finished(plane, ticket, Err(Failure::Change(ChangeError::Closed)));
         }
         Some(closed)
     }
@@ -265,14 +270,14 @@ impl Management {
     }
 
     /// The pool of that name, if it can take changes.
-    pub(super) fn ready_pool(&self, core: &Core, name: &str) -> Result<PoolId, Problem> {
+    pub(super) fn ready_pool(&self, plane: &DataPlane, name: &str) -> Result<PoolId, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         self.claims.check_volumes(name)?;
         if let Some(unavailable) = self.unavailable.get(name) {
             let detail = format!("pool '{name}' is unavailable: {}", unavailable.reason);
             return Err(pool_unavailable(name, &detail));
         }
-        let (slot, pool) = core.pool_named(name).ok_or_else(|| {
+        let (slot, pool) = plane.pool_named(name).ok_or_else(|| {
             pool_unavailable(name, &format!("pool '{name}' is closing: try again"))
         })?;
         match pool.store.health() {
@@ -330,8 +335,8 @@ impl Management {
         self.unavailable.insert(name.to_owned(), pool);
     }
 
-    pub(super) fn show_pool(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
-        Ok(Progress::answer(&self.describe_pool(core, name)?))
+    pub(super) fn show_pool(&self, plane: &DataPlane, name: &str) -> Result<Progress, Problem> {
+        Ok(Progress::answer(&self.describe_pool(plane, name)?))
     }
 }
 

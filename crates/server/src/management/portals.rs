@@ -11,7 +11,7 @@ use mio::net::TcpListener;
 use super::problems::{bad_request, conflict, problem, refused};
 use super::{Management, Progress};
 use crate::TARGET_PORTAL_GROUP_TAG;
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 
 /// A portal that is to be opened or closed; the reactor, which owns the sockets, does it.
@@ -113,16 +113,16 @@ impl Management {
             configuration.set_path_state(group, state);
             Ok(())
         };
-        self.change(change, move |_, core, ()| {
-            core.exports.tell(&ExportEvent::PathState { group, state });
+        self.change(change, move |_, plane, ()| {
+            plane.exports.tell(&ExportEvent::PathState { group, state });
             Ok(Progress::answer(&request))
         })
     }
 
     /// Tells front ends how well each target port group serves.
-    pub(crate) fn tell_path_states(&self, core: &mut Core) {
+    pub(crate) fn tell_path_states(&self, plane: &mut DataPlane) {
         for (group, state) in self.configuration.path_states() {
-            core.exports.tell(&ExportEvent::PathState { group, state });
+            plane.exports.tell(&ExportEvent::PathState { group, state });
         }
     }
 

@@ -17,14 +17,14 @@ use super::claims::Purpose;
 use super::jobs::job;
 use super::pools::UnavailablePool;
 use super::problems::{conflict, failed, gone, problem, refused};
-use super::{Management, Progress, Step, Touched, deliver};
-use crate::core::{Core, Ticket};
+use super::{Management, PoolStep, Progress, Touched, deliver};
+use crate::data_plane::{DataPlane, Ticket};
 use crate::events::now;
 use crate::exports::ExportEvent;
 use crate::limits::RESUME_PATIENCE;
 use crate::pool::{Pool, PoolOptions};
 use crate::pools::PoolId;
-use crate::token_spaces::is_hidden;
+use crate::rod_token_spaces::is_hidden;
 
 /// A pool whose devices still work on what its engine asked for before it was given up.
 pub(super) struct Quiescing {
@@ -47,35 +47,35 @@ impl Management {
     /// Opens a pool anew that takes no writes, or is unavailable.
     pub(super) fn resume_pool(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         name: &str,
         request: &ResumePool,
     ) -> Result<Progress, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         let mode = open_mode(request.mode);
-        let found = core.pool_named(name).map(|(slot, pool)| (slot, pool.store.health()));
-        self.check_resume(core, name, mode, found.as_ref().map(|(_, health)| health))?;
+        let found = plane.pool_named(name).map(|(slot, pool)| (slot, pool.store.health()));
+        self.check_resume(plane, name, mode, found.as_ref().map(|(_, health)| health))?;
         if request.dry_run {
-            return Ok(Progress::answer(&self.describe_pool(core, name)?));
+            return Ok(Progress::answer(&self.describe_pool(plane, name)?));
         }
         self.claims.claim(name, Purpose::Resume)?;
         match found {
             Some((pool, _)) if !self.unavailable.contains_key(name) => {
-                self.resume_in_place(core, pool, mode)
+                self.resume_in_place(plane, pool, mode)
             }
             Some((pool, _)) => {
                 // Whoever has a device open keeps others out.
                 let old =
-                    core.pools.get_mut(pool).map(|mut pool| std::mem::take(&mut pool.devices));
-                self.open_devices(core, name, mode, old.unwrap_or_default(), Some(pool))
+                    plane.pools.get_mut(pool).map(|mut pool| std::mem::take(&mut pool.devices));
+                self.open_devices(plane, name, mode, old.unwrap_or_default(), Some(pool))
             }
-            None => self.open_devices(core, name, mode, Vec::new(), None),
+            None => self.open_devices(plane, name, mode, Vec::new(), None),
         }
     }
 
     fn check_resume(
         &self,
-        core: &Core,
+        plane: &DataPlane,
         name: &str,
         mode: OpenMode,
         health: Option<&Health>,
@@ -95,7 +95,7 @@ impl Management {
             }
             Some(Health::ReadOnly { .. } | Health::Opening | Health::Closed) | None => {}
         }
-        if mode == OpenMode::Rewind && self.journal_loss(core, name).is_none() {
+        if mode == OpenMode::Rewind && self.journal_loss(plane, name).is_none() {
             return Err(conflict(&format!(
                 "nothing of the journal of pool '{name}' is known to be lost, so there is nothing \
                  to rewind: resume it without"
@@ -107,11 +107,11 @@ impl Management {
     /// What is lost of a pool's journal, if it could not be opened for that, or only read-only.
     pub(super) fn journal_loss<'a>(
         &'a self,
-        core: &'a Core,
+        plane: &'a DataPlane,
         name: &str,
     ) -> Option<&'a store::JournalLoss> {
         let unavailable = self.unavailable.get(name).and_then(|pool| pool.loss.as_ref());
-        let served = core.pool_named(name).and_then(|(_, pool)| match pool.store.health() {
+        let served = plane.pool_named(name).and_then(|(_, pool)| match pool.store.health() {
             Health::ReadOnly { .. } => pool.store.journal_loss(),
             Health::Ready | Health::Opening | Health::Closed => None,
         });
@@ -130,29 +130,29 @@ impl Management {
 
     fn resume_in_place(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         mode: OpenMode,
     ) -> Result<Progress, Problem> {
         // Why it stopped is told, however soon it is resumed.
-        self.check_health(core, pool);
-        core.pools.get_mut(pool).ok_or_else(gone)?.store.abandon();
-        let ticket = core.new_ticket();
+        self.check_health(plane, pool);
+        plane.pools.get_mut(pool).ok_or_else(gone)?.store.abandon();
+        let ticket = plane.new_ticket();
         self.quiescing.push(Quiescing { ticket, pool, mode, since: Instant::now() });
-        self.go_on_resuming(core);
-        Ok(Progress::Wait(ticket, Step::ResumePool { pool, how: Resuming::Asked(mode) }))
+        self.go_on_resuming(plane);
+        Ok(Progress::Wait(ticket, PoolStep::ResumePool { pool, how: Resuming::Asked(mode) }))
     }
 
     /// Whether a pool waits for its devices to come to rest.
-    pub(super) fn is_resuming(&self, core: &Core, name: &str) -> bool {
-        let mut pools = self.quiescing.iter().filter_map(|one| core.pools.get(one.pool));
+    pub(super) fn is_resuming(&self, plane: &DataPlane, name: &str) -> bool {
+        let mut pools = self.quiescing.iter().filter_map(|one| plane.pools.get(one.pool));
         pools.any(|pool| pool.name == name)
     }
 
     /// Opens pools anew whose devices have come to rest.
-    pub(super) fn go_on_resuming(&mut self, core: &mut Core) {
+    pub(super) fn go_on_resuming(&mut self, plane: &mut DataPlane) {
         let at_rest = |quiescing: &Quiescing| {
-            core.pools.get(quiescing.pool).is_none_or(|pool| !pool.store.has_io())
+            plane.pools.get(quiescing.pool).is_none_or(|pool| !pool.store.has_io())
         };
         let (ready, waiting): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.quiescing).into_iter().partition(at_rest);
@@ -160,17 +160,17 @@ impl Management {
         let late: Vec<_> = late.map(|one| (one.ticket, one.pool)).collect();
         self.quiescing = waiting;
         for (ticket, pool) in late {
-            self.tell_stalled(core, ticket, pool);
+            self.tell_stalled(plane, ticket, pool);
         }
         for Quiescing { ticket, pool, mode, since: _ } in ready {
-            self.reopen(core, pool, mode, ticket);
+            self.reopen(plane, pool, mode, ticket);
         }
     }
 
     /// A device does not end what it was asked before: whoever waits is told, once, and the pool goes
     /// on when it does.
-    fn tell_stalled(&mut self, core: &Core, ticket: Ticket, pool: PoolId) {
-        let Some(name) = core.pools.get(pool).map(|pool| pool.name.clone()) else { return };
+    fn tell_stalled(&mut self, plane: &DataPlane, ticket: Ticket, pool: PoolId) {
+        let Some(name) = plane.pools.get(pool).map(|pool| pool.name.clone()) else { return };
         let caller = self.under_way.get_mut(&ticket).map(|work| &mut work.caller);
         let Some(reply) = caller.and_then(|caller| caller.reply.take()) else { return };
         let detail = format!(
@@ -184,8 +184,8 @@ impl Management {
         deliver(reply, Err(stalled));
     }
 
-    fn reopen(&self, core: &mut Core, pool: PoolId, mode: OpenMode, ticket: Ticket) {
-        let Some(mut pool) = core.pools.get_mut(pool) else { return };
+    fn reopen(&self, plane: &mut DataPlane, pool: PoolId, mode: OpenMode, ticket: Ticket) {
+        let Some(mut pool) = plane.pools.get_mut(pool) else { return };
         let uuid = self.configuration.pools.get(&pool.name).map(|pool| pool.uuid);
         let memory_bytes = pool.memory_bytes;
         let options = PoolOptions { memory_bytes, mode, ..self.pool_options(1) };
@@ -196,7 +196,7 @@ impl Management {
     /// `slot` its logical units are there already, although its engine is not.
     fn open_devices(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         name: &str,
         mode: OpenMode,
         old: Vec<Device>,
@@ -204,13 +204,13 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let configuration = self.configuration.pool(name).map_err(|error| refused(&error))?.clone();
         let options = PoolOptions { mode, ..self.pool_options(self.configuration.pools.len()) };
-        let (name, ticket) = (name.to_owned(), core.new_ticket());
+        let (name, ticket) = (name.to_owned(), plane.new_ticket());
         let open = move || {
             drop(old);
             let opened = Pool::open(&name, &configuration, options, ticket.tag());
             (name, opened)
         };
-        Ok(job(open, move |management, core, (name, opened): (String, Result<_, _>)| {
+        Ok(job(open, move |management, plane, (name, opened): (String, Result<_, _>)| {
             let opened = opened.map_err(|error| {
                 let problem = conflict(&error);
                 let reason = UnavailablePool::because(error.to_string());
@@ -218,47 +218,47 @@ impl Management {
                 problem
             })?;
             let Some(pool) = slot else {
-                let pool = core.pools.insert(opened);
+                let pool = plane.pools.insert(opened);
                 let resumed = Some(Resuming::Asked(mode));
-                return Ok(Progress::Wait(ticket, Step::OpenPool { pool, resumed }));
+                return Ok(Progress::Wait(ticket, PoolStep::OpenPool { pool, resumed }));
             };
-            let mut served = core.pools.get_mut(pool).ok_or_else(gone)?;
-            let token_space = served.token_space;
-            *served = Pool { token_space, ..opened };
-            Ok(Progress::Wait(ticket, Step::ResumePool { pool, how: Resuming::Asked(mode) }))
+            let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
+            let rod_token_space = served.rod_token_space;
+            *served = Pool { rod_token_space, ..opened };
+            Ok(Progress::Wait(ticket, PoolStep::ResumePool { pool, how: Resuming::Asked(mode) }))
         }))
     }
 
     pub(super) fn pool_resumed(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         how: Resuming,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        let name = core.pools.get(pool).ok_or_else(gone)?.name.clone();
+        let name = plane.pools.get(pool).ok_or_else(gone)?.name.clone();
         match (result, how) {
             (Ok(_), how) => {
                 self.unavailable.remove(&name);
-                self.note_journal_loss(&name, self.journal_loss(core, &name).is_some());
-                self.settle_volumes(core, pool);
+                self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
+                self.settle_volumes(plane, pool);
                 self.tell_resumed(&name, how);
-                self.keep_mode(core, &name, how)
+                self.keep_mode(plane, &name, how)
             }
             (Err(failure), Resuming::Asked(mode)) if mode != OpenMode::ReadOnly => {
-                let reason = self.explain(core, pool, &failure);
+                let reason = self.explain(plane, pool, &failure);
                 self.alarm(&name, format!("was not resumed: {reason}"));
-                if let Some(mut pool) = core.pools.get_mut(pool) {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
                     pool.resume_problem = Some(reason.clone());
                 }
-                let ticket = core.new_ticket();
-                self.reopen(core, pool, OpenMode::ReadOnly, ticket);
-                let step = Step::ResumePool { pool, how: Resuming::FallenBack };
-                self.begin(core, Ok(Progress::Wait(ticket, step)));
+                let ticket = plane.new_ticket();
+                self.reopen(plane, pool, OpenMode::ReadOnly, ticket);
+                let step = PoolStep::ResumePool { pool, how: Resuming::FallenBack };
+                self.begin(plane, Ok(Progress::Wait(ticket, step)));
                 Err(conflict(&format!("pool '{name}' still fails: {reason}")))
             }
             (Err(failure), Resuming::Asked(_) | Resuming::FallenBack) => {
-                let reason = self.explain(core, pool, &failure);
+                let reason = self.explain(plane, pool, &failure);
                 let unavailable = UnavailablePool { reason, loss: loss_of(&failure) };
                 self.set_unavailable(&name, unavailable);
                 Err(failed(&failure))
@@ -269,29 +269,34 @@ impl Management {
     /// The same for a pool that was not open before, if it was resumed.
     pub(super) fn keep_mode_of(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         pool: PoolId,
         resumed: Option<Resuming>,
     ) -> Option<Result<Progress, Problem>> {
-        let name = core.pools.get(pool)?.name.clone();
-        resumed.map(|how| self.keep_mode(core, &name, how))
+        let name = plane.pools.get(pool)?.name.clone();
+        resumed.map(|how| self.keep_mode(plane, &name, how))
     }
 
     /// A pool that was asked to be read-only is so after a restart, too.
-    fn keep_mode(&mut self, core: &Core, name: &str, how: Resuming) -> Result<Progress, Problem> {
+    fn keep_mode(
+        &mut self,
+        plane: &DataPlane,
+        name: &str,
+        how: Resuming,
+    ) -> Result<Progress, Problem> {
         let read_only = match how {
             Resuming::Asked(mode) => mode == OpenMode::ReadOnly,
-            Resuming::FallenBack => return self.show_pool(core, name),
+            Resuming::FallenBack => return self.show_pool(plane, name),
         };
         let (of, shown) = (name.to_owned(), name.to_owned());
         self.change(
             move |configuration| configuration.set_pool_read_only(&of, read_only),
-            move |management, core, ()| management.show_pool(core, &shown),
+            move |management, plane, ()| management.show_pool(plane, &shown),
         )
     }
 
-    fn explain(&self, core: &Core, pool: PoolId, failure: &Failure) -> String {
-        let explained = core.pools.get(pool).and_then(|pool| {
+    fn explain(&self, plane: &DataPlane, pool: PoolId, failure: &Failure) -> String {
+        let explained = plane.pools.get(pool).and_then(|pool| {
             let configuration = self.configuration.pools.get(&pool.name)?;
             Some(pool.explain(failure, configuration))
         });
@@ -315,8 +320,8 @@ impl Management {
 
     /// Recovery may have found what nobody was told of: a volume that was just being made or
     /// deleted, or another size. A rewound pool lacks what was given up.
-    fn settle_volumes(&mut self, core: &mut Core, pool: PoolId) {
-        let Some(mut opened) = core.pools.get_mut(pool) else { return };
+    fn settle_volumes(&mut self, plane: &mut DataPlane, pool: PoolId) {
+        let Some(mut opened) = plane.pools.get_mut(pool) else { return };
         let there: HashSet<VolumeId> = opened.store.volumes().map(|volume| volume.id).collect();
         let shown: Vec<(VolumeId, u64)> = opened
             .store
@@ -324,21 +329,21 @@ impl Management {
             .filter(|volume| !is_hidden(volume))
             .map(|volume| (volume.id, volume.size_bytes))
             .collect();
-        if opened.token_space.is_some_and(|space| !there.contains(&space.volume)) {
-            opened.token_space = None;
+        if opened.rod_token_space.is_some_and(|space| !there.contains(&space.volume)) {
+            opened.rod_token_space = None;
         }
         drop(opened);
-        let served: HashSet<VolumeId> = core.volumes_of(pool).collect();
+        let served: HashSet<VolumeId> = plane.volumes_of(pool).collect();
         for &id in served.difference(&there) {
-            core.exports.tell(&ExportEvent::Removed(id));
-            core.detach(id);
+            plane.exports.tell(&ExportEvent::Removed(id));
+            plane.detach(id);
             self.luns_changed = Touched::All;
         }
         for (id, size_bytes) in shown {
             if served.contains(&id) {
-                core.exports.tell(&ExportEvent::Resized(id, size_bytes));
+                plane.exports.tell(&ExportEvent::Resized(id, size_bytes));
             } else {
-                self.serve_volume(core, pool, id);
+                self.serve_volume(plane, pool, id);
                 self.luns_changed = Touched::All;
             }
         }

@@ -16,7 +16,7 @@ use super::statistics::{
     describe_history, describe_series, list_forecasts, list_locks, list_reclaim, show_live,
 };
 use super::{Management, Parameters, Progress, find_volume, read, read_or_default, read_secret};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::iscsi::Sessions;
 
 macro_rules! nouns {
@@ -98,7 +98,7 @@ impl Management {
     /// Begins what a route asks for.
     pub(super) fn route(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         sessions: &Sessions,
         route: Route,
         parameters: &Parameters,
@@ -106,13 +106,13 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let request = Request { parameters, body };
         match Noun::from(route) {
-            Noun::Pools(route) => self.route_pools(core, route, request),
-            Noun::Volumes(route) => self.route_volumes(core, route, request),
-            Noun::Snapshots(route) => self.route_snapshots(core, route, request),
-            Noun::Hosts(route) => self.route_hosts(core, route, request),
+            Noun::Pools(route) => self.route_pools(plane, route, request),
+            Noun::Volumes(route) => self.route_volumes(plane, route, request),
+            Noun::Snapshots(route) => self.route_snapshots(plane, route, request),
+            Noun::Hosts(route) => self.route_hosts(plane, route, request),
             Noun::Portals(route) => self.route_portals(route, request),
-            Noun::Array(route) => self.route_array(core, sessions, route, request),
-            Noun::Statistics(route) => self.route_statistics(core, route, parameters),
+            Noun::Array(route) => self.route_array(plane, sessions, route, request),
+            Noun::Statistics(route) => self.route_statistics(plane, route, parameters),
             Noun::Elsewhere(route) => {
                 Err(not_found(&format!("another part of gantryd answers {route:?}")))
             }
@@ -121,93 +121,93 @@ impl Management {
 
     fn route_pools(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         route: PoolRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let pool = parameters.get("pool");
         match route {
             PoolRoutes::ListPools => Ok(self.list_pools()),
-            PoolRoutes::CreatePool => self.create_pool(core, read(body)?),
-            PoolRoutes::ShowPool => Ok(Progress::answer(&self.describe_pool(core, pool)?)),
-            PoolRoutes::DeletePool => self.delete_pool(core, pool),
-            PoolRoutes::ExtendPool => self.extend_pool(core, pool, &read(body)?),
-            PoolRoutes::AddDevice => self.add_device(core, pool, &read(body)?),
-            PoolRoutes::ResumePool => self.resume_pool(core, pool, &read_or_default(body)?),
+            PoolRoutes::CreatePool => self.create_pool(plane, read(body)?),
+            PoolRoutes::ShowPool => Ok(Progress::answer(&self.describe_pool(plane, pool)?)),
+            PoolRoutes::DeletePool => self.delete_pool(plane, pool),
+            PoolRoutes::ExtendPool => self.extend_pool(plane, pool, &read(body)?),
+            PoolRoutes::AddDevice => self.add_device(plane, pool, &read(body)?),
+            PoolRoutes::ResumePool => self.resume_pool(plane, pool, &read_or_default(body)?),
             PoolRoutes::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
             PoolRoutes::SetSnapshotDeletion => self.set_snapshot_deletion(pool, read(body)?),
-            PoolRoutes::ShowScrub => self.show_scrub(core, pool),
-            PoolRoutes::StartScrub => self.start_scrub(core, pool, &read_or_default(body)?),
+            PoolRoutes::ShowScrub => self.show_scrub(plane, pool),
+            PoolRoutes::StartScrub => self.start_scrub(plane, pool, &read_or_default(body)?),
             PoolRoutes::SetPoolTags => self.set_pool_tags(pool, read(body)?),
-            PoolRoutes::StopScrub => self.stop_scrub(core, pool),
+            PoolRoutes::StopScrub => self.stop_scrub(plane, pool),
         }
     }
 
     fn route_volumes(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         route: VolumeRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         match route {
             VolumeRoutes::ListVolumes => Ok(list_volumes()),
-            VolumeRoutes::CreateVolume => self.create_volume(core, &read(body)?),
+            VolumeRoutes::CreateVolume => self.create_volume(plane, &read(body)?),
             VolumeRoutes::ShowVolume => {
-                let (pool, id) = find_volume(core, parameters)?;
-                Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+                let (pool, id) = find_volume(plane, parameters)?;
+                Ok(Progress::answer(&self.describe_volume(plane, pool, id)?))
             }
-            VolumeRoutes::ResizeVolume => self.resize_volume(core, parameters, &read(body)?),
-            VolumeRoutes::DeleteVolume => self.delete_volume(core, parameters),
-            VolumeRoutes::CloneVolume => self.clone_volume(core, parameters, &read(body)?),
-            VolumeRoutes::RevertVolume => self.revert_volume(core, parameters, &read(body)?),
-            VolumeRoutes::RenameVolume => self.rename_volume(core, parameters, &read(body)?),
-            VolumeRoutes::SetVolumeTags => self.set_volume_tags(core, parameters, read(body)?),
-            VolumeRoutes::MapVolume => self.map_volume(core, parameters, &read_or_default(body)?),
-            VolumeRoutes::UnmapVolume => self.unmap_volume(core, parameters),
-            VolumeRoutes::SetReservations => self.set_reservations(core, parameters, read(body)?),
+            VolumeRoutes::ResizeVolume => self.resize_volume(plane, parameters, &read(body)?),
+            VolumeRoutes::DeleteVolume => self.delete_volume(plane, parameters),
+            VolumeRoutes::CloneVolume => self.clone_volume(plane, parameters, &read(body)?),
+            VolumeRoutes::RevertVolume => self.revert_volume(plane, parameters, &read(body)?),
+            VolumeRoutes::RenameVolume => self.rename_volume(plane, parameters, &read(body)?),
+            VolumeRoutes::SetVolumeTags => self.set_volume_tags(plane, parameters, read(body)?),
+            VolumeRoutes::MapVolume => self.map_volume(plane, parameters, &read_or_default(body)?),
+            VolumeRoutes::UnmapVolume => self.unmap_volume(plane, parameters),
+            VolumeRoutes::SetReservations => self.set_reservations(plane, parameters, read(body)?),
             VolumeRoutes::SetVolumeThresholds => {
-                self.set_volume_thresholds(core, parameters, read(body)?)
+                self.set_volume_thresholds(plane, parameters, read(body)?)
             }
             VolumeRoutes::SetVolumeIdentification => {
-                self.set_volume_identification(core, parameters, &read(body)?)
+                self.set_volume_identification(plane, parameters, &read(body)?)
             }
             VolumeRoutes::DeleteVolumeIdentification => {
-                self.delete_volume_identification(core, parameters)
+                self.delete_volume_identification(plane, parameters)
             }
         }
     }
 
     fn route_snapshots(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         route: SnapshotRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
         let schedule = parameters.get("schedule");
         match route {
             SnapshotRoutes::ListSnapshots => Ok(list_snapshots()),
-            SnapshotRoutes::CreateSnapshots => self.create_snapshots(core, &read(body)?),
+            SnapshotRoutes::CreateSnapshots => self.create_snapshots(plane, &read(body)?),
             SnapshotRoutes::ShowSnapshot => {
-                Ok(Progress::answer(&self.describe_snapshot(core, parameters)?))
+                Ok(Progress::answer(&self.describe_snapshot(plane, parameters)?))
             }
-            SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(core, parameters),
-            SnapshotRoutes::RenameSnapshot => self.rename_snapshot(core, parameters, &read(body)?),
+            SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(plane, parameters),
+            SnapshotRoutes::RenameSnapshot => self.rename_snapshot(plane, parameters, &read(body)?),
             SnapshotRoutes::SetSnapshotTags => {
-                self.set_snapshot_tags(core, parameters, read(body)?)
+                self.set_snapshot_tags(plane, parameters, read(body)?)
             }
-            SnapshotRoutes::LockSnapshot => self.lock_snapshot(core, parameters, read(body)?),
+            SnapshotRoutes::LockSnapshot => self.lock_snapshot(plane, parameters, read(body)?),
             SnapshotRoutes::ListSchedules => Ok(self.list_schedules()),
             SnapshotRoutes::ShowSchedule => {
                 Ok(Progress::answer(&self.describe_schedule(schedule)?))
             }
-            SnapshotRoutes::SetSchedule => self.set_schedule(core, schedule, &read(body)?),
+            SnapshotRoutes::SetSchedule => self.set_schedule(plane, schedule, &read(body)?),
             SnapshotRoutes::DeleteSchedule => self.delete_schedule(schedule),
         }
     }
 
     fn route_hosts(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         route: HostRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
@@ -221,7 +221,7 @@ impl Management {
             HostRoutes::DeleteHost => self.delete_host(host),
             HostRoutes::ListGroups => Ok(self.list_groups()),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
-            HostRoutes::SetGroup => self.set_group(core, group, read(body)?),
+            HostRoutes::SetGroup => self.set_group(plane, group, read(body)?),
             HostRoutes::SetGroupTags => self.set_group_tags(group, read(body)?),
             HostRoutes::DeleteGroup => self.delete_group(group),
             HostRoutes::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
@@ -247,7 +247,7 @@ impl Management {
 
     fn route_array(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         sessions: &Sessions,
         route: ArrayRoutes,
         Request { parameters, body }: Request<'_>,
@@ -263,40 +263,40 @@ impl Management {
             }
             ArrayRoutes::SetIdentification => self.set_identification(read(body)?),
             ArrayRoutes::ListEvents => Ok(self.list_events()),
-            ArrayRoutes::ListTasks => Ok(self.list_tasks(core)),
-            ArrayRoutes::ShowTask => self.show_task(core, task),
-            ArrayRoutes::CancelTask => self.cancel_task(core, task),
+            ArrayRoutes::ListTasks => Ok(self.list_tasks(plane)),
+            ArrayRoutes::ShowTask => self.show_task(plane, task),
+            ArrayRoutes::CancelTask => self.cancel_task(plane, task),
             ArrayRoutes::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
             ArrayRoutes::SetAlerts => self.set_alerts(read_secret(body)?),
             ArrayRoutes::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
             ArrayRoutes::ShowConfiguration => export(parameters),
-            ArrayRoutes::ImportConfiguration => self.import(core, parameters, read_secret(body)?),
+            ArrayRoutes::ImportConfiguration => self.import(plane, parameters, read_secret(body)?),
         }
     }
 
     fn route_statistics(
         &self,
-        core: &Core,
+        plane: &DataPlane,
         route: StatisticsRoutes,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
         Ok(match route {
-            StatisticsRoutes::ShowOffload => list_offload(core),
-            StatisticsRoutes::ExplainOffload => explain_offload(core),
-            StatisticsRoutes::ShowLive => show_live(core),
+            StatisticsRoutes::ShowOffload => list_offload(plane),
+            StatisticsRoutes::ExplainOffload => explain_offload(plane),
+            StatisticsRoutes::ShowLive => show_live(plane),
             StatisticsRoutes::ListSeries => {
-                let series = describe_series(core);
+                let series = describe_series(plane);
                 Progress::later(move || series)
             }
             StatisticsRoutes::ShowHistory => {
-                let history = describe_history(core, parameters)?;
+                let history = describe_history(plane, parameters)?;
                 Progress::later(move || history)
             }
-            StatisticsRoutes::ListLocks => list_locks(core),
+            StatisticsRoutes::ListLocks => list_locks(plane),
             StatisticsRoutes::ListReclaim => list_reclaim(),
-            StatisticsRoutes::ListForecasts => list_forecasts(core),
-            StatisticsRoutes::ShowMetrics => show_metrics(core),
-            StatisticsRoutes::ShowReadiness => Progress::answer(&self.readiness(core)?),
+            StatisticsRoutes::ListForecasts => list_forecasts(plane),
+            StatisticsRoutes::ShowMetrics => show_metrics(plane),
+            StatisticsRoutes::ShowReadiness => Progress::answer(&self.readiness(plane)?),
         })
     }
 }

@@ -14,8 +14,8 @@ use array::{ArrayError, Configuration, Secrets};
 
 use super::problems::{internal, refused};
 use super::{Caller, Management, Progress, Then};
-use crate::core::Core;
 use crate::data_directory::DataDirectory;
+use crate::data_plane::DataPlane;
 use crate::events::now;
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
@@ -51,7 +51,7 @@ impl Touched {
 
 /// Where the configuration and what was changed of it stand.
 pub(super) struct Saving {
-    keeper: Sender<Save>,
+    writer: Sender<Save>,
     /// What is in effect, with every change that is not saved yet.
     next: Version,
     /// The number of the last change.
@@ -111,14 +111,14 @@ impl Saving {
         configuration: &Arc<Configuration>,
         secrets: &Arc<Secrets>,
     ) -> anyhow::Result<Self> {
-        let (keeper, inbox) = channel();
+        let (writer, inbox) = channel();
         std::thread::Builder::new()
             .name("configuration".to_owned())
             .spawn(move || keep(&*directory, &inbox, &mailbox))?;
         let next =
             Version { configuration: Arc::clone(configuration), secrets: Arc::clone(secrets) };
         Ok(Self {
-            keeper,
+            writer,
             next,
             changed: 0,
             saved: 0,
@@ -178,7 +178,7 @@ impl Saving {
         self.in_flight = Some((number, wanted.clone(), touched));
         self.began = Instant::now();
         let save = Save { number, wanted, before: in_effect, in_doubt: self.in_doubt };
-        self.keeper.send(save).expect("the thread lives as long as this value");
+        self.writer.send(save).expect("the thread lives as long as this value");
     }
 }
 
@@ -188,7 +188,7 @@ impl Management {
     pub(super) fn change<T: 'static>(
         &mut self,
         change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
         self.change_with_secrets(|configuration, _| change(configuration), then)
     }
@@ -197,9 +197,9 @@ impl Management {
     pub(super) fn change_with_secrets<T: 'static>(
         &mut self,
         change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
-        self.change_or_not(change, move |management, core, value| then(management, core, value?))
+        self.change_or_not(change, move |management, plane, value| then(management, plane, value?))
     }
 
     /// The same, for a change of what one host, group or [`array::ANY_HOST`] sees.
@@ -207,12 +207,12 @@ impl Management {
         &mut self,
         name: &str,
         change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
         let touched = Touched::Names(BTreeSet::from([name.to_owned()]));
         let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
-        self.change_touching(touched, change, move |management, core, value| {
-            then(management, core, value?)
+        self.change_touching(touched, change, move |management, plane, value| {
+            then(management, plane, value?)
         })
     }
 
@@ -220,11 +220,11 @@ impl Management {
     pub(super) fn change_unseen<T: 'static>(
         &mut self,
         change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut Core, T) -> Result<Progress, Problem> + 'static,
+        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
         let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
-        self.change_touching(Touched::Nobody, change, move |management, core, value| {
-            then(management, core, value?)
+        self.change_touching(Touched::Nobody, change, move |management, plane, value| {
+            then(management, plane, value?)
         })
     }
 
@@ -232,7 +232,7 @@ impl Management {
     pub(super) fn change_or_not<T: 'static>(
         &mut self,
         change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut Core, Result<T, Problem>) -> Result<Progress, Problem>
+        then: impl FnOnce(&mut Self, &mut DataPlane, Result<T, Problem>) -> Result<Progress, Problem>
         + 'static,
     ) -> Result<Progress, Problem> {
         self.change_touching(Touched::All, change, then)
@@ -243,7 +243,7 @@ impl Management {
         &mut self,
         touched: Touched,
         change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut Core, Result<T, Problem>) -> Result<Progress, Problem>
+        then: impl FnOnce(&mut Self, &mut DataPlane, Result<T, Problem>) -> Result<Progress, Problem>
         + 'static,
     ) -> Result<Progress, Problem> {
         let mut configuration = Configuration::clone(&self.saving.next.configuration);
@@ -266,14 +266,19 @@ impl Management {
         }
         Ok(Progress::Saved {
             version: self.saving.changed,
-            then: Box::new(move |management, core, saved| {
-                then(management, core, saved.map(|()| value))
+            then: Box::new(move |management, plane, saved| {
+                then(management, plane, saved.map(|()| value))
             }),
         })
     }
 
     /// The thread has saved, or could not.
-    pub(crate) fn saved(&mut self, core: &mut Core, number: u64, result: Result<(), SaveFailed>) {
+    pub(crate) fn saved(
+        &mut self,
+        plane: &mut DataPlane,
+        number: u64,
+        result: Result<(), SaveFailed>,
+    ) {
         let is_this = |flying: &mut (u64, Version, Touched)| flying.0 == number;
         let Some((_, version, touched)) = self.saving.in_flight.take_if(is_this) else { return };
         match result {
@@ -286,9 +291,9 @@ impl Management {
                 }
                 self.saving.saved = number;
                 self.take_effect_of(version, touched);
-                self.go_on(core, number, None);
+                self.go_on(plane, number, None);
             }
-            Err(failed) => self.take_back(core, failed),
+            Err(failed) => self.take_back(plane, failed),
         }
         self.save();
     }
@@ -305,7 +310,7 @@ impl Management {
     }
 
     /// Nothing that is not saved has ever been; later changes were built on those that failed.
-    fn take_back(&mut self, core: &mut Core, failed: SaveFailed) {
+    fn take_back(&mut self, plane: &mut DataPlane, failed: SaveFailed) {
         if self.saving.failing_since.is_none() {
             self.saving.failing_since = Some(now());
             let message = format!(
@@ -319,19 +324,19 @@ impl Management {
         self.saving.touched = Touched::Nobody;
         self.saving.saved = self.saving.changed;
         let reason = format!("the configuration cannot be saved: {}", failed.reason);
-        self.go_on(core, self.saving.changed, Some(internal(&reason)));
+        self.go_on(plane, self.saving.changed, Some(internal(&reason)));
     }
 
     /// Goes on with everything that waited for a change up to that number.
-    fn go_on(&mut self, core: &mut Core, number: u64, problem: Option<Problem>) {
+    fn go_on(&mut self, plane: &mut DataPlane, number: u64, problem: Option<Problem>) {
         let waiting = std::mem::take(&mut self.saving.waiting);
         let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
             waiting.into_iter().partition(|waiting| waiting.version <= number);
         self.saving.waiting = waiting;
         for Waiting { then, caller, .. } in ready {
             let saved = problem.clone().map_or(Ok(()), Err);
-            let outcome = self.guarded(|management| then(management, core, saved));
-            self.proceed(core, outcome, caller);
+            let outcome = self.guarded(|management| then(management, plane, saved));
+            self.proceed(plane, outcome, caller);
         }
     }
 

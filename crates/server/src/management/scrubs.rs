@@ -4,7 +4,7 @@ use api::{BadRange, Problem, Scrub, Severity, StartScrub};
 
 use super::problems::{bad_request, conflict, gone, refused};
 use super::{Management, Progress};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::limits::{SCRUB_RATE_DEFAULT, SCRUB_RATE_MIN};
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -13,16 +13,16 @@ impl Management {
     /// Begins a scrub; one that is under way goes on at the new rate.
     pub(super) fn start_scrub(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         name: &str,
         request: &StartScrub,
     ) -> Result<Progress, Problem> {
-        let slot = self.ready_pool(core, name)?;
+        let slot = self.ready_pool(plane, name)?;
         let rate = request.rate_bytes.unwrap_or(SCRUB_RATE_DEFAULT);
         if rate < SCRUB_RATE_MIN {
             return Err(bad_request(&"a scrub reads at least 1 MiB per second: choose more"));
         }
-        let mut pool = core.pools.get_mut(slot).ok_or_else(gone)?;
+        let mut pool = plane.pools.get_mut(slot).ok_or_else(gone)?;
         pool.store.set_scrub_rate(rate);
         let begins = !pool.store.scrub_status().running;
         if begins {
@@ -33,28 +33,32 @@ impl Management {
             self.told.scrubbing.insert(name.to_owned());
             self.inform(name, "is being scrubbed".to_owned());
         }
-        self.check_tasks(core);
-        let pool = core.pools.get(slot).ok_or_else(gone)?;
+        self.check_tasks(plane);
+        let pool = plane.pools.get(slot).ok_or_else(gone)?;
         Ok(Progress::answer(&self.describe_scrub(pool)))
     }
 
-    pub(super) fn stop_scrub(&mut self, core: &mut Core, name: &str) -> Result<Progress, Problem> {
-        let slot = self.ready_pool(core, name)?;
-        core.pools.get_mut(slot).ok_or_else(gone)?.store.stop_scrub();
-        self.check_scrub(core, slot);
+    pub(super) fn stop_scrub(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+    ) -> Result<Progress, Problem> {
+        let slot = self.ready_pool(plane, name)?;
+        plane.pools.get_mut(slot).ok_or_else(gone)?.store.stop_scrub();
+        self.check_scrub(plane, slot);
         Ok(Progress::answer(&()))
     }
 
-    pub(super) fn show_scrub(&self, core: &Core, name: &str) -> Result<Progress, Problem> {
+    pub(super) fn show_scrub(&self, plane: &DataPlane, name: &str) -> Result<Progress, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
-        let pool = core.pool_named(name).map(|(_, pool)| pool);
+        let pool = plane.pool_named(name).map(|(_, pool)| pool);
         let pool = pool.ok_or_else(|| conflict(&format!("pool '{name}' is not served")))?;
         Ok(Progress::answer(&self.describe_scrub(pool)))
     }
 
     /// Tells of a scrub that has ended since the last call.
-    pub(super) fn check_scrub(&mut self, core: &Core, slot: PoolId) {
-        let Some(pool) = core.pools.get(slot) else { return };
+    pub(super) fn check_scrub(&mut self, plane: &DataPlane, slot: PoolId) {
+        let Some(pool) = plane.pools.get(slot) else { return };
         let status = pool.store.scrub_status();
         if status.running || !self.told.scrubbing.remove(&pool.name) {
             return;

@@ -9,30 +9,30 @@ use control::thresholds::used_percent;
 use store::{Failure, Outcome};
 
 use super::problems::failed;
-use super::{Management, Progress, Step, Work};
-use crate::core::Core;
+use super::{Management, PoolStep, Progress, Work};
+use crate::data_plane::DataPlane;
 use crate::pool::Pool;
 use crate::pools::PoolId;
 
 impl Management {
     /// Deletes the next snapshot where a pool is at its hard threshold and may do so.
-    pub(super) fn relieve_pools(&mut self, core: &mut Core) {
+    pub(super) fn relieve_pools(&mut self, plane: &mut DataPlane) {
         let pools = &self.configuration.pools;
         let deletes = |name: &str| pools.get(name).is_some_and(|p| p.delete_scheduled_snapshots);
         self.relief.retain(deletes, |name| pools.contains_key(name));
-        let relieved = core.pools.iter().filter(|(_, pool)| deletes(&pool.name));
+        let relieved = plane.pools.iter().filter(|(_, pool)| deletes(&pool.name));
         let relieved: Vec<(PoolId, String)> =
             relieved.map(|(id, pool)| (id, pool.name.clone())).collect();
         for (id, name) in relieved {
             // Whoever closes, opens or resumes it goes first.
-            if !self.closing && self.ready_pool(core, &name).is_ok() {
-                self.relieve_pool(core, id, &name);
+            if !self.closing && self.ready_pool(plane, &name).is_ok() {
+                self.relieve_pool(plane, id, &name);
             }
         }
     }
 
-    fn relieve_pool(&mut self, core: &mut Core, id: PoolId, name: &str) {
-        let Some(pool) = core.pools.get(id) else { return };
+    fn relieve_pool(&mut self, plane: &mut DataPlane, id: PoolId, name: &str) {
+        let Some(pool) = plane.pools.get(id) else { return };
         let Some(look) = self.look(id, pool) else { return };
         let mut relief = std::mem::take(&mut self.relief);
         let find = |snapshot: VolumeId| {
@@ -41,13 +41,13 @@ impl Management {
         };
         let effect = relief.look(name, look, &self.configuration, find);
         self.relief = relief;
-        self.perform(core, effect);
+        self.perform(plane, effect);
     }
 
     fn look(&self, id: PoolId, pool: &Pool) -> Option<Look> {
         let thresholds = self.configuration.pools.get(&pool.name)?.thresholds;
         let deletes =
-            |work: &Work| matches!(work.step, Step::DeleteVolume { pool, .. } if pool == id);
+            |work: &Work| matches!(work.step, PoolStep::DeleteVolume { pool, .. } if pool == id);
         Some(Look {
             used_percent: used_percent(&pool.space()),
             hard_percent: thresholds.hard_percent,
@@ -60,15 +60,15 @@ impl Management {
     /// A deletion came to its end.
     pub(super) fn relief_came(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
         result: &Result<Outcome, Failure>,
     ) {
-        let Some(pool) = core.pools.get(pool) else { return };
+        let Some(pool) = plane.pools.get(pool) else { return };
         let result = result.as_ref().map(drop).map_err(failed);
         let effects = self.relief.deleted(&pool.name, id, result);
-        self.perform(core, effects);
+        self.perform(plane, effects);
     }
 
     /// Snapshots that a pool deleted by itself since the daemon started.
@@ -89,6 +89,6 @@ impl Management {
                 .for_each(|pool| pool.delete_scheduled_snapshots = delete_scheduled_snapshots);
             Ok(name.to_owned())
         };
-        self.change_unseen(change, |management, core, name| management.show_pool(core, &name))
+        self.change_unseen(change, |management, plane, name| management.show_pool(plane, &name))
     }
 }

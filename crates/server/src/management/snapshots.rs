@@ -14,8 +14,8 @@ use super::gathering::{EachVolume, Scene};
 use super::problems::{failed, gone, problem, refused};
 use super::schedules::new_id;
 use super::volumes::size_of;
-use super::{Management, Parameters, Progress, Step, find, find_volume};
-use crate::core::Core;
+use super::{Management, Parameters, PoolStep, Progress, find, find_volume};
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::events::now;
 use crate::exports::ExportEvent;
@@ -27,12 +27,12 @@ impl Management {
     /// All snapshots of the request are of one moment, or none is made.
     pub(super) fn create_snapshots(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         request: &CreateSnapshots,
     ) -> Result<Progress, Problem> {
-        let pool = self.ready_pool(core, &request.pool)?;
+        let pool = self.ready_pool(plane, &request.pool)?;
         let members = request.snapshots.iter().map(|new| {
-            let (_, source) = find(core, "volume", &request.pool, &new.volume)?;
+            let (_, source) = find(plane, "volume", &request.pool, &new.volume)?;
             Ok((source, copy_spec(&new.name, Copy::Snapshot, new_id()?, now())?))
         });
         let members = members.collect::<Result<Vec<_>, Problem>>()?;
@@ -47,15 +47,15 @@ impl Management {
             }
             Ok(members)
         };
-        self.change_unseen(change, move |_, core, members| {
-            let step = Step::CreateSnapshots { pool, ids };
-            Self::wait_for(core, pool, Change::CloneVolumes(members), step)
+        self.change_unseen(change, move |_, plane, members| {
+            let step = PoolStep::CreateSnapshots { pool, ids };
+            Self::wait_for(plane, pool, Change::CloneVolumes(members), step)
         })
     }
 
     pub(super) fn snapshots_created(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         ids: &[VolumeId],
         result: Result<Outcome, Failure>,
@@ -63,8 +63,8 @@ impl Management {
         if let Err(failure) = result {
             return self.forget_presentations(ids.to_vec(), failed(&failure));
         }
-        ids.iter().for_each(|&id| self.serve_volume(core, pool, id));
-        let pool = core.pools.get(pool).ok_or_else(gone)?;
+        ids.iter().for_each(|&id| self.serve_volume(plane, pool, id));
+        let pool = plane.pools.get(pool).ok_or_else(gone)?;
         let made = ids.iter().filter_map(|&id| pool.store.volume(id));
         let made: Vec<Snapshot> = made.map(|volume| self.snapshot(pool, volume)).collect();
         Ok(Progress::answer(&made))
@@ -72,12 +72,12 @@ impl Management {
 
     pub(super) fn clone_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &CloneVolume,
     ) -> Result<Progress, Problem> {
-        let (_, source) = find_volume(core, parameters)?;
-        let pool = self.ready_pool(core, parameters.get("pool"))?;
+        let (_, source) = find_volume(plane, parameters)?;
+        let pool = self.ready_pool(plane, parameters.get("pool"))?;
         let copy = if request.thick { Copy::Thick } else { Copy::Thin };
         let spec = copy_spec(&request.name, copy, new_id()?, now())?;
         let id = spec.id;
@@ -85,9 +85,9 @@ impl Management {
             array.set_presentation(id, presentation_of_copy(array, source));
             Ok(())
         };
-        self.change_unseen(change, move |_, core, ()| {
+        self.change_unseen(change, move |_, plane, ()| {
             let change = Change::CloneVolumes(vec![(source, spec)]);
-            Self::wait_for(core, pool, change, Step::CreateVolume { pool, id })
+            Self::wait_for(plane, pool, change, PoolStep::CreateVolume { pool, id })
         })
     }
 
@@ -95,15 +95,15 @@ impl Management {
     /// under them only if the administrator says so.
     pub(super) fn revert_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &RevertVolume,
     ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(core, parameters)?;
-        let pool = self.ready_pool(core, parameters.get("pool"))?;
-        let (_, source) = find(core, "snapshot", parameters.get("pool"), &request.snapshot)?;
+        let (_, id) = find_volume(plane, parameters)?;
+        let pool = self.ready_pool(plane, parameters.get("pool"))?;
+        let (_, source) = find(plane, "snapshot", parameters.get("pool"), &request.snapshot)?;
         self.check_stays(id)?;
-        let served = core.pools.get(pool).ok_or_else(gone)?;
+        let served = plane.pools.get(pool).ok_or_else(gone)?;
         let snapshot = served.store.volume(source).cloned();
         let Some(snapshot) = snapshot.filter(|snapshot| is_snapshot_of(snapshot, id)) else {
             let detail = format!(
@@ -123,35 +123,35 @@ impl Management {
                   unmap it first, or say 'force' if none of them has it open",
             ));
         }
-        if snapshot.size_bytes < size_of(core, pool, id) {
+        if snapshot.size_bytes < size_of(plane, pool, id) {
             // Hosts must not see a size that the volume has no more.
-            core.exports.tell(&ExportEvent::Resized(id, snapshot.size_bytes));
+            plane.exports.tell(&ExportEvent::Resized(id, snapshot.size_bytes));
         }
         let change = Change::RevertVolume { volume: id, source };
-        Self::wait_for(core, pool, change, Step::RevertVolume { pool, id })
+        Self::wait_for(plane, pool, change, PoolStep::RevertVolume { pool, id })
     }
 
     pub(super) fn volume_reverted(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         if result.is_ok() {
-            core.exports.tell(&ExportEvent::ContentReplaced(id));
+            plane.exports.tell(&ExportEvent::ContentReplaced(id));
         }
-        self.volume_resized(core, pool, id, result)
+        self.volume_resized(plane, pool, id, result)
     }
 
     pub(super) fn describe_snapshot(
         &self,
-        core: &Core,
+        plane: &DataPlane,
         parameters: &Parameters,
     ) -> Result<Snapshot, Problem> {
         let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
-        let (slot, id) = find(core, "snapshot", pool, name)?;
-        let pool = core.pools.get(slot).ok_or_else(gone)?;
+        let (slot, id) = find(plane, "snapshot", pool, name)?;
+        let pool = plane.pools.get(slot).ok_or_else(gone)?;
         let volume = pool.store.volume(id);
         let not_found =
             || refused(&ArrayError::NotFound { kind: "snapshot", name: name.to_owned() });
@@ -167,7 +167,7 @@ impl Management {
 /// Every snapshot.
 pub(super) fn list_snapshots() -> Progress {
     let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
-        let (pool, volume) = scene.core.volume(key)?;
+        let (pool, volume) = scene.plane.volume(key)?;
         volume.snapshot.then(|| SnapshotFacts::new(pool, volume))
     };
     let describe = |management: &Management, _: Scene<'_>, found: Vec<SnapshotFacts>| {

@@ -16,13 +16,13 @@ use store::Health;
 use super::gathering::{EachVolume, Scene};
 use super::problems::{bad_request, not_found, unavailable};
 use super::{Management, Parameters, Progress};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::iscsi::Places;
 use crate::limits::CONTENDED_SHOWN_MAX;
 use crate::pool::Pool;
 use crate::pools::PoolId;
-use crate::token_spaces::is_hidden;
+use crate::rod_token_spaces::is_hidden;
 use crate::yielding::{pause, sort_by};
 
 /// Seconds of history that are shown unless others are asked for.
@@ -30,17 +30,17 @@ const HISTORY_SECONDS: u64 = 300;
 
 /// POOL/NAME of volumes; each is looked up when it is asked for.
 pub(super) struct VolumeNames<'a> {
-    core: &'a Core,
+    plane: &'a DataPlane,
 }
 
 impl<'a> VolumeNames<'a> {
-    pub(super) const fn new(core: &'a Core) -> Self {
-        Self { core }
+    pub(super) const fn new(plane: &'a DataPlane) -> Self {
+        Self { plane }
     }
 
     /// The name of a volume that is there.
     pub(super) fn get(&self, id: VolumeId) -> Option<String> {
-        self.core.pools.iter().find_map(|(_, pool)| {
+        self.plane.pools.iter().find_map(|(_, pool)| {
             let volume = pool.store.volume(id).filter(|volume| !is_hidden(volume))?;
             Some(format!("{}/{}", pool.name, volume.name))
         })
@@ -48,7 +48,7 @@ impl<'a> VolumeNames<'a> {
 
     /// The name; of a volume that is gone with its identifier, as another one may have the name.
     pub(super) fn name(&self, id: VolumeId) -> String {
-        match (self.get(id), self.core.accounts.gone().get(&id)) {
+        match (self.get(id), self.plane.feed.gone().get(&id)) {
             (Some(name), _) => name,
             (None, Some(name)) => format!("{name} (deleted {:016x})", id.0),
             (None, None) => format!("{:016x}", id.0),
@@ -58,7 +58,7 @@ impl<'a> VolumeNames<'a> {
     fn find(&self, name: &str) -> Option<VolumeId> {
         let there = || {
             let (pool, volume) = name.split_once('/')?;
-            let (_, pool) = self.core.pool_named(pool)?;
+            let (_, pool) = self.plane.pool_named(pool)?;
             pool.store.volume_named(volume).filter(|volume| !is_hidden(volume))
         };
         // As `name` calls one that is gone.
@@ -97,20 +97,20 @@ pub(crate) struct Readiness {
 impl Management {
     /// The portals at which hosts log in and 'ok', if every configured pool serves. What an
     /// administrator should look at although all serve follows 'ok'.
-    pub(super) fn readiness(&self, core: &Core) -> Result<Readiness, Problem> {
+    pub(super) fn readiness(&self, plane: &DataPlane) -> Result<Readiness, Problem> {
         for name in self.configuration.pools.keys() {
-            let pool = core.pool_named(name);
+            let pool = plane.pool_named(name);
             let health = pool.map(|(_, pool)| pool.store.health());
             if health != Some(Health::Ready) {
                 let state = health.map_or("unavailable".to_owned(), |health| health.to_string());
                 return Err(unavailable(&format!("pool '{name}' is {state}")));
             }
         }
-        let messages = core.pools.iter().filter_map(|(_, pool)| {
+        let messages = plane.pools.iter().filter_map(|(_, pool)| {
             let message = pool.backing.message(&pool.space())?;
             Some(format!("pool '{}': {message}", pool.name))
         });
-        let room = room(core.places)?.map(str::to_owned);
+        let room = room(plane.places)?.map(str::to_owned);
         let findings = self.findings.iter().cloned();
         let all = std::iter::once("ok".to_owned()).chain(messages).chain(room).chain(findings);
         let message = all.collect::<Vec<_>>().join("; ");
@@ -119,15 +119,15 @@ impl Management {
 }
 
 /// What goes on in this second.
-pub(super) fn show_live(core: &Core) -> Progress {
+pub(super) fn show_live(plane: &DataPlane) -> Progress {
     let look = |_: &Management, scene: Scene<'_>, (host, volume)| {
-        let ledger = &scene.core.accounts.ledger;
+        let ledger = &scene.plane.feed.ledger;
         let row = ledger.row(host, volume)?;
         let rates = rates(row.rates());
         (!rates.is_empty())
             .then(|| RowRates {
                 host: ledger.host_name(host).to_owned(),
-                volume: VolumeNames::new(scene.core).name(volume),
+                volume: VolumeNames::new(scene.plane).name(volume),
                 lun: None,
                 rates,
             })
@@ -135,7 +135,7 @@ pub(super) fn show_live(core: &Core) -> Progress {
     };
     let describe = |management: &Management, scene: Scene<'_>, rows: Vec<(VolumeId, RowRates)>| {
         let configuration = Arc::clone(&management.configuration);
-        let live = without_rows(scene.core);
+        let live = without_rows(scene.plane);
         Described::later(move || {
             let with_lun = |(volume, rates): (VolumeId, RowRates)| RowRates {
                 lun: configuration.lun_seen_by(&rates.host, volume),
@@ -145,17 +145,17 @@ pub(super) fn show_live(core: &Core) -> Progress {
             Live { rows: rows.collect(), ..live }
         })
     };
-    Progress::gather(Route::ShowLive, row_keys(core), look, describe)
+    Progress::gather(Route::ShowLive, row_keys(plane), look, describe)
 }
 
 /// The pairs of host and volume of which the ledger knows something.
-pub(super) fn row_keys(core: &Core) -> std::vec::IntoIter<(HostId, VolumeId)> {
-    let keys: Vec<_> = core.accounts.ledger.rows().map(|row| (row.host, row.volume)).collect();
+pub(super) fn row_keys(plane: &DataPlane) -> std::vec::IntoIter<(HostId, VolumeId)> {
+    let keys: Vec<_> = plane.feed.ledger.rows().map(|row| (row.host, row.volume)).collect();
     keys.into_iter()
 }
 
-fn without_rows(core: &Core) -> Live {
-    let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
+fn without_rows(plane: &DataPlane) -> Live {
+    let (ledger, names) = (&plane.feed.ledger, VolumeNames::new(plane));
     let rates_of = |subject| {
         let last = ledger.history().flow(subject).and_then(|series| series.last());
         last.map(rates).unwrap_or_default()
@@ -194,8 +194,8 @@ fn rates(flows: &FlowSample) -> PrimitiveRates {
     busy.map(rate).collect()
 }
 
-pub(super) fn describe_series(core: &Core) -> Vec<SeriesName> {
-    let (ledger, names) = (&core.accounts.ledger, VolumeNames::new(core));
+pub(super) fn describe_series(plane: &DataPlane) -> Vec<SeriesName> {
+    let (ledger, names) = (&plane.feed.ledger, VolumeNames::new(plane));
     let name = |subject| match subject {
         Subject::Total => "total".to_owned(),
         Subject::Volume(id) => format!("volume:{}", names.name(id)),
@@ -207,7 +207,7 @@ pub(super) fn describe_series(core: &Core) -> Vec<SeriesName> {
 }
 
 pub(super) fn describe_history(
-    core: &Core,
+    plane: &DataPlane,
     parameters: &Parameters,
 ) -> Result<SeriesHistory, Problem> {
     let series = parameters.get("series");
@@ -219,16 +219,16 @@ pub(super) fn describe_history(
     };
     let not_there =
         || not_found(&format!("there is no series '{series}': /v1/statistics/series lists them"));
-    let started = core.accounts.seconds(std::time::Duration::ZERO) as u64;
+    let started = plane.feed.seconds(std::time::Duration::ZERO) as u64;
     let (start, step, columns) = match series.strip_prefix("pool:") {
         Some(pool) => {
-            let series = core.accounts.ledger.history().pool(pool).ok_or_else(not_there)?;
+            let series = plane.feed.ledger.history().pool(pool).ok_or_else(not_there)?;
             let part = series.last_seconds(seconds);
             (part.start, part.step, space_columns(&part))
         }
         None => {
-            let subject = subject(core, series).ok_or_else(not_there)?;
-            let series = core.accounts.ledger.history().flow(subject).ok_or_else(not_there)?;
+            let subject = subject(plane, series).ok_or_else(not_there)?;
+            let series = plane.feed.ledger.history().flow(subject).ok_or_else(not_there)?;
             let part = series.last_seconds(seconds);
             (part.start, part.step, flow_columns(&part))
         }
@@ -236,15 +236,15 @@ pub(super) fn describe_history(
     Ok(SeriesHistory { series: series.to_owned(), start: started + start, step, columns })
 }
 
-fn subject(core: &Core, series: &str) -> Option<Subject> {
+fn subject(plane: &DataPlane, series: &str) -> Option<Subject> {
     match series.split_once(':') {
         None => (series == "total").then_some(Subject::Total),
         Some(("volume", name)) => {
-            let id = VolumeNames::new(core).find(name);
+            let id = VolumeNames::new(plane).find(name);
             let gone = || u64::from_str_radix(name, 16).ok().map(VolumeId);
             id.or_else(gone).map(Subject::Volume)
         }
-        Some(("host", name)) => core.accounts.ledger.find_host(name).map(Subject::Host),
+        Some(("host", name)) => plane.feed.ledger.find_host(name).map(Subject::Host),
         Some(_) => None,
     }
 }
@@ -278,29 +278,29 @@ fn space_columns(part: &Columns<SpaceSample>) -> BTreeMap<String, Vec<f64>> {
 }
 
 /// Who contends for which blocks.
-pub(super) fn list_locks(core: &Core) -> Progress {
-    let volumes: Vec<VolumeId> = core.accounts.ledger.locks().map(|(volume, _)| volume).collect();
-    let look = |_: &Management, scene: Scene<'_>, volume| describe_locks(scene.core, volume);
+pub(super) fn list_locks(plane: &DataPlane) -> Progress {
+    let volumes: Vec<VolumeId> = plane.feed.ledger.locks().map(|(volume, _)| volume).collect();
+    let look = |_: &Management, scene: Scene<'_>, volume| describe_locks(scene.plane, volume);
     Progress::gather(Route::ListLocks, volumes.into_iter(), look, |_, _, locks| {
         Described::later(move || locks)
     })
 }
 
-fn describe_locks(core: &Core, volume: VolumeId) -> Option<LockMap> {
-    let accounts = &core.accounts;
-    let map = accounts.ledger.locks_of(volume)?;
-    let host = |id| accounts.ledger.host_name(id).to_owned();
-    let block = core.exports.block_bytes(volume).unwrap_or(512);
+fn describe_locks(plane: &DataPlane, volume: VolumeId) -> Option<LockMap> {
+    let feed = &plane.feed;
+    let map = feed.ledger.locks_of(volume)?;
+    let host = |id| feed.ledger.host_name(id).to_owned();
+    let block = plane.exports.block_bytes(volume).unwrap_or(512);
     let range = |range: &ledger::LockRange| LockRange {
         lba: range.lba,
         blocks: range.bytes / block,
         attempts: range.attempts,
         miscompares: range.miscompares,
         hosts: range.hosts.iter().copied().map(host).collect(),
-        last: accounts.seconds(range.last) as u64,
+        last: feed.seconds(range.last) as u64,
     };
     let attempt = |attempt: &ledger::Attempt| LockAttempt {
-        time: (accounts.seconds(attempt.at) * 1e3).round() / 1e3,
+        time: (feed.seconds(attempt.at) * 1e3).round() / 1e3,
         host: host(attempt.host),
         lba: attempt.lba,
         blocks: attempt.bytes / block,
@@ -311,7 +311,7 @@ fn describe_locks(core: &Core, volume: VolumeId) -> Option<LockMap> {
         },
     };
     Some(LockMap {
-        volume: VolumeNames::new(core).name(volume),
+        volume: VolumeNames::new(plane).name(volume),
         attempts: map.attempts,
         miscompares: map.miscompares,
         contended: map.contended().into_iter().take(CONTENDED_SHOWN_MAX).map(range).collect(),
@@ -322,8 +322,8 @@ fn describe_locks(core: &Core, volume: VolumeId) -> Option<LockMap> {
 /// What UNMAP was asked for of each volume, and what came of it.
 pub(super) fn list_reclaim() -> Progress {
     let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
-        let (pool, volume) = scene.core.volume(key)?;
-        Some(describe_reclaim(scene.core, pool, volume))
+        let (pool, volume) = scene.plane.volume(key)?;
+        Some(describe_reclaim(scene.plane, pool, volume))
     };
     Progress::gather(Route::ListReclaim, EachVolume::default(), look, |_, _, mut list| {
         Described::list(move |described| {
@@ -333,8 +333,8 @@ pub(super) fn list_reclaim() -> Progress {
     })
 }
 
-fn describe_reclaim(core: &Core, pool: &Pool, volume: &store::Volume) -> Reclaim {
-    let names = VolumeNames::new(core);
+fn describe_reclaim(plane: &DataPlane, pool: &Pool, volume: &store::Volume) -> Reclaim {
+    let names = VolumeNames::new(plane);
     let reclaim = pool.store.reclaimed(volume.id);
     Reclaim {
         volume: format!("{}/{}", pool.name, volume.name),
@@ -365,11 +365,11 @@ fn holder(
 }
 
 /// When each pool will be full.
-pub(super) fn list_forecasts(core: &Core) -> Progress {
+pub(super) fn list_forecasts(plane: &DataPlane) -> Progress {
     let look = |_: &Management, scene: Scene<'_>, pool: PoolId| {
-        Some(describe_forecast(scene.core, scene.core.pools.get(pool)?))
+        Some(describe_forecast(scene.plane, scene.plane.pools.get(pool)?))
     };
-    let pools = core.pools.ids().into_iter();
+    let pools = plane.pools.ids().into_iter();
     Progress::gather(Route::ListForecasts, pools, look, |_, _, mut forecasts| {
         Described::later(move || {
             forecasts.sort_by(|a: &Forecast, b| a.pool.cmp(&b.pool));
@@ -378,9 +378,9 @@ pub(super) fn list_forecasts(core: &Core) -> Progress {
     })
 }
 
-fn describe_forecast(core: &Core, pool: &Pool) -> Forecast {
+fn describe_forecast(plane: &DataPlane, pool: &Pool) -> Forecast {
     let space = pool.space();
-    let series = core.accounts.ledger.history().pool(&pool.name);
+    let series = plane.feed.ledger.history().pool(&pool.name);
     let forecast = series.and_then(ledger::forecast);
     let until = forecast.and_then(|forecast| forecast.seconds_until_full);
     let until = until.filter(|seconds| *seconds < 1e10).map(|seconds| seconds as u64);

@@ -12,10 +12,10 @@ use store::Health;
 
 use super::{Management, Parameters, Progress, find_volume};
 use crate::backing::BackingState;
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::pool::Pool;
 use crate::pools::PoolId;
-use crate::token_spaces::is_hidden;
+use crate::rod_token_spaces::is_hidden;
 
 /// What was told last.
 #[derive(Debug, Default)]
@@ -33,21 +33,21 @@ pub(crate) struct Told {
 impl Management {
     /// Compares every pool and volume with its thresholds, and tells hosts and administrators
     /// where one was reached since the last call.
-    pub(super) fn check_fill(&mut self, core: &mut Core) {
-        for slot in core.pools.ids() {
-            self.check_health(core, slot);
-            self.check_backing(core, slot);
-            self.check_pool_fill(core, slot);
-            self.check_scrub(core, slot);
+    pub(super) fn check_fill(&mut self, plane: &mut DataPlane) {
+        for slot in plane.pools.ids() {
+            self.check_health(plane, slot);
+            self.check_backing(plane, slot);
+            self.check_pool_fill(plane, slot);
+            self.check_scrub(plane, slot);
         }
-        let exists = |id: VolumeId| core.pools.iter().any(|(_, p)| p.store.volume(id).is_some());
+        let exists = |id: VolumeId| plane.pools.iter().any(|(_, p)| p.store.volume(id).is_some());
         let pools = &self.configuration.pools;
         self.told.fills.retain(|name| pools.contains_key(name), exists);
         self.told.backing.retain(|name, _| self.configuration.pools.contains_key(name));
     }
 
-    pub(super) fn check_health(&mut self, core: &Core, slot: PoolId) {
-        let Some(pool) = core.pools.get(slot) else { return };
+    pub(super) fn check_health(&mut self, plane: &DataPlane, slot: PoolId) {
+        let Some(pool) = plane.pools.get(slot) else { return };
         if let Health::ReadOnly { reason } = pool.store.health()
             && !self.told.read_only.contains(&pool.name)
         {
@@ -58,8 +58,8 @@ impl Management {
 
     /// Tells when the file system under a pool has less than the pool counts on, when new data is
     /// refused for that, and when it is over.
-    fn check_backing(&mut self, core: &mut Core, slot: PoolId) {
-        let Some(mut pool) = core.pools.get_mut(slot) else { return };
+    fn check_backing(&mut self, plane: &mut DataPlane, slot: PoolId) {
+        let Some(mut pool) = plane.pools.get_mut(slot) else { return };
         pool.look_at_backing();
         let (name, state) = (pool.name.clone(), pool.backing.state);
         let before = self.told.backing.insert(name.clone(), state).unwrap_or_default();
@@ -83,22 +83,22 @@ impl Management {
         }
     }
 
-    fn check_pool_fill(&mut self, core: &mut Core, slot: PoolId) {
-        let Some(mut pool) = core.pools.get_mut(slot) else { return };
+    fn check_pool_fill(&mut self, plane: &mut DataPlane, slot: PoolId) {
+        let Some(mut pool) = plane.pools.get_mut(slot) else { return };
         let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
         let thresholds = configuration.thresholds;
         pool.soft_percent = thresholds.soft_percent;
         drop(pool);
-        let Some(pool) = core.pools.get(slot) else { return };
+        let Some(pool) = plane.pools.get(slot) else { return };
         let (fills, space) = (&mut self.told.fills, pool.space());
         let thin = thin(pool).map(|volume| volume.id);
         let mut effects = fills.look_at_pool(&pool.name, &space, thresholds, thin);
         effects.extend(fills.look_at_metadata_reserve(&pool.name, &pool.store.space()));
-        self.perform(core, effects);
+        self.perform(plane, effects);
     }
 
-    pub(super) fn check_volume_fill(&mut self, core: &mut Core, pool: PoolId, id: VolumeId) {
-        let Some(pool) = core.pools.get(pool) else { return };
+    pub(super) fn check_volume_fill(&mut self, plane: &mut DataPlane, pool: PoolId, id: VolumeId) {
+        let Some(pool) = plane.pools.get(pool) else { return };
         let Some(volume) = pool.store.volume(id).filter(can_run_out) else { return };
         let found = VolumeFill {
             pool: &pool.name,
@@ -108,7 +108,7 @@ impl Management {
             thresholds: self.configuration.volume_thresholds(id),
         };
         let effects = self.told.fills.look_at_volume(id, found);
-        self.perform(core, effects);
+        self.perform(plane, effects);
     }
 
     pub(super) fn set_pool_thresholds(
@@ -124,24 +124,24 @@ impl Management {
             pool.into_iter().for_each(|pool| pool.thresholds = thresholds);
             Ok(name.to_owned())
         };
-        self.change_unseen(change, |management, core, name| {
+        self.change_unseen(change, |management, plane, name| {
             management.told.fills.forget_pool(&name);
-            Ok(Progress::answer(&management.describe_pool(core, &name)?))
+            Ok(Progress::answer(&management.describe_pool(plane, &name)?))
         })
     }
 
     pub(super) fn set_volume_thresholds(
         &mut self,
-        core: &Core,
+        plane: &DataPlane,
         parameters: &Parameters,
         request: api::Thresholds,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
+        let (pool, id) = find_volume(plane, parameters)?;
         self.change_unseen(
             |array| array.set_volume_thresholds(id, thresholds::parse(request)),
-            move |management, core, ()| {
+            move |management, plane, ()| {
                 management.told.fills.forget_volume(id);
-                management.show_volume(core, pool, id)
+                management.show_volume(plane, pool, id)
             },
         )
     }

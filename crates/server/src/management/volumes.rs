@@ -12,9 +12,9 @@ use block::{BLOCK, VolumeId};
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
 use super::problems::{conflict, failed, gone, internal, problem, refused};
-use super::{Management, Parameters, Progress, Step, Touched, Work, find, find_volume};
-use crate::core::Core;
+use super::{Management, Parameters, PoolStep, Progress, Touched, Work, find, find_volume};
 use crate::data_directory::random_u64;
+use crate::data_plane::DataPlane;
 use crate::events::now;
 use crate::exports::{Export, ExportEvent};
 use crate::pools::PoolId;
@@ -22,12 +22,12 @@ use crate::pools::PoolId;
 impl Management {
     pub(super) fn create_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         request: &CreateVolume,
     ) -> Result<Progress, Problem> {
         check_name(&request.name).map_err(|error| refused(&error))?;
         check_size(request.size_bytes)?;
-        let pool = self.ready_pool(core, &request.pool)?;
+        let pool = self.ready_pool(plane, &request.pool)?;
         let id = VolumeId(random_u64().map_err(|error| internal(&error))?);
         let spec = VolumeSpec {
             id,
@@ -40,15 +40,15 @@ impl Management {
         };
         let presentation =
             Presentation { blocks: parse_blocks(request.block_size), ..Presentation::default() };
-        self.present(id, presentation, move |_, core| {
+        self.present(id, presentation, move |_, plane| {
             let change = Change::CreateVolume(spec);
-            Self::wait_for(core, pool, change, Step::CreateVolume { pool, id })
+            Self::wait_for(plane, pool, change, PoolStep::CreateVolume { pool, id })
         })
     }
 
     pub(super) fn volume_created(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
@@ -56,20 +56,20 @@ impl Management {
         if let Err(failure) = result {
             return self.forget_presentations(vec![id], failed(&failure));
         }
-        self.serve_volume(core, pool, id);
-        self.show_volume(core, pool, id)
+        self.serve_volume(plane, pool, id);
+        self.show_volume(plane, pool, id)
     }
 
     pub(super) fn resize_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &ResizeVolume,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
+        let (pool, id) = find_volume(plane, parameters)?;
         check_size(request.size_bytes)?;
         self.check_stays(id)?;
-        let current = size_of(core, pool, id);
+        let current = size_of(plane, pool, id);
         if request.size_bytes < current && !request.shrink {
             return Err(problem(
                 ProblemKind::ShrinkNotConfirmed,
@@ -79,62 +79,66 @@ impl Management {
         }
         if request.size_bytes < current {
             // Hosts must not see a size that the volume has no more.
-            core.exports.tell(&ExportEvent::Resized(id, request.size_bytes));
+            plane.exports.tell(&ExportEvent::Resized(id, request.size_bytes));
         }
         let change = Change::ResizeVolume { id, size_bytes: request.size_bytes };
-        Self::wait_for(core, pool, change, Step::ResizeVolume { pool, id })
+        Self::wait_for(plane, pool, change, PoolStep::ResizeVolume { pool, id })
     }
 
     pub(super) fn volume_resized(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        if let Some(volume) = core.pools.get(pool).and_then(|pool| pool.store.volume(id)) {
+        if let Some(volume) = plane.pools.get(pool).and_then(|pool| pool.store.volume(id)) {
             let size_bytes = volume.size_bytes;
-            core.exports.tell(&ExportEvent::Resized(id, size_bytes));
+            plane.exports.tell(&ExportEvent::Resized(id, size_bytes));
         }
         result.map_err(|failure| failed(&failure))?;
-        self.show_volume(core, pool, id)
+        self.show_volume(plane, pool, id)
     }
 
     pub(super) fn delete_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
-        if is_snapshot(core, pool, id) {
+        let (pool, id) = find_volume(plane, parameters)?;
+        if is_snapshot(plane, pool, id) {
             return Err(is_snapshot_problem());
         }
-        self.delete(core, pool, id)
+        self.delete(plane, pool, id)
     }
 
     pub(super) fn delete_snapshot(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
         let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
-        let (pool, id) = find(core, "snapshot", pool, name)?;
-        if !is_snapshot(core, pool, id) {
+        let (pool, id) = find(plane, "snapshot", pool, name)?;
+        if !is_snapshot(plane, pool, id) {
             return Err(is_volume_problem());
         }
-        self.delete(core, pool, id)
+        self.delete(plane, pool, id)
     }
 
-    fn delete(&mut self, core: &mut Core, pool: PoolId, id: VolumeId) -> Result<Progress, Problem> {
+    fn delete(
+        &mut self,
+        plane: &mut DataPlane,
+        pool: PoolId,
+        id: VolumeId,
+    ) -> Result<Progress, Problem> {
         self.check_stays(id)?;
         self.check_deletable(id).map_err(|error| refused(&error))?;
-        self.begin_deletion(core, pool, id)
+        self.begin_deletion(plane, pool, id)
     }
 
     /// Refuses what is asked of a volume or snapshot that is just being deleted.
     pub(super) fn check_stays(&self, id: VolumeId) -> Result<(), Problem> {
-        let goes =
-            |work: &Work| matches!(work.step, Step::DeleteVolume { id: going, .. } if going == id);
+        let goes = |work: &Work| matches!(work.step, PoolStep::DeleteVolume { id: going, .. } if going == id);
         if self.under_way.values().any(goes) {
             Err(conflict(&"it is just being deleted"))
         } else {
@@ -155,32 +159,32 @@ impl Management {
     /// goes this way.
     pub(super) fn begin_deletion(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
     ) -> Result<Progress, Problem> {
-        let served = core.pools.get(pool).ok_or_else(gone)?;
+        let served = plane.pools.get(pool).ok_or_else(gone)?;
         let name = served.store.volume(id).map_or("", |volume| &volume.name);
         let name = format!("{}/{name}", served.name);
-        self.settle_copies(core, id);
-        core.accounts.keep_name(id, name);
-        core.exports.tell(&ExportEvent::Removed(id));
-        Self::wait_for(core, pool, Change::DeleteVolume(id), Step::DeleteVolume { pool, id })
+        self.settle_copies(plane, id);
+        plane.feed.keep_name(id, name);
+        plane.exports.tell(&ExportEvent::Removed(id));
+        Self::wait_for(plane, pool, Change::DeleteVolume(id), PoolStep::DeleteVolume { pool, id })
     }
 
     pub(super) fn volume_deleted(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
-        self.relief_came(core, pool, id, &result);
+        self.relief_came(plane, pool, id, &result);
         match result {
             Ok(_) => {
-                core.detach(id);
-                core.unit_states.forget(id);
-                if let Some(pool) = core.pools.get(pool) {
+                plane.detach(id);
+                plane.unit_states.forget(id);
+                if let Some(pool) = plane.pools.get(pool) {
                     self.look_at_reaper(pool);
                 }
                 let forget = |array: &mut Configuration| {
@@ -194,7 +198,7 @@ impl Management {
                 self.change_unseen(forget, |_, _, ()| Ok(Progress::done()))
             }
             Err(failure) => {
-                self.serve_volume(core, pool, id);
+                self.serve_volume(plane, pool, id);
                 self.luns_changed = Touched::All;
                 Err(failed(&failure))
             }
@@ -203,15 +207,15 @@ impl Management {
 
     pub(super) fn map_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: &MapVolume,
     ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(core, parameters)?;
+        let (_, id) = find_volume(plane, parameters)?;
         self.check_stays(id)?;
         let host = parameters.get("host");
         let access = if request.read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let held = self.lun_rest.held(core);
+        let held = self.lun_rest.held(plane);
         let rest = self.lun_rest.rest(&held);
         let wanted = (request.lun, access);
         let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
@@ -227,10 +231,10 @@ impl Management {
 
     pub(super) fn unmap_volume(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
     ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(core, parameters)?;
+        let (_, id) = find_volume(plane, parameters)?;
         let host = parameters.get("host");
         let now = self.lun_rest.now();
         self.change_maps_of(
@@ -242,18 +246,18 @@ impl Management {
 
     pub(super) fn set_reservations(
         &mut self,
-        core: &mut Core,
+        plane: &mut DataPlane,
         parameters: &Parameters,
         request: SetReservations,
     ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(core, parameters)?;
+        let (pool, id) = find_volume(plane, parameters)?;
         let presentation = Presentation {
             reservations_hidden: request.hidden,
             ..self.saving.accepted().presentation(id)
         };
-        self.present(id, presentation, move |management, core| {
-            core.exports.tell(&ExportEvent::ReservationsHidden(id, request.hidden));
-            management.show_volume(core, pool, id)
+        self.present(id, presentation, move |management, plane| {
+            plane.exports.tell(&ExportEvent::ReservationsHidden(id, request.hidden));
+            management.show_volume(plane, pool, id)
         })
     }
 
@@ -262,13 +266,13 @@ impl Management {
         &mut self,
         id: VolumeId,
         presentation: Presentation,
-        then: impl FnOnce(&mut Self, &mut Core) -> Result<Progress, Problem> + 'static,
+        then: impl FnOnce(&mut Self, &mut DataPlane) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
         let change = |array: &mut Configuration| {
             array.set_presentation(id, presentation);
             Ok(())
         };
-        self.change_unseen(change, |management, core, ()| then(management, core))
+        self.change_unseen(change, |management, plane, ()| then(management, plane))
     }
 
     /// Forgets what was said of volumes that could not be made, and answers why.
@@ -288,34 +292,34 @@ impl Management {
     }
 
     /// Lets hosts reach a volume that its pool holds.
-    pub(super) fn serve_volume(&self, core: &mut Core, pool: PoolId, id: VolumeId) {
-        let served = core.pools.get(pool);
+    pub(super) fn serve_volume(&self, plane: &mut DataPlane, pool: PoolId, id: VolumeId) {
+        let served = plane.pools.get(pool);
         let Some(volume) = served.and_then(|pool| pool.store.volume(id)) else { return };
         let export = export_of(volume, self.configuration.presentation(id));
         let name = volume.name.clone();
-        if let Err(error) = core.export(id, pool, export) {
+        if let Err(error) = plane.export(id, pool, export) {
             tracing::error!(volume = name, error = format!("{error:#}"), "a volume is not served");
         }
     }
 
     pub(super) fn show_volume(
         &self,
-        core: &Core,
+        plane: &DataPlane,
         pool: PoolId,
         id: VolumeId,
     ) -> Result<Progress, Problem> {
-        Ok(Progress::answer(&self.describe_volume(core, pool, id)?))
+        Ok(Progress::answer(&self.describe_volume(plane, pool, id)?))
     }
 }
 
-pub(super) fn is_snapshot(core: &Core, pool: PoolId, id: VolumeId) -> bool {
-    let pool = core.pools.get(pool);
+pub(super) fn is_snapshot(plane: &DataPlane, pool: PoolId, id: VolumeId) -> bool {
+    let pool = plane.pools.get(pool);
     pool.and_then(|pool| pool.store.volume(id)).is_some_and(|volume| volume.snapshot)
 }
 
 /// The size of a volume in bytes; 0 if it is gone.
-pub(super) fn size_of(core: &Core, pool: PoolId, id: VolumeId) -> u64 {
-    let pool = core.pools.get(pool);
+pub(super) fn size_of(plane: &DataPlane, pool: PoolId, id: VolumeId) -> u64 {
+    let pool = plane.pools.get(pool);
     pool.and_then(|pool| pool.store.volume(id)).map_or(0, |volume| volume.size_bytes)
 }
 

@@ -46,6 +46,6 @@ impl Reactor {
         }
         self.close_connections("the daemon stops");
         self.stopping = Stopping::Closing(Instant::now() + STOP_PATIENCE);
-        self.management.close_pools(&mut self.core);
+        self.management.close_pools(&mut self.plane);
     }
 }

@@ -12,7 +12,7 @@ use crate::limits::METADATA_BYTES_MAX;
 use crate::map::Occupied;
 use crate::metadata::Standing;
 use crate::serving::Serving;
-use crate::space::{Allocation, GroupId};
+use crate::space::{Allocation, AllocationGroupId};
 
 /// How often an operation waits for a checkpoint to free space before it gives up.
 const SPACE_WAITS_MAX: u8 = 3;
@@ -34,7 +34,7 @@ enum Allotment {
     /// the metadata reserve.
     Kept { own: u64, drawn: u64 },
     /// The answer depends on a group whose maps are not in memory.
-    Load(GroupId),
+    Load(AllocationGroupId),
     /// Not before so many checkpoints at most.
     Waits(u8),
 }
@@ -188,7 +188,7 @@ impl Serving {
     }
 
     /// Blocks that the data of an operation replaces.
-    fn occupied(&mut self, key: OperationKey) -> Result<Occupied, GroupId> {
+    fn occupied(&mut self, key: OperationKey) -> Result<Occupied, AllocationGroupId> {
         let root = self.engine.pool.volumes[&self.requests.table[key].volume].root;
         let pieces = std::mem::take(&mut self.requests.table[key].pieces);
         let ranges = pieces.iter().filter_map(|piece| match piece {

@@ -8,7 +8,7 @@ use super::{OperationKey, Stage, Work};
 use crate::address::BlockRange;
 use crate::bugs::planted;
 use crate::change::{CHANGES, Change, Outcome};
-use crate::commit::Lane;
+use crate::commit::CommitClass;
 use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
 use crate::layout::{LABELS, Layout};
@@ -81,7 +81,7 @@ impl Serving {
             self.preallocate(group, key);
             return Ok(());
         }
-        if self.engine.log.must_wait_for_checkpoint(&self.engine.pool, Lane::Ordinary)
+        if self.engine.log.must_wait_for_checkpoint(&self.engine.pool, CommitClass::Ordinary)
             && !self.engine.checkpointer.is_starved()
         {
             self.stall(key);
@@ -93,9 +93,9 @@ impl Serving {
 
     fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
         self.requests.table[key].stage = Stage::Committing;
-        self.engine.log.group(Lane::Ordinary).member(key);
+        self.engine.log.group(CommitClass::Ordinary).member(key);
         for record in records {
-            self.engine.log.group(Lane::Ordinary).record(record);
+            self.engine.log.group(CommitClass::Ordinary).record(record);
             if planted!(self.engine.pool.bugs, GroupTornApart) {
                 self.close_group();
             }
@@ -264,7 +264,7 @@ impl Serving {
             }
             _ => return Ok(()),
         };
-        if !self.engine.log.has_room(Lane::Ordinary) {
+        if !self.engine.log.has_room(CommitClass::Ordinary) {
             self.stall(key);
             return Ok(());
         }

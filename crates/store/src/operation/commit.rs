@@ -1,13 +1,13 @@
 //! Commit of an operation: puts what it writes into a commit group, and ends it when that was
 //! applied.
 
-use block::{Account, BLOCK, Response, VolumeId};
+use block::{BLOCK, RequestStatistics, Response, VolumeId};
 
 use super::{Operation, OperationKey, Piece, Stage, Work, data_range, sampling};
 use crate::address::Run;
 use crate::bugs::planted;
 use crate::change::{Change, Done, Outcome};
-use crate::commit::{Lane, checksums};
+use crate::commit::{CommitClass, checksums};
 use crate::error::Failure;
 use crate::loading::PageWaiter;
 use crate::map::Missing;
@@ -20,15 +20,15 @@ impl Serving {
         if self.requests.table[key].pieces.is_empty() {
             return self.joined(key);
         }
-        let lane = self.requests.table[key].lane();
-        if self.engine.log.group(lane).is_full() {
+        let class = self.requests.table[key].class();
+        if self.engine.log.group(class).is_full() {
             self.close_group();
         }
-        if self.engine.log.group(lane).is_full() {
+        if self.engine.log.group(class).is_full() {
             self.engine.log.wait(key);
             return Ok(());
         }
-        if self.engine.log.must_wait_for_checkpoint(&self.engine.pool, lane) {
+        if self.engine.log.must_wait_for_checkpoint(&self.engine.pool, class) {
             if self.engine.checkpointer.is_starved() {
                 return Err(self.engine.pool.budget.refusal().into());
             }
@@ -46,15 +46,15 @@ impl Serving {
         let volume = self.requests.table[key].volume;
         let runs = std::mem::take(&mut self.requests.table[key].runs);
         let mut places = Places { run: None, rest: runs.into_iter() };
-        let mut account = std::mem::take(&mut self.requests.table[key].account);
+        let mut statistics = std::mem::take(&mut self.requests.table[key].statistics);
         let keeps = self.requests.table[key].is_for_parts;
         for piece in pieces {
-            self.record_piece(volume, piece, lane, keeps, &mut places, &mut account);
+            self.record_piece(volume, piece, class, keeps, &mut places, &mut statistics);
         }
-        self.requests.table[key].account = account;
-        self.engine.log.group(lane).member(key);
+        self.requests.table[key].statistics = statistics;
+        self.engine.log.group(class).member(key);
         self.requests.table[key].stage = Stage::Committing;
-        if self.engine.log.group(lane).is_full() {
+        if self.engine.log.group(class).is_full() {
             self.close_group();
         }
         Ok(())
@@ -74,15 +74,15 @@ impl Serving {
         &mut self,
         volume: VolumeId,
         piece: Piece,
-        lane: Lane,
+        class: CommitClass,
         keeps: bool,
         places: &mut Places,
-        account: &mut Account,
+        statistics: &mut RequestStatistics,
     ) {
-        let (group, sampling) = (self.engine.log.group(lane), self.engine.pool.options.sampling);
+        let (group, sampling) = (self.engine.log.group(class), self.engine.pool.options.sampling);
         match piece {
             Piece::Zero { range } => {
-                account.zeroed_bytes += range.count * BLOCK;
+                statistics.zeroed_bytes += range.count * BLOCK;
                 self.engine.pool.statistics.zeroed_bytes += range.count * BLOCK;
                 group.record(Record::Zero { volume, range });
             }
@@ -104,7 +104,7 @@ impl Serving {
                     let bytes = data.split_to((part.blocks * BLOCK) as usize);
                     let crcs = checksums(&bytes);
                     if sampling {
-                        sampling::sample(account, first.offset(), crcs.iter().copied());
+                        sampling::sample(statistics, first.offset(), crcs.iter().copied());
                     }
                     if !planted!(self.engine.pool.bugs, KeepsWhatIsGone) {
                         self.cache.forget(part);
@@ -113,7 +113,7 @@ impl Serving {
                         self.cache.keep(part.start, &crcs, &bytes);
                     }
                     let record = Record::Write { volume, first, start: part.start, crcs };
-                    self.engine.log.group(lane).write(record, part.start, bytes);
+                    self.engine.log.group(class).write(record, part.start, bytes);
                     first += part.blocks;
                 }
             }
@@ -176,8 +176,8 @@ impl Serving {
         if self.is_closing() && self.requests.table.len() == 1 {
             self.requests.ready.extend(self.requests.table.iter().map(|(key, _)| key));
         }
-        let Operation { tag, account, .. } = operation;
-        self.engine.done.push_back(Done { tag, result, account });
+        let Operation { tag, statistics, .. } = operation;
+        self.engine.done.push_back(Done { tag, result, statistics });
     }
 }
 

@@ -103,12 +103,12 @@ impl Serving {
                     copied_edges(&mut pieces, range, &reads);
                     operation.progress = range.length;
                     let referenced = inner.count * BLOCK;
-                    operation.account.referenced_bytes += referenced;
-                    operation.account.copied_bytes += range.length - referenced;
+                    operation.statistics.referenced_bytes += referenced;
+                    operation.statistics.copied_bytes += range.length - referenced;
                 }
                 CopyPlan::Physical { from, to } => {
                     self.engine.pool.statistics.copied_bytes += to.length;
-                    operation.account.copied_bytes += to.length;
+                    operation.statistics.copied_bytes += to.length;
                     let skip = (from.offset % BLOCK) as usize;
                     let data = reads[0].rope().slice(skip, to.length as usize).to_vec();
                     let merged = merged(to, &Bytes::from(data), &reads[1..]);

@@ -2,7 +2,7 @@
 //! makes itself. The checksums of whole blocks are known anyway; only a request that does not begin
 //! at a block boundary has its own computed.
 
-use block::{Account, BLOCK, ByteRange, Request, Sample};
+use block::{BLOCK, ByteRange, Request, RequestStatistics, Sample};
 
 use super::{OperationKey, Work};
 use crate::checksum::crc32c;
@@ -16,7 +16,7 @@ impl Serving {
             && self.engine.pool.options.sampling
             && !range.offset.is_multiple_of(BLOCK)
         {
-            sample(&mut operation.account, range.offset, windows(data));
+            sample(&mut operation.statistics, range.offset, windows(data));
         }
     }
 
@@ -30,14 +30,14 @@ impl Serving {
         if range.is_aligned(BLOCK) {
             let mut holes = range.length;
             for (block, crcs) in read.checksums() {
-                sample(&mut operation.account, block.offset(), crcs.iter().copied());
+                sample(&mut operation.statistics, block.offset(), crcs.iter().copied());
                 holes -= crcs.len() as u64 * BLOCK;
             }
-            operation.account.hole_bytes = holes;
+            operation.statistics.hole_bytes = holes;
         } else {
             let skip = (range.offset % BLOCK) as usize;
             let data = read.rope().slice(skip, range.length as usize).to_vec();
-            sample(&mut operation.account, range.offset, windows(&data));
+            sample(&mut operation.statistics, range.offset, windows(&data));
         }
     }
 }
@@ -48,8 +48,12 @@ fn windows(data: &[u8]) -> impl Iterator<Item = u32> {
 }
 
 /// Tells of 4 KiB each from `start`, as far as they are sampled.
-pub(super) fn sample(account: &mut Account, offset: u64, crcs: impl Iterator<Item = u32>) {
+pub(super) fn sample(
+    statistics: &mut RequestStatistics,
+    offset: u64,
+    crcs: impl Iterator<Item = u32>,
+) {
     let sampled = crcs.enumerate().filter(|&(_, crc)| Sample::includes(crc));
     let samples = sampled.map(|(at, crc)| Sample { offset: offset + at as u64 * BLOCK, crc });
-    account.samples.extend(samples);
+    statistics.samples.extend(samples);
 }

@@ -80,13 +80,13 @@ impl Scan {
 
     pub(super) fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Taken {
         match self.stage {
-            Stage::Reading if self.attempts > 0 => self.replace(wanted.token, &bytes),
+            Stage::Reading if self.attempts > 0 => self.replace(wanted.index, &bytes),
             Stage::Reading => {
-                self.ring.insert(wanted.token, bytes);
+                self.ring.insert(wanted.index, bytes);
             }
             Stage::Loading => {}
             Stage::Verifying => {
-                let (unit, crcs) = &self.checks[wanted.token as usize];
+                let (unit, crcs) = &self.checks[wanted.index as usize];
                 let whole = bytes.chunks(BLOCK as usize).map(crc32c).eq(crcs.iter().copied());
                 if !whole && wanted.attempt + 1 < self.attempts_max {
                     return Taken::Again;
@@ -233,8 +233,8 @@ impl Opening {
                 scan.stage = Stage::Verifying;
                 let skip = planted!(engine.pool.bugs, NoTailVerification);
                 let reads = if skip { Vec::new() } else { scan.reads_of_tail() };
-                for (token, run) in reads {
-                    recovery.want(token, run);
+                for (index, run) in reads {
+                    recovery.want(index, run);
                 }
                 Ok(())
             }
@@ -344,9 +344,9 @@ impl Scan {
                     _ => continue,
                 };
                 for (part, crcs) in crcs.chunks(256).enumerate() {
-                    let token = self.checks.len() as u64;
+                    let index = self.checks.len() as u64;
                     let start = start + part as u64 * 256;
-                    reads.push((token, Run { start, blocks: crcs.len() as u64 }));
+                    reads.push((index, Run { start, blocks: crcs.len() as u64 }));
                     self.checks.push((number, crcs.to_vec()));
                 }
             }

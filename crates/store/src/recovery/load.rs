@@ -64,8 +64,8 @@ impl Loading {
     }
 
     /// Where a page is read at an attempt; every other one goes to its copy.
-    pub(super) fn address(&self, token: u64, attempt: u8) -> Address {
-        let Expected { block, copy, .. } = self.expected[token as usize];
+    pub(super) fn address(&self, index: u64, attempt: u8) -> Address {
+        let Expected { block, copy, .. } = self.expected[index as usize];
         block + copy * u64::from(attempt % 2)
     }
 
@@ -105,7 +105,7 @@ impl Opening {
     pub(super) fn take_page(&mut self, wanted: Wanted, bytes: &[u8]) -> Result<Taken, OpenError> {
         let Self { engine, recovery, .. } = self;
         let Step::Loading(loading) = &mut recovery.step else { return Ok(Taken::Whole) };
-        let expected = loading.expected[wanted.token as usize];
+        let expected = loading.expected[wanted.index as usize];
         if crc32c(bytes) != expected.crc {
             return match (loading.stage, wanted.attempt + 1 < READ_ATTEMPTS) {
                 (_, true) => Ok(Taken::Again),
@@ -168,8 +168,8 @@ impl Opening {
             return self.end_loading(&superblock);
         }
         let wanted: Vec<Address> = loading.expected.iter().map(|expected| expected.block).collect();
-        for (token, block) in wanted.into_iter().enumerate() {
-            recovery.want(token as u64, Run::of(block));
+        for (index, block) in wanted.into_iter().enumerate() {
+            recovery.want(index as u64, Run::of(block));
         }
         Ok(())
     }

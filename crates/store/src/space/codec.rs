@@ -6,7 +6,7 @@
 use block::{BLOCK, Buffer};
 
 use super::group::{AllocationGroup, Body, FENCED, FLAGS_AT, PAGES, PINNED, u32_at};
-use super::{DeviceSpace, GroupId, Space};
+use super::{AllocationGroupId, DeviceSpace, Space};
 use crate::address::Address;
 use crate::checksum::crc32c;
 use crate::layout::{
@@ -100,7 +100,7 @@ impl AllocationGroup {
     /// ones in use.
     fn emit_changed(
         &mut self,
-        id: GroupId,
+        id: AllocationGroupId,
         layout: &Layout,
         in_place: bool,
         out: &mut SpaceWrites,
@@ -148,7 +148,12 @@ impl Space {
     }
 
     /// Emits the changed pages of one group in memory.
-    pub(super) fn emit_group(&mut self, id: GroupId, in_place: bool, writes: &mut SpaceWrites) {
+    pub(super) fn emit_group(
+        &mut self,
+        id: AllocationGroupId,
+        in_place: bool,
+        writes: &mut SpaceWrites,
+    ) {
         let layout = self.layout(id.device.into());
         self.group_mut(id).emit_changed(id, &layout, in_place, writes);
         self.touch(id);
@@ -218,7 +223,7 @@ impl Space {
             self.used += u64::from(used);
             self.fenced += u64::from(fenced);
             self.free -= u64::from(if fenced { capacity } else { used });
-            let id = GroupId { device: device as u8, group: (first + place) as u32 };
+            let id = AllocationGroupId { device: device as u8, group: (first + place) as u32 };
             if self.group(id).pinned {
                 self.pinned.push(id);
             }

@@ -4,7 +4,7 @@ use block::{BLOCK, Buffer};
 
 use super::codec::SpaceWrites;
 use super::group::{Body, Delta, PAGES};
-use super::{EVICTION_VISITS, GroupId, Space};
+use super::{AllocationGroupId, EVICTION_VISITS, Space};
 use crate::address::{Address, Run};
 use crate::checksum::crc32c;
 use crate::layout::{DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE};
@@ -19,17 +19,17 @@ pub(crate) struct GroupPage {
 
 impl Space {
     /// Whether a group's maps are in memory, or never will be.
-    pub(crate) fn is_loaded(&self, id: GroupId) -> bool {
+    pub(crate) fn is_loaded(&self, id: AllocationGroupId) -> bool {
         self.group(id).body.is_some() || self.group(id).fenced
     }
 
     /// The group of a block.
-    pub(crate) fn group_of(&self, block: Address) -> GroupId {
+    pub(crate) fn group_of(&self, block: Address) -> AllocationGroupId {
         self.place(block).0
     }
 
     /// The pages that a group's maps consist of; none if nothing of it is used.
-    pub(crate) fn group_pages(&self, id: GroupId) -> Vec<GroupPage> {
+    pub(crate) fn group_pages(&self, id: AllocationGroupId) -> Vec<GroupPage> {
         let group = self.group(id);
         if group.written_used == 0 {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Space {
 
     /// The runs of blocks that must be set aside on the device before a group is used for the
     /// first time: itself, and where its descriptors are.
-    pub(crate) fn group_reservations(&self, id: GroupId) -> Vec<Run> {
+    pub(crate) fn group_reservations(&self, id: AllocationGroupId) -> Vec<Run> {
         if self.group(id).reserved {
             return Vec::new();
         }
@@ -64,7 +64,7 @@ impl Space {
     }
 
     /// The space of a group was set aside on its device.
-    pub(crate) fn group_reserved(&mut self, id: GroupId) {
+    pub(crate) fn group_reserved(&mut self, id: AllocationGroupId) {
         self.make_available(id);
         let group = self.group_mut(id);
         if !group.reserved {
@@ -74,7 +74,7 @@ impl Space {
         }
     }
 
-    fn group_unavailable(&mut self, id: GroupId) {
+    fn group_unavailable(&mut self, id: AllocationGroupId) {
         let group = self.group_mut(id);
         if group.unavailable || group.reserved {
             return;
@@ -88,13 +88,13 @@ impl Space {
 
     /// The file system below a device has no space for a group: no other group is preallocated
     /// there either for a while. While a pool is opened another one may have its space already.
-    pub(crate) fn refused(&mut self, id: GroupId) {
+    pub(crate) fn refused(&mut self, id: AllocationGroupId) {
         if self.probes { self.group_unavailable(id) } else { self.device_is_full(id.device) }
     }
 
     /// A group has its space, unless its device grew meanwhile and the group with it: then the
     /// operation that waits for it preallocates again, all of it.
-    pub(crate) fn given(&mut self, id: GroupId, blocks: u64) {
+    pub(crate) fn given(&mut self, id: AllocationGroupId, blocks: u64) {
         if blocks == self.group_blocks(id) {
             self.group_reserved(id);
         }
@@ -107,18 +107,18 @@ impl Space {
 
     fn device_is_full(&mut self, device: u8) {
         let groups = self.devices[usize::from(device)].groups.len() as u32;
-        (0..groups).for_each(|group| self.group_unavailable(GroupId { device, group }));
+        (0..groups).for_each(|group| self.group_unavailable(AllocationGroupId { device, group }));
     }
 
     /// Groups that were unavailable may be tried again.
     pub(crate) fn retry_unavailable(&mut self) {
         for device in std::mem::take(&mut self.unavailable_on) {
             let groups = self.devices[usize::from(device)].groups.len() as u32;
-            (0..groups).for_each(|group| self.make_available(GroupId { device, group }));
+            (0..groups).for_each(|group| self.make_available(AllocationGroupId { device, group }));
         }
     }
 
-    fn make_available(&mut self, id: GroupId) {
+    fn make_available(&mut self, id: AllocationGroupId) {
         let group = self.group_mut(id);
         if std::mem::take(&mut group.unavailable) {
             let back = u64::from(group.available());
@@ -131,7 +131,7 @@ impl Space {
     /// checkpoint that is being written must write of it.
     pub(crate) fn insert_group(
         &mut self,
-        id: GroupId,
+        id: AllocationGroupId,
         pages: &[(usize, Buffer)],
         in_place: bool,
     ) -> SpaceWrites {
@@ -154,12 +154,12 @@ impl Space {
 
     /// Forgets what is still to be brought into the maps of a group.
     #[cfg(feature = "planted-bugs")]
-    pub(crate) fn forget_deltas(&mut self, id: GroupId) {
+    pub(crate) fn forget_deltas(&mut self, id: AllocationGroupId) {
         self.group_mut(id).deltas.clear();
     }
 
     /// What a group's pages say; `None` if they contradict their descriptor.
-    fn parse_group(&self, id: GroupId, pages: &[(usize, Buffer)]) -> Option<Box<Body>> {
+    fn parse_group(&self, id: AllocationGroupId, pages: &[(usize, Buffer)]) -> Option<Box<Body>> {
         let group = self.group(id);
         if pages.len() != self.group_pages(id).len() {
             return None;
@@ -176,7 +176,7 @@ impl Space {
     }
 
     /// Brings what the checkpoint that is being written must contain into a group's maps.
-    fn settle_owed(&mut self, id: GroupId, in_place: bool) -> SpaceWrites {
+    fn settle_owed(&mut self, id: AllocationGroupId, in_place: bool) -> SpaceWrites {
         let mut writes = Vec::new();
         if self.owing.remove(&id) {
             let owed = std::mem::take(&mut self.group_mut(id).owed);
@@ -188,13 +188,13 @@ impl Space {
     }
 
     /// Applies deltas to a group in memory; returns the blocks that lost their last reference.
-    fn apply_deltas(&mut self, id: GroupId, deltas: &[Delta]) -> Vec<Address> {
+    fn apply_deltas(&mut self, id: AllocationGroupId, deltas: &[Delta]) -> Vec<Address> {
         let change = |delta: &Delta| self.change_in_memory(id, delta.place.into(), delta.adds);
         deltas.iter().filter_map(change).collect()
     }
 
     /// Nothing is known of a group any more: nothing is allocated from it and nothing freed.
-    fn fence(&mut self, id: GroupId) {
+    fn fence(&mut self, id: AllocationGroupId) {
         let lost = u64::from(self.group(id).available());
         self.free -= lost;
         self.backed_free -= if self.group(id).reserved { lost } else { 0 };
@@ -222,17 +222,17 @@ impl Space {
     }
 
     /// Groups whose maps must be in memory as long as the pool is open.
-    pub(crate) fn pinned_groups(&self) -> Vec<GroupId> {
+    pub(crate) fn pinned_groups(&self) -> Vec<AllocationGroupId> {
         self.pinned.clone()
     }
 
     /// A group that the checkpoint being written waits for.
-    pub(crate) fn next_owing(&self) -> Option<GroupId> {
+    pub(crate) fn next_owing(&self) -> Option<AllocationGroupId> {
         self.owing.first().copied()
     }
 
     /// All groups that the checkpoint being written waits for.
-    pub(crate) fn owing(&self) -> Vec<GroupId> {
+    pub(crate) fn owing(&self) -> Vec<AllocationGroupId> {
         self.owing.iter().copied().collect()
     }
 
@@ -298,7 +298,7 @@ impl Space {
     /// The maps of a group as they will be, without taking them into memory.
     fn read_group(
         &self,
-        id: GroupId,
+        id: AllocationGroupId,
         read: &mut impl FnMut(Address, &mut [u8]) -> bool,
     ) -> Option<Box<Body>> {
         let mut pages = Vec::new();

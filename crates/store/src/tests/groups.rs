@@ -108,7 +108,7 @@ fn a_compare_and_write_is_not_behind_the_data_of_others() {
     release(&mut pool, &mut held);
     assert_eq!(serve_but(&mut pool, &mut held, is_commit), [3_000_000]);
     assert!(pool.written - before <= 2 * BLOCK, "{} bytes were written", pool.written - before);
-    // Then it is the turn of the others, whatever comes in the fast lane.
+    // Then it is the turn of the others, whatever comes in the fast class.
     swap(&mut pool.store, 3_000_001, 0, 2, 3);
     assert_eq!(serve_but(&mut pool, &mut held, is_commit), []);
     release(&mut pool, &mut held);

@@ -91,7 +91,7 @@ fn maps_that_go_while_space_is_set_aside_are_read_again() {
     }
     pool.settle();
     let mut pool = pool.reopen();
-    let groups = (0..4).map(|device| crate::space::GroupId { device, group: 0 });
+    let groups = (0..4).map(|device| crate::space::AllocationGroupId { device, group: 0 });
     for allocated in [false, true] {
         groups.clone().for_each(|group| pool.store.serving().load_group(group, None, allocated));
         if allocated {

@@ -1,6 +1,6 @@
 //! What became of space that volumes gave up, and what requests tell of themselves.
 
-use block::{Account, Sample};
+use block::{RequestStatistics, Sample};
 
 use super::*;
 use crate::Held;
@@ -18,14 +18,14 @@ impl Pool {
     }
 
     /// Asks, and returns what the request tells of itself.
-    fn account(&mut self, id: VolumeId, request: Request) -> Account {
+    fn statistics(&mut self, id: VolumeId, request: Request) -> RequestStatistics {
         self.store.submit(Tag(1 << 40), id, request);
         loop {
             self.pump();
             let done = self.store.next_done().unwrap();
             if done.tag == Tag(1 << 40) {
                 done.result.unwrap();
-                return done.account;
+                return done.statistics;
             }
         }
     }
@@ -109,20 +109,20 @@ fn a_copy_tells_what_it_referred_to_and_what_it_moved() {
     let mut pool = Pool::new();
     pool.write(A, 0, &pattern(1, 2 << 20));
     let copy = |to| Request::Copy { source: A, source_offset: 0, destination: to, length: MIB };
-    let account = pool.account(B, copy(0));
-    assert_eq!((account.referenced_bytes, account.copied_bytes), (MIB, 0));
-    let account = pool.account(B, copy(512));
-    assert_eq!((account.referenced_bytes, account.copied_bytes), (0, MIB));
+    let statistics = pool.statistics(B, copy(0));
+    assert_eq!((statistics.referenced_bytes, statistics.copied_bytes), (MIB, 0));
+    let statistics = pool.statistics(B, copy(512));
+    assert_eq!((statistics.referenced_bytes, statistics.copied_bytes), (0, MIB));
     let edges =
         Request::Copy { source: A, source_offset: 512, destination: 8192 + 512, length: 8192 };
-    let account = pool.account(B, edges);
-    assert_eq!((account.referenced_bytes, account.copied_bytes), (4096, 4096));
+    let statistics = pool.statistics(B, edges);
+    assert_eq!((statistics.referenced_bytes, statistics.copied_bytes), (4096, 4096));
     let zeros = Request::WriteSame { range: ByteRange::new(0, MIB), pattern: Pattern::Zero };
-    assert_eq!(pool.account(B, zeros).zeroed_bytes, MIB);
+    assert_eq!(pool.statistics(B, zeros).zeroed_bytes, MIB);
 }
 
-fn samples(account: &Account) -> Vec<(u64, u32)> {
-    account.samples.iter().map(|sample| (sample.offset, sample.crc)).collect()
+fn samples(statistics: &RequestStatistics) -> Vec<(u64, u32)> {
+    statistics.samples.iter().map(|sample| (sample.offset, sample.crc)).collect()
 }
 
 #[test]
@@ -137,8 +137,8 @@ fn the_same_data_has_the_same_samples_wherever_it_is_written_and_read() {
     assert!(expected.len() > 4, "{}", expected.len());
     for offset in [0, 8 * MIB, 16 * MIB + 512] {
         let range = ByteRange::new(offset, 4 * MIB);
-        let write = pool.account(A, Request::Write { range, data: data.clone() });
-        let read = pool.account(A, Request::Read { range });
+        let write = pool.statistics(A, Request::Write { range, data: data.clone() });
+        let read = pool.statistics(A, Request::Read { range });
         let moved: Vec<_> = expected.iter().map(|(at, crc)| (at + offset, *crc)).collect();
         assert_eq!(samples(&read), moved);
         assert!(moved.iter().all(|sample| samples(&write).contains(sample)), "{offset}");
@@ -150,10 +150,10 @@ fn nothing_is_sampled_unless_it_is_wanted_and_holes_never_are() {
     let data = Bytes::from(pattern(7, 4 << 20));
     let range = ByteRange::new(0, data.len() as u64);
     let mut pool = Pool::new();
-    assert_eq!(samples(&pool.account(A, Request::Write { range, data })), []);
-    assert_eq!(samples(&pool.account(A, Request::Read { range })), []);
+    assert_eq!(samples(&pool.statistics(A, Request::Write { range, data })), []);
+    assert_eq!(samples(&pool.statistics(A, Request::Read { range })), []);
     let mut pool = Pool::with(&[SIZE], Options { sampling: true, ..Options::default() });
-    assert_eq!(samples(&pool.account(A, Request::Read { range })), []);
+    assert_eq!(samples(&pool.statistics(A, Request::Read { range })), []);
 }
 
 #[test]
@@ -167,9 +167,9 @@ fn a_read_tells_how_much_of_it_were_holes() {
         (ByteRange::new(2 * MIB - 4096, 8192), 4096),
         (ByteRange::new(8 * MIB, 512), 0),
     ] {
-        assert_eq!(pool.account(A, Request::Read { range }).hole_bytes, holes, "{range:?}");
+        assert_eq!(pool.statistics(A, Request::Read { range }).hole_bytes, holes, "{range:?}");
     }
     let mut pool = Pool::new();
     let range = ByteRange::new(0, MIB);
-    assert_eq!(pool.account(A, Request::Read { range }).hole_bytes, 0);
+    assert_eq!(pool.statistics(A, Request::Read { range }).hole_bytes, 0);
 }

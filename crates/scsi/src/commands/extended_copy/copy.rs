@@ -15,8 +15,8 @@ use crate::limits::{
     BYTE_COPY_ATTEMPTS_MAX, COPY_SLICE_BYTES, FAR_COPY_SLICES_MAX, REQUESTS_PER_COMMAND_MAX,
     SLICE_BYTES,
 };
-use crate::procedure::{Answer, Lane, Procedure, Step};
-use crate::tokens::TokenUse;
+use crate::procedure::{Answer, Procedure, ProcedureStep, RequestIndex};
+use crate::rod_tokens::RodTokenUse;
 
 /// What a third-party copy is to do.
 pub(in crate::commands) struct Plan {
@@ -33,7 +33,7 @@ pub(in crate::commands) struct Plan {
     /// Of the unit that the command was sent to.
     pub(in crate::commands) block_length: LogicalBlockLength,
     /// What it does with a token.
-    pub(in crate::commands) token: Option<TokenUse>,
+    pub(in crate::commands) token: Option<RodTokenUse>,
 }
 
 /// Work of one segment.
@@ -62,7 +62,7 @@ enum Phase {
 /// A third-party copy under way.
 pub(in crate::commands) struct Copy {
     queue: VecDeque<Slice>,
-    lanes: [Option<(Slice, Phase)>; REQUESTS_PER_COMMAND_MAX],
+    running: [Option<(Slice, Phase)>; REQUESTS_PER_COMMAND_MAX],
     /// Source and destination that are in different pools.
     far: Vec<(VolumeId, VolumeId)>,
     destinations: Vec<VolumeId>,
@@ -85,7 +85,7 @@ impl Copy {
         };
         Self {
             queue: plan.work.into_iter().flat_map(sliced).collect(),
-            lanes: [const { None }; REQUESTS_PER_COMMAND_MAX],
+            running: [const { None }; REQUESTS_PER_COMMAND_MAX],
             far: Vec::new(),
             destinations,
             segments: plan.segments,
@@ -104,7 +104,7 @@ impl Copy {
     }
 
     fn running(&self) -> impl Iterator<Item = &(Slice, Phase)> {
-        self.lanes.iter().flatten()
+        self.running.iter().flatten()
     }
 
     /// Whether the slice at the head of the queue may run beside those that run.
@@ -119,9 +119,9 @@ impl Copy {
     }
 
     /// Begins slices, in order, as long as one may run beside the others.
-    fn start(&mut self) -> Vec<(Lane, VolumeId, Request)> {
+    fn start(&mut self) -> Vec<(RequestIndex, VolumeId, Request)> {
         let mut requests = Vec::new();
-        while let Some(lane) = self.lanes.iter().position(Option::is_none)
+        while let Some(index) = self.running.iter().position(Option::is_none)
             && self.failure.is_none()
             && let Some(slice) = self.queue.front().copied()
             && self.may_start(&slice)
@@ -133,8 +133,8 @@ impl Copy {
             }
             self.progress.segments = self.progress.segments.max(slice.segment + 1);
             let (phase, volume, request) = self.begin(&slice.work);
-            self.lanes[lane] = Some((slice, phase));
-            requests.push((lane as Lane, volume, request));
+            self.running[index] = Some((slice, phase));
+            requests.push((index as RequestIndex, volume, request));
         }
         requests
     }
@@ -171,9 +171,12 @@ impl Copy {
     }
 
     /// Takes an answer; returns the next request of the same slice, if there is one.
-    fn take(&mut self, Answer { lane, result }: Answer) -> Option<(Lane, VolumeId, Request)> {
-        let running = self.lanes[usize::from(lane)].take();
-        let (slice, phase) = running.expect("a slice runs on the lane of an answer");
+    fn take(
+        &mut self,
+        Answer { index, result }: Answer,
+    ) -> Option<(RequestIndex, VolumeId, Request)> {
+        let running = self.running[usize::from(index)].take();
+        let (slice, phase) = running.expect("a slice runs under the index of an answer");
         self.progress.operations = self.progress.operations.saturating_add(1);
         let (phase, volume, request) = match (result, slice.work) {
             (Err(BlockError::DifferentPool), Work::Copy(span)) => {
@@ -194,8 +197,8 @@ impl Copy {
         if self.failure.is_some() {
             return None;
         }
-        self.lanes[usize::from(lane)] = Some((slice, phase));
-        Some((lane, volume, request))
+        self.running[usize::from(index)] = Some((slice, phase));
+        Some((index, volume, request))
     }
 
     /// Bytes beside those that are copied have changed meanwhile: once more. Any other error ends
@@ -269,18 +272,18 @@ fn contiguous(data: &Rope) -> Bytes {
 }
 
 impl Procedure for Copy {
-    fn advance(&mut self, answer: Option<Answer>) -> Step {
+    fn advance(&mut self, answer: Option<Answer>) -> ProcedureStep {
         let next = answer.and_then(|answer| self.take(answer));
         let mut requests = self.start();
         requests.extend(next);
         if self.running().next().is_some() {
-            return Step::Requests(requests);
+            return ProcedureStep::Requests(requests);
         }
         match self.failure.take() {
-            Some(completion) => Step::Done(completion),
+            Some(completion) => ProcedureStep::Done(completion),
             None => {
                 self.progress.segments = self.segments;
-                Step::Done(Completion::good(Rope::new()))
+                ProcedureStep::Done(Completion::good(Rope::new()))
             }
         }
     }

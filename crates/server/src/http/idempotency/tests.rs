@@ -11,32 +11,32 @@ fn done() -> Option<(StatusCode, Bytes)> {
 #[test]
 fn a_key_runs_a_request_once_and_fits_no_other() {
     let mut kept = Kept::default();
-    assert!(matches!(kept.begin(&key(1), 7, 0), Step::Run));
-    assert!(matches!(kept.begin(&key(1), 7, 0), Step::UnderWay));
-    assert!(matches!(kept.begin(&("bob".into(), "1".into()), 8, 0), Step::Run));
+    assert!(matches!(kept.begin(&key(1), 7, 0), Verdict::Run));
+    assert!(matches!(kept.begin(&key(1), 7, 0), Verdict::UnderWay));
+    assert!(matches!(kept.begin(&("bob".into(), "1".into()), 8, 0), Verdict::Run));
     kept.end(&key(1), done());
-    assert!(matches!(kept.begin(&key(1), 7, 1), Step::Repeat(StatusCode::OK, _)));
-    assert!(matches!(kept.begin(&key(1), 8, 1), Step::AnotherRequest));
+    assert!(matches!(kept.begin(&key(1), 7, 1), Verdict::Repeat(StatusCode::OK, _)));
+    assert!(matches!(kept.begin(&key(1), 8, 1), Verdict::AnotherRequest));
 }
 
 #[test]
 fn a_request_that_came_to_nothing_may_be_tried_again() {
     let mut kept = Kept::default();
-    assert!(matches!(kept.begin(&key(1), 7, 0), Step::Run));
+    assert!(matches!(kept.begin(&key(1), 7, 0), Verdict::Run));
     kept.end(&key(1), None);
-    assert!(matches!(kept.begin(&key(1), 9, 0), Step::Run));
+    assert!(matches!(kept.begin(&key(1), 9, 0), Verdict::Run));
     assert_eq!(kept.order.len(), 1);
 }
 
 #[test]
 fn answers_are_forgotten_after_a_day_and_when_there_are_too_many() {
     let mut kept = Kept::default();
-    assert!(matches!(kept.begin(&key(1), 7, 0), Step::Run));
+    assert!(matches!(kept.begin(&key(1), 7, 0), Verdict::Run));
     kept.end(&key(1), done());
-    assert!(matches!(kept.begin(&key(1), 7, ANSWERS_KEPT_SECONDS), Step::Run));
+    assert!(matches!(kept.begin(&key(1), 7, ANSWERS_KEPT_SECONDS), Verdict::Run));
     kept.end(&key(1), done());
     for number in 2..2 * ANSWERS_KEPT_MAX {
-        assert!(matches!(kept.begin(&key(number), 7, ANSWERS_KEPT_SECONDS), Step::Run));
+        assert!(matches!(kept.begin(&key(number), 7, ANSWERS_KEPT_SECONDS), Verdict::Run));
         kept.end(&key(number), done());
     }
     assert_eq!(kept.answers.len(), ANSWERS_KEPT_MAX);
@@ -49,15 +49,15 @@ fn what_is_under_way_and_what_others_did_is_not_forgotten_for_one_user() {
     let mut kept = Kept::default();
     let of_ann = ("ann".to_owned(), "x".to_owned());
     let bobs = |number: usize| ("bob".to_owned(), number.to_string());
-    assert!(matches!(kept.begin(&of_ann, 7, 0), Step::Run));
+    assert!(matches!(kept.begin(&of_ann, 7, 0), Verdict::Run));
     kept.end(&of_ann, done());
-    assert!(matches!(kept.begin(&bobs(0), 7, 0), Step::Run));
+    assert!(matches!(kept.begin(&bobs(0), 7, 0), Verdict::Run));
     for number in 1..2 * ANSWERS_KEPT_MAX {
-        assert!(matches!(kept.begin(&bobs(number), 7, 0), Step::Run));
+        assert!(matches!(kept.begin(&bobs(number), 7, 0), Verdict::Run));
         kept.end(&bobs(number), done());
     }
-    assert!(matches!(kept.begin(&of_ann, 7, 1), Step::Repeat(..)));
-    assert!(matches!(kept.begin(&bobs(0), 7, 1), Step::UnderWay));
+    assert!(matches!(kept.begin(&of_ann, 7, 1), Verdict::Repeat(..)));
+    assert!(matches!(kept.begin(&bobs(0), 7, 1), Verdict::UnderWay));
 }
 
 #[test]
@@ -65,13 +65,13 @@ fn the_bytes_of_all_answers_and_the_requests_under_way_are_bounded() {
     let mut kept = Kept::default();
     let large = Bytes::from(vec![0; ANSWERS_KEPT_BYTES_MAX / 4]);
     for number in 0..10 {
-        assert!(matches!(kept.begin(&key(number), 7, 0), Step::Run));
+        assert!(matches!(kept.begin(&key(number), 7, 0), Verdict::Run));
         kept.end(&key(number), Some((StatusCode::OK, large.clone())));
     }
     assert_eq!((kept.answers.len(), kept.bytes), (4, ANSWERS_KEPT_BYTES_MAX));
     let mut kept = Kept::default();
     (0..ANSWERS_KEPT_MAX).for_each(|number| drop(kept.begin(&key(number), 7, 0)));
-    assert!(matches!(kept.begin(&key(ANSWERS_KEPT_MAX), 7, 0), Step::Full));
+    assert!(matches!(kept.begin(&key(ANSWERS_KEPT_MAX), 7, 0), Verdict::Full));
 }
 
 fn identity(role: api::Role, token: Option<&str>) -> Identity {

@@ -10,7 +10,7 @@ use super::super::Management;
 use super::super::gathering::{EachVolume, Keys, Scene};
 use super::super::statistics::VolumeNames;
 use crate::backing::{BackingState, FileSystem};
-use crate::core::Core;
+use crate::data_plane::DataPlane;
 use crate::device_times::OPERATIONS;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -32,12 +32,12 @@ pub(super) struct Keyed {
 impl Keys for Keyed {
     type Key = Key;
 
-    fn next(&mut self, core: &Core) -> Option<Key> {
-        Iterator::next(&mut self.few).or_else(|| self.volumes.next(core).map(Key::Volume))
+    fn next(&mut self, plane: &DataPlane) -> Option<Key> {
+        Iterator::next(&mut self.few).or_else(|| self.volumes.next(plane).map(Key::Volume))
     }
 
-    fn count(&self, core: &Core) -> usize {
-        self.few.len() + self.volumes.count(core)
+    fn count(&self, plane: &DataPlane) -> usize {
+        self.few.len() + self.volumes.count(plane)
     }
 }
 
@@ -111,28 +111,28 @@ impl Facts {
 
 /// What is known of an object that is still there.
 pub(super) fn look(management: &Management, scene: Scene<'_>, key: Key) -> Option<Fact> {
-    let core = scene.core;
+    let plane = scene.plane;
     Some(match key {
         Key::Row((host, volume)) => {
-            let ledger = &core.accounts.ledger;
+            let ledger = &plane.feed.ledger;
             Fact::Row(Box::new(RowFacts {
                 host: ledger.host_name(host).to_owned(),
-                volume: VolumeNames::new(core).name(volume),
+                volume: VolumeNames::new(plane).name(volume),
                 row: ledger.row(host, volume)?.clone(),
             }))
         }
         Key::Pool(pool) => {
-            Fact::Pool(Box::new(pool_facts(management, core, core.pools.get(pool)?)))
+            Fact::Pool(Box::new(pool_facts(management, plane, plane.pools.get(pool)?)))
         }
         Key::Volume(key) => {
-            let (pool, volume) = core.volume(key)?;
+            let (pool, volume) = plane.volume(key)?;
             Fact::Volume(volume_facts(pool, volume))
         }
     })
 }
 
-fn pool_facts(management: &Management, core: &Core, pool: &Pool) -> PoolFacts {
-    let series = core.accounts.ledger.history().pool(&pool.name);
+fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFacts {
+    let series = plane.feed.ledger.history().pool(&pool.name);
     let forecast = series.and_then(ledger::forecast);
     let now = Instant::now();
     let configured = management.configuration.pools.get(&pool.name);

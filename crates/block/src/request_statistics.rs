@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 /// What became of the bytes that a [`crate::Request`] named. All are 0 for a request that failed
 /// before it did anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Account {
+pub struct RequestStatistics {
     /// Bytes of a copy that took a reference to the source's data.
     pub referenced_bytes: u64,
     /// Bytes of a copy that were read and written.

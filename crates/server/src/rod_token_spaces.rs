@@ -2,11 +2,11 @@
 //! volume of this kind that is found in a pool at the start is deleted.
 
 use block::VolumeId;
-use scsi::TokenSpace;
+use scsi::RodTokenSpace;
 use store::{Change, Failure, Outcome, VolumeSpec};
 
-use crate::core::{Core, Ticket};
 use crate::data_directory::random_u64;
+use crate::data_plane::{DataPlane, Ticket};
 use crate::exports::ExportEvent;
 use crate::pools::PoolId;
 
@@ -26,9 +26,9 @@ pub(crate) fn is_hidden(volume: &store::Volume) -> bool {
     volume.name.starts_with(HIDDEN)
 }
 
-impl Core {
+impl DataPlane {
     /// Deletes what an earlier life of the daemon left in a pool.
-    pub(crate) fn delete_old_token_spaces(&mut self, pool: PoolId) {
+    pub(crate) fn delete_old_rod_token_spaces(&mut self, pool: PoolId) {
         let Some(served) = self.pools.get(pool) else { return };
         let hidden = served.store.volumes().filter(|volume| is_hidden(volume));
         let hidden: Vec<VolumeId> = hidden.map(|volume| volume.id).collect();
@@ -39,16 +39,16 @@ impl Core {
 
     /// Gives a volume that is served from now on the token space of its pool, now or as soon as
     /// there is one.
-    pub(crate) fn give_token_space(&mut self, volume: VolumeId, pool: PoolId) {
+    pub(crate) fn give_rod_token_space(&mut self, volume: VolumeId, pool: PoolId) {
         let Some(served) = self.pools.get(pool) else { return };
-        match (served.token_space, served.coming_token_space) {
-            (Some(space), _) => self.exports.tell(&ExportEvent::TokenSpace(volume, space)),
+        match (served.rod_token_space, served.coming_rod_token_space) {
+            (Some(space), _) => self.exports.tell(&ExportEvent::RodTokenSpace(volume, space)),
             (None, Some(_)) => {}
-            (None, None) => self.begin_token_space(pool),
+            (None, None) => self.begin_rod_token_space(pool),
         }
     }
 
-    fn begin_token_space(&mut self, pool: PoolId) {
+    fn begin_rod_token_space(&mut self, pool: PoolId) {
         let Ok(id) = random_u64().map(VolumeId) else { return };
         let spec = VolumeSpec {
             id,
@@ -61,24 +61,24 @@ impl Core {
         };
         let Some(ticket) = self.begin(pool, Change::CreateVolume(spec)) else { return };
         if let Some(mut pool) = self.pools.get_mut(pool) {
-            let space = TokenSpace { volume: id, size_bytes: SPACE_BYTES };
-            pool.coming_token_space = Some((ticket, space));
+            let space = RodTokenSpace { volume: id, size_bytes: SPACE_BYTES };
+            pool.coming_rod_token_space = Some((ticket, space));
         }
     }
 
     /// Takes the outcome of management work if it is a token space that was to be made; gives any
     /// other back.
-    pub(crate) fn take_token_space(
+    pub(crate) fn take_rod_token_space(
         &mut self,
         (ticket, result): (Ticket, Result<Outcome, Failure>),
     ) -> Option<(Ticket, Result<Outcome, Failure>)> {
         let coming = self.pools.iter_mut().find_map(|(number, pool)| {
-            let is_this = pool.coming_token_space.is_some_and(|(coming, _)| coming == ticket);
-            is_this.then(|| (number, pool.coming_token_space.take()))
+            let is_this = pool.coming_rod_token_space.is_some_and(|(coming, _)| coming == ticket);
+            is_this.then(|| (number, pool.coming_rod_token_space.take()))
         });
         let Some((pool, Some((_, space)))) = coming else { return Some((ticket, result)) };
         match result {
-            Ok(_) => self.use_token_space(pool, space),
+            Ok(_) => self.use_rod_token_space(pool, space),
             Err(failure) => {
                 let pool = self.pools.get(pool).map_or("", |pool| &pool.name);
                 tracing::warn!(pool, %failure, "no tokens can be made of volumes of this pool");
@@ -87,13 +87,13 @@ impl Core {
         None
     }
 
-    fn use_token_space(&mut self, pool: PoolId, space: TokenSpace) {
+    fn use_rod_token_space(&mut self, pool: PoolId, space: RodTokenSpace) {
         let Some(mut changing) = self.pools.get_mut(pool) else { return };
-        changing.token_space = Some(space);
+        changing.rod_token_space = Some(space);
         drop(changing);
         let served: Vec<VolumeId> = self.volumes_of(pool).collect();
         for volume in served {
-            self.exports.tell(&ExportEvent::TokenSpace(volume, space));
+            self.exports.tell(&ExportEvent::RodTokenSpace(volume, space));
         }
         self.route(space.volume, pool);
     }

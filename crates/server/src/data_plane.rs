@@ -9,23 +9,23 @@ use hashbrown::HashMap;
 use scsi::{Decoded, NexusId, RequestId};
 use store::{Change, Done, Outcome, Tag};
 
-use crate::accounts::Accounts;
 use crate::dispatch::Dispatch;
 use crate::exports::{Export, ExportEvent, Exports, VolumeSpace};
 use crate::http::Doors;
 use crate::iscsi::{Places, Refusals};
+use crate::ledger_feed::LedgerFeed;
 use crate::limits::{BLOCKS_PER_TURN, VOLUMES_PER_TICK};
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
+use crate::rod_token_spaces::is_hidden;
 use crate::scheduler::HostNumber;
-use crate::token_spaces::is_hidden;
 use crate::unit_states::UnitStates;
 
 /// Set in the tags of management work; clear in those of SCSI requests.
 const MANAGEMENT: u64 = 1 << 63;
 
 /// The front ends, the pools, and who is where.
-pub(crate) struct Core {
+pub(crate) struct DataPlane {
     /// The front ends, which hear of every change of what is exported.
     pub(crate) exports: Exports,
     pub(crate) unit_states: UnitStates,
@@ -36,7 +36,7 @@ pub(crate) struct Core {
     /// Which volumes' space is told next.
     round: Round,
     pub(crate) traffic: Traffic,
-    pub(crate) accounts: Accounts,
+    pub(crate) feed: LedgerFeed,
     pub(crate) dispatch: Dispatch,
     /// The host of each nexus.
     hosts: HashMap<NexusId, HostNumber>,
@@ -77,11 +77,11 @@ impl Ticket {
     }
 }
 
-impl Core {
+impl DataPlane {
     pub(crate) fn new(
         exports: Exports,
         unit_states: UnitStates,
-        accounts: Accounts,
+        feed: LedgerFeed,
         http_doors: Arc<Doors>,
     ) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Core {
             next_ticket: 0,
             round: Round::default(),
             traffic: Traffic::default(),
-            accounts,
+            feed,
             dispatch: Dispatch::new(),
             hosts: HashMap::new(),
             finished: Vec::new(),
@@ -104,14 +104,14 @@ impl Core {
     }
 
     /// Begins a change of a pool, unless the pool is served no more; its outcome comes from
-    /// [`Core::take_finished`] under the ticket.
+    /// [`DataPlane::take_finished`] under the ticket.
     pub(crate) fn begin(&mut self, pool: PoolId, change: Change) -> Option<Ticket> {
         let ticket = self.new_ticket();
         self.pools.get_mut(pool)?.store.change(ticket.tag(), change);
         Some(ticket)
     }
 
-    /// A name for a new piece of management work; its outcome comes from [`Core::take_finished`].
+    /// A name for a new piece of management work; its outcome comes from [`DataPlane::take_finished`].
     pub(crate) fn new_ticket(&mut self) -> Ticket {
         self.next_ticket += 1;
         Ticket(self.next_ticket)
@@ -119,7 +119,7 @@ impl Core {
 
     pub(crate) fn take_finished(&mut self) -> Vec<(Ticket, Result<Outcome, store::Failure>)> {
         let finished = std::mem::take(&mut self.finished);
-        finished.into_iter().filter_map(|work| self.take_token_space(work)).collect()
+        finished.into_iter().filter_map(|work| self.take_rod_token_space(work)).collect()
     }
 
     /// The pool of that name, while it is open.
@@ -152,7 +152,7 @@ impl Core {
     /// Sends the requests for a volume to a pool from now on.
     fn attach(&mut self, volume: VolumeId, pool: PoolId) {
         self.route(volume, pool);
-        self.give_token_space(volume, pool);
+        self.give_rod_token_space(volume, pool);
     }
 
     /// Says in which pool a volume is that no host needs to see.
@@ -241,7 +241,7 @@ impl Core {
         for (_, pool) in self.pools.iter_mut() {
             pool.store.tick(now);
         }
-        self.accounts.tick(now, self.pools.iter().map(|(_, pool)| pool));
+        self.feed.tick(now, self.pools.iter().map(|(_, pool)| pool));
         for (pool, volume) in self.round.next(&self.pools, VOLUMES_PER_TICK) {
             self.tell_space_of(pool, volume);
         }
@@ -321,7 +321,7 @@ impl Core {
         let pool = self.pool_for(volume, &request);
         match pool.and_then(|pool| self.pools.get_mut(pool).ok_or(BlockError::Closed)) {
             Ok(mut pool) => {
-                self.accounts.submitted(id, volume, &request);
+                self.feed.submitted(id, volume, &request);
                 pool.store.submit(Tag(id.0), volume, request);
             }
             Err(error) => {
@@ -345,7 +345,7 @@ impl Core {
     fn take_done(&mut self) -> bool {
         let mut moved = false;
         for (_, pool) in self.pools.iter_mut() {
-            while let Some(Done { tag, result, account }) = pool.store.next_done() {
+            while let Some(Done { tag, result, statistics }) = pool.store.next_done() {
                 moved = true;
                 if tag.0 & MANAGEMENT != 0 {
                     self.finished.push((Ticket(tag.0 & !MANAGEMENT), result));
@@ -353,7 +353,7 @@ impl Core {
                     let id = RequestId(tag.0);
                     self.dispatch.finished(id);
                     let issuer = self.exports.scsi.issuer(id);
-                    self.accounts.answered(id, issuer, result.is_ok(), &account);
+                    self.feed.answered(id, issuer, result.is_ok(), &statistics);
                     self.exports.scsi.completed(id, block_result(result));
                 }
             }

@@ -1,4 +1,4 @@
-//! Writer thread of a record (events, audit log): adding an entry never waits for the data
+//! Writer thread of a rotating log (events, audit log): adding an entry never waits for the data
 //! directory.
 //!
 //! Entries wait in a bounded queue. One that cannot be written is tried again until it can, so a
@@ -15,15 +15,15 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::limits::{OUTPUT_PATIENCE, RECORD_ENTRIES_MAX, RECORD_RETRY, RECORD_STALL_MIN};
-use crate::record::Record;
+use crate::rotating_log::RotatingLog;
 
-/// How the record of events does.
+/// How the log of events does.
 pub(crate) static EVENTS: Condition = Condition::new("events");
 
 /// How the audit log does.
 pub(crate) static AUDIT: Condition = Condition::new("audit");
 
-/// State of a record, for metrics and events. A process has one of each.
+/// State of such a log, for metrics and events. A process has one of each.
 #[derive(Debug)]
 pub(crate) struct Condition {
     /// 'events' or 'audit'.
@@ -81,20 +81,20 @@ enum Order<T> {
 
 /// The way to the thread. When this value goes, what waits is written, if that takes less than a
 /// second.
-pub(crate) struct Keeper<T> {
+pub(crate) struct LogWriter<T> {
     orders: SyncSender<Order<T>>,
     condition: &'static Condition,
 }
 
-impl<T: Serialize + Send + 'static> Keeper<T> {
+impl<T: Serialize + Send + 'static> LogWriter<T> {
     /// Starts the thread.
     ///
     /// # Errors
     /// When there can be no more threads.
-    pub(crate) fn start(record: Record, condition: &'static Condition) -> Result<Self> {
+    pub(crate) fn start(log: RotatingLog, condition: &'static Condition) -> Result<Self> {
         let (orders, received) = sync_channel(RECORD_ENTRIES_MAX);
         let thread = thread::Builder::new().name(condition.name.to_owned());
-        thread.spawn(move || carry_out(record, &received, condition))?;
+        thread.spawn(move || carry_out(log, &received, condition))?;
         Ok(Self { orders, condition })
     }
 
@@ -108,7 +108,7 @@ impl<T: Serialize + Send + 'static> Keeper<T> {
     }
 }
 
-impl<T> Drop for Keeper<T> {
+impl<T> Drop for LogWriter<T> {
     fn drop(&mut self) {
         let deadline = Instant::now() + OUTPUT_PATIENCE;
         let (told, written) = sync_channel(1);
@@ -126,14 +126,14 @@ impl<T> Drop for Keeper<T> {
 
 /// The thread: writes until nobody adds any more.
 fn carry_out<T: Serialize>(
-    mut record: Record,
+    mut log: RotatingLog,
     received: &Receiver<Order<T>>,
     condition: &'static Condition,
 ) {
     for order in received {
         match order {
             Order::Write(entry) => {
-                write(&mut record, &entry, condition);
+                write(&mut log, &entry, condition);
                 condition.waiting.fetch_sub(1, Ordering::Relaxed);
             }
             Order::Tell(told) => drop(told.try_send(())),
@@ -142,11 +142,11 @@ fn carry_out<T: Serialize>(
 }
 
 /// Writes an entry, as often as it takes.
-fn write(record: &mut Record, entry: &impl Serialize, condition: &'static Condition) {
+fn write(log: &mut RotatingLog, entry: &impl Serialize, condition: &'static Condition) {
     let (name, since) = (condition.name, Instant::now());
     let mut has_failed = false;
     condition.set(Some(since), None);
-    while let Err(error) = record.write(entry) {
+    while let Err(error) = log.write(entry) {
         let failure = format!("{error:#}");
         if !has_failed {
             tracing::error!(record = name, error = failure, "a record cannot be written");
@@ -172,14 +172,14 @@ mod tests {
     #[test]
     fn what_cannot_be_written_waits_and_what_finds_no_room_is_counted() {
         let place = tempfile::tempdir().unwrap();
-        let mut record = Record::open(place.path(), "r", 1 << 20, |_: u32| {}).unwrap();
+        let mut log = RotatingLog::open(place.path(), "r", 1 << 20, |_: u32| {}).unwrap();
         let path = place.path().join("r.jsonl");
         fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-        record.reopen().unwrap();
-        let keeper = Keeper::start(record, &FULL).unwrap();
+        log.reopen().unwrap();
+        let writer = LogWriter::start(log, &FULL).unwrap();
         for number in 0..RECORD_ENTRIES_MAX + 10 {
-            keeper.add(number);
+            writer.add(number);
         }
         while FULL.trouble().is_none() {
             thread::sleep(Duration::from_millis(5));

@@ -2,7 +2,7 @@
 //! `NAME.old.jsonl`.
 //!
 //! A file that cannot be opened or written is opened again at the next entry, so that a full or
-//! failing file system neither keeps the daemon from starting nor ends the record for good.
+//! failing file system neither keeps the daemon from starting nor ends the log for good.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -18,9 +18,9 @@ use crate::limits::RECORD_LINE_BYTES_MAX;
 #[cfg(test)]
 mod tests;
 
-/// A record that is open for writing.
+/// The log, open for writing.
 #[derive(Debug)]
-pub(crate) struct Record {
+pub(crate) struct RotatingLog {
     path: PathBuf,
     old_path: PathBuf,
     /// `None` after it failed.
@@ -31,8 +31,8 @@ pub(crate) struct Record {
     bytes_max: u64,
 }
 
-impl Record {
-    /// Opens or makes the record of that name, and tells what it holds, oldest first. A line that
+impl RotatingLog {
+    /// Opens or makes the log of that name, and tells what it holds, oldest first. A line that
     /// is none, as a crash or a full file system may leave behind, is passed over.
     ///
     /// # Errors
@@ -50,11 +50,11 @@ impl Record {
             is_torn = read_lines(&path, bytes_max, &mut each)
                 .with_context(|| format!("cannot read {}", path.display()))?;
         }
-        let mut record = Self { path, old_path, file: None, is_torn, bytes: 0, bytes_max };
-        if let Err(error) = record.reopen() {
+        let mut log = Self { path, old_path, file: None, is_torn, bytes: 0, bytes_max };
+        if let Err(error) = log.reopen() {
             tracing::error!(error = format!("{error:#}"), "a record cannot be written");
         }
-        Ok(record)
+        Ok(log)
     }
 
     /// Opens the file again, or makes it.
@@ -82,7 +82,7 @@ impl Record {
             std::fs::rename(&self.path, &self.old_path)?;
             self.reopen()?;
         }
-        let Some(file) = &mut self.file else { bail!("the record is not open") };
+        let Some(file) = &mut self.file else { bail!("the log is not open") };
         if let Err(error) = file.write_all(&line) {
             self.is_torn = true;
             self.file = None;

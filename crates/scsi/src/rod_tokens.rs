@@ -18,7 +18,7 @@ use crate::sense::{self, Sense};
 
 /// A volume that no host sees, where the data of tokens rests. It is all zeros at first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TokenSpace {
+pub struct RodTokenSpace {
     /// The volume, in the same pool as those whose data rests there.
     pub volume: VolumeId,
     /// Its size.
@@ -26,21 +26,21 @@ pub struct TokenSpace {
 }
 
 /// COPY MANAGER ROD TOKEN IDENTIFIER.
-pub(crate) type TokenNumber = u64;
+pub(crate) type RodTokenNumber = u64;
 
 /// What a command does with a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TokenUse {
+pub(crate) enum RodTokenUse {
     /// It makes it.
-    Populates(TokenNumber),
+    Populates(RodTokenNumber),
     /// It reads from it.
-    Reads(TokenNumber),
+    Reads(RodTokenNumber),
     /// The same, and then ends it (DEL_TKN).
-    Consumes(TokenNumber),
+    Consumes(RodTokenNumber),
 }
 
-impl TokenUse {
-    fn number(self) -> TokenNumber {
+impl RodTokenUse {
+    fn number(self) -> RodTokenNumber {
         match self {
             Self::Populates(number) | Self::Reads(number) | Self::Consumes(number) => number,
         }
@@ -49,7 +49,7 @@ impl TokenUse {
 
 /// A token.
 #[derive(Debug)]
-pub(crate) struct Token {
+pub(crate) struct RodToken {
     /// The host that made it.
     host: String,
     /// The volume that it was made from.
@@ -79,7 +79,7 @@ enum State {
 }
 
 /// What a token is made of.
-pub(crate) struct TokenSpec {
+pub(crate) struct RodTokenSpec {
     /// The host that makes it.
     pub(crate) host: String,
     pub(crate) creator: VolumeId,
@@ -100,22 +100,22 @@ struct Space {
 
 /// Every token.
 #[derive(Debug, Default)]
-pub(crate) struct Tokens {
+pub(crate) struct RodTokens {
     verifier: Option<Verifier>,
     /// The space of each volume.
     space_of: BTreeMap<VolumeId, VolumeId>,
     spaces: BTreeMap<VolumeId, Space>,
-    tokens: BTreeMap<TokenNumber, Token>,
-    last: TokenNumber,
+    tokens: BTreeMap<RodTokenNumber, RodToken>,
+    last: RodTokenNumber,
     now: Duration,
 }
 
-impl Tokens {
+impl RodTokens {
     pub(crate) fn set_key(&mut self, key: [u8; 32]) {
         self.verifier = Some(Verifier::new(key));
     }
 
-    pub(crate) fn set_space(&mut self, volume: VolumeId, space: TokenSpace) {
+    pub(crate) fn set_space(&mut self, volume: VolumeId, space: RodTokenSpace) {
         self.space_of.insert(volume, space.volume);
         let empty = Space { size_bytes: space.size_bytes, used: BTreeMap::new() };
         self.spaces.entry(space.volume).or_insert(empty);
@@ -145,9 +145,9 @@ impl Tokens {
     /// 0Bh/55h/0Ch if there are as many tokens as may be, of the host or of all, or no room.
     pub(crate) fn reserve(
         &mut self,
-        spec: &TokenSpec,
+        spec: &RodTokenSpec,
         ranges: &[ByteRange],
-    ) -> Result<(TokenNumber, VolumeId, Vec<u64>), Completion> {
+    ) -> Result<(RodTokenNumber, VolumeId, Vec<u64>), Completion> {
         let refused = || Sense::from(sense::INSUFFICIENT_RESOURCES_TO_CREATE_ROD_TOKEN);
         let verifier = self.verifier.as_ref().ok_or_else(refused)?;
         let space = *self.space_of.get(&spec.creator).ok_or_else(refused)?;
@@ -161,7 +161,7 @@ impl Tokens {
         let parts = place(start, ranges);
         let bytes = ranges.iter().map(|range| range.length).sum();
         self.last += 1;
-        let token = Token {
+        let token = RodToken {
             host: spec.host.clone(),
             creator: spec.creator,
             space,
@@ -179,7 +179,7 @@ impl Tokens {
     }
 
     /// The data of a token has been copied.
-    pub(crate) fn activate(&mut self, number: TokenNumber) {
+    pub(crate) fn activate(&mut self, number: RodTokenNumber) {
         if let Some(token) = self.tokens.get_mut(&number)
             && token.state == State::Populating
         {
@@ -192,7 +192,7 @@ impl Tokens {
     ///
     /// # Errors
     /// 05h/23h with why it is none.
-    pub(crate) fn find(&self, bytes: &[u8; TOKEN_BYTES]) -> Result<TokenNumber, Completion> {
+    pub(crate) fn find(&self, bytes: &[u8; TOKEN_BYTES]) -> Result<RodTokenNumber, Completion> {
         let verifier = self.verifier.as_ref();
         let unknown = || Sense::from(sense::INVALID_TOKEN_OPERATION_TOKEN_UNKNOWN);
         let number = verifier.ok_or_else(unknown)?.verify(bytes)?;
@@ -201,12 +201,12 @@ impl Tokens {
     }
 
     /// The volume where the data of a token rests, and its parts there.
-    pub(crate) fn data(&self, number: TokenNumber) -> Option<(VolumeId, &[ByteRange])> {
+    pub(crate) fn data(&self, number: RodTokenNumber) -> Option<(VolumeId, &[ByteRange])> {
         self.tokens.get(&number).map(|token| (token.space, &token.parts[..]))
     }
 
     /// A token that can still be used.
-    pub(crate) fn valid(&self, number: TokenNumber) -> Option<&Token> {
+    pub(crate) fn valid(&self, number: RodTokenNumber) -> Option<&RodToken> {
         self.tokens.get(&number).filter(|token| token.is_valid(self.now))
     }
 
@@ -215,32 +215,32 @@ impl Tokens {
         &self,
         host: &str,
         sees: impl Fn(VolumeId) -> bool,
-    ) -> impl Iterator<Item = &Token> {
+    ) -> impl Iterator<Item = &RodToken> {
         let valid = self.tokens.values().filter(|token| token.is_valid(self.now));
         valid.filter(move |token| token.host == host && sees(token.creator))
     }
 
     /// A command begins to use a token.
-    pub(crate) fn begin(&mut self, use_of: TokenUse) {
+    pub(crate) fn begin(&mut self, use_of: RodTokenUse) {
         if let Some(token) = self.tokens.get_mut(&use_of.number()) {
             token.users += 1;
         }
     }
 
     /// A command has ended that used a token.
-    pub(crate) fn finish(&mut self, use_of: TokenUse, succeeded: bool) {
+    pub(crate) fn finish(&mut self, use_of: RodTokenUse, succeeded: bool) {
         if let Some(token) = self.tokens.get_mut(&use_of.number()) {
             token.users -= 1;
             token.last_used = self.now;
         }
         match use_of {
-            TokenUse::Populates(number) if succeeded => self.activate(number),
-            TokenUse::Populates(number) | TokenUse::Consumes(number) => self.end(number),
-            TokenUse::Reads(_) => {}
+            RodTokenUse::Populates(number) if succeeded => self.activate(number),
+            RodTokenUse::Populates(number) | RodTokenUse::Consumes(number) => self.end(number),
+            RodTokenUse::Reads(_) => {}
         }
     }
 
-    fn end(&mut self, number: TokenNumber) {
+    fn end(&mut self, number: RodTokenNumber) {
         if let Some(token) = self.tokens.get_mut(&number)
             && !matches!(token.state, State::Ended(_))
         {
@@ -250,7 +250,7 @@ impl Tokens {
 
     /// Ends tokens that nobody used for as long as they last. Returns what is to be unmapped now:
     /// the next part of each token that has ended and whose turn it is.
-    pub(crate) fn tick(&mut self, now: Duration) -> Vec<(TokenNumber, VolumeId, ByteRange)> {
+    pub(crate) fn tick(&mut self, now: Duration) -> Vec<(RodTokenNumber, VolumeId, ByteRange)> {
         self.now = now;
         let old = self.tokens.iter().filter(|(_, t)| t.state == State::Valid && !t.is_valid(now));
         let old: Vec<_> = old.map(|(number, _)| *number).collect();
@@ -263,8 +263,8 @@ impl Tokens {
     /// The next part of an ended token that is to be unmapped; if there is none, it is gone.
     pub(crate) fn next_part(
         &mut self,
-        number: TokenNumber,
-    ) -> Option<(TokenNumber, VolumeId, ByteRange)> {
+        number: RodTokenNumber,
+    ) -> Option<(RodTokenNumber, VolumeId, ByteRange)> {
         let token = self.tokens.get_mut(&number)?;
         let State::Ended(reached) = &mut token.state else { return None };
         let start = *reached;
@@ -277,7 +277,7 @@ impl Tokens {
         Some((number, token.space, ByteRange::new(start, length)))
     }
 
-    fn remove(&mut self, number: TokenNumber) {
+    fn remove(&mut self, number: RodTokenNumber) {
         let token = self.tokens.remove(&number).expect("it has just been found");
         if let Some(space) = self.spaces.get_mut(&token.space) {
             space.used.remove(&token.region.offset);
@@ -285,12 +285,12 @@ impl Tokens {
     }
 
     /// A part could not be unmapped, since the pool is gone or fails: its place is not used again.
-    pub(crate) fn abandon(&mut self, number: TokenNumber) {
+    pub(crate) fn abandon(&mut self, number: RodTokenNumber) {
         self.tokens.remove(&number);
     }
 }
 
-impl Token {
+impl RodToken {
     /// The volume that it was made from, whose identifier it tells.
     pub(crate) const fn creator(&self) -> VolumeId {
         self.creator

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use block::{Account, Request, VolumeId};
+use block::{Request, RequestStatistics, VolumeId};
 use hashbrown::HashMap;
 use ledger::{
     CommandEnded, HostId, Ledger, Outcome, Primitive, Refusal, RequestEnded, SpaceSample,
@@ -14,7 +14,7 @@ use crate::limits::GONE_NAMES_MAX;
 use crate::pool::Pool;
 
 /// The ledger, and what it needs to know of what is under way.
-pub(crate) struct Accounts {
+pub(crate) struct LedgerFeed {
     pub(crate) ledger: Ledger,
     /// Whether anything is counted.
     pub(crate) enabled: bool,
@@ -36,7 +36,7 @@ struct Asked {
     bytes: u64,
 }
 
-impl Accounts {
+impl LedgerFeed {
     pub(crate) fn new(enabled: bool) -> Self {
         let started = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -98,7 +98,7 @@ impl Accounts {
         id: RequestId,
         issuer: Option<Issuer>,
         done: bool,
-        account: &Account,
+        statistics: &RequestStatistics,
     ) {
         if !self.enabled {
             return;
@@ -117,7 +117,7 @@ impl Accounts {
             source: listed.and_then(|asked| asked.source),
             asked_bytes: asked.map_or(0, |asked| asked.bytes),
             done,
-            account,
+            statistics,
         });
     }
 
@@ -188,13 +188,13 @@ mod tests {
 
     #[test]
     fn names_of_deleted_volumes_have_a_bound_and_the_first_to_go_makes_room() {
-        let mut accounts = Accounts::new(true);
+        let mut feed = LedgerFeed::new(true);
         for number in (0..=GONE_NAMES_MAX as u64).rev() {
-            accounts.keep_name(VolumeId(number), format!("p/{number}"));
-            accounts.keep_name(VolumeId(number), format!("p/{number} again"));
+            feed.keep_name(VolumeId(number), format!("p/{number}"));
+            feed.keep_name(VolumeId(number), format!("p/{number} again"));
         }
-        assert_eq!(accounts.gone().len(), GONE_NAMES_MAX);
-        assert!(!accounts.gone().contains_key(&VolumeId(GONE_NAMES_MAX as u64)));
-        assert_eq!(accounts.gone()[&VolumeId(0)], "p/0 again");
+        assert_eq!(feed.gone().len(), GONE_NAMES_MAX);
+        assert!(!feed.gone().contains_key(&VolumeId(GONE_NAMES_MAX as u64)));
+        assert_eq!(feed.gone()[&VolumeId(0)], "p/0 again");
     }
 }

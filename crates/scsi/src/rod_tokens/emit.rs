@@ -4,7 +4,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::{TokenNumber, TokenSpec};
+use super::{RodTokenNumber, RodTokenSpec};
 use crate::commands::{CSCD_IDENTIFICATION, ROD_TYPE_POINT_IN_TIME};
 use crate::completion::Completion;
 use crate::sense::{self, Sense};
@@ -38,8 +38,8 @@ impl Verifier {
     /// A token of so many bytes.
     pub(super) fn emit(
         &self,
-        number: TokenNumber,
-        spec: &TokenSpec,
+        number: RodTokenNumber,
+        spec: &RodTokenSpec,
         bytes: u64,
     ) -> Box<[u8; TOKEN_BYTES]> {
         let mut token = Box::new([0; TOKEN_BYTES]);
@@ -67,7 +67,7 @@ impl Verifier {
     ///
     /// # Errors
     /// 05h/23h with 01h for another type, 0Ah for another length, 05h for another code.
-    pub(super) fn verify(&self, token: &[u8; TOKEN_BYTES]) -> Result<TokenNumber, Completion> {
+    pub(super) fn verify(&self, token: &[u8; TOKEN_BYTES]) -> Result<RodTokenNumber, Completion> {
         let refused = |code| Completion::from(Sense::from(code));
         if token[..4] != ROD_TYPE_POINT_IN_TIME.to_be_bytes() {
             return Err(refused(sense::INVALID_TOKEN_OPERATION_UNSUPPORTED_TOKEN_TYPE));

@@ -1,21 +1,21 @@
 use super::*;
 
 const ONE: VolumeId = VolumeId(1);
-const SPACE: TokenSpace = TokenSpace { volume: VolumeId(9), size_bytes: 1 << 20 };
+const SPACE: RodTokenSpace = RodTokenSpace { volume: VolumeId(9), size_bytes: 1 << 20 };
 
-fn tokens() -> Tokens {
-    let mut tokens = Tokens::default();
+fn tokens() -> RodTokens {
+    let mut tokens = RodTokens::default();
     tokens.set_key([7; 32]);
     tokens.set_space(ONE, SPACE);
     tokens
 }
 
-fn spec() -> TokenSpec {
+fn spec() -> RodTokenSpec {
     spec_of("host")
 }
 
-fn spec_of(host: &str) -> TokenSpec {
-    TokenSpec {
+fn spec_of(host: &str) -> RodTokenSpec {
+    RodTokenSpec {
         host: host.to_owned(),
         creator: ONE,
         naa: [6; 16],
@@ -71,9 +71,9 @@ fn room_comes_back_when_a_token_has_ended_and_been_unmapped() {
     assert!(tokens.reserve(&spec(), &[ByteRange::new(0, 512)]).is_err());
     tokens.activate(number);
     assert!(tokens.tick(Duration::from_secs(10)).is_empty());
-    tokens.begin(TokenUse::Reads(number));
+    tokens.begin(RodTokenUse::Reads(number));
     assert!(tokens.tick(Duration::from_secs(30)).is_empty(), "it is being read");
-    tokens.finish(TokenUse::Reads(number), true);
+    tokens.finish(RodTokenUse::Reads(number), true);
     assert!(tokens.tick(Duration::from_secs(40)).is_empty());
     let parts = tokens.tick(Duration::from_secs(41));
     assert_eq!(parts, [(number, SPACE.volume, whole[0])]);
@@ -85,8 +85,8 @@ fn room_comes_back_when_a_token_has_ended_and_been_unmapped() {
 
 #[test]
 fn a_host_has_a_quota_of_tokens_and_all_together_have_one() {
-    const SPACE: TokenSpace = TokenSpace { volume: VolumeId(9), size_bytes: 1 << 30 };
-    let mut tokens = Tokens::default();
+    const SPACE: RodTokenSpace = RodTokenSpace { volume: VolumeId(9), size_bytes: 1 << 30 };
+    let mut tokens = RodTokens::default();
     tokens.set_key([7; 32]);
     tokens.set_space(ONE, SPACE);
     let mut reserve = |host: &str| {
