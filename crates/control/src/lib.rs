@@ -4,10 +4,17 @@
 //! Each part is asked with the time and a view of the pools, and answers with [`Effect`]s, which the
 //! server performs in order: it saves, changes pools, tells front ends and keeps events. What came of
 //! an effect is told to the part that wanted it.
+//!
+//! A request that changes the configuration becomes a [`change::ConfigurationChange`], a value: it is
+//! applied to a draft, and gives the effects and the answer that follow when the draft is saved.
 
 #![forbid(unsafe_code)]
 
 pub mod alerts;
+pub mod change;
+pub mod chap;
+pub mod exports;
+pub mod hosts;
 pub mod limits;
 pub mod problems;
 pub mod schedules;
@@ -17,14 +24,15 @@ pub mod thresholds;
 
 use api::Severity;
 use block::VolumeId;
+use exports::ExportEvent;
 
 /// Something that the server is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// An event is kept, and administrators are told.
     Note(Note),
-    /// Hosts that see a volume are told that a space threshold was reached.
-    WarnHosts(VolumeId),
+    /// Front ends are told, and tell hosts what these have to know.
+    Tell(ExportEvent),
     /// The configuration is changed and saved; [`schedules::Schedules::saved`] is told how that
     /// went.
     Save(schedules::Change),

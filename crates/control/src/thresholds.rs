@@ -8,6 +8,7 @@ use hashbrown::{HashMap, HashSet};
 use store::Space;
 
 use crate::Effect;
+use crate::exports::ExportEvent;
 
 /// What was told last.
 #[derive(Debug, Default)]
@@ -49,7 +50,7 @@ impl Told {
         self.pools.insert(name.to_owned(), fill);
         let note = tell_fill(format!("pool {name}"), percent, thresholds, (before, fill));
         let warned = (fill > before && fill == Fill::Hard).then_some(thin);
-        let warned = warned.into_iter().flatten().map(Effect::WarnHosts);
+        let warned = warned.into_iter().flatten().map(warn_hosts);
         note.into_iter().chain(warned).collect()
     }
 
@@ -65,7 +66,7 @@ impl Told {
         self.volumes.insert(id, fill);
         let object = format!("volume {pool}/{name}");
         let note = tell_fill(object, percent, thresholds, (before, fill));
-        let warned = (fill > before).then_some(Effect::WarnHosts(id));
+        let warned = (fill > before).then_some(warn_hosts(id));
         note.into_iter().chain(warned).collect()
     }
 
@@ -128,6 +129,11 @@ impl Told {
         self.pools.clear();
         self.volumes.clear();
     }
+}
+
+/// Hosts that see a volume are told that a space threshold was reached.
+fn warn_hosts(volume: VolumeId) -> Effect {
+    Effect::Tell(ExportEvent::ThresholdReached(volume))
 }
 
 fn tell_fill(

@@ -6,75 +6,17 @@
 
 mod scsi_listener;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use array::{AccessState, BlockForm, HeldLun, Identification};
+use array::HeldLun;
 use block::VolumeId;
+pub(crate) use control::exports::{Export, ExportEvent, RodTokenSpace, VolumeSpace};
 use control::tasks::Erasure;
-use scsi::{DeviceServer, DurableState, NexusId, RodTokenSpace};
+use scsi::{DeviceServer, DurableState, NexusId};
 
 use crate::guard::Critical;
 
 pub(crate) use scsi_listener::to_scsi;
-
-/// What hosts see of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Export {
-    /// NAA type 6 identifier, unique in the world.
-    pub(crate) naa: [u8; 16],
-    pub(crate) size_bytes: u64,
-    pub(crate) blocks: BlockForm,
-    /// Takes space as it is written; false if all its space is promised.
-    pub(crate) thin: bool,
-    /// Refuses every change: a snapshot.
-    pub(crate) write_protected: bool,
-    pub(crate) reservations_hidden: bool,
-    /// Vendor and product, if others than the array's.
-    pub(crate) identification: Option<Identification>,
-}
-
-/// Where a volume's space stands, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct VolumeSpace {
-    /// What it can still take from its pool.
-    pub(crate) available: u64,
-    /// What of it is mapped.
-    pub(crate) used: u64,
-    /// Hosts are warned when no more than this is available; `None` for a volume that cannot run
-    /// out of space.
-    pub(crate) warn_at: Option<u64>,
-}
-
-/// A change of what the array exports. It is told when it is in effect and, for a volume that shrinks
-/// or goes, before the pool begins: hosts never see more than there is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ExportEvent {
-    /// Hosts reach a volume from now on, or see it in another form.
-    Added(VolumeId, Export),
-    /// A volume has another size, in bytes.
-    Resized(VolumeId, u64),
-    /// Hosts reach a volume no more; commands that wait for it end.
-    Removed(VolumeId),
-    /// A volume has other content than before, and no host wrote it.
-    ContentReplaced(VolumeId),
-    /// Where the space of a volume stands. It is told again and again.
-    Space(VolumeId, VolumeSpace),
-    /// A volume, or the pool under it, is as full as an administrator wants hosts to know.
-    ThresholdReached(VolumeId),
-    /// Whether hosts may use reservations of a volume.
-    ReservationsHidden(VolumeId, bool),
-    /// The vendor and product that every volume tells which has none of its own.
-    Identification(Identification),
-    /// Those of one volume; `None` for what all tell.
-    OwnIdentification(VolumeId, Option<Identification>),
-    /// How well a target port group serves.
-    PathState { group: u16, state: AccessState },
-    /// All target ports, each with its group.
-    Ports(BTreeMap<u16, u16>),
-    /// The hidden volume that holds what ROD tokens of a volume stand for.
-    RodTokenSpace(VolumeId, RodTokenSpace),
-}
 
 /// Hosts' compare-and-writes that found something else, since the daemon started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

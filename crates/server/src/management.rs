@@ -7,6 +7,7 @@ mod describe;
 mod devices;
 mod effects;
 mod export;
+mod facts;
 mod gathering;
 mod hosts;
 mod identification;
@@ -40,6 +41,7 @@ use std::time::Instant;
 use api::{Problem, Route};
 use array::{ArrayError, Configuration, FreeLuns, Secrets};
 use axum::body::Bytes;
+use control::change::{Applied, Touched};
 use control::problems;
 use control::schedules::Schedules;
 use control::snapshot_deletion::Relief;
@@ -76,7 +78,7 @@ pub(crate) use gathering::Scene;
 pub(crate) use jobs::Finished;
 pub(crate) use pools::UnavailablePool;
 pub(crate) use portals::{PortalChange, Portals};
-pub(crate) use saving::{SaveFailed, Touched};
+pub(crate) use saving::SaveFailed;
 pub(crate) use session_ends::SessionEnd;
 pub(crate) use statistics::Readiness;
 
@@ -232,7 +234,7 @@ enum Progress {
     /// This version of the configuration must be on stable storage.
     Saved {
         version: u64,
-        then: Then,
+        next: Next,
     },
     /// Something must be done that may take long, by another thread.
     Job(Job),
@@ -241,6 +243,13 @@ enum Progress {
 }
 
 /// What follows when the configuration is saved, or could not be.
+enum Next {
+    /// What `control` said when the change was made.
+    Applied(Applied),
+    /// A function goes on.
+    Then(Then),
+}
+
 type Then = Box<
     dyn FnOnce(&mut Management, &mut DataPlane, Result<(), Problem>) -> Result<Progress, Problem>,
 >;
@@ -394,11 +403,12 @@ impl Management {
                     self.under_way.insert(ticket, Work { step, caller });
                     return;
                 }
-                Ok(Progress::Saved { version, then }) if !self.saving.is_saved(version) => {
-                    return self.saving.wait(version, then, caller);
+                Ok(Progress::Saved { version, next }) if !self.saving.is_saved(version) => {
+                    return self.saving.wait(version, next, caller);
                 }
-                Ok(Progress::Saved { then, .. }) => {
-                    outcome = self.guarded(|management| then(management, plane, Ok(())));
+                Ok(Progress::Saved { next, .. }) => {
+                    outcome =
+                        self.guarded(|management| management.go_on_after(plane, next, Ok(())));
                 }
                 Ok(Progress::Gather(subject, objects)) => {
                     return self.gatherings.add(subject, objects, caller);

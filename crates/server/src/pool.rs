@@ -5,12 +5,12 @@ use std::time::Instant;
 
 use array::{Pool as PoolConfiguration, PoolDevice};
 use device::{Counters, Device, Method, OpenError};
-use scsi::RodTokenSpace;
 use store::{Failure, IoId, OpenMode, PoolSpec, Space, Store, Tag};
 
 use crate::backing::PoolBacking;
 use crate::data_plane::Ticket;
 use crate::device_times::DeviceTimes;
+use crate::exports::RodTokenSpace;
 use crate::options::IoMethod;
 
 /// Counts openings of devices.

@@ -2,12 +2,11 @@
 //! volume of this kind that is found in a pool at the start is deleted.
 
 use block::VolumeId;
-use scsi::RodTokenSpace;
 use store::{Change, Failure, Outcome, VolumeSpec};
 
 use crate::data_directory::random_u64;
 use crate::data_plane::{DataPlane, Ticket};
-use crate::exports::ExportEvent;
+use crate::exports::{ExportEvent, RodTokenSpace};
 use crate::pools::PoolId;
 
 /// Begins the names of hidden volumes; no name that an administrator gives does.

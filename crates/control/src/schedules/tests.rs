@@ -112,7 +112,7 @@ impl Server {
                     self.pools.there.remove(&deletion.id);
                     Vec::new()
                 }
-                Effect::WarnHosts(_) | Effect::Audit { .. } => panic!("{effect:?}"),
+                Effect::Tell(_) | Effect::Audit { .. } => panic!("{effect:?}"),
             };
             self.perform(next);
         }

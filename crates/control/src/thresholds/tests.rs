@@ -29,7 +29,7 @@ fn a_volume_that_reaches_a_threshold_is_told_once_to_administrators_and_hosts() 
         object: "volume p/v".to_owned(),
         message: "is 75 % full, the soft threshold is 75 %".to_owned(),
     };
-    let expected = [Effect::Note(note), Effect::WarnHosts(VOLUME)];
+    let expected = [Effect::Note(note), warn_hosts(VOLUME)];
     assert_eq!(told.look_at_volume(VOLUME, volume(75)), expected);
     assert_eq!(told.look_at_volume(VOLUME, volume(75)), []);
     assert_eq!(told.volume(VOLUME), Fill::Soft);
@@ -57,7 +57,7 @@ fn both_thresholds_at_once_are_one_alarm_and_the_way_down_is_told_step_by_step()
     let mut seen = Vec::new();
     for mapped in (0..100).rev() {
         let effects = told.look_at_volume(VOLUME, volume(mapped));
-        assert!(!effects.contains(&Effect::WarnHosts(VOLUME)), "hosts are not told of space");
+        assert!(!effects.contains(&warn_hosts(VOLUME)), "hosts are not told of space");
         seen.extend(severities(&effects));
     }
     assert_eq!(seen, [Severity::Information; 2]);
@@ -69,7 +69,7 @@ fn hosts_hear_of_a_pool_only_at_its_hard_threshold() {
     let (mut told, thin) = (Told::default(), [VolumeId(1), VolumeId(2)]);
     let mut look = |used| told.look_at_pool("p", &space(used), THRESHOLDS, thin.into_iter());
     assert_eq!(look(80).len(), 1);
-    assert_eq!(look(95)[1..], [Effect::WarnHosts(VolumeId(1)), Effect::WarnHosts(VolumeId(2))]);
+    assert_eq!(look(95)[1..], [warn_hosts(VolumeId(1)), warn_hosts(VolumeId(2))]);
     assert_eq!(look(95), []);
     assert_eq!(severities(&look(10)), [Severity::Information]);
 }

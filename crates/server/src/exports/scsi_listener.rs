@@ -3,7 +3,7 @@
 use array::Identification;
 use scsi::{DeviceServer, LogicalUnitSpec, UnitSpace};
 
-use super::{Export, ExportEvent, Listener};
+use super::{Export, ExportEvent, Listener, RodTokenSpace};
 
 impl Listener for DeviceServer {
     fn apply(&mut self, event: &ExportEvent) {
@@ -35,7 +35,9 @@ impl Listener for DeviceServer {
             }
             ExportEvent::PathState { group, state } => self.set_access_state(group, state),
             ExportEvent::Ports(ref ports) => self.set_ports(ports.clone()),
-            ExportEvent::RodTokenSpace(volume, space) => self.set_rod_token_space(volume, space),
+            ExportEvent::RodTokenSpace(of, RodTokenSpace { volume, size_bytes }) => {
+                self.set_rod_token_space(of, scsi::RodTokenSpace { volume, size_bytes });
+            }
         }
     }
 }

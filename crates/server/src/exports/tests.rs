@@ -1,3 +1,5 @@
+use array::{BlockForm, Identification};
+
 use super::*;
 
 const VOLUME: VolumeId = VolumeId(7);

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use array::{Access, VisibleLun};
 use block::VolumeId;
+use control::change::Touched;
 use hashbrown::HashSet;
 use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, TargetSelection};
 use scsi::{NexusId, NexusSpec};
 
 use super::sessions::{NexusPorts, Session};
 use crate::limits::LUNS_TIME_PER_TURN;
-use crate::management::Touched;
 use crate::reactor::Reactor;
 
 /// RFC 7143 11.13.3: the handle in the answer to a discovery login; such a session is never joined.

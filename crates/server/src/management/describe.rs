@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use api::{Device, Host, Pool, Problem, Route, Space, Target, Volume};
-use array::{ArrayError, Configuration, Secrets, Tagged};
+use api::{Device, Pool, Problem, Route, Space, Target, Volume};
+use array::{ArrayError, Configuration, Tagged};
 use block::VolumeId;
 use store::Health;
 
@@ -110,32 +110,6 @@ impl Management {
             || refused(&ArrayError::NotFound { kind: "volume", name: pool.name.clone() });
         let volume = pool.store.volume(id).ok_or_else(not_found)?;
         Ok(VolumeFacts::new(self, pool, volume).describe(&self.configuration))
-    }
-
-    /// Every host.
-    pub(super) fn list_hosts(&self) -> Progress {
-        let (configuration, secrets) = (Arc::clone(&self.configuration), Arc::clone(&self.secrets));
-        Progress::later(move || -> Vec<Host> {
-            let names = configuration.hosts.keys();
-            names.map(|name| describe_host(&configuration, &secrets, name)).collect()
-        })
-    }
-
-    pub(super) fn describe_host(&self, name: &str) -> Host {
-        describe_host(&self.configuration, &self.secrets, name)
-    }
-}
-
-fn describe_host(configuration: &Configuration, secrets: &Secrets, name: &str) -> Host {
-    let host = configuration.hosts.get(name);
-    let initiators = host.into_iter().flat_map(|host| host.initiators.iter().cloned());
-    let chap = secrets.hosts.get(name);
-    Host {
-        name: name.to_owned(),
-        initiators: initiators.collect(),
-        chap_user: host.and_then(|host| host.chap_name.clone()),
-        mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
-        tags: configuration.tags(Tagged::Host(name)),
     }
 }
 

@@ -1,13 +1,49 @@
 //! Performs what the control plane decides: keeps events, tells front ends, saves, and has pools change.
 
+use api::Problem;
+use control::change::{Answer, Applied, Place};
 use control::{Deletion, Effect};
 
-use super::Management;
 use super::problems::gone;
+use super::{Management, Next, Progress};
 use crate::data_plane::DataPlane;
-use crate::exports::ExportEvent;
+use crate::described::Described;
+use crate::pools::PoolId;
 
 impl Management {
+    /// Goes on when the configuration is saved, or could not be.
+    pub(super) fn go_on_after(
+        &mut self,
+        plane: &mut DataPlane,
+        next: Next,
+        saved: Result<(), Problem>,
+    ) -> Result<Progress, Problem> {
+        match (next, saved) {
+            (Next::Applied(Applied { effects, answer, .. }), Ok(())) => {
+                self.perform(plane, effects);
+                self.describe_answer(plane, answer)
+            }
+            (Next::Applied(Applied { unsaved, .. }), Err(problem)) => {
+                self.perform(plane, unsaved);
+                Err(problem)
+            }
+            (Next::Then(then), saved) => then(self, plane, saved),
+        }
+    }
+
+    fn describe_answer(&self, plane: &DataPlane, answer: Answer) -> Result<Progress, Problem> {
+        match answer {
+            Answer::Written(value) => Ok(Progress::Answer(Ok(Described::Written(value)))),
+            Answer::Pool(name) => self.show_pool(plane, &name),
+            Answer::Volume(place) => self.show_volume(plane, slot_of(plane, &place)?, place.id),
+            Answer::Snapshot(place) => {
+                let pool = plane.pools.get(slot_of(plane, &place)?).ok_or_else(gone)?;
+                let snapshot = pool.store.volume(place.id).ok_or_else(gone)?;
+                Ok(Progress::answer(&self.snapshot(pool, snapshot)))
+            }
+        }
+    }
+
     /// Performs effects in their order.
     pub(super) fn perform(
         &mut self,
@@ -17,9 +53,7 @@ impl Management {
         for effect in effects {
             match effect {
                 Effect::Note(note) => self.events.note(note.severity, note.object, note.message),
-                Effect::WarnHosts(volume) => {
-                    plane.exports.tell(&ExportEvent::ThresholdReached(volume));
-                }
+                Effect::Tell(event) => plane.exports.tell(&event),
                 Effect::Save(change) => self.save_for_schedule(plane, change),
                 Effect::Snapshot(run) => self.begin_run(plane, run),
                 Effect::Delete(deletion) => self.delete_by_itself(plane, &deletion),
@@ -36,4 +70,8 @@ impl Management {
         };
         self.begin(plane, begun);
     }
+}
+
+fn slot_of(plane: &DataPlane, place: &Place) -> Result<PoolId, Problem> {
+    plane.pool_named(&place.pool).map(|(pool, _)| pool).ok_or_else(gone)
 }

@@ -13,7 +13,7 @@ use array::{Access, Alerts, Chap, Configuration, HeldLun, Presentation, Secrets,
 use block::VolumeId;
 use mio::net::TcpListener;
 
-use super::hosts::{check_chap, fold_initiator};
+use super::hosts::fold_initiator;
 use super::identification::parse_identification;
 use super::portals::{PortalChange, parse, parse_state};
 use super::problems::{bad_request, conflict};
@@ -363,7 +363,7 @@ fn read_chap(wanted: &ConfiguredChap, known: Option<&Chap>) -> Result<Chap, Stri
             mutual_user: wanted.mutual_user.clone(),
             mutual_secret: wanted.mutual_secret.clone(),
         };
-        return check_chap(chap).map_err(|problem| problem.detail);
+        return control::chap::parse(chap).map_err(|problem| problem.detail);
     }
     let fits = |known: &&Chap| {
         let target = known.target.as_ref().map(|target| &target.name);

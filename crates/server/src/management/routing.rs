@@ -215,18 +215,18 @@ impl Management {
         match route {
             HostRoutes::ListHosts => Ok(self.list_hosts()),
             HostRoutes::ShowHost => Ok(Progress::answer(&self.show_host(host)?)),
-            HostRoutes::CreateHost => self.create_host(read_secret(body)?),
-            HostRoutes::ChangeHost => self.change_host(host, read_secret(body)?),
+            HostRoutes::CreateHost => self.create_host(plane, read_secret(body)?),
+            HostRoutes::ChangeHost => self.change_host(plane, host, read_secret(body)?),
             HostRoutes::SetHostTags => self.set_host_tags(host, read(body)?),
-            HostRoutes::DeleteHost => self.delete_host(host),
+            HostRoutes::DeleteHost => self.delete_host(plane, host),
             HostRoutes::ListGroups => Ok(self.list_groups()),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
             HostRoutes::SetGroup => self.set_group(plane, group, read(body)?),
             HostRoutes::SetGroupTags => self.set_group_tags(group, read(body)?),
-            HostRoutes::DeleteGroup => self.delete_group(group),
+            HostRoutes::DeleteGroup => self.delete_group(plane, group),
             HostRoutes::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
-            HostRoutes::SetDiscoveryChap => self.set_discovery_chap(read_secret(body)?),
-            HostRoutes::DeleteDiscoveryChap => self.delete_discovery_chap(),
+            HostRoutes::SetDiscoveryChap => self.set_discovery_chap(plane, read_secret(body)?),
+            HostRoutes::DeleteDiscoveryChap => self.delete_discovery_chap(plane),
         }
     }
 

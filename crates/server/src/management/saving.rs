@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use api::{Problem, Severity};
 use array::{ArrayError, Configuration, Secrets};
+use control::change::{ConfigurationChange, Draft, Touched};
 
+use super::facts::Facts;
 use super::problems::{internal, refused};
-use super::{Caller, Management, Progress, Then};
+use super::{Caller, Management, Next, Progress};
 use crate::data_directory::DataDirectory;
 use crate::data_plane::DataPlane;
 use crate::events::now;
@@ -23,31 +25,6 @@ use crate::yielding::{lower_priority, yielding};
 
 #[cfg(test)]
 mod tests;
-
-/// Whose LUNs are others than before.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Touched {
-    #[default]
-    Nobody,
-    /// Hosts, groups and [`array::ANY_HOST`].
-    Names(BTreeSet<String>),
-    All,
-}
-
-impl Touched {
-    /// Everybody whom one of both touches.
-    pub(crate) fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::All, _) | (_, Self::All) => Self::All,
-            (Self::Nobody, other) => other,
-            (own, Self::Nobody) => own,
-            (Self::Names(mut own), Self::Names(other)) => {
-                own.extend(other);
-                Self::Names(own)
-            }
-        }
-    }
-}
 
 /// Where the configuration and what was changed of it stand.
 pub(super) struct Saving {
@@ -81,7 +58,7 @@ struct Version {
 /// Somebody who waits until a change is saved.
 struct Waiting {
     version: u64,
-    then: Then,
+    next: Next,
     caller: Caller,
 }
 
@@ -141,6 +118,14 @@ impl Saving {
         &self.next.configuration
     }
 
+    /// A copy of that to be changed, which shares what is the same.
+    fn draft(&self) -> Draft {
+        Draft {
+            array: Configuration::clone(&self.next.configuration),
+            secrets: Secrets::clone(&self.next.secrets),
+        }
+    }
+
     /// The secrets that belong to [`Self::accepted`].
     pub(super) fn accepted_secrets(&self) -> &Secrets {
         &self.next.secrets
@@ -150,8 +135,8 @@ impl Saving {
         version <= self.saved
     }
 
-    pub(super) fn wait(&mut self, version: u64, then: Then, caller: Caller) {
-        self.waiting.push_back(Waiting { version, then, caller });
+    pub(super) fn wait(&mut self, version: u64, next: Next, caller: Caller) {
+        self.waiting.push_back(Waiting { version, next, caller });
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -183,6 +168,42 @@ impl Saving {
 }
 
 impl Management {
+    /// Makes a change of the configuration. When it is saved, and in effect, what follows is
+    /// performed, and the caller is answered; if it cannot be saved nothing has changed.
+    pub(super) fn make(
+        &mut self,
+        plane: &DataPlane,
+        change: &impl ConfigurationChange,
+    ) -> Result<Progress, Problem> {
+        let mut draft = self.saving.draft();
+        let facts = Facts::new(self, plane);
+        let applied = change.apply(&mut draft, now(), &facts)?;
+        let version = self.accept(draft, applied.touched.clone());
+        Ok(Progress::Saved { version, next: Next::Applied(applied) })
+    }
+
+    /// Makes a draft the next version, and has it saved. Returns the number of the version that
+    /// holds it: if nothing has changed, the last one.
+    fn accept(&mut self, draft: Draft, touched: Touched) -> u64 {
+        let Draft { array, secrets } = draft;
+        let next = &mut self.saving.next;
+        let is_other = array != *next.configuration;
+        let are_other = secrets != *next.secrets;
+        if is_other {
+            next.configuration = Arc::new(array);
+        }
+        if are_other {
+            next.secrets = Arc::new(secrets);
+        }
+        if is_other || are_other {
+            let before = std::mem::take(&mut self.saving.touched);
+            self.saving.touched = before.and(touched);
+            self.saving.changed += 1;
+            self.save();
+        }
+        self.saving.changed
+    }
+
     /// Makes a change of the configuration. When it is saved, and in effect, `then` goes on; if it
     /// cannot be saved nothing has changed, and the caller is told.
     pub(super) fn change<T: 'static>(
@@ -246,30 +267,13 @@ impl Management {
         then: impl FnOnce(&mut Self, &mut DataPlane, Result<T, Problem>) -> Result<Progress, Problem>
         + 'static,
     ) -> Result<Progress, Problem> {
-        let mut configuration = Configuration::clone(&self.saving.next.configuration);
-        let mut secrets = Secrets::clone(&self.saving.next.secrets);
-        let value = change(&mut configuration, &mut secrets).map_err(|error| refused(&error))?;
-        let next = &mut self.saving.next;
-        let is_other = configuration != *next.configuration;
-        let are_other = secrets != *next.secrets;
-        if is_other {
-            next.configuration = Arc::new(configuration);
-        }
-        if are_other {
-            next.secrets = Arc::new(secrets);
-        }
-        if is_other || are_other {
-            let before = std::mem::take(&mut self.saving.touched);
-            self.saving.touched = before.and(touched);
-            self.saving.changed += 1;
-            self.save();
-        }
-        Ok(Progress::Saved {
-            version: self.saving.changed,
-            then: Box::new(move |management, plane, saved| {
-                then(management, plane, saved.map(|()| value))
-            }),
-        })
+        let Draft { mut array, mut secrets } = self.saving.draft();
+        let value = change(&mut array, &mut secrets).map_err(|error| refused(&error))?;
+        let version = self.accept(Draft { array, secrets }, touched);
+        let next = Next::Then(Box::new(move |management, plane, saved| {
+            then(management, plane, saved.map(|()| value))
+        }));
+        Ok(Progress::Saved { version, next })
     }
 
     /// The thread has saved, or could not.
@@ -333,9 +337,9 @@ impl Management {
         let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
             waiting.into_iter().partition(|waiting| waiting.version <= number);
         self.saving.waiting = waiting;
-        for Waiting { then, caller, .. } in ready {
+        for Waiting { next, caller, .. } in ready {
             let saved = problem.clone().map_or(Ok(()), Err);
-            let outcome = self.guarded(|management| then(management, plane, saved));
+            let outcome = self.guarded(|management| management.go_on_after(plane, next, saved));
             self.proceed(plane, outcome, caller);
         }
     }

@@ -83,18 +83,3 @@ fn after_a_failure_the_files_hold_what_they_held_before_or_are_in_doubt() {
         assert_eq!(*files.written.borrow(), written);
     }
 }
-
-#[test]
-fn several_changes_touch_whom_one_of_them_touches() {
-    let names =
-        |names: &[&str]| Touched::Names(names.iter().map(|&name| name.to_owned()).collect());
-    for (one, other, both) in [
-        (Touched::Nobody, Touched::Nobody, Touched::Nobody),
-        (names(&["a"]), Touched::Nobody, names(&["a"])),
-        (names(&["a"]), names(&["b"]), names(&["a", "b"])),
-        (names(&["a"]), Touched::All, Touched::All),
-    ] {
-        assert_eq!(one.clone().and(other.clone()), both);
-        assert_eq!(other.and(one), both);
-    }
-}

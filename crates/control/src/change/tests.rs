@@ -1,0 +1,109 @@
+//! A small array on which changes are tried, without a daemon.
+
+use std::cell::RefCell;
+
+use api::ProblemKind;
+use array::FreeLuns;
+
+use super::*;
+use crate::problems::not_found;
+
+/// Seconds since 1970 at which changes are made.
+pub(crate) const NOW: u64 = 1_800_000_000;
+
+/// What a change finds besides the configuration: a pool 'p' with volumes 'a' and 'b', whose
+/// identifiers are 1 and 2.
+pub(crate) struct World {
+    /// Seconds since the daemon began.
+    pub(crate) uptime: u64,
+    /// Numbers that sessions hold.
+    pub(crate) held: Vec<HeldLun>,
+    /// How often somebody asked for those.
+    pub(crate) asked_for_held: RefCell<u32>,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self { uptime: 1000, held: Vec::new(), asked_for_held: RefCell::new(0) }
+    }
+}
+
+impl View for World {
+    fn rest(&self) -> Rest<'static> {
+        Rest { now: self.uptime, seconds: 60, held: &[], free: FreeLuns::Known }
+    }
+
+    fn held(&self) -> Vec<HeldLun> {
+        *self.asked_for_held.borrow_mut() += 1;
+        self.held.clone()
+    }
+
+    fn volume(&self, pool: &str, name: &str) -> Result<VolumeId, Problem> {
+        match (pool, name) {
+            ("p", "a") => Ok(VolumeId(1)),
+            ("p", "b") => Ok(VolumeId(2)),
+            (_, _) => Err(not_found(&format!("there is no volume '{pool}/{name}'"))),
+        }
+    }
+
+    fn name_of(&self, volume: VolumeId) -> String {
+        format!("volume p/{}", volume.0)
+    }
+}
+
+/// An array without anything.
+pub(crate) fn empty() -> Draft {
+    let array = Configuration::new("iqn.2026-11.io.gantry:test".to_owned());
+    Draft { array, secrets: Secrets::default() }
+}
+
+/// Makes a change; what is refused leaves the draft as it was, as the server does.
+pub(crate) fn make(
+    draft: &mut Draft,
+    world: &World,
+    change: &impl ConfigurationChange,
+) -> Result<Applied, Problem> {
+    let mut next = draft.clone();
+    let applied = change.apply(&mut next, NOW, world)?;
+    *draft = next;
+    Ok(applied)
+}
+
+/// The kind of problem with which a change is refused that leaves the draft alone.
+pub(crate) fn refusal(
+    draft: &mut Draft,
+    world: &World,
+    change: &impl ConfigurationChange,
+) -> ProblemKind {
+    let before = draft.clone();
+    let problem = make(draft, world, change).unwrap_err();
+    assert_eq!(*draft, before);
+    *ProblemKind::ALL.iter().find(|kind| kind.urn() == problem.kind).unwrap()
+}
+
+/// What is answered, as JSON.
+pub(crate) fn written(applied: &Applied) -> &serde_json::Value {
+    match &applied.answer {
+        Answer::Written(value) => value,
+        Answer::Pool(_) | Answer::Volume(_) | Answer::Snapshot(_) => panic!("{applied:?}"),
+    }
+}
+
+pub(crate) fn names(names: &[&str]) -> Touched {
+    Touched::Names(names.iter().map(|&name| name.to_owned()).collect())
+}
+
+#[test]
+fn several_changes_touch_whom_one_of_them_touches() {
+    let names =
+        |names: &[&str]| Touched::Names(names.iter().map(|&name| name.to_owned()).collect());
+    for (one, other, both) in [
+        (Touched::Nobody, Touched::Nobody, Touched::Nobody),
+        (names(&["a"]), Touched::Nobody, names(&["a"])),
+        (names(&["a"]), names(&["b"]), names(&["a", "b"])),
+        (names(&["a"]), Touched::All, Touched::All),
+    ] {
+        assert_eq!(one.clone().and(other.clone()), both);
+        assert_eq!(other.and(one), both);
+    }
+}
