@@ -4,6 +4,7 @@ mod banned;
 mod decisions;
 mod edges;
 mod io_free;
+mod mistakes;
 mod module_edges;
 mod seam;
 mod shape;
@@ -40,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 15] = [
+const CHECKS: [(&str, Check); 16] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("edges between folders", || refuse(module_edges::findings()?)),
@@ -50,6 +51,7 @@ const CHECKS: [(&str, Check); 15] = [
     ("functions, files, unsafe", || refuse(shape::findings()?)),
     ("address spaces", || refuse(spaces::findings()?)),
     ("walls in the pool engine", || refuse(walls::findings()?)),
+    ("deliberate mistakes", || refuse(mistakes::findings()?)),
     ("text", || refuse(text::findings()?)),
     ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),

@@ -5,43 +5,8 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use store::PlantedBug;
-
+use crate::planted::PlantedBug;
 use crate::world::{Figures, Run, RunReport, World};
-
-/// Every planted bug.
-pub const PLANTED: [PlantedBug; 30] = [
-    PlantedBug::FreedReusableAtOnce,
-    PlantedBug::NoTailVerification,
-    PlantedBug::SpaceMapInPlace,
-    PlantedBug::NoEpochBump,
-    PlantedBug::AcknowledgeBeforeFlush,
-    PlantedBug::SingleSuperblock,
-    PlantedBug::SwitchBeforeFlush,
-    PlantedBug::ForgetCloneReferences,
-    PlantedBug::TrustData,
-    PlantedBug::CutForgetsUnapplied,
-    PlantedBug::CutInsideCommit,
-    PlantedBug::ForgetDeltas,
-    PlantedBug::CopyNotWritten,
-    PlantedBug::CopyNeverRead,
-    PlantedBug::GroupTornApart,
-    PlantedBug::SnapshotUncounted,
-    PlantedBug::LendEverything,
-    PlantedBug::ReaperForgets,
-    PlantedBug::FlushFirstDeviceOnly,
-    PlantedBug::LabelNotFlushed,
-    PlantedBug::KeepsWhatIsGone,
-    PlantedBug::MisreadEndsJournal,
-    PlantedBug::RefusalIgnored,
-    PlantedBug::RewindForgetsIntact,
-    PlantedBug::RewindKeepsEpoch,
-    PlantedBug::MetadataNotRefilled,
-    PlantedBug::SnapshotUnchecked,
-    PlantedBug::MetadataForAnyone,
-    PlantedBug::ReturnsCountedTwice,
-    PlantedBug::RenameAnsweredEarly,
-];
 
 /// One run in so many is played twice, to see that it follows from its seed alone.
 const REPEAT_ONE_IN: u64 = 32;
@@ -145,7 +110,8 @@ pub struct Hunt {
     pub elapsed: Duration,
 }
 
-/// Looks for one planted bug with at most `budget` seeds.
+/// Looks for one planted bug with at most `budget` seeds, under conditions in which it shows. The
+/// engine has it only in the crate `hunt`, and there only if the caller has switched it on.
 pub fn hunt(bug: PlantedBug, seed: u64, budget: u64, operations: u64) -> Hunt {
     prepare();
     let begun = Instant::now();

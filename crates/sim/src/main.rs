@@ -6,8 +6,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
-use sim::campaign::{self, Found, PLANTED, Search};
-use sim::{Run, RunReport, World};
+use hunt::PlantedBug;
+use sim::campaign::{self, Found, Search};
+use sim::{Run, World};
 
 /// Simulates the pool engine on a disk that loses power, and looks for broken promises.
 #[derive(Parser)]
@@ -87,8 +88,11 @@ fn main() -> ExitCode {
             run(&Search { seed, seeds, time, operations: ops, jobs }, failures)
         }
         Command::Planted { budget, seed, ops, names } => planted(budget, seed, ops, &names),
-        Command::Replay { seed, ops, planted, events } => {
-            replay(Run { events, ..Run::new(seed, ops) }, planted.as_deref())
+        Command::Replay { seed, ops, planted: None, events } => {
+            replay(Run { events, ..Run::new(seed, ops) })
+        }
+        Command::Replay { seed, ops, planted: Some(name), events } => {
+            replay_planted(hunt::Run { events, ..hunt::Run::new(seed, ops) }, &name)
         }
     }
 }
@@ -108,7 +112,7 @@ fn run(search: &Search, failures: usize) -> ExitCode {
         }
     });
     for outcome in &found.failures {
-        tell(outcome, search.operations);
+        tell((outcome.seed, search.operations), &outcome.story, outcome.violation.as_deref());
     }
     summary(&found);
     if found.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -141,41 +145,51 @@ fn summary(found: &Found) {
     }
 }
 
-fn tell(outcome: &RunReport, operations: u64) {
-    terminal::say!("{}", outcome.story);
-    let violation = outcome.violation.as_deref().unwrap_or("nothing");
-    terminal::say!("seed {}: {violation}", outcome.seed);
-    terminal::say!("again: gantry-sim replay {} --ops {operations}\n", outcome.seed);
+fn tell((seed, operations): (u64, u64), story: &str, violation: Option<&str>) {
+    terminal::say!("{story}");
+    terminal::say!("seed {seed}: {}", violation.unwrap_or("nothing"));
+    terminal::say!("again: gantry-sim replay {seed} --ops {operations}\n");
 }
 
+/// Hunts mistakes: in the engine that has them, and with the simulator that is linked with it.
 fn planted(budget: u64, seed: u64, operations: u64, names: &[String]) -> ExitCode {
     let mut missed = 0;
     terminal::say!("{:<26}{:>8}{:>10}  found as", "planted bug", "seeds", "seconds");
-    let is_wanted = |name: String| names.is_empty() || names.contains(&name);
-    for bug in PLANTED.into_iter().filter(|bug| is_wanted(format!("{bug:?}"))) {
-        let hunt = campaign::hunt(bug, seed, budget, operations);
+    let is_wanted = |bug: &PlantedBug| names.is_empty() || names.contains(&bug.name());
+    for bug in PlantedBug::ALL.into_iter().filter(is_wanted) {
+        missed += u64::from(!mutants::plant(Some(&bug.name())));
+        let hunt = hunt::campaign::hunt(bug, seed, budget, operations);
         let words = match &hunt.outcome {
             Some(outcome) => outcome.violation.clone().unwrap_or_default(),
             None => "NOT FOUND".to_owned(),
         };
         missed += u64::from(hunt.outcome.is_none());
-        let (name, seconds) = (format!("{bug:?}"), hunt.elapsed.as_secs_f64());
+        let (name, seconds) = (bug.name(), hunt.elapsed.as_secs_f64());
         terminal::say!("{name:<26}{:>8}{seconds:>10.1}  {words}", hunt.seeds);
     }
     if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn replay(run: Run, planted: Option<&str>) -> ExitCode {
+fn replay(run: Run) -> ExitCode {
     campaign::prepare();
-    let bug = planted.map(|name| PLANTED.into_iter().find(|bug| format!("{bug:?}") == name));
-    if bug == Some(None) {
-        terminal::say!("there is no such mistake: {PLANTED:?}");
-        return ExitCode::FAILURE;
-    }
-    let run = Run { planted: bug.flatten(), ..run };
     terminal::say!("{:#?}", run.profile());
     let outcome = World::run(&run);
-    tell(&outcome, run.operations);
+    tell((run.seed, run.operations), &outcome.story, outcome.violation.as_deref());
+    terminal::say!("sum {:016x}", outcome.sum);
+    if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn replay_planted(run: hunt::Run, name: &str) -> ExitCode {
+    hunt::campaign::prepare();
+    let bug = PlantedBug::named(name).filter(|_| mutants::plant(Some(name)));
+    let Some(bug) = bug else {
+        terminal::say!("there is no such mistake: {:?}", PlantedBug::ALL);
+        return ExitCode::FAILURE;
+    };
+    let run = hunt::Run { planted: Some(bug), ..run };
+    terminal::say!("{:#?}", run.profile());
+    let outcome = hunt::World::run(&run);
+    tell((run.seed, run.operations), &outcome.story, outcome.violation.as_deref());
     terminal::say!("sum {:016x}", outcome.sum);
     if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

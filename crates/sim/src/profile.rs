@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use store::{OpenMode, Options, PlantedBug};
+use store::{OpenMode, Options};
 
 use crate::disk::Faults;
+use crate::planted::PlantedBug;
 use crate::random::Random;
 
 const MEBIBYTE: u64 = 1 << 20;
@@ -227,7 +228,6 @@ impl Profile {
             checkpoint_interval: self.checkpoint_interval,
             reap_rate: self.reap_rate,
             scrub_rate: self.scrub_rate,
-            planted: self.planted,
         }
     }
 

@@ -10,13 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use block::{BLOCK, BlockError, DeviceOperation, VolumeId};
-use store::{Change, ChangeError, DeviceSpec, Failure, Io, IoId, PlantedBug, PoolSpec, Store, Tag};
+use store::{Change, ChangeError, DeviceSpec, Failure, Io, IoId, PoolSpec, Store, Tag};
 
 use crate::action::Action;
 use crate::audit::Audit;
 use crate::disk::SimDisk;
 use crate::limits::COMMAND_NANOSECONDS_MAX;
 use crate::oracle::{Excuses, Oracle, Violation, violation};
+use crate::planted::PlantedBug;
 use crate::profile::Profile;
 use crate::random::Random;
 use crate::reserve::Reserve;
@@ -93,7 +94,7 @@ pub struct Run {
     pub seed: u64,
     /// Commands.
     pub operations: u64,
-    /// A deliberate mistake in the engine.
+    /// A deliberate mistake that was switched on in the engine.
     pub planted: Option<PlantedBug>,
     /// Events to keep for the story.
     pub events: usize,

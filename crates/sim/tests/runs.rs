@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sim::campaign::{self, PLANTED, Search};
+use hunt::PlantedBug;
+use sim::campaign::Search;
 use sim::{Run, World};
-use store::PlantedBug;
 
 const OPERATIONS: u64 = 1500;
 
@@ -43,10 +43,33 @@ const SUBTLE: [PlantedBug; 5] = [
 
 #[test]
 fn every_planted_bug_that_is_not_subtle_is_found_at_once() {
-    let missed: Vec<_> = PLANTED
+    let missed: Vec<_> = PlantedBug::ALL
         .into_iter()
         .filter(|bug| !SUBTLE.contains(bug))
-        .filter(|bug| campaign::hunt(*bug, 1, 20, 3000).outcome.is_none())
+        .filter(|bug| !is_found(*bug))
         .collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+fn is_found(bug: PlantedBug) -> bool {
+    mutants::plant(Some(&bug.name())) && hunt::campaign::hunt(bug, 1, 20, 3000).outcome.is_some()
+}
+
+#[test]
+fn the_engine_with_mistakes_has_those_that_are_hunted_and_no_others() {
+    let mut names = PlantedBug::ALL.map(PlantedBug::name);
+    names.sort();
+    assert_eq!(names, mutants::NAMES);
+    assert!(!mutants::plant(Some("NoSuchMistake")));
+}
+
+/// The simulator plays the engine that ships. With no mistake switched on, the one that has them is
+/// the same.
+#[test]
+fn the_engine_with_mistakes_makes_the_same_run_while_none_is_on() {
+    assert!(mutants::plant(None));
+    for seed in 1..=4 {
+        let sum = World::run(&Run::new(seed, OPERATIONS)).sum;
+        assert_eq!(hunt::World::run(&hunt::Run::new(seed, OPERATIONS)).sum, sum);
+    }
 }

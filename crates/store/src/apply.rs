@@ -4,7 +4,6 @@
 use block::{BLOCK, VolumeId};
 
 use crate::address::{BlockRange, Run, VolumeBlock};
-use crate::bugs::planted;
 use crate::entry::{Entry, FANOUT, Kind, levels_for};
 use crate::layout::Layout;
 use crate::map::Missing;
@@ -146,12 +145,9 @@ impl Pool {
 
     /// Gives a volume's root one more parent; all of its blocks are shared now.
     fn share_root(&mut self, id: VolumeId) -> Volume {
-        let uncounted = planted!(self.bugs, SnapshotUncounted);
         self.update(id, |volume, map, space| {
             volume.add_shared(volume.mapped_bytes / BLOCK);
-            if !uncounted {
-                map.share(space, volume.root.entry);
-            }
+            map.share(space, volume.root.entry);
             volume.clone()
         })
     }
@@ -274,9 +270,7 @@ impl Pool {
                 map.walk(root, part, |_, found| entries.extend_from_slice(found))
                     .expect("the source is in memory");
                 let data = entries.iter().filter(|entry| entry.kind() == Kind::Data);
-                if !planted!(self.bugs, ForgetCloneReferences) {
-                    data.for_each(|entry| space.add_references(entry.address(), 1));
-                }
+                data.for_each(|entry| space.add_references(entry.address(), 1));
                 Shared::Blocks(entries)
             };
             parts.push((to, part));

@@ -20,7 +20,6 @@
 
 use block::{BLOCK, BlockError, VolumeId};
 
-use crate::bugs::planted;
 use crate::error::ChangeError;
 use crate::metadata::{Metadata, metadata_reserve_of};
 use crate::pool::Pool;
@@ -120,13 +119,7 @@ impl Pool {
     /// Blocks that what has no promise may not take.
     pub(crate) fn kept_blocks(&self) -> u64 {
         let going = 2 * self.map.dirty.len() as u64 + self.budget.estimated.growing;
-        let kept = self.guaranteed_blocks() + going;
-        let drawn = self.metadata_left() < self.metadata_blocks();
-        if drawn && planted!(self.bugs, MetadataNotRefilled) {
-            kept - self.metadata_blocks()
-        } else {
-            kept
-        }
+        self.guaranteed_blocks() + going
     }
 
     /// Blocks that a volume's data may newly occupy.
@@ -181,7 +174,7 @@ impl Pool {
             return Ok(());
         }
         let needed = 2 * self.metadata_blocks();
-        if self.settled_blocks() >= needed || planted!(self.bugs, SnapshotUnchecked) {
+        if self.settled_blocks() >= needed {
             Ok(())
         } else {
             Err(ChangeError::NoSpaceToShare { needed_bytes: needed / 2 * BLOCK })

@@ -11,7 +11,6 @@ use block::{BLOCK, DeviceError, Rope};
 use hashbrown::HashMap;
 
 use crate::address::Address;
-use crate::bugs::planted;
 use crate::entry::{Entry, Kind};
 use crate::io::Waiter;
 use crate::journal::Position;
@@ -153,9 +152,9 @@ impl Checkpointer {
             || pool.space.quarantined() * 4 > pool.space.free().max(1024);
         // A cut lies between two commits: one that is applied in part, because a page is being
         // read or the turn ended, would be replayed as a whole.
-        let between_commits =
-            log.applier.is_between_commits() || planted!(pool.bugs, CutInsideCommit);
-        due && !self.is_nothing_to_cut(pool, log) && between_commits && self.current.is_none()
+        due && !self.is_nothing_to_cut(pool, log)
+            && log.applier.is_between_commits()
+            && self.current.is_none()
     }
 
     /// Whether a checkpoint would be the last one again, while a commit under way will change that:
@@ -188,24 +187,16 @@ impl Checkpointer {
         reap_dirty(pool);
         let mut writes = Vec::new();
         settle_map(pool, &mut writes);
-        let dead = if planted!(pool.bugs, ReaperForgets) { Vec::new() } else { pool.map.dead() };
+        let dead = pool.map.dead();
         let table = self.table.emit(&mut pool.space, pool.volumes.by_id(), &dead, &mut writes);
-        if planted!(pool.bugs, CopyNotWritten) {
-            writes.dedup_by(|page, copy| page.1[..] == copy.1[..]);
-        }
-        let in_place = planted!(pool.bugs, SpaceMapInPlace);
-        writes.extend(pool.space.emit_loaded(in_place));
+        writes.extend(pool.space.emit_loaded());
         pool.space.cut();
-        let head = if planted!(pool.bugs, CutForgetsUnapplied) {
-            log.journal.next
-        } else {
-            log.applier.applied()
-        };
+        let journal = (log.journal.epoch, log.applier.applied());
         self.current = Some(Checkpoint {
             phase: Phase::Pages,
             writes: coalesce(writes),
             outstanding: 0,
-            superblock: superblock(pool, (log.journal.epoch, head), self.generation + 1, table),
+            superblock: superblock(pool, journal, self.generation + 1, table),
             upper_emitted: false,
         });
     }
@@ -276,12 +267,8 @@ impl Checkpoint {
             pool.io.write(Waiter::Checkpoint, block, data);
         }
         if self.outstanding == 0 && self.upper_emitted {
-            if planted!(pool.bugs, SwitchBeforeFlush) {
-                self.write_superblock(pool)
-            } else {
-                let devices = pool.space.devices();
-                self.flush_devices(pool, Phase::PagesFlush, devices);
-            }
+            let devices = pool.space.devices();
+            self.flush_devices(pool, Phase::PagesFlush, devices);
         }
     }
 
@@ -307,10 +294,9 @@ impl Checkpoint {
 
     /// Writes the superblock and its copy.
     fn write_superblock(&mut self, pool: &mut Pool) {
-        let one_slot = planted!(pool.bugs, SingleSuperblock);
         self.phase = Phase::Superblock;
         self.outstanding = 2;
-        let slot = if one_slot { 0 } else { self.superblock.generation as usize % 2 };
+        let slot = self.superblock.generation as usize % 2;
         let bytes = self.superblock.emit().freeze();
         for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
             pool.io.write(Waiter::Checkpoint, block.on(0), bytes.clone().into());

@@ -11,7 +11,6 @@ mod address;
 mod applier;
 mod apply;
 mod budget;
-mod bugs;
 mod change;
 mod checkpoint;
 mod checksum;
@@ -56,8 +55,6 @@ mod verify;
 mod volume;
 mod volumes;
 
-#[cfg(feature = "planted-bugs")]
-pub use bugs::PlantedBug;
 pub use change::{Change, Done, Outcome, Tag};
 pub use error::{ChangeError, Failure, OpenError};
 pub use incident::{Cause, Incident, Place};

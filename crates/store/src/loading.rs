@@ -7,7 +7,6 @@ use block::{Buffer, DeviceError, DeviceResult, VolumeId};
 use hashbrown::HashMap;
 
 use crate::address::{Address, Run};
-use crate::bugs::planted;
 use crate::entry::Page;
 use crate::incident::{Cause, Place};
 use crate::io::Waiter;
@@ -241,29 +240,24 @@ impl Loader {
 
     fn group_arrived(&mut self, pool: &mut Pool, group: AllocationGroupId) -> Option<ArrivedGroup> {
         let load = self.groups.remove(&group)?;
-        match load.refused && !planted!(pool.bugs, RefusalIgnored) {
-            // The maps may be wanted all the same.
-            true => pool.space.refused(group),
-            false if load.allocated => pool.space.given(group, load.blocks),
-            false => {}
+        // If it is refused, the maps may be wanted all the same.
+        if load.refused {
+            pool.space.refused(group);
+        } else if load.allocated {
+            pool.space.given(group, load.blocks);
         }
         if load.had_maps && !pool.space.is_loaded(group) {
             // They had to go while space was set aside.
             return self.begin_group(pool, group, load.waiting, false);
         }
-        #[cfg(feature = "planted-bugs")]
-        if planted!(pool.bugs, ForgetDeltas) {
-            pool.space.forget_deltas(group);
-        }
-        let in_place = planted!(pool.bugs, SpaceMapInPlace);
-        let writes = pool.space.insert_group(group, &load.pages, in_place);
+        let writes = pool.space.insert_group(group, &load.pages);
         Some(ArrivedGroup { group, waiting: load.waiting, writes })
     }
 }
 
 /// Reads a page; every other attempt goes to its copy.
 fn read_page(pool: &mut Pool, missing: Missing, attempt: u8) {
-    let second = attempt % 2 == 1 && !planted!(pool.bugs, CopyNeverRead);
+    let second = attempt % 2 == 1;
     let copy = missing.entry.twin().filter(|_| second);
     let address = copy.unwrap_or(missing.entry.address());
     pool.io.read(Waiter::Page { missing, attempt }, Run::of(address));

@@ -4,7 +4,6 @@
 use std::collections::VecDeque;
 
 use crate::applier::Applier;
-use crate::bugs::planted;
 use crate::commit::{Commit, CommitClass, CommitGroup, CommitGroups, coalesce};
 use crate::io::Waiter;
 use crate::journal::{JOURNAL_CLASS_ROOM, JOURNAL_UNIT_ROOM, Journal, Position};
@@ -130,12 +129,7 @@ impl Log {
         if commit.writes_pending > 0 {
             return;
         }
-        if planted!(pool.bugs, AcknowledgeBeforeFlush) {
-            commit.flushes_pending = 1;
-            return self.flushed(sequence);
-        }
-        let first_only = planted!(pool.bugs, FlushFirstDeviceOnly);
-        let devices = if first_only { 1 } else { commit.devices };
+        let devices = commit.devices;
         commit.flushes_pending = devices.count_ones() as usize;
         for device in (0..32).filter(|device| devices & 1 << device != 0) {
             pool.io.flush(Waiter::CommitFlush { sequence }, device);

@@ -61,10 +61,9 @@ impl Default for MetadataCache {
 }
 
 impl MetadataCache {
-    /// The block at a place, if it is kept and has this checksum; or `whatever` it has, which is a
-    /// mistake.
-    pub(crate) fn get(&self, place: Address, crc: u32, whatever: bool) -> Option<Bytes> {
-        let kept = self.blocks.get(&place).filter(|kept| kept.crc == crc || whatever);
+    /// The block at a place, if it is kept and has this checksum.
+    pub(crate) fn get(&self, place: Address, crc: u32) -> Option<Bytes> {
+        let kept = self.blocks.get(&place).filter(|kept| kept.crc == crc);
         kept.and_then(|kept| kept.content.clone())
     }
 
@@ -89,7 +88,7 @@ impl MetadataCache {
         for (place, &crc) in place.onwards().zip(crcs) {
             self.last_number += 1;
             let number = self.last_number;
-            if self.get(place, crc, false).is_none() {
+            if self.get(place, crc).is_none() {
                 self.blocks.insert(place, Kept { number, crc, content: None });
                 let oldest = self.ahead.push(number, place);
                 self.make_room(oldest);

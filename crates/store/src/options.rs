@@ -40,9 +40,6 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Whether checksums of data read and written are told ([`block::Sample`]).
     pub sampling: bool,
-    /// A deliberate mistake, which the simulator must notice.
-    #[cfg(feature = "planted-bugs")]
-    pub planted: Option<crate::PlantedBug>,
 }
 
 impl Default for Options {
@@ -55,8 +52,6 @@ impl Default for Options {
             scrub_rate: 200 << 20,
             checkpoint_interval: CHECKPOINT_INTERVAL,
             sampling: false,
-            #[cfg(feature = "planted-bugs")]
-            planted: None,
         }
     }
 }
@@ -75,13 +70,6 @@ impl Options {
     /// Groups whose space maps stay in memory.
     pub(crate) fn groups(&self) -> usize {
         (self.memory_bytes / 8 / GROUP_MEMORY) as usize
-    }
-
-    pub(crate) fn bugs(&self) -> crate::bugs::Bugs {
-        crate::bugs::Bugs {
-            #[cfg(feature = "planted-bugs")]
-            planted: self.planted,
-        }
     }
 }
 

@@ -7,7 +7,6 @@ use block::VolumeId;
 
 use crate::address::Address;
 use crate::budget::Budget;
-use crate::bugs::Bugs;
 use crate::entry::Entry;
 use crate::incident::{Cause, Incident, Incidents, Place};
 use crate::io::IoQueue;
@@ -21,7 +20,6 @@ use crate::volumes::Volumes;
 /// What all parts work on.
 pub(crate) struct Pool {
     pub(crate) options: Options,
-    pub(crate) bugs: Bugs,
     /// The time, since an arbitrary start.
     pub(crate) now: Duration,
     pub(crate) members: Members,
@@ -47,7 +45,6 @@ impl Pool {
     /// A pool without devices.
     pub(crate) fn new(options: Options, pool_uuid: [u8; 16]) -> Self {
         Self {
-            bugs: options.bugs(),
             now: Duration::ZERO,
             members: Members { pool_uuid, ..Members::default() },
             space: Space::new(&[], options.groups()),

@@ -15,7 +15,6 @@ use block::DeviceError;
 
 use crate::address::Run;
 use crate::budget::reserve_of;
-use crate::bugs::planted;
 use crate::error::OpenError;
 use crate::io::Waiter;
 use crate::layout::{DEVICE_START, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
@@ -101,7 +100,7 @@ impl Preallocation {
             return Vec::new();
         }
         let Some(under_way) = self.under_way.remove(&group) else { return Vec::new() };
-        if under_way.refused && !planted!(pool.bugs, RefusalIgnored) {
+        if under_way.refused {
             pool.space.refused(group)
         } else {
             pool.space.given(group, under_way.blocks)

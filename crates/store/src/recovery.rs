@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
 
 use crate::address::{Address, Run};
-use crate::bugs::planted;
 use crate::change::Tag;
 use crate::checkpoint::Progress;
 use crate::engine::Engine;
@@ -340,7 +339,6 @@ impl Opening {
     fn want_again(&mut self, wanted: Wanted) {
         let attempt = wanted.attempt + 1;
         let run = match &self.recovery.step {
-            Step::Loading(_) if planted!(self.engine.pool.bugs, CopyNeverRead) => wanted.run,
             Step::Loading(loading) => Run::of(loading.address(wanted.index, attempt)),
             _ => wanted.run,
         };
@@ -495,20 +493,9 @@ impl Opening {
             let reason = format!("it has features {features:#x}, which a newer program knows");
             return Stepped::Over(self.serves(Some(reason)));
         }
-        if !self.keeps_epoch() {
-            self.engine.log.journal.epoch += 1;
-        }
+        self.engine.log.journal.epoch += 1;
         self.recovery.outstanding = self.engine.pool.set_heads_aside();
         Stepped::On
-    }
-
-    /// Whether recovery goes on in the same epoch, which is a mistake.
-    fn keeps_epoch(&self) -> bool {
-        let keeps_if_rewound = planted!(self.engine.pool.bugs, RewindKeepsEpoch);
-        match &self.loss {
-            Some(_) if keeps_if_rewound => true,
-            Some(_) | None => planted!(self.engine.pool.bugs, NoEpochBump),
-        }
     }
 
     fn serves(&mut self, read_only: Option<String>) -> Opened {

@@ -340,10 +340,6 @@ impl Serving {
                 self.scrubber.took_group(group);
             }
         }
-        #[cfg(feature = "planted-bugs")]
-        if crate::bugs::planted!(self.engine.pool.bugs, FreedReusableAtOnce) {
-            self.engine.pool.space.release_early();
-        }
     }
 
     /// Whether all pages that the cut will place have room; if not, it is being made.

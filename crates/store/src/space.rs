@@ -594,14 +594,6 @@ impl Space {
         self.evict(self.loaded_max, 2 * self.loaded.len());
     }
 
-    /// Releases what is quarantined although no checkpoint is durable.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn release_early(&mut self) {
-        for block in std::mem::take(&mut self.quarantine) {
-            self.release(block);
-        }
-    }
-
     /// Bytes of all blocks of a kind.
     pub(crate) fn bytes(blocks: u64) -> u64 {
         blocks * BLOCK

@@ -8,7 +8,7 @@ use super::io_free::{self, LIBRARY_SET_APART};
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 22] = [
+const ROOMS: [(&str, &[&str]); 24] = [
     ("block", &[]),
     ("notation", &[]),
     ("terminal", &[]),
@@ -32,7 +32,9 @@ const ROOMS: [(&str, &[&str]); 22] = [
     ("cli", &["api", "block", "device", "notation", "store", "terminal"]),
     ("vmfs", &[]),
     ("host", &["notation", "terminal", "vmfs"]),
-    ("sim", &["array", "block", "iscsi", "scsi", "store", "terminal"]),
+    ("mutants", &["block", "notation"]),
+    ("hunt", &["block", "mutants", "terminal"]),
+    ("sim", &["block", "hunt", "mutants", "store", "terminal"]),
     ("bench", &["block", "device", "store", "terminal"]),
     ("harness", &["host"]),
     ("guest", &["harness"]),

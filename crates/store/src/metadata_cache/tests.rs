@@ -18,15 +18,15 @@ fn content(byte: u8) -> Vec<u8> {
 fn a_block_is_shown_to_whom_the_map_leads_there_until_another_is_written_there() {
     let mut recent = MetadataCache::default();
     recent.keep(at(7), &[70, 80], &[content(7), content(8)].concat());
-    assert_eq!(recent.get(at(7), 70, false).as_deref(), Some(&content(7)[..]));
-    assert_eq!(recent.get(at(8), 80, false).as_deref(), Some(&content(8)[..]));
-    assert!(recent.get(at(8), 70, false).is_none(), "another checksum is another block");
+    assert_eq!(recent.get(at(7), 70).as_deref(), Some(&content(7)[..]));
+    assert_eq!(recent.get(at(8), 80).as_deref(), Some(&content(8)[..]));
+    assert!(recent.get(at(8), 70).is_none(), "another checksum is another block");
     recent.forget(run(0, 8));
-    assert!(recent.get(at(7), 70, false).is_none());
-    assert!(recent.get(at(8), 80, false).is_some());
+    assert!(recent.get(at(7), 70).is_none());
+    assert!(recent.get(at(8), 80).is_some());
     recent.keep(at(8), &[81], &content(9));
-    assert!(recent.get(at(8), 80, false).is_none());
-    assert_eq!(recent.get(at(8), 81, false).as_deref(), Some(&content(9)[..]));
+    assert!(recent.get(at(8), 80).is_none());
+    assert_eq!(recent.get(at(8), 81).as_deref(), Some(&content(9)[..]));
 }
 
 #[test]
@@ -41,9 +41,9 @@ fn the_oldest_blocks_make_room_and_memory_stays_bounded() {
         assert!(recent.blocks.len() <= RECENT_BLOCKS_MAX);
         assert!(recent.parts.order.len() <= RECENT_BLOCKS_MAX);
     }
-    assert!(recent.get(at(5), 3 * max as u32 - 1, false).is_some());
-    assert!(recent.get(at(100), 0, false).is_none());
-    assert!(recent.get(at(100 + 3 * max - 1), 0, false).is_some());
+    assert!(recent.get(at(5), 3 * max as u32 - 1).is_some());
+    assert!(recent.get(at(100), 0).is_none());
+    assert!(recent.get(at(100 + 3 * max - 1), 0).is_some());
 }
 
 #[test]
@@ -64,16 +64,16 @@ fn what_is_read_ahead_is_shown_when_it_came_and_only_if_it_is_still_there() {
     let blocks: Vec<Vec<u8>> = (1..=4).map(content).collect();
     let crcs: Vec<u32> = blocks.iter().map(|block| crc32c(block)).collect();
     let number = recent.expect(at(10), &crcs);
-    assert!(recent.get(at(10), crcs[0], false).is_none(), "it is not there yet");
+    assert!(recent.get(at(10), crcs[0]).is_none(), "it is not there yet");
     // The second is written to meanwhile, the third too and kept; the fourth decayed.
     recent.forget(run(11, 2));
     recent.keep(at(12), &[99], &content(9));
     let came = [&blocks[0][..], &blocks[1], &blocks[2], &content(7)].concat();
     recent.arrived(number, run(10, 4), Some(&came));
-    assert_eq!(recent.get(at(10), crcs[0], false).as_deref(), Some(&blocks[0][..]));
-    assert!(recent.get(at(11), crcs[1], false).is_none());
-    assert_eq!(recent.get(at(12), 99, false).as_deref(), Some(&content(9)[..]));
-    assert!(recent.get(at(13), crcs[3], false).is_none());
+    assert_eq!(recent.get(at(10), crcs[0]).as_deref(), Some(&blocks[0][..]));
+    assert!(recent.get(at(11), crcs[1]).is_none());
+    assert_eq!(recent.get(at(12), 99).as_deref(), Some(&content(9)[..]));
+    assert!(recent.get(at(13), crcs[3]).is_none());
     assert_eq!(recent.blocks.len(), 2);
 }
 
@@ -92,6 +92,6 @@ fn blocks_that_were_read_ahead_do_not_drive_others_out() {
     for place in (100..).take(2 * AHEAD_KEPT_BLOCKS_MAX) {
         recent.expect(at(place), &[1]);
     }
-    assert!(recent.get(at(5), 50, false).is_some());
+    assert!(recent.get(at(5), 50).is_some());
     assert_eq!(recent.blocks.len(), 1 + AHEAD_KEPT_BLOCKS_MAX);
 }

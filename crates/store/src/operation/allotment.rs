@@ -1,16 +1,14 @@
 //! Space allocation for an operation's data, from one of three sources: the space that is free for
 //! everybody; a loan, until a checkpoint frees what the data replaces; or the metadata reserve.
 
-use block::{BLOCK, Request};
+use block::BLOCK;
 
 use super::{OperationKey, Piece, Work, data_range};
 use crate::budget::Estimate;
-use crate::bugs::planted;
 use crate::entry::FANOUT;
 use crate::error::Failure;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::map::Occupied;
-use crate::metadata::Standing;
 use crate::serving::Serving;
 use crate::space::{Allocation, AllocationGroupId};
 
@@ -118,9 +116,6 @@ impl Serving {
         if needed <= allowed {
             return Allotment::Free;
         }
-        if planted!(self.engine.pool.bugs, LendEverything) {
-            return Allotment::Kept { own: 0, drawn: 0 };
-        }
         let occupied = if self.engine.pool.volumes.is_reserved(volume) {
             Occupied { own: needed, shared: 0 }
         } else {
@@ -147,12 +142,7 @@ impl Serving {
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let replaces_data = occupied.own + occupied.shared == data;
         let volume = operation.volume;
-        let anyone = planted!(self.engine.pool.bugs, MetadataForAnyone);
-        let standing = if anyone && is_short(request) {
-            Some(Standing::Lock)
-        } else {
-            self.engine.pool.budget.metadata.standing(volume, request, replaces_data)
-        };
+        let standing = self.engine.pool.budget.metadata.standing(volume, request, replaces_data);
         let drawn = needed.saturating_sub(occupied.own);
         let Some(standing) = standing.filter(|_| drawn <= METADATA_BYTES_MAX / BLOCK + 1) else {
             return refused;
@@ -213,9 +203,6 @@ impl Serving {
 
     /// The records of an operation are about to be applied: what they free is freed now.
     pub(crate) fn settle_estimate(&mut self, key: OperationKey) {
-        if planted!(self.engine.pool.bugs, ReturnsCountedTwice) {
-            return;
-        }
         let Some(operation) = self.requests.table.get_mut(key) else { return };
         let returning = std::mem::take(&mut operation.estimate.returning);
         self.engine.pool.budget.forget(Estimate { returning, growing: 0 });
@@ -225,10 +212,7 @@ impl Serving {
     /// happen.
     pub(super) fn forget_estimate(&mut self, key: OperationKey) {
         let Some(operation) = self.requests.table.get_mut(key) else { return };
-        let mut estimate = std::mem::take(&mut operation.estimate);
-        if planted!(self.engine.pool.bugs, ReturnsCountedTwice) {
-            estimate.returning = 0;
-        }
+        let estimate = std::mem::take(&mut operation.estimate);
         self.engine.pool.budget.forget(estimate);
     }
 
@@ -247,11 +231,6 @@ impl Serving {
         self.stall(key);
         Ok(false)
     }
-}
-
-/// Whether it writes so little that it might be metadata.
-fn is_short(request: &Request) -> bool {
-    matches!(request, Request::Write { range, .. } if range.length <= METADATA_BYTES_MAX)
 }
 
 impl Piece {

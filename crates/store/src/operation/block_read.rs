@@ -66,14 +66,13 @@ impl BlockRead {
     }
 
     /// Takes what is kept in memory; returns how many blocks that was.
-    pub(super) fn take_cached(&mut self, recent: &MetadataCache, whatever: bool) -> u64 {
+    pub(super) fn take_cached(&mut self, recent: &MetadataCache) -> u64 {
         let mut taken = 0;
         let is_short = |extent: &&mut Extent| extent.blocks <= AHEAD_REQUEST_BLOCKS_MAX;
         for extent in self.extents.iter_mut().filter(is_short) {
             let Place::Device(place) = extent.place else { continue };
             let crcs = &self.crcs[extent.crc_at..extent.crc_at + extent.blocks as usize];
-            let kept =
-                place.onwards().zip(crcs).map(|(place, &crc)| recent.get(place, crc, whatever));
+            let kept = place.onwards().zip(crcs).map(|(place, &crc)| recent.get(place, crc));
             if let Some(content) = kept.collect::<Option<Rope>>() {
                 extent.place = Place::Memory(content);
                 taken += extent.blocks;

@@ -6,7 +6,6 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{OperationKey, Stage, Work};
 use crate::address::BlockRange;
-use crate::bugs::planted;
 use crate::change::{CHANGES, Change, Outcome};
 use crate::commit::CommitClass;
 use crate::error::{ChangeError, Failure};
@@ -96,9 +95,6 @@ impl Serving {
         self.engine.log.group(CommitClass::Ordinary).member(key);
         for record in records {
             self.engine.log.group(CommitClass::Ordinary).record(record);
-            if planted!(self.engine.pool.bugs, GroupTornApart) {
-                self.close_group();
-            }
         }
     }
 
@@ -128,10 +124,6 @@ impl Serving {
         }
         self.check_name(name)?;
         self.engine.pool.volumes.rename(id, name);
-        if planted!(self.engine.pool.bugs, RenameAnsweredEarly) {
-            self.finish(key, Ok(Outcome::Changed));
-            return Ok(());
-        }
         self.wait_for_checkpoint(key);
         Ok(())
     }
@@ -246,7 +238,7 @@ impl Serving {
             Work::Change(Change::ExtendDevice { device, .. }) => device.into(),
             _ => joining,
         };
-        if flushing || planted!(self.engine.pool.bugs, LabelNotFlushed) {
+        if flushing {
             operation.stage = Stage::Labelled;
             return self.requests.ready.push_back(key);
         }

@@ -5,7 +5,6 @@ use block::{BLOCK, RequestStatistics, Response, VolumeId};
 
 use super::{Operation, OperationKey, Piece, Stage, Work, data_range, sampling};
 use crate::address::Run;
-use crate::bugs::planted;
 use crate::change::{Change, Done, Outcome};
 use crate::commit::{CommitClass, checksums};
 use crate::error::Failure;
@@ -106,9 +105,7 @@ impl Serving {
                     if sampling {
                         sampling::sample(statistics, first.offset(), crcs.iter().copied());
                     }
-                    if !planted!(self.engine.pool.bugs, KeepsWhatIsGone) {
-                        self.cache.forget(part);
-                    }
+                    self.cache.forget(part);
                     if keeps {
                         self.cache.keep(part.start, &crcs, &bytes);
                     }

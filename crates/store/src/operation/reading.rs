@@ -8,7 +8,6 @@ use smallvec::SmallVec;
 use super::block_read::{BlockRead, Place};
 use super::{Operation, OperationKey, Stage, Work};
 use crate::address::{BlockRange, Run};
-use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::error::Failure;
 use crate::incident::{self, Cause};
@@ -36,9 +35,7 @@ impl Serving {
         }
         let mut pending = 0;
         for (number, read) in reads.iter_mut().enumerate() {
-            let whatever = planted!(self.engine.pool.bugs, KeepsWhatIsGone);
-            self.engine.pool.statistics.recent_bytes_read +=
-                read.take_cached(&self.cache, whatever) * BLOCK;
+            self.engine.pool.statistics.recent_bytes_read += read.take_cached(&self.cache) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(start) = part.place {
                     let waiter = Waiter::Operation { operation: key, read: number, extent };
@@ -148,12 +145,11 @@ impl Serving {
         part: usize,
         result: DeviceResult,
     ) {
-        let trust = planted!(self.engine.pool.bugs, TrustData);
         let Some(operation) = self.requests.table.get_mut(key) else { return };
         let read = &mut operation.reads[number];
         let extent = &mut read.extents[part];
         let crcs = &read.crcs[extent.crc_at..];
-        match verified(result, crcs, trust) {
+        match verified(result, crcs) {
             Ok(buffer) => {
                 if operation.is_for_parts
                     && let Place::Device(place) = extent.place
@@ -197,11 +193,11 @@ impl Serving {
 }
 
 /// The data, if every block has its checksum; else the first block that has not, and why.
-fn verified(result: DeviceResult, crcs: &[u32], trust: bool) -> Result<Buffer, (u64, Cause)> {
+fn verified(result: DeviceResult, crcs: &[u32]) -> Result<Buffer, (u64, Cause)> {
     let buffer = result.map_err(|error| (0, Cause::Device(error)))?;
     let buffer = buffer.ok_or((0, Cause::Checksum))?;
     let blocks = buffer.chunks(BLOCK as usize).zip(crcs);
-    match blocks.into_iter().position(|(block, &crc)| !trust && crc32c(block) != crc) {
+    match blocks.into_iter().position(|(block, &crc)| crc32c(block) != crc) {
         Some(bad) => Err((bad as u64, Cause::Checksum)),
         None => Ok(buffer),
     }

@@ -15,7 +15,6 @@ use block::{BLOCK, Buffer};
 
 use super::{Opening, Step, Taken};
 use crate::address::Run;
-use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::error::OpenError;
 use crate::io::Wanted;
@@ -46,8 +45,6 @@ pub(super) struct Scan {
     ring_blocks: u64,
     epoch: u64,
     head: Position,
-    /// How often what does not fit is read.
-    attempts_max: u8,
     /// Where the chain of units ends, as far as it was followed.
     end: Position,
     /// How often what lies there was read.
@@ -62,9 +59,8 @@ pub(super) struct Scan {
 }
 
 impl Scan {
-    pub(super) fn new(journal: &Journal, reads_once: bool) -> Self {
+    pub(super) fn new(journal: &Journal) -> Self {
         Self {
-            attempts_max: if reads_once { 1 } else { READ_ATTEMPTS },
             stage: Stage::Reading,
             ring_blocks: journal.blocks,
             epoch: journal.epoch,
@@ -88,7 +84,7 @@ impl Scan {
             Stage::Verifying => {
                 let (unit, crcs) = &self.checks[wanted.index as usize];
                 let whole = bytes.chunks(BLOCK as usize).map(crc32c).eq(crcs.iter().copied());
-                if !whole && wanted.attempt + 1 < self.attempts_max {
+                if !whole && wanted.attempt + 1 < READ_ATTEMPTS {
                     return Taken::Again;
                 }
                 if !whole {
@@ -149,7 +145,7 @@ impl Scan {
     /// if that was done often enough.
     fn unconfirmed(&mut self) -> Vec<(u64, u64)> {
         self.attempts += 1;
-        if self.attempts >= self.attempts_max {
+        if self.attempts >= READ_ATTEMPTS {
             return Vec::new();
         }
         let wraps = self.end.block + UNIT_BLOCKS_MAX > self.ring_blocks;
@@ -163,12 +159,6 @@ impl Scan {
         let header = self.block(at).and_then(Header::parse);
         let next = header.filter(|header| header.follows(&self.end, self.epoch));
         next.map_or(1, |header| header.blocks).min(self.ring_blocks - at)
-    }
-
-    /// Goes back to the checkpoint: a mistake, as what is intact is kept.
-    fn forget_units(&mut self) {
-        self.units.clear();
-        self.end = self.head;
     }
 
     pub(super) fn end(&self) -> &Position {
@@ -224,16 +214,11 @@ impl Opening {
                         OpenMode::ReadWrite => return Err(OpenError::JournalLost(Box::new(loss))),
                         OpenMode::ReadOnly | OpenMode::Rewind => {}
                     }
-                    if planted!(engine.pool.bugs, RewindForgetsIntact) {
-                        scan.forget_units();
-                    }
                     self.loss = Some(loss);
                 }
                 scan.ring = HashMap::new();
                 scan.stage = Stage::Verifying;
-                let skip = planted!(engine.pool.bugs, NoTailVerification);
-                let reads = if skip { Vec::new() } else { scan.reads_of_tail() };
-                for (index, run) in reads {
+                for (index, run) in scan.reads_of_tail() {
                     recovery.want(index, run);
                 }
                 Ok(())

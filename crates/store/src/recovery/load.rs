@@ -3,7 +3,6 @@
 
 use super::{Opening, Step, Taken};
 use crate::address::{Address, Run};
-use crate::bugs::planted;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
 use crate::error::OpenError;
@@ -201,10 +200,7 @@ impl Opening {
             leaves,
             std::mem::take(&mut loading.others),
         ));
-        recovery.step = Step::Journal(super::journal::Scan::new(
-            &engine.log.journal,
-            planted!(engine.pool.bugs, MisreadEndsJournal),
-        ));
+        recovery.step = Step::Journal(super::journal::Scan::new(&engine.log.journal));
         Ok(())
     }
 }

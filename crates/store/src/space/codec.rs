@@ -96,15 +96,8 @@ impl Body {
 }
 
 impl AllocationGroup {
-    /// Emits the changed pages to their other slots; with `in_place`, a planted mistake, to the
-    /// ones in use.
-    fn emit_changed(
-        &mut self,
-        id: AllocationGroupId,
-        layout: &Layout,
-        in_place: bool,
-        out: &mut SpaceWrites,
-    ) {
+    /// Emits the changed pages to their other slots.
+    fn emit_changed(&mut self, id: AllocationGroupId, layout: &Layout, out: &mut SpaceWrites) {
         let Some(body) = &mut self.body else { return };
         for page in 0..PAGES {
             if body.changed & 1 << page == 0 {
@@ -116,7 +109,7 @@ impl AllocationGroup {
             }
             let mut buffer = Buffer::for_overwrite(BLOCK as usize);
             body.emit_page(page, &mut buffer);
-            self.slots ^= u32::from(!in_place) << page;
+            self.slots ^= 1 << page;
             self.present |= 1 << page;
             self.crcs[page] = crc32c(&buffer);
             let slot = (self.slots >> page & 1) as u8;
@@ -131,12 +124,12 @@ impl AllocationGroup {
 impl Space {
     /// Emits every changed page of groups in memory, each to the slot that is not in use. Groups
     /// with deltas are owed: each is emitted when its maps have been loaded.
-    pub(crate) fn emit_loaded(&mut self, in_place: bool) -> SpaceWrites {
+    pub(crate) fn emit_loaded(&mut self) -> SpaceWrites {
         let mut writes = Vec::new();
         for id in self.loaded.clone() {
             let changed = self.group(id).body.as_ref().is_some_and(|body| body.changed != 0);
             if changed {
-                self.emit_group(id, in_place, &mut writes);
+                self.emit_group(id, &mut writes);
             }
         }
         for id in std::mem::take(&mut self.with_deltas) {
@@ -148,14 +141,9 @@ impl Space {
     }
 
     /// Emits the changed pages of one group in memory.
-    pub(super) fn emit_group(
-        &mut self,
-        id: AllocationGroupId,
-        in_place: bool,
-        writes: &mut SpaceWrites,
-    ) {
+    pub(super) fn emit_group(&mut self, id: AllocationGroupId, writes: &mut SpaceWrites) {
         let layout = self.layout(id.device.into());
-        self.group_mut(id).emit_changed(id, &layout, in_place, writes);
+        self.group_mut(id).emit_changed(id, &layout, writes);
         self.touch(id);
     }
 

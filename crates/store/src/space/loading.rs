@@ -133,7 +133,6 @@ impl Space {
         &mut self,
         id: AllocationGroupId,
         pages: &[(usize, Buffer)],
-        in_place: bool,
     ) -> SpaceWrites {
         if self.is_loaded(id) {
             return Vec::new();
@@ -143,19 +142,13 @@ impl Space {
             None => self.fence(id),
         }
         self.loaded.push_back(id);
-        let writes = self.settle_owed(id, in_place);
+        let writes = self.settle_owed(id);
         let deltas = std::mem::take(&mut self.group_mut(id).deltas);
         self.with_deltas.remove(&id);
         for freed in self.apply_deltas(id, &deltas) {
             self.quarantine.push(freed);
         }
         writes
-    }
-
-    /// Forgets what is still to be brought into the maps of a group.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn forget_deltas(&mut self, id: AllocationGroupId) {
-        self.group_mut(id).deltas.clear();
     }
 
     /// What a group's pages say; `None` if they contradict their descriptor.
@@ -176,13 +169,13 @@ impl Space {
     }
 
     /// Brings what the checkpoint that is being written must contain into a group's maps.
-    fn settle_owed(&mut self, id: AllocationGroupId, in_place: bool) -> SpaceWrites {
+    fn settle_owed(&mut self, id: AllocationGroupId) -> SpaceWrites {
         let mut writes = Vec::new();
         if self.owing.remove(&id) {
             let owed = std::mem::take(&mut self.group_mut(id).owed);
             let freed = self.apply_deltas(id, &owed);
             self.releasing.extend(freed);
-            self.emit_group(id, in_place, &mut writes);
+            self.emit_group(id, &mut writes);
         }
         writes
     }

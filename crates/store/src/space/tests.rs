@@ -4,7 +4,7 @@ use super::*;
 fn space() -> Space {
     let mut space = Space::new(&[Layout::new(300 << 20, 0)], 100);
     for id in space.ids().collect::<Vec<_>>() {
-        space.insert_group(id, &[], false);
+        space.insert_group(id, &[]);
         space.group_reserved(id);
     }
     space
@@ -78,7 +78,7 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     let run = allocate(&mut space, 3).unwrap();
     run.addresses().for_each(|block| space.first_reference(block));
     let id = space.group_of(run.start);
-    let writes = space.emit_loaded(false);
+    let writes = space.emit_loaded();
     space.cut();
     space.emit_upper(&[space.layout(0)]);
     space.checkpoint_durable();
@@ -86,7 +86,7 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     space.drop_reference(run.start);
     space.add_references(run.start + 1, 1);
     assert_eq!((space.groups_with_deltas(), space.used()), (1, 3));
-    space.emit_loaded(false);
+    space.emit_loaded();
     space.cut();
     space.drop_reference(run.start + 2);
     assert_eq!(space.owing(), [id]);
@@ -96,7 +96,7 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
         (page.page, block::Buffer::copy_of(&found.unwrap().1))
     };
     let pages: Vec<_> = wanted.into_iter().map(page).collect();
-    let owed = space.insert_group(id, &pages, false);
+    let owed = space.insert_group(id, &pages);
     assert_eq!(owed.len(), 2, "the bitmap and one page of counts");
     assert_eq!(space.references(run.start + 1), 2);
     assert_eq!((space.used(), space.quarantined()), (1, 2));
@@ -143,7 +143,7 @@ fn a_run_stops_at_the_first_busy_block() {
 fn maps_that_nobody_changes_do_not_pile_up() {
     let mut space = Space::new(&[Layout::new(8 << 30, 0)], 4);
     for id in space.ids().collect::<Vec<_>>() {
-        space.insert_group(id, &[], false);
+        space.insert_group(id, &[]);
         space.group_arrived();
         assert!(space.is_loaded(id), "what was asked for is there");
         assert!(space.groups_loaded() <= 9);
@@ -159,7 +159,7 @@ fn a_group_that_was_loaded_for_a_request_is_the_one_that_it_meets() {
         let Allocation::Load(group) = space.allocate(8) else {
             panic!("no group is in memory");
         };
-        space.insert_group(group, &[], false);
+        space.insert_group(group, &[]);
         space.group_reserved(group);
         space.group_arrived();
         let run = allocate(&mut space, 8).unwrap();

@@ -1,7 +1,7 @@
-//! Fault injection for the simulator: deliberate mistakes, each of which it must notice.
+//! Names of the deliberate mistakes, each of which the simulator must notice. The crate `mutants`
+//! says where each is made, in a file of its name.
 
 /// A mistake in the commit protocol.
-#[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
     /// A freed block is handed out again at once.
@@ -66,25 +66,48 @@ pub enum PlantedBug {
     RenameAnsweredEarly,
 }
 
-/// Which mistake is active; none in the product.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Bugs {
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) planted: Option<PlantedBug>,
-}
+impl PlantedBug {
+    /// Every one, in the order in which they are hunted.
+    pub const ALL: [Self; 30] = [
+        Self::FreedReusableAtOnce,
+        Self::NoTailVerification,
+        Self::SpaceMapInPlace,
+        Self::NoEpochBump,
+        Self::AcknowledgeBeforeFlush,
+        Self::SingleSuperblock,
+        Self::SwitchBeforeFlush,
+        Self::ForgetCloneReferences,
+        Self::TrustData,
+        Self::CutForgetsUnapplied,
+        Self::CutInsideCommit,
+        Self::ForgetDeltas,
+        Self::CopyNotWritten,
+        Self::CopyNeverRead,
+        Self::GroupTornApart,
+        Self::SnapshotUncounted,
+        Self::LendEverything,
+        Self::ReaperForgets,
+        Self::FlushFirstDeviceOnly,
+        Self::LabelNotFlushed,
+        Self::KeepsWhatIsGone,
+        Self::MisreadEndsJournal,
+        Self::RefusalIgnored,
+        Self::RewindForgetsIntact,
+        Self::RewindKeepsEpoch,
+        Self::MetadataNotRefilled,
+        Self::SnapshotUnchecked,
+        Self::MetadataForAnyone,
+        Self::ReturnsCountedTwice,
+        Self::RenameAnsweredEarly,
+    ];
 
-/// Whether a mistake is active.
-macro_rules! planted {
-    ($bugs:expr, $bug:ident) => {{
-        #[cfg(feature = "planted-bugs")]
-        {
-            $bugs.planted == Some($crate::bugs::PlantedBug::$bug)
-        }
-        #[cfg(not(feature = "planted-bugs"))]
-        {
-            let _ = &$bugs;
-            false
-        }
-    }};
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bug| bug.name() == name)
+    }
+
+    /// Its name.
+    pub fn name(self) -> String {
+        format!("{self:?}")
+    }
 }
-pub(crate) use planted;
