@@ -172,7 +172,7 @@ impl<D: Disk> Volume<D> {
         }
         let (held, descriptor) = self.lock_descriptor(entry.address, mode)?;
         if descriptor.generation != entry.generation || descriptor.links == 0 {
-            self.unlock(&held)?;
+            self.give_back(held)?;
             return Err(Error::NotFound(path.to_owned()));
         }
         Ok(File { descriptor, held, mode })
@@ -181,9 +181,10 @@ impl<D: Disk> Volume<D> {
     /// Unlocks a file.
     ///
     /// # Errors
-    /// When the disk fails or the lock was taken over.
+    /// [`Error::LostHeartbeat`] when the lock was taken over. A lock that the disk does not let go
+    /// now is given back before the next change, or when the volume is unmounted.
     pub fn close(&mut self, file: File) -> Result<()> {
-        self.unlock(&file.held)
+        self.give_back(file.held)
     }
 
     fn find(&mut self, path: &str) -> Result<Entry> {
@@ -578,7 +579,8 @@ impl<D: Disk> Volume<D> {
         self.write_extents(&extents, length, &vec![0; rest as usize])
     }
 
-    /// Takes blocks for a range where there are none; `progress` hears how many bytes are done.
+    /// Takes blocks for a range where there are none. A file that ends before the range's end
+    /// becomes longer with each of them: what is behind a file's end would be nobody's.
     ///
     /// # Errors
     /// [`Error::NoSpace`]: what was taken before stays.
@@ -598,6 +600,8 @@ impl<D: Disk> Volume<D> {
             (file.descriptor, done) = self.transact(|volume, transaction| {
                 let mut next = old.clone();
                 let done = volume.allocate_some(transaction, &mut next, [index, count], fill)?;
+                let reached = ((index + done) * FILE_BLOCK).min(offset + length);
+                next.length = next.length.max(reached);
                 transaction.put_descriptor(volume, &next)?;
                 Ok((next, done))
             })?;

@@ -1,6 +1,8 @@
 //! A file as a disk that several hosts of one process share: for tests and for images.
 
+use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,6 +16,23 @@ struct Shared {
     size: u64,
     reserved_by: Option<u64>,
     hosts: u64,
+    /// Granules that were written: those of a thin LUN that have space.
+    mapped: HashSet<u64>,
+}
+
+/// Bytes of a granule, which takes space when it is first written.
+const GRANULE: u64 = 4096;
+
+/// Writes that a disk refuses as an array without space does (07h/27h/07h).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Refusal {
+    /// None.
+    #[default]
+    None,
+    /// Those with these numbers, counted from 0 when the refusal is set.
+    Numbers(Range<u64>),
+    /// From a number on, those that would take space.
+    FullFrom(u64),
 }
 
 /// A host's view of a shared file.
@@ -23,6 +42,10 @@ pub struct FileDisk {
     host: u64,
     started: Instant,
     writes_left: Option<u64>,
+    refusal: Refusal,
+    /// Writes since the refusal was set, and how many of them were refused.
+    tried: u64,
+    refused: u64,
 }
 
 impl FileDisk {
@@ -47,13 +70,13 @@ impl FileDisk {
     }
 
     fn of(file: File, size: u64) -> Self {
-        let shared = Shared { file, size, reserved_by: None, hosts: 1 };
-        Self {
-            shared: Arc::new(Mutex::new(shared)),
-            host: 0,
-            started: Instant::now(),
-            writes_left: None,
-        }
+        let shared = Shared { file, size, reserved_by: None, hosts: 1, mapped: HashSet::new() };
+        Self::of_host(Arc::new(Mutex::new(shared)), 0)
+    }
+
+    fn of_host(shared: Arc<Mutex<Shared>>, host: u64) -> Self {
+        let (refusal, started) = (Refusal::None, Instant::now());
+        Self { shared, host, started, writes_left: None, refusal, tried: 0, refused: 0 }
     }
 
     /// Another host's view.
@@ -63,8 +86,38 @@ impl FileDisk {
         let host = shared.hosts;
         shared.hosts += 1;
         drop(shared);
-        let shared = Arc::clone(&self.shared);
-        Self { shared, host, started: Instant::now(), writes_left: None }
+        Self::of_host(Arc::clone(&self.shared), host)
+    }
+
+    /// From then on, some writes of this host are refused.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        (self.refusal, self.tried, self.refused) = (refusal, 0, 0);
+    }
+
+    /// How many writes were refused since [`FileDisk::refuse`].
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// Whether a write is carried out; if so, its granules have space from then on.
+    fn admit(&mut self, offset: u64, length: usize) -> Result<(), DiskError> {
+        let granules = offset / GRANULE..(offset + length as u64).div_ceil(GRANULE);
+        let number = self.tried;
+        self.tried += 1;
+        let mut shared = self.locked();
+        let refused = match &self.refusal {
+            Refusal::None => false,
+            Refusal::Numbers(numbers) => numbers.contains(&number),
+            Refusal::FullFrom(first) => {
+                number >= *first && granules.clone().any(|at| !shared.mapped.contains(&at))
+            }
+        };
+        if !refused {
+            shared.mapped.extend(granules);
+        }
+        drop(shared);
+        self.refused += u64::from(refused);
+        if refused { Err(DiskError::OutOfSpace) } else { Ok(()) }
     }
 
     /// From then on, after so many more writes, everything this host asks for fails: it is dead.
@@ -118,15 +171,18 @@ impl Disk for FileDisk {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DiskError> {
         let shared = self.reachable()?;
         inside(&shared, offset, bytes.len())?;
-        shared.file.write_all_at(bytes, offset).map_err(failed)?;
         drop(shared);
+        self.admit(offset, bytes.len())?;
+        self.locked().file.write_all_at(bytes, offset).map_err(failed)?;
         self.wrote();
         Ok(())
     }
 
-    /// Last first: who relies on an order finds out.
+    /// Last first: who relies on an order finds out. All are tried, as commands that are
+    /// outstanding at once are.
     fn write_each(&mut self, pieces: &[(u64, Vec<u8>)]) -> Result<(), DiskError> {
-        pieces.iter().rev().try_for_each(|(offset, bytes)| self.write(*offset, bytes))
+        let written = pieces.iter().rev().map(|(offset, bytes)| self.write(*offset, bytes));
+        written.fold(Ok(()), Result::and)
     }
 
     fn compare_and_write(
@@ -137,6 +193,9 @@ impl Disk for FileDisk {
     ) -> Result<bool, DiskError> {
         let shared = self.reachable()?;
         inside(&shared, offset, 512)?;
+        drop(shared);
+        self.admit(offset, 512)?;
+        let shared = self.locked();
         let mut found = [0; 512];
         shared.file.read_exact_at(&mut found, offset).map_err(failed)?;
         if found != *expected {

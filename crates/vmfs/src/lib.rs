@@ -25,6 +25,7 @@ mod lvm;
 pub mod partition;
 mod redo;
 mod resource;
+mod settle;
 mod space;
 mod transaction;
 pub mod vmdk;

@@ -196,8 +196,7 @@ impl RedoLog {
         let from = old.next_multiple_of(FILE_BLOCK);
         let mut take = |step: u64| -> Result<()> {
             let length = end.next_multiple_of(step);
-            volume.allocate(&mut self.file, [from, length - from], Fill::AsIs)?;
-            volume.set_length(&mut self.file, length)
+            volume.allocate(&mut self.file, [from, length - from], Fill::AsIs)
         };
         match take(GROWTH) {
             Err(Error::NoSpace) => take(FILE_BLOCK),

@@ -181,6 +181,7 @@ impl<D: Disk> Volume<D> {
             return Cluster::parse(staged, number);
         }
         if group.locked.contains(&number) {
+            transaction.remember(at + 512, group.bitmap(number));
             return Cluster::parse(group.bitmap(number), number);
         }
         let mut bytes = [0; CLUSTER_HEADER as usize];

@@ -9,6 +9,7 @@ use crate::journal::{self, Changes};
 use crate::limits::{LOCK_ATTEMPTS_MAX, TRANSACTION_LOCKS_MAX, TRANSACTION_SECTORS_MAX};
 use crate::lock::{LockMode, LockRecord};
 use crate::resource::Resource;
+use crate::settle::runs;
 use crate::volume::Volume;
 use crate::{Disk, DiskError, Error, Result};
 
@@ -23,6 +24,8 @@ pub(crate) struct Held {
 pub(crate) struct Transaction {
     held: Vec<Held>,
     changes: Changes,
+    /// Sectors as they were when they were read under this transaction's locks.
+    before: Changes,
 }
 
 impl Transaction {
@@ -60,6 +63,7 @@ impl Transaction {
                     let mut image = Box::new([0; 512]);
                     if taken < 512 {
                         volume.read_sectors(sector, &mut image[..])?;
+                        self.before.entry(sector).or_insert_with(|| image.clone());
                     }
                     place.insert(image)
                 }
@@ -110,6 +114,14 @@ impl Transaction {
         self.changes.get(&address).map(|image| &**image)
     }
 
+    /// Keeps sectors from an address on as they were read under a lock: what is taken back is
+    /// written as it was.
+    pub(crate) fn remember(&mut self, address: u64, bytes: &[u8]) {
+        for (at, image) in (address..).step_by(512).zip(bytes.as_chunks::<512>().0) {
+            self.before.entry(at).or_insert_with(|| Box::new(*image));
+        }
+    }
+
     /// Stages a sector as it is.
     pub(crate) fn put_sector(&mut self, address: u64, image: Sector) {
         self.changes.insert(address, Box::new(image));
@@ -135,26 +147,23 @@ impl<D: Disk> Volume<D> {
         mut operation: impl FnMut(&mut Self, &mut Transaction) -> Result<T>,
     ) -> Result<T> {
         for attempt in 0..LOCK_ATTEMPTS_MAX {
+            self.settle()?;
             let mut transaction = Transaction::default();
             let outcome = match operation(self, &mut transaction) {
-                Ok(value) => self.commit(&transaction).map(|()| value),
+                Ok(value) => self.commit(&mut transaction).map(|()| value),
                 Err(error) => Err(error),
             };
-            // Giving the locks back makes the record void.
-            let released = self.unlock_each(&transaction.held);
-            if released.is_err() && outcome.is_ok() {
-                self.clear_journal()?;
-            }
-            match outcome {
-                Err(Error::Contended) => {
-                    released?;
-                    self.back_off(attempt);
+            // Giving the locks back makes the record void; what was half made is taken back first.
+            self.unsettled.held.append(&mut transaction.held);
+            let settled = self.settle();
+            match (outcome, settled) {
+                (Err(Error::Contended), Ok(())) => self.back_off(attempt),
+                (Err(Error::Contended) | Ok(_), Err(Error::LostHeartbeat)) => {
+                    return Err(Error::LostHeartbeat);
                 }
-                other => {
-                    let value = other?;
-                    released?;
-                    return Ok(value);
-                }
+                (Err(Error::Contended), Err(error)) => return Err(error),
+                // What is left to be done here is done before anything else is.
+                (outcome, _) => return outcome,
             }
         }
         Err(Error::Contended)
@@ -165,41 +174,51 @@ impl<D: Disk> Volume<D> {
         self.disk.pause_us(500 + spread);
     }
 
-    fn commit(&mut self, transaction: &Transaction) -> Result<()> {
+    /// Makes the changes. If the disk refuses one of them, those that are made are to be taken
+    /// back: see [`Volume::settle`].
+    fn commit(&mut self, transaction: &mut Transaction) -> Result<()> {
         self.pulse_if_due()?;
         let changes = &transaction.changes;
         if changes.len() < 2 {
             return self.apply(changes);
         }
+        let before =
+            self.as_before(&transaction.changes, std::mem::take(&mut transaction.before))?;
         let at = self.own_journal()?;
         let locks = transaction.locks();
         let record = journal::emit(changes, &locks, self.slot_generation());
         self.stats.transactions += 1;
+        // A record without locks holds until it is cleared, also if it is not known to be written.
+        self.unsettled.record = locks.is_empty();
         self.write_sectors(at, &record)?;
-        if let Err(error) = self.apply(changes) {
-            // Some of them may be made. The record is to hold also when the locks are given back.
-            let record = journal::emit(changes, &[], self.slot_generation());
-            return self.write_sectors(at, &record).and(Err(error));
+        let applied = self.apply(changes);
+        if applied.is_err() {
+            self.unsettled.undo = before;
         }
-        if locks.is_empty() { self.clear_journal() } else { Ok(()) }
+        applied
     }
 
-    fn clear_journal(&mut self) -> Result<()> {
+    /// The sectors of some changes as they are on the disk before.
+    fn as_before(&mut self, changes: &Changes, mut known: Changes) -> Result<Changes> {
+        known.retain(|address, _| changes.contains_key(address));
+        let missing = changes.iter().filter(|(address, _)| !known.contains_key(address));
+        for (start, mut run) in runs(missing) {
+            self.read_sectors(start, &mut run)?;
+            for (at, image) in (start..).step_by(512).zip(run.as_chunks::<512>().0) {
+                known.insert(at, Box::new(*image));
+            }
+        }
+        Ok(known)
+    }
+
+    pub(crate) fn clear_journal(&mut self) -> Result<()> {
         let at = self.own_journal()?;
         self.write_sectors(at, &[0; 512])
     }
 
     /// Writes the changes, neighbours together.
     pub(crate) fn apply(&mut self, changes: &Changes) -> Result<()> {
-        let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
-        for (address, image) in changes {
-            match runs.last_mut() {
-                Some((start, run)) if *start + run.len() as u64 == *address => {
-                    run.extend_from_slice(&image[..]);
-                }
-                _ => runs.push((*address, image.to_vec())),
-            }
-        }
+        let runs = runs(changes.iter());
         if runs.is_empty() { Ok(()) } else { self.write_each(runs) }
     }
 
@@ -216,6 +235,7 @@ impl<D: Disk> Volume<D> {
         }
         let held = self.lock(address, LockMode::Exclusive, patience, object)?;
         transaction.held.push(held);
+        transaction.remember(address + 512, &object[512..]);
         Ok(())
     }
 
@@ -325,19 +345,27 @@ impl<D: Disk> Volume<D> {
     }
 
     /// Gives locks back, all at once; those that others share, or that met an error, one by one.
-    fn unlock_each(&mut self, held: &[Held]) -> Result<()> {
-        if held.len() < 2 || !self.locks_at_once() {
-            return held.iter().try_for_each(|held| self.unlock(held));
+    /// Returns those that could not be given back, and why.
+    pub(crate) fn unlock_each(&mut self, mut held: Vec<Held>) -> (Vec<Held>, Result<()>) {
+        if held.len() >= 2 && self.locks_at_once() {
+            let holder = self.holder();
+            let swap = |held: &Held| Swap {
+                offset: held.record.address,
+                expected: held.record.emit(),
+                replacement: held.record.without(&holder).emit(),
+            };
+            let swapped = self.swap_each(held.iter().map(swap).collect());
+            let left = held.into_iter().zip(swapped).filter(|(_, swapped)| *swapped != Ok(true));
+            held = left.map(|(held, _)| held).collect();
         }
-        let holder = self.holder();
-        let swap = |held: &Held| Swap {
-            offset: held.record.address,
-            expected: held.record.emit(),
-            replacement: held.record.without(&holder).emit(),
-        };
-        let swapped = self.swap_each(held.iter().map(swap).collect());
-        let left = held.iter().zip(swapped).filter(|(_, swapped)| *swapped != Ok(true));
-        left.map(|(held, _)| held).try_for_each(|held| self.unlock(held))
+        let mut failure = Ok(());
+        held.retain(|held| {
+            let unlocked = self.unlock(held);
+            let failed = unlocked.is_err();
+            failure = std::mem::replace(&mut failure, Ok(())).and(unlocked);
+            failed
+        });
+        (held, failure)
     }
 
     /// Gives a lock back.
@@ -378,12 +406,13 @@ impl<D: Disk> Volume<D> {
         address: u32,
         mode: LockMode,
     ) -> Result<(Held, FileDescriptor)> {
+        self.settle()?;
         let at = self.descriptor_at(address)?;
         let mut bytes = [0; fd::SIZE as usize];
         let held = self.lock(at, mode, Patience::Lease, &mut bytes)?;
         match FileDescriptor::parse(&bytes[512..], address) {
             Ok(file) => Ok((held, file)),
-            Err(error) => self.unlock(&held).and(Err(error)),
+            Err(error) => self.give_back(held).and(Err(error)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! A volume as one host has it mounted: its heartbeat, and the locks it takes.
 
 #[cfg(test)]
+mod refusals;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -16,6 +18,7 @@ use crate::lock::{Contention, Holder, Locking, read_patiently};
 use crate::lvm;
 use crate::partition;
 use crate::resource::{Resource, ResourceFile};
+use crate::settle::Unsettled;
 use crate::{Disk, Error, Result};
 
 /// How a host mounts a volume.
@@ -71,6 +74,8 @@ pub struct Volume<D> {
     pub(crate) hints: [u64; 4],
     random: u64,
     pub(crate) stats: Stats,
+    /// What a transaction left to be done.
+    pub(crate) unsettled: Unsettled,
 }
 
 /// What a volume says about itself.
@@ -147,6 +152,7 @@ impl<D: Disk> Volume<D> {
             hints: [0; 4],
             random: random | 1,
             stats: Stats::default(),
+            unsettled: Unsettled::default(),
             disk,
         };
         volume.open_system_files()?;
@@ -531,6 +537,7 @@ impl<D: Disk> Volume<D> {
     /// # Errors
     /// When the disk fails. The next host to look takes the slot over.
     pub fn unmount(mut self) -> Result<D> {
+        self.settle()?;
         let old = self.slot.emit();
         let clear = Slot::clear(self.slot.address, self.slot.generation).emit();
         if !self.swap(self.slot.address, [&old, &clear])? {

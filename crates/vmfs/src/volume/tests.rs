@@ -14,15 +14,15 @@ use crate::lock::LockMode;
 use crate::partition::Table;
 use crate::vmdk::DiskFormat;
 
-const MIB: u64 = 1 << 20;
+pub(super) const MIB: u64 = 1 << 20;
 
-struct Bench {
+pub(super) struct Bench {
     folder: TempDir,
     disk: FileDisk,
 }
 
 impl Bench {
-    fn new(size: u64, lease_ms: u32) -> Result<Self> {
+    pub(super) fn new(size: u64, lease_ms: u32) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let mut disk = FileDisk::create(&folder.path().join("lun.img"), size)?;
         let options = Options {
@@ -36,7 +36,7 @@ impl Bench {
         Ok(Self { folder, disk })
     }
 
-    fn host(&self, number: u8, locking: Locking) -> Result<Volume<FileDisk>> {
+    pub(super) fn host(&self, number: u8, locking: Locking) -> Result<Volume<FileDisk>> {
         let mount = Mount {
             host: Uuid([number; 16]),
             name: format!("esx{number}"),
@@ -46,18 +46,18 @@ impl Bench {
         Ok(Volume::mount(self.disk.another_host(), mount)?)
     }
 
-    fn image(&self) -> std::path::PathBuf {
+    pub(super) fn image(&self) -> std::path::PathBuf {
         self.folder.path().join("lun.img")
     }
 
     /// What fsck.vmfs counts, which must all be 0.
-    fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         self.check_with_to_be_zeroed(0)
     }
 
     /// fsck.vmfs calls a block lost that a file has with the flag 'to be zeroed': it compares
     /// addresses with the flag in them.
-    fn check_with_to_be_zeroed(&self, blocks: u32) -> Result<()> {
+    pub(super) fn check_with_to_be_zeroed(&self, blocks: u32) -> Result<()> {
         let lost = format!("Lost blocks        : {blocks}");
         let printed = witness("fsck.vmfs", &[self.image().to_str().context("a path")?])?;
         let counts: Vec<&str> = printed
@@ -76,7 +76,7 @@ impl Bench {
         Ok(())
     }
 
-    fn cat(&self, path: &str) -> Result<Vec<u8>> {
+    pub(super) fn cat(&self, path: &str) -> Result<Vec<u8>> {
         let output = Command::new("debugvmfs").arg(self.image()).args(["cat", path]).output()?;
         ensure!(output.status.success(), "debugvmfs: {output:?}");
         Ok(output.stdout)
@@ -92,7 +92,7 @@ fn witness(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-fn pattern(length: usize, seed: u64) -> Vec<u8> {
+pub(super) fn pattern(length: usize, seed: u64) -> Vec<u8> {
     let mut state = seed | 1;
     let mut next = || {
         state ^= state << 13;
@@ -103,13 +103,13 @@ fn pattern(length: usize, seed: u64) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-fn put(volume: &mut Volume<FileDisk>, path: &str, bytes: &[u8]) -> Result<()> {
+pub(super) fn put(volume: &mut Volume<FileDisk>, path: &str, bytes: &[u8]) -> Result<()> {
     let mut file = volume.create(path)?;
     volume.write_at(&mut file, 0, bytes)?;
     Ok(volume.close(file)?)
 }
 
-fn get(volume: &mut Volume<FileDisk>, path: &str) -> Result<Vec<u8>> {
+pub(super) fn get(volume: &mut Volume<FileDisk>, path: &str) -> Result<Vec<u8>> {
     let file = volume.open(path, LockMode::ReadOnly)?;
     let mut bytes = vec![0; file.length() as usize];
     volume.read_at(&file, 0, &mut bytes)?;
