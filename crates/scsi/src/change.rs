@@ -3,7 +3,7 @@
 
 use crate::clock::Clock;
 use crate::modes::Modes;
-use crate::reservations::{PersistentReservations, Registrant, Transition};
+use crate::persistent::{PersistentReservations, Registrant, Transition, condition};
 use crate::sense::SenseCode;
 use crate::statistics::Statistics;
 
@@ -30,7 +30,8 @@ pub(crate) struct Change {
 
 impl Change {
     pub(crate) fn of_reservations(transition: Transition) -> Self {
-        let Transition { state, told, aborted } = transition;
-        Self { reservations: Some(state), told, aborted, ..Self::default() }
+        let Transition { state, told, preempted } = transition;
+        let told = told.into_iter().map(|(who, notice)| (who, condition(notice))).collect();
+        Self { reservations: Some(state), told, aborted: preempted, ..Self::default() }
     }
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::modes::Modes;
-use crate::reservations::DurableReservations;
+use crate::persistent::DurableReservations;
 
 /// The name of a state that is to be stored; never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -117,11 +117,11 @@ pub const TOKEN_TIMEOUT_MAX: Duration = Duration::from_secs(600);
 /// Parameter lists of any command, in bytes; longer ones are refused.
 pub const PARAMETER_LIST_BYTES_MAX: u64 = 64 << 10;
 
+/// Registrations of one logical unit; one more is refused (05h/55h/04h).
+pub use reservations::limits::REGISTRATIONS_MAX as REGISTRATIONS_PER_UNIT_MAX;
+
 /// Attempts of ORWRITE to find the medium unchanged between its read and its write; then BUSY.
 pub const ORWRITE_ATTEMPTS_MAX: u32 = 64;
-
-/// Registrations of one logical unit; one more is refused (05h/55h/04h).
-pub const REGISTRATIONS_PER_UNIT_MAX: usize = 1024;
 
 /// Unit attention conditions that wait for one nexus on one logical unit: more than there are kinds
 /// of them; a further one would be dropped.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use block::VolumeId;
 
 use crate::attention::Attentions;
-use crate::reservations::Registrant;
+use crate::persistent::Registrant;
 use crate::sense::{self, SenseCode};
 
 /// What the owner says of a nexus.

@@ -1,6 +1,6 @@
 //! TransportIDs of iSCSI initiators (SPC-4 7.6.4.6).
 
-use crate::reservations::Registrant;
+use crate::persistent::Registrant;
 
 const HEADER_BYTES: usize = 4;
 const ISCSI: u8 = 0x05;

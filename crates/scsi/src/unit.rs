@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
+use reservations::Access;
 
 use crate::change::Change;
 use crate::clock::Clock;
@@ -11,7 +12,7 @@ use crate::device_server::NexusId;
 use crate::durable::DurableState;
 use crate::identity::{Identification, Identity};
 use crate::modes::{Modes, Threshold};
-use crate::reservations::{Access, PersistentReservations, Registrant};
+use crate::persistent::{PersistentReservations, Registrant};
 use crate::sense::{self, Sense, SenseCode};
 use crate::space::{Reached, UnitSpace, threshold_sets};
 use crate::statistics::Statistics;

@@ -8,13 +8,14 @@ use super::io_free::{self, LIBRARY_SET_APART};
 use crate::process;
 
 /// A room, and the rooms that it may use. Tests of a room may use no more than the room itself.
-const ROOMS: [(&str, &[&str]); 24] = [
+const ROOMS: [(&str, &[&str]); 25] = [
     ("block", &[]),
     ("notation", &[]),
     ("terminal", &[]),
     ("sam", &[]),
+    ("reservations", &[]),
     ("iscsi", &["block", "sam"]),
-    ("scsi", &["block", "sam"]),
+    ("scsi", &["block", "reservations", "sam"]),
     ("store", &["block", "notation"]),
     ("device", &["block"]),
     ("array", &["block", "notation", "scsi", "store"]),

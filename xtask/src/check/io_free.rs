@@ -9,8 +9,19 @@ use super::Finding;
 use crate::workspace;
 
 /// Folders of `crates`.
-pub(super) const ROOMS: [&str; 10] =
-    ["access", "array", "block", "control", "iscsi", "ledger", "notation", "sam", "scsi", "store"];
+pub(super) const ROOMS: [&str; 11] = [
+    "access",
+    "array",
+    "block",
+    "control",
+    "iscsi",
+    "ledger",
+    "notation",
+    "reservations",
+    "sam",
+    "scsi",
+    "store",
+];
 
 /// The aligned buffer, which has to ask the operating system for memory.
 pub(super) const SET_APART: &str = "crates/block/src/buffer";

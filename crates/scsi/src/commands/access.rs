@@ -2,10 +2,10 @@
 //! the nexus itself may (SPC-4 5.17.5).
 
 use block::VolumeId;
+use reservations::Access;
 
 use crate::command::Execution;
 use crate::completion::{Completion, Status};
-use crate::reservations::Access;
 use crate::sense::{self, Sense};
 
 /// Ends the command unless the nexus could do that itself.

@@ -21,12 +21,13 @@ use block::ByteRange;
 use self::cscd::End;
 use self::parameter_list::ParameterList;
 use self::segment::{Amount, Segment};
+use reservations::Access;
+
 use super::access;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::copy_operations::CopyKey;
 use crate::limits::SEGMENT_BYTES_MAX;
-use crate::reservations::Access;
 use crate::sense::{self, Sense, SenseCode};
 use crate::unit::LogicalUnit;
 

@@ -2,7 +2,7 @@
 
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::reservations::{PersistentReservations, Registrant, ReservationType};
+use crate::persistent::{self, PersistentReservations, Registrant};
 use crate::transport_id;
 
 /// SPC-4 6.15.4, byte 2: CRH, SIP_C, ATP_C and PTPL_C.
@@ -27,14 +27,14 @@ pub(super) fn read_reservation(execution: &mut Execution<'_>) -> Result<Action, 
         // SPC-4 6.15.3.2: the key is zero where all registrants hold it.
         let key = held.holder.as_ref().and_then(|holder| state.key_of(holder)).unwrap_or(0);
         data.extend(key.to_be_bytes());
-        data.extend([0, 0, 0, 0, 0, held.kind.code(), 0, 0]);
+        data.extend([0, 0, 0, 0, 0, persistent::type_code(held.kind), 0, 0]);
     }
     answer(execution, state, data)
 }
 
 /// REPORT CAPABILITIES.
 pub(super) fn report_capabilities(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let aptpl = if execution.unit()?.persistent.aptpl() { APTPL_ACTIVE } else { 0 };
+    let aptpl = if execution.unit()?.persistent.persists() { APTPL_ACTIVE } else { 0 };
     let [low, high] = type_mask().to_le_bytes();
     let data = vec![0, 8, CAPABILITIES, TYPE_MASK_VALID | aptpl, low, high, 0, 0];
     Ok(Action::data(data, u32::from(execution.cdb.u16(7))))
@@ -42,7 +42,7 @@ pub(super) fn report_capabilities(execution: &mut Execution<'_>) -> Result<Actio
 
 /// SPC-4 table 161: a bit per type code.
 fn type_mask() -> u16 {
-    (0..16).filter(|&code| ReservationType::parse(code).is_some()).map(|code| 1 << code).sum()
+    (0..16).filter(|&code| persistent::parse_type(code).is_some()).map(|code| 1 << code).sum()
 }
 
 /// READ FULL STATUS.
@@ -58,7 +58,7 @@ fn full_status(state: &PersistentReservations, who: &Registrant, key: u64) -> Ve
     let mut descriptor = key.to_be_bytes().to_vec();
     descriptor.extend([0; 4]);
     descriptor.push(if held.is_some() { R_HOLDER } else { 0 });
-    descriptor.push(held.map_or(0, |held| held.kind.code()));
+    descriptor.push(held.map_or(0, |held| persistent::type_code(held.kind)));
     descriptor.extend([0; 4]);
     descriptor.extend(who.relative_target_port.to_be_bytes());
     let transport_id = transport_id::emit(who);

@@ -1,9 +1,11 @@
-//! PERSISTENT RESERVE OUT (SPC-4 6.16): the parameter list; what it does is in `reservations`.
+//! PERSISTENT RESERVE OUT (SPC-4 6.16): the parameter list; what it does is in the room `reservations`.
+
+use reservations::{Move, Registration, ReservationType};
 
 use crate::change::Change;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::reservations::{Move, Registrant, Registration, ReservationType, Transition};
+use crate::persistent::{self, Registrant, Transition};
 use crate::sense::{self, Sense};
 use crate::transport_id;
 
@@ -77,7 +79,7 @@ pub(super) fn clear(execution: &mut Execution<'_>) -> Result<Action, Completion>
 
 /// PREEMPT: the tasks of who is preempted go on.
 pub(super) fn preempt(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    act(Transition { aborted: Vec::new(), ..preemption(execution)? })
+    act(Transition { preempted: Vec::new(), ..preemption(execution)? })
 }
 
 /// PREEMPT AND ABORT.
@@ -89,7 +91,7 @@ fn preemption(execution: &Execution<'_>) -> Result<Transition, Completion> {
     let keys = keys_of_basic_list(execution)?;
     let kind = kind(execution)?;
     let nexus = execution.nexus.registrant();
-    execution.unit()?.persistent.preempt(nexus, keys.key, keys.action_key, kind)
+    Ok(execution.unit()?.persistent.preempt(nexus, keys.key, keys.action_key, kind)?)
 }
 
 /// REGISTER AND MOVE.
@@ -114,12 +116,12 @@ pub(super) fn register_and_move(execution: &mut Execution<'_>) -> Result<Action,
         .map(|(to, _)| Registrant { relative_target_port: port, ..to })
         .ok_or_else(|| invalid(BASIC_LIST_BYTES))?;
     let request = Move {
-        nexus,
+        by: nexus,
         key,
         new_key: action_key,
         to,
         unregister: flags & UNREG != 0,
-        aptpl: flags & APTPL != 0,
+        persists: flags & APTPL != 0,
     };
     act(execution.unit()?.persistent.register_and_move(request)?)
 }
@@ -138,12 +140,12 @@ fn registration(
         everyone = on_all_ports(execution, &everyone);
     }
     let request = Registration {
-        nexus,
+        by: nexus,
         key,
         new_key: keys(execution)?.action_key,
         everyone,
-        spec_i_pt,
-        aptpl: flags & APTPL != 0,
+        names_others: spec_i_pt,
+        persists: Some(flags & APTPL != 0),
     };
     act(execution.unit()?.persistent.register(request)?)
 }
@@ -198,7 +200,7 @@ fn kind(execution: &Execution<'_>) -> Result<Option<ReservationType>, Completion
     if scope_and_type >> 4 != 0 {
         return Err(Sense::invalid_cdb_bit(2, 7).into());
     }
-    Ok(ReservationType::parse(scope_and_type & 0x0f))
+    Ok(persistent::parse_type(scope_and_type & 0x0f))
 }
 
 /// The whole parameter list, as long as the CDB says.

@@ -8,7 +8,7 @@ use super::{Delivery, DeviceServer, TaskState};
 use crate::change::Change;
 use crate::completion::Completion;
 use crate::durable::{DurableState, SaveId};
-use crate::reservations::{PersistentReservations, Registrant};
+use crate::persistent::{PersistentReservations, Registrant};
 use crate::sense::{self, Sense, SenseCode};
 use crate::task_set::Slot;
 

@@ -2,6 +2,7 @@
 
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
+use reservations::Access;
 use smallvec::SmallVec;
 
 use super::{
@@ -17,7 +18,6 @@ use crate::copy_operations::CopyKey;
 use crate::limits::{TASKS_MAX, TASKS_PER_UNIT_MAX};
 use crate::nexus::Nexus;
 use crate::procedure::{Answer, Procedure, ProcedureStep, RequestIndex};
-use crate::reservations::Access;
 use crate::sense::{self, Sense};
 use crate::task_set::{Attribute, Class, Slot};
 use crate::unit::{LogicalUnit, Sanitize};

@@ -76,3 +76,54 @@ fn a_deleted_volume_leaves_no_state_and_a_damaged_one_is_refused() {
         assert!(states.load(VolumeId(9)).is_err(), "{text}");
     }
 }
+
+// What the daemon wrote before reservations became a room of their own.
+#[test]
+fn a_file_of_before_is_read_and_written_again_byte_for_byte() {
+    const TEXT: &str = r#"{
+  "reservations": {
+    "keys": [
+      [
+        {
+          "initiator_name": "iqn.2026-01.example:host",
+          "isid": [
+            1,
+            2,
+            3,
+            4,
+            5,
+            6
+          ],
+          "relative_target_port": 1
+        },
+        7
+      ]
+    ],
+    "reservation": {
+      "kind": "WriteExclusiveRegistrantsOnly",
+      "holder": {
+        "initiator_name": "iqn.2026-01.example:host",
+        "isid": [
+          1,
+          2,
+          3,
+          4,
+          5,
+          6
+        ],
+        "relative_target_port": 1
+      }
+    }
+  },
+  "modes": null
+}"#;
+    let place = tempfile::tempdir().unwrap();
+    let (states, ..) = open(place.path());
+    let path = path_of(&states.directory, VOLUME);
+    fs::write(&path, TEXT).unwrap();
+    let (mut states, inbox, _poll) = open(place.path());
+    let read = states.load(VOLUME).unwrap().unwrap();
+    states.store(SaveId(1), VOLUME, read);
+    assert_eq!(stored(&inbox), (SaveId(1), true));
+    assert_eq!(fs::read_to_string(&path).unwrap(), TEXT);
+}

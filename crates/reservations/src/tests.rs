@@ -1,6 +1,18 @@
+mod nvme;
+
+use serde::{Deserialize, Serialize};
+
 use super::*;
-use crate::completion::Status;
-use crate::sense;
+
+/// A registrant as iSCSI names it: the form in which registrations have always been stored.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Registrant {
+    initiator_name: String,
+    isid: [u8; 6],
+    relative_target_port: u16,
+}
+
+type State = Reservations<Registrant>;
 
 const KINDS: [ReservationType; 6] = [
     ReservationType::WriteExclusive,
@@ -15,30 +27,30 @@ fn who(name: &str) -> Registrant {
     Registrant { initiator_name: name.to_owned(), isid: [0; 6], relative_target_port: 1 }
 }
 
-fn register(state: &PersistentReservations, name: &str, key: u64) -> PersistentReservations {
-    let nexus = &who(name);
+fn register(state: &State, name: &str, key: u64) -> State {
+    let by = &who(name);
     let request = Registration {
-        nexus,
+        by,
         key: None,
         new_key: key,
-        everyone: vec![nexus.clone()],
-        spec_i_pt: false,
-        aptpl: true,
+        everyone: vec![by.clone()],
+        names_others: false,
+        persists: Some(true),
     };
     state.register(request).unwrap().state
 }
 
 /// Registered: a (key 1), b (key 2), c (key 2); a holds.
-fn held_by_a(kind: ReservationType) -> PersistentReservations {
-    let mut state = PersistentReservations::default();
+fn held_by_a(kind: ReservationType) -> State {
+    let mut state = State::default();
     for (name, key) in [("a", 1), ("b", 2), ("c", 2)] {
         state = register(&state, name, key);
     }
     state.reserve(&who("a"), 1, kind).unwrap().state
 }
 
-fn told(transition: &Transition) -> Vec<(&str, SenseCode)> {
-    transition.told.iter().map(|(who, code)| (&who.initiator_name[..], *code)).collect()
+fn told(transition: &Transition<Registrant>) -> Vec<(&str, Notice)> {
+    transition.told.iter().map(|(who, notice)| (&who.initiator_name[..], *notice)).collect()
 }
 
 #[test]
@@ -53,10 +65,6 @@ fn each_type_keeps_out_whom_it_says() {
         assert_eq!(state.conflicts(&who("b"), Read), for_registrants && for_readers);
         assert!(state.conflicts(&who("x"), Write));
         assert_eq!(state.conflicts(&who("x"), Read), for_readers);
-        assert_eq!(ReservationType::parse(kind.code()), Some(kind));
-    }
-    for code in [0, 2, 4, 9, 15] {
-        assert_eq!(ReservationType::parse(code), None);
     }
 }
 
@@ -75,15 +83,15 @@ fn a_release_tells_registrants_only_where_they_were_let_in() {
         let state = held_by_a(kind);
         let released = state.release(&who("a"), 1, Some(kind)).unwrap();
         assert_eq!(released.state.reservation(), None);
-        let code = sense::RESERVATIONS_RELEASED;
+        let notice = Notice::ReservationReleased;
         let expected =
-            if kind.admits_registrants() { vec![("b", code), ("c", code)] } else { vec![] };
+            if kind.admits_registrants() { vec![("b", notice), ("c", notice)] } else { vec![] };
         assert_eq!(told(&released), expected, "{kind:?}");
         assert_eq!(released.state.generation(), 3);
         let wrong = KINDS[(KINDS.iter().position(|k| *k == kind).unwrap() + 1) % 6];
         for wrong in [Some(wrong), None] {
             let refused = state.release(&who("a"), 1, wrong).unwrap_err();
-            assert_eq!(refused.sense.unwrap().code.ascq, 4);
+            assert_eq!(refused, Refusal::OtherType);
         }
     }
 }
@@ -111,12 +119,12 @@ fn preempting_the_holder_takes_the_reservation_over() {
     for kind in KINDS.into_iter().filter(|kind| !kind.is_held_by_all()) {
         let state = held_by_a(kind);
         let taken = state.preempt(&who("b"), 2, 1, Some(KINDS[0])).unwrap();
-        let mut expected = vec![("a", sense::REGISTRATIONS_PREEMPTED)];
+        let mut expected = vec![("a", Notice::RegistrationPreempted)];
         if kind != KINDS[0] {
-            expected.push(("c", sense::RESERVATIONS_RELEASED));
+            expected.push(("c", Notice::ReservationReleased));
         }
         assert_eq!(told(&taken), expected);
-        assert_eq!(taken.aborted, [who("a")]);
+        assert_eq!(taken.preempted, [who("a")]);
         assert!(taken.state.is_holder(&who("b")));
         assert_eq!(taken.state.key_of(&who("a")), None);
         assert_eq!(taken.state.generation(), 4);
@@ -129,10 +137,10 @@ fn preempting_registrants_leaves_the_reservation() {
     for kind in KINDS {
         let state = held_by_a(kind);
         let without = state.preempt(&who("a"), 1, 2, None).unwrap();
-        assert_eq!(without.aborted, [who("b"), who("c")]);
+        assert_eq!(without.preempted, [who("b"), who("c")]);
         assert_eq!(without.state.reservation(), state.reservation());
         let unknown = state.preempt(&who("a"), 1, 9, None).unwrap_err();
-        assert_eq!(unknown.status, Status::ReservationConflict);
+        assert_eq!(unknown, Refusal::UnknownKey);
     }
 }
 
@@ -141,34 +149,34 @@ fn zero_preempts_all_registrants_and_nothing_else() {
     let state = held_by_a(ReservationType::WriteExclusiveAllRegistrants);
     let taken = state.preempt(&who("b"), 2, 0, Some(KINDS[1])).unwrap();
     assert_eq!(taken.state.keys().len(), 1);
-    assert_eq!(taken.aborted, [who("a"), who("c")]);
+    assert_eq!(taken.preempted, [who("a"), who("c")]);
     assert!(taken.state.is_holder(&who("b")));
     let state = held_by_a(ReservationType::WriteExclusive);
     let refused = state.preempt(&who("b"), 2, 0, Some(KINDS[1])).unwrap_err();
-    assert_eq!(refused.sense.unwrap().code, sense::INVALID_FIELD_IN_PARAMETER_LIST);
+    assert_eq!(refused, Refusal::ZeroKey);
 }
 
 #[test]
 fn who_preempts_its_own_key_stays_registered_only_as_the_holder() {
     let state = held_by_a(ReservationType::WriteExclusive);
     let own = state.preempt(&who("a"), 1, 1, Some(KINDS[1])).unwrap();
-    assert!(own.state.is_holder(&who("a")) && own.aborted.is_empty());
+    assert!(own.state.is_holder(&who("a")) && own.preempted.is_empty());
     let own = state.preempt(&who("b"), 2, 2, None).unwrap();
     assert_eq!(own.state.keys().len(), 1);
-    assert_eq!(told(&own), [("c", sense::REGISTRATIONS_PREEMPTED)]);
+    assert_eq!(told(&own), [("c", Notice::RegistrationPreempted)]);
 }
 
 #[test]
 fn a_moved_reservation_has_its_new_holder_registered() {
     let state = held_by_a(ReservationType::ExclusiveAccess);
-    let nexus = who("a");
+    let holder = who("a");
     let request = |unregister| Move {
-        nexus: &nexus,
+        by: &holder,
         key: 1,
         new_key: 7,
         to: who("x"),
         unregister,
-        aptpl: false,
+        persists: false,
     };
     for unregister in [false, true] {
         let moved = state.register_and_move(request(unregister)).unwrap();
@@ -186,9 +194,39 @@ fn a_moved_reservation_has_its_new_holder_registered() {
 #[test]
 fn what_is_durable_comes_back_without_its_generation() {
     let state = held_by_a(ReservationType::WriteExclusiveRegistrantsOnly);
-    let back = PersistentReservations::restore(state.durable().unwrap());
+    let back = State::restore(state.durable().unwrap());
     assert_eq!((back.keys(), back.reservation()), (state.keys(), state.reservation()));
-    assert_eq!((back.generation(), back.aptpl()), (0, true));
+    assert_eq!((back.generation(), back.persists()), (0, true));
     let orphan = DurableReservations { keys: vec![], ..state.durable().unwrap() };
-    assert_eq!(PersistentReservations::restore(orphan).reservation(), None);
+    assert_eq!(State::restore(orphan).reservation(), None);
+}
+
+#[test]
+fn a_registration_that_says_nothing_of_power_leaves_that_as_it_was() {
+    let state = held_by_a(ReservationType::WriteExclusive);
+    let by = &who("b");
+    let again = |persists| Registration {
+        by,
+        key: Some(2),
+        new_key: 3,
+        everyone: vec![by.clone()],
+        names_others: false,
+        persists,
+    };
+    assert!(state.register(again(None)).unwrap().state.persists());
+    let off = state.register(again(Some(false))).unwrap().state;
+    assert!(!off.persists() && off.durable().is_none());
+}
+
+// The file of a volume as the daemon has written it since APTPL is supported.
+#[test]
+fn what_was_stored_before_reads_and_is_written_byte_for_byte() {
+    const STORED: &str = r#"{"keys":[[{"initiator_name":"a","isid":[0,0,0,0,0,0],"relative_target_port":1},1],[{"initiator_name":"b","isid":[0,0,0,0,0,0],"relative_target_port":1},2],[{"initiator_name":"c","isid":[0,0,0,0,0,0],"relative_target_port":1},2]],"reservation":{"kind":"ExclusiveAccessRegistrantsOnly","holder":{"initiator_name":"a","isid":[0,0,0,0,0,0],"relative_target_port":1}}}"#;
+    let durable = held_by_a(ReservationType::ExclusiveAccessRegistrantsOnly).durable().unwrap();
+    assert_eq!(serde_json::to_string(&durable).unwrap(), STORED);
+    let read: DurableReservations<Registrant> = serde_json::from_str(STORED).unwrap();
+    assert_eq!(State::restore(read).durable(), Some(durable));
+    for kind in KINDS {
+        assert_eq!(serde_json::to_string(&kind).unwrap(), format!("\"{kind:?}\""));
+    }
 }
