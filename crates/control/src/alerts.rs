@@ -6,22 +6,48 @@ use std::collections::BTreeMap;
 use api::{Problem, Severity};
 use array::{AlertLevel, Alerts, ArrayError, Mail, MailTls, Secret, Secrets, Webhook};
 
+use crate::Effect;
+use crate::change::{Answer, Applied, ConfigurationChange, Draft, Touched, View};
 use crate::problems::{bad_request, refused};
 
-/// What is in effect.
+/// Other receivers of alerts than before.
+#[derive(Clone, Debug)]
+pub struct Change(pub api::Alerts);
+
+impl ConfigurationChange for Change {
+    fn apply(&self, draft: &mut Draft, _: u64, _: &dyn View) -> Result<Applied, Problem> {
+        put(draft, self.0.clone())?;
+        let answer = Answer::of(&describe(&draft.array.alerts))?;
+        Ok(Applied::new(Touched::Nobody, answer).with(vec![Effect::ConfigureReceivers]))
+    }
+}
+
+/// Puts receivers into a draft, in place of all that it has. Returns whether they, or their secrets,
+/// are others.
+pub(crate) fn put(draft: &mut Draft, wanted: api::Alerts) -> Result<bool, Problem> {
+    let known = Known { alerts: &draft.array.alerts, secrets: &draft.secrets };
+    let (alerts, of_alerts) = parse(wanted, known)?;
+    alerts.check().map_err(|error| refused(&error))?;
+    let secrets = &mut draft.secrets;
+    let is_same = alerts == draft.array.alerts
+        && of_alerts.webhooks == secrets.webhooks
+        && of_alerts.mail == secrets.mail;
+    draft.array.alerts = alerts;
+    (secrets.webhooks, secrets.mail) = (of_alerts.webhooks, of_alerts.mail);
+    Ok(!is_same)
+}
+
+/// What a draft has, and what of it a request may leave out.
 #[derive(Clone, Copy)]
-pub struct Known<'a> {
+struct Known<'a> {
     /// Settings without secrets.
-    pub alerts: &'a Alerts,
+    alerts: &'a Alerts,
     /// Their secrets, among others.
-    pub secrets: &'a Secrets,
+    secrets: &'a Secrets,
 }
 
 /// Settings, and the secrets that belong to them: new ones, and those that stay.
-///
-/// # Errors
-/// When a secret is missing that is not known, or a value is out of range.
-pub fn parse(request: api::Alerts, known: Known<'_>) -> Result<(Alerts, Secrets), Problem> {
+fn parse(request: api::Alerts, known: Known<'_>) -> Result<(Alerts, Secrets), Problem> {
     let (mut webhooks, mut secrets) = (BTreeMap::new(), Secrets::default());
     for webhook in request.webhooks {
         let name = webhook.name.clone();
@@ -150,3 +176,6 @@ fn describe_tls(tls: MailTls) -> api::MailTls {
         MailTls::None => api::MailTls::None,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,7 @@
 //! another list of effects, most often an empty one.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use api::Problem;
 use array::{Configuration, HeldLun, Rest, Secrets};
@@ -13,6 +14,7 @@ use block::VolumeId;
 use serde::Serialize;
 
 use crate::Effect;
+use crate::portals::Portals;
 use crate::problems::internal;
 
 /// A version of the configuration that is being made, with the secrets that belong to it.
@@ -41,6 +43,16 @@ pub trait View {
 
     /// 'volume POOL/NAME', as messages name it.
     fn name_of(&self, volume: VolumeId) -> String;
+
+    /// Portals that were given to the daemon at its start; no change touches them.
+    fn fixed_portals(&self) -> Portals;
+
+    /// Opens an address, so that one where nobody can listen is not saved. It is closed again if the
+    /// change is refused.
+    ///
+    /// # Errors
+    /// Why nobody can listen there.
+    fn listen(&self, address: SocketAddr) -> Result<(), String>;
 }
 
 /// Something to be changed about the configuration.

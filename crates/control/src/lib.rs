@@ -15,12 +15,21 @@ pub mod change;
 pub mod chap;
 pub mod exports;
 pub mod hosts;
+pub mod identification;
+pub mod import;
 pub mod limits;
+pub mod lun_maps;
+pub mod portals;
 pub mod problems;
 pub mod schedules;
+pub mod session_ends;
+pub mod settings;
 pub mod snapshot_deletion;
 pub mod tasks;
 pub mod thresholds;
+pub mod volumes;
+
+use std::net::SocketAddr;
 
 use api::Severity;
 use block::VolumeId;
@@ -33,6 +42,16 @@ pub enum Effect {
     Note(Note),
     /// Front ends are told, and tell hosts what these have to know.
     Tell(ExportEvent),
+    /// The array accepts initiators at an address, which was opened when the change was made.
+    OpenPortal(SocketAddr),
+    /// It accepts none there any more; whoever came that way is asked to log out.
+    ClosePortal(SocketAddr),
+    /// An address that was opened for a change which could not be saved is closed.
+    CloseUnsaved(SocketAddr),
+    /// Alerts go to the receivers of the configuration that is in effect.
+    ConfigureReceivers,
+    /// What was told is forgotten, so that it is told again.
+    Forget(Forgotten),
     /// The configuration is changed and saved; [`schedules::Schedules::saved`] is told how that
     /// went.
     Save(schedules::Change),
@@ -47,6 +66,19 @@ pub enum Effect {
         /// The status that an administrator would have had.
         status: u16,
     },
+}
+
+/// What was told before and may be told again, because it is measured otherwise now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forgotten {
+    /// How full a pool is.
+    PoolFill(String),
+    /// How full a volume is.
+    VolumeFill(VolumeId),
+    /// How full every pool and volume is.
+    Fills,
+    /// What went wrong with a schedule.
+    ScheduleProblem(String),
 }
 
 /// An event, but for its time.

@@ -10,5 +10,8 @@ pub const SNAPSHOTS_SEARCHED_PER_LOOK: usize = 512;
 /// Looks until such a deletion that failed is tried again.
 pub const DELETION_RETRY_LOOKS: u32 = 60;
 
+/// Reasons that are named when an import is refused; of further ones the number.
+pub const IMPORT_PROBLEMS_MAX: usize = 20;
+
 /// Tasks that have ended and are kept for queries; the oldest one makes room.
 pub const TASKS_MAX: usize = 256;

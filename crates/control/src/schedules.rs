@@ -17,9 +17,10 @@ use block::VolumeId;
 use hashbrown::HashMap;
 use store::VolumeSpec;
 
+use crate::change::{self, Answer, Applied, ConfigurationChange, Draft, Touched};
 use crate::limits::EXPIRED_PER_RUN_MAX;
 use crate::problems::{bad_request, conflict, refused};
-use crate::{Deletion, Effect};
+use crate::{Deletion, Effect, Forgotten};
 
 /// What a schedule has to know of the pools, and of what is under way.
 pub trait View {
@@ -129,6 +130,50 @@ pub enum Change {
         /// What of the schedule the pool holds.
         there: BTreeSet<VolumeId>,
     },
+}
+
+/// What an administrator changes about schedules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// A schedule is made, or runs otherwise from now on.
+    Set(String, Schedule),
+    /// There is no such schedule any more; its snapshots stay.
+    Delete(String),
+}
+
+/// Reads the request for a schedule.
+///
+/// # Errors
+/// When its volumes are not of one pool.
+pub fn set(name: &str, request: &SetSchedule) -> Result<Setting, Problem> {
+    Ok(Setting::Set(name.to_owned(), parse(request)?))
+}
+
+impl ConfigurationChange for Setting {
+    fn apply(
+        &self,
+        draft: &mut Draft,
+        now: u64,
+        view: &dyn change::View,
+    ) -> Result<Applied, Problem> {
+        let array = &mut draft.array;
+        let (name, answer) = match self {
+            Self::Set(name, schedule) => {
+                for volume in &schedule.volumes {
+                    view.volume(&schedule.pool, volume)?;
+                }
+                array.set_schedule(name, schedule.clone(), now).map_err(|error| refused(&error))?;
+                let record = array.schedule(name).map_err(|error| refused(&error))?;
+                (name, Answer::of(&show(name, record, None))?)
+            }
+            Self::Delete(name) => {
+                array.delete_schedule(name).map_err(|error| refused(&error))?;
+                (name, Answer::DONE)
+            }
+        };
+        let forget = Effect::Forget(Forgotten::ScheduleProblem(name.clone()));
+        Ok(Applied::new(Touched::Nobody, answer).with(vec![forget]))
+    }
 }
 
 impl Change {

@@ -166,9 +166,6 @@ pub const AUDIT_SHOWN_MAX: usize = 1000;
 /// Bytes of a configuration file that is imported; a larger one is answered 413.
 pub const IMPORT_BYTES_MAX: usize = 16 << 20;
 
-/// Reasons that are named when an import is refused; of further ones the number.
-pub const IMPORT_PROBLEMS_MAX: usize = 20;
-
 /// Names of deleted volumes that are kept for the ledger; of others it tells the identifier.
 pub const GONE_NAMES_MAX: usize = 4096;
 

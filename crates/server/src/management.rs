@@ -10,7 +10,6 @@ mod export;
 mod facts;
 mod gathering;
 mod hosts;
-mod identification;
 mod incidents;
 mod interchange;
 mod jobs;
@@ -246,6 +245,8 @@ enum Progress {
 enum Next {
     /// What `control` said when the change was made.
     Applied(Applied),
+    /// Schedules are told, for which the change was made.
+    Schedule(control::schedules::Change),
     /// A function goes on.
     Then(Then),
 }

@@ -1,12 +1,14 @@
 //! A small array on which changes are tried, without a daemon.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 
 use api::ProblemKind;
 use array::FreeLuns;
 
 use super::*;
 use crate::problems::not_found;
+use crate::volumes::Found;
 
 /// Seconds since 1970 at which changes are made.
 pub(crate) const NOW: u64 = 1_800_000_000;
@@ -20,11 +22,21 @@ pub(crate) struct World {
     pub(crate) held: Vec<HeldLun>,
     /// How often somebody asked for those.
     pub(crate) asked_for_held: RefCell<u32>,
+    /// Addresses at which somebody else listens.
+    pub(crate) occupied: Vec<SocketAddr>,
+    /// Addresses that were opened.
+    pub(crate) opened: RefCell<Vec<SocketAddr>>,
 }
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self { uptime: 1000, held: Vec::new(), asked_for_held: RefCell::new(0) }
+        Self {
+            uptime: 1000,
+            held: Vec::new(),
+            asked_for_held: RefCell::new(0),
+            occupied: Vec::new(),
+            opened: RefCell::default(),
+        }
     }
 }
 
@@ -49,12 +61,50 @@ impl View for World {
     fn name_of(&self, volume: VolumeId) -> String {
         format!("volume p/{}", volume.0)
     }
+
+    fn fixed_portals(&self) -> Portals {
+        let fixed = "192.0.2.1:3260".parse().unwrap();
+        Portals::from([(fixed, array::Portal { group: 1, redirect: None })])
+    }
+
+    fn listen(&self, address: SocketAddr) -> Result<(), String> {
+        if self.occupied.contains(&address) {
+            return Err("Address already in use".to_owned());
+        }
+        self.opened.borrow_mut().push(address);
+        Ok(())
+    }
 }
 
 /// An array without anything.
 pub(crate) fn empty() -> Draft {
     let array = Configuration::new("iqn.2026-11.io.gantry:test".to_owned());
     Draft { array, secrets: Secrets::default() }
+}
+
+/// The same with pool 'p'.
+pub(crate) fn with_pool() -> Draft {
+    let mut draft = empty();
+    let pool = array::Pool {
+        uuid: [7; 16],
+        devices: Vec::new(),
+        thresholds: array::Thresholds::default(),
+        delete_scheduled_snapshots: false,
+        read_only: false,
+    };
+    draft.array.pools.insert("p".to_owned(), pool);
+    draft
+}
+
+/// Volume 'p/a', as a request finds it.
+pub(crate) fn volume() -> Found {
+    let name = "a".to_owned();
+    Found { pool: "p".to_owned(), name, id: VolumeId(1), is_snapshot: false, is_going: false }
+}
+
+/// Snapshot 'p/s', whose identifier is 3.
+pub(crate) fn snapshot() -> Found {
+    Found { name: "s".to_owned(), id: VolumeId(3), is_snapshot: true, ..volume() }
 }
 
 /// Makes a change; what is refused leaves the draft as it was, as the server does.

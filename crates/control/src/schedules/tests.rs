@@ -112,7 +112,13 @@ impl Server {
                     self.pools.there.remove(&deletion.id);
                     Vec::new()
                 }
-                Effect::Tell(_) | Effect::Audit { .. } => panic!("{effect:?}"),
+                Effect::Tell(_)
+                | Effect::OpenPortal(_)
+                | Effect::ClosePortal(_)
+                | Effect::CloseUnsaved(_)
+                | Effect::ConfigureReceivers
+                | Effect::Forget(_)
+                | Effect::Audit { .. } => panic!("{effect:?}"),
             };
             self.perform(next);
         }
@@ -315,4 +321,39 @@ fn volumes_of_several_pools_have_several_schedules() {
     }
     let set = request(&["p/a", "p/b"]);
     assert_eq!(settings(&parse(&set).unwrap()), set);
+}
+
+fn wanted(volumes: &[&str]) -> SetSchedule {
+    SetSchedule {
+        volumes: volumes.iter().map(|&path| path.to_owned()).collect(),
+        every_seconds: HOUR,
+        offset_seconds: 0,
+        keep: 2,
+        lock_seconds: None,
+        enabled: true,
+    }
+}
+
+#[test]
+fn a_schedule_is_set_from_the_next_moment_that_it_names_and_starts_without_a_problem() {
+    use crate::change::tests::{NOW, World, empty, make, refusal, written};
+    let (mut draft, world) = (empty(), World::new());
+    let applied = make(&mut draft, &world, &set("s", &wanted(&["p/a", "p/b"])).unwrap()).unwrap();
+    assert_eq!(written(&applied)["next"], NOW - NOW % HOUR + HOUR);
+    assert_eq!(applied.touched, Touched::Nobody);
+    let forget = Effect::Forget(Forgotten::ScheduleProblem("s".to_owned()));
+    assert_eq!(applied.effects, std::slice::from_ref(&forget));
+    for (change, kind) in [
+        (set("s", &wanted(&["p/c"])).unwrap(), api::ProblemKind::NotFound),
+        (
+            set("s", &SetSchedule { keep: 0, ..wanted(&["p/a"]) }).unwrap(),
+            api::ProblemKind::InvalidRequest,
+        ),
+        (Setting::Delete("t".to_owned()), api::ProblemKind::NotFound),
+    ] {
+        assert_eq!(refusal(&mut draft, &world, &change), kind, "{change:?}");
+    }
+    let applied = make(&mut draft, &world, &Setting::Delete("s".to_owned())).unwrap();
+    assert_eq!((applied.answer, applied.effects), (Answer::DONE, vec![forget]));
+    assert_eq!(draft, empty());
 }

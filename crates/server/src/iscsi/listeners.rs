@@ -41,7 +41,7 @@ impl Reactor {
                 format!("cannot listen on --iscsi {address}: choose another one")
             })?;
             let address = socket.local_addr()?;
-            self.management.portals.fixed.push(address);
+            self.management.portals.add_fixed(address);
             self.listen(address, socket)?;
         }
         let created: Vec<SocketAddr> =

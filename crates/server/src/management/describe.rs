@@ -5,10 +5,10 @@ use std::sync::Arc;
 use api::{Device, Pool, Problem, Route, Space, Target, Volume};
 use array::{ArrayError, Configuration, Tagged};
 use block::VolumeId;
+use control::identification;
 use store::Health;
 
 use super::gathering::{EachVolume, Scene};
-use super::identification::describe_identification;
 use super::problems::{gone, refused};
 use super::volumes::describe_blocks;
 use super::{Management, Progress};
@@ -161,7 +161,7 @@ impl VolumeFacts {
             thick: volume.thick,
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
-            identification: presentation.identification.map(describe_identification),
+            identification: presentation.identification.map(identification::describe),
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
             created: volume.created,

@@ -27,11 +27,19 @@ impl Management {
                 self.perform(plane, unsaved);
                 Err(problem)
             }
+            (Next::Schedule(change), saved) => {
+                self.saved_for_schedule(plane, change, saved);
+                Ok(Progress::done())
+            }
             (Next::Then(then), saved) => then(self, plane, saved),
         }
     }
 
-    fn describe_answer(&self, plane: &DataPlane, answer: Answer) -> Result<Progress, Problem> {
+    pub(super) fn describe_answer(
+        &self,
+        plane: &DataPlane,
+        answer: Answer,
+    ) -> Result<Progress, Problem> {
         match answer {
             Answer::Written(value) => Ok(Progress::Answer(Ok(Described::Written(value)))),
             Answer::Pool(name) => self.show_pool(plane, &name),
@@ -54,6 +62,11 @@ impl Management {
             match effect {
                 Effect::Note(note) => self.events.note(note.severity, note.object, note.message),
                 Effect::Tell(event) => plane.exports.tell(&event),
+                Effect::OpenPortal(address) => self.portals.open(address),
+                Effect::ClosePortal(address) => self.portals.close(address),
+                Effect::CloseUnsaved(address) => self.portals.close_unsaved(address),
+                Effect::ConfigureReceivers => self.tell_receivers(),
+                Effect::Forget(forgotten) => self.forget(forgotten),
                 Effect::Save(change) => self.save_for_schedule(plane, change),
                 Effect::Snapshot(run) => self.begin_run(plane, run),
                 Effect::Delete(deletion) => self.delete_by_itself(plane, &deletion),

@@ -10,11 +10,11 @@ use api::{
 };
 use array::{Access, Chap, Configuration, Presentation, Secret, Secrets, Tagged, Thresholds};
 use block::VolumeId;
+use control::import::VERSION;
+use control::{identification, portals};
 
 use super::gathering::{EachVolume, Scene, Subject};
-use super::identification::describe_identification;
-use super::interchange::{VERSION, flag};
-use super::portals::describe_state;
+use super::interchange::flag;
 use super::problems::forbidden;
 use super::volumes::describe_blocks;
 use super::{Management, Parameters, Progress, describe};
@@ -88,7 +88,7 @@ impl Export {
         api::Configuration {
             version: VERSION,
             array: array.target_name.clone(),
-            identification: Some(describe_identification(array.identification)),
+            identification: Some(identification::describe(array.identification)),
             hosts: array.hosts.iter().map(|(name, host)| self.host(name, host)).collect(),
             groups: array.host_groups.iter().map(|(name, hosts)| group(name, hosts)).collect(),
             discovery: array
@@ -106,7 +106,10 @@ impl Export {
                 .collect(),
             path_states: array
                 .path_states()
-                .map(|(group, state)| ConfiguredPathState { group, state: describe_state(state) })
+                .map(|(group, state)| ConfiguredPathState {
+                    group,
+                    state: portals::describe_state(state),
+                })
                 .collect(),
             pools: self.pools(),
             volumes,
@@ -198,7 +201,7 @@ impl Export {
             maps,
             thresholds: Some(control::thresholds::describe(thresholds)),
             reservations_hidden: Some(hidden),
-            identification: identification.map(describe_identification),
+            identification: identification.map(identification::describe),
             tags: Some(tags),
         })
     }

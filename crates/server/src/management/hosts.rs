@@ -1,71 +1,16 @@
-//! Routes of hosts and host groups, and of their CHAP accounts; `control` decides.
+//! Hosts and host groups as they are shown, and the names of initiators as iSCSI folds them.
 
 use std::sync::Arc;
 
-use api::{ChangeHost, CreateHost, Discovery, Group, Host, Problem, SetGroup};
+use api::{Discovery, Group, Host, Problem};
 use array::{ArrayError, Configuration};
-use control::chap::{self, DiscoveryChange};
-use control::hosts::{self, Change, describe_group, describe_host};
+use control::chap;
+use control::hosts::{self, describe_group, describe_host};
 
 use super::problems::refused;
 use super::{Management, Progress};
-use crate::data_plane::DataPlane;
 
 impl Management {
-    pub(super) fn create_host(
-        &mut self,
-        plane: &DataPlane,
-        request: CreateHost,
-    ) -> Result<Progress, Problem> {
-        self.make(plane, &hosts::create(request, fold_initiator)?)
-    }
-
-    pub(super) fn change_host(
-        &mut self,
-        plane: &DataPlane,
-        name: &str,
-        request: ChangeHost,
-    ) -> Result<Progress, Problem> {
-        self.make(plane, &hosts::change(name, request, fold_initiator)?)
-    }
-
-    pub(super) fn delete_host(
-        &mut self,
-        plane: &DataPlane,
-        name: &str,
-    ) -> Result<Progress, Problem> {
-        self.make(plane, &Change::DeleteHost(name.to_owned()))
-    }
-
-    pub(super) fn set_group(
-        &mut self,
-        plane: &DataPlane,
-        name: &str,
-        request: SetGroup,
-    ) -> Result<Progress, Problem> {
-        self.make(plane, &hosts::set_group(name, request))
-    }
-
-    pub(super) fn delete_group(
-        &mut self,
-        plane: &DataPlane,
-        name: &str,
-    ) -> Result<Progress, Problem> {
-        self.make(plane, &Change::DeleteGroup(name.to_owned()))
-    }
-
-    pub(super) fn set_discovery_chap(
-        &mut self,
-        plane: &DataPlane,
-        chap: api::Chap,
-    ) -> Result<Progress, Problem> {
-        self.make(plane, &DiscoveryChange::Set(chap::parse(chap)?))
-    }
-
-    pub(super) fn delete_discovery_chap(&mut self, plane: &DataPlane) -> Result<Progress, Problem> {
-        self.make(plane, &DiscoveryChange::Delete)
-    }
-
     pub(super) fn show_host(&self, name: &str) -> Result<Host, Problem> {
         hosts::host(&self.configuration, name).map_err(|error| refused(&error))?;
         Ok(describe_host(&self.configuration, &self.secrets, name))

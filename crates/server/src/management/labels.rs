@@ -1,7 +1,7 @@
-//! Routes for renaming volumes and snapshots, and for tags.
+//! Routes for renaming volumes and snapshots.
 
-use api::{Problem, ProblemKind, Rename, SetTags};
-use array::{Configuration, Tagged, check_name};
+use api::{Problem, ProblemKind, Rename};
+use array::{Configuration, check_name};
 use block::VolumeId;
 use store::{Change, Failure, Outcome};
 
@@ -93,87 +93,6 @@ impl Management {
             Some(snapshot) => Ok(Progress::answer(&self.snapshot(served, snapshot))),
             None => self.show_volume(plane, pool, id),
         }
-    }
-
-    pub(super) fn set_pool_tags(
-        &mut self,
-        pool: &str,
-        request: SetTags,
-    ) -> Result<Progress, Problem> {
-        self.saving.accepted().pool(pool).map_err(|error| refused(&error))?;
-        let name = pool.to_owned();
-        self.change(
-            |array| array.set_tags(Tagged::Pool(pool), request.tags),
-            move |management, plane, ()| {
-                Ok(Progress::answer(&management.describe_pool(plane, &name)?))
-            },
-        )
-    }
-
-    pub(super) fn set_host_tags(
-        &mut self,
-        host: &str,
-        request: SetTags,
-    ) -> Result<Progress, Problem> {
-        let name = host.to_owned();
-        self.change(
-            |array| {
-                let missing =
-                    || array::ArrayError::NotFound { kind: "host", name: host.to_owned() };
-                array.hosts.get(host).ok_or_else(missing)?;
-                array.set_tags(Tagged::Host(host), request.tags)
-            },
-            move |management, _, ()| Ok(Progress::answer(&management.show_host(&name)?)),
-        )
-    }
-
-    pub(super) fn set_group_tags(
-        &mut self,
-        group: &str,
-        request: SetTags,
-    ) -> Result<Progress, Problem> {
-        let name = group.to_owned();
-        self.change(
-            |array| {
-                let missing =
-                    || array::ArrayError::NotFound { kind: "group", name: group.to_owned() };
-                array.host_groups.get(group).ok_or_else(missing)?;
-                array.set_tags(Tagged::Group(group), request.tags)
-            },
-            move |management, _, ()| Ok(Progress::answer(&management.show_group(&name)?)),
-        )
-    }
-
-    pub(super) fn set_volume_tags(
-        &mut self,
-        plane: &DataPlane,
-        parameters: &Parameters,
-        request: SetTags,
-    ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(plane, parameters)?;
-        if is_snapshot(plane, pool, id) {
-            return Err(is_snapshot_problem());
-        }
-        self.tag(pool, id, request)
-    }
-
-    pub(super) fn set_snapshot_tags(
-        &mut self,
-        plane: &DataPlane,
-        parameters: &Parameters,
-        request: SetTags,
-    ) -> Result<Progress, Problem> {
-        let (pool, id) = find_snapshot(plane, parameters)?;
-        self.tag(pool, id, request)
-    }
-
-    /// Gives a volume or snapshot these tags and no others.
-    fn tag(&mut self, pool: PoolId, id: VolumeId, request: SetTags) -> Result<Progress, Problem> {
-        self.check_stays(id)?;
-        self.change(
-            |array| array.set_tags(Tagged::Volume(id), request.tags),
-            move |management, plane, ()| management.show_either(plane, pool, id),
-        )
     }
 }
 

@@ -3,10 +3,13 @@
 
 use api::{Problem, Route};
 use axum::body::Bytes;
+use control::chap::{self, DiscoveryChange};
+use control::hosts::{self, Change};
+use control::{alerts, identification, lun_maps, portals, schedules, settings, volumes};
 
 use super::describe::list_volumes;
 use super::export::export;
-use super::identification::describe_identification;
+use super::hosts::fold_initiator;
 use super::metrics::show_metrics;
 use super::offload::{explain_offload, list_offload};
 use super::problems::not_found;
@@ -110,7 +113,7 @@ impl Management {
             Noun::Volumes(route) => self.route_volumes(plane, route, request),
             Noun::Snapshots(route) => self.route_snapshots(plane, route, request),
             Noun::Hosts(route) => self.route_hosts(plane, route, request),
-            Noun::Portals(route) => self.route_portals(route, request),
+            Noun::Portals(route) => self.route_portals(plane, route, request),
             Noun::Array(route) => self.route_array(plane, sessions, route, request),
             Noun::Statistics(route) => self.route_statistics(plane, route, parameters),
             Noun::Elsewhere(route) => {
@@ -134,11 +137,15 @@ impl Management {
             PoolRoutes::ExtendPool => self.extend_pool(plane, pool, &read(body)?),
             PoolRoutes::AddDevice => self.add_device(plane, pool, &read(body)?),
             PoolRoutes::ResumePool => self.resume_pool(plane, pool, &read_or_default(body)?),
-            PoolRoutes::SetPoolThresholds => self.set_pool_thresholds(pool, read(body)?),
-            PoolRoutes::SetSnapshotDeletion => self.set_snapshot_deletion(pool, read(body)?),
+            PoolRoutes::SetPoolThresholds => {
+                self.make(plane, &settings::set_pool_thresholds(pool, read(body)?))
+            }
+            PoolRoutes::SetSnapshotDeletion => {
+                self.make(plane, &settings::set_snapshot_deletion(pool, read(body)?))
+            }
             PoolRoutes::ShowScrub => self.show_scrub(plane, pool),
             PoolRoutes::StartScrub => self.start_scrub(plane, pool, &read_or_default(body)?),
-            PoolRoutes::SetPoolTags => self.set_pool_tags(pool, read(body)?),
+            PoolRoutes::SetPoolTags => self.make(plane, &settings::tag_pool(pool, read(body)?)),
             PoolRoutes::StopScrub => self.stop_scrub(plane, pool),
         }
     }
@@ -149,6 +156,7 @@ impl Management {
         route: VolumeRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
+        let host = parameters.get("host");
         match route {
             VolumeRoutes::ListVolumes => Ok(list_volumes()),
             VolumeRoutes::CreateVolume => self.create_volume(plane, &read(body)?),
@@ -161,18 +169,35 @@ impl Management {
             VolumeRoutes::CloneVolume => self.clone_volume(plane, parameters, &read(body)?),
             VolumeRoutes::RevertVolume => self.revert_volume(plane, parameters, &read(body)?),
             VolumeRoutes::RenameVolume => self.rename_volume(plane, parameters, &read(body)?),
-            VolumeRoutes::SetVolumeTags => self.set_volume_tags(plane, parameters, read(body)?),
-            VolumeRoutes::MapVolume => self.map_volume(plane, parameters, &read_or_default(body)?),
-            VolumeRoutes::UnmapVolume => self.unmap_volume(plane, parameters),
-            VolumeRoutes::SetReservations => self.set_reservations(plane, parameters, read(body)?),
+            VolumeRoutes::SetVolumeTags => {
+                let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
+                self.make(plane, &volumes::tag_volume(request, found)?)
+            }
+            VolumeRoutes::MapVolume => {
+                let request = read_or_default(body)?;
+                let found = self.found_volume(plane, parameters)?;
+                self.make(plane, &lun_maps::map(&request, found, host)?)
+            }
+            VolumeRoutes::UnmapVolume => {
+                let found = self.found_volume(plane, parameters)?;
+                self.make(plane, &lun_maps::unmap(&found, host))
+            }
+            VolumeRoutes::SetReservations => {
+                let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
+                self.make(plane, &volumes::set_reservations(request, &found))
+            }
             VolumeRoutes::SetVolumeThresholds => {
-                self.set_volume_thresholds(plane, parameters, read(body)?)
+                let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
+                self.make(plane, &volumes::set_thresholds(request, &found))
             }
             VolumeRoutes::SetVolumeIdentification => {
-                self.set_volume_identification(plane, parameters, &read(body)?)
+                let request = read(body)?;
+                let found = self.found_volume(plane, parameters)?;
+                self.make(plane, &volumes::set_identification(&request, &found)?)
             }
             VolumeRoutes::DeleteVolumeIdentification => {
-                self.delete_volume_identification(plane, parameters)
+                let found = self.found_volume(plane, parameters)?;
+                self.make(plane, &volumes::delete_identification(&found))
             }
         }
     }
@@ -193,15 +218,23 @@ impl Management {
             SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(plane, parameters),
             SnapshotRoutes::RenameSnapshot => self.rename_snapshot(plane, parameters, &read(body)?),
             SnapshotRoutes::SetSnapshotTags => {
-                self.set_snapshot_tags(plane, parameters, read(body)?)
+                let (request, found) = (read(body)?, self.found_snapshot(plane, parameters)?);
+                self.make(plane, &volumes::tag_snapshot(request, found)?)
             }
-            SnapshotRoutes::LockSnapshot => self.lock_snapshot(plane, parameters, read(body)?),
+            SnapshotRoutes::LockSnapshot => {
+                let (request, found) = (read(body)?, self.found_snapshot(plane, parameters)?);
+                self.make(plane, &volumes::lock(request, found)?)
+            }
             SnapshotRoutes::ListSchedules => Ok(self.list_schedules()),
             SnapshotRoutes::ShowSchedule => {
                 Ok(Progress::answer(&self.describe_schedule(schedule)?))
             }
-            SnapshotRoutes::SetSchedule => self.set_schedule(plane, schedule, &read(body)?),
-            SnapshotRoutes::DeleteSchedule => self.delete_schedule(schedule),
+            SnapshotRoutes::SetSchedule => {
+                self.make(plane, &schedules::set(schedule, &read(body)?)?)
+            }
+            SnapshotRoutes::DeleteSchedule => {
+                self.make(plane, &schedules::Setting::Delete(schedule.to_owned()))
+            }
         }
     }
 
@@ -215,23 +248,30 @@ impl Management {
         match route {
             HostRoutes::ListHosts => Ok(self.list_hosts()),
             HostRoutes::ShowHost => Ok(Progress::answer(&self.show_host(host)?)),
-            HostRoutes::CreateHost => self.create_host(plane, read_secret(body)?),
-            HostRoutes::ChangeHost => self.change_host(plane, host, read_secret(body)?),
-            HostRoutes::SetHostTags => self.set_host_tags(host, read(body)?),
-            HostRoutes::DeleteHost => self.delete_host(plane, host),
+            HostRoutes::CreateHost => {
+                self.make(plane, &hosts::create(read_secret(body)?, fold_initiator)?)
+            }
+            HostRoutes::ChangeHost => {
+                self.make(plane, &hosts::change(host, read_secret(body)?, fold_initiator)?)
+            }
+            HostRoutes::SetHostTags => self.make(plane, &settings::tag_host(host, read(body)?)),
+            HostRoutes::DeleteHost => self.make(plane, &Change::DeleteHost(host.to_owned())),
             HostRoutes::ListGroups => Ok(self.list_groups()),
             HostRoutes::ShowGroup => Ok(Progress::answer(&self.show_group(group)?)),
-            HostRoutes::SetGroup => self.set_group(plane, group, read(body)?),
-            HostRoutes::SetGroupTags => self.set_group_tags(group, read(body)?),
-            HostRoutes::DeleteGroup => self.delete_group(plane, group),
+            HostRoutes::SetGroup => self.make(plane, &hosts::set_group(group, read(body)?)),
+            HostRoutes::SetGroupTags => self.make(plane, &settings::tag_group(group, read(body)?)),
+            HostRoutes::DeleteGroup => self.make(plane, &Change::DeleteGroup(group.to_owned())),
             HostRoutes::ShowDiscovery => Ok(Progress::answer(&self.describe_discovery())),
-            HostRoutes::SetDiscoveryChap => self.set_discovery_chap(plane, read_secret(body)?),
-            HostRoutes::DeleteDiscoveryChap => self.delete_discovery_chap(plane),
+            HostRoutes::SetDiscoveryChap => {
+                self.make(plane, &DiscoveryChange::Set(chap::parse(read_secret(body)?)?))
+            }
+            HostRoutes::DeleteDiscoveryChap => self.make(plane, &DiscoveryChange::Delete),
         }
     }
 
     fn route_portals(
         &mut self,
+        plane: &DataPlane,
         route: PortalRoutes,
         Request { parameters, body }: Request<'_>,
     ) -> Result<Progress, Problem> {
@@ -239,9 +279,12 @@ impl Management {
         match route {
             PortalRoutes::ListPortals => Ok(Progress::answer(&self.describe_portals())),
             PortalRoutes::ShowPortal => Ok(Progress::answer(&self.show_portal(portal)?)),
-            PortalRoutes::CreatePortal => self.create_portal(&read(body)?),
-            PortalRoutes::SetPathState => self.set_path_state(parameters.get("group"), read(body)?),
-            PortalRoutes::DeletePortal => self.delete_portal(portal),
+            PortalRoutes::CreatePortal => self.make(plane, &portals::create(&read(body)?)?),
+            PortalRoutes::SetPathState => {
+                let group = parameters.get("group");
+                self.make(plane, &portals::set_state(group, read(body)?)?)
+            }
+            PortalRoutes::DeletePortal => self.make(plane, &portals::delete(portal)?),
         }
     }
 
@@ -259,15 +302,15 @@ impl Management {
             ArrayRoutes::ShowSession => show_session(sessions, parameters.get("session")),
             ArrayRoutes::CloseSession => self.close_session(sessions, parameters.get("session")),
             ArrayRoutes::ShowIdentification => {
-                Ok(Progress::answer(&describe_identification(self.configuration.identification)))
+                Ok(Progress::answer(&identification::describe(self.configuration.identification)))
             }
-            ArrayRoutes::SetIdentification => self.set_identification(read(body)?),
+            ArrayRoutes::SetIdentification => self.make(plane, &identification::set(&read(body)?)?),
             ArrayRoutes::ListEvents => Ok(self.list_events()),
             ArrayRoutes::ListTasks => Ok(self.list_tasks(plane)),
             ArrayRoutes::ShowTask => self.show_task(plane, task),
             ArrayRoutes::CancelTask => self.cancel_task(plane, task),
             ArrayRoutes::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
-            ArrayRoutes::SetAlerts => self.set_alerts(read_secret(body)?),
+            ArrayRoutes::SetAlerts => self.make(plane, &alerts::Change(read_secret(body)?)),
             ArrayRoutes::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
             ArrayRoutes::ShowConfiguration => export(parameters),
             ArrayRoutes::ImportConfiguration => self.import(plane, parameters, read_secret(body)?),

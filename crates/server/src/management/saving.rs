@@ -4,7 +4,7 @@
 //! one. If a save fails, everything that is not saved is taken back and everybody who waits is told
 //! (docs/decisions/0077).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -119,16 +119,11 @@ impl Saving {
     }
 
     /// A copy of that to be changed, which shares what is the same.
-    fn draft(&self) -> Draft {
+    pub(super) fn draft(&self) -> Draft {
         Draft {
             array: Configuration::clone(&self.next.configuration),
             secrets: Secrets::clone(&self.next.secrets),
         }
-    }
-
-    /// The secrets that belong to [`Self::accepted`].
-    pub(super) fn accepted_secrets(&self) -> &Secrets {
-        &self.next.secrets
     }
 
     pub(super) fn is_saved(&self, version: u64) -> bool {
@@ -178,13 +173,25 @@ impl Management {
         let mut draft = self.saving.draft();
         let facts = Facts::new(self, plane);
         let applied = change.apply(&mut draft, now(), &facts)?;
+        let opened = facts.into_opened();
+        self.portals.keep(opened);
         let version = self.accept(draft, applied.touched.clone());
         Ok(Progress::Saved { version, next: Next::Applied(applied) })
     }
 
+    /// Says what a change would come to.
+    pub(super) fn try_out(
+        &self,
+        plane: &DataPlane,
+        change: &impl ConfigurationChange,
+    ) -> Result<Progress, Problem> {
+        let applied = change.apply(&mut self.saving.draft(), now(), &Facts::new(self, plane))?;
+        self.describe_answer(plane, applied.answer)
+    }
+
     /// Makes a draft the next version, and has it saved. Returns the number of the version that
     /// holds it: if nothing has changed, the last one.
-    fn accept(&mut self, draft: Draft, touched: Touched) -> u64 {
+    pub(super) fn accept(&mut self, draft: Draft, touched: Touched) -> u64 {
         let Draft { array, secrets } = draft;
         let next = &mut self.saving.next;
         let is_other = array != *next.configuration;
@@ -211,30 +218,8 @@ impl Management {
         change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
         then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
     ) -> Result<Progress, Problem> {
-        self.change_with_secrets(|configuration, _| change(configuration), then)
-    }
-
-    /// The same with secrets.
-    pub(super) fn change_with_secrets<T: 'static>(
-        &mut self,
-        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
-    ) -> Result<Progress, Problem> {
-        self.change_or_not(change, move |management, plane, value| then(management, plane, value?))
-    }
-
-    /// The same, for a change of what one host, group or [`array::ANY_HOST`] sees.
-    pub(super) fn change_maps_of<T: 'static>(
-        &mut self,
-        name: &str,
-        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
-    ) -> Result<Progress, Problem> {
-        let touched = Touched::Names(BTreeSet::from([name.to_owned()]));
         let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
-        self.change_touching(touched, change, move |management, plane, value| {
-            then(management, plane, value?)
-        })
+        self.change_or_not(change, move |management, plane, value| then(management, plane, value?))
     }
 
     /// The same, for a change after which everybody sees the LUNs that they saw before.

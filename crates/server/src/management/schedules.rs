@@ -1,16 +1,15 @@
-//! Routes of snapshot schedules and snapshot locks; and the runs of schedules carried out as `control`
-//! decides.
+//! Runs of snapshot schedules, carried out as `control` decides.
 
-use api::{LockSnapshot, Problem, SetSchedule};
-use array::{ArrayError, Configuration};
+use api::Problem;
+use array::ArrayError;
 use block::VolumeId;
 use control::Effect;
-use control::schedules::{self, Change, Run, Schedules, View};
+use control::change::Touched;
+use control::schedules::{Change, Run, Schedules, View};
 use store::{Failure, Health, Outcome};
 
-use super::problems::{conflict, failed, gone, internal};
-use super::volumes::is_snapshot;
-use super::{Management, Parameters, PoolStep, Progress, Touched, Work, find};
+use super::problems::{failed, gone, internal, refused};
+use super::{Management, Next, PoolStep, Progress, Work, find};
 use crate::data_directory::random_u64;
 use crate::data_plane::DataPlane;
 use crate::events::now;
@@ -69,60 +68,6 @@ pub(super) fn new_id() -> Result<VolumeId, Problem> {
 }
 
 impl Management {
-    pub(super) fn lock_snapshot(
-        &mut self,
-        plane: &DataPlane,
-        parameters: &Parameters,
-        request: LockSnapshot,
-    ) -> Result<Progress, Problem> {
-        let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
-        let (slot, id) = find(plane, "snapshot", pool, name)?;
-        if !is_snapshot(plane, slot, id) {
-            return Err(conflict(&"this is a volume: only snapshots can be locked"));
-        }
-        self.check_stays(id)?;
-        self.change_unseen(
-            |array| array.lock_snapshot(pool, id, request.until, now()),
-            move |management, plane, ()| {
-                let pool = plane.pools.get(slot).ok_or_else(gone)?;
-                let volume = pool.store.volume(id).ok_or_else(gone)?;
-                Ok(Progress::answer(&management.snapshot(pool, volume)))
-            },
-        )
-    }
-
-    pub(super) fn set_schedule(
-        &mut self,
-        plane: &DataPlane,
-        name: &str,
-        request: &SetSchedule,
-    ) -> Result<Progress, Problem> {
-        let schedule = schedules::parse(request)?;
-        for volume in &schedule.volumes {
-            find(plane, "volume", &schedule.pool, volume)?;
-        }
-        let name = name.to_owned();
-        let change = |array: &mut Configuration| {
-            array.set_schedule(&name, schedule, now())?;
-            Ok(name)
-        };
-        self.change_unseen(change, |management, _, name| {
-            management.schedules.forget(&name);
-            Ok(Progress::answer(&management.describe_schedule(&name)?))
-        })
-    }
-
-    pub(super) fn delete_schedule(&mut self, name: &str) -> Result<Progress, Problem> {
-        let change = |array: &mut Configuration| {
-            array.delete_schedule(name)?;
-            Ok(name.to_owned())
-        };
-        self.change_unseen(change, |management, _, name| {
-            management.schedules.forget(&name);
-            Ok(Progress::done())
-        })
-    }
-
     /// Every schedule.
     pub(super) fn list_schedules(&self) -> Progress {
         Progress::later(self.schedules.describe_all(self.configuration.clone()))
@@ -165,21 +110,33 @@ impl Management {
 
     /// Makes a change for a schedule, which is told how that went.
     pub(super) fn save_for_schedule(&mut self, plane: &mut DataPlane, change: Change) {
-        let (made, told) = (change.clone(), change.clone());
-        let outcome = self.change_touching(
-            Touched::Nobody,
-            move |array, _| made.apply(array),
-            move |management, plane, saved| {
-                let array = management.configuration.clone();
-                management
-                    .decide(plane, |schedules, view| schedules.saved(told, saved, &array, view));
-                Ok(Progress::done())
-            },
-        );
-        match outcome {
-            Ok(progress) => self.begin(plane, Ok(progress)),
-            Err(problem) => self.decide(plane, |schedules, _| schedules.refused(change, problem)),
+        let mut draft = self.saving.draft();
+        match change.apply(&mut draft.array) {
+            Ok(()) => {
+                let version = self.accept(draft, Touched::Nobody);
+                self.begin(plane, Ok(Progress::Saved { version, next: Next::Schedule(change) }));
+            }
+            Err(error) => {
+                let problem = refused(&error);
+                self.decide(plane, |schedules, _| schedules.refused(change, problem));
+            }
         }
+    }
+
+    /// A change that a schedule wanted is saved, or could not be.
+    pub(super) fn saved_for_schedule(
+        &mut self,
+        plane: &mut DataPlane,
+        change: Change,
+        saved: Result<(), Problem>,
+    ) {
+        let array = self.configuration.clone();
+        self.decide(plane, |schedules, view| schedules.saved(change, saved, &array, view));
+    }
+
+    /// What went wrong with a schedule is not its problem any more.
+    pub(super) fn forget_schedule_problem(&mut self, name: &str) {
+        self.schedules.forget(name);
     }
 
     /// Has a pool make the snapshots of a run.

@@ -1,15 +1,12 @@
-//! Automatic snapshot deletion: shows pools to `control`, which decides, and the route that turns it
-//! on.
+//! Automatic snapshot deletion: shows pools to `control`, which decides.
 
-use api::{Problem, SetSnapshotDeletion};
-use array::Configuration;
 use block::VolumeId;
 use control::snapshot_deletion::{Look, Snapshot};
 use control::thresholds::used_percent;
 use store::{Failure, Outcome};
 
 use super::problems::failed;
-use super::{Management, PoolStep, Progress, Work};
+use super::{Management, PoolStep, Work};
 use crate::data_plane::DataPlane;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -74,21 +71,5 @@ impl Management {
     /// Snapshots that a pool deleted by itself since the daemon started.
     pub(super) fn snapshots_deleted(&self, pool: &str) -> u64 {
         self.relief.deleted_of(pool)
-    }
-
-    pub(super) fn set_snapshot_deletion(
-        &mut self,
-        name: &str,
-        request: SetSnapshotDeletion,
-    ) -> Result<Progress, Problem> {
-        let SetSnapshotDeletion { delete_scheduled_snapshots } = request;
-        let change = |array: &mut Configuration| {
-            array.pool(name)?;
-            let pool = array.pools.get_mut(name);
-            pool.into_iter()
-                .for_each(|pool| pool.delete_scheduled_snapshots = delete_scheduled_snapshots);
-            Ok(name.to_owned())
-        };
-        self.change_unseen(change, |management, plane, name| management.show_pool(plane, &name))
     }
 }

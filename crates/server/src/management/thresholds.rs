@@ -1,16 +1,15 @@
-//! Routes of space thresholds; shows pools and volumes to `control`, which decides who is told; and
-//! tells of pools that are read-only, or whose file system is short of space.
+//! Space thresholds: shows pools and volumes to `control`, which decides who is told; and tells of pools that are read-only, or whose file system is short of space.
 
 use std::sync::Arc;
 
-use api::{Event, Problem, Severity};
-use array::Configuration;
+use api::{Event, Severity};
 use block::VolumeId;
+use control::Forgotten;
 use control::thresholds::{self, VolumeFill, describe_fill};
 use hashbrown::{HashMap, HashSet};
 use store::Health;
 
-use super::{Management, Parameters, Progress, find_volume};
+use super::{Management, Progress};
 use crate::backing::BackingState;
 use crate::data_plane::DataPlane;
 use crate::pool::Pool;
@@ -111,44 +110,15 @@ impl Management {
         self.perform(plane, effects);
     }
 
-    pub(super) fn set_pool_thresholds(
-        &mut self,
-        name: &str,
-        request: api::Thresholds,
-    ) -> Result<Progress, Problem> {
-        let thresholds = thresholds::parse(request);
-        let change = |array: &mut Configuration| {
-            array.pool(name)?;
-            thresholds.check()?;
-            let pool = array.pools.get_mut(name);
-            pool.into_iter().for_each(|pool| pool.thresholds = thresholds);
-            Ok(name.to_owned())
-        };
-        self.change_unseen(change, |management, plane, name| {
-            management.told.fills.forget_pool(&name);
-            Ok(Progress::answer(&management.describe_pool(plane, &name)?))
-        })
-    }
-
-    pub(super) fn set_volume_thresholds(
-        &mut self,
-        plane: &DataPlane,
-        parameters: &Parameters,
-        request: api::Thresholds,
-    ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(plane, parameters)?;
-        self.change_unseen(
-            |array| array.set_volume_thresholds(id, thresholds::parse(request)),
-            move |management, plane, ()| {
-                management.told.fills.forget_volume(id);
-                management.show_volume(plane, pool, id)
-            },
-        )
-    }
-
     /// Thresholds may be others now: whoever was told is told again.
-    pub(super) fn forget_what_was_told(&mut self) {
-        self.told.fills.forget_fills();
+    pub(super) fn forget(&mut self, forgotten: Forgotten) {
+        let fills = &mut self.told.fills;
+        match forgotten {
+            Forgotten::PoolFill(name) => fills.forget_pool(&name),
+            Forgotten::VolumeFill(id) => fills.forget_volume(id),
+            Forgotten::Fills => fills.forget_fills(),
+            Forgotten::ScheduleProblem(name) => self.forget_schedule_problem(&name),
+        }
     }
 
     pub(super) fn pool_fill(&self, name: &str) -> api::Fill {

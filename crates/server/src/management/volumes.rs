@@ -1,17 +1,15 @@
-//! Routes of volumes and LUN maps: create, resize, delete, map.
+//! Routes of volumes: create, resize, delete.
 
-use api::{
-    BlockSize, CreateVolume, LunMap, MapVolume, Problem, ProblemKind, ResizeVolume, SetReservations,
-};
+use api::{BlockSize, CreateVolume, Problem, ProblemKind, ResizeVolume};
 use array::limits::VOLUME_BYTES_MAX;
 use array::{
-    Access, ArrayError, BlockForm, Configuration, Presentation, Secrets, Tagged, check_name,
-    naa_identifier,
+    ArrayError, BlockForm, Configuration, Presentation, Secrets, Tagged, check_name, naa_identifier,
 };
 use block::{BLOCK, VolumeId};
+pub(super) use control::volumes::{is_going_problem, is_snapshot_problem, is_volume_problem};
 use store::{Change, Failure, Outcome, Volume, VolumeSpec};
 
-use super::problems::{conflict, failed, gone, internal, problem, refused};
+use super::problems::{failed, gone, internal, problem, refused};
 use super::{Management, Parameters, PoolStep, Progress, Touched, Work, find, find_volume};
 use crate::data_directory::random_u64;
 use crate::data_plane::DataPlane;
@@ -139,11 +137,7 @@ impl Management {
     /// Refuses what is asked of a volume or snapshot that is just being deleted.
     pub(super) fn check_stays(&self, id: VolumeId) -> Result<(), Problem> {
         let goes = |work: &Work| matches!(work.step, PoolStep::DeleteVolume { id: going, .. } if going == id);
-        if self.under_way.values().any(goes) {
-            Err(conflict(&"it is just being deleted"))
-        } else {
-            Ok(())
-        }
+        if self.under_way.values().any(goes) { Err(is_going_problem()) } else { Ok(()) }
     }
 
     /// Whether a volume or snapshot may be deleted, now and with what is about to be saved.
@@ -203,62 +197,6 @@ impl Management {
                 Err(failed(&failure))
             }
         }
-    }
-
-    pub(super) fn map_volume(
-        &mut self,
-        plane: &mut DataPlane,
-        parameters: &Parameters,
-        request: &MapVolume,
-    ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(plane, parameters)?;
-        self.check_stays(id)?;
-        let host = parameters.get("host");
-        let access = if request.read_only { Access::ReadOnly } else { Access::ReadWrite };
-        let held = self.lun_rest.held(plane);
-        let rest = self.lun_rest.rest(&held);
-        let wanted = (request.lun, access);
-        let volume = format!("{}/{}", parameters.get("pool"), parameters.get("volume"));
-        let (owned_host, read_only) = (host.to_owned(), request.read_only);
-        self.change_maps_of(
-            host,
-            |configuration| configuration.map_volume(id, host, wanted, &rest),
-            move |_, _, lun| {
-                Ok(Progress::answer(&LunMap { volume, host: owned_host, lun, read_only }))
-            },
-        )
-    }
-
-    pub(super) fn unmap_volume(
-        &mut self,
-        plane: &mut DataPlane,
-        parameters: &Parameters,
-    ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(plane, parameters)?;
-        let host = parameters.get("host");
-        let now = self.lun_rest.now();
-        self.change_maps_of(
-            host,
-            |configuration| configuration.unmap_volume(id, Some(host), now),
-            |_, _, ()| Ok(Progress::done()),
-        )
-    }
-
-    pub(super) fn set_reservations(
-        &mut self,
-        plane: &mut DataPlane,
-        parameters: &Parameters,
-        request: SetReservations,
-    ) -> Result<Progress, Problem> {
-        let (pool, id) = find_volume(plane, parameters)?;
-        let presentation = Presentation {
-            reservations_hidden: request.hidden,
-            ..self.saving.accepted().presentation(id)
-        };
-        self.present(id, presentation, move |management, plane| {
-            plane.exports.tell(&ExportEvent::ReservationsHidden(id, request.hidden));
-            management.show_volume(plane, pool, id)
-        })
     }
 
     /// Saved before a volume is made, so that hosts never see it in another form.
@@ -321,14 +259,6 @@ pub(super) fn is_snapshot(plane: &DataPlane, pool: PoolId, id: VolumeId) -> bool
 pub(super) fn size_of(plane: &DataPlane, pool: PoolId, id: VolumeId) -> u64 {
     let pool = plane.pools.get(pool);
     pool.and_then(|pool| pool.store.volume(id)).map_or(0, |volume| volume.size_bytes)
-}
-
-pub(super) fn is_snapshot_problem() -> Problem {
-    problem(ProblemKind::IsSnapshot, &"this is a snapshot: ask for it as one")
-}
-
-pub(super) fn is_volume_problem() -> Problem {
-    problem(ProblemKind::IsVolume, &"this is a volume: ask for it as one")
 }
 
 fn export_of(volume: &Volume, presentation: Presentation) -> Export {

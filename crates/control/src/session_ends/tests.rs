@@ -21,7 +21,7 @@ fn empty() -> State {
 }
 
 fn names(before: &State, after: &State) -> Vec<String> {
-    renewed((&before.0, &before.1), (&after.0, &after.1)).into_iter().collect()
+    ended_by((&before.0, &before.1), (&after.0, &after.1)).initiators.into_iter().collect()
 }
 
 #[test]
@@ -51,4 +51,22 @@ fn who_proved_less_than_is_wanted_now_logs_in_again() {
         });
         assert_eq!(names(&old, &new), expected, "{before:?} {after:?}");
     }
+}
+
+#[test]
+fn discovery_sessions_end_when_another_proof_is_wanted_of_them_and_not_when_none_is() {
+    let with = |secret: &str| {
+        let mut state = empty();
+        let secret = Secret::new(secret.to_owned()).unwrap();
+        let initiator = Credential { name: "user".to_owned(), secret };
+        state.0.discovery_chap_name = Some("user".to_owned());
+        state.1.discovery = Some(Chap { initiator, target: None });
+        state
+    };
+    let (none, one, other) = (empty(), with("a secret of 14"), with("another secret"));
+    let ends = |before: &State, after: &State| {
+        ended_by((&before.0, &before.1), (&after.0, &after.1)).discovery
+    };
+    assert!(ends(&none, &one) && ends(&one, &other));
+    assert!(!ends(&one, &one) && !ends(&one, &none) && !ends(&none, &none));
 }
