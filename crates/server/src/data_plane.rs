@@ -163,7 +163,7 @@ impl DataPlane {
     /// 'volume POOL/NAME', as events name it.
     pub(crate) fn name_of(&self, volume: VolumeId) -> String {
         let pool = self.pool_of.get(&volume).and_then(|&pool| self.pools.get(pool));
-        let found = pool.and_then(|pool| Some((&pool.name, &pool.store.volume(volume)?.name)));
+        let found = pool.and_then(|pool| Some((&pool.name, &pool.store.volume(volume)?.spec.name)));
         found.map_or_else(
             || format!("volume {:016x}", volume.0),
             |(pool, name)| format!("volume {pool}/{name}"),
@@ -262,14 +262,14 @@ impl DataPlane {
         let space = pool.space();
         let backed = space.total - space.reserve - space.unbacked;
         let threshold = left_at(pool.soft_percent, backed);
-        let promised = if volume.thick { 0 } else { space.promised };
-        let can_run_out = !volume.thick && !volume.snapshot;
+        let promised = if volume.spec.thick { 0 } else { space.promised };
+        let can_run_out = !volume.spec.thick && !volume.spec.snapshot;
         let volume_space = VolumeSpace {
             available: (space.free + space.pending).saturating_sub(promised),
             used: volume.mapped_bytes,
             warn_at: can_run_out.then_some(threshold),
         };
-        self.exports.tell(&ExportEvent::Space(volume.id, volume_space));
+        self.exports.tell(&ExportEvent::Space(volume.spec.id, volume_space));
     }
 
     fn submit_requests(&mut self) -> bool {

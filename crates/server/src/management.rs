@@ -578,7 +578,7 @@ fn find(
     }
     let volume = pool.store.volume_named(name).filter(|volume| !is_hidden(volume));
     let volume = volume.ok_or_else(not_found)?;
-    Ok((slot, volume.id))
+    Ok((slot, volume.spec.id))
 }
 
 fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {

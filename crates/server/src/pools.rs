@@ -73,7 +73,7 @@ impl Pools {
         let pools = self.by_id.range((from, Bound::Unbounded));
         let volumes = pools.flat_map(|(&id, pool)| {
             let after = last.filter(|&(last, _)| last == id).map(|(_, volume)| volume);
-            pool.store.volumes_after(after).map(move |volume| (id, volume.id))
+            pool.store.volumes_after(after).map(move |volume| (id, volume.spec.id))
         });
         volumes.take(count).collect()
     }
@@ -128,7 +128,7 @@ impl Round {
             let wanted = count.min(total) - found.len();
             let Some((pool, after)) = self.place(pools) else { return found };
             let Some(served) = pools.get(pool) else { return found };
-            let part = served.store.volumes_after(after).take(wanted).map(|volume| volume.id);
+            let part = served.store.volumes_after(after).take(wanted).map(|volume| volume.spec.id);
             let before = found.len();
             found.extend(part.map(|id| (pool, id)));
             let is_whole = found.len() - before < wanted;

@@ -22,7 +22,7 @@ pub(crate) fn hidden(store: &store::Store) -> impl Iterator<Item = &store::Volum
 
 /// Whether a volume is one of the daemon's own, which nobody is shown.
 pub(crate) fn is_hidden(volume: &store::Volume) -> bool {
-    volume.name.starts_with(HIDDEN)
+    volume.spec.name.starts_with(HIDDEN)
 }
 
 impl DataPlane {
@@ -30,7 +30,7 @@ impl DataPlane {
     pub(crate) fn delete_old_rod_token_spaces(&mut self, pool: PoolId) {
         let Some(served) = self.pools.get(pool) else { return };
         let hidden = served.store.volumes().filter(|volume| is_hidden(volume));
-        let hidden: Vec<VolumeId> = hidden.map(|volume| volume.id).collect();
+        let hidden: Vec<VolumeId> = hidden.map(|volume| volume.spec.id).collect();
         for id in hidden {
             self.begin(pool, Change::DeleteVolume(id));
         }

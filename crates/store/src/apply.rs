@@ -156,7 +156,8 @@ impl Pool {
         let source = self.share_root(source);
         self.update(id, |volume, map, space| {
             let old = std::mem::replace(&mut volume.root, source.root);
-            (volume.mapped_bytes, volume.size_bytes) = (source.mapped_bytes, source.size_bytes);
+            (volume.mapped_bytes, volume.spec.size_bytes) =
+                (source.mapped_bytes, source.spec.size_bytes);
             volume.add_shared(source.mapped_bytes / BLOCK);
             map.drop_page(space, old.entry, old.levels - 1);
         });
@@ -200,7 +201,7 @@ impl Pool {
         if let Some(source) = source.filter(|source| self.volumes.contains(*source)) {
             let source = self.share_root(source);
             (volume.root, volume.mapped_bytes) = (source.root, source.mapped_bytes);
-            volume.origin = Some(source.id);
+            volume.origin = Some(source.spec.id);
         }
         self.volumes.insert(volume);
     }
@@ -212,7 +213,7 @@ impl Pool {
             self.zero(id, gone);
         }
         self.update(id, |volume, map, _| {
-            volume.size_bytes = size_bytes;
+            volume.spec.size_bytes = size_bytes;
             map.raise(&mut volume.root, levels_for(new));
         });
     }

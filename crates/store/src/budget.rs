@@ -169,7 +169,7 @@ impl Pool {
         other_needs_nothing: bool,
     ) -> Result<(), ChangeError> {
         let source = self.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
-        let is_promised = source.thick || source.snapshot;
+        let is_promised = source.spec.thick || source.spec.snapshot;
         if source.mapped_bytes == 0 || (is_promised && other_needs_nothing) {
             return Ok(());
         }

@@ -22,27 +22,27 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn insert(&mut self, volume: &Volume) {
-        self.by_name.insert(volume.name.clone(), volume.id);
+        self.by_name.insert(volume.spec.name.clone(), volume.spec.id);
         self.mapped_bytes += volume.mapped_bytes;
-        if volume.snapshot {
+        if volume.spec.snapshot {
             self.snapshots += 1;
             if let Some(origin) = volume.origin {
                 *self.snapshots_of.entry(origin).or_default() += 1;
             }
         } else {
-            self.provisioned_bytes += volume.size_bytes;
+            self.provisioned_bytes += volume.spec.size_bytes;
         }
     }
 
     pub(crate) fn remove(&mut self, volume: &Volume) {
-        if self.by_name.get(&volume.name) == Some(&volume.id) {
-            self.by_name.remove(&volume.name);
+        if self.by_name.get(&volume.spec.name) == Some(&volume.spec.id) {
+            self.by_name.remove(&volume.spec.name);
         }
         self.mapped_bytes -= volume.mapped_bytes;
-        if !volume.snapshot {
-            self.provisioned_bytes -= volume.size_bytes;
+        if !volume.spec.snapshot {
+            self.provisioned_bytes -= volume.spec.size_bytes;
         }
-        if volume.snapshot {
+        if volume.spec.snapshot {
             self.snapshots -= 1;
             if let Some(origin) = volume.origin
                 && let Some(count) = self.snapshots_of.get_mut(&origin)

@@ -238,7 +238,7 @@ impl Scrubber {
 
     /// Begins a scrub; one that is under way begins anew.
     pub(crate) fn start(&mut self, pool: &Pool) {
-        let volumes = pool.volumes.iter().map(|volume| volume.id).collect();
+        let volumes = pool.volumes.iter().map(|volume| volume.spec.id).collect();
         let total = pool.space.used() * BLOCK;
         self.current = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
     }
@@ -271,8 +271,8 @@ impl Scrubber {
         loader: &mut Loader,
     ) -> Option<AllocationGroupId> {
         if self.current.is_none() && pool.map.reap.is_empty() && pool.volumes.take_count_wanted() {
-            let thick = pool.volumes.iter().filter(|volume| volume.thick);
-            let volumes = thick.map(|volume| volume.id).collect();
+            let thick = pool.volumes.iter().filter(|volume| volume.spec.thick);
+            let volumes = thick.map(|volume| volume.spec.id).collect();
             self.current = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
         }
         for _ in 0..STEPS {
@@ -526,7 +526,7 @@ impl Scrubber {
         }
         if scrub.purpose == Purpose::Compare && !scrub.bad.is_empty() {
             scrub.purpose = Purpose::Locate;
-            scrub.volumes = pool.volumes.iter().map(|volume| volume.id).collect();
+            scrub.volumes = pool.volumes.iter().map(|volume| volume.spec.id).collect();
             scrub.next = VolumeBlock::START;
             self.current = Some(Box::new(scrub));
             return;

@@ -125,7 +125,7 @@ impl Serving {
             Access::ReadOnly(_) | Access::ReadWrite => {}
         }
         let volume = self.engine.pool.volumes.get(volume).ok_or(BlockError::NoSuchVolume)?;
-        if volume.snapshot && !reads {
+        if volume.spec.snapshot && !reads {
             return Err(BlockError::Snapshot);
         }
         if self.requests.table.len() >= REQUESTS_MAX {

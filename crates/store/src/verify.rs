@@ -99,7 +99,7 @@ fn with_loss(mut report: Report, store: &Store) -> Report {
     report.fault_count += 1;
     let name = |id: &VolumeId| {
         let volume = store.volume(*id);
-        volume.map_or_else(|| format!("{:016x}", id.0), |volume| volume.name.clone())
+        volume.map_or_else(|| format!("{:016x}", id.0), |volume| volume.spec.name.clone())
     };
     report.loss_volumes = loss.volumes.iter().map(name).collect();
     report.loss = Some(loss.clone());
@@ -143,7 +143,7 @@ impl Store {
         };
         let engine = self.parts();
         let roots: Vec<_> =
-            engine.pool.volumes.iter().map(|v| (v.id, v.root, v.mapped_bytes)).collect();
+            engine.pool.volumes.iter().map(|v| (v.spec.id, v.root, v.mapped_bytes)).collect();
         for (volume, root, mapped_bytes) in roots {
             walk.report.volumes += 1;
             let place = Place { volume, block: VolumeBlock::START };

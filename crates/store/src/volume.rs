@@ -35,20 +35,8 @@ pub struct VolumeSpec {
 /// A volume of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Its name in the array.
-    pub id: VolumeId,
-    /// Its name in the pool.
-    pub name: String,
-    /// Bytes that hosts see.
-    pub size_bytes: u64,
-    /// Whether all of its space is set aside.
-    pub thick: bool,
-    /// NAA identifier.
-    pub naa: [u8; 16],
-    /// Whether it is a snapshot: its content never changes.
-    pub snapshot: bool,
-    /// When it was made, seconds since 1970.
-    pub created: u64,
+    /// What it was made as; name and size may have been changed since.
+    pub spec: VolumeSpec,
     /// The volume it was cloned from, which may be gone.
     pub origin: Option<VolumeId>,
     /// Bytes that hold data, some perhaps shared.
@@ -64,16 +52,10 @@ pub struct Volume {
 impl Volume {
     pub(crate) fn new(spec: VolumeSpec) -> Self {
         Self {
-            id: spec.id,
-            name: spec.name,
-            size_bytes: spec.size_bytes,
-            thick: spec.thick,
-            naa: spec.naa,
-            snapshot: spec.snapshot,
-            created: spec.created,
+            root: Root { entry: Entry::HOLE, levels: levels_for(spec.size_bytes / BLOCK) },
+            spec,
             origin: None,
             mapped_bytes: 0,
-            root: Root { entry: Entry::HOLE, levels: levels_for(spec.size_bytes / BLOCK) },
             shared_blocks: 0,
             shared_since_count: 0,
         }
@@ -81,7 +63,7 @@ impl Volume {
 
     /// Blocks of 4 KiB.
     pub(crate) fn blocks(&self) -> u64 {
-        self.size_bytes / BLOCK
+        self.spec.size_bytes / BLOCK
     }
 
     /// The blocks that it loses when it is made so many long; none if it grows.
@@ -120,7 +102,7 @@ impl Volume {
 
     /// Blocks that are promised to a thick volume and not yet its own.
     pub(crate) fn owed_blocks(&self) -> u64 {
-        if self.thick && !self.snapshot {
+        if self.spec.thick && !self.spec.snapshot {
             self.blocks() - self.mapped_bytes / BLOCK + self.shared_blocks
         } else {
             0
@@ -129,19 +111,19 @@ impl Volume {
 
     pub(crate) fn emit(&self) -> [u8; VOLUME_BYTES] {
         let mut bytes = [0; VOLUME_BYTES];
-        bytes[0..8].copy_from_slice(&self.id.0.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.size_bytes.to_le_bytes());
-        bytes[16..32].copy_from_slice(&self.naa);
+        bytes[0..8].copy_from_slice(&self.spec.id.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.spec.size_bytes.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.spec.naa);
         bytes[32..48].copy_from_slice(&emit_entry(self.root.entry));
         bytes[48..56].copy_from_slice(&self.mapped_bytes.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.shared_blocks.to_le_bytes());
         bytes[64] = self.root.levels;
-        bytes[65] = u8::from(self.thick);
-        bytes[66] = self.name.len() as u8;
-        bytes[67] = u8::from(self.snapshot);
-        bytes[68..68 + self.name.len()].copy_from_slice(self.name.as_bytes());
+        bytes[65] = u8::from(self.spec.thick);
+        bytes[66] = self.spec.name.len() as u8;
+        bytes[67] = u8::from(self.spec.snapshot);
+        bytes[68..68 + self.spec.name.len()].copy_from_slice(self.spec.name.as_bytes());
         bytes[136..144].copy_from_slice(&self.origin.map_or(0, |origin| origin.0).to_le_bytes());
-        bytes[144..152].copy_from_slice(&self.created.to_le_bytes());
+        bytes[144..152].copy_from_slice(&self.spec.created.to_le_bytes());
         bytes
     }
 
@@ -153,10 +135,17 @@ impl Volume {
         if name_length > NAME_BYTES_MAX || bytes[65] > 1 || bytes[67] > 1 {
             return None;
         }
-        let volume = Self {
+        let spec = VolumeSpec {
             id: VolumeId(u64_at(0)),
+            name: str::from_utf8(&bytes[68..68 + name_length]).ok()?.to_owned(),
             size_bytes: u64_at(8),
+            thick: bytes[65] == 1,
             naa: bytes[16..32].try_into().expect("16 bytes of 256"),
+            snapshot: bytes[67] == 1,
+            created: u64_at(144),
+        };
+        let volume = Self {
+            spec,
             root: Root {
                 entry: parse_entry(bytes[32..48].try_into().expect("16 bytes of 256")),
                 levels: bytes[64],
@@ -164,16 +153,12 @@ impl Volume {
             mapped_bytes: u64_at(48),
             shared_blocks: u64_at(56),
             shared_since_count: 0,
-            thick: bytes[65] == 1,
-            snapshot: bytes[67] == 1,
             origin: Some(VolumeId(u64_at(136))).filter(|origin| origin.0 != 0),
-            created: u64_at(144),
-            name: str::from_utf8(&bytes[68..68 + name_length]).ok()?.to_owned(),
         };
-        let sound = volume.size_bytes > 0
-            && volume.size_bytes.is_multiple_of(BLOCK)
-            && volume.size_bytes <= VOLUME_BYTES_MAX
-            && volume.mapped_bytes <= volume.size_bytes
+        let sound = volume.spec.size_bytes > 0
+            && volume.spec.size_bytes.is_multiple_of(BLOCK)
+            && volume.spec.size_bytes <= VOLUME_BYTES_MAX
+            && volume.mapped_bytes <= volume.spec.size_bytes
             && (levels_for(volume.blocks())..=LEVELS_MAX).contains(&volume.root.levels);
         sound.then_some(volume)
     }

@@ -74,11 +74,11 @@ impl Volumes {
     pub(crate) fn update<R>(&mut self, id: VolumeId, change: impl FnOnce(&mut Volume) -> R) -> R {
         let volume = self.by_id.get_mut(&id).expect("records name volumes that exist");
         self.owed -= volume.owed_blocks();
-        let (size, mapped) = (volume.size_bytes, volume.mapped_bytes);
+        let (size, mapped) = (volume.spec.size_bytes, volume.mapped_bytes);
         let result = change(volume);
         self.owed += volume.owed_blocks();
-        if !volume.snapshot && volume.size_bytes != size {
-            self.directory.resized(size, volume.size_bytes);
+        if !volume.spec.snapshot && volume.spec.size_bytes != size {
+            self.directory.resized(size, volume.spec.size_bytes);
         }
         self.directory.remapped(mapped, volume.mapped_bytes);
         result
@@ -88,14 +88,14 @@ impl Volumes {
     pub(crate) fn insert(&mut self, volume: Volume) -> Option<Volume> {
         self.owed += volume.owed_blocks();
         self.directory.insert(&volume);
-        self.by_id.insert(volume.id, volume)
+        self.by_id.insert(volume.spec.id, volume)
     }
 
     /// Gives a volume another name, which none has.
     pub(crate) fn rename(&mut self, id: VolumeId, name: &str) {
         if let Some(volume) = self.by_id.get_mut(&id) {
-            self.directory.rename(&volume.name, name);
-            name.clone_into(&mut volume.name);
+            self.directory.rename(&volume.spec.name, name);
+            name.clone_into(&mut volume.spec.name);
         }
     }
 
@@ -103,12 +103,12 @@ impl Volumes {
     /// be their own now.
     pub(crate) fn remove(&mut self, id: VolumeId) {
         // What is promised to it is no more.
-        self.update(id, |volume| volume.thick = false);
+        self.update(id, |volume| volume.spec.thick = false);
         if let Some(volume) = self.by_id.remove(&id) {
             self.directory.remove(&volume);
         }
         self.forget_reclaimed(id);
-        let shares = |volume: &Volume| volume.thick && volume.shared_blocks > 0;
+        let shares = |volume: &Volume| volume.spec.thick && volume.shared_blocks > 0;
         self.count_wanted |= self.by_id.values().any(shares);
     }
 
@@ -131,7 +131,7 @@ impl Volumes {
 
     /// Whether a volume is one to which space is promised.
     pub(crate) fn is_reserved(&self, id: VolumeId) -> bool {
-        self.by_id.get(&id).is_some_and(|volume| volume.thick)
+        self.by_id.get(&id).is_some_and(|volume| volume.spec.thick)
     }
 
     /// Bytes that all volumes map.
@@ -177,8 +177,8 @@ impl Volumes {
 
     fn holder(&self, id: VolumeId) -> Option<VolumeId> {
         let related = |volume: &&Volume| volume.origin == Some(id);
-        let youngest = self.by_id.values().filter(related).max_by_key(|volume| volume.created);
+        let youngest = self.by_id.values().filter(related).max_by_key(|volume| volume.spec.created);
         let origin = || self.by_id.get(&id)?.origin.filter(|id| self.by_id.contains_key(id));
-        youngest.map(|volume| volume.id).or_else(origin)
+        youngest.map(|volume| volume.spec.id).or_else(origin)
     }
 }

@@ -117,13 +117,15 @@ impl Management {
 pub(super) fn list_volumes() -> Progress {
     let look = |management: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
         let (pool, volume) = scene.plane.volume(key)?;
-        (!volume.snapshot).then(|| VolumeFacts::new(management, pool, volume))
+        (!volume.spec.snapshot).then(|| VolumeFacts::new(management, pool, volume))
     };
     let describe = |management: &Management, _: Scene<'_>, found: Vec<VolumeFacts>| {
         let configuration = Arc::clone(&management.configuration);
         Described::list(move |list| {
             let mut found = found;
-            sort_by(&mut found, |a, b| (&a.pool, &a.volume.name).cmp(&(&b.pool, &b.volume.name)));
+            sort_by(&mut found, |a, b| {
+                (&a.pool, &a.volume.spec.name).cmp(&(&b.pool, &b.volume.spec.name))
+            });
             found.into_iter().for_each(|facts| list.push(&facts.describe(&configuration)));
         })
     };
@@ -145,40 +147,42 @@ impl VolumeFacts {
         Self {
             pool: pool.name.clone(),
             volume: volume.clone(),
-            origin: origin.map(|origin| format!("{}/{}", pool.name, origin.name)),
-            snapshots: pool.store.snapshots_of(volume.id),
-            fill: management.volume_fill(volume.id),
+            origin: origin.map(|origin| format!("{}/{}", pool.name, origin.spec.name)),
+            snapshots: pool.store.snapshots_of(volume.spec.id),
+            fill: management.volume_fill(volume.spec.id),
         }
     }
 
     fn describe(self, configuration: &Configuration) -> Volume {
         let Self { pool, volume, origin, snapshots, fill } = self;
-        let presentation = configuration.presentation(volume.id);
+        let presentation = configuration.presentation(volume.spec.id);
         Volume {
             pool,
-            naa: format!("naa.{}", hexadecimal(&volume.naa)),
-            size_bytes: volume.size_bytes,
-            thick: volume.thick,
+            naa: format!("naa.{}", hexadecimal(&volume.spec.naa)),
+            size_bytes: volume.spec.size_bytes,
+            thick: volume.spec.thick,
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
             identification: presentation.identification.map(identification::describe),
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
-            created: volume.created,
-            snapshot: volume.snapshot,
+            created: volume.spec.created,
+            snapshot: volume.spec.snapshot,
             origin,
             snapshots,
-            thresholds: control::thresholds::describe(configuration.volume_thresholds(volume.id)),
+            thresholds: control::thresholds::describe(
+                configuration.volume_thresholds(volume.spec.id),
+            ),
             fill,
-            lun: configuration.lun_of(volume.id),
-            maps: configuration.maps_of(volume.id).map(describe_map).collect(),
-            hosts: configuration.hosts_of(volume.id).map(str::to_owned).collect(),
+            lun: configuration.lun_of(volume.spec.id),
+            maps: configuration.maps_of(volume.spec.id).map(describe_map).collect(),
+            hosts: configuration.hosts_of(volume.spec.id).map(str::to_owned).collect(),
             read_only_hosts: configuration
-                .read_only_hosts_of(volume.id)
+                .read_only_hosts_of(volume.spec.id)
                 .map(str::to_owned)
                 .collect(),
-            tags: configuration.tags(Tagged::Volume(volume.id)),
-            name: volume.name,
+            tags: configuration.tags(Tagged::Volume(volume.spec.id)),
+            name: volume.spec.name,
         }
     }
 }
@@ -188,7 +192,7 @@ fn volume_count(pool: &ServedPool) -> usize {
 }
 
 fn hidden_bytes(pool: &ServedPool) -> u64 {
-    hidden(&pool.store).map(|volume| volume.size_bytes).sum()
+    hidden(&pool.store).map(|volume| volume.spec.size_bytes).sum()
 }
 
 /// The devices as they are, or as they are configured while the pool is not served.

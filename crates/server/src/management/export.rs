@@ -36,7 +36,7 @@ pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
     }
     let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
         let (pool, volume) = scene.plane.volume(key)?;
-        Some((format!("{}/{}", pool.name, volume.name), volume.clone()))
+        Some((format!("{}/{}", pool.name, volume.spec.name), volume.clone()))
     };
     let describe = move |management: &Management, scene: Scene<'_>, volumes| {
         let export = Export {
@@ -173,7 +173,7 @@ impl Export {
 
     /// What a volume is and what is said of it; of a snapshot, if anything is.
     fn configured_volume(&self, path: &str, volume: &store::Volume) -> Option<ConfiguredVolume> {
-        let (array, id) = (&self.array, volume.id);
+        let (array, id) = (&self.array, volume.spec.id);
         let maps = array.maps_of(id).map(|map| ConfiguredMap {
             host: map.host.to_owned(),
             read_only: map.access == Access::ReadOnly,
@@ -189,9 +189,9 @@ impl Export {
             || thresholds != Thresholds::default()
             || is_shown_otherwise
             || !tags.is_empty();
-        let shape = (!volume.snapshot).then(|| ConfiguredShape {
-            size_bytes: volume.size_bytes,
-            thick: volume.thick,
+        let shape = (!volume.spec.snapshot).then(|| ConfiguredShape {
+            size_bytes: volume.spec.size_bytes,
+            thick: volume.spec.thick,
             block_size: describe_blocks(blocks),
         });
         (said || shape.is_some()).then(|| ConfiguredVolume {

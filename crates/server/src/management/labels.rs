@@ -89,7 +89,7 @@ impl Management {
         id: VolumeId,
     ) -> Result<Progress, Problem> {
         let served = plane.pools.get(pool).ok_or_else(gone)?;
-        match served.store.volume(id).filter(|volume| volume.snapshot) {
+        match served.store.volume(id).filter(|volume| volume.spec.snapshot) {
             Some(snapshot) => Ok(Progress::answer(&self.snapshot(served, snapshot))),
             None => self.show_volume(plane, pool, id),
         }

@@ -74,7 +74,7 @@ impl Management {
         self.join_configured_device(plane, pool);
         let served = plane.pools.get(pool).ok_or_else(gone)?;
         let volumes = served.store.volumes().filter(|volume| !is_hidden(volume));
-        let volumes: Vec<_> = volumes.map(|volume| volume.id).collect();
+        let volumes: Vec<_> = volumes.map(|volume| volume.spec.id).collect();
         tracing::info!(pool = served.name, volumes = volumes.len(), "pool is open");
         for id in volumes {
             self.serve_volume(plane, pool, id);

@@ -322,12 +322,13 @@ impl Management {
     /// deleted, or another size. A rewound pool lacks what was given up.
     fn settle_volumes(&mut self, plane: &mut DataPlane, pool: PoolId) {
         let Some(mut opened) = plane.pools.get_mut(pool) else { return };
-        let there: HashSet<VolumeId> = opened.store.volumes().map(|volume| volume.id).collect();
+        let there: HashSet<VolumeId> =
+            opened.store.volumes().map(|volume| volume.spec.id).collect();
         let shown: Vec<(VolumeId, u64)> = opened
             .store
             .volumes()
             .filter(|volume| !is_hidden(volume))
-            .map(|volume| (volume.id, volume.size_bytes))
+            .map(|volume| (volume.spec.id, volume.spec.size_bytes))
             .collect();
         if opened.rod_token_space.is_some_and(|space| !there.contains(&space.volume)) {
             opened.rod_token_space = None;

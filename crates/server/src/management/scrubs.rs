@@ -104,7 +104,7 @@ impl Management {
         let blocks = self.configuration.presentation(bad.volume).blocks;
         let block_bytes = blocks.logical_block_length().bytes();
         BadRange {
-            volume: volume.map_or_else(String::new, |volume| volume.name.clone()),
+            volume: volume.map_or_else(String::new, |volume| volume.spec.name.clone()),
             lba: bad.range.offset / block_bytes,
             blocks: bad.range.length / block_bytes,
         }

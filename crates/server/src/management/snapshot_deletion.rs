@@ -33,7 +33,7 @@ impl Management {
         let Some(look) = self.look(id, pool) else { return };
         let mut relief = std::mem::take(&mut self.relief);
         let find = |snapshot: VolumeId| {
-            let name = &pool.store.volume(snapshot)?.name;
+            let name = &pool.store.volume(snapshot)?.spec.name;
             Some(Snapshot { name, is_deletable: self.check_deletable(snapshot).is_ok() })
         };
         let effect = relief.look(name, look, &self.configuration, find);

@@ -123,9 +123,9 @@ impl Management {
                   unmap it first, or say 'force' if none of them has it open",
             ));
         }
-        if snapshot.size_bytes < size_of(plane, pool, id) {
+        if snapshot.spec.size_bytes < size_of(plane, pool, id) {
             // Hosts must not see a size that the volume has no more.
-            plane.exports.tell(&ExportEvent::Resized(id, snapshot.size_bytes));
+            plane.exports.tell(&ExportEvent::Resized(id, snapshot.spec.size_bytes));
         }
         let change = Change::RevertVolume { volume: id, source };
         Self::wait_for(plane, pool, change, PoolStep::RevertVolume { pool, id })
@@ -159,7 +159,7 @@ impl Management {
     }
 
     pub(super) fn snapshot(&self, pool: &Pool, volume: &Volume) -> Snapshot {
-        let schedule = self.schedule_of(volume.id);
+        let schedule = self.schedule_of(volume.spec.id);
         SnapshotFacts::new(pool, volume).describe(&self.configuration, schedule)
     }
 }
@@ -168,7 +168,7 @@ impl Management {
 pub(super) fn list_snapshots() -> Progress {
     let look = |_: &Management, scene: Scene<'_>, key: (PoolId, VolumeId)| {
         let (pool, volume) = scene.plane.volume(key)?;
-        volume.snapshot.then(|| SnapshotFacts::new(pool, volume))
+        volume.spec.snapshot.then(|| SnapshotFacts::new(pool, volume))
     };
     let describe = |management: &Management, _: Scene<'_>, found: Vec<SnapshotFacts>| {
         let configuration = Arc::clone(&management.configuration);
@@ -177,7 +177,7 @@ pub(super) fn list_snapshots() -> Progress {
             let mut found = found;
             sort_by(&mut found, |a, b| a.key().cmp(&b.key()));
             for facts in found {
-                let schedule = schedules.get(&facts.volume.id).copied();
+                let schedule = schedules.get(&facts.volume.spec.id).copied();
                 list.push(&facts.describe(&configuration, schedule));
             }
         })
@@ -205,7 +205,7 @@ struct SnapshotFacts {
 impl SnapshotFacts {
     /// The order of the list.
     fn key(&self) -> impl Ord {
-        (&self.pool, &self.origin, self.volume.created, &self.volume.name)
+        (&self.pool, &self.origin, self.volume.spec.created, &self.volume.spec.name)
     }
 
     fn new(pool: &Pool, volume: &Volume) -> Self {
@@ -213,7 +213,7 @@ impl SnapshotFacts {
         Self {
             pool: pool.name.clone(),
             volume: volume.clone(),
-            origin: origin.map(|origin| origin.name.clone()),
+            origin: origin.map(|origin| origin.spec.name.clone()),
         }
     }
 
@@ -222,21 +222,21 @@ impl SnapshotFacts {
         Snapshot {
             pool,
             volume: origin,
-            created: volume.created,
-            naa: format!("naa.{}", hexadecimal(&volume.naa)),
-            size_bytes: volume.size_bytes,
+            created: volume.spec.created,
+            naa: format!("naa.{}", hexadecimal(&volume.spec.naa)),
+            size_bytes: volume.spec.size_bytes,
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
-            lun: configuration.lun_of(volume.id),
-            hosts: configuration.hosts_of(volume.id).map(str::to_owned).collect(),
-            locked_until: configuration.locked_until(volume.id),
+            lun: configuration.lun_of(volume.spec.id),
+            hosts: configuration.hosts_of(volume.spec.id).map(str::to_owned).collect(),
+            locked_until: configuration.locked_until(volume.spec.id),
             schedule: schedule.map(str::to_owned),
-            tags: configuration.tags(Tagged::Volume(volume.id)),
-            name: volume.name,
+            tags: configuration.tags(Tagged::Volume(volume.spec.id)),
+            name: volume.spec.name,
         }
     }
 }
 
 fn is_snapshot_of(snapshot: &Volume, volume: VolumeId) -> bool {
-    snapshot.snapshot && snapshot.origin == Some(volume)
+    snapshot.spec.snapshot && snapshot.origin == Some(volume)
 }

@@ -42,7 +42,7 @@ impl<'a> VolumeNames<'a> {
     pub(super) fn get(&self, id: VolumeId) -> Option<String> {
         self.plane.pools.iter().find_map(|(_, pool)| {
             let volume = pool.store.volume(id).filter(|volume| !is_hidden(volume))?;
-            Some(format!("{}/{}", pool.name, volume.name))
+            Some(format!("{}/{}", pool.name, volume.spec.name))
         })
     }
 
@@ -67,7 +67,7 @@ impl<'a> VolumeNames<'a> {
             let id = VolumeId(u64::from_str_radix(id, 16).ok()?);
             Some(id).filter(|&id| self.name(id) == name)
         };
-        there().map(|volume| volume.id).or_else(gone)
+        there().map(|volume| volume.spec.id).or_else(gone)
     }
 }
 
@@ -335,9 +335,9 @@ pub(super) fn list_reclaim() -> Progress {
 
 fn describe_reclaim(plane: &DataPlane, pool: &Pool, volume: &store::Volume) -> Reclaim {
     let names = VolumeNames::new(plane);
-    let reclaim = pool.store.reclaimed(volume.id);
+    let reclaim = pool.store.reclaimed(volume.spec.id);
     Reclaim {
-        volume: format!("{}/{}", pool.name, volume.name),
+        volume: format!("{}/{}", pool.name, volume.spec.name),
         asked_bytes: reclaim.asked_bytes,
         already_free_bytes: reclaim.asked_bytes - reclaim.unmapped_bytes,
         unmapped_bytes: reclaim.unmapped_bytes,
@@ -356,11 +356,11 @@ fn holder(
     let other = held.holder.and_then(|id| pool.store.volume(id));
     let kind = match other {
         None => HolderKind::Copies,
-        Some(other) if volume.origin == Some(other.id) => HolderKind::Origin,
-        Some(other) if other.snapshot => HolderKind::Snapshot,
+        Some(other) if volume.origin == Some(other.spec.id) => HolderKind::Origin,
+        Some(other) if other.spec.snapshot => HolderKind::Snapshot,
         Some(_) => HolderKind::Clone,
     };
-    let name = other.and_then(|other| names.get(other.id));
+    let name = other.and_then(|other| names.get(other.spec.id));
     Holder { name, kind, bytes: held.bytes }
 }
 

@@ -70,7 +70,7 @@ impl Management {
         }
         let Some(pool) = plane.pools.get(pool) else { return };
         if let Some(volume) = pool.store.volume(id) {
-            let object = format!("volume {}/{}", pool.name, volume.name);
+            let object = format!("volume {}/{}", pool.name, volume.spec.name);
             self.tasks.look_at_erasure(now(), &object, id, erasure);
         }
     }

@@ -90,7 +90,7 @@ impl Management {
         drop(pool);
         let Some(pool) = plane.pools.get(slot) else { return };
         let (fills, space) = (&mut self.told.fills, pool.space());
-        let thin = thin(pool).map(|volume| volume.id);
+        let thin = thin(pool).map(|volume| volume.spec.id);
         let mut effects = fills.look_at_pool(&pool.name, &space, thresholds, thin);
         effects.extend(fills.look_at_metadata_reserve(&pool.name, &pool.store.space()));
         self.perform(plane, effects);
@@ -101,9 +101,9 @@ impl Management {
         let Some(volume) = pool.store.volume(id).filter(can_run_out) else { return };
         let found = VolumeFill {
             pool: &pool.name,
-            name: &volume.name,
+            name: &volume.spec.name,
             mapped_bytes: volume.mapped_bytes,
-            size_bytes: volume.size_bytes,
+            size_bytes: volume.spec.size_bytes,
             thresholds: self.configuration.volume_thresholds(id),
         };
         let effects = self.told.fills.look_at_volume(id, found);
@@ -165,5 +165,5 @@ fn thin(pool: &Pool) -> impl Iterator<Item = &store::Volume> {
 }
 
 fn can_run_out(volume: &&store::Volume) -> bool {
-    !volume.thick && !volume.snapshot && !is_hidden(volume)
+    !volume.spec.thick && !volume.spec.snapshot && !is_hidden(volume)
 }

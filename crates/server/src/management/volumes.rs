@@ -91,7 +91,7 @@ impl Management {
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         if let Some(volume) = plane.pools.get(pool).and_then(|pool| pool.store.volume(id)) {
-            let size_bytes = volume.size_bytes;
+            let size_bytes = volume.spec.size_bytes;
             plane.exports.tell(&ExportEvent::Resized(id, size_bytes));
         }
         result.map_err(|failure| failed(&failure))?;
@@ -158,7 +158,7 @@ impl Management {
         id: VolumeId,
     ) -> Result<Progress, Problem> {
         let served = plane.pools.get(pool).ok_or_else(gone)?;
-        let name = served.store.volume(id).map_or("", |volume| &volume.name);
+        let name = served.store.volume(id).map_or("", |volume| &volume.spec.name);
         let name = format!("{}/{name}", served.name);
         self.settle_copies(plane, id);
         plane.feed.keep_name(id, name);
@@ -234,7 +234,7 @@ impl Management {
         let served = plane.pools.get(pool);
         let Some(volume) = served.and_then(|pool| pool.store.volume(id)) else { return };
         let export = export_of(volume, self.configuration.presentation(id));
-        let name = volume.name.clone();
+        let name = volume.spec.name.clone();
         if let Err(error) = plane.export(id, pool, export) {
             tracing::error!(volume = name, error = format!("{error:#}"), "a volume is not served");
         }
@@ -252,22 +252,22 @@ impl Management {
 
 pub(super) fn is_snapshot(plane: &DataPlane, pool: PoolId, id: VolumeId) -> bool {
     let pool = plane.pools.get(pool);
-    pool.and_then(|pool| pool.store.volume(id)).is_some_and(|volume| volume.snapshot)
+    pool.and_then(|pool| pool.store.volume(id)).is_some_and(|volume| volume.spec.snapshot)
 }
 
 /// The size of a volume in bytes; 0 if it is gone.
 pub(super) fn size_of(plane: &DataPlane, pool: PoolId, id: VolumeId) -> u64 {
     let pool = plane.pools.get(pool);
-    pool.and_then(|pool| pool.store.volume(id)).map_or(0, |volume| volume.size_bytes)
+    pool.and_then(|pool| pool.store.volume(id)).map_or(0, |volume| volume.spec.size_bytes)
 }
 
 fn export_of(volume: &Volume, presentation: Presentation) -> Export {
     Export {
-        naa: volume.naa,
-        size_bytes: volume.size_bytes,
+        naa: volume.spec.naa,
+        size_bytes: volume.spec.size_bytes,
         blocks: presentation.blocks,
-        thin: !volume.thick,
-        write_protected: volume.snapshot,
+        thin: !volume.spec.thick,
+        write_protected: volume.spec.snapshot,
         reservations_hidden: presentation.reservations_hidden,
         identification: presentation.identification,
     }

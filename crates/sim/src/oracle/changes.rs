@@ -183,11 +183,11 @@ fn has_twice(members: &[(VolumeId, VolumeSpec)]) -> bool {
 }
 
 fn is_same(spec: &VolumeSpec, volume: &Volume) -> bool {
-    spec.id == volume.id
-        && spec.name == volume.name
-        && spec.size_bytes == volume.size_bytes
-        && spec.thick == volume.thick
-        && spec.naa == volume.naa
-        && spec.snapshot == volume.snapshot
-        && spec.created == volume.created
+    spec.id == volume.spec.id
+        && spec.name == volume.spec.name
+        && spec.size_bytes == volume.spec.size_bytes
+        && spec.thick == volume.spec.thick
+        && spec.naa == volume.spec.naa
+        && spec.snapshot == volume.spec.snapshot
+        && spec.created == volume.spec.created
 }

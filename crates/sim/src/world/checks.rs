@@ -192,7 +192,7 @@ impl World {
     /// After the medium lied only this is certain: no sector holds what nobody wrote.
     pub(super) fn look_for_nonsense(&mut self) -> Result<(), Violation> {
         let volumes: Vec<_> =
-            self.store.volumes().map(|volume| (volume.id, volume.size_bytes)).collect();
+            self.store.volumes().map(|volume| (volume.spec.id, volume.spec.size_bytes)).collect();
         for (volume, size_bytes) in volumes {
             for offset in (0..size_bytes).step_by(CHECK_BYTES as usize) {
                 let range = ByteRange::new(offset, CHECK_BYTES.min(size_bytes - offset));

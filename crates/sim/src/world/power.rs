@@ -272,7 +272,7 @@ impl World {
             }
         }
         let found: Vec<_> =
-            self.store.volumes().map(|volume| (volume.id.0, volume.size_bytes)).collect();
+            self.store.volumes().map(|volume| (volume.spec.id.0, volume.spec.size_bytes)).collect();
         let expected: Vec<_> = self
             .oracle
             .volumes

@@ -107,7 +107,7 @@ fn agrees(copy: &mut Copy, expected: &Content) -> Result<(), Violation> {
 }
 
 fn content(copy: &mut Copy) -> Result<Content, Violation> {
-    let volumes: Vec<_> = copy.store.volumes().map(|v| (v.id, v.size_bytes)).collect();
+    let volumes: Vec<_> = copy.store.volumes().map(|v| (v.spec.id, v.spec.size_bytes)).collect();
     let mut content = Content::new();
     for (volume, size) in volumes {
         let mut crc = 0;

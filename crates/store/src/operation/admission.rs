@@ -87,7 +87,7 @@ impl Serving {
     ) -> Result<(), BlockError> {
         let volume = self.engine.pool.volumes.get(volume).ok_or(BlockError::NoSuchVolume)?;
         let end = range.offset.checked_add(range.length).ok_or(BlockError::OutOfRange)?;
-        let fits = end <= volume.size_bytes
+        let fits = end <= volume.spec.size_bytes
             && range.is_aligned(block::SECTOR)
             && range.length <= length_max;
         if fits { Ok(()) } else { Err(BlockError::OutOfRange) }

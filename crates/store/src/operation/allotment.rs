@@ -173,7 +173,7 @@ impl Serving {
             }
             _ => None,
         });
-        let owing = shared.filter(|(source, _)| source.thick && !source.snapshot);
+        let owing = shared.filter(|(source, _)| source.spec.thick && !source.spec.snapshot);
         owing.map(|(source, count)| count.min(source.unshared_blocks())).sum()
     }
 

@@ -118,7 +118,7 @@ impl Serving {
     /// claim on all changes, so that none can take the old name, or the new one, before.
     fn rename(&mut self, key: OperationKey, id: VolumeId, name: &str) -> Result<(), Failure> {
         let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
-        if volume.name == name {
+        if volume.spec.name == name {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
         }
@@ -275,10 +275,10 @@ impl Serving {
 
     /// What must be true of every new volume, of which there will be `count`.
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
-        check_size(volume.size_bytes)?;
-        self.check_name(&volume.name)?;
-        if volume.id == CHANGES || self.engine.pool.volumes.contains(volume.id) {
-            return Err(ChangeError::NameTaken(volume.name.clone()));
+        check_size(volume.spec.size_bytes)?;
+        self.check_name(&volume.spec.name)?;
+        if volume.spec.id == CHANGES || self.engine.pool.volumes.contains(volume.spec.id) {
+            return Err(ChangeError::NameTaken(volume.spec.name.clone()));
         }
         if self.engine.pool.volumes.len() + count > VOLUMES_MAX {
             Err(ChangeError::TooManyVolumes)
@@ -314,13 +314,14 @@ impl Serving {
     /// A volume like another one, and the blocks that are promised more once there are both.
     fn clone_of(&self, source: VolumeId, spec: &VolumeSpec) -> Result<(Volume, u64), ChangeError> {
         let source = self.engine.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
-        let mut volume = Volume::new(VolumeSpec { size_bytes: source.size_bytes, ..spec.clone() });
+        let mut volume =
+            Volume::new(VolumeSpec { size_bytes: source.spec.size_bytes, ..spec.clone() });
         volume.mapped_bytes = source.mapped_bytes;
         volume.shared_blocks = source.mapped_bytes / BLOCK;
         volume.root.levels = source.root.levels;
         let unshared = source.mapped_bytes / BLOCK - source.shared_blocks;
-        let source_owes = if source.owed_blocks() > 0 || source.thick { unshared } else { 0 };
-        let more = volume.owed_blocks() + if source.snapshot { 0 } else { source_owes };
+        let source_owes = if source.owed_blocks() > 0 || source.spec.thick { unshared } else { 0 };
+        let more = volume.owed_blocks() + if source.spec.snapshot { 0 } else { source_owes };
         volume.mapped_bytes = 0;
         Ok((volume, more))
     }
@@ -328,35 +329,36 @@ impl Serving {
     fn plan_revert(&self, id: VolumeId, source: VolumeId) -> Result<Plan, ChangeError> {
         let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
         let from = self.engine.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
-        if volume.snapshot {
+        if volume.spec.snapshot {
             return Err(ChangeError::Snapshot);
         }
         if id == source {
             return Ok(Plan::default());
         }
         let mut promised = 0;
-        if volume.thick {
-            let all = from.size_bytes / BLOCK;
+        if volume.spec.thick {
+            let all = from.spec.size_bytes / BLOCK;
             promised += all.saturating_sub(volume.owed_blocks());
         }
-        if from.thick && !from.snapshot {
+        if from.spec.thick && !from.spec.snapshot {
             promised += from.mapped_bytes / BLOCK - from.shared_blocks;
         }
         self.check_promise(promised)?;
-        self.engine.pool.check_sharing(source, volume.thick)?;
+        self.engine.pool.check_sharing(source, volume.spec.thick)?;
         Ok(Plan::new(Record::RevertVolume { volume: id, source }, promised))
     }
 
     fn plan_resize(&self, id: VolumeId, size_bytes: u64) -> Result<Plan, ChangeError> {
         let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
         check_size(size_bytes)?;
-        if volume.snapshot {
+        if volume.spec.snapshot {
             return Err(ChangeError::Snapshot);
         }
-        if size_bytes == volume.size_bytes {
+        if size_bytes == volume.spec.size_bytes {
             return Ok(Plan::default());
         }
-        let more = if volume.thick { size_bytes.saturating_sub(volume.size_bytes) } else { 0 };
+        let more =
+            if volume.spec.thick { size_bytes.saturating_sub(volume.spec.size_bytes) } else { 0 };
         self.check_promise(more / BLOCK)?;
         Ok(Plan::new(Record::ResizeVolume { volume: id, size_bytes }, more / BLOCK))
     }

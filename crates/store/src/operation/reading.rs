@@ -63,13 +63,13 @@ impl Serving {
         }
         let Some(volume) = self.engine.pool.volumes.get(operation.volume) else { return };
         let is_under_way = |operation| self.requests.table.contains(operation);
-        let ahead = self.readers.follow(volume.id, blocks, key, is_under_way);
+        let ahead = self.readers.follow(volume.spec.id, blocks, key, is_under_way);
         let left = volume.blocks_from(ahead.first.number());
         let ahead = BlockRange { count: ahead.count.min(left.count), ..ahead };
         if ahead.is_empty() {
             return;
         }
-        let mut read = BlockRead::new(volume.id, ahead);
+        let mut read = BlockRead::new(volume.spec.id, ahead);
         if read.locate(&mut self.engine.pool.map, volume.root).is_err() {
             // The host's own read will wait for the page.
             return;

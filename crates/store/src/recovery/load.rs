@@ -181,7 +181,7 @@ impl Opening {
         let mut places = Vec::with_capacity(leaves.len() * VOLUMES_PER_PAGE);
         for (_, leaf) in &leaves {
             for volume in table::parse_volumes(&leaf.bytes).ok_or(VOLUME_TABLE)? {
-                places.push(volume.as_ref().map(|volume| volume.id));
+                places.push(volume.as_ref().map(|volume| volume.spec.id));
                 let Some(volume) = volume else { continue };
                 if engine.pool.volumes.insert(volume).is_some() {
                     return Err(OpenError::Damaged("a volume is recorded twice"));

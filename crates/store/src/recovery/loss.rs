@@ -53,7 +53,7 @@ fn volume_of(record: &Record) -> Option<VolumeId> {
         | Record::DeleteVolume { volume }
         | Record::ResizeVolume { volume, .. }
         | Record::RevertVolume { volume, .. } => Some(*volume),
-        Record::CreateVolume { volume, .. } => Some(volume.id),
+        Record::CreateVolume { volume, .. } => Some(volume.spec.id),
         Record::ExtendDevice { .. } | Record::AddDevice { .. } => None,
     }
 }

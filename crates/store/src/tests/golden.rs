@@ -57,7 +57,7 @@ fn check(pool: &mut Pool) {
     assert!(pool.read(B, 1 << 20, 4096).iter().all(|&byte| byte == 0));
     assert!(pool.read(B, (1 << 20) + 4096, 60 << 10).iter().all(|&byte| byte == 7));
     let snapshot = pool.store.volume(VolumeId(3)).unwrap();
-    assert_eq!((snapshot.snapshot, snapshot.origin), (true, Some(A)));
+    assert_eq!((snapshot.spec.snapshot, snapshot.origin), (true, Some(A)));
     assert_eq!(pool.store.volumes().count(), 3);
 }
 

@@ -15,7 +15,10 @@ fn a_snapshot_stays_as_it_was_and_cannot_be_changed() {
     let mut pool = pool.reopen();
     assert!(pool.read(VolumeId(3), 0, 2 << 20) == pattern(1, 2 << 20));
     let volume = pool.store.volume(VolumeId(3)).unwrap();
-    assert_eq!((volume.snapshot, volume.origin, volume.created), (true, Some(A), 1_800_000_000));
+    assert_eq!(
+        (volume.spec.snapshot, volume.origin, volume.spec.created),
+        (true, Some(A), 1_800_000_000)
+    );
     let range = ByteRange::new(0, 4096);
     let data = Bytes::from(vec![1; 4096]);
     let refused = pool.ask(VolumeId(3), Request::Write { range, data }).unwrap_err();
@@ -34,7 +37,7 @@ fn a_volume_takes_back_what_a_snapshot_kept() {
     pool.write(A, 0, &pattern(2, 4 << 20));
     pool.change(Change::ResizeVolume { id: A, size_bytes: 1 << 40 }).unwrap();
     pool.change(Change::RevertVolume { volume: A, source: VolumeId(3) }).unwrap();
-    assert_eq!(pool.store.volume(A).unwrap().size_bytes, 64 << 20);
+    assert_eq!(pool.store.volume(A).unwrap().spec.size_bytes, 64 << 20);
     for _ in 0..2 {
         assert!(pool.read(A, 0, 2 << 20) == pattern(1, 2 << 20));
         assert!(pool.read(A, 2 << 20, 2 << 20).iter().all(|&byte| byte == 0));
@@ -129,7 +132,7 @@ fn ten_thousand_snapshots_cost_what_was_changed() {
     let mut pool = pool.reopen();
     assert_eq!(pool.store.volumes().count(), 10_002);
     assert!(pool.read(VolumeId(1000), 0, 1 << 20) == pattern(1, 1 << 20));
-    let ids: Vec<_> = pool.store.volumes().map(|volume| volume.id).collect();
+    let ids: Vec<_> = pool.store.volumes().map(|volume| volume.spec.id).collect();
     for id in ids {
         pool.change(Change::DeleteVolume(id)).unwrap();
     }
@@ -245,7 +248,7 @@ fn a_name_changes_with_a_checkpoint_and_is_never_there_twice() {
     // The old one is free at once.
     pool.create(VolumeId(9), "a", 4096);
     let mut pool = pool.reopen();
-    assert_eq!(pool.store.volume(A).unwrap().name, "new");
-    assert_eq!(pool.store.volume(VolumeId(9)).unwrap().name, "a");
+    assert_eq!(pool.store.volume(A).unwrap().spec.name, "new");
+    assert_eq!(pool.store.volume(VolumeId(9)).unwrap().spec.name, "a");
     assert_eq!(pool.read(A, 0, 4096), [7; 4096]);
 }

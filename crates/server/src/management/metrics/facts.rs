@@ -158,10 +158,10 @@ fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFa
 }
 
 fn volume_facts(pool: &Pool, volume: &store::Volume) -> VolumeFacts {
-    let reclaim = pool.store.reclaimed(volume.id);
+    let reclaim = pool.store.reclaimed(volume.spec.id);
     VolumeFacts {
-        name: format!("{}/{}", pool.name, volume.name),
-        size_bytes: volume.size_bytes,
+        name: format!("{}/{}", pool.name, volume.spec.name),
+        size_bytes: volume.spec.size_bytes,
         mapped_bytes: volume.mapped_bytes,
         reclaim_asked_bytes: reclaim.asked_bytes,
         reclaim_unmapped_bytes: reclaim.unmapped_bytes,
