@@ -127,6 +127,11 @@ impl Pool {
         if self.volumes.is_reserved(volume) {
             return 0;
         }
+        self.unkept_blocks()
+    }
+
+    /// Blocks that what has no promise may take.
+    pub(crate) fn unkept_blocks(&self) -> u64 {
         self.space.free().saturating_sub(self.kept_blocks())
     }
 

@@ -67,8 +67,10 @@ impl Log {
     /// Sends the next group on its way, unless enough commits are. Operations that waited for room
     /// in it may go on.
     pub(crate) fn close_group(&mut self, pool: &mut Pool, ready: &mut VecDeque<OperationKey>) {
-        let flushing = self.in_flight.iter().all(|commit| commit.writes_pending == 0);
-        if self.groups.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX || !flushing {
+        if self.groups.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX {
+            return;
+        }
+        if self.in_flight.iter().any(|commit| commit.writes_pending > 0) {
             return;
         }
         let group = self.groups.take_next();

@@ -73,7 +73,7 @@ impl Serving {
 
     /// Whether the pool may be changed.
     pub(crate) fn is_writable(&self) -> bool {
-        self.access == Access::ReadWrite
+        matches!(self.access, Access::ReadWrite)
     }
 
     /// Whether the pool is being closed.
@@ -83,7 +83,7 @@ impl Serving {
 
     /// Whether it serves nothing any more, and nothing is under way.
     pub(crate) fn is_over(&self) -> bool {
-        self.access == Access::None
+        matches!(self.access, Access::None)
             && self.requests.table.is_empty()
             && self.engine.pool.io.is_idle()
     }
@@ -188,15 +188,12 @@ impl Serving {
     /// Lets everything go on that can, without waiting.
     pub(crate) fn advance(&mut self) {
         self.run_ready();
-        if self.access == Access::None {
+        if matches!(self.access, Access::None) {
             return;
         }
         self.apply_durable();
         if self.is_writable() {
-            let boosted = !self.requests.stalled.is_empty()
-                || self.engine.pool.is_short_of_space()
-                || self.closing;
-            self.reaper.run(&mut self.engine.pool, &mut self.engine.loader, boosted);
+            self.advance_reaper();
             self.advance_scrub();
         }
         self.start_checkpoint_if_due();
@@ -251,6 +248,16 @@ impl Serving {
             let member = self.engine.log.applier.members()[at];
             self.settle_estimate(member);
         }
+    }
+
+    fn advance_reaper(&mut self) {
+        if self.engine.pool.map.reap.is_empty() {
+            return;
+        }
+        let boosted = !self.requests.stalled.is_empty()
+            || self.engine.pool.is_short_of_space()
+            || self.closing;
+        self.reaper.run(&mut self.engine.pool, &mut self.engine.loader, boosted);
     }
 
     fn advance_scrub(&mut self) {

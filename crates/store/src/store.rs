@@ -113,8 +113,14 @@ impl Store {
     fn close_if_over(&mut self) {
         if let State::Serving(serving) = &self.state
             && serving.is_over()
-            && let State::Serving(serving) = self.take_state()
         {
+            self.close();
+        }
+    }
+
+    #[cold]
+    fn close(&mut self) {
+        if let State::Serving(serving) = self.take_state() {
             self.state = State::Closed(Box::new(serving.engine));
         }
     }

@@ -155,13 +155,16 @@ impl Volume {
             shared_since_count: 0,
             origin: Some(VolumeId(u64_at(136))).filter(|origin| origin.0 != 0),
         };
-        let sound = volume.spec.size_bytes > 0
-            && volume.spec.size_bytes.is_multiple_of(BLOCK)
-            && volume.spec.size_bytes <= VOLUME_BYTES_MAX
+        let sound = is_size(volume.spec.size_bytes)
             && volume.mapped_bytes <= volume.spec.size_bytes
             && (levels_for(volume.blocks())..=LEVELS_MAX).contains(&volume.root.levels);
         sound.then_some(volume)
     }
+}
+
+/// Whether a volume can have so many bytes.
+pub(crate) fn is_size(size_bytes: u64) -> bool {
+    size_bytes > 0 && size_bytes.is_multiple_of(BLOCK) && size_bytes <= VOLUME_BYTES_MAX
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Space allocation for an operation's data, from one of three sources: the space that is free for
 //! everybody; a loan, until a checkpoint frees what the data replaces; or the metadata reserve.
 
-use block::BLOCK;
+use block::{BLOCK, VolumeId};
 
 use super::{OperationKey, Piece, Work, data_range};
 use crate::budget::Estimate;
@@ -45,14 +45,11 @@ impl Serving {
         let clones = operation.pieces.iter().any(|piece| matches!(piece, Piece::Clone { .. }));
         let data: u64 = operation.pieces.iter().map(Piece::blocks).sum();
         let needed = data - handed_out;
-        let allowed = self.engine.pool.allowed_blocks(operation.volume);
-        let fits =
-            allowed.max(self.engine.pool.promised_blocks(operation.volume)) >= CLONE_BLOCKS_MIN;
-        if clones && !fits {
+        if clones && !self.has_room_for_clone(operation.volume) {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
         let promised = self.promise_of_clones(key);
-        if promised > self.engine.pool.space.free().saturating_sub(self.engine.pool.kept_blocks()) {
+        if promised > 0 && promised > self.engine.pool.unkept_blocks() {
             return self.wait_for_space(key, SPACE_WAITS_MAX);
         }
         let (own, drawn, kept) = match self.allot(key, needed) {
@@ -70,11 +67,11 @@ impl Serving {
             self.preallocate(group, key);
             return Ok(false);
         }
-        let left = self.engine.pool.metadata_left();
+        let left = (drawn > 0).then(|| self.engine.pool.metadata_left());
         if !self.hand_out(key, needed)? {
             return Ok(false);
         }
-        if drawn > 0 {
+        if let Some(left) = left {
             let volume = self.requests.table[key].volume;
             self.engine.pool.budget.metadata.draw(
                 volume,
@@ -87,6 +84,12 @@ impl Serving {
         self.requests.table[key].promised = promised;
         self.engine.pool.budget.promise(promised);
         Ok(true)
+    }
+
+    /// Whether a copy by reference to a volume may change pages of the map.
+    fn has_room_for_clone(&self, volume: VolumeId) -> bool {
+        let pool = &self.engine.pool;
+        pool.allowed_blocks(volume).max(pool.promised_blocks(volume)) >= CLONE_BLOCKS_MIN
     }
 
     /// Hands out so many blocks; `false` if they are not all there yet.

@@ -12,7 +12,7 @@ use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
 use crate::layout::{LABELS, Layout};
 use crate::limits::{
-    DEVICE_BYTES_MAX, DEVICES_MAX, GROUP_MEMBERS_MAX, NAME_BYTES_MAX, VOLUME_BYTES_MAX, VOLUMES_MAX,
+    DEVICE_BYTES_MAX, DEVICES_MAX, GROUP_MEMBERS_MAX, NAME_BYTES_MAX, VOLUMES_MAX,
 };
 use crate::locks::Claim;
 use crate::options::DeviceSpec;
@@ -20,7 +20,7 @@ use crate::preallocation::ENOSPC;
 use crate::record::Record;
 use crate::serving::Serving;
 use crate::superblock::{FORMAT_VERSION, Features, Label};
-use crate::volume::{Volume, VolumeSpec};
+use crate::volume::{Volume, VolumeSpec, is_size};
 
 /// A change waits for those before it, and for everything on the volumes that it concerns.
 pub(super) fn claims(change: &Change) -> SmallVec<[Claim; 2]> {
@@ -400,7 +400,7 @@ fn refusal(error: DeviceError) -> ChangeError {
 }
 
 fn check_size(size_bytes: u64) -> Result<(), ChangeError> {
-    let fits = size_bytes > 0 && size_bytes.is_multiple_of(BLOCK) && size_bytes <= VOLUME_BYTES_MAX;
+    let fits = is_size(size_bytes);
     if fits { Ok(()) } else { Err(ChangeError::VolumeSize) }
 }
 
