@@ -50,9 +50,6 @@ pub const NAME_BYTES_MAX: usize = 63;
 /// The smallest pool, in bytes.
 pub const POOL_BYTES_MIN: u64 = 1 << 30;
 
-/// The largest volume, in bytes: 64 TiB, what ESXi accepts.
-pub const VOLUME_BYTES_MAX: u64 = store::limits::VOLUME_BYTES_MAX;
-
 /// Schedules of snapshots in one array. One more is refused.
 pub const SCHEDULES_MAX: usize = 256;
 

@@ -1,7 +1,6 @@
 //! Routes of volumes: create, resize, delete.
 
 use api::{BlockSize, CreateVolume, Problem, ProblemKind, ResizeVolume};
-use array::limits::VOLUME_BYTES_MAX;
 use array::{
     ArrayError, BlockForm, Configuration, Presentation, Secrets, Tagged, check_name, naa_identifier,
 };
@@ -292,7 +291,7 @@ pub(super) fn describe_blocks(form: BlockForm) -> BlockSize {
 fn check_size(size_bytes: u64) -> Result<(), Problem> {
     let sentence = if size_bytes == 0 || !size_bytes.is_multiple_of(BLOCK) {
         "the size of a volume is a multiple of 4096 bytes and not 0: choose another"
-    } else if size_bytes > VOLUME_BYTES_MAX {
+    } else if size_bytes > store::limits::VOLUME_BYTES_MAX {
         "a volume has at most 64 TiB: choose a smaller size"
     } else {
         return Ok(());
