@@ -5,6 +5,7 @@ mod engine;
 mod host_kit;
 mod latency;
 mod management;
+mod peers;
 mod report;
 mod statistics;
 mod subjects;
@@ -50,6 +51,8 @@ enum Part {
     Latency(latency::Options),
     /// Measure a host's reads while clients repeat each route of the management interface.
     Management(management::Options),
+    /// Measure our daemon beside SPDK, tgt, the wire and the raw file, one usual session.
+    Peers(peers::Options),
 }
 
 /// Where a load runs.
@@ -87,6 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(Part::Engine(options)) => return engine::run(options),
         Some(Part::Latency(options)) => return latency::run(options),
         Some(Part::Management(options)) => return management::run(options),
+        Some(Part::Peers(options)) => return peers::run(options),
         None => {}
     }
     ensure!(options.rounds > 0 && options.seconds > 0, "nothing to measure");

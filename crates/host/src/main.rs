@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use host::initiator::lean::Work;
 use host::initiator::load::{self, Kind, Load};
 use host::initiator::ranges::{self, Expected, Range, Summary};
 use host::initiator::session::{HeaderDigest, Session};
@@ -99,35 +100,32 @@ enum Command {
     },
     /// A steady load for some seconds.
     Io(IoArguments),
-    /// 4 KiB reads or writes at random, with a client that costs next to nothing.
-    Lean {
-        url: String,
-        #[arg(long, value_enum)]
-        pattern: Pattern,
-        #[arg(long, default_value_t = 1)]
-        sessions: usize,
-        #[arg(long, default_value_t = 32)]
-        queue_depth: usize,
-        #[arg(long, default_value_t = 5)]
-        seconds: u64,
-        /// Bytes of the LUN, from its start, that are used.
-        #[arg(long, default_value = "1G", value_parser = parse_size)]
-        span: u64,
-    },
+    /// Measure an array with a client that costs next to nothing itself.
+    Lean(LeanArguments),
     /// The bare wire: answer requests.
     WireServer {
         #[arg(long)]
         listen: SocketAddr,
+        /// Bytes of data of each answer, after its 48 bytes of header.
+        #[arg(long, default_value_t = 4096)]
+        bytes: usize,
     },
     /// The bare wire: send requests.
     WireClient {
         address: SocketAddr,
         #[arg(long, default_value_t = 1)]
         connections: usize,
+        /// Requests outstanding over all connections.
         #[arg(long, default_value_t = 32)]
         queue_depth: usize,
         #[arg(long, default_value_t = 5)]
         seconds: u64,
+        /// Bytes of data of each answer; as the server was told.
+        #[arg(long, default_value_t = 4096)]
+        bytes: usize,
+        /// How requests that may go at the same time are sent.
+        #[arg(long, value_enum, default_value = "together")]
+        sends: SendsArgument,
     },
     /// Print the reference page.
     #[command(hide = true)]
@@ -179,6 +177,66 @@ enum Pattern {
     Writesame,
     Unmap,
     Caw,
+}
+
+#[derive(Args, Debug)]
+struct LeanArguments {
+    url: String,
+    /// Where a copy goes; not in use for anything else.
+    #[arg(long)]
+    url2: Option<String>,
+    #[arg(long, value_enum)]
+    pattern: LeanPattern,
+    /// Bytes of each command; the default is usual for the pattern.
+    #[arg(long, value_parser = parse_size)]
+    block: Option<u64>,
+    #[arg(long, default_value_t = 1)]
+    sessions: usize,
+    /// Commands outstanding in each session.
+    #[arg(long, default_value_t = 32)]
+    queue_depth: usize,
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Bytes of the LUN, from its start, that are used.
+    #[arg(long, default_value = "1G", value_parser = parse_size)]
+    span: u64,
+    /// How commands that may go at the same time are sent.
+    #[arg(long, value_enum, default_value = "each")]
+    sends: SendsArgument,
+    /// Send and check CRC32C digests of headers and data.
+    #[arg(long)]
+    digests: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LeanPattern {
+    Randread,
+    Randwrite,
+    /// Seven reads and three writes of ten, at random.
+    Mixed,
+    Read,
+    Write,
+    Caw,
+    Writesame,
+    Unmap,
+    Xcopy,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum SendsArgument {
+    /// Each with a system call of its own, as the kernel's initiator does.
+    Each,
+    /// In one system call.
+    Together,
+}
+
+impl From<SendsArgument> for lean::Sends {
+    fn from(argument: SendsArgument) -> Self {
+        match argument {
+            SendsArgument::Each => Self::Each,
+            SendsArgument::Together => Self::Together,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -300,21 +358,18 @@ fn run(command: &Command) -> Result<Value> {
             Ok(outcome)
         }
         Command::Io(arguments) => Ok(serde_json::to_value(load::run(&arguments.load())?)?),
-        Command::Lean { url, pattern, sessions, queue_depth, seconds, span } => {
-            let direction = match pattern {
-                Pattern::Randread => lean::Direction::Read,
-                Pattern::Randwrite => lean::Direction::Write,
-                _ => bail!("only randread and randwrite: use 'io' for the others"),
+        Command::Lean(arguments) => Ok(serde_json::to_value(lean::run(&arguments.load())?)?),
+        Command::WireServer { listen, bytes } => wire::serve(*listen, *bytes).map(|()| Value::Null),
+        Command::WireClient { address, connections, queue_depth, seconds, bytes, sends } => {
+            let load = wire::Load {
+                address: *address,
+                connections: *connections,
+                depth: *queue_depth,
+                bytes: *bytes,
+                duration: Duration::from_secs(*seconds),
+                sends: (*sends).into(),
             };
-            let duration = Duration::from_secs(*seconds);
-            let outcome = lean::run(url, direction, *sessions, *queue_depth, *span, duration)?;
-            Ok(serde_json::to_value(outcome)?)
-        }
-        Command::WireServer { listen } => wire::serve(*listen).map(|()| Value::Null),
-        Command::WireClient { address, connections, queue_depth, seconds } => {
-            let duration = Duration::from_secs(*seconds);
-            let outcome = wire::run(*address, *connections, *queue_depth, duration)?;
-            Ok(serde_json::to_value(outcome)?)
+            Ok(serde_json::to_value(wire::run(&load)?)?)
         }
         Command::Raw { path, length, pattern, queue_depth, seconds } => {
             if let Some(length) = length {
@@ -327,6 +382,34 @@ fn run(command: &Command) -> Result<Value> {
             };
             let duration = Duration::from_secs(*seconds);
             Ok(serde_json::to_value(raw::run(path, direction, *queue_depth, duration)?)?)
+        }
+    }
+}
+
+impl LeanArguments {
+    fn load(&self) -> lean::Load {
+        let (work, usual) = match self.pattern {
+            LeanPattern::Randread => (Work::RandomRead, 4096),
+            LeanPattern::Randwrite => (Work::RandomWrite, 4096),
+            LeanPattern::Mixed => (Work::Mixed, 4096),
+            LeanPattern::Read => (Work::Read, 128 << 10),
+            LeanPattern::Write => (Work::Write, 128 << 10),
+            LeanPattern::Caw => (Work::CompareAndWrite, 512),
+            LeanPattern::Writesame => (Work::WriteSame, 1 << 20),
+            LeanPattern::Unmap => (Work::Unmap, 1 << 20),
+            LeanPattern::Xcopy => (Work::ExtendedCopy, 4 << 20),
+        };
+        lean::Load {
+            url: self.url.clone(),
+            url2: self.url2.clone(),
+            work,
+            bytes: self.block.unwrap_or(usual),
+            sessions: self.sessions,
+            depth: self.queue_depth,
+            span: self.span,
+            duration: Duration::from_secs(self.seconds),
+            sends: self.sends.into(),
+            digests: self.digests,
         }
     }
 }

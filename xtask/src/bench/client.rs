@@ -127,11 +127,13 @@ impl Client {
         let span = SPAN_BYTES.to_string();
         let words = match place {
             Place::Lun { data, copy } => {
-                let urls = match load {
-                    // libiscsi would be what is measured.
-                    Load::RandomRead | Load::DurableRandomWrite => &["lean", data][..],
-                    Load::ExtendedCopy => &["io", data, "--url2", copy],
-                    Load::WriteSame => &["io", copy],
+                let (urls, depth) = match load {
+                    // libiscsi would be what is measured; the depth is that of each session.
+                    Load::RandomRead | Load::DurableRandomWrite => {
+                        (&["lean", data, "--sends", "together"][..], "8")
+                    }
+                    Load::ExtendedCopy => (&["io", data, "--url2", copy][..], depth),
+                    Load::WriteSame => (&["io", copy][..], depth),
                 };
                 let mut words = urls.to_vec();
                 words.extend(["--pattern", pattern, "--queue-depth", depth]);

@@ -175,7 +175,7 @@ impl Wire {
 }
 
 /// User and system time of a process and its threads (proc(5), fields 14 and 15 of stat).
-fn cpu_seconds(process: u32) -> Result<f64> {
+pub(super) fn cpu_seconds(process: u32) -> Result<f64> {
     let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name in parentheses may hold blanks; field 3 follows it.
     let (_, fields) = text.rsplit_once(") ").context("stat holds a name in parentheses")?;

@@ -1,238 +1,279 @@
-//! Minimal iSCSI client for benchmarks: 4 KiB READ and WRITE with next to no cost of its own, so
-//! that the array is what is measured. It speaks just enough of RFC 7143 for that and checks every
-//! status; everything else is libiscsi's.
+//! Benchmark client: an iSCSI initiator that costs next to nothing itself, so that the array is
+//! what is measured. It tells how busy it was, so that nobody takes its own limit for the array's.
+//! One thread; a single session is read by blocking, as a host's thread sleeps, several by epoll.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+mod session;
+mod work;
+
+use std::fs;
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+use serde::Serialize;
 
-use crate::initiator::raw::BlockFigures;
+use crate::initiator::histogram::Histogram;
+use session::{Ended, Place, Session};
+use work::{Designators, Maker, Order};
 
-const BHS: usize = 48;
-const BYTES: u32 = 4096;
-const BLOCKS: u32 = BYTES / 512;
+/// The largest command, bytes.
+pub const BLOCK_MAX: usize = 1 << 22;
 
-const COMMAND: u8 = 0x01;
-const RESPONSE: u8 = 0x21;
-const DATA_IN: u8 = 0x25;
-const LOGIN: u8 = 0x43;
+/// Sessions at most.
+pub const SESSIONS_MAX: usize = 4096;
+
+/// Unit attentions that a new session may have to hear before its first command is done.
+const NEWS_MAX: usize = 8;
+
+/// Bytes of one read from a socket.
+const RECEIVE_BYTES: usize = 256 << 10;
 
 /// What each command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// READ (10).
+pub enum Work {
+    /// READ (16) at random.
+    RandomRead,
+    /// WRITE (16) at random.
+    RandomWrite,
+    /// Seven READ and three WRITE of ten, at random.
+    Mixed,
+    /// READ (16), one block after the other.
     Read,
-    /// WRITE (10).
+    /// WRITE (16), one block after the other.
     Write,
+    /// COMPARE AND WRITE of blocks of zeros with themselves.
+    CompareAndWrite,
+    /// WRITE SAME (16) of zeros.
+    WriteSame,
+    /// UNMAP.
+    Unmap,
+    /// EXTENDED COPY from the first LUN to the second.
+    ExtendedCopy,
 }
 
-/// Where a LUN is.
-struct Place {
-    portal: String,
-    target: String,
-    lun: u16,
+/// How commands that may go at the same time are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sends {
+    /// Each with a system call of its own, as the kernel's initiator does.
+    Each,
+    /// Together.
+    Together,
 }
 
-impl Place {
-    fn parse(url: &str) -> Option<Self> {
-        let mut parts = url.strip_prefix("iscsi://")?.split('/');
-        let (portal, target) = (parts.next()?.to_owned(), parts.next()?.to_owned());
-        Some(Self { portal, target, lun: parts.next()?.parse().ok()? })
-    }
+/// A load.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// The LUN; for a copy, the source.
+    pub url: String,
+    /// The destination of a copy.
+    pub url2: Option<String>,
+    /// What each command is.
+    pub work: Work,
+    /// Bytes of each command, 512 to [`BLOCK_MAX`].
+    pub bytes: u64,
+    /// 1 to [`SESSIONS_MAX`].
+    pub sessions: usize,
+    /// Commands outstanding in each session.
+    pub depth: usize,
+    /// Bytes of the LUN, from its start, that are used.
+    pub span: u64,
+    /// How long.
+    pub duration: Duration,
+    /// How commands are sent.
+    pub sends: Sends,
+    /// Whether headers and data carry CRC32C.
+    pub digests: bool,
 }
 
-/// One session.
-struct Session {
-    socket: TcpStream,
-    lun: u16,
-    command_sequence: u32,
-    status_sequence: u32,
-    /// Bytes that arrived and were not understood yet.
-    arrived: Vec<u8>,
-    /// Bytes of data that are still to be passed over.
-    skip: usize,
+/// What came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Commands that ended with GOOD.
+    pub operations: u64,
+    /// Seconds.
+    pub seconds: f64,
+    /// Commands per second.
+    pub per_second: f64,
+    /// Bytes of the LUN per second.
+    pub bytes_per_second: f64,
+    /// Half of all commands took at most so long, in microseconds.
+    pub p50_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// 9,999 of 10,000.
+    pub p9999_us: u64,
+    /// The slowest.
+    pub max_us: u64,
+    /// Share of the time in which this client used its processor, 0 to 1. Near 1 it may itself be
+    /// what limits the figures.
+    pub client_busy: f64,
 }
 
-impl Session {
-    fn connect(place: &Place, number: u8) -> Result<Self> {
-        let mut socket = TcpStream::connect(&place.portal)?;
-        socket.set_nodelay(true)?;
-        let keys = format!(
-            "InitiatorName=iqn.2026-11.io.gantry.host:lean-{number}\0TargetName={}\0\
-             SessionType=Normal\0HeaderDigest=None\0DataDigest=None\0InitialR2T=No\0\
-             ImmediateData=Yes\0MaxRecvDataSegmentLength=262144\0",
-            place.target
-        );
-        let mut pdu = vec![0; BHS];
-        pdu[0] = LOGIN;
-        pdu[1] = 0x87;
-        pdu[5..8].copy_from_slice(&(keys.len() as u32).to_be_bytes()[1..]);
-        pdu[8..14].copy_from_slice(&[0x80, 0, 0, 0x1e, 0xa0, number]);
-        pdu.extend_from_slice(keys.as_bytes());
-        pdu.resize(pdu.len().next_multiple_of(4), 0);
-        socket.write_all(&pdu)?;
-        let mut answer = [0; BHS];
-        socket.read_exact(&mut answer)?;
-        ensure!(answer[36] == 0, "login refused with status {:02x}{:02x}", answer[36], answer[37]);
-        ensure!(
-            answer[1] & 0x83 == 0x83,
-            "the target wants to negotiate more than this client can"
-        );
-        let mut text = vec![0; data_length(&answer).next_multiple_of(4)];
-        socket.read_exact(&mut text)?;
-        let status_sequence = u32_at(&answer, 24) + 1;
-        let (lun, arrived) = (place.lun, Vec::new());
-        Ok(Self { socket, lun, command_sequence: 0, status_sequence, arrived, skip: 0 })
-    }
-
-    /// Appends a command PDU.
-    fn emit(&mut self, direction: Direction, lba: u32, pdus: &mut Vec<u8>) {
-        let start = pdus.len();
-        pdus.resize(start + BHS, 0);
-        let pdu = &mut pdus[start..];
-        let (flags, opcode) = match direction {
-            Direction::Read => (0xc1, 0x28),
-            Direction::Write => (0xa1, 0x2a),
-        };
-        pdu[0] = COMMAND;
-        pdu[1] = flags;
-        pdu[8..10].copy_from_slice(&self.lun.to_be_bytes());
-        pdu[16..20].copy_from_slice(&self.command_sequence.to_be_bytes());
-        pdu[20..24].copy_from_slice(&BYTES.to_be_bytes());
-        pdu[24..28].copy_from_slice(&self.command_sequence.to_be_bytes());
-        pdu[28..32].copy_from_slice(&self.status_sequence.to_be_bytes());
-        pdu[32] = opcode;
-        pdu[34..38].copy_from_slice(&lba.to_be_bytes());
-        pdu[39..41].copy_from_slice(&(BLOCKS as u16).to_be_bytes());
-        self.command_sequence = self.command_sequence.wrapping_add(1);
-        if direction == Direction::Write {
-            pdu[5..8].copy_from_slice(&BYTES.to_be_bytes()[1..]);
-            let filler = self.command_sequence as u8 | 1;
-            pdus.resize(start + BHS + BYTES as usize, filler);
-        }
-    }
-
-    /// Reads what has arrived; returns the commands that ended, and with which statuses.
-    fn receive(&mut self, buffer: &mut [u8], ended: &mut Vec<u8>) -> Result<()> {
-        let count = self.socket.read(buffer)?;
-        ensure!(count > 0, "the array closed the connection");
-        let mut bytes = &buffer[..count];
-        while !bytes.is_empty() {
-            let passed = self.skip.min(bytes.len());
-            self.skip -= passed;
-            bytes = &bytes[passed..];
-            let wanted = BHS - self.arrived.len();
-            let taken = wanted.min(bytes.len());
-            if self.skip > 0 || taken == 0 {
-                continue;
-            }
-            self.arrived.extend_from_slice(&bytes[..taken]);
-            bytes = &bytes[taken..];
-            if let Some(header) = self.arrived.first_chunk::<BHS>().copied() {
-                self.arrived.clear();
-                self.skip = data_length(&header).next_multiple_of(4);
-                self.take(&header, ended)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, header: &[u8; BHS], ended: &mut Vec<u8>) -> Result<()> {
-        let has_status = header[0] == RESPONSE || (header[0] == DATA_IN && header[1] & 1 == 1);
-        if has_status {
-            self.status_sequence = u32_at(header, 24).wrapping_add(1);
-            ended.push(header[3]);
-        } else if header[0] != DATA_IN {
-            bail!("an unexpected PDU of opcode {:02x}h", header[0]);
-        }
-        Ok(())
-    }
+/// A load that runs.
+struct Run<'a> {
+    load: &'a Load,
+    sessions: Vec<Session>,
+    maker: Maker,
+    histogram: Histogram,
+    deadline: Instant,
 }
 
-fn data_length(header: &[u8; BHS]) -> usize {
-    (u32_at(header, 4) & 0xff_ffff) as usize
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}
-
-/// Reads or writes random blocks of the first `span` bytes of a LUN.
-pub fn run(
-    url: &str,
-    direction: Direction,
-    sessions: usize,
-    depth: usize,
-    span: u64,
-    duration: Duration,
-) -> Result<BlockFigures> {
-    let place = Place::parse(url).context("write iscsi://HOST:PORT/TARGET-NAME/LUN")?;
-    ensure!(sessions > 0 && sessions < 256 && depth >= sessions, "each session needs a command");
-    ensure!(span >= u64::from(BYTES), "the span is smaller than one command");
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut random_lba = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % (span / u64::from(BYTES))) as u32 * BLOCKS
-    };
-    let mut open = Vec::new();
-    for number in 0..sessions {
-        let mut session = Session::connect(&place, number as u8)?;
-        greet(&mut session)?;
-        open.push(session);
+/// Runs a load in this thread.
+///
+/// # Errors
+/// When the array cannot be reached, ends a connection, or ends a command with another status than
+/// GOOD or a unit attention.
+pub fn run(load: &Load) -> Result<Figures> {
+    let sessions_fit = (1..=SESSIONS_MAX).contains(&load.sessions);
+    ensure!(sessions_fit && load.depth > 0, "1 to {SESSIONS_MAX} sessions, each with a command");
+    ensure!(load.bytes <= BLOCK_MAX as u64 || !moves_data(load.work), "at most {BLOCK_MAX} bytes");
+    let target = load.url2.as_ref().unwrap_or(&load.url);
+    let place = Place::parse(target).context("write iscsi://HOST:PORT/TARGET-NAME/LUN")?;
+    let maker = Maker::new(load.work, load.bytes, load.span, designators(load)?)?;
+    let mut sessions = Vec::new();
+    for number in 0..load.sessions {
+        let mut session = Session::connect(&place, number as u16, load.digests)?;
+        hear_news(&mut session)?;
+        sessions.push(session);
     }
-    let started = Instant::now();
-    let (mut buffer, mut pdus) = (vec![0; 256 << 10], Vec::new());
-    for session in &mut open {
-        (0..depth / sessions).for_each(|_| session.emit(direction, random_lba(), &mut pdus));
-        session.socket.write_all(&pdus)?;
-        pdus.clear();
+    let (started, busy_before) = (Instant::now(), processor_seconds()?);
+    let deadline = started + load.duration;
+    let mut run = Run { load, sessions, maker, histogram: Histogram::default(), deadline };
+    for number in 0..run.sessions.len() {
+        run.submit(number, load.depth)?;
     }
-    let mut operations = 0;
-    let mut ended = Vec::new();
-    while started.elapsed() < duration {
-        for session in &mut open {
-            session.receive(&mut buffer, &mut ended)?;
-            for status in ended.drain(..) {
-                ensure!(status == 0, "a command ended with status {status:02x}h");
-                operations += 1;
-                session.emit(direction, random_lba(), &mut pdus);
-            }
-            session.socket.write_all(&pdus)?;
-            pdus.clear();
-        }
+    match load.sessions {
+        1 => run.one_session()?,
+        _ => run.all_sessions()?,
     }
     let seconds = started.elapsed().as_secs_f64();
-    Ok(BlockFigures { operations, seconds, per_second: operations as f64 / seconds })
+    let busy = (processor_seconds()? - busy_before) / seconds;
+    Ok(run.figures(seconds, busy))
 }
 
-/// The first command of a nexus ends with a unit attention; it is of no interest.
-fn greet(session: &mut Session) -> Result<()> {
-    let (mut pdus, mut ended, mut buffer) = (Vec::new(), Vec::new(), vec![0; 64 << 10]);
-    session.emit(Direction::Read, 0, &mut pdus);
-    session.socket.write_all(&pdus)?;
-    while ended.is_empty() || session.skip > 0 {
-        session.receive(&mut buffer, &mut ended)?;
+impl Run<'_> {
+    /// Submits commands, as many as the window takes; those that must wait go with the next answer.
+    fn submit(&mut self, number: usize, count: usize) -> Result<()> {
+        let session = &mut self.sessions[number];
+        for _ in 0..count {
+            if !session.has_window() {
+                break;
+            }
+            session.submit(self.maker.order()?);
+            if self.load.sends == Sends::Each {
+                session.send()?;
+            }
+        }
+        session.send()
     }
-    Ok(())
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+    /// Reads what has arrived for a session, and keeps its queue full until the time is over.
+    fn serve(&mut self, number: usize, buffer: &mut [u8], ended: &mut Vec<Ended>) -> Result<bool> {
+        let more = self.sessions[number].receive(buffer, ended)?;
+        for end in ended.drain(..) {
+            if let Ended::Good(microseconds) = end {
+                self.histogram.record(microseconds);
+            }
+        }
+        if Instant::now() < self.deadline {
+            let free = self.load.depth - self.sessions[number].in_flight();
+            self.submit(number, free)?;
+        }
+        self.sessions[number].send()?;
+        Ok(more)
+    }
 
-    #[test]
-    fn a_url_names_portal_target_and_lun() {
-        let place = Place::parse("iscsi://127.0.0.1:3260/iqn.a:b/7").unwrap();
-        assert_eq!(
-            (&place.portal[..], &place.target[..], place.lun),
-            ("127.0.0.1:3260", "iqn.a:b", 7)
-        );
-        for url in ["", "iscsi://", "iscsi://a/b", "iscsi://a/b/c", "http://a/b/1"] {
-            assert!(Place::parse(url).is_none(), "{url}");
+    fn one_session(&mut self) -> Result<()> {
+        let (mut buffer, mut ended) = (vec![0; RECEIVE_BYTES], Vec::new());
+        while self.sessions[0].in_flight() > 0 {
+            self.serve(0, &mut buffer, &mut ended)?;
+        }
+        Ok(())
+    }
+
+    fn all_sessions(&mut self) -> Result<()> {
+        let mut poll = Poll::new()?;
+        for (number, session) in self.sessions.iter().enumerate() {
+            session.socket.set_nonblocking(true)?;
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            let socket = session.socket.as_raw_fd();
+            poll.registry().register(&mut SourceFd(&socket), Token(number), interest)?;
+        }
+        let mut events = Events::with_capacity(self.sessions.len());
+        let (mut buffer, mut ended) = (vec![0; RECEIVE_BYTES], Vec::new());
+        let mut busy = self.sessions.len();
+        while busy > 0 {
+            poll.poll(&mut events, None)?;
+            for event in &events {
+                let number = event.token().0;
+                let before = self.sessions[number].in_flight();
+                while self.serve(number, &mut buffer, &mut ended)? {}
+                busy -= usize::from(before > 0 && self.sessions[number].in_flight() == 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn figures(&self, seconds: f64, client_busy: f64) -> Figures {
+        let operations = self.histogram.count();
+        Figures {
+            operations,
+            seconds,
+            per_second: operations as f64 / seconds,
+            bytes_per_second: operations as f64 * self.load.bytes as f64 / seconds,
+            p50_us: self.histogram.quantile(0.5),
+            p99_us: self.histogram.quantile(0.99),
+            p9999_us: self.histogram.quantile(0.9999),
+            max_us: self.histogram.max(),
+            client_busy,
         }
     }
+}
+
+/// Whether the bytes of a command go over the wire.
+fn moves_data(work: Work) -> bool {
+    match work {
+        Work::RandomRead | Work::RandomWrite | Work::Mixed | Work::Read | Work::Write => true,
+        Work::CompareAndWrite => true,
+        Work::WriteSame | Work::Unmap | Work::ExtendedCopy => false,
+    }
+}
+
+/// Repeats TEST UNIT READY until the array has told its news to a new session.
+fn hear_news(session: &mut Session) -> Result<()> {
+    let (mut buffer, mut ended) = (vec![0; 64 << 10], Vec::new());
+    for _ in 0..NEWS_MAX {
+        session.submit(Order::test_unit_ready());
+        session.send()?;
+        while session.in_flight() > 0 {
+            session.receive(&mut buffer, &mut ended)?;
+        }
+        if let Some(Ended::Good(_)) = ended.pop() {
+            return Ok(());
+        }
+    }
+    anyhow::bail!("the array answers TEST UNIT READY with unit attentions only")
+}
+
+/// What a copy calls its source and its destination.
+fn designators(load: &Load) -> Result<Option<Designators>> {
+    use crate::initiator::session::{HeaderDigest, Session};
+    if load.work != Work::ExtendedCopy {
+        return Ok(None);
+    }
+    let target = load.url2.as_ref().context("a copy needs a second LUN")?;
+    let naa = |url: &str| -> Result<Option<[u8; 16]>> {
+        let name = "iqn.2026-11.io.gantry.host:lean-names";
+        Ok(Session::connect(url, name, HeaderDigest::None)?.naa)
+    };
+    Ok(naa(&load.url)?.zip(naa(target)?))
+}
+
+/// Time that this thread has used its processor (proc(5), schedstat: nanoseconds).
+fn processor_seconds() -> Result<f64> {
+    let text = fs::read_to_string("/proc/thread-self/schedstat")?;
+    let nanoseconds = text.split(' ').next().and_then(|number| number.parse::<f64>().ok());
+    Ok(nanoseconds.context("schedstat begins with a number")? / 1e9)
 }

@@ -1,17 +1,24 @@
-//! The bare wire, as a yardstick: requests of 48 bytes, answered with 48 + 4,096.
+//! The bare wire, as a yardstick: requests of 48 bytes, answered with 48 bytes and data.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 
+use crate::initiator::lean::Sends;
 use crate::initiator::raw::BlockFigures;
 
 const REQUEST: usize = 48;
-const ANSWER: usize = 48 + 4096;
+const HEADER: usize = 48;
+
+/// Bytes of answers that are written with one system call at most, or one answer.
+const WRITE_BYTES: usize = 256 << 10;
+
+/// The largest answer, bytes of data.
+const DATA_MAX: usize = 1 << 22;
 const LISTENER: Token = Token(usize::MAX);
 
 struct Peer {
@@ -22,14 +29,19 @@ struct Peer {
     owed: usize,
 }
 
-/// Answers until it is killed.
-pub fn serve(address: SocketAddr) -> Result<()> {
+/// Answers until it is killed, each request with a header and so many bytes of data.
+///
+/// # Errors
+/// When nobody can listen there.
+pub fn serve(address: SocketAddr, bytes: usize) -> Result<()> {
+    ensure!(bytes <= DATA_MAX, "answers of {DATA_MAX} bytes at most");
+    let answer = HEADER + bytes;
     let mut poll = Poll::new()?;
     let mut listener = TcpListener::bind(address)?;
     poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
     let mut events = Events::with_capacity(256);
     let mut peers: Vec<Option<Peer>> = Vec::new();
-    let answer = vec![0x77; 64 * ANSWER];
+    let answers = vec![0x77; WRITE_BYTES.max(answer)];
     let mut request = vec![0; 64 << 10];
     loop {
         match poll.poll(&mut events, None) {
@@ -46,7 +58,7 @@ pub fn serve(address: SocketAddr) -> Result<()> {
                 }
             } else if let Some(slot) = peers.get_mut(event.token().0)
                 && let Some(peer) = slot
-                && peer.serve(&mut request, &answer).is_err()
+                && peer.serve(&mut request, answer, &answers).is_err()
             {
                 *slot = None;
             }
@@ -55,7 +67,7 @@ pub fn serve(address: SocketAddr) -> Result<()> {
 }
 
 impl Peer {
-    fn serve(&mut self, request: &mut [u8], answer: &[u8]) -> io::Result<()> {
+    fn serve(&mut self, request: &mut [u8], answer: usize, answers: &[u8]) -> io::Result<()> {
         loop {
             let count = match self.socket.read(request) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -64,10 +76,10 @@ impl Peer {
                 Err(error) => return Err(error),
             };
             self.partial += count;
-            self.owed += self.partial / REQUEST * ANSWER;
+            self.owed += self.partial / REQUEST * answer;
             self.partial %= REQUEST;
             while self.owed > 0 {
-                match self.socket.write(&answer[..self.owed.min(answer.len())]) {
+                match self.socket.write(&answers[..self.owed.min(answers.len())]) {
                     Ok(sent) => self.owed -= sent,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
@@ -80,36 +92,62 @@ impl Peer {
     }
 }
 
-/// Sends requests, `depth` outstanding over `connections`, and counts answers.
-pub fn run(
-    address: SocketAddr,
-    connections: usize,
-    depth: usize,
-    duration: Duration,
-) -> Result<BlockFigures> {
+/// A load on the wire.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// Where the server is.
+    pub address: SocketAddr,
+    /// Connections, at least 1.
+    pub connections: usize,
+    /// Requests outstanding over all connections.
+    pub depth: usize,
+    /// Bytes of data of each answer; as the server was told.
+    pub bytes: usize,
+    /// How long.
+    pub duration: Duration,
+    /// How requests are sent.
+    pub sends: Sends,
+}
+
+/// Sends requests and counts answers.
+///
+/// # Errors
+/// When there is no server, or it ends a connection.
+pub fn run(load: &Load) -> Result<BlockFigures> {
+    ensure!(load.connections > 0, "at least one connection");
     let mut sockets = Vec::new();
-    for _ in 0..connections {
-        let socket = std::net::TcpStream::connect(address)?;
+    for _ in 0..load.connections {
+        let socket = std::net::TcpStream::connect(load.address)?;
         socket.set_nodelay(true)?;
         sockets.push(socket);
     }
-    let per_connection = (depth / connections).max(1);
+    let answer = HEADER + load.bytes;
+    let per_connection = (load.depth / load.connections).max(1);
     let started = Instant::now();
     let mut received = vec![0; 256 << 10];
-    let mut partial = vec![0; connections];
+    let mut partial = vec![0; load.connections];
     let mut operations = 0;
     for socket in &mut sockets {
-        socket.write_all(&vec![0; per_connection * REQUEST])?;
+        request(socket, per_connection, load.sends)?;
     }
-    while started.elapsed() < duration {
+    while started.elapsed() < load.duration {
         for (socket, partial) in sockets.iter_mut().zip(&mut partial) {
-            *partial += socket.read(&mut received)?;
-            let answers = *partial / ANSWER;
-            *partial %= ANSWER;
+            let count = socket.read(&mut received)?;
+            ensure!(count > 0, "the server closed the connection");
+            *partial += count;
+            let answers = *partial / answer;
+            *partial %= answer;
             operations += answers as u64;
-            socket.write_all(&vec![0; answers * REQUEST])?;
+            request(socket, answers, load.sends)?;
         }
     }
     let seconds = started.elapsed().as_secs_f64();
     Ok(BlockFigures { operations, seconds, per_second: operations as f64 / seconds })
+}
+
+fn request(socket: &mut std::net::TcpStream, count: usize, sends: Sends) -> io::Result<()> {
+    match sends {
+        Sends::Each => (0..count).try_for_each(|_| socket.write_all(&[0; REQUEST])),
+        Sends::Together => socket.write_all(&vec![0; count * REQUEST]),
+    }
 }

@@ -1,0 +1,80 @@
+//! 'gantry-host lean', the client of benchmarks: it does what it says that it does, or says why not.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use harness::binaries::binary;
+use harness::program::{Finished, run};
+use harness::{Array, Value};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+const MIB: u64 = 1 << 20;
+
+fn lean(words: &[&str]) -> Result<Finished> {
+    let program = binary("gantry-host")?;
+    run(Path::new(&program), &[&["lean"], words, &["--span", "16M", "--json"]].concat(), PATIENCE)
+}
+
+/// One queue of commands: no time to measure, each command once.
+fn one_queue(words: &[&str]) -> Result<Value> {
+    let printed = lean(&[words, &["--seconds", "0", "--queue-depth", "16"]].concat())?.success()?;
+    Ok(serde_json::from_str(&printed)?)
+}
+
+#[test]
+fn every_pattern_reaches_the_array_as_the_commands_it_names() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let data = array.lun_url(array.create_lun("p/data", "16M")?)?;
+    let copy = array.lun_url(array.create_lun("p/copy", "16M")?)?;
+    let before = array.traffic()?;
+    for (pattern, digests) in [("write", false), ("read", true), ("write", true)] {
+        let words = [&data, "--pattern", pattern, "--block", "1M", "--digests"];
+        let words = &words[..words.len() - usize::from(!digests)];
+        assert_eq!(one_queue(words)?["operations"], 16, "{pattern}");
+    }
+    let moved = array.traffic()?.since(before).bytes();
+    assert!((48 * MIB..49 * MIB).contains(&moved), "{moved} bytes went over the wire");
+    for pattern in ["randread", "randwrite", "mixed"] {
+        let figures = one_queue(&[&data, "--pattern", pattern, "--sessions", "3"])?;
+        assert_eq!(figures["operations"], 48, "{pattern}");
+    }
+    for pattern in ["caw", "writesame", "unmap"] {
+        assert_eq!(one_queue(&[&copy, "--pattern", pattern])?["operations"], 16, "{pattern}");
+    }
+    let words = [&data, "--url2", &copy, "--pattern", "xcopy", "--block", "1M"];
+    assert_eq!(one_queue(&words)?["operations"], 16);
+    let used = array.gantry_json(&["volume", "show", "p/copy"])?;
+    assert_eq!(used["mapped_bytes"], 16 * MIB, "the copy is there: {used}");
+    Ok(())
+}
+
+#[test]
+fn what_goes_wrong_is_said() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let data = array.lun_url(array.create_lun("p/data", "16M")?)?;
+    let read = |url: &str, more: &[&str]| lean(&[&[url, "--pattern", "read"], more].concat());
+    let miscompare = lean(&[&data, "--pattern", "write", "--seconds", "0"]).and(lean(&[
+        &data,
+        "--pattern",
+        "caw",
+        "--seconds",
+        "0",
+    ]))?;
+    let said = miscompare.failure()?;
+    assert!(said.contains("89h") && said.contains("status 02h"), "{said}");
+    for (url, more, word) in [
+        ("iscsi://nowhere", &[][..], "iscsi://HOST:PORT"),
+        ("iscsi://127.0.0.1:1/iqn.a:b/0", &[], "cannot connect"),
+        (&data, &["--sessions", "0"], "sessions"),
+        (&data, &["--block", "1000"], "whole blocks"),
+        (&data, &["--block", "64M"], "at most"),
+        (&data.replace("/iqn.", "/iqn.no."), &[], "refused"),
+    ] {
+        let said = read(url, more)?.failure()?;
+        assert!(said.contains(word), "{url} {more:?}: {said}");
+    }
+    Ok(())
+}
