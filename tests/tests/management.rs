@@ -314,6 +314,41 @@ fn a_slow_data_directory_delays_no_read_and_one_save_serves_all_who_wait() -> Re
     Ok(())
 }
 
+/// A change that was accepted and is not saved yet counts, also one that only the secrets show: of
+/// two administrators who saw the same host the second one is refused.
+#[test]
+fn of_two_who_change_the_same_account_while_the_first_is_saved_the_second_is_refused() -> Result<()>
+{
+    let folder = FaultyFolder::mount()?;
+    let (array, _) = array_in(&folder)?;
+    let account = json!({ "user": "u", "secret": "a secret of 14" });
+    send(&array, &host(1))?.success()?;
+    let change =
+        |chap: &Value| Request::new("PATCH", "/v1/hosts/h1").json(&json!({ "chap": chap }));
+    send(&array, &change(&account))?.success()?;
+    let shown = send(&array, &Request::new("GET", "/v1/hosts/h1"))?;
+    let seen = shown.header("etag").context("an ETag")?.to_owned();
+    let mutual = json!({
+        "user": "u", "secret": "a secret of 14", "mutual_user": "a", "mutual_secret": "another secret",
+    });
+    folder.delay_fsync(Duration::from_secs(1));
+    let before = folder.fsyncs();
+    thread::scope(|scope| {
+        let first = scope.spawn(|| send(&array, &change(&mutual)));
+        while folder.fsyncs() == before && !first.is_finished() {
+            thread::sleep(Duration::from_millis(5));
+        }
+        let second = send(&array, &change(&account).with("If-Match", &seen))?;
+        ensure!(second.status == 412, "{}", second.body);
+        first.join().expect("it returns")?.success()?;
+        Ok(())
+    })?;
+    folder.delay_fsync(Duration::ZERO);
+    let shown = send(&array, &Request::new("GET", "/v1/hosts/h1"))?.success()?;
+    assert_eq!(shown["mutual_chap"], true);
+    Ok(())
+}
+
 /// What cannot be saved has never been: the caller is told, and no host saw it.
 #[test]
 fn a_change_that_cannot_be_saved_is_taken_back() -> Result<()> {

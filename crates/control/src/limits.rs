@@ -10,6 +10,10 @@ pub const SNAPSHOTS_SEARCHED_PER_LOOK: usize = 512;
 /// Looks until such a deletion that failed is tried again.
 pub const DELETION_RETRY_LOOKS: u32 = 60;
 
+/// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
+/// forgotten, and may go to another volume earlier.
+pub const HELD_BY_ENDED_MAX: usize = 65_536;
+
 /// Reasons that are named when an import is refused; of further ones the number.
 pub const IMPORT_PROBLEMS_MAX: usize = 20;
 

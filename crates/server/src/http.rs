@@ -8,7 +8,7 @@ mod compression;
 mod connections;
 mod conventions;
 mod doors;
-pub(crate) mod etag;
+mod etag;
 mod gate;
 mod idempotency;
 mod lists;

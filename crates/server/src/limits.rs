@@ -249,10 +249,6 @@ pub const GATHERED_PER_TURN: usize = 64;
 /// at to its end.
 pub const GATHERING_TIME_PER_TURN: Duration = Duration::from_micros(30);
 
-/// LUN numbers that sessions held which ended a short while ago. With more of them the oldest is
-/// forgotten, and may go to another volume earlier.
-pub(crate) const HELD_BY_ENDED_MAX: usize = 65_536;
-
 /// Volumes that are looked at with each tick: how full they are, and what hosts are told of it. Others
 /// have their turn with the next ticks.
 pub const VOLUMES_PER_TICK: usize = 512;

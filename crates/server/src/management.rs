@@ -41,10 +41,10 @@ use api::{Problem, Route};
 use array::{ArrayError, Configuration, FreeLuns, Secrets};
 use axum::body::Bytes;
 use control::change::{Applied, Touched};
-use control::problems;
 use control::schedules::Schedules;
 use control::snapshot_deletion::Relief;
 use control::tasks::Tasks;
+use control::{precondition, problems};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::{Failure, Health, Outcome};
@@ -55,7 +55,7 @@ use crate::data_plane::{DataPlane, Ticket};
 use crate::described::{Described, Written};
 use crate::events::{Events, now};
 use crate::guard::guarded;
-use crate::http::{Audit, Call, Mailbox, Reply, etag};
+use crate::http::{Audit, Call, Mailbox, Reply};
 use crate::iscsi::Sessions;
 use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
@@ -353,25 +353,20 @@ impl Management {
         parameters: &Parameters,
         if_match: &str,
     ) -> Result<(), Problem> {
-        let object = route.row().object.ok_or_else(etag::no_version)?;
-        let not_there = |problem: Problem| match problem.status {
-            404 => etag::not_there(),
-            _ => problem,
-        };
-        let in_effect = std::mem::replace(&mut self.configuration, self.saving.next());
+        let object = route.row().object.ok_or_else(precondition::no_version)?;
+        let (configuration, secrets) = self.saving.next_with_secrets();
+        let in_effect = std::mem::replace(&mut self.configuration, configuration);
+        let secrets_in_effect = std::mem::replace(&mut self.secrets, secrets);
         let shown = self.route(plane, sessions, object, parameters, &Bytes::new());
-        self.configuration = in_effect;
-        match shown.map_err(not_there)? {
-            Progress::Answer(answer) => {
-                let written = answer.map_err(not_there)?.written();
-                let value = written.and_then(Written::into_value);
-                etag::check(if_match, &value.ok_or_else(etag::no_version)?)
-            }
+        (self.configuration, self.secrets) = (in_effect, secrets_in_effect);
+        let shown = shown.and_then(|progress| match progress {
+            Progress::Answer(answer) => Ok(answer?.written().and_then(Written::into_value)),
             Progress::Wait(..)
             | Progress::Saved { .. }
             | Progress::Job(_)
-            | Progress::Gather(..) => Err(etag::no_version()),
-        }
+            | Progress::Gather(..) => Ok(None),
+        });
+        precondition::check_shown(if_match, shown)
     }
 
     /// Goes on with what waited for a pool.

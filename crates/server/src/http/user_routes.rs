@@ -16,11 +16,11 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use control::precondition;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::answers::{check_body, problem, respond};
-use super::etag;
 use super::gate::{Gate, refused};
 use crate::data_directory::random_bytes;
 use crate::described::Written;
@@ -147,13 +147,13 @@ fn check_version(headers: &HeaderMap, users: &Users, name: &str) -> Result<(), A
     let Some(if_match) = headers.get(header::IF_MATCH) else { return Ok(()) };
     let user = users.user(name).ok_or_else(|| AccessError::Gone(name.to_owned()))?;
     let object = serde_json::to_value(user).unwrap_or_default();
-    let checked = etag::check(if_match.to_str().unwrap_or_default(), &object);
+    let checked = precondition::check(if_match.to_str().unwrap_or_default(), &object);
     checked.map_err(|_| AccessError::Changed(name.to_owned()))
 }
 
 /// Refuses an `If-Match` where there is no object that it could name.
 fn no_version(headers: &HeaderMap) -> Answered<()> {
-    if headers.contains_key(header::IF_MATCH) { Err(etag::no_version()) } else { Ok(()) }
+    if headers.contains_key(header::IF_MATCH) { Err(precondition::no_version()) } else { Ok(()) }
 }
 
 /// An administrator sees all tokens, others their own.

@@ -38,7 +38,7 @@ impl<'a> Facts<'a> {
 
 impl View for Facts<'_> {
     fn rest(&self) -> Rest<'static> {
-        self.management.lun_rest.rest(&[])
+        self.management.lun_rest.rest()
     }
 
     fn held(&self) -> Vec<HeldLun> {

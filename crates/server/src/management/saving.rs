@@ -113,6 +113,12 @@ impl Saving {
         Arc::clone(&self.next.configuration)
     }
 
+    /// The same, with the secrets that belong to it.
+    pub(super) fn next_with_secrets(&self) -> (Arc<Configuration>, Arc<Secrets>) {
+        let Version { configuration, secrets } = self.next.clone();
+        (configuration, secrets)
+    }
+
     /// The same, to look at.
     pub(super) fn accepted(&self) -> &Configuration {
         &self.next.configuration

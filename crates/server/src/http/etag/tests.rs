@@ -1,3 +1,4 @@
+use control::precondition::check;
 use serde_json::json;
 
 use super::*;
