@@ -5,8 +5,8 @@
 //! answers. If the draft cannot be saved it never was, and what the change has the server do then is
 //! another list of effects, most often an empty one.
 
+use core::net::SocketAddr;
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 
 use api::Problem;
 use array::{Configuration, HeldLun, Rest, Secrets};

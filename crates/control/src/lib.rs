@@ -31,7 +31,7 @@ pub mod tasks;
 pub mod thresholds;
 pub mod volumes;
 
-use std::net::SocketAddr;
+use core::net::SocketAddr;
 
 use api::Severity;
 use block::VolumeId;

@@ -1,8 +1,8 @@
 //! Portals and the states of their groups: which addresses the array listens at, where they send
 //! initiators, and how well each target portal group serves.
 
+use core::net::SocketAddr;
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 
 use api::{CreatePortal, Problem, ProblemKind, SetPathState};
 use array::{AccessState, ArrayError, Configuration, Portal};

@@ -1,5 +1,5 @@
 //! Settings of pools, hosts and groups that only the configuration holds: tags, thresholds, whether a
-//! full pool deletes scheduled snapshots.
+//! full pool deletes scheduled snapshots, whether a pool is opened read-only.
 
 use api::{Problem, SetSnapshotDeletion, SetTags};
 use array::{ArrayError, Configuration, Tagged, Tags, Thresholds};
@@ -23,6 +23,7 @@ enum Setting {
     GroupTags(Tags),
     PoolThresholds(Thresholds),
     DeleteScheduledSnapshots(bool),
+    PoolReadOnly(bool),
 }
 
 /// A pool gets these tags and no others.
@@ -51,6 +52,11 @@ pub fn set_snapshot_deletion(name: &str, request: SetSnapshotDeletion) -> Change
     set(name, Setting::DeleteScheduledSnapshots(delete_scheduled_snapshots))
 }
 
+/// A pool is opened read-only at start, or takes writes.
+pub fn set_read_only(name: &str, read_only: bool) -> Change {
+    set(name, Setting::PoolReadOnly(read_only))
+}
+
 fn set(name: &str, setting: Setting) -> Change {
     Change { name: name.to_owned(), setting }
 }
@@ -62,7 +68,8 @@ impl ConfigurationChange for Change {
         let answer = match &self.setting {
             Setting::PoolTags(_)
             | Setting::PoolThresholds(_)
-            | Setting::DeleteScheduledSnapshots(_) => Answer::Pool(name.clone()),
+            | Setting::DeleteScheduledSnapshots(_)
+            | Setting::PoolReadOnly(_) => Answer::Pool(name.clone()),
             Setting::HostTags(_) => Answer::of(&describe_host(&draft.array, &draft.secrets, name))?,
             Setting::GroupTags(_) => Answer::of(&describe_group(&draft.array, name))?,
         };
@@ -98,6 +105,7 @@ impl Change {
                 let pool = array.pools.entry(name.to_owned());
                 pool.and_modify(|pool| pool.delete_scheduled_snapshots = *deletes);
             }
+            Setting::PoolReadOnly(read_only) => array.set_pool_read_only(name, *read_only)?,
         }
         Ok(Vec::new())
     }

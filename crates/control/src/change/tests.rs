@@ -1,7 +1,7 @@
 //! A small array on which changes are tried, without a daemon.
 
+use core::net::SocketAddr;
 use std::cell::RefCell;
-use std::net::SocketAddr;
 
 use api::ProblemKind;
 use array::FreeLuns;

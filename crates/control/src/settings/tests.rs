@@ -47,6 +47,7 @@ fn what_is_said_of_nothing_or_cannot_be_said_is_refused() {
         (set_pool_thresholds("p", percent(91, 90)), ProblemKind::InvalidRequest),
         (set_pool_thresholds("p", percent(50, 101)), ProblemKind::InvalidRequest),
         (set_snapshot_deletion("q", deletes), ProblemKind::NotFound),
+        (set_read_only("q", true), ProblemKind::NotFound),
     ] {
         assert_eq!(refusal(&mut draft, &world, &change), kind, "{change:?}");
     }
@@ -63,4 +64,7 @@ fn a_pool_with_other_thresholds_is_told_of_again() {
     let applied = make(&mut draft, &world, &set_snapshot_deletion("p", deletes)).unwrap();
     assert_eq!(applied.effects, []);
     assert!(draft.array.pools["p"].delete_scheduled_snapshots);
+    let applied = make(&mut draft, &world, &set_read_only("p", true)).unwrap();
+    assert_eq!(applied.answer, Answer::Pool("p".to_owned()));
+    assert!(draft.array.pools["p"].read_only);
 }

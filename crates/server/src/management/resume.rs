@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use api::{PoolMode, Problem, ProblemKind, ResumePool};
 use block::VolumeId;
+use control::settings;
 use device::Device;
 use hashbrown::HashSet;
 use store::{Failure, Health, OpenMode, Outcome};
@@ -288,11 +289,7 @@ impl Management {
             Resuming::Asked(mode) => mode == OpenMode::ReadOnly,
             Resuming::FallenBack => return self.show_pool(plane, name),
         };
-        let (of, shown) = (name.to_owned(), name.to_owned());
-        self.change(
-            move |configuration| configuration.set_pool_read_only(&of, read_only),
-            move |management, plane, ()| management.show_pool(plane, &shown),
-        )
+        self.make(plane, &settings::set_read_only(name, read_only))
     }
 
     fn explain(&self, plane: &DataPlane, pool: PoolId, failure: &Failure) -> String {
