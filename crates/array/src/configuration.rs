@@ -22,6 +22,7 @@ use tags::TagTable;
 pub(crate) mod alerts;
 mod device_text;
 pub(crate) mod hosts;
+mod known_volumes;
 pub(crate) mod locks;
 pub(crate) mod lun_maps;
 pub(crate) mod oldest;

@@ -13,22 +13,29 @@
 pub mod alerts;
 pub mod change;
 pub mod chap;
+pub mod claims;
+pub mod devices;
 pub mod exports;
 pub mod hosts;
 pub mod identification;
 pub mod import;
+pub mod leftovers;
 pub mod limits;
 pub mod lun_maps;
 pub mod lun_rest;
+pub mod pools;
 pub mod portals;
 pub mod precondition;
 pub mod problems;
+pub mod procedures;
 pub mod schedules;
 pub mod session_ends;
 pub mod settings;
 pub mod snapshot_deletion;
+pub mod snapshots;
 pub mod tasks;
 pub mod thresholds;
+pub mod volume_lifecycle;
 pub mod volumes;
 
 use core::net::SocketAddr;
@@ -36,6 +43,8 @@ use core::net::SocketAddr;
 use api::Severity;
 use block::VolumeId;
 use exports::ExportEvent;
+use pools::PoolEffect;
+use volume_lifecycle::VolumeEffect;
 
 /// Something that the server is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +63,10 @@ pub enum Effect {
     ConfigureReceivers,
     /// What was told is forgotten, so that it is told again.
     Forget(Forgotten),
+    /// A volume is served, withdrawn or forgotten.
+    Volume(VolumeEffect),
+    /// A pool is claimed, closed or forgotten, or its devices are.
+    Pool(PoolEffect),
     /// The configuration is changed and saved; [`schedules::Schedules::saved`] is told how that
     /// went.
     Save(schedules::Change),

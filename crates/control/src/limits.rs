@@ -19,3 +19,7 @@ pub const IMPORT_PROBLEMS_MAX: usize = 20;
 
 /// Tasks that have ended and are kept for queries; the oldest one makes room.
 pub const TASKS_MAX: usize = 256;
+
+/// Volumes that the configuration knows something of and that are looked up in the pools, at most,
+/// in one look for those that no pool holds; further ones in the next look.
+pub const KNOWN_VOLUMES_PER_LOOK: usize = 512;

@@ -9,10 +9,7 @@ use std::sync::Arc;
 
 use api::{Problem, SetSchedule, Severity};
 use array::limits::SCHEDULE_SURPLUS_MAX;
-use array::{
-    ArrayError, Configuration, Due, Presentation, Schedule, ScheduleRecord, VolumePath, check_name,
-    naa_identifier,
-};
+use array::{ArrayError, Configuration, Due, Presentation, Schedule, ScheduleRecord, VolumePath};
 use block::VolumeId;
 use hashbrown::HashMap;
 use store::VolumeSpec;
@@ -20,6 +17,7 @@ use store::VolumeSpec;
 use crate::change::{self, Answer, Applied, ConfigurationChange, Draft, Touched};
 use crate::limits::EXPIRED_PER_RUN_MAX;
 use crate::problems::{bad_request, conflict, refused};
+use crate::snapshots::{Copy, copy_spec, presentation_of_copy};
 use crate::{Deletion, Effect, Forgotten};
 
 /// What a schedule has to know of the pools, and of what is under way.
@@ -433,40 +431,6 @@ fn plan(
     let members = schedule.volumes.iter().map(member).collect::<Result<_, Problem>>()?;
     let (schedule, pool) = (name.to_owned(), schedule.pool.clone());
     Ok(Run { schedule, pool, time: now, moment, warning: None, members })
-}
-
-/// What becomes of a copy of a volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copy {
-    /// A snapshot.
-    Snapshot,
-    /// A clone that takes space as it is written.
-    Thin,
-    /// A clone with all its space promised.
-    Thick,
-}
-
-/// What is said of a new snapshot or clone, made at a time; its size is its source's.
-///
-/// # Errors
-/// When its name is none.
-pub fn copy_spec(name: &str, copy: Copy, id: VolumeId, now: u64) -> Result<VolumeSpec, Problem> {
-    check_name(name).map_err(|error| refused(&error))?;
-    Ok(VolumeSpec {
-        id,
-        name: name.to_owned(),
-        size_bytes: 0,
-        thick: copy == Copy::Thick,
-        naa: naa_identifier(id),
-        snapshot: copy == Copy::Snapshot,
-        created: now,
-    })
-}
-
-/// A copy shows the same blocks as its source, and the same vendor and product, so that hosts have
-/// the array copy between the two.
-pub fn presentation_of_copy(array: &Configuration, source: VolumeId) -> Presentation {
-    Presentation { reservations_hidden: false, ..array.presentation(source) }
 }
 
 /// Whether a schedule is, or still is, one of a pool.

@@ -2,7 +2,6 @@
 //! only then answered.
 
 mod alerts;
-mod claims;
 mod describe;
 mod devices;
 mod effects;
@@ -19,6 +18,7 @@ mod metrics;
 mod offload;
 mod pools;
 mod portals;
+mod procedures;
 mod resume;
 mod routing;
 mod saving;
@@ -41,10 +41,14 @@ use api::{Problem, Route};
 use array::{ArrayError, Configuration, FreeLuns, Secrets};
 use axum::body::Bytes;
 use control::change::{Applied, Touched};
+use control::claims::Claims;
+use control::leftovers::Leftovers;
+use control::procedures::{AfterChange, AfterSave, OpenDevices};
 use control::schedules::Schedules;
 use control::snapshot_deletion::Relief;
 use control::tasks::Tasks;
 use control::{precondition, problems};
+use device::Device;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::{Failure, Health, Outcome};
@@ -61,12 +65,11 @@ use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
 use crate::pools::{PoolId, Round};
 use crate::rod_token_spaces::is_hidden;
-use claims::Claims;
 use gathering::{Gather, Gatherings, Subject};
 use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
-use problems::{bad_request, gone, internal, is_opening, refused};
+use problems::{bad_request, failed, gone, internal, is_opening, refused};
 use resume::{Quiescing, Resuming};
 use saving::Saving;
 use tasks::work_number;
@@ -102,6 +105,10 @@ pub(crate) struct Management {
     told: Told,
     /// Pools that delete scheduled snapshots by themselves, and how far that is.
     relief: Relief,
+    /// Devices that were just made and are in no pool yet.
+    open_devices: HashMap<OpenDevices, Vec<Device>>,
+    /// What is known of volumes that no pool holds.
+    leftovers: Leftovers,
     /// Which volumes are looked at next.
     round: Round,
     outputs: Outputs,
@@ -155,48 +162,14 @@ enum PoolStep {
         pool: PoolId,
         resumed: Option<Resuming>,
     },
-    CreatePool {
-        pool: PoolId,
-        configuration: array::Pool,
-    },
-    ExtendPool {
-        pool: PoolId,
-        device: usize,
-        size_bytes: u64,
-    },
-    AddDevice {
-        pool: PoolId,
-    },
     ResumePool {
         pool: PoolId,
         how: Resuming,
     },
-    ClosePool {
+    /// Part of a procedure of several steps.
+    Procedure {
         pool: PoolId,
-    },
-    CreateVolume {
-        pool: PoolId,
-        id: block::VolumeId,
-    },
-    ResizeVolume {
-        pool: PoolId,
-        id: block::VolumeId,
-    },
-    DeleteVolume {
-        pool: PoolId,
-        id: block::VolumeId,
-    },
-    CreateSnapshots {
-        pool: PoolId,
-        ids: Vec<block::VolumeId>,
-    },
-    RevertVolume {
-        pool: PoolId,
-        id: block::VolumeId,
-    },
-    RenameVolume {
-        pool: PoolId,
-        id: block::VolumeId,
+        then: AfterChange,
     },
     RunSchedule {
         pool: PoolId,
@@ -209,18 +182,17 @@ impl PoolStep {
     const fn pool(&self) -> PoolId {
         match self {
             Self::OpenPool { pool, .. }
-            | Self::CreatePool { pool, .. }
-            | Self::ExtendPool { pool, .. }
-            | Self::AddDevice { pool }
             | Self::ResumePool { pool, .. }
-            | Self::ClosePool { pool }
-            | Self::CreateVolume { pool, .. }
-            | Self::ResizeVolume { pool, .. }
-            | Self::DeleteVolume { pool, .. }
-            | Self::CreateSnapshots { pool, .. }
-            | Self::RevertVolume { pool, .. }
-            | Self::RenameVolume { pool, .. }
+            | Self::Procedure { pool, .. }
             | Self::RunSchedule { pool, .. } => *pool,
+        }
+    }
+
+    /// What a procedure asked for.
+    const fn procedure(&self) -> Option<&AfterChange> {
+        match self {
+            Self::Procedure { then, .. } => Some(then),
+            Self::OpenPool { .. } | Self::ResumePool { .. } | Self::RunSchedule { .. } => None,
         }
     }
 }
@@ -247,13 +219,9 @@ enum Next {
     Applied(Applied),
     /// Schedules are told, for which the change was made.
     Schedule(control::schedules::Change),
-    /// A function goes on.
-    Then(Then),
+    /// A procedure of several steps goes on.
+    Procedure(AfterSave),
 }
-
-type Then = Box<
-    dyn FnOnce(&mut Management, &mut DataPlane, Result<(), Problem>) -> Result<Progress, Problem>,
->;
 
 impl Progress {
     /// A small answer.
@@ -302,6 +270,8 @@ impl Management {
             audit,
             told: Told::default(),
             relief: Relief::default(),
+            open_devices: HashMap::new(),
+            leftovers: Leftovers::default(),
             round: Round::default(),
             outputs: Outputs::default(),
             tasks: Tasks::default(),
@@ -409,15 +379,12 @@ impl Management {
                 Ok(Progress::Gather(subject, objects)) => {
                     return self.gatherings.add(subject, objects, caller);
                 }
-                Ok(Progress::Job(job)) => match self.jobs.begin(job, caller) {
-                    Ok(()) => return,
-                    Err(refused) => {
-                        caller = refused;
-                        outcome = Err(problems::unavailable(
-                            &"too much is under way already: try again in a moment",
-                        ));
-                    }
-                },
+                Ok(Progress::Job(job)) if self.jobs.has_room() => {
+                    return self.jobs.begin(job, caller);
+                }
+                Ok(Progress::Job(job)) => {
+                    outcome = self.guarded(|management| management.refuse_job(plane, &job));
+                }
             }
         }
     }
@@ -474,6 +441,7 @@ impl Management {
         self.check_schedules(plane);
         self.relieve_pools(plane);
         self.check_tasks(plane);
+        self.collect_leftovers(plane);
         self.save_again();
     }
 
@@ -517,23 +485,14 @@ impl Management {
                 let opened = self.pool_opened(plane, pool, result)?;
                 self.keep_mode_of(plane, pool, resumed).unwrap_or(Ok(opened))
             }
-            PoolStep::CreatePool { pool, configuration } => {
-                self.pool_created(plane, pool, configuration, result)
-            }
-            PoolStep::ExtendPool { pool, device, size_bytes } => {
-                self.pool_extended(plane, pool, device, size_bytes, result)
-            }
-            PoolStep::AddDevice { pool } => self.device_added(plane, pool, result),
             PoolStep::ResumePool { pool, how } => self.pool_resumed(plane, pool, how, result),
-            PoolStep::ClosePool { pool } => self.pool_closed(plane, pool, result),
-            PoolStep::CreateVolume { pool, id } => self.volume_created(plane, pool, id, result),
-            PoolStep::ResizeVolume { pool, id } => self.volume_resized(plane, pool, id, result),
-            PoolStep::DeleteVolume { pool, id } => self.volume_deleted(plane, pool, id, result),
-            PoolStep::CreateSnapshots { pool, ids } => {
-                self.snapshots_created(plane, pool, &ids, result)
+            PoolStep::Procedure { pool, then } => {
+                if let (true, Err(failure)) = (then.closes(), &result) {
+                    tracing::warn!(%failure, "a pool did not close cleanly");
+                }
+                let result = result.map(drop).map_err(|failure| failed(&failure));
+                self.pool_changed(plane, pool, then, result)
             }
-            PoolStep::RevertVolume { pool, id } => self.volume_reverted(plane, pool, id, result),
-            PoolStep::RenameVolume { pool, id } => self.volume_renamed(plane, pool, id, result),
             PoolStep::RunSchedule { pool, run } => Ok(self.schedule_ran(plane, pool, run, result)),
         }
     }
@@ -546,6 +505,16 @@ impl Parameters {
     /// The value of a name that the route table promises; anything else finds no object.
     fn get(&self, name: &str) -> &str {
         self.0.get(name).map_or("", String::as_str)
+    }
+
+    /// The names of a volume's pool and the volume.
+    fn volume(&self) -> (&str, &str) {
+        (self.get("pool"), self.get("volume"))
+    }
+
+    /// The names of a snapshot's pool and the snapshot.
+    fn snapshot(&self) -> (&str, &str) {
+        (self.get("pool"), self.get("snapshot"))
     }
 }
 

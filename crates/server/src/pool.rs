@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use array::{Pool as PoolConfiguration, PoolDevice};
+use block::BLOCK;
 use device::{Counters, Device, Method, OpenError};
 use store::{Failure, IoId, OpenMode, PoolSpec, Space, Store, Tag};
 
@@ -137,6 +138,16 @@ impl Pool {
         }
     }
 
+    /// Begins to let the last of its devices join it. `tag` is done when it has.
+    pub(crate) fn join_last_device(&mut self, uuid: [u8; 16], tag: Tag) {
+        let size_bytes = self.devices.last().map_or(0, Device::size_bytes);
+        let size_bytes = size_bytes - size_bytes % BLOCK;
+        self.joining = true;
+        self.store.set_extending(true);
+        let device = store::DeviceSpec { uuid, size_bytes };
+        self.store.change(tag, store::Change::AddDevice(device));
+    }
+
     /// A device has grown, or could not: hosts are told to wait for space only while another one
     /// still joins.
     pub(crate) fn extension_ended(&mut self) {
@@ -238,7 +249,7 @@ pub(crate) fn create_devices(
 }
 
 /// Makes a new device. May take long. Never overwrites a file.
-pub(crate) fn create_device(device: &PoolDevice, io: IoMethod) -> Result<Device, OpenError> {
+fn create_device(device: &PoolDevice, io: IoMethod) -> Result<Device, OpenError> {
     Device::create(&device.device, device.size_bytes, method(io))
 }
 

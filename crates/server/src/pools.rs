@@ -11,16 +11,7 @@ use block::VolumeId;
 
 use crate::pool::Pool;
 
-/// The number of a pool in this life of the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct PoolId(usize);
-
-impl PoolId {
-    /// The lane in which commands for the pool queue.
-    pub(crate) const fn lane(self) -> usize {
-        self.0
-    }
-}
+pub(crate) use control::procedures::PoolId;
 
 /// All pools that are served.
 #[derive(Default)]

@@ -49,6 +49,11 @@ impl TagTable {
         named.chain(self.volumes.values()).map(Tags::len).sum()
     }
 
+    /// Tags of volumes and snapshots, by identifier.
+    pub(super) const fn volumes(&self) -> &Table<u64, Tags> {
+        &self.volumes
+    }
+
     fn get(&self, object: Tagged<'_>) -> Option<&Tags> {
         match object {
             Tagged::Pool(name) => self.pools.get(name),

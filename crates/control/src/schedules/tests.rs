@@ -113,6 +113,8 @@ impl Server {
                     Vec::new()
                 }
                 Effect::Tell(_)
+                | Effect::Volume(_)
+                | Effect::Pool(_)
                 | Effect::OpenPortal(_)
                 | Effect::ClosePortal(_)
                 | Effect::CloseUnsaved(_)

@@ -2,6 +2,7 @@
 
 use api::Problem;
 use control::change::{Answer, Applied, Place};
+use control::volume_lifecycle::begin_deletion;
 use control::{Deletion, Effect};
 
 use super::problems::gone;
@@ -31,7 +32,7 @@ impl Management {
                 self.saved_for_schedule(plane, change, saved);
                 Ok(Progress::done())
             }
-            (Next::Then(then), saved) => then(self, plane, saved),
+            (Next::Procedure(then), saved) => self.take(plane, then.saved(saved)),
         }
     }
 
@@ -67,6 +68,8 @@ impl Management {
                 Effect::CloseUnsaved(address) => self.portals.close_unsaved(address),
                 Effect::ConfigureReceivers => self.tell_receivers(),
                 Effect::Forget(forgotten) => self.forget(forgotten),
+                Effect::Volume(effect) => self.perform_on_volume(plane, effect),
+                Effect::Pool(effect) => self.perform_on_pool(plane, effect),
                 Effect::Save(change) => self.save_for_schedule(plane, change),
                 Effect::Snapshot(run) => self.begin_run(plane, run),
                 Effect::Delete(deletion) => self.delete_by_itself(plane, &deletion),
@@ -78,7 +81,7 @@ impl Management {
     fn delete_by_itself(&mut self, plane: &mut DataPlane, deletion: &Deletion) {
         let pool = plane.pool_named(&deletion.pool).map(|(pool, _)| pool);
         let begun = match pool {
-            Some(pool) => self.begin_deletion(plane, pool, deletion.id),
+            Some(pool) => self.take(plane, begin_deletion(pool, deletion.id)),
             None => Err(gone()),
         };
         self.begin(plane, begun);

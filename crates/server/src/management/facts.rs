@@ -19,8 +19,8 @@ use crate::data_plane::DataPlane;
 
 /// The view of the array that a change is made with.
 pub(super) struct Facts<'a> {
-    management: &'a Management,
-    plane: &'a DataPlane,
+    pub(super) management: &'a Management,
+    pub(super) plane: &'a DataPlane,
     /// Addresses that were opened for the change.
     opened: RefCell<BTreeMap<SocketAddr, TcpListener>>,
 }

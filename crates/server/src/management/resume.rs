@@ -9,13 +9,13 @@ use std::time::Instant;
 
 use api::{PoolMode, Problem, ProblemKind, ResumePool};
 use block::VolumeId;
+use control::claims::Purpose;
 use control::settings;
 use device::Device;
 use hashbrown::HashSet;
 use store::{Failure, Health, OpenMode, Outcome};
 
-use super::claims::Purpose;
-use super::jobs::job;
+use super::jobs::Job;
 use super::pools::UnavailablePool;
 use super::problems::{conflict, failed, gone, problem, refused};
 use super::{Management, PoolStep, Progress, Touched, deliver};
@@ -33,6 +33,47 @@ pub(super) struct Quiescing {
     pool: PoolId,
     mode: OpenMode,
     since: Instant,
+}
+
+/// Which pool is opened anew, and how.
+#[derive(Clone)]
+struct Place {
+    name: String,
+    mode: OpenMode,
+    /// Where its logical units are, if they are there already.
+    slot: Option<PoolId>,
+    ticket: Ticket,
+}
+
+/// A pool of which another thread opens the devices.
+pub(super) struct Opening {
+    place: Place,
+    configuration: array::Pool,
+    options: PoolOptions,
+    /// What it had open: whoever has a device open keeps others out.
+    old: Vec<Device>,
+}
+
+/// What came of that.
+pub(super) struct Opened {
+    place: Place,
+    pool: Result<Box<Pool>, Problem>,
+}
+
+impl Opening {
+    pub(super) fn run(self) -> Opened {
+        let Self { place, configuration, options, old } = self;
+        drop(old);
+        let pool = Pool::open(&place.name, &configuration, options, place.ticket.tag());
+        let pool = pool.map(Box::new).map_err(|error| conflict(&error));
+        Opened { place, pool }
+    }
+
+    /// What is told if it cannot be tried.
+    pub(super) fn failed(&self) -> impl FnOnce(Problem) -> Opened + Send + use<> {
+        let place = self.place.clone();
+        move |problem| Opened { place, pool: Err(problem) }
+    }
 }
 
 /// How a pool is opened anew.
@@ -206,28 +247,33 @@ impl Management {
         let configuration = self.configuration.pool(name).map_err(|error| refused(&error))?.clone();
         let options = PoolOptions { mode, ..self.pool_options(self.configuration.pools.len()) };
         let (name, ticket) = (name.to_owned(), plane.new_ticket());
-        let open = move || {
-            drop(old);
-            let opened = Pool::open(&name, &configuration, options, ticket.tag());
-            (name, opened)
+        let place = Place { name, mode, slot, ticket };
+        Ok(Progress::Job(Job::Open(Opening { place, configuration, options, old })))
+    }
+
+    /// Goes on when the devices of a pool were opened anew, or could not be.
+    pub(super) fn devices_opened(
+        &mut self,
+        plane: &mut DataPlane,
+        Opened { place, pool: opened }: Opened,
+    ) -> Result<Progress, Problem> {
+        let Place { name, mode, slot, ticket } = place;
+        let opened = match opened {
+            Ok(opened) => *opened,
+            Err(problem) => {
+                self.set_unavailable(&name, UnavailablePool::because(problem.detail.clone()));
+                return Err(problem);
+            }
         };
-        Ok(job(open, move |management, plane, (name, opened): (String, Result<_, _>)| {
-            let opened = opened.map_err(|error| {
-                let problem = conflict(&error);
-                let reason = UnavailablePool::because(error.to_string());
-                management.set_unavailable(&name, reason);
-                problem
-            })?;
-            let Some(pool) = slot else {
-                let pool = plane.pools.insert(opened);
-                let resumed = Some(Resuming::Asked(mode));
-                return Ok(Progress::Wait(ticket, PoolStep::OpenPool { pool, resumed }));
-            };
-            let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
-            let rod_token_space = served.rod_token_space;
-            *served = Pool { rod_token_space, ..opened };
-            Ok(Progress::Wait(ticket, PoolStep::ResumePool { pool, how: Resuming::Asked(mode) }))
-        }))
+        let Some(pool) = slot else {
+            let pool = plane.pools.insert(opened);
+            let resumed = Some(Resuming::Asked(mode));
+            return Ok(Progress::Wait(ticket, PoolStep::OpenPool { pool, resumed }));
+        };
+        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
+        let rod_token_space = served.rod_token_space;
+        *served = Pool { rod_token_space, ..opened };
+        Ok(Progress::Wait(ticket, PoolStep::ResumePool { pool, how: Resuming::Asked(mode) }))
     }
 
     pub(super) fn pool_resumed(
@@ -243,6 +289,7 @@ impl Management {
                 self.unavailable.remove(&name);
                 self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
                 self.settle_volumes(plane, pool);
+                self.leftovers.begin();
                 self.tell_resumed(&name, how);
                 self.keep_mode(plane, &name, how)
             }
@@ -270,7 +317,7 @@ impl Management {
     /// The same for a pool that was not open before, if it was resumed.
     pub(super) fn keep_mode_of(
         &mut self,
-        plane: &DataPlane,
+        plane: &mut DataPlane,
         pool: PoolId,
         resumed: Option<Resuming>,
     ) -> Option<Result<Progress, Problem>> {
@@ -281,7 +328,7 @@ impl Management {
     /// A pool that was asked to be read-only is so after a restart, too.
     fn keep_mode(
         &mut self,
-        plane: &DataPlane,
+        plane: &mut DataPlane,
         name: &str,
         how: Resuming,
     ) -> Result<Progress, Problem> {

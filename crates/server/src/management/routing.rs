@@ -131,7 +131,7 @@ impl Management {
         let pool = parameters.get("pool");
         match route {
             PoolRoutes::ListPools => Ok(self.list_pools()),
-            PoolRoutes::CreatePool => self.create_pool(plane, read(body)?),
+            PoolRoutes::CreatePool => self.create_pool(plane, &read(body)?),
             PoolRoutes::ShowPool => Ok(Progress::answer(&self.describe_pool(plane, pool)?)),
             PoolRoutes::DeletePool => self.delete_pool(plane, pool),
             PoolRoutes::ExtendPool => self.extend_pool(plane, pool, &read(body)?),

@@ -10,11 +10,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use api::{Problem, Severity};
-use array::{ArrayError, Configuration, Secrets};
+use array::{Configuration, Secrets};
 use control::change::{ConfigurationChange, Draft, Touched};
 
 use super::facts::Facts;
-use super::problems::{internal, refused};
+use super::problems::internal;
 use super::{Caller, Management, Next, Progress};
 use crate::data_directory::DataDirectory;
 use crate::data_plane::DataPlane;
@@ -215,56 +215,6 @@ impl Management {
             self.save();
         }
         self.saving.changed
-    }
-
-    /// Makes a change of the configuration. When it is saved, and in effect, `then` goes on; if it
-    /// cannot be saved nothing has changed, and the caller is told.
-    pub(super) fn change<T: 'static>(
-        &mut self,
-        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
-    ) -> Result<Progress, Problem> {
-        let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
-        self.change_or_not(change, move |management, plane, value| then(management, plane, value?))
-    }
-
-    /// The same, for a change after which everybody sees the LUNs that they saw before.
-    pub(super) fn change_unseen<T: 'static>(
-        &mut self,
-        change: impl FnOnce(&mut Configuration) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut DataPlane, T) -> Result<Progress, Problem> + 'static,
-    ) -> Result<Progress, Problem> {
-        let change = |configuration: &mut Configuration, _: &mut Secrets| change(configuration);
-        self.change_touching(Touched::Nobody, change, move |management, plane, value| {
-            then(management, plane, value?)
-        })
-    }
-
-    /// The same, where something is to be done also if the change cannot be saved.
-    pub(super) fn change_or_not<T: 'static>(
-        &mut self,
-        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut DataPlane, Result<T, Problem>) -> Result<Progress, Problem>
-        + 'static,
-    ) -> Result<Progress, Problem> {
-        self.change_touching(Touched::All, change, then)
-    }
-
-    /// The same, with whom it touches.
-    pub(super) fn change_touching<T: 'static>(
-        &mut self,
-        touched: Touched,
-        change: impl FnOnce(&mut Configuration, &mut Secrets) -> Result<T, ArrayError>,
-        then: impl FnOnce(&mut Self, &mut DataPlane, Result<T, Problem>) -> Result<Progress, Problem>
-        + 'static,
-    ) -> Result<Progress, Problem> {
-        let Draft { mut array, mut secrets } = self.saving.draft();
-        let value = change(&mut array, &mut secrets).map_err(|error| refused(&error))?;
-        let version = self.accept(Draft { array, secrets }, touched);
-        let next = Next::Then(Box::new(move |management, plane, saved| {
-            then(management, plane, saved.map(|()| value))
-        }));
-        Ok(Progress::Saved { version, next })
     }
 
     /// The thread has saved, or could not.

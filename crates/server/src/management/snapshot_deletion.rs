@@ -1,12 +1,11 @@
 //! Automatic snapshot deletion: shows pools to `control`, which decides.
 
+use api::Problem;
 use block::VolumeId;
 use control::snapshot_deletion::{Look, Snapshot};
 use control::thresholds::used_percent;
-use store::{Failure, Outcome};
 
-use super::problems::failed;
-use super::{Management, PoolStep, Work};
+use super::Management;
 use crate::data_plane::DataPlane;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -43,12 +42,10 @@ impl Management {
 
     fn look(&self, id: PoolId, pool: &Pool) -> Option<Look> {
         let thresholds = self.configuration.pools.get(&pool.name)?.thresholds;
-        let deletes =
-            |work: &Work| matches!(work.step, PoolStep::DeleteVolume { pool, .. } if pool == id);
         Some(Look {
             used_percent: used_percent(&pool.space()),
             hard_percent: thresholds.hard_percent,
-            is_deleting: self.under_way.values().any(deletes),
+            is_deleting: self.deletes_in(id),
             releasing: pool.store.releasing(),
             checkpoints: pool.store.statistics().checkpoints,
         })
@@ -60,10 +57,9 @@ impl Management {
         plane: &mut DataPlane,
         pool: PoolId,
         id: VolumeId,
-        result: &Result<Outcome, Failure>,
+        result: Result<(), Problem>,
     ) {
         let Some(pool) = plane.pools.get(pool) else { return };
-        let result = result.as_ref().map(drop).map_err(failed);
         let effects = self.relief.deleted(&pool.name, id, result);
         self.perform(plane, effects);
     }

@@ -3,71 +3,30 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use api::{CloneVolume, CreateSnapshots, Problem, ProblemKind, RevertVolume, Route, Snapshot};
+use api::{CloneVolume, CreateSnapshots, Problem, RevertVolume, Route, Snapshot};
 use array::{ArrayError, Configuration, Tagged};
 use block::VolumeId;
-use control::schedules::{Copy, copy_spec, presentation_of_copy};
-use store::{Change, Failure, Outcome, Volume};
+use control::snapshots;
+use store::Volume;
 
 use super::describe::hexadecimal;
 use super::gathering::{EachVolume, Scene};
-use super::problems::{failed, gone, problem, refused};
-use super::schedules::new_id;
-use super::volumes::size_of;
-use super::{Management, Parameters, PoolStep, Progress, find, find_volume};
+use super::problems::{gone, refused};
+use super::{Management, Parameters, Progress, find};
 use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::events::now;
-use crate::exports::ExportEvent;
 use crate::pool::Pool;
 use crate::pools::PoolId;
 use crate::yielding::sort_by;
 
 impl Management {
-    /// All snapshots of the request are of one moment, or none is made.
     pub(super) fn create_snapshots(
         &mut self,
         plane: &mut DataPlane,
         request: &CreateSnapshots,
     ) -> Result<Progress, Problem> {
-        let pool = self.ready_pool(plane, &request.pool)?;
-        let members = request.snapshots.iter().map(|new| {
-            let (_, source) = find(plane, "volume", &request.pool, &new.volume)?;
-            Ok((source, copy_spec(&new.name, Copy::Snapshot, new_id()?, now())?))
-        });
-        let members = members.collect::<Result<Vec<_>, Problem>>()?;
-        let ids: Vec<VolumeId> = members.iter().map(|(_, spec)| spec.id).collect();
-        // The locks are there before the snapshots are.
-        let change = |array: &mut Configuration| {
-            for (source, spec) in &members {
-                array.set_presentation(spec.id, presentation_of_copy(array, *source));
-                if let Some(until) = request.locked_until {
-                    array.lock_snapshot(&request.pool, spec.id, until, now())?;
-                }
-            }
-            Ok(members)
-        };
-        self.change_unseen(change, move |_, plane, members| {
-            let step = PoolStep::CreateSnapshots { pool, ids };
-            Self::wait_for(plane, pool, Change::CloneVolumes(members), step)
-        })
-    }
-
-    pub(super) fn snapshots_created(
-        &mut self,
-        plane: &mut DataPlane,
-        pool: PoolId,
-        ids: &[VolumeId],
-        result: Result<Outcome, Failure>,
-    ) -> Result<Progress, Problem> {
-        if let Err(failure) = result {
-            return self.forget_presentations(ids.to_vec(), failed(&failure));
-        }
-        ids.iter().for_each(|&id| self.serve_volume(plane, pool, id));
-        let pool = plane.pools.get(pool).ok_or_else(gone)?;
-        let made = ids.iter().filter_map(|&id| pool.store.volume(id));
-        let made: Vec<Snapshot> = made.map(|volume| self.snapshot(pool, volume)).collect();
-        Ok(Progress::answer(&made))
+        self.begin_procedure(plane, |view| snapshots::create(request, now(), view))
     }
 
     pub(super) fn clone_volume(
@@ -76,72 +35,29 @@ impl Management {
         parameters: &Parameters,
         request: &CloneVolume,
     ) -> Result<Progress, Problem> {
-        let (_, source) = find_volume(plane, parameters)?;
-        let pool = self.ready_pool(plane, parameters.get("pool"))?;
-        let copy = if request.thick { Copy::Thick } else { Copy::Thin };
-        let spec = copy_spec(&request.name, copy, new_id()?, now())?;
-        let id = spec.id;
-        let change = |array: &mut Configuration| {
-            array.set_presentation(id, presentation_of_copy(array, source));
-            Ok(())
-        };
-        self.change_unseen(change, move |_, plane, ()| {
-            let change = Change::CloneVolumes(vec![(source, spec)]);
-            Self::wait_for(plane, pool, change, PoolStep::CreateVolume { pool, id })
-        })
+        let source = parameters.volume();
+        self.begin_procedure(plane, |view| snapshots::clone_volume(source, request, now(), view))
     }
 
-    /// Hosts keep in memory what they read and what they are going to write, so a volume changes
-    /// under them only if the administrator says so.
     pub(super) fn revert_volume(
         &mut self,
         plane: &mut DataPlane,
         parameters: &Parameters,
         request: &RevertVolume,
     ) -> Result<Progress, Problem> {
-        let (_, id) = find_volume(plane, parameters)?;
-        let pool = self.ready_pool(plane, parameters.get("pool"))?;
-        let (_, source) = find(plane, "snapshot", parameters.get("pool"), &request.snapshot)?;
-        self.check_stays(id)?;
-        let served = plane.pools.get(pool).ok_or_else(gone)?;
-        let snapshot = served.store.volume(source).cloned();
-        let Some(snapshot) = snapshot.filter(|snapshot| is_snapshot_of(snapshot, id)) else {
-            let detail = format!(
-                "'{}' is not a snapshot of this volume: name one of those, or make a volume of it, \
-                 a clone",
-                request.snapshot
-            );
-            let other = problem(ProblemKind::NotItsSnapshot, &detail);
-            return Err(other.with("snapshot", request.snapshot.as_str()));
-        };
-        let versions = [&*self.configuration, self.saving.accepted()];
-        let is_mapped = versions.iter().any(|array| array.check_unmapped(id).is_err());
-        if !request.force && is_mapped {
-            return Err(problem(
-                ProblemKind::StillMapped,
-                &"hosts may be using the volume, and it would change under them: \
-                  unmap it first, or say 'force' if none of them has it open",
-            ));
-        }
-        if snapshot.spec.size_bytes < size_of(plane, pool, id) {
-            // Hosts must not see a size that the volume has no more.
-            plane.exports.tell(&ExportEvent::Resized(id, snapshot.spec.size_bytes));
-        }
-        let change = Change::RevertVolume { volume: id, source };
-        Self::wait_for(plane, pool, change, PoolStep::RevertVolume { pool, id })
+        self.begin_procedure(plane, |view| snapshots::revert(parameters.volume(), request, view))
     }
 
-    pub(super) fn volume_reverted(
-        &mut self,
-        plane: &mut DataPlane,
+    pub(super) fn show_snapshots(
+        &self,
+        plane: &DataPlane,
         pool: PoolId,
-        id: VolumeId,
-        result: Result<Outcome, Failure>,
+        ids: &[VolumeId],
     ) -> Result<Progress, Problem> {
-        if result.is_ok() {
-            plane.exports.tell(&ExportEvent::ContentReplaced(id));
-        }
-        self.volume_resized(plane, pool, id, result)
+        let pool = plane.pools.get(pool).ok_or_else(gone)?;
+        let made = ids.iter().filter_map(|&id| pool.store.volume(id));
+        let made: Vec<Snapshot> = made.map(|volume| self.snapshot(pool, volume)).collect();
+        Ok(Progress::answer(&made))
     }
 
     pub(super) fn describe_snapshot(
@@ -235,8 +151,4 @@ impl SnapshotFacts {
             name: volume.spec.name,
         }
     }
-}
-
-fn is_snapshot_of(snapshot: &Volume, volume: VolumeId) -> bool {
-    snapshot.spec.snapshot && snapshot.origin == Some(volume)
 }

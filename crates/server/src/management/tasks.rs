@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use api::{Problem, Task, TaskKind, TaskState};
 use block::VolumeId;
+use control::procedures::AfterChange;
 use control::tasks::{Erasure, WorkNumber};
 
 use super::problems::conflict;
@@ -27,21 +28,7 @@ impl Management {
         ticket: Ticket,
         step: &PoolStep,
     ) -> bool {
-        let kind = match *step {
-            PoolStep::CreatePool { .. } => TaskKind::CreatePool,
-            PoolStep::ExtendPool { .. } => TaskKind::ExtendPool,
-            PoolStep::AddDevice { .. } => TaskKind::AddDevice,
-            PoolStep::ClosePool { .. } => TaskKind::DeletePool,
-            PoolStep::OpenPool { .. }
-            | PoolStep::ResumePool { .. }
-            | PoolStep::CreateVolume { .. }
-            | PoolStep::ResizeVolume { .. }
-            | PoolStep::DeleteVolume { .. }
-            | PoolStep::CreateSnapshots { .. }
-            | PoolStep::RevertVolume { .. }
-            | PoolStep::RenameVolume { .. }
-            | PoolStep::RunSchedule { .. } => return false,
-        };
+        let Some(kind) = step.procedure().and_then(AfterChange::task) else { return false };
         let Some(pool) = plane.pools.get(step.pool()) else { return false };
         self.tasks.begun(now(), kind, object(pool), work_number(ticket));
         true

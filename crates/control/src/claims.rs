@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use api::Problem;
 
-use super::problems::conflict;
+use crate::problems::conflict;
 
 /// Pools that are claimed, and what for.
-#[derive(Debug, Default)]
-pub(super) struct Claims {
+#[derive(Clone, Debug, Default)]
+pub struct Claims {
     claimed: HashMap<String, Purpose>,
     /// Claimed by the call that is being carried out.
     new: Option<String>,
@@ -16,11 +16,16 @@ pub(super) struct Claims {
 
 /// What a pool is claimed for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub enum Purpose {
+    /// It is made.
     Create,
+    /// It is closed and forgotten.
     Delete,
+    /// One of its devices grows.
     Extend,
+    /// A device joins it.
     AddDevice,
+    /// It is opened anew.
     Resume,
 }
 
@@ -46,8 +51,11 @@ impl Purpose {
 }
 
 impl Claims {
-    /// Claims a pool for the call that is being carried out; refused while somebody else has it.
-    pub(super) fn claim(&mut self, pool: &str, purpose: Purpose) -> Result<(), Problem> {
+    /// Claims a pool for the call that is being carried out.
+    ///
+    /// # Errors
+    /// While somebody else has it.
+    pub fn claim(&mut self, pool: &str, purpose: Purpose) -> Result<(), Problem> {
         self.check_free(pool)?;
         self.claimed.insert(pool.to_owned(), purpose);
         self.new = Some(pool.to_owned());
@@ -55,22 +63,29 @@ impl Claims {
     }
 
     /// Refuses where a pool is claimed.
-    pub(super) fn check_free(&self, pool: &str) -> Result<(), Problem> {
+    ///
+    /// # Errors
+    /// What for.
+    pub fn check_free(&self, pool: &str) -> Result<(), Problem> {
         self.claimed.get(pool).map_or(Ok(()), |purpose| Err(taken(pool, *purpose)))
     }
 
     /// Refuses where volumes of a pool may not be changed now.
-    pub(super) fn check_volumes(&self, pool: &str) -> Result<(), Problem> {
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check_volumes(&self, pool: &str) -> Result<(), Problem> {
         let purpose = self.claimed.get(pool).filter(|purpose| !purpose.admits_volumes());
         purpose.map_or(Ok(()), |purpose| Err(taken(pool, *purpose)))
     }
 
     /// What the call that was carried out has claimed: whoever waits for its end gives it back.
-    pub(super) fn take_new(&mut self) -> Option<String> {
+    pub fn take_new(&mut self) -> Option<String> {
         self.new.take()
     }
 
-    pub(super) fn release(&mut self, pool: &str) {
+    /// Whoever had a pool has come to an end.
+    pub fn release(&mut self, pool: &str) {
         self.claimed.remove(pool);
     }
 }

@@ -1,0 +1,645 @@
+//! A small server with pools on files, which performs what procedures of pools and devices ask for
+//! and fails any of it; each is tried with every outcome of every step, and with a restart before, in
+//! and after each.
+
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{AddDevice, ResizePool};
+
+use super::*;
+use crate::claims::Claims;
+use crate::devices;
+use crate::problems::{gone, internal};
+use crate::procedures::tests::{NOW, Outcome};
+use crate::procedures::{FoundPool, FoundVolume};
+
+const GIB: u64 = 1 << 30;
+
+/// An open pool.
+#[derive(Clone, Debug)]
+struct OpenPool {
+    name: String,
+    devices: Vec<String>,
+    serves: bool,
+    is_joining: bool,
+    is_extending: bool,
+    volumes: usize,
+}
+
+/// The daemon, in small. A pool's label is on its first device.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    array: Configuration,
+    next: Configuration,
+    /// Files that exist.
+    files: BTreeSet<String>,
+    /// What the pools have recorded, by their first file: the devices that have joined, with sizes.
+    recorded: BTreeMap<String, Vec<(String, u64)>>,
+    pools: BTreeMap<PoolId, OpenPool>,
+    last_pool: usize,
+    open: BTreeMap<OpenDevices, Vec<String>>,
+    claims: Claims,
+    unavailable: BTreeSet<String>,
+    waits: Vec<(usize, Wait)>,
+    pub(crate) answers: Vec<Result<Answer, Problem>>,
+    /// The pool that each request has claimed.
+    claimed: Vec<Option<String>>,
+    uuids_left: Cell<u8>,
+    is_stopping: bool,
+    notes: Vec<String>,
+}
+
+impl View for Server {
+    fn versions(&self) -> [&Configuration; 2] {
+        [&self.array, &self.next]
+    }
+
+    fn ready(&self, pool: &str) -> Result<PoolId, Problem> {
+        self.claims.check_volumes(pool)?;
+        let open = self.pools.iter().find(|(_, open)| open.name == pool && open.serves);
+        open.map(|(id, _)| *id).ok_or_else(|| conflict(&"it takes no changes"))
+    }
+
+    fn find(
+        &self,
+        _: &'static str,
+        _: &str,
+        _: &str,
+    ) -> Result<(PoolId, block::VolumeId), Problem> {
+        Err(gone())
+    }
+
+    fn serves(&self, pool: PoolId) -> bool {
+        self.pools.get(&pool).is_some_and(|pool| pool.serves)
+    }
+
+    fn volume(&self, _: PoolId, _: block::VolumeId) -> Option<FoundVolume> {
+        None
+    }
+
+    fn is_going(&self, _: block::VolumeId) -> bool {
+        false
+    }
+
+    fn size_to_be(&self, _: block::VolumeId) -> Option<u64> {
+        None
+    }
+
+    fn new_id(&self) -> Result<block::VolumeId, Problem> {
+        Err(internal(&"no random numbers"))
+    }
+
+    fn pool(&self, name: &str) -> Option<FoundPool> {
+        let (id, pool) = self.pools.iter().find(|(_, pool)| pool.name == name)?;
+        let joined = self.recorded.get(&pool.devices[0]).into_iter().flatten();
+        Some(FoundPool {
+            id: *id,
+            volumes: pool.volumes,
+            joined: joined.map(|(_, size_bytes)| *size_bytes).collect(),
+            open_devices: pool.devices.len(),
+            is_joining: pool.is_joining,
+            is_changing: self.waits.iter().any(|(_, wait)| works_on(wait) == Some(*id)),
+        })
+    }
+
+    fn is_unavailable(&self, pool: &str) -> bool {
+        self.unavailable.contains(pool)
+    }
+
+    fn check_free(&self, pool: &str) -> Result<(), Problem> {
+        self.claims.check_free(pool)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    fn new_uuid(&self) -> Result<[u8; 16], Problem> {
+        let left = self.uuids_left.get().checked_sub(1);
+        let left = left.ok_or_else(|| internal(&"no random numbers"))?;
+        self.uuids_left.set(left);
+        Ok([left; 16])
+    }
+}
+
+fn works_on(wait: &Wait) -> Option<PoolId> {
+    match wait {
+        Wait::Change(pool, ..) => Some(*pool),
+        Wait::Join(joining, _) => Some(joining.pool),
+        _ => None,
+    }
+}
+
+/// The file of pool 'p'.
+fn p0() -> String {
+    parse_device("file:/p0").unwrap().to_string()
+}
+
+fn path(device: &PoolDevice) -> String {
+    device.device.to_string()
+}
+
+impl Server {
+    /// Pool 'p' on the file /p0.
+    pub(crate) fn new() -> Self {
+        let array = Configuration::new("iqn.2026-11.io.gantry:test".to_owned());
+        let mut server = Self {
+            next: array.clone(),
+            array,
+            files: BTreeSet::new(),
+            recorded: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            last_pool: 0,
+            open: BTreeMap::new(),
+            claims: Claims::default(),
+            unavailable: BTreeSet::new(),
+            waits: Vec::new(),
+            answers: Vec::new(),
+            claimed: Vec::new(),
+            uuids_left: Cell::new(100),
+            is_stopping: false,
+            notes: Vec::new(),
+        };
+        server.begin(create(&wanted("p", &["/p0"]), &server));
+        server.finish();
+        server.answers.clear();
+        server.claimed.clear();
+        server
+    }
+
+    pub(crate) fn begin(&mut self, request: Result<Stage, Problem>) {
+        let number = self.claimed.len();
+        self.claimed.push(None);
+        match request {
+            Ok(stage) => self.take(number, stage),
+            Err(problem) => self.answers.push(Err(problem)),
+        }
+    }
+
+    /// Lets everything go well to its end.
+    pub(crate) fn finish(&mut self) {
+        while !self.waits.is_empty() {
+            assert!(self.step(0, Outcome::Works));
+        }
+    }
+
+    fn take(&mut self, number: usize, Stage { effects, wait }: Stage) {
+        effects.into_iter().for_each(|effect| self.perform(number, effect));
+        match wait {
+            Wait::End(answer) => {
+                if let Some(pool) = self.claimed[number].take() {
+                    self.claims.release(&pool);
+                }
+                self.answers.push(answer);
+            }
+            Wait::Save(change, then) => {
+                change.apply(&mut self.next).unwrap();
+                self.waits.push((number, Wait::Save(change, then)));
+            }
+            wait => self.waits.push((number, wait)),
+        }
+    }
+
+    fn perform(&mut self, number: usize, effect: Effect) {
+        let effect = match effect {
+            Effect::Pool(effect) => effect,
+            Effect::Note(note) => return self.notes.push(note.message),
+            other => panic!("{other:?}"),
+        };
+        match effect {
+            PoolEffect::Claim(name, purpose) => {
+                self.claims.claim(&name, purpose).expect("it was looked whether it is free");
+                self.claims.take_new();
+                self.claimed[number] = Some(name);
+            }
+            PoolEffect::LookBelow(_) => {}
+            PoolEffect::Close(pool) => drop(self.pools.remove(&pool)),
+            PoolEffect::GiveUp(pool, devices) => {
+                self.pools.remove(&pool);
+                self.remove(&devices);
+            }
+            PoolEffect::Discard(open, devices) => {
+                assert!(self.open.remove(&open).is_some(), "they are open");
+                self.remove(&devices);
+            }
+            PoolEffect::CloseFrom(pool, count, devices) => {
+                if let Some(pool) = self.pools.get_mut(&pool) {
+                    pool.devices.truncate(count);
+                }
+                self.remove(&devices);
+            }
+            PoolEffect::Extending(pool) => self.set_extending(pool, true),
+            PoolEffect::Extended(pool) => self.set_extending(pool, false),
+            PoolEffect::Joined(pool) => {
+                if let Some(pool) = self.pools.get_mut(&pool) {
+                    pool.is_joining = false;
+                }
+            }
+            PoolEffect::Unavailable(name, _) => drop(self.unavailable.insert(name)),
+            PoolEffect::Forgotten(name) => drop(self.unavailable.remove(&name)),
+        }
+    }
+
+    fn set_extending(&mut self, pool: PoolId, is_extending: bool) {
+        if let Some(pool) = self.pools.get_mut(&pool) {
+            pool.is_extending = is_extending;
+        }
+    }
+
+    /// Removes files, in which nothing was ever stored that somebody was told is there.
+    fn remove(&mut self, devices: &[PoolDevice]) {
+        for device in devices {
+            let of_pool =
+                |pool: &Pool| pool.devices.iter().any(|other| path(other) == path(device));
+            assert!(!self.array.pools.values().any(of_pool), "{} is configured", device.device);
+            let is_open = self.pools.values().any(|pool| pool.devices.contains(&path(device)));
+            assert!(!is_open, "{} is open", device.device);
+            self.files.remove(&path(device));
+            self.recorded.remove(&path(device));
+        }
+    }
+
+    /// Lets one of those that wait go on. Returns whether that outcome is possible.
+    pub(crate) fn step(&mut self, position: usize, outcome: Outcome) -> bool {
+        let is_save = |(_, wait): &(usize, Wait)| matches!(wait, Wait::Save(..));
+        if is_save(&self.waits[position]) && self.waits[..position].iter().any(is_save) {
+            return false;
+        }
+        let fails_alone = matches!(outcome, Outcome::Works | Outcome::Fails);
+        let has_pool = works_on(&self.waits[position].1).is_some();
+        if !fails_alone && !has_pool {
+            return false;
+        }
+        let (number, wait) = self.waits.remove(position);
+        let works = outcome == Outcome::Works;
+        let stage = match wait {
+            Wait::Save(change, then) => {
+                if works {
+                    change.apply(&mut self.array).unwrap();
+                    then.saved(Ok(()))
+                } else {
+                    return self.lose_saves(number, then);
+                }
+            }
+            Wait::Make(making, then) => {
+                let made = self.make(&making.devices, works);
+                then.made(made, &*self)
+            }
+            Wait::Format(formatting, then) => {
+                let (pool, result) = self.format(&formatting, works);
+                then.changed(pool, result, &*self)
+            }
+            Wait::Join(joining, then) => {
+                let pool = joining.pool;
+                let result = self.join(&joining, outcome);
+                then.changed(pool, result, &*self)
+            }
+            Wait::Grow(growing) => {
+                growing.grown(if works { Ok(()) } else { Err(conflict(&"the disk is full")) })
+            }
+            Wait::Change(pool, change, then) => {
+                let result = self.change(pool, &change, outcome);
+                then.changed(pool, result, &*self)
+            }
+            Wait::End(_) => unreachable!("nobody waits for an end"),
+        };
+        self.take(number, stage);
+        true
+    }
+
+    fn lose_saves(&mut self, number: usize, then: AfterSave) -> bool {
+        self.next = self.array.clone();
+        let is_save = |(_, wait): &(usize, Wait)| matches!(wait, Wait::Save(..));
+        let (saves, others) = std::mem::take(&mut self.waits).into_iter().partition(is_save);
+        self.waits = others;
+        let saves: Vec<(usize, Wait)> = saves;
+        let afters = saves.into_iter().map(|(number, wait)| match wait {
+            Wait::Save(_, then) => (number, then),
+            other => unreachable!("it is a save: {other:?}"),
+        });
+        for (number, then) in std::iter::once((number, then)).chain(afters) {
+            self.take(number, then.saved(Err(internal(&"the disk is full"))));
+        }
+        true
+    }
+
+    fn make(&mut self, devices: &[DeviceName], works: bool) -> Result<Made, Problem> {
+        let is_there = devices.iter().any(|device| self.files.contains(&device.to_string()));
+        if is_there || !works {
+            return Err(conflict(&"a file cannot be made"));
+        }
+        let open = OpenDevices(self.open.len() as u64 + 1000 * self.claimed.len() as u64);
+        let paths: Vec<String> = devices.iter().map(ToString::to_string).collect();
+        self.files.extend(paths.clone());
+        self.open.insert(open, paths);
+        let configured =
+            |device: &DeviceName| PoolDevice { device: device.clone(), size_bytes: GIB };
+        Ok(Made { open, devices: devices.iter().map(configured).collect() })
+    }
+
+    fn format(&mut self, formatting: &Formatting, works: bool) -> (PoolId, Result<(), Problem>) {
+        let devices = self.open.remove(&formatting.open).expect("they are open");
+        assert_eq!(formatting.uuids.len(), devices.len());
+        self.last_pool += 1;
+        let id = PoolId(self.last_pool);
+        if works {
+            let joined = devices.iter().map(|device| (device.clone(), GIB)).collect();
+            self.recorded.insert(devices[0].clone(), joined);
+        }
+        let name = formatting.pool.name.clone();
+        self.pools.insert(
+            id,
+            OpenPool {
+                name,
+                devices,
+                serves: works,
+                is_joining: false,
+                is_extending: false,
+                volumes: 0,
+            },
+        );
+        (id, if works { Ok(()) } else { Err(conflict(&"a device failed")) })
+    }
+
+    fn join(&mut self, joining: &devices::Joining, outcome: Outcome) -> Result<(), Problem> {
+        let opened = joining.open.and_then(|open| self.open.remove(&open)).unwrap_or_default();
+        let pool = self.pools.get_mut(&joining.pool).ok_or_else(gone)?;
+        pool.devices.extend(opened);
+        pool.is_joining = true;
+        let device = pool.devices.last().expect("it has devices").clone();
+        self.record(joining.pool, outcome, |joined| joined.push((device, GIB)))
+    }
+
+    fn change(
+        &mut self,
+        pool: PoolId,
+        change: &store::Change,
+        outcome: Outcome,
+    ) -> Result<(), Problem> {
+        match change {
+            store::Change::Close => self.record(pool, outcome, |_| {}),
+            store::Change::ExtendDevice { device, size_bytes } => {
+                self.record(pool, outcome, |joined| joined[usize::from(*device)].1 = *size_bytes)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// A pool records something, or fails.
+    fn record(
+        &mut self,
+        pool: PoolId,
+        outcome: Outcome,
+        change: impl FnOnce(&mut Vec<(String, u64)>),
+    ) -> Result<(), Problem> {
+        if outcome == Outcome::Vanishes {
+            self.pools.remove(&pool);
+        }
+        let open = self.pools.get_mut(&pool).ok_or_else(gone)?;
+        let serves = open.serves;
+        open.serves &= !matches!(outcome, Outcome::FailsAfter | Outcome::FailsBefore);
+        if serves && matches!(outcome, Outcome::Works | Outcome::FailsAfter) {
+            change(self.recorded.get_mut(&open.devices[0]).expect("it is formatted"));
+        }
+        if serves && outcome == Outcome::Works { Ok(()) } else { Err(conflict(&"it failed")) }
+    }
+
+    /// The daemon stops and starts: it opens what is configured, and goes on with what was half done.
+    fn restarted(&self) -> Self {
+        let mut server = Self {
+            next: self.array.clone(),
+            pools: BTreeMap::new(),
+            open: BTreeMap::new(),
+            claims: Claims::default(),
+            unavailable: BTreeSet::new(),
+            waits: Vec::new(),
+            answers: Vec::new(),
+            claimed: Vec::new(),
+            ..self.clone()
+        };
+        for (name, configured) in &self.array.pools {
+            let paths = configured.devices.iter().map(path);
+            let devices = paths.take_while(|path| self.files.contains(path)).collect();
+            server.last_pool += 1;
+            server.pools.insert(
+                PoolId(server.last_pool),
+                OpenPool {
+                    name: name.clone(),
+                    devices,
+                    serves: true,
+                    is_joining: false,
+                    is_extending: false,
+                    volumes: 0,
+                },
+            );
+        }
+        server
+    }
+
+    /// What a start finds: every configured pool with all its devices.
+    fn check_restart(&self) {
+        let mut server = self.restarted();
+        for pool in server.pools.values() {
+            let joined = server.recorded.get(&pool.devices[0]);
+            let joined = joined.unwrap_or_else(|| panic!("not formatted: {server:#?}"));
+            let joined: Vec<&String> = joined.iter().map(|(device, _)| device).collect();
+            let open: Vec<&String> = pool.devices.iter().take(joined.len()).collect();
+            assert_eq!(open, joined, "a pool lacks a device: {server:#?}");
+        }
+        for name in self.array.pools.keys() {
+            for stage in devices::settle(name, &server).unwrap() {
+                server.begin(Ok(stage));
+            }
+        }
+        server.finish();
+        for (name, configured) in &server.array.pools {
+            let found = server.pool(name).unwrap();
+            let counts = (found.joined.len(), found.open_devices);
+            assert_eq!(counts, (configured.devices.len(), configured.devices.len()));
+        }
+    }
+
+    /// What holds when nobody waits any more.
+    fn check_rest(&self, requests: usize) {
+        assert_eq!(self.answers.len(), requests, "each is answered once: {self:#?}");
+        assert!(self.open.is_empty(), "devices are left open: {self:#?}");
+        assert_eq!(self.claimed.iter().flatten().count(), 0);
+        let configured = self.array.pools.values().flat_map(|pool| pool.devices.iter());
+        // Those of a pool that was deleted stay: what it held may be wanted.
+        let of_pools = self.recorded.values().flatten().map(|(device, _)| device.clone());
+        let known: BTreeSet<String> = configured.map(path).chain(of_pools).collect();
+        let left = self.files.difference(&known).next();
+        assert_eq!(left, None, "a file is left: {self:#?}");
+        for pool in self.pools.values() {
+            assert!(self.array.pools.contains_key(&pool.name), "not configured: {self:#?}");
+            assert!(!pool.is_joining && !pool.is_extending, "{self:#?}");
+        }
+    }
+}
+
+/// Tries every outcome of every step, in every order, and a restart before, in and after each.
+fn explore(server: &Server, outcomes: &[Outcome], requests: usize) -> usize {
+    server.check_restart();
+    if server.waits.is_empty() {
+        server.check_rest(requests);
+        return 1;
+    }
+    let mut ends = 0;
+    for position in 0..server.waits.len() {
+        // The step is done, and nobody is told.
+        let mut done = server.clone();
+        if done.step(position, Outcome::Works) {
+            done.waits.clear();
+            done.check_restart();
+        }
+        for &outcome in outcomes {
+            let mut next = server.clone();
+            if next.step(position, outcome) {
+                ends += explore(&next, outcomes, requests);
+            }
+        }
+    }
+    ends
+}
+
+pub(crate) fn wanted(name: &str, devices: &[&str]) -> CreatePool {
+    CreatePool {
+        name: name.to_owned(),
+        devices: devices.iter().map(|device| format!("file:{device}")).collect(),
+        size_bytes: Some(GIB),
+    }
+}
+
+type Request = fn(&Server) -> Result<Stage, Problem>;
+
+const REQUESTS: [(&str, Request); 5] = [
+    ("create", |server| create(&wanted("new", &["/n0", "/n1"]), server)),
+    ("create elsewhere", |server| create(&wanted("other", &["/n1"]), server)),
+    ("delete", |server| delete("p", NOW, server)),
+    ("add", |server| {
+        let request = AddDevice { device: "file:/p1".to_owned(), size_bytes: Some(GIB) };
+        devices::add("p", &request, server)
+    }),
+    ("extend", |server| {
+        devices::extend("p", &ResizePool { device: None, size_bytes: 2 * GIB }, server)
+    }),
+];
+
+#[test]
+fn whatever_fails_and_whenever_the_daemon_restarts_no_pool_lacks_a_device() {
+    let all = [
+        Outcome::Works,
+        Outcome::Fails,
+        Outcome::FailsAfter,
+        Outcome::FailsBefore,
+        Outcome::Vanishes,
+    ];
+    for (name, request) in REQUESTS {
+        let mut server = Server::new();
+        let stage = request(&server);
+        assert!(stage.is_ok(), "{name}: {stage:?}");
+        server.begin(stage);
+        assert!(explore(&server, &all, 1) >= 4, "{name}");
+    }
+}
+
+#[test]
+fn two_requests_at_a_time_exclude_each_other_or_do_what_they_would_alone() {
+    let mut ends = 0;
+    for (_, first) in REQUESTS {
+        for (_, second) in REQUESTS {
+            let mut server = Server::new();
+            server.begin(first(&server));
+            let mut begun = vec![server.clone()];
+            while !server.waits.is_empty() {
+                server.step(0, Outcome::Works);
+                begun.push(server.clone());
+            }
+            for mut server in begun {
+                let stage = second(&server);
+                server.begin(stage);
+                ends += explore(&server, &[Outcome::Works, Outcome::Fails], 2);
+            }
+        }
+    }
+    assert!(ends > 300, "{ends}");
+}
+
+#[test]
+fn a_pool_that_is_made_is_shown_and_one_that_is_deleted_is_not_configured() {
+    let mut server = Server::new();
+    server.begin(REQUESTS[0].1(&server));
+    server.finish();
+    assert_eq!(server.answers, [Ok(Answer::Pool("new".to_owned()))]);
+    assert_eq!(server.array.pools["new"].devices.len(), 2);
+    server.begin(delete("new", NOW, &server));
+    server.finish();
+    assert_eq!(server.answers[1], Ok(Answer::Done));
+    assert!(!server.array.pools.contains_key("new") && server.pool("new").is_none());
+}
+
+#[test]
+fn names_and_devices_that_are_none_or_taken_are_refused_before_a_file_is_made() {
+    let cases: [(&str, &[&str]); 6] = [
+        ("q", &[]),
+        ("", &["/q"]),
+        ("q/r", &["/q"]),
+        ("p", &["/q"]),
+        ("q", &["/q", "/q"]),
+        ("q", &["/p0"]),
+    ];
+    for (name, devices) in cases {
+        let server = Server::new();
+        assert!(create(&wanted(name, devices), &server).is_err(), "{name} {devices:?}");
+    }
+}
+
+#[test]
+fn a_pool_without_identifiers_leaves_no_file() {
+    for left in 0..3 {
+        let mut server = Server::new();
+        server.begin(REQUESTS[0].1(&server));
+        server.uuids_left.set(left);
+        server.finish();
+        assert!(server.answers[0].is_err());
+        server.check_rest(1);
+    }
+}
+
+#[test]
+fn a_pool_that_holds_something_or_works_on_something_is_not_deleted() {
+    let mut server = Server::new();
+    let id = server.pool("p").unwrap().id;
+    server.pools.get_mut(&id).unwrap().volumes = 2;
+    let refusal = delete("p", NOW, &server).unwrap_err();
+    assert!(refusal.is(ProblemKind::PoolNotEmpty));
+    server.pools.get_mut(&id).unwrap().volumes = 0;
+    server.begin(Ok(Stage::change(id, store::Change::Close, AfterChange::ClosePool("p".into()))));
+    assert!(delete("p", NOW, &server).unwrap_err().is(ProblemKind::Conflict));
+    let gone = delete("none", NOW, &server).unwrap_err();
+    assert!(gone.is(ProblemKind::NotFound));
+}
+
+#[test]
+fn a_pool_that_cannot_be_opened_is_forgotten_unless_a_lock_says_otherwise() {
+    let mut server = Server::new();
+    server.pools.clear();
+    server.next.lock_snapshot("p", block::VolumeId(1), NOW + 60, NOW).unwrap();
+    assert!(delete("p", NOW, &server).unwrap_err().is(ProblemKind::SnapshotLocked));
+    server.begin(delete("p", NOW + 60, &server));
+    server.finish();
+    assert!(!server.array.pools.contains_key("p"));
+    assert!(server.files.contains(&p0()), "its device is not touched");
+}
+
+#[test]
+fn a_pool_that_closes_as_the_daemon_stops_stays_configured() {
+    let mut server = Server::new();
+    let id = server.pool("p").unwrap().id;
+    server.is_stopping = true;
+    server.begin(Ok(close(id, "p".to_owned())));
+    server.finish();
+    assert_eq!(server.answers, [Ok(Answer::Done)]);
+    assert!(server.pools.is_empty() && server.array.pools.contains_key("p"));
+}

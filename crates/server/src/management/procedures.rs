@@ -1,0 +1,362 @@
+//! Performs procedures of several steps as `control` decides: shows it volumes and pools, saves, has
+//! pools change, and answers.
+
+use api::Problem;
+use array::{ArrayError, Configuration, PoolDevice};
+use block::VolumeId;
+use control::devices::{Growing, Joining};
+use control::leftovers::Leftovers;
+use control::pools::{Formatting, NewPool, PoolEffect};
+use control::procedures::{
+    AfterChange, AfterSave, Answer, Change, FoundPool, FoundVolume, Stage, View, Wait,
+    check_deletable,
+};
+use control::volume_lifecycle::VolumeEffect;
+use control::volumes::is_going_problem;
+use device::Growth;
+use store::Health;
+
+use super::facts::Facts;
+use super::jobs::Job;
+use super::pools::UnavailablePool;
+use super::problems::{conflict, gone, internal, refused};
+use super::schedules::new_id;
+use super::{Management, Next, PoolStep, Progress, Touched, find};
+use crate::data_directory::random_uuid;
+use crate::data_plane::DataPlane;
+use crate::events::now;
+use crate::exports::ExportEvent;
+use crate::pool::{Pool, remove_device};
+use crate::pools::PoolId;
+use crate::rod_token_spaces::hidden;
+
+impl View for Facts<'_> {
+    fn versions(&self) -> [&Configuration; 2] {
+        self.management.versions()
+    }
+
+    fn ready(&self, pool: &str) -> Result<PoolId, Problem> {
+        self.management.ready_pool(self.plane, pool)
+    }
+
+    fn find(
+        &self,
+        kind: &'static str,
+        pool: &str,
+        name: &str,
+    ) -> Result<(PoolId, VolumeId), Problem> {
+        find(self.plane, kind, pool, name)
+    }
+
+    fn serves(&self, pool: PoolId) -> bool {
+        let pool = self.plane.pools.get(pool);
+        pool.is_some_and(|pool| pool.store.health() == Health::Ready)
+    }
+
+    fn volume(&self, pool: PoolId, id: VolumeId) -> Option<FoundVolume> {
+        let volume = self.plane.pools.get(pool)?.store.volume(id)?;
+        let (size_bytes, is_snapshot) = (volume.spec.size_bytes, volume.spec.snapshot);
+        Some(FoundVolume { size_bytes, is_snapshot, origin: volume.origin })
+    }
+
+    fn is_going(&self, id: VolumeId) -> bool {
+        self.management.is_going(id)
+    }
+
+    fn size_to_be(&self, id: VolumeId) -> Option<u64> {
+        let sizes = self.management.changing().filter_map(AfterChange::sizes);
+        sizes.filter(|sizing| sizing.id == id).map(|sizing| sizing.size_bytes).min()
+    }
+
+    fn new_id(&self) -> Result<VolumeId, Problem> {
+        new_id()
+    }
+
+    fn pool(&self, name: &str) -> Option<FoundPool> {
+        let (id, pool) = self.plane.pool_named(name)?;
+        let joined = pool.store.devices().map(|device| device.size_bytes);
+        Some(FoundPool {
+            id,
+            volumes: pool.store.volume_count() - hidden(&pool.store).count(),
+            joined: joined.collect(),
+            open_devices: pool.devices.len(),
+            is_joining: pool.joining,
+            is_changing: self.management.works_on(id),
+        })
+    }
+
+    fn is_unavailable(&self, pool: &str) -> bool {
+        self.management.unavailable.contains_key(pool)
+    }
+
+    fn check_free(&self, pool: &str) -> Result<(), Problem> {
+        self.management.claims.check_free(pool)
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.management.closing
+    }
+
+    fn new_uuid(&self) -> Result<[u8; 16], Problem> {
+        random_uuid().map_err(|error| internal(&error))
+    }
+}
+
+impl Management {
+    /// Begins what `control` makes of a request.
+    pub(super) fn begin_procedure(
+        &mut self,
+        plane: &mut DataPlane,
+        decision: impl FnOnce(&Facts<'_>) -> Result<Stage, Problem>,
+    ) -> Result<Progress, Problem> {
+        let stage = decision(&Facts::new(self, plane))?;
+        self.take(plane, stage)
+    }
+
+    /// Performs the effects of a stage, and begins what it waits for.
+    pub(super) fn take(
+        &mut self,
+        plane: &mut DataPlane,
+        Stage { effects, wait }: Stage,
+    ) -> Result<Progress, Problem> {
+        self.perform(plane, effects);
+        match wait {
+            Wait::Save(change, then) => self.save_for(&change, then),
+            Wait::Change(pool, change, then) => match plane.begin(pool, change) {
+                Some(ticket) => Ok(Progress::Wait(ticket, PoolStep::Procedure { pool, then })),
+                None => self.pool_changed(plane, pool, then, Err(gone())),
+            },
+            Wait::Make(making, then) => Ok(Progress::Job(Job::Make { making, io: self.io, then })),
+            Wait::Format(formatting, then) => Ok(self.format(plane, formatting, then)),
+            Wait::Join(joining, then) => self.join(plane, joining, then),
+            Wait::Grow(growing) => match growth_of(plane, &growing) {
+                Ok(growth) => Ok(Progress::Job(Job::Grow { growth, growing })),
+                Err(problem) => self.take(plane, growing.grown(Err(problem))),
+            },
+            Wait::End(answer) => self.show(plane, answer?),
+        }
+    }
+
+    /// Goes on when a pool has changed, or could not.
+    pub(super) fn pool_changed(
+        &mut self,
+        plane: &mut DataPlane,
+        pool: PoolId,
+        then: AfterChange,
+        result: Result<(), Problem>,
+    ) -> Result<Progress, Problem> {
+        let stage = then.changed(pool, result, &Facts::new(self, plane));
+        self.take(plane, stage)
+    }
+
+    fn format(
+        &mut self,
+        plane: &mut DataPlane,
+        formatting: Formatting,
+        then: AfterChange,
+    ) -> Progress {
+        let Formatting { pool: NewPool { name, configuration }, open, uuids } = formatting;
+        let opened = self.open_devices.remove(&open).unwrap_or_default();
+        let devices = opened.into_iter().zip(uuids).collect();
+        let ticket = plane.new_ticket();
+        let options = self.pool_options(self.configuration.pools.len() + 1);
+        let pool = Pool::create(&name, &configuration, options, devices, ticket.tag());
+        let pool = plane.pools.insert(pool);
+        Progress::Wait(ticket, PoolStep::Procedure { pool, then })
+    }
+
+    fn join(
+        &mut self,
+        plane: &mut DataPlane,
+        joining: Joining,
+        then: AfterChange,
+    ) -> Result<Progress, Problem> {
+        let Joining { pool, open, uuid } = joining;
+        let opened = open.and_then(|open| self.open_devices.remove(&open)).unwrap_or_default();
+        let ticket = plane.new_ticket();
+        let Some(mut served) = plane.pools.get_mut(pool) else {
+            return self.pool_changed(plane, pool, then, Err(gone()));
+        };
+        served.devices.extend(opened);
+        served.join_last_device(uuid, ticket.tag());
+        Ok(Progress::Wait(ticket, PoolStep::Procedure { pool, then }))
+    }
+
+    /// Has a change of the configuration saved.
+    fn save_for(&mut self, change: &Change, then: AfterSave) -> Result<Progress, Problem> {
+        let mut draft = self.saving.draft();
+        change.apply(&mut draft.array).map_err(|error| refused(&error))?;
+        let touched = match change {
+            Change::Volume(_) => Touched::Nobody,
+            Change::Pool(_) => Touched::All,
+        };
+        let version = self.accept(draft, touched);
+        Ok(Progress::Saved { version, next: Next::Procedure(then) })
+    }
+
+    /// What pools are just being asked to do for procedures.
+    fn changing(&self) -> impl Iterator<Item = &AfterChange> {
+        self.under_way.values().filter_map(|work| work.step.procedure())
+    }
+
+    /// What is in effect, and what was accepted.
+    fn versions(&self) -> [&Configuration; 2] {
+        [&self.configuration, self.saving.accepted()]
+    }
+
+    fn is_going(&self, id: VolumeId) -> bool {
+        self.changing().any(|after| after.deletes() == Some(id))
+    }
+
+    /// Refuses what is asked of a volume or snapshot that is just being deleted.
+    pub(super) fn check_stays(&self, id: VolumeId) -> Result<(), Problem> {
+        if self.is_going(id) { Err(is_going_problem()) } else { Ok(()) }
+    }
+
+    /// Whether a volume or snapshot may be deleted, now and with what is about to be saved.
+    pub(super) fn check_deletable(&self, id: VolumeId) -> Result<(), ArrayError> {
+        check_deletable(id, now(), self.versions())
+    }
+
+    /// Whether somebody deletes a volume or snapshot of a pool.
+    pub(super) fn deletes_in(&self, pool: PoolId) -> bool {
+        let mut steps = self.under_way.values().map(|work| &work.step);
+        let deletes = |then: &AfterChange| then.deletes().is_some();
+        steps.any(|step| step.pool() == pool && step.procedure().is_some_and(deletes))
+    }
+
+    fn show(&self, plane: &DataPlane, answer: Answer) -> Result<Progress, Problem> {
+        match answer {
+            Answer::Done => Ok(Progress::done()),
+            Answer::Volume(pool, id) => self.show_volume(plane, pool, id),
+            Answer::Either(pool, id) => self.show_either(plane, pool, id),
+            Answer::Snapshots(pool, ids) => self.show_snapshots(plane, pool, &ids),
+            Answer::Pool(name) => self.show_pool(plane, &name),
+        }
+    }
+
+    pub(super) fn perform_on_volume(&mut self, plane: &mut DataPlane, effect: VolumeEffect) {
+        match effect {
+            VolumeEffect::Serve(pool, id) => self.serve_volume(plane, pool, id),
+            VolumeEffect::Withdraw(pool, id) => self.withdraw_volume(plane, pool, id),
+            VolumeEffect::Forget(pool, id) => {
+                plane.detach(id);
+                plane.unit_states.forget(id);
+                if let Some(pool) = plane.pools.get(pool) {
+                    self.look_at_reaper(pool);
+                }
+            }
+            VolumeEffect::ShowAll => self.luns_changed = Touched::All,
+            VolumeEffect::Deleted(pool, id, result) => self.relief_came(plane, pool, id, result),
+        }
+    }
+
+    /// Hosts reach a volume no more; its name and what is known of copies from and to it are kept.
+    fn withdraw_volume(&self, plane: &mut DataPlane, pool: PoolId, id: VolumeId) {
+        let Some(served) = plane.pools.get(pool) else { return };
+        let name = served.store.volume(id).map_or("", |volume| &volume.spec.name);
+        let name = format!("{}/{name}", served.name);
+        self.settle_copies(plane, id);
+        plane.feed.keep_name(id, name);
+        plane.exports.tell(&ExportEvent::Removed(id));
+    }
+
+    /// Forgets what is known of volumes that no pool holds, once all pools have been opened.
+    pub(super) fn collect_leftovers(&mut self, plane: &mut DataPlane) {
+        if !self.leftovers.is_looking() || self.is_busy() || !self.all_pools_serve(plane) {
+            return;
+        }
+        let mut leftovers: Leftovers = std::mem::take(&mut self.leftovers);
+        let exists = |id| plane.pools.iter().any(|(_, pool)| pool.store.volume(id).is_some());
+        let change = leftovers.look(&self.configuration, exists);
+        self.leftovers = leftovers;
+        if let Some(change) = change {
+            tracing::info!(?change, "entries of volumes that do not exist are forgotten");
+            let saved = self.save_for(&Change::Volume(change), AfterSave::Forgotten);
+            self.begin(plane, saved);
+        }
+    }
+
+    pub(super) fn perform_on_pool(&mut self, plane: &mut DataPlane, effect: PoolEffect) {
+        match effect {
+            PoolEffect::Claim(name, purpose) => {
+                // It was looked whether it is free.
+                if let Err(problem) = self.claims.claim(&name, purpose) {
+                    tracing::error!(problem = problem.detail, "a pool is claimed twice");
+                }
+            }
+            PoolEffect::LookBelow(pool) => {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
+                    pool.look_at_backing();
+                }
+            }
+            PoolEffect::Close(pool) => {
+                let closed = self.stop_serving(plane, pool);
+                if !self.closing {
+                    self.in_background(move || drop(closed));
+                }
+            }
+            PoolEffect::GiveUp(pool, devices) => {
+                let closed = self.stop_serving(plane, pool);
+                self.remove_devices(closed, devices);
+            }
+            PoolEffect::Discard(open, devices) => {
+                let opened = self.open_devices.remove(&open);
+                self.remove_devices(opened, devices);
+            }
+            PoolEffect::CloseFrom(pool, count, devices) => {
+                let closed = plane.pools.get_mut(pool).map(|mut pool| {
+                    let count = count.min(pool.devices.len());
+                    pool.devices.split_off(count)
+                });
+                self.remove_devices(closed, devices);
+            }
+            PoolEffect::Extending(pool) => {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
+                    pool.store.set_extending(true);
+                }
+            }
+            PoolEffect::Extended(pool) => {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
+                    pool.extension_ended();
+                }
+            }
+            PoolEffect::Joined(pool) => {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
+                    pool.joining = false;
+                    pool.store.set_extending(false);
+                }
+            }
+            PoolEffect::Unavailable(name, reason) => {
+                self.set_unavailable(&name, UnavailablePool::because(reason));
+            }
+            PoolEffect::Forgotten(name) => {
+                self.unavailable.remove(&name);
+                self.note_journal_loss(&name, false);
+            }
+        }
+    }
+
+    /// Closes what is open, and removes files of devices, in another thread: both may take as long as
+    /// a device that stalls.
+    fn remove_devices<T: Send + 'static>(&mut self, open: T, devices: Vec<PoolDevice>) {
+        self.in_background(move || {
+            drop(open);
+            devices.iter().for_each(remove_device);
+        });
+    }
+
+    fn all_pools_serve(&self, plane: &DataPlane) -> bool {
+        let serves = |name: &String| {
+            let pool = plane.pool_named(name);
+            pool.is_some_and(|(_, pool)| pool.store.health() == Health::Ready)
+        };
+        self.unavailable.is_empty() && self.configuration.pools.keys().all(serves)
+    }
+}
+
+fn growth_of(plane: &DataPlane, growing: &Growing) -> Result<Growth, Problem> {
+    let pool = plane.pools.get(growing.pool).ok_or_else(gone)?;
+    let growth = pool.devices.get(growing.device).ok_or_else(gone)?.growth();
+    growth.map_err(|error| conflict(&error))
+}
