@@ -1,4 +1,5 @@
-//! Anything may lie on a device: opening and checking it must end in an answer, never in a panic.
+//! Fuzz target: opening and checking a device with anything on it ends in an answer, never in a
+//! panic.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! What the iSCSI targets share: request PDUs, and moving bytes in and out.
+//! Shared by the fuzz targets of iSCSI: request PDUs, and moving bytes in and out.
 
 use std::io::IoSlice;
 

@@ -1,4 +1,4 @@
-//! Any bytes at all, before and after login.
+//! Fuzz target: any bytes at all, before and after login.
 #![no_main]
 
 mod initiator;

@@ -1,4 +1,4 @@
-//! Where the binaries under test are.
+//! Paths of the binaries under test.
 
 use std::env;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The independent initiators: QEMU, and the raw one for what no initiator would send.
+//! Independent initiators: QEMU's tools, and raw PDUs for what no initiator would send.
 
 use std::net::SocketAddr;
 use std::path::Path;

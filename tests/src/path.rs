@@ -1,4 +1,4 @@
-//! A path to an array that a test can cut.
+//! Network path to an array (a TCP relay) that a test can cut.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -1,5 +1,5 @@
-//! A bad network: stands between an initiator and the target and does to the bytes what networks
-//! do, and worse.
+//! Fault-injecting TCP proxy: stands between an initiator and the target and does to the bytes what
+//! networks do, and worse.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

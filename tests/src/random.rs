@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random number generator with a fixed seed: the same numbers in every run.
 
 /// A generator (SplitMix64: a counter and a mixing function).
 #[derive(Clone, Debug)]

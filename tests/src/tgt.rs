@@ -1,4 +1,4 @@
-//! Debian's tgt: another array, for comparison.
+//! Runs Debian's tgt, another array, for comparison.
 
 use std::fs::File;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Who may administer the array over the network, and how that is kept safe.
+//! Authentication and authorisation of administrators over the network: users, tokens, TLS.
 
 use std::fs;
 use std::net::Ipv4Addr;

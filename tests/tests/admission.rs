@@ -1,4 +1,5 @@
-//! Who gets in while others take all the room there is, and what of their bytes is shown to people.
+//! Admission control of connections while others take all the room there is; and their bytes in
+//! what people see.
 
 use std::fs;
 use std::io::{Read, Write};

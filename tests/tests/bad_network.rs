@@ -1,4 +1,5 @@
-//! Whatever the network does to the bytes: no wrong data, and nothing stays behind in the daemon.
+//! Faulty network: no wrong data, and nothing stays behind in the daemon, whatever happens to the
+//! bytes.
 
 use std::time::Duration;
 

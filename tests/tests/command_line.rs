@@ -1,4 +1,4 @@
-//! What the programs print, and how they behave in a shell: pipes, terminals, sizes, dates.
+//! Output of the programs and their behaviour in a shell: pipes, terminals, sizes, dates.
 
 use std::fs::File;
 use std::os::unix::process::ExitStatusExt;

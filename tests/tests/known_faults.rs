@@ -1,4 +1,4 @@
-//! What went wrong in other arrays under ESXi, tried here. The names begin with the case's name in
+//! Known faults of other arrays under ESXi, tried here. The names begin with the case's name in
 //! docs/testing.md, where those that are tested elsewhere are listed too.
 
 use std::thread;

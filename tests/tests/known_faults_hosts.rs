@@ -1,4 +1,4 @@
-//! What went wrong in other arrays when hosts looked for LUNs, shared them, and gave up commands.
+//! Known faults of other arrays when hosts look for LUNs, share them, and give up commands.
 //! The names begin with the case's name in docs/testing.md, where those that are tested elsewhere
 //! are listed too.
 

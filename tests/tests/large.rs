@@ -1,4 +1,4 @@
-//! Numbers that do not fit where SCSI first had room for them: addresses beyond 2 TiB, LUN numbers
+//! Large numbers, for which SCSI first had no room: addresses beyond 2 TiB, LUN numbers
 //! beyond 255.
 
 use anyhow::Result;

@@ -1,4 +1,5 @@
-//! What an administrator makes stays as it was made, and every refusal says what to do.
+//! Life of objects from creation to deletion: they stay as they were made, and every refusal says
+//! what to do.
 
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};

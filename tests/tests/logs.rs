@@ -1,4 +1,4 @@
-//! What the daemon writes about itself, while it cannot be written: nothing about a log or a record
+//! Logs that cannot be written: nothing about a log or a record
 //! ends, blocks or slows the array.
 //!
 //! Found in 2026: `gantryd 2>/dev/full` ended with its first line, and a pipe that nobody read

@@ -1,4 +1,4 @@
-//! What all routes of the management interface have in common.
+//! Conventions of all routes of the management interface: ETags, paging, filters, refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};

@@ -3,6 +3,7 @@
 mod banned;
 mod decisions;
 mod edges;
+mod heads;
 mod io_free;
 mod mistakes;
 mod module_edges;
@@ -41,7 +42,7 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 16] = [
+const CHECKS: [(&str, Check); 17] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("edges between folders", || refuse(module_edges::findings()?)),
@@ -53,6 +54,7 @@ const CHECKS: [(&str, Check); 16] = [
     ("walls in the pool engine", || refuse(walls::findings()?)),
     ("deliberate mistakes", || refuse(mistakes::findings()?)),
     ("text", || refuse(text::findings()?)),
+    ("first lines of files", || refuse(heads::findings()?)),
     ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),
     ("generated pages", docs::compare),

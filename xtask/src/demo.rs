@@ -1,4 +1,4 @@
-//! Shows every offload against the same work done by the host.
+//! Demonstration: every offload against the same work done by the host.
 
 mod initiator;
 mod report;

@@ -1,4 +1,4 @@
-//! What the OpenAPI document says of values beyond their types: lengths, patterns, ranges.
+//! JSON Schema constraints in the OpenAPI document: lengths, patterns and ranges of values.
 //!
 //! The types check a body's form; who carries a request out checks the values, and says what is
 //! wrong about them. This is for the one who must know before whether a body is as described.

@@ -1,5 +1,5 @@
-//! Why a request is refused: problem details for HTTP (RFC 9457), each of a type that stays the same,
-//! so that a program can tell them apart without reading sentences.
+//! Problem details for HTTP (RFC 9457): why a request is refused, each of a type that stays the
+//! same, so that a program can tell them apart without reading sentences.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What each route takes and gives, as JSON Schema.
+//! JSON Schemas of the requests and answers of each route.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What is sent and answered.
+//! Types of requests and answers about volumes, hosts, LUN maps and sessions.
 
 use std::collections::BTreeMap;
 

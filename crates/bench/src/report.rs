@@ -1,4 +1,4 @@
-//! Table of the measurements.
+//! Report of the measurements as a table.
 
 use std::fmt;
 

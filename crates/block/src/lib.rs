@@ -25,6 +25,6 @@ pub use device::{DeviceError, DeviceOperation, DeviceResult};
 pub use device_name::{DeviceKind, DeviceName, InvalidDeviceName, device_forms};
 pub use error::BlockError;
 pub use primitive::Primitive;
-pub use request::{MapExtent, MapState, Pattern, Request, Response};
+pub use request::{MAPPED_BYTES_PER_BYTE, MapExtent, MapState, Pattern, Request, Response};
 pub use request_statistics::{RequestStatistics, Sample};
 pub use rope::Rope;

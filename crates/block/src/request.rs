@@ -4,6 +4,10 @@ use bytes::Bytes;
 
 use crate::{ByteRange, Rope, VolumeId};
 
+/// Bytes of a volume whose place in the map is changed at the cost of one byte that is read or
+/// written.
+pub const MAPPED_BYTES_PER_BYTE: u64 = 64;
+
 /// The content of a block that is to be repeated.
 #[derive(Clone, Debug)]
 pub enum Pattern {

@@ -1,4 +1,4 @@
-//! Talks to the daemon over its socket or its HTTP address.
+//! HTTP client of the command line, over the daemon's Unix socket or its address.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The time of day.
+//! Wall clock, in seconds since 1970.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

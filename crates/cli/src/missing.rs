@@ -1,4 +1,4 @@
-//! Pools and volumes that a configuration describes and an array does not have.
+//! Configuration import: makes the pools and volumes that the file describes and the array lacks.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Waits for a daemon that is starting.
+//! Retry loop for a daemon that is still starting.
 //!
 //! Who starts a daemon and goes on at once meets no socket, one that nobody listens at, or pools
 //! that are still being opened. Who misspelt the directory meets the same, and should learn it soon:

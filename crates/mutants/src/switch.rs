@@ -1,4 +1,4 @@
-//! Which mistake is on. Each thread has its own, as a simulated pool is played by one.
+//! Thread-local switch of the deliberate mistakes: a simulated pool is played by one thread.
 
 use std::cell::Cell;
 

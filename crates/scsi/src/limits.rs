@@ -147,7 +147,3 @@ pub const MISTAKEN_PORTS_MAX: usize = 1024;
 /// Parameter data of any command that a target of ours answers with, in bytes; an initiator that is
 /// ready for more is not given more.
 pub const PARAMETER_DATA_BYTES_MAX: u64 = 1 << 20;
-
-/// Bytes of a volume whose place in the map is changed at the cost of one byte that is read or
-/// written.
-pub const MAPPED_BYTES_PER_BYTE: u64 = 64;

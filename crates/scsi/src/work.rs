@@ -1,8 +1,10 @@
 //! Cost model of commands, read from the command itself, whatever its initiator says that it
 //! expects: the scheduler shares the pools by it, and memory is admitted by it.
 
+use block::MAPPED_BYTES_PER_BYTE;
+
 use crate::extent::Extent;
-use crate::limits::{MAPPED_BYTES_PER_BYTE, PARAMETER_DATA_BYTES_MAX, SEGMENT_DESCRIPTORS_MAX};
+use crate::limits::{PARAMETER_DATA_BYTES_MAX, SEGMENT_DESCRIPTORS_MAX};
 use crate::limits::{TOKEN_RANGES_MAX, TRANSFER_BYTES_MAX, UNMAP_BYTES_MAX, UNMAP_DESCRIPTORS_MAX};
 
 /// The work of one command. A command that is refused does less.

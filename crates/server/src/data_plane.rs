@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use scsi::{Decoded, NexusId, RequestId};
 use store::{Change, Done, Outcome, Tag};
 
 use crate::dispatch::Dispatch;
@@ -20,8 +19,9 @@ use crate::pools::{PoolId, Pools, Round};
 use crate::rod_token_spaces::is_hidden;
 use crate::scheduler::HostNumber;
 use crate::unit_states::UnitStates;
+use crate::work::{RequestId, SessionId};
 
-/// Set in the tags of management work; clear in those of SCSI requests.
+/// Set in the tags of management work; clear in those of front ends' requests.
 const MANAGEMENT: u64 = 1 << 63;
 
 /// The front ends, the pools, and who is where.
@@ -38,8 +38,8 @@ pub(crate) struct DataPlane {
     pub(crate) traffic: Traffic,
     pub(crate) feed: LedgerFeed,
     pub(crate) dispatch: Dispatch,
-    /// The host of each nexus.
-    hosts: HashMap<NexusId, HostNumber>,
+    /// The host of each session.
+    hosts: HashMap<SessionId, HostNumber>,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
     /// Logins and connections that were refused.
     pub(crate) refusals: Refusals,
@@ -127,9 +127,9 @@ impl DataPlane {
         self.pools.iter().find(|(_, pool)| pool.name == name)
     }
 
-    /// Where a command queues: the pool that it works on, if it works on one.
-    pub(crate) fn lane(&self, command: &Decoded) -> Option<usize> {
-        Some(self.pool_of.get(&command.works_on()?)?.lane())
+    /// Where a command queues that works on this volume, if it works on one: the volume's pool.
+    pub(crate) fn lane(&self, volume: Option<VolumeId>) -> Option<usize> {
+        Some(self.pool_of.get(&volume?)?.lane())
     }
 
     /// Lets hosts reach a volume of a pool.
@@ -198,14 +198,14 @@ impl DataPlane {
         self.pool_of.retain(|_, other| *other != pool);
     }
 
-    /// Says whose share the requests of a nexus are taken from.
-    pub(crate) fn open_nexus(&mut self, nexus: NexusId, host: HostNumber) {
-        self.hosts.insert(nexus, host);
+    /// Says whose share the requests of a session are taken from.
+    pub(crate) fn open_session(&mut self, session: SessionId, host: HostNumber) {
+        self.hosts.insert(session, host);
     }
 
-    /// The nexus is gone; what it has under way still ends.
-    pub(crate) fn close_nexus(&mut self, nexus: NexusId) {
-        self.hosts.remove(&nexus);
+    /// The session is gone; what it has under way still ends.
+    pub(crate) fn close_session(&mut self, session: SessionId) {
+        self.hosts.remove(&session);
     }
 
     /// Carries requests down, as many as this turn of the loop may take, and completions up until
@@ -237,7 +237,7 @@ impl DataPlane {
     }
 
     pub(crate) fn tick(&mut self, now: Duration) {
-        self.exports.scsi.tick(now);
+        self.exports.tick(now);
         for (_, pool) in self.pools.iter_mut() {
             pool.store.tick(now);
         }
@@ -274,11 +274,11 @@ impl DataPlane {
 
     fn submit_requests(&mut self) -> bool {
         let mut moved = false;
-        while let Some((id, volume, state)) = self.exports.scsi.next_save() {
+        while let Some((id, volume, state)) = self.exports.next_save() {
             moved = true;
             self.unit_states.store(id, volume, state);
         }
-        while let Some((id, volume, request)) = self.exports.scsi.next_request() {
+        while let Some((id, volume, request)) = self.exports.next_request() {
             moved = true;
             if Dispatch::passes(&request) {
                 self.submit(id, volume, request);
@@ -296,11 +296,11 @@ impl DataPlane {
 
     /// Requests that wait here, of commands that were aborted meanwhile, go nowhere.
     fn withdraw_unwanted(&mut self) -> bool {
-        if !self.exports.scsi.take_unwanted() {
+        if !self.exports.take_unwanted() {
             return false;
         }
-        let withdrawn = self.dispatch.withdraw(|id| self.exports.scsi.is_wanted(id));
-        withdrawn.iter().for_each(|&id| self.exports.scsi.withdrawn(id));
+        let withdrawn = self.dispatch.withdraw(|id| self.exports.is_wanted(id));
+        withdrawn.iter().for_each(|&id| self.exports.withdrawn(id));
         !withdrawn.is_empty()
     }
 
@@ -308,11 +308,12 @@ impl DataPlane {
     fn queue(&mut self, id: RequestId, volume: VolumeId, request: Request) {
         match self.pool_for(volume, &request) {
             Ok(pool) => {
-                let nexus = self.exports.scsi.issuer(id).map_or(NexusId(0), |issuer| issuer.nexus);
-                let host = self.hosts.get(&nexus).copied().unwrap_or(HostNumber(0));
-                self.dispatch.push(pool.lane(), (host, nexus), (id, volume, request));
+                let issuer = self.exports.issuer(id);
+                let session = issuer.map_or(SessionId(0), |issuer| issuer.session);
+                let host = self.hosts.get(&session).copied().unwrap_or(HostNumber(0));
+                self.dispatch.push(pool.lane(), (host, session), (id, volume, request));
             }
-            Err(error) => self.exports.scsi.completed(id, Err(error)),
+            Err(error) => self.exports.completed(id, Err(error)),
         }
     }
 
@@ -326,7 +327,7 @@ impl DataPlane {
             }
             Err(error) => {
                 self.dispatch.finished(id);
-                self.exports.scsi.completed(id, Err(error));
+                self.exports.completed(id, Err(error));
             }
         }
     }
@@ -352,9 +353,9 @@ impl DataPlane {
                 } else {
                     let id = RequestId(tag.0);
                     self.dispatch.finished(id);
-                    let issuer = self.exports.scsi.issuer(id);
+                    let issuer = self.exports.issuer(id);
                     self.feed.answered(id, issuer, result.is_ok(), &statistics);
-                    self.exports.scsi.completed(id, block_result(result));
+                    self.exports.completed(id, block_result(result));
                 }
             }
         }

@@ -7,13 +7,13 @@
 
 use std::time::Instant;
 
-use block::{BLOCK, Request, VolumeId};
-use scsi::{NexusId, RequestId, TaskId};
+use block::{BLOCK, MAPPED_BYTES_PER_BYTE, Request, VolumeId};
 
 use crate::limits::{
     COMMAND_COST, LANE_BYTES_MAX, LANE_COMMANDS_MAX, SMALL_REQUEST_BYTES, TURN_BYTES, TURN_TIME,
 };
 use crate::scheduler::{Bounds, HostNumber, Scheduler, Turn};
+use crate::work::{CommandId, RequestId, SessionId};
 
 /// A request on its way to a pool.
 pub(crate) type Asked = (RequestId, VolumeId, Request);
@@ -43,10 +43,15 @@ impl Dispatch {
     }
 
     /// Queues a request of a host for a pool.
-    pub(crate) fn push(&mut self, pool: usize, (host, nexus): (HostNumber, NexusId), asked: Asked) {
-        let task = TaskId(asked.0.0);
+    pub(crate) fn push(
+        &mut self,
+        pool: usize,
+        (host, session): (HostNumber, SessionId),
+        asked: Asked,
+    ) {
+        let command = CommandId(asked.0.0);
         let bytes = cost(&asked.2);
-        self.queue.push(Turn { lane: Some(pool), host, nexus, task, bytes }, asked);
+        self.queue.push(Turn { lane: Some(pool), host, session, command, bytes }, asked);
     }
 
     /// The next request of this turn, with what it costs; `None` if the turn is over or nothing may
@@ -65,7 +70,7 @@ impl Dispatch {
 
     /// The engine answered a request; does nothing for one that passed.
     pub(crate) fn finished(&mut self, id: RequestId) {
-        self.queue.finished(TaskId(id.0));
+        self.queue.finished(CommandId(id.0));
     }
 
     /// Takes out the requests that wait and that nobody waits for any more: their commands were
@@ -83,7 +88,7 @@ impl Dispatch {
 
 /// Cost of a request, in bytes read or written.
 fn cost(request: &Request) -> u64 {
-    let map = |bytes: u64| bytes / scsi::limits::MAPPED_BYTES_PER_BYTE;
+    let map = |bytes: u64| bytes / MAPPED_BYTES_PER_BYTE;
     match request {
         Request::Read { range } => range.length,
         Request::Write { data, .. } => data.len() as u64,
@@ -117,7 +122,7 @@ mod tests {
 
     fn push(dispatch: &mut Dispatch, number: u64, host: u64, request: Request) {
         let asked = (RequestId(number), VolumeId(1), request);
-        dispatch.push(0, (HostNumber(host), NexusId(host)), asked);
+        dispatch.push(0, (HostNumber(host), SessionId(host)), asked);
     }
 
     #[test]

@@ -1,10 +1,12 @@
-//! Seam between management and the front ends: what changes about the volumes that the array exports
-//! is said once, as an [`ExportEvent`], and every front end listens. What management asks back, of
-//! whoever serves the volumes, is asked here too.
+//! Seam between management and the front ends: what changes about the volumes that the array
+//! exports is said once, as an [`ExportEvent`], and every front end listens. What management asks
+//! back, of whoever serves the volumes, is asked here too.
 //!
-//! Commands do not come this way: each front end hands requests to the pools by itself.
+//! Requests of commands come here too, in words that all front ends share (`work.rs`); commands do
+//! not: each front end has them queued and executed by itself.
 
 mod scsi_listener;
+mod scsi_requests;
 
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use scsi::{DeviceServer, DurableState, NexusId};
 use crate::guard::Critical;
 
 pub(crate) use scsi_listener::to_scsi;
+pub(crate) use scsi_requests::ended;
 
 /// Hosts' compare-and-writes that found something else, since the daemon started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,13 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::{Request, RequestStatistics, VolumeId};
 use hashbrown::HashMap;
-use ledger::{
-    CommandEnded, HostId, Ledger, Outcome, Primitive, Refusal, RequestEnded, SpaceSample,
-};
-use scsi::{CommandRecord, Completion, Issuer, NexusId, RequestId, SenseKey, Status};
+use ledger::{CommandEnded, HostId, Ledger, Primitive, RequestEnded, SpaceSample};
 
 use crate::limits::GONE_NAMES_MAX;
 use crate::pool::Pool;
+use crate::work::{EndedCommand, Issuer, RequestId, SessionId};
 
 /// The ledger, and what it needs to know of what is under way.
 pub(crate) struct LedgerFeed {
@@ -20,7 +18,7 @@ pub(crate) struct LedgerFeed {
     pub(crate) enabled: bool,
     /// When time began, seconds since 1970.
     started: f64,
-    hosts: HashMap<NexusId, HostId>,
+    hosts: HashMap<SessionId, HostId>,
     /// Requests under way of commands whose list says where they work.
     lists: HashMap<RequestId, Asked>,
     /// POOL/NAME of volumes that were deleted, for what is told of the past.
@@ -71,13 +69,13 @@ impl LedgerFeed {
         self.started + at.as_secs_f64()
     }
 
-    pub(crate) fn open_nexus(&mut self, nexus: NexusId, host: &str) {
+    pub(crate) fn open_session(&mut self, session: SessionId, host: &str) {
         let host = self.ledger.host(host);
-        self.hosts.insert(nexus, host);
+        self.hosts.insert(session, host);
     }
 
-    pub(crate) fn close_nexus(&mut self, nexus: NexusId) {
-        self.hosts.remove(&nexus);
+    pub(crate) fn close_session(&mut self, session: SessionId) {
+        self.hosts.remove(&session);
     }
 
     /// A request goes to the engine.
@@ -105,7 +103,7 @@ impl LedgerFeed {
         }
         let asked = self.lists.remove(&id);
         let Some(issuer) = issuer else { return };
-        let Some(&host) = self.hosts.get(&issuer.nexus) else { return };
+        let Some(&host) = self.hosts.get(&issuer.session) else { return };
         let primitive = issuer.primitive;
         // Where the data of tokens rests is nobody's business.
         let listed = asked.as_ref().filter(|_| primitive != Primitive::Token);
@@ -122,19 +120,18 @@ impl LedgerFeed {
     }
 
     /// A command ended with a status.
-    pub(crate) fn ended(&mut self, completion: &Completion, record: Option<CommandRecord>) {
-        let Some(record) = record.filter(|_| self.enabled) else { return };
-        let Some(&host) = self.hosts.get(&record.nexus) else { return };
-        let primitive = record.primitive;
+    pub(crate) fn ended(&mut self, command: &EndedCommand) {
+        let Some(&host) = self.hosts.get(&command.session).filter(|_| self.enabled) else { return };
+        let EndedCommand { volume, name, primitive, lba, bytes, took, outcome, .. } = *command;
         self.ledger.command(&CommandEnded {
             host,
-            volume: record.volume,
-            name: record.name,
+            volume,
+            name,
             primitive,
-            lba: record.lba.0,
-            bytes: record.bytes,
-            took: record.took,
-            outcome: outcome(completion, primitive),
+            lba,
+            bytes,
+            took,
+            outcome,
         });
     }
 
@@ -145,28 +142,6 @@ impl LedgerFeed {
                 pools.map(|pool| (pool.name.clone(), space(pool))).collect::<BTreeMap<_, _>>()
             });
         }
-    }
-}
-
-fn outcome(completion: &Completion, primitive: Primitive) -> Outcome {
-    let refused = |status| Outcome::Refused(Refusal { status, sense: None, reason: "" });
-    let code = completion.sense.map(|sense| sense.code);
-    match (completion.status, code) {
-        (Status::Good, _) => Outcome::Good,
-        (Status::CheckCondition, Some(code)) => match code.key {
-            SenseKey::UnitAttention => Outcome::Interrupted,
-            SenseKey::Miscompare if primitive == Primitive::CompareAndWrite => Outcome::Miscompare,
-            key => Outcome::Refused(Refusal {
-                status: "CHECK CONDITION",
-                sense: Some((key as u8, code.asc, code.ascq)),
-                reason: code.name(),
-            }),
-        },
-        (Status::CheckCondition, None) => refused("CHECK CONDITION"),
-        (Status::Busy, _) => refused("BUSY"),
-        (Status::ReservationConflict, _) => refused("RESERVATION CONFLICT"),
-        (Status::TaskSetFull, _) => refused("TASK SET FULL"),
-        (Status::TaskAborted, _) => Outcome::Interrupted,
     }
 }
 

@@ -34,6 +34,7 @@ mod scheduler;
 mod source_address;
 mod trust;
 mod unit_states;
+mod work;
 mod yielding;
 
 use anyhow::{Context, Result};

@@ -12,9 +12,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use hashbrown::HashMap;
-use scsi::{NexusId, TaskId};
 
 use crate::limits::{COMMAND_COST, COST_MAX, EXPECTING_COMMANDS_MAX, SHARE_BYTES};
+use crate::work::{CommandId, SessionId};
 
 /// Where commands queue: the pool, or `None` for what needs none and ends at once.
 pub(crate) type Lane = Option<usize>;
@@ -28,8 +28,8 @@ pub(crate) struct HostNumber(pub(crate) u64);
 pub(crate) struct Turn {
     pub(crate) lane: Lane,
     pub(crate) host: HostNumber,
-    pub(crate) nexus: NexusId,
-    pub(crate) task: TaskId,
+    pub(crate) session: SessionId,
+    pub(crate) command: CommandId,
     /// Cost in bytes of work.
     pub(crate) bytes: u64,
 }
@@ -66,7 +66,7 @@ impl Load {
 struct Begun {
     lane: Lane,
     host: HostNumber,
-    nexus: NexusId,
+    session: SessionId,
     cost: i64,
 }
 
@@ -76,9 +76,9 @@ pub(crate) struct Scheduler<C> {
     lanes: BTreeMap<Lane, Queue<C>>,
     /// The lane that had the last turn.
     last_lane: Lane,
-    under_way: HashMap<TaskId, Begun>,
+    under_way: HashMap<CommandId, Begun>,
     /// The session whose command ended last.
-    last_ended: Option<NexusId>,
+    last_ended: Option<SessionId>,
 }
 
 impl<C> Scheduler<C> {
@@ -95,20 +95,20 @@ impl<C> Scheduler<C> {
     /// Queues a command.
     pub(crate) fn push(&mut self, turn: Turn, command: C) {
         let cost = turn.cost();
-        let entry = Entry { task: turn.task, cost, command };
+        let entry = Entry { id: turn.command, cost, command };
         self.sessions(turn).commands.push_back(entry);
     }
 
     /// A command waits before all others of its session in its lane (HEAD OF QUEUE).
     pub(crate) fn push_first(&mut self, turn: Turn, command: C) {
         let cost = turn.cost();
-        let entry = Entry { task: turn.task, cost, command };
+        let entry = Entry { id: turn.command, cost, command };
         self.sessions(turn).commands.push_front(entry);
     }
 
     fn sessions(&mut self, turn: Turn) -> &mut SessionQueue<C> {
         let queue = self.lanes.entry(turn.lane).or_default();
-        queue.session(turn.host, turn.nexus)
+        queue.session(turn.host, turn.session)
     }
 
     /// Whether [`Self::start_next`] has a command to give.
@@ -119,7 +119,7 @@ impl<C> Scheduler<C> {
     /// Whether the session whose command ended last is likely to send another one soon: it waits
     /// for nothing, and few commands are under way.
     pub(crate) fn expects_a_command(&self) -> bool {
-        let waits = |nexus| self.under_way.values().any(|begun| begun.nexus == nexus);
+        let waits = |session| self.under_way.values().any(|begun| begun.session == session);
         self.under_way.len() <= EXPECTING_COMMANDS_MAX && !self.last_ended.is_some_and(waits)
     }
 
@@ -137,7 +137,7 @@ impl<C> Scheduler<C> {
 
     /// All commands of a session, or of everybody, in order: they are under way from now on,
     /// whatever the bounds are. Task management must find them where it looks.
-    pub(crate) fn start_all_of(&mut self, only: Option<NexusId>) -> Vec<C> {
+    pub(crate) fn start_all_of(&mut self, only: Option<SessionId>) -> Vec<C> {
         let mut started = Vec::new();
         let lanes: Vec<Lane> = self.lanes.keys().copied().collect();
         for lane in lanes {
@@ -149,11 +149,11 @@ impl<C> Scheduler<C> {
         started
     }
 
-    fn begin(&mut self, lane: Lane, (host, nexus, entry): Taken<C>) -> C {
+    fn begin(&mut self, lane: Lane, (host, session, entry): Taken<C>) -> C {
         // An initiator that gives two commands one name has one of them counted.
-        self.finished(entry.task);
+        self.finished(entry.id);
         let cost = entry.cost;
-        self.under_way.insert(entry.task, Begun { lane, host, nexus, cost });
+        self.under_way.insert(entry.id, Begun { lane, host, session, cost });
         let queue = self.lanes.entry(lane).or_default();
         queue.under_way.begin(cost);
         queue.of_hosts.entry(host).or_default().begin(cost);
@@ -161,10 +161,10 @@ impl<C> Scheduler<C> {
     }
 
     /// A command has ended; does nothing if it is not under way.
-    pub(crate) fn finished(&mut self, task: TaskId) {
-        let Some(begun) = self.under_way.remove(&task) else { return };
+    pub(crate) fn finished(&mut self, command: CommandId) {
+        let Some(begun) = self.under_way.remove(&command) else { return };
         let lane = begun.lane;
-        self.last_ended = Some(begun.nexus);
+        self.last_ended = Some(begun.session);
         if let Some(queue) = self.lanes.get_mut(&lane) {
             queue.end(begun);
             if queue.is_idle() {
@@ -184,13 +184,13 @@ impl<C> Scheduler<C> {
     }
 
     /// A session has ended: nobody waits for its commands.
-    pub(crate) fn forget(&mut self, nexus: NexusId) {
+    pub(crate) fn forget(&mut self, session: SessionId) {
         for queue in self.lanes.values_mut() {
-            queue.take_all_of(Some(nexus));
+            queue.take_all_of(Some(session));
         }
-        let of_nexus = self.under_way.iter().filter(|(_, begun)| begun.nexus == nexus);
-        let tasks: Vec<TaskId> = of_nexus.map(|(&task, _)| task).collect();
-        tasks.into_iter().for_each(|task| self.finished(task));
+        let of_session = self.under_way.iter().filter(|(_, begun)| begun.session == session);
+        let commands: Vec<CommandId> = of_session.map(|(&command, _)| command).collect();
+        commands.into_iter().for_each(|command| self.finished(command));
         self.lanes.retain(|_, queue| !queue.is_idle());
     }
 }
@@ -203,11 +203,11 @@ impl Turn {
 }
 
 /// A command that has its turn.
-type Taken<C> = (HostNumber, NexusId, Entry<C>);
+type Taken<C> = (HostNumber, SessionId, Entry<C>);
 
 /// A command and what its turn costs.
 struct Entry<C> {
-    task: TaskId,
+    id: CommandId,
     cost: i64,
     command: C,
 }
@@ -239,7 +239,7 @@ struct Host<C> {
 
 /// A session with commands that wait.
 struct SessionQueue<C> {
-    nexus: NexusId,
+    session: SessionId,
     commands: VecDeque<Entry<C>>,
 }
 
@@ -272,14 +272,14 @@ impl<C> Queue<C> {
             && load.bytes + host.next_cost() <= bounds.bytes - self.under_way.bytes
     }
 
-    fn session(&mut self, number: HostNumber, nexus: NexusId) -> &mut SessionQueue<C> {
+    fn session(&mut self, number: HostNumber, session: SessionId) -> &mut SessionQueue<C> {
         let at = self.hosts.iter().position(|host| host.number == number).unwrap_or_else(|| {
             self.hosts.push_back(Host { number, credit: 0, sessions: VecDeque::new() });
             self.hosts.len() - 1
         });
         let sessions = &mut self.hosts[at].sessions;
-        let at = sessions.iter().position(|session| session.nexus == nexus).unwrap_or_else(|| {
-            sessions.push_back(SessionQueue { nexus, commands: VecDeque::new() });
+        let at = sessions.iter().position(|queue| queue.session == session).unwrap_or_else(|| {
+            sessions.push_back(SessionQueue { session, commands: VecDeque::new() });
             sessions.len() - 1
         });
         &mut sessions[at]
@@ -303,7 +303,7 @@ impl<C> Queue<C> {
             false if host.credit > 0 => self.hosts.push_front(host),
             false => self.hosts.push_back(host),
         }
-        taken.map(|(nexus, entry)| (number, nexus, entry))
+        taken.map(|(session, entry)| (number, session, entry))
     }
 
     fn withdraw(&mut self, is_unwanted: &impl Fn(&C) -> bool, withdrawn: &mut Vec<C>) {
@@ -328,13 +328,13 @@ impl<C> Queue<C> {
         self.hosts.retain(|host| !host.sessions.is_empty());
     }
 
-    fn take_all_of(&mut self, only: Option<NexusId>) -> Vec<Taken<C>> {
+    fn take_all_of(&mut self, only: Option<SessionId>) -> Vec<Taken<C>> {
         let mut taken = Vec::new();
         for host in &mut self.hosts {
-            for session in &mut host.sessions {
-                if only.is_none_or(|only| session.nexus == only) {
-                    let (number, nexus) = (host.number, session.nexus);
-                    taken.extend(session.commands.drain(..).map(|entry| (number, nexus, entry)));
+            for queue in &mut host.sessions {
+                if only.is_none_or(|only| queue.session == only) {
+                    let (number, session) = (host.number, queue.session);
+                    taken.extend(queue.commands.drain(..).map(|entry| (number, session, entry)));
                 }
             }
         }
@@ -359,14 +359,14 @@ impl<C> Host<C> {
         next.map_or(0, |entry| entry.cost)
     }
 
-    fn take_next(&mut self) -> Option<(NexusId, Entry<C>)> {
-        let mut session = self.sessions.pop_front()?;
-        let entry = session.commands.pop_front()?;
-        let nexus = session.nexus;
-        if !session.commands.is_empty() {
-            self.sessions.push_back(session);
+    fn take_next(&mut self) -> Option<(SessionId, Entry<C>)> {
+        let mut queue = self.sessions.pop_front()?;
+        let entry = queue.commands.pop_front()?;
+        let session = queue.session;
+        if !queue.commands.is_empty() {
+            self.sessions.push_back(queue);
         }
-        Some((nexus, entry))
+        Some((session, entry))
     }
 }
 

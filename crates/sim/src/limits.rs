@@ -1,4 +1,4 @@
-//! How large the simulated world may become, and what happens beyond it.
+//! Limits of the simulated world, and what happens beyond each.
 
 /// Bytes of the largest simulated device.
 pub const DEVICE_BYTES_MAX: u64 = 320 << 20;

@@ -1,4 +1,4 @@
-//! What became of each named check: passed, failed, or not yet possible and why.
+//! Report of the named checks: passed, failed, or not yet possible and why.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};

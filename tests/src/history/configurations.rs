@@ -1,6 +1,7 @@
-//! The same question as the depth-first search answers, the other way round: every state in which
-//! the register may be is followed through time. It visits each state once, and so comes to an end
-//! where many operations overlap and a search goes back and forth; it is slower where few do.
+//! Linearizability check by breadth-first search, a second opinion on `linearize`: every state in
+//! which the register may be is followed through time. It visits each state once, and so comes to
+//! an end where many operations overlap and a search goes back and forth; it is slower where few
+//! do.
 
 use std::collections::HashSet;
 

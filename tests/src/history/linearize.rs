@@ -1,5 +1,5 @@
-//! Whether the operations on one register have an order in which every answer is right: the search
-//! of Wing and Gong, with Lowe's memory of what was tried.
+//! Linearizability check of one register: is there an order in which every answer is right? The
+//! search of Wing and Gong, with Lowe's memory of what was tried.
 
 use std::collections::HashSet;
 

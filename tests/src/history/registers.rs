@@ -1,4 +1,4 @@
-//! From what clients did to what happened to each block.
+//! Converts the history of clients into one history for each block.
 
 use std::collections::{BTreeMap, BTreeSet};
 

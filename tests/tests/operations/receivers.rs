@@ -1,4 +1,4 @@
-//! Somebody who takes alerts: a web server and a mail relay, as small as can be.
+//! Alert receivers for tests: a web server and a mail relay, as small as can be.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

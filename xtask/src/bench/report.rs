@@ -1,4 +1,4 @@
-//! Medians and ratios, as a page and as JSON.
+//! Benchmark report: medians and ratios, as a page and as JSON.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Paths that an I/O-free room may not name, wherever they stand: in a `use` or in the code.
+//! Banned paths: what an I/O-free room may not name, in a `use` or in the code.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Which room may use which, and which libraries an I/O-free room may not use.
+//! Dependency check: which room may use which, and which libraries an I/O-free room may not use.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Which folder of a large room may use which, where the room is one crate.
+//! Import check between the folders of a large room that is one crate.
 
 use std::fs;
 use std::path::Path;

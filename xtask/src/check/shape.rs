@@ -1,4 +1,4 @@
-//! Length of functions and files; where `unsafe` may stand.
+//! Size check of functions and files; where `unsafe` may stand.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Words that may not be committed.
+//! Text check: words that may not be committed.
 
 use std::fs;
 

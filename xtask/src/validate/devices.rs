@@ -1,4 +1,4 @@
-//! How long the devices of a pool took: what of slow commands is the disk's.
+//! Device latencies of a pool during a validation: what of slow commands is the disk's.
 
 use std::collections::BTreeMap;
 

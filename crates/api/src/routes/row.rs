@@ -1,4 +1,4 @@
-//! What is said about a route.
+//! Row of the route table: method, path, role, what the route takes, gives and changes.
 
 use super::{Method, Route};
 use crate::Role;

@@ -1,4 +1,4 @@
-//! What virtual disks hold: written and read back several megabytes at a time, so that preparing
+//! Content of virtual disks, written and read back several megabytes at a time, so that preparing
 //! and checking cost little beside what is measured.
 
 use anyhow::{Context, Result, ensure};

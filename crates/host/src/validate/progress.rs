@@ -1,4 +1,4 @@
-//! Where a validation is, and how long it will still take.
+//! Progress of a validation, and how long it will still take.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

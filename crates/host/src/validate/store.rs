@@ -1,4 +1,4 @@
-//! What is kept between runs of the program: each measurement in a file of its own, so that an
+//! Checkpoints between runs of the program: each measurement in a file of its own, so that an
 //! interrupted validation goes on where it was.
 
 use std::fs;

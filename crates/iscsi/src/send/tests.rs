@@ -1,4 +1,4 @@
-//! Whatever a command yields, a bounded part of it is cut and digested ahead of the socket.
+//! Tests of the send queue: a bounded part of Data-In is cut and digested ahead of the socket.
 //!
 //! The story: the 32 MiB of a READ were cut into PDUs and digested when they came from the pool, in
 //! one turn of the daemon's loop, while all other connections waited.

@@ -1,4 +1,5 @@
-//! What may change between the decoding of a command and its execution is looked at again.
+//! Tests of decoding: what may change between the decoding of a command and its execution is looked
+//! at again.
 
 use std::collections::BTreeMap;
 

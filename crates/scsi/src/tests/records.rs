@@ -1,4 +1,4 @@
-//! What commands tell of themselves.
+//! Tests of command records, from which statistics and the ledger are fed.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Thresholds of logical block provisioning.
+//! Tests of the thresholds of logical block provisioning.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The device clock.
+//! Tests of the device clock: SET TIMESTAMP and REPORT TIMESTAMP.
 
 use std::time::Duration;
 

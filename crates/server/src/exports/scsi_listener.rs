@@ -1,4 +1,4 @@
-//! SCSI's ear at the seam: what each export event means to the device server.
+//! Applies export events to the SCSI device server (SCSI's listener at the seam).
 
 use array::Identification;
 use scsi::{DeviceServer, LogicalUnitSpec, UnitSpace};

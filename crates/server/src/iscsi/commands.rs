@@ -10,9 +10,11 @@ use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{LostAnswer, NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::connection::{Connection, Ending};
+use crate::exports::ended;
 use crate::limits::TURN_TIME;
 use crate::reactor::Reactor;
 use crate::scheduler::{HostNumber, Turn};
+use crate::work::SessionId;
 
 /// Commands that are started between two looks at the clock.
 const STARTS_PER_LOOK: usize = 16;
@@ -119,8 +121,8 @@ impl Reactor {
     fn enqueue(&mut self, host: HostNumber, task: u32, command: scsi::Command) {
         let nexus = command.decoded.nexus();
         let task = task_id(nexus, task);
-        let (lane, bytes) = (self.plane.lane(&command.decoded), command.work().cost());
-        let turn = Turn { lane, host, nexus, task, bytes };
+        let (lane, bytes) = (self.plane.lane(command.decoded.works_on()), command.work().cost());
+        let turn = Turn { lane, host, session: nexus.into(), command: task.into(), bytes };
         match command.attribute {
             TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, (task, command)),
             TaskAttribute::Simple | TaskAttribute::Ordered | TaskAttribute::Aca => {
@@ -145,7 +147,7 @@ impl Reactor {
 
     /// Starts commands out of turn: those of one session, or all.
     pub(super) fn start_all_of(&mut self, only: Option<NexusId>) {
-        for command in self.scheduler.start_all_of(only) {
+        for command in self.scheduler.start_all_of(only.map(SessionId::from)) {
             self.execute(command);
         }
     }
@@ -240,12 +242,14 @@ impl Reactor {
         let mut moved = false;
         while let Some((task, completion, record)) = self.plane.exports.scsi.next_recorded() {
             moved = true;
-            self.plane.feed.ended(&completion, record);
+            if let Some(record) = record {
+                self.plane.feed.ended(&ended(&completion, &record));
+            }
             self.answer(task, completion);
         }
         while let Some(task) = self.plane.exports.scsi.next_aborted() {
             moved = true;
-            self.scheduler.finished(task);
+            self.scheduler.finished(task.into());
             let tag = parts(task).1;
             if let Some(slot) = self.slot_of_task(task) {
                 self.iscsi.connections[slot].iscsi.forget(tag);
@@ -284,7 +288,7 @@ impl Reactor {
 
     fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.plane.traffic.commands += 1;
-        self.scheduler.finished(task);
+        self.scheduler.finished(task.into());
         let answer = to_iscsi(completion);
         if let Some(slot) = self.slot_of_task(task) {
             let connection = &mut self.iscsi.connections[slot];

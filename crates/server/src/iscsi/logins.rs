@@ -141,7 +141,7 @@ impl Reactor {
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
         let (nexus, host, share) = (session.nexus, session.host, session.share.clone());
         self.open_nexus(nexus, slot, request);
-        self.plane.open_nexus(nexus, host);
+        self.plane.open_session(nexus.into(), host);
         self.iscsi.connections[slot].nexus = Some(nexus);
         self.iscsi.connections[slot].host = host;
         self.iscsi.connections[slot].iscsi.set_share(share);
@@ -195,7 +195,7 @@ impl Reactor {
             luns: volumes(&luns),
         };
         let host = self.management.configuration.host_of(&request.initiator_name);
-        self.plane.feed.open_nexus(nexus, host.unwrap_or(&request.initiator_name));
+        self.plane.feed.open_session(nexus.into(), host.unwrap_or(&request.initiator_name));
         self.plane.exports.scsi.open_nexus(nexus, spec);
         self.plane.exports.scsi.set_host(nexus, host.unwrap_or(&request.initiator_name));
         let retired = self.management.configuration.retired_luns(&request.initiator_name);

@@ -76,11 +76,11 @@ impl Reactor {
     }
 
     pub(super) fn end_session(&mut self, session: &Session, reason: &str) {
-        self.scheduler.forget(session.nexus);
+        self.scheduler.forget(session.nexus.into());
         self.management.session_ends(&self.plane, session);
         self.plane.exports.scsi.close_nexus(session.nexus);
-        self.plane.feed.close_nexus(session.nexus);
-        self.plane.close_nexus(session.nexus);
+        self.plane.feed.close_session(session.nexus.into());
+        self.plane.close_session(session.nexus.into());
         if self.iscsi.chatter.may_tell(self.now) {
             tracing::info!(initiator = session.port.name, reason, "session ended");
         }

@@ -1,5 +1,5 @@
-//! What changes of the configuration have to know of volumes, sessions and addresses: the view that
-//! `control` is given, and what requests find.
+//! View of volumes, sessions and addresses for changes of the configuration, which `control` is given,
+//! and what requests find.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Answers about many objects. The reactor looks at some of them between what hosts ask for, so that
-//! nobody waits while ten thousand are described; another thread makes the answer of what it saw
-//! (docs/decisions/0100).
+//! Incremental gathering of answers about many objects. The reactor looks at some between what
+//! hosts ask for, so that nobody waits while ten thousand are described; another thread makes the
+//! answer of what it saw (docs/decisions/0100).
 //!
 //! Each object is as it was when it was looked at. Everything that was answered before the request
 //! came is seen: a look that is under way already serves nobody who asks now, one that has not begun

@@ -1,5 +1,6 @@
-//! Which function answers which route. One table says which routes belong to which noun; each noun
-//! has an enumeration of its own, so that a route which is nowhere, or in no arm, does not compile.
+//! Request routing: which function answers which route. One table says which routes belong to which
+//! noun; each noun has an enumeration of its own, so that a route which is nowhere, or in no arm,
+//! does not compile.
 
 use api::{Problem, Route};
 use axum::body::Bytes;

@@ -1,4 +1,4 @@
-//! Routes of statistics.
+//! Routes of statistics: rates, latencies, history, locks, reclaimed space and forecasts.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -24,27 +24,27 @@ impl World {
         Self { scheduler: Scheduler::new(bounds), next: 0, served: BTreeMap::new() }
     }
 
-    fn push(&mut self, host: u64, nexus: u64, lane: Lane, bytes: u64) -> TaskId {
+    fn push(&mut self, host: u64, session: u64, lane: Lane, bytes: u64) -> CommandId {
         self.next += 1;
-        let task = TaskId(self.next);
-        let (host_number, nexus_id) = (HostNumber(host), NexusId(nexus));
-        let turn = Turn { lane, host: host_number, nexus: nexus_id, task, bytes };
-        self.scheduler.push(turn, (host, nexus, self.next));
-        task
+        let command = CommandId(self.next);
+        let (host_number, session_id) = (HostNumber(host), SessionId(session));
+        let turn = Turn { lane, host: host_number, session: session_id, command, bytes };
+        self.scheduler.push(turn, (host, session, self.next));
+        command
     }
 
-    fn fill(&mut self, count: usize, host: u64, nexus: u64, lane: Lane, bytes: u64) {
+    fn fill(&mut self, count: usize, host: u64, session: u64, lane: Lane, bytes: u64) {
         for _ in 0..count {
-            self.push(host, nexus, lane, bytes);
+            self.push(host, session, lane, bytes);
         }
     }
 
     /// The next command, which ends at once.
     fn serve(&mut self) -> Option<Command> {
-        let (host, nexus, number) = self.scheduler.start_next()?;
+        let (host, session, number) = self.scheduler.start_next()?;
         *self.served.entry(host).or_default() += 1;
-        self.scheduler.finished(TaskId(number));
-        Some((host, nexus, number))
+        self.scheduler.finished(CommandId(number));
+        Some((host, session, number))
     }
 }
 
@@ -62,8 +62,8 @@ fn sixty_four_hosts_with_deep_queues_get_equal_shares_in_every_round() {
         world.fill(128, host, host, Some(0), 4096);
     }
     for _ in 0..10_000 {
-        let (host, nexus, _) = world.serve().unwrap();
-        world.push(host, nexus, Some(0), 4096);
+        let (host, session, _) = world.serve().unwrap();
+        world.push(host, session, Some(0), 4096);
     }
     assert!(jain(world.served.values().copied()) > 0.999, "{:?}", world.served);
 }
@@ -71,17 +71,17 @@ fn sixty_four_hosts_with_deep_queues_get_equal_shares_in_every_round() {
 #[test]
 fn a_host_with_eight_sessions_gets_no_more_than_one_with_one() {
     let mut world = World::new();
-    for nexus in 0..8 {
-        world.fill(256, 1, nexus, Some(0), 4096);
+    for session in 0..8 {
+        world.fill(256, 1, session, Some(0), 4096);
     }
     world.fill(256, 2, 100, Some(0), 4096);
     let mut sessions: BTreeMap<u64, u64> = BTreeMap::new();
     for _ in 0..400 {
-        let (_, nexus, _) = world.serve().unwrap();
-        *sessions.entry(nexus).or_default() += 1;
+        let (_, session, _) = world.serve().unwrap();
+        *sessions.entry(session).or_default() += 1;
     }
     assert_eq!(world.served, BTreeMap::from([(1, 200), (2, 200)]));
-    assert!((0..8).all(|nexus| sessions[&nexus] == 25), "{sessions:?}");
+    assert!((0..8).all(|session| sessions[&session] == 25), "{sessions:?}");
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_pool_that_stalls_holds_up_no_other() {
     world.push(1, 1, None, 0);
     assert!(world.scheduler.can_start());
     assert!(world.serve().is_some() && world.serve().is_some() && world.serve().is_none());
-    world.scheduler.finished(TaskId(started[0].2));
+    world.scheduler.finished(CommandId(started[0].2));
     assert_eq!(world.serve(), Some((1, 1, ALONE_MAX as u64 + 1)));
 }
 
@@ -144,11 +144,16 @@ fn what_needs_no_pool_is_never_held_back() {
 #[test]
 fn commands_of_a_session_stay_in_order_but_for_the_head_of_queue() {
     let mut world = World::new();
-    for nexus in [1, 2, 1, 2, 1] {
-        world.push(1, nexus, Some(0), 4096);
+    for session in [1, 2, 1, 2, 1] {
+        world.push(1, session, Some(0), 4096);
     }
-    let turn =
-        Turn { lane: Some(0), host: HostNumber(1), nexus: NexusId(1), task: TaskId(9), bytes: 0 };
+    let turn = Turn {
+        lane: Some(0),
+        host: HostNumber(1),
+        session: SessionId(1),
+        command: CommandId(9),
+        bytes: 0,
+    };
     world.scheduler.push_first(turn, (1, 1, 9));
     let of_first: Vec<u64> =
         std::iter::from_fn(|| world.serve()).filter(|c| c.1 == 1).map(|c| c.2).collect();
@@ -160,10 +165,10 @@ fn task_management_finds_what_it_looks_for() {
     let mut world = World::new();
     let own = world.push(1, 1, Some(0), 0);
     world.push(2, 2, Some(0), 0);
-    assert_eq!(world.scheduler.start_all_of(Some(NexusId(1))), [(1, 1, 1)]);
+    assert_eq!(world.scheduler.start_all_of(Some(SessionId(1))), [(1, 1, 1)]);
     assert_eq!(world.scheduler.start_all_of(None), [(2, 2, 2)]);
     world.scheduler.finished(own);
-    world.scheduler.finished(TaskId(2));
+    world.scheduler.finished(CommandId(2));
     assert!(world.scheduler.lanes.is_empty());
 }
 
@@ -173,10 +178,10 @@ fn a_session_that_ends_leaves_nothing_behind() {
     world.fill(5, 1, 1, Some(0), 0);
     world.scheduler.start_next();
     world.push(2, 2, Some(1), 0);
-    world.scheduler.forget(NexusId(1));
+    world.scheduler.forget(SessionId(1));
     assert_eq!(world.serve(), Some((2, 2, 6)));
     assert!(world.scheduler.lanes.is_empty() && world.scheduler.under_way.is_empty());
-    world.scheduler.finished(TaskId(1));
+    world.scheduler.finished(CommandId(1));
 }
 
 #[test]
@@ -186,14 +191,14 @@ fn a_name_that_is_used_twice_is_counted_once() {
         let turn = Turn {
             lane: Some(0),
             host: HostNumber(1),
-            nexus: NexusId(1),
-            task: TaskId(7),
+            session: SessionId(1),
+            command: CommandId(7),
             bytes: 0,
         };
         world.scheduler.push(turn, (1, 1, 7));
         world.scheduler.start_next();
     }
-    world.scheduler.finished(TaskId(7));
+    world.scheduler.finished(CommandId(7));
     assert!(world.scheduler.lanes.is_empty());
 }
 
@@ -262,8 +267,8 @@ fn what_is_under_way_is_bounded_in_bytes_and_shared() {
     world.push(3, 3, Some(0), 64 << 20);
     world.push(3, 3, Some(0), 64 << 20);
     assert_eq!(start_all(&mut world), BTreeMap::from([(3, 1)]));
-    for task in 1..=world.next {
-        world.scheduler.finished(TaskId(task));
+    for command in 1..=world.next {
+        world.scheduler.finished(CommandId(command));
     }
     assert_eq!(start_all(&mut world).len(), 3, "each goes on");
 }

@@ -1,4 +1,4 @@
-//! Reading ahead of a host that reads one block after the other.
+//! Tests of prefetch for sequential readers.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What one commit holds, and who goes first.
+//! Tests of commit groups: what one commit holds, and the turns of the two classes.
 
 use super::*;
 use crate::Io;

@@ -1,4 +1,4 @@
-//! Little memory: pages of the map and space maps come and go.
+//! Tests of paging with little memory: pages of the map and space maps come and go.
 
 use super::*;
 

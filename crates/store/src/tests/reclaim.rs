@@ -1,4 +1,4 @@
-//! What became of space that volumes gave up, and what requests tell of themselves.
+//! Tests of reclaimed space, and of the statistics of requests.
 
 use block::{RequestStatistics, Sample};
 

@@ -1,4 +1,4 @@
-//! Who waits for the device waits as long as it takes.
+//! Tests of slow devices: a request waits for its I/O as long as that takes.
 
 use super::*;
 use crate::layout::Layout;

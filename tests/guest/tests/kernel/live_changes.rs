@@ -1,4 +1,4 @@
-//! What an administrator changes while the guest is logged in: sizes, LUNs, and who may write.
+//! Live changes by an administrator while the guest is logged in: sizes, LUNs, and who may write.
 //! The guest learns it by unit attentions, takes it after a rescan, and I/O elsewhere goes on.
 //!
 //! `$D` is the disk under load, `$C` takes commands for it and nothing else.

@@ -1,4 +1,4 @@
-//! Whether the history of one block makes sense: whether there is an order of all operations, each
+//! Linearizability check of the history of one block: is there an order of all operations, each
 //! between its beginning and its end, in which each answer is right. The search is Wing and Gong's,
 //! with Lowe's memory of states that were tried (Testing for Linearizability, 2016).
 
