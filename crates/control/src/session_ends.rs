@@ -1,4 +1,4 @@
-//! Which sessions have to end after a change of the configuration: those of initiators that proved
+//! Sessions that have to end after a change of the configuration: those of initiators that proved
 //! less than is wanted of them now.
 
 use std::collections::BTreeSet;

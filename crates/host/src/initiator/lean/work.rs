@@ -1,4 +1,4 @@
-//! What each command of a benchmark is: its CDB, its place, its data.
+//! Commands of a benchmark, as the lean client sends them: CDB, place, data.
 
 use anyhow::{Context, Result, ensure};
 
