@@ -401,3 +401,21 @@ fn a_change_that_cannot_be_saved_is_taken_back() -> Result<()> {
     assert_eq!(hosts.as_array().map(Vec::len), Some(1), "what was answered is there");
     Ok(())
 }
+
+/// An address is opened before its portal is saved; one that cannot be saved is closed again.
+#[test]
+fn a_portal_that_cannot_be_saved_listens_nowhere() -> Result<()> {
+    let folder = FaultyFolder::mount()?;
+    let (array, _) = array_in(&folder)?;
+    let address = free_address()?;
+    let body = json!({ "address": address, "target_portal_group_tag": 2 });
+    let create = Request::new("POST", "/v1/portals").json(&body);
+    folder.fail_fsync(ENOSPC);
+    send(&array, &create)?.problem(500)?;
+    let refused = RawSession::log_in(address, HOST, &array.target_name()?);
+    ensure!(refused.is_err(), "it accepts initiators");
+    folder.fail_fsync(0);
+    send(&array, &create)?.success()?;
+    RawSession::log_in(address, HOST, &array.target_name()?)?;
+    Ok(())
+}
