@@ -1,17 +1,22 @@
-//! Network path to an array (a TCP relay) that a test can cut.
+//! Network path to an array (a TCP relay) that a test can cut, or make silent.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Result;
 
-/// Forwards connections; when it is cut, they end, and new ones are refused.
+/// Forwards connections; when it is cut, they end, and new ones are refused. When it is silent,
+/// they stay, and nothing comes through in either direction.
 #[derive(Debug)]
 pub struct Path {
     address: SocketAddr,
     streams: Arc<Mutex<Option<Vec<TcpStream>>>>,
+    /// Bytes that come through until it is silent.
+    budget: Arc<AtomicI64>,
 }
 
 impl Path {
@@ -23,21 +28,23 @@ impl Path {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let streams = Arc::new(Mutex::new(Some(Vec::new())));
-        let shared = Arc::clone(&streams);
+        let budget = Arc::new(AtomicI64::new(i64::MAX));
+        let (shared, left) = (Arc::clone(&streams), Arc::clone(&budget));
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let mut open = shared.lock().expect("nobody panics");
                 let Some(open) = open.as_mut() else { return };
-                let Ok(server) = TcpStream::connect(target) else { return };
+                let Ok(server) = TcpStream::connect(target) else { continue };
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
-                        thread::spawn(move || forward(from, to));
+                        let left = Arc::clone(&left);
+                        thread::spawn(move || forward(from, to, &left));
                     }
                 }
                 open.extend([client, server]);
             }
         });
-        Ok(Self { address, streams })
+        Ok(Self { address, streams, budget })
     }
 
     /// Where it listens.
@@ -55,11 +62,32 @@ impl Path {
         // Wakes the listener, which then goes.
         let _ = TcpStream::connect(self.address);
     }
+
+    /// Lets so many bytes through, both ways together, and then nothing.
+    pub fn silence_after(&self, bytes: u32) {
+        self.budget.store(bytes.into(), Ordering::SeqCst);
+    }
+
+    /// Lets everything through again, what was held back first.
+    pub fn speak(&self) {
+        self.budget.store(i64::MAX, Ordering::SeqCst);
+    }
 }
 
-fn forward(mut from: TcpStream, mut to: TcpStream) {
+fn forward(mut from: TcpStream, mut to: TcpStream, budget: &AtomicI64) {
     let mut buffer = vec![0; 1 << 16];
     while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let cost = i64::try_from(length).unwrap_or(i64::MAX);
+        loop {
+            let left = budget.load(Ordering::SeqCst);
+            if left >= cost {
+                break;
+            }
+            // What is smaller does not get through either, unless somebody spoke meanwhile.
+            let _ = budget.compare_exchange(left, 0, Ordering::SeqCst, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(2));
+        }
+        budget.fetch_sub(cost, Ordering::SeqCst);
         if to.write_all(&buffer[..length]).is_err() {
             break;
         }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use harness::binaries::binary;
 use harness::hostkit::array;
+use harness::path::Path as PathToArray;
 use harness::program::{Finished, run};
 use harness::tgt::Tgt;
 use harness::{Array, Value, number, text};
@@ -93,7 +95,11 @@ fn an_array_without_offloads_is_measured_too_and_its_words_are_not_believed() ->
     let reasons = clone["fallbacks"].as_object().context("reasons")?;
     ensure!(reasons.keys().any(|reason| reason.contains("EXTENDED COPY")), "{reasons:?}");
     let probes = result["honesty"].as_array().context("probes")?;
-    ensure!(probes.iter().any(|probe| probe["verdict"] == "lie"), "{probes:?}");
+    // A command that does not exist is one lie, whatever needs it.
+    let lies = probes.iter().filter(|probe| probe["verdict"] == "lie");
+    let lies = lies.map(|probe| text(probe, "/question")).collect::<Result<Vec<_>>>()?;
+    let of_locks = |words: &&&str| words.contains("COMPARE AND WRITE") || words.contains("listed");
+    assert_eq!(lies.iter().filter(of_locks).count(), 1, "{lies:?}");
     ensure!(text(&result, "/locks/reason")?.contains("not supported"));
     let honesty = &junit.test_suites[1].test_cases;
     let fails = |status: &TestCaseStatus| matches!(status, TestCaseStatus::NonSuccess { .. });
@@ -136,5 +142,118 @@ fn luns_in_use_and_unknown_words_are_refused() -> Result<()> {
     {
         attempt(&[&["validate", &second, "--out", out][..], words].concat())?.failure()?;
     }
+    Ok(())
+}
+
+fn verdicts<'a>(result: &'a Value) -> Result<Vec<(&'a str, &'a str)>> {
+    let probes = result["honesty"].as_array().context("probes")?;
+    let pair = |probe: &'a Value| Ok((text(probe, "/question")?, text(probe, "/verdict")?));
+    probes.iter().map(pair).collect()
+}
+
+#[test]
+fn an_array_that_falls_silent_loses_no_verdict_that_was_known() -> Result<()> {
+    let array = array(&[("a", "1G")])?;
+    let path = PathToArray::start(array.portal())?;
+    let url = array.lun_url(0)?.replace(&array.portal().to_string(), &path.address().to_string());
+    let folder = tempfile::tempdir()?;
+    let fast = ["--divide-times", "10"];
+    let words = [&fast[..], &[&url, "--case", "honesty,locks"]].concat();
+    path.silence_after(6 << 20);
+    let (silent, _) = validate(folder.path(), &words)?;
+    let found = verdicts(&silent)?;
+    let answered = found.iter().take_while(|(_, verdict)| *verdict != "no-answer").count();
+    ensure!((2..found.len()).contains(&answered), "{found:?}");
+    ensure!(found[answered..].iter().all(|(_, verdict)| *verdict == "no-answer"), "{found:?}");
+    text(&silent, "/locks/reason")?;
+    let out = folder.path().to_str().context("a printable path")?;
+    let base = ["validate", "--scale", "tiny", "--rounds", "1", "--out", out];
+    let strict = attempt(&[&base[..], &words, &["--strict"]].concat())?;
+    ensure!(strict.stderr.contains("cannot connect"), "{}", strict.stderr);
+    strict.failure()?;
+    // It goes on where it was: what was found is kept, what could not be asked is asked.
+    path.speak();
+    let (result, _) = validate(folder.path(), &words)?;
+    let later = verdicts(&result)?;
+    assert_eq!(later[..answered], found[..answered]);
+    ensure!(later[answered + 1..].iter().all(|(_, verdict)| *verdict != "no-answer"), "{later:?}");
+    attempt(&[&base[..], &words, &["--strict"]].concat())?.failure().map(|_| ())
+}
+
+/// Cuts the power of an array when the command of `--power-cut` says so, and then does something.
+fn validate_with_power_cut(
+    array: &mut Array,
+    after: impl Fn(&Array) -> Result<()>,
+) -> Result<Value> {
+    let folder = tempfile::tempdir()?;
+    let (wanted, done) = (folder.path().join("cut"), folder.path().join("done"));
+    let command = format!(
+        "touch {}; while ! test -e {}; do sleep 0.05; done",
+        wanted.display(),
+        done.display()
+    );
+    let out = folder.path().join("out");
+    let url = array.lun_url(0)?;
+    let validation = thread::spawn(move || {
+        let words = [&url, "--case", "honesty", "--power-cut", &command];
+        validate(&out, &words).map(|(result, _)| result)
+    });
+    while !wanted.exists() && !validation.is_finished() {
+        thread::sleep(Duration::from_millis(20));
+    }
+    array.kill()?;
+    array.restart()?;
+    after(array)?;
+    fs::write(done, "")?;
+    validation.join().map_err(|_| anyhow!("the validation panicked"))?
+}
+
+#[test]
+fn fua_is_unclear_until_the_power_is_cut() -> Result<()> {
+    let fua = |result: &Value| -> Result<String> {
+        let found = verdicts(result)?;
+        let fua = found.iter().find(|(question, _)| question.starts_with("FUA"));
+        Ok(fua.context("a verdict")?.1.to_owned())
+    };
+    let mut array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    array.create_lun("p/v", "256M")?;
+    let folder = tempfile::tempdir()?;
+    let url = array.lun_url(0)?;
+    let (result, _) = validate(folder.path(), &[&url, "--case", "honesty"])?;
+    assert_eq!(fua(&result)?, "unclear");
+    let result = validate_with_power_cut(&mut array, |_| Ok(()))?;
+    assert_eq!(fua(&result)?, "honest");
+    // What was in a cache only is gone.
+    let result = validate_with_power_cut(&mut array, |array| {
+        let url = array.lun_url(0)?;
+        let at = ((256_u64 - 64) << 20).to_string();
+        attempt(&["zero", &url, "--offset", &at, "--length", "4096"])?.success().map(|_| ())
+    })?;
+    assert_eq!(fua(&result)?, "lie");
+    Ok(())
+}
+
+#[test]
+fn a_pool_that_has_grown_beyond_the_lun_takes_nothing_from_the_first_round() -> Result<()> {
+    let array = array(&[("a", "1G")])?;
+    array.gantry(&["pool", "create", "s", "--device", "memory:", "--size", "1G"])?;
+    let small = array.create_lun("s/small", "2G")?;
+    let (url, small) = (array.lun_url(0)?, array.lun_url(small)?);
+    let folder = tempfile::tempdir()?;
+    let data = array.data().to_str().context("a printable path")?;
+    let gantry = binary("gantry")?;
+    let grow = format!("{} --data {data} pool extend s --size 4G", gantry.display());
+    let words = [&url, "--small", &small, "--grow", &grow, "--case", "Q4", "--rounds", "2"];
+    let out = folder.path().to_str().context("a printable path")?;
+    let head = ["validate", "--scale", "tiny", "--out", out];
+    attempt(&[&head[..], &words].concat())?.success()?;
+    let result: Value = serde_json::from_slice(&fs::read(folder.path().join("result.json"))?)?;
+    measured(&result, "Q4", "the pool fills")?;
+    let notes = case(&result, "Q4")?["notes"].to_string();
+    ensure!(notes.contains("Round 2") && notes.contains("--grow"), "{notes}");
+    ensure!(!notes.contains("Without --grow"), "{notes}");
+    let page = fs::read_to_string(folder.path().join("report.html"))?;
+    ensure!(!page.contains("0 of 0"), "an empty tile");
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod histogram;
 pub mod lean;
 pub mod load;
 pub mod ranges;
+pub mod times;
 pub mod wire;
 
 pub use ffi::{raw, session};

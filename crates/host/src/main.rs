@@ -16,6 +16,7 @@ use host::initiator::lean::Work;
 use host::initiator::load::{self, Kind, Load};
 use host::initiator::ranges::{self, Expected, Range, Summary};
 use host::initiator::session::{HeaderDigest, Session};
+use host::initiator::times::{self, Times};
 use host::initiator::{lean, raw, wire};
 use notation::parse_size;
 use serde_json::{Value, json};
@@ -31,6 +32,9 @@ struct Arguments {
     /// Folder of the simulated host.
     #[arg(long, global = true, env = "GANTRY_HOST_STATE", default_value = "gantry-host-state")]
     state: PathBuf,
+    /// Divide all time-outs of the initiator by this: for tests.
+    #[arg(long, global = true, hide = true, default_value_t = 1)]
+    divide_times: u32,
     #[command(subcommand)]
     command: Command,
 }
@@ -241,6 +245,12 @@ impl From<SendsArgument> for lean::Sends {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    let judges = matches!(
+        arguments.command,
+        Command::Validation(_) | Command::Host(HostSubcommand::Doctor { .. })
+    );
+    let times = if judges { Times::JUDGE } else { Times::HOST };
+    times::choose(times.divided(arguments.divide_times));
     match &arguments.command {
         Command::Host(subcommand) => {
             ended(subcommands::run(subcommand, &arguments.state, arguments.json))

@@ -39,6 +39,8 @@ pub struct Order {
     pub small: Option<String>,
     /// A command that adds space to that pool.
     pub grow: Option<String>,
+    /// A command that cuts the array's power and starts it again.
+    pub power_cut: Option<String>,
     /// Ids of cases, 'honesty', 'locks'; all when empty.
     pub only: Vec<String>,
     /// Sizes.
@@ -63,6 +65,8 @@ pub struct Context {
     pub small: Option<Bench>,
     /// The command of Q4.
     pub grow: Option<String>,
+    /// The command that cuts the power.
+    pub power_cut: Option<String>,
     /// Sizes.
     pub scale: Scale,
 }
@@ -109,32 +113,35 @@ pub fn run(order: &Order) -> Result<Report> {
         [Some(&bench), small.as_ref()].into_iter().flatten().try_for_each(Bench::refuse_used)?;
     }
     store.begin()?;
-    let context = Context { bench, small, grow: order.grow.clone(), scale: order.scale };
+    let (grow, power_cut) = (order.grow.clone(), order.power_cut.clone());
+    let context = Context { bench, small, grow, power_cut, scale: order.scale };
     let wanted: Vec<&Spec> = specs.iter().filter(|spec| is_wanted(order, spec.id)).collect();
-    let parts = PARTS.iter().filter(|part| is_wanted(order, part)).count();
+    let promises = if is_wanted(order, "honesty") { honesty::count() } else { 0 };
+    let parts = promises + usize::from(is_wanted(order, "locks"));
     let mut progress = Progress::new(steps(order, &wanted).count() + parts);
     let mut report = head(order, &context);
     for spec in wanted {
         let case = one_case(order, &context, &store, spec, &mut progress)?;
         report.cases.push(case);
+        write(order, &store, &mut report)?;
     }
     if is_wanted(order, "honesty") {
-        report.honesty = store.kept("honesty", || {
-            progress.begin("honesty card", "parts");
-            honesty::examine(&context)
-        })?;
-        progress.done("parts");
+        report.honesty = honesty::examine(&context, &store, &mut progress)?;
+        write(order, &store, &mut report)?;
     }
     if is_wanted(order, "locks") {
-        report.locks = Some(store.kept("locks", || {
-            progress.begin("lock health", "parts");
-            health::examine(&context)
-        })?);
+        progress.begin("lock health", "parts");
+        report.locks = Some(health::examine(&context, &store)?);
         progress.done("parts");
     }
-    report.seconds = store.seconds();
-    report::write(&order.out, &report)?;
+    write(order, &store, &mut report)?;
     Ok(report)
+}
+
+/// Writes the report as far as it goes: after each part, so that it is there whatever comes.
+fn write(order: &Order, store: &Store, report: &mut Report) -> Result<()> {
+    report.seconds = store.seconds();
+    report::write(&order.out, report)
 }
 
 fn refuse_unknown(order: &Order, specs: &[Spec]) -> Result<()> {
@@ -203,18 +210,27 @@ fn one_case(
 ) -> Result<Case> {
     let mut runs: Vec<(&str, Run)> = Vec::new();
     let mut state = obstacle(context, spec);
+    let mut notes = Vec::new();
     let mut prepared = false;
     for step in steps(order, &[spec]) {
         let name = format!("{}-{}-{}", spec.id, step.way.name, step.round);
         if state == State::Done {
             match kept_run(context, store, step, &name, &mut prepared, progress) {
                 Ok(run) => runs.push((step.way.name, run)),
-                Err(error) => state = failure(&error),
+                // What was measured before counts, if a later round only cannot be had.
+                Err(error) => match failure(&error) {
+                    State::NotMeasured(reason) if !runs.is_empty() => {
+                        notes.push(format!("Round {}: {reason}.", step.round + 1));
+                    }
+                    other => state = other,
+                },
             }
         }
         progress.done(spec.id);
     }
-    Ok(result(context, spec, state, runs))
+    let mut case = result(context, spec, state, runs);
+    case.notes.append(&mut notes);
+    Ok(case)
 }
 
 fn kept_run(
@@ -237,6 +253,12 @@ fn kept_run(
         (run.round, run.at) = (step.round, store.seconds() + started.elapsed().as_secs_f64());
         Ok(run)
     })
+}
+
+/// The notes that are true for this run.
+fn notes(context: &Context, spec: &Spec) -> Vec<String> {
+    let true_here = spec.notes.iter().filter(|(_, applies)| applies(context));
+    true_here.map(|(note, _)| (*note).to_owned()).collect()
 }
 
 fn obstacle(context: &Context, spec: &Spec) -> State {
@@ -273,7 +295,7 @@ fn result(context: &Context, spec: &Spec, state: State, runs: Vec<(&str, Run)>) 
         sizes: (spec.sizes)(context.scale),
         ratios: pairs.collect(),
         targets: (spec.judge)(context, &variants),
-        notes: spec.notes.iter().map(|note| (*note).to_owned()).collect(),
+        notes: notes(context, spec),
         variants,
         state,
     }

@@ -40,6 +40,12 @@ pub(crate) struct ValidateArguments {
     /// A command that adds space to that pool; without it, a disk is deleted.
     #[arg(long, requires = "small")]
     grow: Option<String>,
+    /// A command that cuts the array's power and starts it again: shows whether FUA is kept.
+    #[arg(long)]
+    power_cut: Option<String>,
+    /// End with an error also if a target was missed, or a promise broken or not answered.
+    #[arg(long)]
+    strict: bool,
     /// Only these: Q1 to M2, honesty, locks.
     #[arg(long, value_delimiter = ',')]
     case: Vec<String>,
@@ -92,6 +98,7 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
         urls,
         small: arguments.small.clone(),
         grow: arguments.grow.clone(),
+        power_cut: arguments.power_cut.clone(),
         only: arguments.case.clone(),
         scale: if arguments.full { Scale::Full } else { arguments.scale },
         rounds: arguments.rounds,
@@ -109,7 +116,24 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
     }
     let failed = report.cases.iter().filter(|case| matches!(case.state, State::Failed(_)));
     let failed: Vec<&str> = failed.map(|case| case.id.as_str()).collect();
-    if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
+    }
+    let missed = if arguments.strict { missed(&report) } else { Vec::new() };
+    if missed.is_empty() { Ok(()) } else { bail!("--strict: {}", missed.join("; ")) }
+}
+
+/// Targets that were missed, promises that were broken or not answered.
+fn missed(report: &Report) -> Vec<String> {
+    let locks = report.locks.iter().flat_map(|locks| &locks.targets);
+    let targets = report.cases.iter().flat_map(|case| &case.targets).chain(locks);
+    let targets = targets.filter(|target| target.met == Some(false));
+    let targets = targets
+        .map(|target| format!("{}: {} (wanted {})", target.what, target.found, target.wanted));
+    let bad = |verdict| matches!(verdict, Verdict::Lie | Verdict::NoAnswer);
+    let probes = report.honesty.iter().filter(|probe| bad(probe.verdict));
+    let probes = probes.map(|probe| format!("{} {}", probe.question, probe.verdict.word()));
+    targets.chain(probes).collect()
 }
 
 fn summary(report: &Report) -> String {
@@ -138,8 +162,13 @@ fn summary(report: &Report) -> String {
         };
         text += &format!("{met:8} {}: {} (wanted {})\n", target.what, target.found, target.wanted);
     }
-    for probe in report.honesty.iter().filter(|probe| probe.verdict == Verdict::Lie) {
-        text += &format!("LIE      {} {}: {}\n", probe.question, probe.claim, probe.found);
+    for probe in &report.honesty {
+        let word = match probe.verdict {
+            Verdict::Lie => "LIE",
+            Verdict::NoAnswer => "SILENT",
+            Verdict::Honest | Verdict::NotClaimed | Verdict::Unclear => continue,
+        };
+        text += &format!("{word:8} {} {}: {}\n", probe.question, probe.claim, probe.found);
     }
     text
 }

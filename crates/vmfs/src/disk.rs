@@ -14,7 +14,10 @@ pub enum DiskError {
     /// The array has no space for the write (07h/27h/07h).
     #[error("the array is out of space")]
     OutOfSpace,
-    /// No path to the disk, or an error of the medium.
+    /// No path to the disk for longer than commands wait; there may be one again.
+    #[error("all paths are down (APD)")]
+    Unreachable,
+    /// The disk is lost, or an error of the medium.
     #[error("{0}")]
     Failed(String),
 }
@@ -28,6 +31,25 @@ pub struct Swap {
     pub expected: [u8; 512],
     /// What it holds then.
     pub replacement: [u8; 512],
+}
+
+/// A sector that shows whether a host may still write: its heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Guard {
+    /// Where it lies.
+    pub offset: u64,
+    /// What it held when it was looked at last.
+    pub image: [u8; 512],
+    /// Bytes that the host itself changes.
+    pub ignored: std::ops::Range<usize>,
+}
+
+impl Guard {
+    /// Whether a sector is as it was, but for what the host itself changes.
+    pub fn holds(&self, sector: &[u8]) -> bool {
+        let same = |at: usize| self.ignored.contains(&at) || sector[at] == self.image[at];
+        sector.len() == self.image.len() && (0..sector.len()).all(same)
+    }
 }
 
 /// A disk of 512-byte blocks, seen by one host. All offsets and lengths are multiples of 512.
@@ -55,6 +77,20 @@ pub trait Disk {
         expected: &[u8; 512],
         replacement: &[u8; 512],
     ) -> Result<bool, DiskError>;
+
+    /// COMPARE AND WRITE of a heartbeat: a disk with time-outs has a shorter one for it.
+    fn heartbeat(
+        &mut self,
+        offset: u64,
+        expected: &[u8; 512],
+        replacement: &[u8; 512],
+    ) -> Result<bool, DiskError> {
+        self.compare_and_write(offset, expected, replacement)
+    }
+
+    /// Names the sector that must be as it was before anything may be written after a time in which
+    /// the disk could not be reached.
+    fn guard(&mut self, _guard: Option<Guard>) {}
 
     /// COMPARE AND WRITE of several sectors, each for itself and in no order.
     fn compare_and_write_each(&mut self, swaps: &[Swap]) -> Vec<Result<bool, DiskError>> {

@@ -34,6 +34,9 @@ pub(crate) struct Slot {
     pub(crate) replayed_by: Uuid,
 }
 
+/// Bytes of the stamp in a slot.
+pub(crate) const STAMP: std::ops::Range<usize> = 0x14..0x1c;
+
 impl Slot {
     pub(crate) fn clear(address: u64, generation: u64) -> Self {
         Self {

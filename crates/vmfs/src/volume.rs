@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::bytes::{Sector, Uuid};
 use crate::descriptor::{self, Descriptor};
-use crate::disk::{DiskError, Swap};
+use crate::disk::{DiskError, Guard, Swap};
 use crate::fd::{self, FileDescriptor};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
@@ -379,6 +379,8 @@ impl<D: Disk> Volume<D> {
         };
         let taken = self.swap(address, [&image, &slot.emit()])?;
         if taken {
+            let (offset, image) = (self.base + address, slot.emit());
+            self.disk.guard(Some(Guard { offset, image, ignored: heartbeat::STAMP }));
             (self.slot, self.pulsed_us) = (slot, now);
         }
         Ok(taken)
@@ -420,8 +422,14 @@ impl<D: Disk> Volume<D> {
 
     /// A miscompare may be our own write whose answer was lost: then the slot shows our image.
     fn pulse_by_ats(&mut self, old: &Sector, new: &Sector) -> Result<bool> {
-        let address = self.slot.address;
-        Ok(self.swap(address, [old, new])? || self.read_slot(address)?.0 == *new)
+        let at = self.base + self.slot.address;
+        let mut swapped = false;
+        self.despite_reservations(|disk| {
+            swapped = disk.heartbeat(at, old, new)?;
+            Ok(())
+        })?;
+        self.stats.contention.miscompares += u64::from(!swapped);
+        Ok(swapped || self.read_slot(self.slot.address)?.0 == *new)
     }
 
     /// Whether a holder is dead. One whose heartbeat does not change for a lease is taken over:
@@ -540,6 +548,7 @@ impl<D: Disk> Volume<D> {
         self.settle()?;
         let old = self.slot.emit();
         let clear = Slot::clear(self.slot.address, self.slot.generation).emit();
+        self.disk.guard(None);
         if !self.swap(self.slot.address, [&old, &clear])? {
             return Err(Error::LostHeartbeat);
         }

@@ -11,6 +11,8 @@ pub enum Kind {
     Write,
     /// COMPARE AND WRITE (ATS).
     Ats,
+    /// COMPARE AND WRITE of a datastore's heartbeat; counted with the others.
+    Heartbeat,
     /// EXTENDED COPY (Clone), on the LUN it was sent to.
     Clone,
     /// WRITE SAME (Zero).
@@ -83,6 +85,14 @@ pub struct Counters {
     pub failovers: u64,
     /// UNIT ATTENTIONs that say that the array's space runs low: ESXi's alarm of a datastore.
     pub space_warnings: u64,
+    /// ABORT TASKs for commands that were not answered in time.
+    pub aborts: u64,
+    /// LUN RESETs where an abort was refused.
+    pub resets: u64,
+    /// How often no path was left (APD).
+    pub outages: u64,
+    /// Microseconds without a path.
+    pub outage_us: u64,
 }
 
 impl Counters {
@@ -91,7 +101,7 @@ impl Counters {
         let (done, failed, sum) = match kind {
             Kind::Read => (&mut self.reads, None, Some(&mut self.read_bytes)),
             Kind::Write => (&mut self.writes, None, Some(&mut self.write_bytes)),
-            Kind::Ats => (&mut self.ats, Some(&mut self.atsf), None),
+            Kind::Ats | Kind::Heartbeat => (&mut self.ats, Some(&mut self.atsf), None),
             Kind::Clone => {
                 (&mut self.clone_wr, Some(&mut self.clone_f), Some(&mut self.clone_wr_bytes))
             }
@@ -110,16 +120,16 @@ impl Counters {
         }
         match (kind, good) {
             (Kind::Clone, true) => self.clone_us += microseconds,
-            (Kind::Ats, true) => self.ats_us += microseconds,
+            (Kind::Ats | Kind::Heartbeat, true) => self.ats_us += microseconds,
             (Kind::Zero, true) => self.zero_us += microseconds,
             (Kind::Clone, false) => self.clone_f_us += microseconds,
-            (Kind::Ats, false) => self.atsf_us += microseconds,
+            (Kind::Ats | Kind::Heartbeat, false) => self.atsf_us += microseconds,
             (Kind::Zero, false) => self.zero_f_us += microseconds,
             _ => {}
         }
     }
 
-    fn fields(&mut self) -> [&mut u64; 28] {
+    fn fields(&mut self) -> [&mut u64; 32] {
         [
             &mut self.reads,
             &mut self.read_bytes,
@@ -149,6 +159,10 @@ impl Counters {
             &mut self.wire_bytes,
             &mut self.failovers,
             &mut self.space_warnings,
+            &mut self.aborts,
+            &mut self.resets,
+            &mut self.outages,
+            &mut self.outage_us,
         ]
     }
 

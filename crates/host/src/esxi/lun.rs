@@ -2,7 +2,12 @@
 //! primitive, counters.
 
 mod disk;
+#[cfg(test)]
+mod fake;
 mod identity;
+mod outage;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,9 +21,11 @@ use crate::esxi::counters::{Counters, Kind};
 use crate::esxi::settings::Settings;
 use crate::esxi::vaai::Vaai;
 use crate::initiator::cdb::{self, Cdb};
-use crate::initiator::session::{Data, HeaderDigest, Session, SessionError};
+use crate::initiator::session::{Data, Finished, HeaderDigest, Session, SessionError, TimerCounts};
+use crate::initiator::times::times;
+use outage::{Outage, is_permanent_loss};
 
-/// Attempts at a command that the LUN was too busy for, or had something to tell before.
+/// Attempts at a command that a unit attention or an abort by others kept from being carried out.
 const ATTEMPTS_MAX: u32 = 100;
 
 /// Attempts at a command while another host has the LUN reserved; ESXi's Scsi.ConflictRetries is a
@@ -29,11 +36,9 @@ const CONFLICT_ATTEMPTS_MAX: u32 = 2000;
 const BUSY: i32 = 0x08;
 const RESERVATION_CONFLICT: i32 = 0x18;
 const TASK_SET_FULL: i32 = 0x28;
+const TASK_ABORTED: i32 = 0x40;
 /// THIN PROVISIONING SOFT THRESHOLD REACHED (SPC-4).
 const SPACE_RUNS_LOW: i32 = 0x3807;
-
-/// libiscsi's codes for a command that has no status begin here.
-const NO_STATUS: i32 = 0x0f00_0000;
 
 /// A command to carry out.
 pub struct Job {
@@ -86,6 +91,10 @@ struct Path {
     /// Bytes on sockets of earlier sessions of this path.
     wire_bytes: u64,
     wire_seen: u64,
+    /// The LUN said here that it is gone for good (PDL).
+    is_lost: bool,
+    /// Aborts and resets of the session that were counted.
+    counted: TimerCounts,
 }
 
 /// Where the counters can be seen while commands run.
@@ -104,6 +113,15 @@ impl Drop for Live {
 /// Between two publications of the counters.
 const PUBLISH: Duration = Duration::from_millis(200);
 
+/// How a session was lost, or a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Loss {
+    /// The connection ended: the array may be back soon, and answer then.
+    Closed,
+    /// It stayed, and nothing was answered in time.
+    Silent,
+}
+
 struct Flight {
     tag: u64,
     path: usize,
@@ -111,6 +129,10 @@ struct Flight {
     cdb: Cdb,
     bytes: u64,
     attempts: u32,
+    /// How often it was not answered.
+    unanswered: u32,
+    /// How often the connection ended while it was under way.
+    dropped: u32,
     submitted: Instant,
 }
 
@@ -124,6 +146,11 @@ pub struct Lun {
     next_tag: u64,
     flights: HashMap<u64, Flight>,
     early: Vec<Done>,
+    outage: Outage,
+    /// When a session fell silent that held a reservation: the array may still keep that.
+    stale_reservation: Option<Instant>,
+    /// Commands sent again without knowing what became of them.
+    repeats: u64,
     started: Instant,
     live: Option<Live>,
     /// What it says of itself.
@@ -158,7 +185,9 @@ impl Lun {
                     None
                 }
             };
-            paths.push(Path { url: url.clone(), session, wire_bytes: 0, wire_seen: 0 });
+            let (url, counted) = (url.clone(), TimerCounts::default());
+            let (wire_bytes, wire_seen, is_lost) = (0, 0, false);
+            paths.push(Path { url, session, wire_bytes, wire_seen, is_lost, counted });
         }
         let first = paths.iter_mut().find_map(|path| path.session.as_mut()).ok_or(failure)?;
         let identity = Identity::ask(first)?;
@@ -177,6 +206,9 @@ impl Lun {
             next_tag: 0,
             flights: HashMap::new(),
             early: Vec::new(),
+            outage: Outage::default(),
+            stale_reservation: None,
+            repeats: 0,
             started: Instant::now(),
             live: None,
             identity,
@@ -192,13 +224,13 @@ impl Lun {
         self.paths.iter().map(|path| (path.url.as_str(), path.session.is_some()))
     }
 
-    /// Commands under way.
+    /// Commands under way, and those that wait for a path.
     pub fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.flights.len() + self.outage.parked.len()
     }
 
     /// The path of the next command: the next one after so many, as VMW_PSP_RR does.
-    fn choose_path(&mut self) -> Result<usize, SessionError> {
+    fn choose_path(&mut self) -> Option<usize> {
         let count = self.paths.len();
         if !self.pinned && self.used >= self.settings.round_robin_iops {
             (self.current, self.used) = ((self.current + 1) % count, 0);
@@ -207,16 +239,16 @@ impl Lun {
             let path = (self.current + step) % count;
             if self.paths[path].session.is_some() {
                 (self.current, self.used) = (path, self.used + 1);
-                return Ok(path);
+                return Some(path);
             }
         }
-        Err(SessionError::Lost)
+        None
     }
 
     /// Begins a command; its end comes from [`Lun::wait`].
     ///
     /// # Errors
-    /// When no path is left.
+    /// Never: without a path the command waits for one.
     pub fn submit(&mut self, job: Job) -> Result<(), SessionError> {
         let flight = Flight {
             tag: job.tag,
@@ -225,85 +257,174 @@ impl Lun {
             cdb: job.cdb,
             bytes: job.bytes,
             attempts: 0,
+            unanswered: 0,
+            dropped: 0,
             submitted: Instant::now(),
         };
-        self.fly(flight, job.data)
+        // Also a host whose commands fail at once tries its paths now and then.
+        self.look_for_paths();
+        self.fly(flight, job.data);
+        Ok(())
     }
 
-    fn fly(&mut self, mut flight: Flight, data: Data) -> Result<(), SessionError> {
-        flight.path = self.choose_path()?;
-        let tag = self.next_tag;
-        self.next_tag += 1;
-        let session = self.paths[flight.path].session.as_mut().expect("an active path was chosen");
-        session.submit(tag, flight.cdb, data)?;
-        self.flights.insert(tag, flight);
-        Ok(())
+    fn fly(&mut self, mut flight: Flight, mut data: Data) {
+        // Each turn that does not end here costs a path.
+        while let Some(path) = self.choose_path() {
+            flight.path = path;
+            let tag = self.next_tag;
+            self.next_tag += 1;
+            let limit = match flight.kind {
+                Kind::Heartbeat => times().heartbeat,
+                _ => times().command,
+            };
+            let Some(session) = self.paths[path].session.as_mut() else { continue };
+            match session.submit_within(limit, tag, flight.cdb, data) {
+                Ok(()) => {
+                    self.flights.insert(tag, flight);
+                    return;
+                }
+                Err(back) => data = back,
+            }
+            self.fail_over(path, Loss::Closed);
+        }
+        self.park(flight, data);
     }
 
     /// Waits until commands end.
     ///
     /// # Errors
-    /// When the last path is lost.
+    /// Never: what becomes of a command stands in its end.
     pub fn wait(&mut self) -> Result<Vec<Done>, SessionError> {
         loop {
-            let mut done = std::mem::take(&mut self.early);
-            if !done.is_empty() || self.flights.is_empty() {
+            let done = self.wait_for(Duration::from_secs(60));
+            if !done.is_empty() || self.in_flight() == 0 {
                 return Ok(done);
             }
+        }
+    }
+
+    /// Waits until commands end, or so long.
+    pub fn wait_for(&mut self, limit: Duration) -> Vec<Done> {
+        let until = Instant::now() + limit;
+        loop {
+            let mut done = std::mem::take(&mut self.early);
+            if !done.is_empty() || self.in_flight() == 0 {
+                return done;
+            }
+            self.look_for_paths();
+            let wait = times().tick().min(until.saturating_duration_since(Instant::now()));
             let active: Vec<usize> =
                 (0..self.paths.len()).filter(|n| self.paths[*n].session.is_some()).collect();
             let sockets: Vec<(i32, i16)> = active
                 .iter()
                 .filter_map(|n| self.paths[*n].session.as_ref().map(Session::poll))
                 .collect();
-            for (at, events) in crate::initiator::raw::poll(&sockets) {
-                self.service(active[at], events, &mut done)?;
+            for (at, events) in crate::initiator::raw::poll(&sockets, wait) {
+                self.service(active[at], Some(events), &mut done);
             }
+            active.into_iter().for_each(|path| self.service(path, None, &mut done));
             done.append(&mut self.early);
-            if !done.is_empty() {
-                return Ok(done);
+            if !done.is_empty() || Instant::now() >= until {
+                return done;
             }
         }
     }
 
-    fn service(
+    /// Serves a path: events on its socket, or its time-outs.
+    fn service(&mut self, path: usize, events: Option<i16>, done: &mut Vec<Done>) {
+        let Some(session) = self.paths[path].session.as_mut() else { return };
+        let (finished, loss) = match events {
+            Some(events) => (session.service(events), Loss::Closed),
+            None => (session.tick(Instant::now()), Loss::Silent),
+        };
+        self.count_timers(path);
+        let Ok(finished) = finished else { return self.fail_over(path, loss) };
+        // What libiscsi itself gives up, it gives up because the connection is gone.
+        let is_lost = |one: &Finished| matches!(one.result, Err(SessionError::NoAnswer { .. }));
+        let (lost, ended): (Vec<Finished>, Vec<Finished>) =
+            finished.into_iter().partition(|one| loss == Loss::Closed && is_lost(one));
+        if !lost.is_empty() {
+            self.fail_over(path, loss);
+        }
+        for finished in ended.into_iter().chain(lost) {
+            done.extend(self.ended(finished, loss));
+        }
+    }
+
+    /// What becomes of a command that ended: nothing yet, if it is sent again.
+    fn ended(&mut self, finished: Finished, loss: Loss) -> Option<Done> {
+        let mut flight = self.flights.remove(&finished.tag)?;
+        let data = finished.data;
+        if let Err(SessionError::NoAnswer { .. }) = finished.result {
+            match loss {
+                Loss::Silent => flight.unanswered += 1,
+                Loss::Closed => flight.dropped += 1,
+            }
+            return self.unanswered(flight, data, finished.result);
+        }
+        self.break_stale_reservation(flight.path, &finished.result);
+        if is_permanent_loss(&finished.result) && self.lose(flight.path) {
+            self.again(flight, data);
+            return None;
+        }
+        if self.is_to_be_repeated(&finished.result, &flight) {
+            self.again(flight, data);
+            return None;
+        }
+        self.note(&flight, &finished.result);
+        Some(Done { tag: flight.tag, result: finished.result, data })
+    }
+
+    fn unanswered(
         &mut self,
-        path: usize,
-        events: i16,
-        done: &mut Vec<Done>,
-    ) -> Result<(), SessionError> {
-        let Some(session) = self.paths[path].session.as_mut() else { return Ok(()) };
-        let Ok(finished) = session.service(events) else { return self.fail_over(path) };
-        let mut lost = Vec::new();
-        for finished in finished {
-            let Some(flight) = self.flights.remove(&finished.tag) else { continue };
-            let without_status = matches!(
-                finished.result, Err(SessionError::Command { status, .. }) if status >= NO_STATUS
-            );
-            if without_status {
-                lost.push((flight, finished.data));
-                continue;
-            }
-            if self.is_to_be_repeated(&finished.result, &flight) {
-                self.again(flight, finished.data)?;
-                continue;
-            }
-            self.note(&flight, &finished.result);
-            done.push(Done { tag: flight.tag, result: finished.result, data: finished.data });
+        flight: Flight,
+        data: Data,
+        result: Result<(), SessionError>,
+    ) -> Option<Done> {
+        let (silences, drops) = (times().unanswered_max, times().dropped_max);
+        if flight.unanswered >= silences || flight.dropped >= drops {
+            self.note(&flight, &result);
+            return Some(Done { tag: flight.tag, result, data });
         }
-        if lost.is_empty() {
-            return Ok(());
+        self.counters.failovers += 1;
+        self.repeats += 1;
+        // Another path, if there is one, may be better.
+        if !self.pinned {
+            self.used = self.settings.round_robin_iops;
         }
-        self.fail_over(path)?;
-        for (flight, data) in lost {
-            self.counters.failovers += 1;
-            self.again(flight, data)?;
-        }
-        Ok(())
+        self.again(flight, data);
+        None
     }
 
-    /// A unit attention is news and not a failure; a LUN that is busy, or reserved by another host,
-    /// is asked again.
+    /// The array does not know that a silent session is gone, and keeps its reservation: a LUN RESET
+    /// ends it. Not at once: an array that noticed has let another host reserve meanwhile, which is
+    /// never for long.
+    fn break_stale_reservation(&mut self, path: usize, result: &Result<(), SessionError>) {
+        let conflict =
+            matches!(result, Err(SessionError::Command { status: RESERVATION_CONFLICT, .. }));
+        let is_old = |since: Instant| since.elapsed() >= times().management;
+        if !conflict || !self.stale_reservation.is_some_and(is_old) {
+            return;
+        }
+        if let Some(session) = self.paths[path].session.as_mut() {
+            self.stale_reservation = None;
+            // One that takes no more functions is ended at its next command.
+            let _ = session.reset(Instant::now());
+        }
+    }
+
+    fn count_timers(&mut self, path: usize) {
+        let path = &mut self.paths[path];
+        if let Some(session) = &path.session {
+            let counts = session.timer_counts();
+            self.counters.aborts += counts.aborts - path.counted.aborts;
+            self.counters.resets += counts.resets - path.counted.resets;
+            path.counted = counts;
+        }
+    }
+
+    /// A unit attention is news and not a failure; a LUN that is busy, not ready for a moment, or
+    /// reserved by another host is asked again, and so is one on which others aborted commands.
     fn is_to_be_repeated(&mut self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
         let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
         if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
@@ -319,45 +440,47 @@ impl Lun {
             std::thread::sleep(Duration::from_micros(500 + u64::from(flight.attempts % 8) * 300));
             return true;
         }
-        let busy = matches!(*status, BUSY | TASK_SET_FULL);
+        // 02h/04h/01h and 02h/04h/14h: in the process of becoming ready, or of getting space.
+        let busy = matches!(*status, BUSY | TASK_SET_FULL)
+            || (*key == 2 && matches!(*ascq, 0x0401 | 0x0414));
         if busy {
             std::thread::sleep(Duration::from_millis(5));
+            return flight.submitted.elapsed() < times().busy;
         }
-        (busy || *key == 6) && flight.attempts < ATTEMPTS_MAX
+        (*status == TASK_ABORTED || *key == 6) && flight.attempts < ATTEMPTS_MAX
     }
 
     /// Under a reservation nothing is repeated on another path: the reservation went with the path.
-    fn again(&mut self, flight: Flight, data: Data) -> Result<(), SessionError> {
+    fn again(&mut self, flight: Flight, data: Data) {
         let lost = self.paths[flight.path].session.is_none();
         if self.pinned && lost {
             self.early.push(Done { tag: flight.tag, result: Err(SessionError::Lost), data });
-            return Ok(());
+            return;
         }
-        self.fly(Flight { attempts: flight.attempts + 1, ..flight }, data)
+        self.fly(Flight { attempts: flight.attempts + 1, ..flight }, data);
     }
 
-    /// A path is dead: what was under way on it goes another way.
-    fn fail_over(&mut self, path: usize) -> Result<(), SessionError> {
-        let Some(session) = self.paths[path].session.take() else { return Ok(()) };
-        self.paths[path].wire_bytes += self.paths[path].wire_seen;
-        self.paths[path].wire_seen = 0;
-        if self.paths.iter().all(|path| path.session.is_none()) {
-            return Err(SessionError::Lost);
+    /// A path is dead: what was under way on it goes another way, or waits for one.
+    fn fail_over(&mut self, path: usize, loss: Loss) {
+        self.count_timers(path);
+        let Some(session) = self.paths[path].session.take() else { return };
+        if self.pinned && path == self.current && loss == Loss::Silent {
+            self.stale_reservation = Some(Instant::now());
         }
+        let dead = &mut self.paths[path];
+        dead.wire_bytes += dead.wire_seen;
+        (dead.wire_seen, dead.counted) = (0, TimerCounts::default());
+        self.note_outage();
         for finished in session.abandon() {
-            if let Some(flight) = self.flights.remove(&finished.tag) {
-                self.counters.failovers += 1;
-                self.again(flight, finished.data)?;
-            }
+            let ended = self.ended(finished, loss);
+            self.early.extend(ended);
         }
-        Ok(())
     }
 
     /// Tries dead paths again.
     pub fn rescan(&mut self) {
-        for path in self.paths.iter_mut().filter(|path| path.session.is_none()) {
-            let found = Session::connect(&path.url, &self.initiator, HeaderDigest::None);
-            path.session = found.ok().filter(|session| session.naa == self.identity.naa);
+        for path in 0..self.paths.len() {
+            self.connect_path(path);
         }
     }
 

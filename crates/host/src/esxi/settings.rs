@@ -20,6 +20,10 @@ pub struct Settings {
     pub ats_for_heartbeat_vmfs3: bool,
     /// /VMFS3/EnableBlockDelete: a guest's UNMAP reaches the array.
     pub enable_block_delete: bool,
+    /// /Misc/APDHandlingEnable: after a time without any path commands fail.
+    pub apd_handling: bool,
+    /// /Misc/APDTimeout: that time, in seconds.
+    pub apd_timeout: u64,
     /// VMW_PSP_RR: commands on a path before the next one.
     pub round_robin_iops: u64,
     /// Commands of a copy or of an UNMAP that are outstanding at once.
@@ -78,6 +82,8 @@ impl Default for Settings {
             ats_for_heartbeat: true,
             ats_for_heartbeat_vmfs3: false,
             enable_block_delete: false,
+            apd_handling: true,
+            apd_timeout: 140,
             round_robin_iops: 1000,
             outstanding: 8,
             outstanding_zeroes: 32,
@@ -112,7 +118,7 @@ enum Place<'a> {
 }
 
 /// All that can be listed and set.
-pub const ADVANCED: [Advanced; 7] = [
+pub const ADVANCED: [Advanced; 9] = [
     Advanced {
         path: "/DataMover/HardwareAcceleratedMove",
         default: 1,
@@ -168,6 +174,22 @@ pub const ADVANCED: [Advanced; 7] = [
         max: 1,
         description: "Enable VMFS block delete",
         place: |settings| Place::Switch(&mut settings.enable_block_delete),
+    },
+    Advanced {
+        path: "/Misc/APDHandlingEnable",
+        default: 1,
+        min: 0,
+        max: 1,
+        description: "Enable Storage APD Handling",
+        place: |settings| Place::Switch(&mut settings.apd_handling),
+    },
+    Advanced {
+        path: "/Misc/APDTimeout",
+        default: 140,
+        min: 20,
+        max: 99_999,
+        description: "Number of seconds a device can be in APD before failing I/O",
+        place: |settings| Place::Number(&mut settings.apd_timeout),
     },
 ];
 

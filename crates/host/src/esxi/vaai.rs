@@ -49,7 +49,7 @@ impl Vaai {
     /// other failure says nothing of the primitive.
     pub fn learn(&mut self, kind: Kind, result: &Result<(), SessionError>) {
         let status = match kind {
-            Kind::Ats => &mut self.ats,
+            Kind::Ats | Kind::Heartbeat => &mut self.ats,
             Kind::Clone => &mut self.clone,
             Kind::Zero => &mut self.zero,
             Kind::Delete => &mut self.delete,

@@ -107,7 +107,7 @@ pub struct WorkloadFigures {
     pub operations: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Seconds, without those paused.
+    /// Seconds, without those paused or stunned.
     pub seconds: f64,
     /// Per second.
     pub per_second: f64,
@@ -117,6 +117,12 @@ pub struct WorkloadFigures {
     pub pauses: u64,
     /// Seconds paused.
     pub paused_seconds: f64,
+    /// How often no path was left (APD).
+    #[serde(default)]
+    pub stuns: u64,
+    /// Seconds stunned by that.
+    #[serde(default)]
+    pub stunned_seconds: f64,
 }
 
 /// Runs a virtual machine on a mounted datastore.

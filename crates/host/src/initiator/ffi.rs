@@ -9,6 +9,9 @@ use std::ffi::{c_char, c_int, c_uchar, c_void};
 /// Status of a callback when the command could not be carried out.
 pub(crate) const STATUS_CHECK_CONDITION: c_int = 2;
 
+/// Statuses of a callback from here on are libiscsi's own: the command has none.
+pub(crate) const NO_STATUS: c_int = 0x0f00_0000;
+
 pub(crate) const XFER_NONE: c_int = 0;
 pub(crate) const XFER_READ: c_int = 1;
 pub(crate) const XFER_WRITE: c_int = 2;
@@ -67,6 +70,9 @@ pub(crate) struct Task {
 /// ABORT TASK, of `enum iscsi_task_mgmt_funcs`.
 pub(crate) const ABORT_TASK: c_int = 1;
 
+/// LOGICAL UNIT RESET, likewise.
+pub(crate) const LUN_RESET: c_int = 5;
+
 /// `struct scsi_iovec`.
 #[repr(C)]
 pub(crate) struct IoVector {
@@ -94,12 +100,25 @@ unsafe extern "C" {
     ) -> c_int;
     pub(crate) fn iscsi_set_timeout(iscsi: *mut Context, seconds: c_int) -> c_int;
     pub(crate) fn iscsi_set_noautoreconnect(iscsi: *mut Context, state: c_int);
-    pub(crate) fn iscsi_full_connect_sync(
+    pub(crate) fn iscsi_full_connect_async(
         iscsi: *mut Context,
         portal: *const c_char,
         lun: c_int,
+        callback: Callback,
+        private_data: *mut c_void,
     ) -> c_int;
-    pub(crate) fn iscsi_logout_sync(iscsi: *mut Context) -> c_int;
+    pub(crate) fn iscsi_logout_async(
+        iscsi: *mut Context,
+        callback: Callback,
+        private_data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn iscsi_nop_out_async(
+        iscsi: *mut Context,
+        callback: Callback,
+        data: *mut c_uchar,
+        length: c_int,
+        private_data: *mut c_void,
+    ) -> c_int;
     pub(crate) fn iscsi_get_error(iscsi: *mut Context) -> *const c_char;
     pub(crate) fn iscsi_get_fd(iscsi: *mut Context) -> c_int;
     pub(crate) fn iscsi_which_events(iscsi: *mut Context) -> c_int;

@@ -15,6 +15,7 @@ use mio::{Events, Interest, Poll, Token};
 use serde::Serialize;
 
 use crate::initiator::histogram::Histogram;
+use crate::initiator::times::times;
 use session::{Ended, Place, Session};
 use work::{Designators, Maker, Order};
 
@@ -205,7 +206,8 @@ impl Run<'_> {
         let (mut buffer, mut ended) = (vec![0; RECEIVE_BYTES], Vec::new());
         let mut busy = self.sessions.len();
         while busy > 0 {
-            poll.poll(&mut events, None)?;
+            poll.poll(&mut events, Some(times().command))?;
+            ensure!(!events.is_empty(), "the array does not answer");
             for event in &events {
                 let number = event.token().0;
                 let before = self.sessions[number].in_flight();

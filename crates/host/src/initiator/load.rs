@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::initiator::cdb;
 use crate::initiator::histogram::Histogram;
 use crate::initiator::session::{BLOCK_BYTES, Data, Finished, HeaderDigest, Session};
+use crate::initiator::times::times;
 
 /// What each command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +172,11 @@ pub fn run(load: &Load) -> Result<LoadFigures> {
     let mut operations = 0;
     while sessions.iter().any(|session| session.in_flight() > 0) {
         for (number, events) in ready(&sessions) {
-            for finished in sessions[number].service(events)? {
+            let finished = match events {
+                Some(events) => sessions[number].service(events)?,
+                None => sessions[number].tick(Instant::now())?,
+            };
+            for finished in finished {
                 operations += u64::from(!finished.is_news());
                 let data = note(finished, &mut histogram)?;
                 if Instant::now() < deadline {
@@ -229,8 +234,13 @@ fn wire(session: &Session) -> u64 {
     sent + received
 }
 
-/// The sessions on whose sockets something happened.
-fn ready(sessions: &[Session]) -> Vec<(usize, i16)> {
+/// The sessions on whose sockets something happened; all of them, without events, if nothing did
+/// for a moment: one that is not answered must end.
+fn ready(sessions: &[Session]) -> Vec<(usize, Option<i16>)> {
     let sockets: Vec<(i32, i16)> = sessions.iter().map(Session::poll).collect();
-    crate::initiator::raw::poll(&sockets)
+    let found = crate::initiator::raw::poll(&sockets, times().tick());
+    if found.is_empty() {
+        return (0..sessions.len()).map(|number| (number, None)).collect();
+    }
+    found.into_iter().map(|(number, events)| (number, Some(events))).collect()
 }

@@ -147,7 +147,14 @@ pub struct Spec {
     /// What was to be shown.
     pub judge: fn(&Context, &[Variant]) -> Vec<Target>,
     /// What else to know.
-    pub notes: &'static [&'static str],
+    pub notes: &'static [Note],
+}
+
+/// What else is to be known of a case, and when that is true.
+pub type Note = (&'static str, fn(&Context) -> bool);
+
+fn always(_: &Context) -> bool {
+    true
 }
 
 fn nothing_in_the_way(_: &Context) -> Option<String> {

@@ -14,7 +14,8 @@ use super::Context;
 use super::bench::{Bench, seconds_since};
 use super::cases::Scale;
 use super::judge::target;
-use super::model::{LockHealth, Storm, Target};
+use super::model::{Aborts, LockHealth, Storm, Target};
+use super::store::Store;
 use crate::esxi::counters::Kind;
 use crate::esxi::datastore::try_ats;
 use crate::esxi::lun::Lun;
@@ -42,27 +43,40 @@ const STORMS: [(&str, Option<load::Kind>, u64, usize); 5] = [
     ("UNMAP", Some(load::Kind::Unmap), 1 << 20, 8),
 ];
 
-/// Examines.
+/// Examines. Each part is written when it is done; an array that dies loses nothing of what was
+/// found before.
 ///
 /// # Errors
-/// When the array is not reachable any more.
-pub(super) fn examine(context: &Context) -> Result<LockHealth> {
+/// When the folder cannot be written.
+pub(super) fn examine(context: &Context, store: &Store) -> Result<LockHealth> {
+    let mut health = LockHealth::default();
+    if let Err(error) = examine_parts(context, store, &mut health) {
+        health.reason = Some(format!("{error:#}"));
+    }
+    if !health.storms.is_empty() {
+        health.targets = targets(&health);
+    }
+    Ok(health)
+}
+
+fn examine_parts(context: &Context, store: &Store, health: &mut LockHealth) -> Result<()> {
     let bench = &context.bench;
     let mut lun = bench.lun_by_one_path(bench.other(), "locks")?;
     try_ats(&mut lun)?;
     if lun.vaai.ats != Status::Supported {
-        let reason = Some("COMPARE AND WRITE is not supported".to_owned());
-        return Ok(LockHealth { reason, ..LockHealth::default() });
+        health.reason = Some("COMPARE AND WRITE is not supported".to_owned());
+        return Ok(());
     }
-    let mut health = LockHealth::default();
-    for storm in STORMS {
-        health.storms.push(under(bench, context.scale, storm)?);
+    for (number, storm) in STORMS.into_iter().enumerate() {
+        let name = format!("locks-storm-{number}");
+        health.storms.push(store.kept(&name, || under(bench, context.scale, storm))?);
     }
     let rounds = if context.scale == Scale::Tiny { 40 } else { 400 };
-    health.aborts = Some(during_writes(bench, context.scale, || abort::run(bench, rounds))?);
-    health.history = Some(history::run(bench, context.scale)?);
-    health.targets = targets(&health);
-    Ok(health)
+    health.aborts = Some(store.kept("locks-aborts", || {
+        during_writes(bench, context.scale, || abort::run(bench, rounds))
+    })?);
+    health.history = Some(store.kept("locks-history", || history::run(bench, context.scale))?);
+    Ok(())
 }
 
 /// How long each storm lasts: 9,999 of 10,000 want some 10,000 at least.
@@ -120,6 +134,7 @@ fn during_writes<T>(bench: &Bench, scale: Scale, work: impl FnOnce() -> Result<T
         let storm = scope.spawn(move || load::run(&load));
         let worked = work();
         // The storm is company; what it is worth is measured by `under`.
+        // The array may have been lost in it; what was worked tells.
         let _ = storm.join().ok().context("the storm panicked")?;
         worked
     })
@@ -166,7 +181,10 @@ fn targets(health: &LockHealth) -> Vec<Target> {
     let worst = |of: fn(&Storm) -> u64| health.storms.iter().map(of).max().unwrap_or(0);
     let (tail, max) = (worst(|storm| storm.p9999_us), worst(|storm| storm.max_us));
     let failed: u64 = health.storms.iter().map(|storm| storm.failed).sum();
-    let wrong = health.aborts.as_ref().map(|aborts| aborts.wrong + aborts.retries_failed);
+    // Where every abort was refused, there is no 'after'.
+    let answered = |aborts: &&Aborts| aborts.complete + aborts.ended_before > 0;
+    let judged = health.aborts.as_ref().filter(answered);
+    let wrong = judged.map(|aborts| aborts.wrong + aborts.retries_failed);
     let sound =
         health.history.as_ref().map(|history| (history.impossible.len(), history.undecided.len()));
     vec![

@@ -7,11 +7,15 @@ mod deallocation;
 mod locking;
 mod zeroing;
 
+use std::collections::BTreeSet;
+
 use anyhow::Result;
 
 use super::Context;
 use super::bench::Bench;
 use super::model::{Probe, Verdict};
+use super::progress::Progress;
+use super::store::Store;
 use crate::esxi::counters::Kind;
 use crate::esxi::lun::Lun;
 use crate::initiator::cdb::{self, Cdb};
@@ -29,6 +33,14 @@ struct Scratch<'a> {
     lun: Lun,
     /// First byte that may be written; a multiple of 1 MiB.
     at: u64,
+    /// Cuts the power of the array, if somebody can.
+    power_cut: Option<&'a str>,
+    /// Operation codes that are known not to exist, and count as that once.
+    missing: &'a BTreeSet<u8>,
+    /// Those that this probe found not to exist.
+    unknown: BTreeSet<u8>,
+    /// The first command that was not answered.
+    silence: Option<SessionError>,
 }
 
 /// A probe.
@@ -53,26 +65,85 @@ const PROBES: [(&str, Try); 16] = [
     ("Pages and operation codes that are listed exist", consistency::listed),
 ];
 
-/// Asks everything.
-///
-/// # Errors
-/// When the array is not reachable any more.
-pub(super) fn examine(context: &Context) -> Result<Vec<Probe>> {
-    let bench = &context.bench;
-    PROBES.iter().map(|(question, probe)| ask(bench, question, *probe)).collect()
+/// Probes, and a look at each verdict.
+pub(super) fn count() -> usize {
+    PROBES.len()
 }
 
-fn ask(bench: &Bench, question: &str, probe: Try) -> Result<Probe> {
-    let lun = bench.lun_by_one_path(0, "probe")?;
+/// Asks everything. Each verdict is written as soon as it is known; what cannot be asked because
+/// the array is gone is not, so that it is asked again when the validation goes on.
+///
+/// # Errors
+/// When the folder cannot be written.
+pub(super) fn examine(
+    context: &Context,
+    store: &Store,
+    progress: &mut Progress,
+) -> Result<Vec<Probe>> {
+    let mut missing = BTreeSet::new();
+    let mut probes = Vec::new();
+    for (number, (question, probe)) in PROBES.iter().enumerate() {
+        let kept = store.kept(&format!("honesty-{number}"), || {
+            progress.begin(question, "promises");
+            let lun = context.bench.lun_by_one_path(0, "probe")?;
+            Ok(ask(context, lun, (question, *probe), &missing))
+        });
+        progress.done("promises");
+        let (probe, unknown) = kept.unwrap_or_else(|error| {
+            let found = says("", format!("{error:#}"), Verdict::NoAnswer);
+            (Probe { question: (*question).to_owned(), ..found }, Vec::new())
+        });
+        missing.extend(unknown);
+        probes.push(probe);
+    }
+    Ok(probes)
+}
+
+/// Asks one question; also returns which operation codes were found not to exist.
+fn ask(
+    context: &Context,
+    lun: Lun,
+    (question, probe): (&str, Try),
+    missing: &BTreeSet<u8>,
+) -> (Probe, Vec<u8>) {
     let at = (lun.identity.size_bytes - SCRATCH) / MIB * MIB;
-    let mut scratch = Scratch { bench, lun, at };
-    let found = probe(&mut scratch).unwrap_or_else(|error| Probe {
-        question: String::new(),
-        claim: String::new(),
-        found: format!("the probe ended early: {error}"),
-        verdict: if error == SessionError::Lost { Verdict::Lie } else { Verdict::Unclear },
+    let power_cut = context.power_cut.as_deref();
+    let (bench, unknown) = (&context.bench, BTreeSet::new());
+    let mut scratch = Scratch { bench, lun, at, power_cut, missing, unknown, silence: None };
+    let mut found = probe(&mut scratch).unwrap_or_else(|error| {
+        let verdict = if is_silence(&error) { Verdict::NoAnswer } else { Verdict::Unclear };
+        says("", format!("the probe ended early: {error}"), verdict)
     });
-    Ok(Probe { question: question.to_owned(), ..found })
+    if let Some(silence) = scratch.silence.take().filter(|_| found.verdict != Verdict::NoAnswer) {
+        // Of contents that were LOST the words tell; silence is the finding.
+        (found.found, found.verdict) = (format!("{}; {silence}", found.found), Verdict::NoAnswer);
+    }
+    let found = once(found, &scratch.unknown, missing);
+    (Probe { question: question.to_owned(), ..found }, scratch.unknown.into_iter().collect())
+}
+
+/// A command that does not exist is one finding, not one of each probe that needs it.
+fn once(mut found: Probe, unknown: &BTreeSet<u8>, missing: &BTreeSet<u8>) -> Probe {
+    if found.verdict == Verdict::Lie && unknown.intersection(missing).next().is_some() {
+        found.verdict = Verdict::NotClaimed;
+        found.found += "; the command does not exist, which counts once, above";
+    }
+    found
+}
+
+/// Whether the array was silent, or is gone.
+fn is_silence(error: &SessionError) -> bool {
+    match error {
+        SessionError::NoAnswer { .. }
+        | SessionError::Lost
+        | SessionError::Connect { .. }
+        | SessionError::AllPathsDown
+        | SessionError::PermanentlyLost => true,
+        SessionError::Url(_)
+        | SessionError::TakenOver
+        | SessionError::Command { .. }
+        | SessionError::Unsupported(_) => false,
+    }
 }
 
 fn says(claim: impl Into<String>, found: impl Into<String>, verdict: Verdict) -> Probe {
@@ -97,7 +168,7 @@ fn is_unknown<T>(result: &Result<T, SessionError>) -> bool {
 
 /// The most important of several verdicts.
 fn worst(verdicts: &[Verdict]) -> Verdict {
-    let order = [Verdict::Lie, Verdict::Unclear, Verdict::Honest];
+    let order = [Verdict::Lie, Verdict::NoAnswer, Verdict::Unclear, Verdict::Honest];
     let found = order.into_iter().find(|verdict| verdicts.contains(verdict));
     found.unwrap_or(Verdict::NotClaimed)
 }
@@ -134,8 +205,19 @@ impl Scratch<'_> {
         (self.at + at) / 512
     }
 
+    /// A command. Silence is no answer of which a probe could make something: it ends the probe
+    /// at its next command.
     fn send(&mut self, kind: Kind, cdb: Cdb, data: Data) -> Result<Vec<u8>, SessionError> {
-        self.lun.command(kind, cdb, data, 0)
+        let done = self.lun.command(kind, cdb, data, 0);
+        if is_unknown(&done) {
+            self.unknown.insert(cdb[0]);
+        }
+        if let Err(error) = &done
+            && is_silence(error)
+        {
+            self.silence.get_or_insert_with(|| error.clone());
+        }
+        done
     }
 
     /// A vital product data page, empty if there is none.
@@ -163,6 +245,16 @@ mod tests {
         assert_eq!(worst(&[Honest, Unclear]), Unclear);
         assert_eq!(worst(&[NotClaimed, Honest]), Honest);
         assert_eq!(worst(&[]), NotClaimed);
+    }
+
+    #[test]
+    fn a_command_that_does_not_exist_counts_once() {
+        let lie = says("", "20h/00h", Verdict::Lie);
+        let (none, caw) = (BTreeSet::new(), BTreeSet::from([0x89]));
+        assert_eq!(once(lie.clone(), &caw, &none).verdict, Verdict::Lie, "the first one");
+        assert_eq!(once(lie.clone(), &caw, &caw).verdict, Verdict::NotClaimed);
+        assert_eq!(once(lie.clone(), &none, &caw).verdict, Verdict::Lie, "for another reason");
+        assert_eq!(once(lie, &BTreeSet::from([0x42]), &caw).verdict, Verdict::Lie);
     }
 
     #[test]

@@ -189,6 +189,8 @@ pub enum Verdict {
     NotClaimed,
     /// It cannot be told from outside.
     Unclear,
+    /// It did not answer, or could not be reached.
+    NoAnswer,
 }
 
 impl Verdict {
@@ -199,6 +201,7 @@ impl Verdict {
             Self::Lie => "LIE",
             Self::NotClaimed => "not claimed",
             Self::Unclear => "unclear",
+            Self::NoAnswer => "did not answer",
         }
     }
 }

@@ -5,6 +5,7 @@ fn order(only: &[&str], rounds: u32) -> Order {
         urls: Vec::new(),
         small: None,
         grow: None,
+        power_cut: None,
         only: only.iter().map(|id| (*id).to_owned()).collect(),
         scale: Scale::Tiny,
         rounds,

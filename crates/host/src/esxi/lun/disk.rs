@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use vmfs::disk::Guard;
 use vmfs::{Disk, DiskError, Swap};
 
 use super::{Job, Lun, RESERVATION_CONFLICT};
@@ -22,6 +23,7 @@ pub(crate) fn disk_error(error: SessionError) -> DiskError {
         SessionError::Command { status: RESERVATION_CONFLICT, .. } => DiskError::Reserved,
         SessionError::Command { key: 7, ascq: 0x2707, .. } => DiskError::OutOfSpace,
         SessionError::Command { key: 5, ascq: 0x2000 | 0x2400, .. } => DiskError::Unsupported,
+        SessionError::AllPathsDown => DiskError::Unreachable,
         other => DiskError::Failed(other.to_string()),
     }
 }
@@ -97,6 +99,19 @@ impl Lun {
         }
         self.early.append(&mut others);
         Ok(ended.into_iter().flatten().collect())
+    }
+
+    fn swap_sector(
+        &mut self,
+        kind: Kind,
+        offset: u64,
+        [expected, replacement]: [&[u8; 512]; 2],
+    ) -> Result<bool, DiskError> {
+        let data = Data::Out([expected.as_slice(), replacement].concat());
+        let before = self.repeats;
+        let result = self.command(kind, cdb::compare_and_write(offset / 512, 1), data, 512);
+        let repeated = self.repeats != before;
+        self.swapped(offset, replacement, result.map(drop), repeated)
     }
 
     /// Whether a sector was replaced. Repeated on another path, a COMPARE AND WRITE may have met
@@ -206,16 +221,25 @@ impl Disk for Lun {
         expected: &[u8; 512],
         replacement: &[u8; 512],
     ) -> Result<bool, DiskError> {
-        let data = Data::Out([expected.as_slice(), replacement].concat());
-        let failovers = self.counters.failovers;
-        let cdb = cdb::compare_and_write(offset / 512, 1);
-        let result = self.command(Kind::Ats, cdb, data, 512).map(drop);
-        let repeated = self.counters.failovers != failovers;
-        self.swapped(offset, replacement, result, repeated)
+        self.swap_sector(Kind::Ats, offset, [expected, replacement])
+    }
+
+    /// As any other, but aborted after 8 s (`times().heartbeat`), then tried again.
+    fn heartbeat(
+        &mut self,
+        offset: u64,
+        expected: &[u8; 512],
+        replacement: &[u8; 512],
+    ) -> Result<bool, DiskError> {
+        self.swap_sector(Kind::Heartbeat, offset, [expected, replacement])
+    }
+
+    fn guard(&mut self, guard: Option<Guard>) {
+        self.outage.guard = guard;
     }
 
     fn compare_and_write_each(&mut self, swaps: &[Swap]) -> Vec<Result<bool, DiskError>> {
-        let failovers = self.counters.failovers;
+        let before = self.repeats;
         let job = |swap: &Swap| {
             let data = [swap.expected, swap.replacement].concat();
             (Kind::Ats, cdb::compare_and_write(swap.offset / 512, 1), data, 512)
@@ -224,7 +248,7 @@ impl Disk for Lun {
             Ok(results) => results,
             Err(error) => return vec![Err(disk_error(error)); swaps.len()],
         };
-        let repeated = self.counters.failovers != failovers;
+        let repeated = self.repeats != before;
         let ended = swaps.iter().zip(results);
         ended
             .map(|(swap, result)| self.swapped(swap.offset, &swap.replacement, result, repeated))
@@ -236,6 +260,9 @@ impl Disk for Lun {
         self.pinned = true;
         let reserved = self.command(Kind::Reserve, six(0x16), Data::None, 0);
         self.pinned = reserved.is_ok();
+        if self.pinned {
+            self.stale_reservation = None;
+        }
         reserved.map(|_| ()).map_err(disk_error)
     }
 
@@ -249,8 +276,10 @@ impl Disk for Lun {
         self.zero_range([offset, length]).map_err(disk_error)
     }
 
+    /// Stands still while there is no path: of what others do meanwhile nothing is seen, so they
+    /// must not be taken for dead.
     fn now_us(&mut self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        self.started.elapsed().saturating_sub(self.outage.total()).as_micros() as u64
     }
 
     fn wall_clock(&mut self) -> u32 {

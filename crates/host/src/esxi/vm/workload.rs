@@ -62,6 +62,17 @@ impl Sequence {
     }
 }
 
+/// What a virtual machine that waits for its array notices of it.
+#[derive(Default)]
+struct Stun {
+    /// Whether it is stunned now.
+    now: bool,
+    /// Outages of the LUN so far.
+    seen: u64,
+    /// Time without a path so far.
+    down: Duration,
+}
+
 /// A command under way.
 struct Flight {
     step: Step,
@@ -78,6 +89,7 @@ struct Worker<'a> {
     flights: HashMap<u64, Flight>,
     outcome: WorkloadFigures,
     histogram: Histogram,
+    stun: Stun,
 }
 
 /// Uses a disk as the order says.
@@ -99,20 +111,30 @@ pub(super) fn work(
         flights: HashMap::new(),
         outcome: WorkloadFigures::default(),
         histogram: Histogram::default(),
+        stun: Stun::default(),
     };
     worker.look()?;
+    worker.stun.seen = worker.store.volume.disk().counters.outages;
+    worker.stun.down = worker.store.volume.disk().time_down();
     let started = Instant::now();
     let done = worker.run(started, stop);
     // Nothing may be under way when the disk is unlocked.
     while worker.store.volume.disk().in_flight() > 0 {
         worker.store.volume.disk().wait()?;
     }
+    worker.look_at_outages();
     done?;
     let mut outcome = worker.outcome;
-    outcome.seconds = (started.elapsed().as_secs_f64() - outcome.paused_seconds).max(1e-6);
+    let idle = outcome.paused_seconds + outcome.stunned_seconds;
+    outcome.seconds = (started.elapsed().as_secs_f64() - idle).max(1e-6);
     outcome.per_second = outcome.operations as f64 / outcome.seconds;
     outcome.p99_us = worker.histogram.quantile(0.99);
     Ok(outcome)
+}
+
+/// The time in which a host waits for a path is over: a virtual machine waits on.
+fn is_down(error: &Error) -> bool {
+    matches!(error, Error::Disk(DiskError::Unreachable))
 }
 
 fn is_full(error: &Error) -> bool {
@@ -184,10 +206,34 @@ impl Worker<'_> {
     /// Waits until no more than so many commands are under way.
     fn drain(&mut self, left: usize) -> Result<()> {
         while self.flights.len() > left {
-            let ended = self.store.volume.disk().wait()?;
+            let ended = self.store.volume.disk().wait_for(PULSE);
+            self.look_at_outages();
+            let idle = ended.is_empty();
             ended.into_iter().try_for_each(|done| self.ended(done))?;
+            if idle && !self.stun.now {
+                // Commands that are not answered must not cost the heartbeat.
+                self.store.volume.pulse_if_due()?;
+            }
         }
         Ok(())
+    }
+
+    /// Tells when the machine is stunned, and when it is resumed.
+    fn look_at_outages(&mut self) {
+        let lun = self.store.volume.disk();
+        let (outages, down, is_down) = (lun.counters.outages, lun.time_down(), lun.is_down());
+        self.outcome.stuns += outages - self.stun.seen;
+        let stunned = (down - self.stun.down).as_secs_f64();
+        self.outcome.stunned_seconds += stunned;
+        if is_down && !self.stun.now {
+            terminal::complain!("stunned: no path to the datastore");
+        }
+        let was_down = self.stun.now || outages > self.stun.seen;
+        if was_down && !is_down {
+            let whole = self.outcome.stunned_seconds;
+            terminal::complain!("resumed: stunned for {whole:.1} s so far");
+        }
+        self.stun = Stun { now: is_down, seen: outages, down };
     }
 
     fn ended(&mut self, done: Done) -> Result<()> {
@@ -197,7 +243,7 @@ impl Worker<'_> {
             return Ok(());
         };
         let error = Error::Disk(disk_error(error));
-        ensure!(is_full(&error), "{error}");
+        ensure!(is_full(&error) || is_down(&error), "{error}");
         // It is done again in the way of those that allocate, which wait.
         self.carry_out_from(flight.step, flight.begun)
     }
@@ -236,12 +282,18 @@ impl Worker<'_> {
     /// Waits a moment if the array is full; any other failure ends the run.
     fn pause(&mut self, error: &Error, tried: Instant) -> Result<()> {
         let waited = tried.elapsed();
-        ensure!(is_full(error) && waited <= self.order.patience, "{error}");
+        self.look_at_outages();
+        let waits = is_full(error) || is_down(error);
+        ensure!(waits && waited <= self.order.patience, "{error}");
+        std::thread::sleep(PAUSE);
+        if is_down(error) {
+            // It stays stunned: the heartbeat has no path either.
+            return Ok(());
+        }
         if waited < PAUSE {
             self.outcome.pauses += 1;
             terminal::complain!("paused: {error}");
         }
-        std::thread::sleep(PAUSE);
         self.store.volume.pulse_if_due()?;
         self.outcome.paused_seconds += PAUSE.as_secs_f64();
         Ok(())

@@ -13,14 +13,20 @@ use serde::Serialize;
 
 const BLOCK: usize = 4096;
 
-/// Sockets on which something happened, of those given with the events they wait for.
-pub(crate) fn poll(sockets: &[(i32, i16)]) -> Vec<(usize, i16)> {
+/// Sockets on which something happened in so long at most, of those given with the events they
+/// wait for.
+pub(crate) fn poll(sockets: &[(i32, i16)], wait: Duration) -> Vec<(usize, i16)> {
     let mut polled: Vec<_> =
         sockets.iter().map(|&(fd, events)| libc::pollfd { fd, events, revents: 0 }).collect();
     // SAFETY: pointer and length belong to one vector.
-    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, 1000) };
+    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds(wait)) };
     let events = polled.iter().map(|socket| socket.revents).enumerate();
     events.filter(|(_, events)| *events != 0).collect()
+}
+
+/// As poll(2) wants it: at least one.
+pub(crate) fn milliseconds(wait: Duration) -> i32 {
+    i32::try_from(wait.as_millis()).unwrap_or(i32::MAX).max(1)
 }
 
 /// What came of it.

@@ -1,18 +1,23 @@
 //! A session with one LUN, through libiscsi.
 
+mod timers;
+
+use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_int, c_void};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
 use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::ffi;
+use crate::initiator::ffi::raw::milliseconds;
+use crate::initiator::times::times;
+
+pub use timers::TimerCounts;
+use timers::Timers;
 
 /// Bytes of a logical block; other lengths are refused when connecting.
 pub const BLOCK_BYTES: u64 = 512;
-
-/// After so long without an answer a command counts as lost, and its path as dead.
-const COMMAND_TIMEOUT_SECONDS: c_int = 30;
 
 /// Why a session or command failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -31,6 +36,21 @@ pub enum SessionError {
     /// The connection is gone.
     #[error("the connection was lost")]
     Lost,
+    /// A command was not answered in time, and was aborted.
+    #[error("operation code {opcode:02x}h was not answered")]
+    NoAnswer {
+        /// OPERATION CODE.
+        opcode: u8,
+    },
+    /// No path was left for longer than commands wait.
+    #[error("all paths are down (APD)")]
+    AllPathsDown,
+    /// The LUN says on all paths that it is gone for good.
+    #[error("the device is permanently lost (PDL)")]
+    PermanentlyLost,
+    /// While no path was left, another host took this one for dead.
+    #[error("the heartbeat was taken over while all paths were down")]
+    TakenOver,
     /// A command ended with another status than GOOD.
     #[error(
         "operation code {opcode:02x}h ended with status {status:02x}h, sense {key:x}h/{ascq:04x}h"
@@ -38,7 +58,7 @@ pub enum SessionError {
     Command {
         /// OPERATION CODE.
         opcode: u8,
-        /// SAM-5 status, or a number of libiscsi's above FFh.
+        /// SAM-5 status.
         status: i32,
         /// Sense key, if the status is CHECK CONDITION.
         key: i32,
@@ -72,6 +92,7 @@ impl Data {
 
 /// A command that came to its end.
 pub struct Finished {
+    serial: u64,
     /// The number it was submitted under.
     pub tag: u64,
     /// Whether it ended with GOOD.
@@ -91,6 +112,7 @@ impl Finished {
 
 /// What libiscsi is lent until it calls back.
 struct Lent {
+    serial: u64,
     tag: u64,
     opcode: u8,
     data: Data,
@@ -106,8 +128,10 @@ pub struct Session {
     /// Boxed, as callbacks hold its address while the session moves.
     #[allow(clippy::box_collection)]
     finished: Box<Vec<Finished>>,
-    in_flight: usize,
-    last: Option<Begun>,
+    /// Commands under way, in the order in which they were begun.
+    under_way: BTreeMap<u64, Begun>,
+    serial: u64,
+    timers: Timers,
     /// Bytes of the LUN.
     pub size_bytes: u64,
     /// NAA identifier of the LUN, if it has one.
@@ -123,11 +147,14 @@ pub struct TaskName {
     pub command_sequence_number: u32,
 }
 
-/// The command that was begun last.
-#[derive(Clone, Copy)]
+/// A command under way.
 struct Begun {
     task: *mut ffi::Task,
     name: TaskName,
+    /// When it is aborted if it was not answered.
+    deadline: Instant,
+    /// Whether task management is about it: its deadline is that function's then.
+    aborting: bool,
 }
 
 /// Which digests a session asks for.
@@ -154,8 +181,9 @@ impl Session {
             context,
             lun: 0,
             finished: Box::new(Vec::new()),
-            in_flight: 0,
-            last: None,
+            under_way: BTreeMap::new(),
+            serial: 0,
+            timers: Timers::default(),
             size_bytes: 0,
             naa: None,
         };
@@ -165,9 +193,10 @@ impl Session {
     }
 
     fn log_in(&mut self, text: &CStr, url: &str, digest: HeaderDigest) -> Result<(), SessionError> {
+        let mut answer = None::<c_int>;
         // SAFETY: context and text are valid; a null result is checked, and the URL is freed once,
         // after its last use.
-        let connected = unsafe {
+        let begun = unsafe {
             let parsed = ffi::iscsi_parse_full_url(self.context, text.as_ptr());
             if parsed.is_null() {
                 return Err(SessionError::Url(url.to_owned()));
@@ -180,18 +209,58 @@ impl Session {
             );
             ffi::iscsi_set_noautoreconnect(self.context, 1);
             ffi::iscsi_set_targetname(self.context, (*parsed).target.as_ptr());
-            ffi::iscsi_set_timeout(self.context, COMMAND_TIMEOUT_SECONDS);
+            // libiscsi would look at its own only when something happens on the socket.
+            ffi::iscsi_set_timeout(self.context, 0);
             self.set_chap(&*parsed);
-            let portal = (*parsed).portal.as_ptr();
-            let connected = ffi::iscsi_full_connect_sync(self.context, portal, self.lun);
+            let (portal, answer) = ((*parsed).portal.as_ptr(), (&raw mut answer).cast());
+            let begun =
+                ffi::iscsi_full_connect_async(self.context, portal, self.lun, noted, answer);
             ffi::iscsi_destroy_url(parsed);
-            connected
+            begun
         };
-        if connected != 0 {
-            let reason = self.last_error();
-            return Err(SessionError::Connect { url: url.to_owned(), reason });
+        let deadline = Instant::now() + times().login;
+        let ended = begun == 0 && self.serve_until(&raw const answer, deadline);
+        let reason = match (ended, begun) {
+            (true, _) if answer == Some(0) => return Ok(()),
+            (false, 0) if Instant::now() >= deadline => "no answer to the login".to_owned(),
+            _ => self.last_error(),
+        };
+        // The late answer to a login must not be written to this function's memory.
+        self.destroy();
+        Err(SessionError::Connect { url: url.to_owned(), reason })
+    }
+
+    /// Lets libiscsi act until a callback has noted its status, or time is up. Returns whether it
+    /// was noted.
+    fn serve_until(&mut self, answer: *const Option<c_int>, deadline: Instant) -> bool {
+        loop {
+            // SAFETY: the caller's variable lives; libiscsi writes to it only while it acts, below.
+            if unsafe { (*answer).is_some() } {
+                return true;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return false;
+            }
+            let (fd, events) = self.poll();
+            let mut polled = libc::pollfd { fd, events, revents: 0 };
+            let wait = times().tick().min(deadline - now);
+            // SAFETY: one valid structure.
+            unsafe { libc::poll(&raw mut polled, 1, milliseconds(wait)) };
+            if polled.revents != 0 && !self.act(polled.revents) {
+                // SAFETY: as above.
+                return unsafe { (*answer).is_some() };
+            }
         }
-        Ok(())
+    }
+
+    /// Ends the connection without a word; calls back for every command under way.
+    fn destroy(&mut self) {
+        if !self.context.is_null() {
+            // SAFETY: the context is valid, and not used afterwards.
+            unsafe { ffi::iscsi_destroy_context(self.context) };
+            self.context = std::ptr::null_mut();
+        }
     }
 
     /// CHAP as the URL says: `iscsi://USER%PASSWORD@HOST/...?target_user=U&target_password=P`.
@@ -212,9 +281,7 @@ impl Session {
     /// Ends the session without a word to the target; returns the commands under way, so that
     /// another path can carry them out.
     pub fn abandon(mut self) -> Vec<Finished> {
-        // SAFETY: the context is valid; destroying it calls back for every command under way.
-        unsafe { ffi::iscsi_destroy_context(self.context) };
-        self.context = std::ptr::null_mut();
+        self.destroy();
         std::mem::take(&mut *self.finished)
     }
 
@@ -241,13 +308,31 @@ impl Session {
     }
 
     /// Begins a command; its end comes from [`Session::service`].
-    pub fn submit(&mut self, tag: u64, mut cdb: Cdb, data: Data) -> Result<(), SessionError> {
+    ///
+    /// # Errors
+    /// [`SessionError::Lost`] when the session takes no more commands.
+    pub fn submit(&mut self, tag: u64, cdb: Cdb, data: Data) -> Result<(), SessionError> {
+        self.submit_within(times().command, tag, cdb, data).map_err(|_| SessionError::Lost)
+    }
+
+    /// As [`Session::submit`]; the command is aborted when it is not answered in so long. Gives
+    /// the data back when the session takes no more commands.
+    pub(crate) fn submit_within(
+        &mut self,
+        limit: Duration,
+        tag: u64,
+        mut cdb: Cdb,
+        data: Data,
+    ) -> Result<(), Data> {
+        let now = Instant::now();
+        self.serial += 1;
         let mut lent = Box::new(Lent {
+            serial: self.serial,
             tag,
             opcode: cdb[0],
             data,
             vector: ffi::IoVector { base: std::ptr::null_mut(), length: 0 },
-            submitted: Instant::now(),
+            submitted: now,
             finished: &raw mut *self.finished,
         });
         let (direction, bytes) = lent.data.parts();
@@ -257,12 +342,11 @@ impl Session {
         let lent = Box::into_raw(lent);
         // SAFETY: CDB and vector outlive the calls that read them; `lent`, with the vector and the
         // bytes it names, stays until the callback, which libiscsi makes exactly once if the
-        // command was accepted.
-        let accepted = unsafe {
+        // command was accepted; it is taken back if not.
+        let begun = unsafe {
             let task = ffi::scsi_create_task(size, cdb.as_mut_ptr(), direction, length as c_int);
             if task.is_null() {
-                drop(Box::from_raw(lent));
-                return Err(SessionError::Lost);
+                return Err(Box::from_raw(lent).data);
             }
             match direction {
                 ffi::XFER_READ => ffi::scsi_task_set_iov_in(task, &raw mut (*lent).vector, 1),
@@ -273,50 +357,40 @@ impl Session {
             let context = self.context;
             let accepted =
                 ffi::iscsi_scsi_command_async(context, self.lun, task, ended, none, lent.cast());
-            self.last = (accepted == 0).then(|| Begun {
-                task,
-                name: TaskName {
-                    initiator_task_tag: (*task).initiator_task_tag,
-                    command_sequence_number: (*task).command_sequence_number,
-                },
-            });
-            accepted
+            if accepted != 0 {
+                return Err(Box::from_raw(lent).data);
+            }
+            let name = TaskName {
+                initiator_task_tag: (*task).initiator_task_tag,
+                command_sequence_number: (*task).command_sequence_number,
+            };
+            Begun { task, name, deadline: now + limit, aborting: false }
         };
-        if accepted != 0 {
-            return Err(SessionError::Lost);
+        if self.under_way.is_empty() {
+            self.timers.heard(now);
         }
-        self.in_flight += 1;
+        self.timers.last = Some(begun.name);
+        self.under_way.insert(self.serial, begun);
         Ok(())
     }
 
     /// The name of the command that was begun last.
     pub fn last_task(&self) -> Option<TaskName> {
-        self.last.map(|last| last.name)
+        self.timers.last
     }
 
     /// Sends ABORT TASK and waits for the answer: RESPONSE of RFC 7143 11.6.1 (0 is 'function
     /// complete', 1 'task does not exist'), and the commands that ended meanwhile.
     ///
     /// # Errors
-    /// [`SessionError::Lost`] when the connection goes, or nothing is answered for 30 s.
+    /// [`SessionError::Lost`] when the connection goes, or nothing is answered in time.
     pub fn abort_task(&mut self, name: TaskName) -> Result<(u32, Vec<Finished>), SessionError> {
-        let answer = Box::into_raw(Box::new(None::<u32>));
-        let (tag, number) = (name.initiator_task_tag, name.command_sequence_number);
-        // SAFETY: context and callback are valid. `answer` is freed below only after the callback
-        // was made, and is leaked otherwise, so that a late callback never writes to freed memory.
-        let accepted = unsafe {
-            let (context, lun) = (self.context, self.lun);
-            let answer = answer.cast();
-            ffi::iscsi_task_mgmt_async(context, lun, ffi::ABORT_TASK, tag, number, managed, answer)
-        };
-        let begun = Instant::now();
+        let function = self.manage(ffi::ABORT_TASK, name).ok_or(SessionError::Lost)?;
+        let deadline = Instant::now() + times().management;
         let mut finished = Vec::new();
-        while accepted == 0 && begun.elapsed().as_secs() < COMMAND_TIMEOUT_SECONDS as u64 {
+        while Instant::now() < deadline {
             finished.extend(self.wait()?);
-            // SAFETY: it was made by Box::into_raw; libiscsi writes only while it is serviced.
-            if let Some(response) = unsafe { *answer } {
-                // SAFETY: the one callback was made: nobody else has the address any more.
-                drop(unsafe { Box::from_raw(answer) });
+            if let Some(response) = self.timers.answer(function) {
                 return Ok((response, finished));
             }
         }
@@ -326,18 +400,32 @@ impl Session {
     /// Gives up waiting for the command that was begun last and was aborted: the target answers
     /// it no more. Does nothing if it has ended.
     pub fn forget_last(&mut self) -> Vec<Finished> {
-        if let (Some(last), 1) = (self.last.take(), self.in_flight) {
-            // SAFETY: a command is in flight, and it can only be the last one; so its task lives.
-            unsafe { ffi::iscsi_scsi_cancel_task(self.context, last.task) };
+        if let Some((serial, _)) = self.under_way.last_key_value() {
+            self.cancel(*serial);
         }
+        self.drain()
+    }
+
+    /// Lets libiscsi forget a command under way, which calls back.
+    fn cancel(&mut self, serial: u64) {
+        if let Some(begun) = self.under_way.get(&serial) {
+            // SAFETY: the command is under way: its end would have removed it. So its task lives.
+            unsafe { ffi::iscsi_scsi_cancel_task(self.context, begun.task) };
+        }
+    }
+
+    /// The commands that ended.
+    fn drain(&mut self) -> Vec<Finished> {
         let finished = std::mem::take(&mut *self.finished);
-        self.in_flight -= finished.len();
+        for one in &finished {
+            self.under_way.remove(&one.serial);
+        }
         finished
     }
 
     /// Commands under way.
     pub fn in_flight(&self) -> usize {
-        self.in_flight
+        self.under_way.len()
     }
 
     /// The socket, and the events of poll(2) that libiscsi waits for.
@@ -351,15 +439,17 @@ impl Session {
         let sends = events & libc::POLLOUT != 0;
         let rest = events & !libc::POLLOUT;
         let alive = (!sends || self.send()) && (sends && rest == 0 || self.act(rest));
-        let finished = std::mem::take(&mut *self.finished);
-        self.in_flight -= finished.len();
-        if alive { Ok(finished) } else { Err(SessionError::Lost) }
+        if events & libc::POLLIN != 0 {
+            self.timers.heard(Instant::now());
+        }
+        // What ended before a connection was lost comes with what had not: see `abandon`.
+        if alive { Ok(self.drain()) } else { Err(SessionError::Lost) }
     }
 
     /// Sends what waits. libiscsi sends header by header and data by data; held back until all is
     /// there, they fill segments and wake the target once.
     fn send(&mut self) -> bool {
-        if self.in_flight <= 1 {
+        if self.under_way.len() <= 1 {
             return self.act(libc::POLLOUT);
         }
         self.hold_back(true);
@@ -398,13 +488,21 @@ impl Session {
         }
     }
 
-    /// Waits until something happens.
+    /// Waits until something happens, for a moment at most; aborts what was not answered in time.
+    ///
+    /// # Errors
+    /// [`SessionError::Lost`] when the connection is gone, or the target silent.
     pub fn wait(&mut self) -> Result<Vec<Finished>, SessionError> {
         let (fd, events) = self.poll();
         let mut polled = libc::pollfd { fd, events, revents: 0 };
         // SAFETY: one valid structure.
-        unsafe { libc::poll(&raw mut polled, 1, 1000) };
-        self.service(polled.revents)
+        unsafe { libc::poll(&raw mut polled, 1, milliseconds(times().tick())) };
+        let mut finished = match polled.revents {
+            0 => Vec::new(),
+            events => self.service(events)?,
+        };
+        finished.append(&mut self.tick(Instant::now())?);
+        Ok(finished)
     }
 
     /// Bytes sent and received on the socket, as the kernel counts them.
@@ -433,15 +531,24 @@ impl Drop for Session {
         if self.context.is_null() {
             return;
         }
-        // SAFETY: the context is valid and not used afterwards; destroying it calls back for every
-        // command under way, while `finished` is still there.
-        unsafe {
-            if self.in_flight == 0 {
-                ffi::iscsi_logout_sync(self.context);
+        let mut answer = None::<c_int>;
+        if self.under_way.is_empty() {
+            // SAFETY: the context is valid; the answer lives until the context is destroyed.
+            let begun =
+                unsafe { ffi::iscsi_logout_async(self.context, noted, (&raw mut answer).cast()) };
+            if begun == 0 {
+                self.serve_until(&raw const answer, Instant::now() + times().logout);
             }
-            ffi::iscsi_destroy_context(self.context);
         }
+        // Calls back, while `answer` and `finished` are still there.
+        self.destroy();
     }
+}
+
+/// A login or logout came to its end.
+extern "C" fn noted(_: *mut ffi::Context, status: c_int, _: *mut c_void, answer: *mut c_void) {
+    // SAFETY: `answer` is what was lent, and lives until the context is destroyed.
+    unsafe { *answer.cast::<Option<c_int>>() = Some(status) };
 }
 
 /// SPC-4 4.2.5.1: the length follows from the operation code's group.
@@ -451,22 +558,6 @@ fn cdb_length(opcode: u8) -> c_int {
         1 | 2 => 10,
         5 => 12,
         _ => 16,
-    }
-}
-
-/// A task management function was answered.
-extern "C" fn managed(
-    _: *mut ffi::Context,
-    status: c_int,
-    response: *mut c_void,
-    answer: *mut c_void,
-) {
-    // SAFETY: `answer` is what `abort_task` lent, and lives; the response is a number of 32 bits
-    // while libiscsi calls back with status 0.
-    unsafe {
-        let known = status == 0 && !response.is_null();
-        let response = if known { *response.cast::<u32>() } else { u32::MAX };
-        *answer.cast::<Option<u32>>() = Some(response);
     }
 }
 
@@ -492,9 +583,10 @@ extern "C" fn ended(
         let (opcode, (key, ascq)) = (lent.opcode, sense);
         let result = match status {
             0 => Ok(()),
+            status if status >= ffi::NO_STATUS => Err(SessionError::NoAnswer { opcode }),
             status => Err(SessionError::Command { opcode, status, key, ascq }),
         };
-        let (tag, data, submitted) = (lent.tag, lent.data, lent.submitted);
-        (*lent.finished).push(Finished { tag, result, data, submitted });
+        let (serial, tag, data, submitted) = (lent.serial, lent.tag, lent.data, lent.submitted);
+        (*lent.finished).push(Finished { serial, tag, result, data, submitted });
     }
 }

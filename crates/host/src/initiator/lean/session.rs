@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::work::{Order, Payload};
+use crate::initiator::times::times;
 
 const BHS: usize = 48;
 const DIGEST: usize = 4;
@@ -114,6 +115,8 @@ impl Session {
         let mut socket = TcpStream::connect(&place.portal)
             .with_context(|| format!("cannot connect to {}", place.portal))?;
         socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(times().command))?;
+        socket.set_write_timeout(Some(times().command))?;
         let (agreed, answer) = login(&mut socket, place, number, digests)?;
         Ok(Self {
             socket,

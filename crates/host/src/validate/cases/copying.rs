@@ -8,7 +8,9 @@ use std::thread;
 use anyhow::{Context as _, Result};
 use vmfs::vmdk::DiskFormat;
 
-use super::{OFF_ON, Scale, Spec, Way, no_targets, nothing_in_the_way, off, on, seconds, size};
+use super::{
+    Note, OFF_ON, Scale, Spec, Way, always, no_targets, nothing_in_the_way, off, on, seconds, size,
+};
 use crate::esxi::datastore::Datastore;
 use crate::esxi::mover::{self, Clone, Report};
 use crate::validate::Context;
@@ -75,8 +77,10 @@ pub(super) fn cases() -> Vec<Spec> {
     vec![q2(), n1(), i3(), i4(), m1(), m2()]
 }
 
-const READ_BACK: &str =
-    "Every byte of a copy is read back by another host over another session and compared.";
+const READ_BACK: Note = (
+    "Every byte of a copy is read back by another host over another session and compared.",
+    always,
+);
 
 macro_rules! machine_of {
     ($id:literal, $published:literal, $spec:expr) => {
@@ -159,7 +163,10 @@ fn n1() -> Spec {
             judge: |_, variants| vec![at_least("deploy", 20.0, ratio_of(variants, "off", "on"))],
             notes: &[
                 READ_BACK,
-                "With one address given, both sessions go to the same portal; give the second portal's address too (--url2) to use both.",
+                (
+                    "One address was given: both sessions went to the same portal. Give the second portal's address too (--url2) to use both.",
+                    |context| context.bench.paths(0).len() == 1,
+                ),
             ],
             ..blank()
         }

@@ -80,7 +80,11 @@ pub(super) fn cases() -> Vec<Spec> {
         run,
         judge,
         notes: &[
-            "Without --grow COMMAND, space is made by deleting another disk and unmapping its blocks, which also shows that UNMAP works while the pool is full.",
+            (
+                "Without --grow COMMAND, space was made by deleting another disk and unmapping its blocks, which also shows that UNMAP works while the pool is full.",
+                |context| context.grow.is_none(),
+            ),
+            ("Space was added by the command of --grow.", |context| context.grow.is_some()),
         ],
     }]
 }

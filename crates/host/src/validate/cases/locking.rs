@@ -10,7 +10,7 @@ use vmfs::LockMode;
 use vmfs::file::File;
 use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 
-use super::{By, Pair, Scale, Spec, Way, nothing_in_the_way, off, on};
+use super::{By, Pair, Scale, Spec, Way, always, nothing_in_the_way, off, on};
 use crate::esxi::counters::Counters;
 use crate::esxi::datastore::Datastore;
 use crate::esxi::settings::Settings;
@@ -60,9 +60,10 @@ pub(super) fn cases() -> Vec<Spec> {
         prepare,
         run: |_, _| Ok(Run::default()),
         judge,
-        notes: &[
+        notes: &[(
             "ATS off: locks by RESERVE and RELEASE, so that all other hosts wait. The second host works at the same pace in both modes, and rests every other slice of time: rates of both kinds of slices of one run are compared, so that a drift of the machine meets both alike.",
-        ],
+            always,
+        )],
     };
     vec![
         Spec {

@@ -6,7 +6,9 @@ use anyhow::{Result, ensure};
 use vmfs::LockMode;
 use vmfs::vmdk::DiskFormat;
 
-use super::{By, OFF_ON, Pair, Scale, Spec, Way, no_targets, nothing_in_the_way, seconds, size};
+use super::{
+    By, Note, OFF_ON, Pair, Scale, Spec, Way, always, no_targets, nothing_in_the_way, seconds, size,
+};
 use crate::esxi::mover;
 use crate::initiator::ranges::pattern;
 use crate::validate::Context;
@@ -22,7 +24,10 @@ const DISK: &str = "zeroed.vmdk";
 /// of the file system.
 const GUEST_OFFSET: u64 = 63 * 512;
 
-const SOILED: &str = "Every megabyte of the free space is soiled before, and every byte of the disk is read back afterwards: zeros that were never written are found out.";
+const SOILED: Note = (
+    "Every megabyte of the free space is soiled before, and every byte of the disk is read back afterwards: zeros that were never written are found out.",
+    always,
+);
 
 pub(super) fn cases() -> Vec<Spec> {
     let zeroing = |id, title, source, scenario, published| Spec {

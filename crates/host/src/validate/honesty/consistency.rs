@@ -74,6 +74,10 @@ pub(super) fn listed(scratch: &mut Scratch<'_>) -> Probe {
         let Some(claimed) = reported(scratch, opcode) else { continue };
         told += 1;
         let unknown = is_unknown(&harmless(scratch, opcode));
+        if unknown && scratch.missing.contains(&opcode) {
+            // Known, and counted.
+            continue;
+        }
         if claimed == unknown {
             let not =
                 if claimed { "is listed and does not exist" } else { "exists and is not listed" };
@@ -82,6 +86,8 @@ pub(super) fn listed(scratch: &mut Scratch<'_>) -> Probe {
     }
     let claim =
         format!("{} VPD pages; {told} of 4 offloads in the list of operation codes", pages.len());
+    // What is wrong here is not what was found before.
+    scratch.unknown.retain(|opcode| !scratch.missing.contains(opcode));
     let verdict = match (wrong.is_empty(), told) {
         (false, _) => Verdict::Lie,
         (true, 0) => Verdict::Unclear,

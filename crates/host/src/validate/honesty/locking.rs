@@ -99,7 +99,14 @@ pub(super) fn abort(scratch: &mut Scratch<'_>) -> Probe {
         words.join(", "),
         if alive { "lives" } else { "is DEAD" }
     );
-    let verdict = if fine && alive { Verdict::Honest } else { Verdict::Lie };
+    // 'Task management function not supported' is an answer that the standard has.
+    let refused = answers.iter().all(|answer| matches!(answer, 0 | 1 | 5));
+    let verdict = match (fine, refused) {
+        _ if !alive => Verdict::Lie,
+        (true, _) => Verdict::Honest,
+        (false, true) => Verdict::NotClaimed,
+        (false, false) => Verdict::Lie,
+    };
     Ok(says("task management (RFC 7143 11.6)", found, verdict))
 }
 

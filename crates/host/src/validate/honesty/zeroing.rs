@@ -6,6 +6,7 @@ use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::ranges::pattern;
 use crate::initiator::session::{Data, SessionError};
 use crate::validate::model::Verdict;
+use crate::validate::space;
 
 type Probe = Result<super::Probe, SessionError>;
 
@@ -27,6 +28,7 @@ pub(super) fn zero_length(scratch: &mut Scratch<'_>) -> Probe {
     };
     let verdict = match (done.is_ok(), zero, kept) {
         (true, true, _) if !not_zero => Verdict::Honest,
+        (false, _, true) if is_unknown(&done) => Verdict::NotClaimed,
         (false, _, true) => Verdict::Honest,
         _ => Verdict::Lie,
     };
@@ -86,11 +88,14 @@ pub(super) fn unmap_bit(scratch: &mut Scratch<'_>) -> Probe {
     let cdb = with_unmap(cdb::write_same(scratch.lba(0), (MIB / 512) as u32));
     let done = scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]));
     let (zero, kept) = (scratch.is_zero(0, MIB)?, scratch.holds(0, [0, MIB], 7)?);
-    let mapped = scratch.mapped(0, MIB);
+    let mapped = match scratch.mapped(0, MIB) {
+        None if done.is_ok() => mapped_by_sum(scratch)?,
+        told => told,
+    };
     let space = match mapped {
-        None => "GET LBA STATUS does not tell whether it is freed".to_owned(),
+        None => "nothing tells whether it is freed".to_owned(),
         Some(0) => "freed".to_owned(),
-        Some(blocks) => format!("{blocks} of 2048 blocks still mapped"),
+        Some(blocks) => format!("{blocks} blocks still mapped"),
     };
     let state = if zero { "reads as zeros" } else { "does NOT read as zeros" };
     let verdict = match (done.is_ok(), zero, kept) {
@@ -105,6 +110,21 @@ pub(super) fn unmap_bit(scratch: &mut Scratch<'_>) -> Probe {
     };
     let claim = if claimed { "LBPWS = 1" } else { "LBPWS = 0" };
     Ok(says(claim, format!("{}, {state}, {space}", ended(&done)), verdict))
+}
+
+/// Blocks of a larger range that WRITE SAME with the UNMAP bit leaves mapped, by the LUN's sum of
+/// used space; `None` if it tells none. Other initiators' writes would disturb it: nobody else uses
+/// the LUN.
+fn mapped_by_sum(scratch: &mut Scratch<'_>) -> Result<Option<u64>, SessionError> {
+    const LENGTH: u64 = 8 * MIB;
+    scratch.fill(0, LENGTH, 7)?;
+    let Some((before, _)) = space::used(&mut scratch.lun) else { return Ok(None) };
+    for at in (0..LENGTH).step_by(MIB as usize) {
+        let cdb = with_unmap(cdb::write_same(scratch.lba(at), (MIB / 512) as u32));
+        scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]))?;
+    }
+    let Some((after, _)) = space::used(&mut scratch.lun) else { return Ok(None) };
+    Ok(Some(LENGTH.saturating_sub(before.saturating_sub(after)) / 512))
 }
 
 pub(super) fn limit(scratch: &mut Scratch<'_>) -> Probe {
@@ -169,18 +189,49 @@ pub(super) fn force_unit_access(scratch: &mut Scratch<'_>) -> Probe {
         u8::from(claimed),
         cache.map_or("not told".to_owned(), |cache| u8::from(cache).to_string())
     );
+    let survived = match scratch.power_cut {
+        Some(command) if claimed && wrote.is_ok() => Some(survives(scratch, command)?),
+        _ => None,
+    };
     let found = format!(
-        "WRITE: {}, READ: {}, SYNCHRONIZE CACHE: {}; whether it survives a power cut cannot be seen from outside",
+        "WRITE: {}, READ: {}, SYNCHRONIZE CACHE: {}; {}",
         ended(&wrote),
         ended(&read),
-        ended(&synchronized)
+        ended(&synchronized),
+        match survived {
+            None => "whether it survives a power cut cannot be seen from outside".to_owned(),
+            Some(0) => "all of it survived a power cut".to_owned(),
+            Some(lost) => format!("{lost} of {FUA_BLOCKS} writes LOST in a power cut"),
+        }
     );
     let without_flush = cache == Some(true) && is_unknown(&synchronized) && wrote.is_err();
-    let verdict = match (claimed, wrote.is_ok() && read.is_ok()) {
+    let verdict = match (claimed, wrote.is_ok() && read.is_ok(), survived) {
         _ if !right || without_flush => Verdict::Lie,
-        (true, false) => Verdict::Lie,
-        (true, true) => Verdict::Honest,
-        (false, _) => Verdict::NotClaimed,
+        (true, false, _) | (true, true, Some(1..)) => Verdict::Lie,
+        (true, true, Some(0)) => Verdict::Honest,
+        (true, true, None) => Verdict::Unclear,
+        (false, ..) => Verdict::NotClaimed,
     };
     Ok(says(claim, found, verdict))
+}
+
+/// Writes that are followed by a power cut.
+const FUA_BLOCKS: u64 = 64;
+
+/// Writes blocks with FUA, has the power cut, and counts those that are not there any more.
+fn survives(scratch: &mut Scratch<'_>, command: &str) -> Result<u64, SessionError> {
+    scratch.fill(0, FUA_BLOCKS * 512, 1)?;
+    for number in 0..FUA_BLOCKS {
+        let mut cdb = cdb::write(scratch.lba(number * 512), 1);
+        cdb[1] |= 8;
+        scratch.send(Kind::Write, cdb, Data::Out(pattern(10, number * 512, 512)))?;
+    }
+    let cut = std::process::Command::new("sh").args(["-c", command]).status();
+    if !cut.is_ok_and(|status| status.success()) {
+        return Err(SessionError::Unsupported("--power-cut: the command failed"));
+    }
+    let read = scratch.lun.read_bytes(scratch.at, FUA_BLOCKS * 512)?;
+    let wanted = pattern(10, 0, FUA_BLOCKS * 512);
+    let lost = read.chunks(512).zip(wanted.chunks(512)).filter(|(is, should)| is != should);
+    Ok(lost.count() as u64)
 }

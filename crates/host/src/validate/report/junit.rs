@@ -71,7 +71,7 @@ fn probe(probe: &Probe) -> TestCase {
     let detail = format!("{}: {}", probe.claim, probe.found);
     match probe.verdict {
         Verdict::Honest => TestCase::new(&probe.question, TestCaseStatus::success()),
-        Verdict::Lie => failed(&probe.question, &detail),
+        Verdict::Lie | Verdict::NoAnswer => failed(&probe.question, &detail),
         Verdict::NotClaimed | Verdict::Unclear => skipped(&probe.question, &detail),
     }
 }

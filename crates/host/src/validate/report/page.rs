@@ -71,10 +71,10 @@ fn head(report: &Report) -> Markup {
             }
         }
         ul.cards {
-            li { b { (done) " of " (report.cases.len()) } span { "published cases measured, all contents read back" @if failed > 0 { "; " (failed) " FAILED" } } }
-            li { b { (met) " of " (judged) } span { "targets met" } }
-            li { b { (verdicts(Verdict::Honest)) " honest, " (verdicts(Verdict::Lie)) @if verdicts(Verdict::Lie) == 1 { " lie" } @else { " lies" } } span { "of " (report.honesty.len()) " promises tried" } }
-            li { b { (sound.unwrap_or("–")) } span { "answers of several hosts to lock commands" } }
+            @if !report.cases.is_empty() { li { b { (done) " of " (report.cases.len()) } span { "published cases measured, all contents read back" @if failed > 0 { "; " (failed) " FAILED" } } } }
+            @if judged > 0 { li { b { (met) " of " (judged) } span { "targets met" } } }
+            @if !report.honesty.is_empty() { li { b { (verdicts(Verdict::Honest)) " honest, " (verdicts(Verdict::Lie)) @if verdicts(Verdict::Lie) == 1 { " lie" } @else { " lies" } } span { "of " (report.honesty.len()) " promises tried" @if verdicts(Verdict::NoAnswer) > 0 { "; " (verdicts(Verdict::NoAnswer)) " not answered" } } } }
+            @if let Some(sound) = sound { li { b { (sound) } span { "answers of several hosts to lock commands" } } }
         }
     }
 }
@@ -312,7 +312,7 @@ fn card(probes: &[Probe]) -> Markup {
 fn verdict(verdict: Verdict) -> Markup {
     let kind = match verdict {
         Verdict::Honest => "good",
-        Verdict::Lie => "bad",
+        Verdict::Lie | Verdict::NoAnswer => "bad",
         Verdict::NotClaimed | Verdict::Unclear => "open",
     };
     badge(kind, verdict.word())

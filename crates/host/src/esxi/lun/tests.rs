@@ -1,0 +1,181 @@
+//! What a host makes of answers that are late, refused, or missing; time-outs are divided.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use vmfs::Disk;
+use vmfs::disk::Guard;
+
+use super::fake::{Fake, Reply, Seen};
+use super::*;
+use crate::initiator::times::{self, Times};
+
+const CAW: u8 = 0x89;
+const WRITE: u8 = 0x8a;
+
+/// A heartbeat is aborted after 200 ms, a NOP-Out sent after 375.
+fn connect(fakes: &[&Fake]) -> Lun {
+    times::choose(Times::HOST.divided(40));
+    let urls: Vec<String> = fakes.iter().map(|fake| fake.url.clone()).collect();
+    Lun::connect(&urls, "iqn.1998-01.com.vmware:test", &Settings::default()).expect("it answers")
+}
+
+/// Gives these replies to commands of one operation code, in turn, and then healthy ones.
+fn in_turn(opcode: u8, replies: Vec<Reply>) -> impl FnMut(&[u8]) -> Option<Reply> + Send {
+    let mut replies = replies.into_iter();
+    move |cdb| if cdb[0] == opcode { replies.next() } else { None }
+}
+
+fn seen(fake: &Fake) -> std::sync::MutexGuard<'_, Seen> {
+    fake.seen.lock().expect("no panic")
+}
+
+#[test]
+fn a_heartbeat_that_is_not_answered_is_aborted_and_tried_again() {
+    let fake = Fake::start(in_turn(CAW, vec![Reply::Silence]));
+    let mut lun = connect(&[&fake]);
+    let begun = Instant::now();
+    assert_eq!(lun.heartbeat(512, &[1; 512], &[2; 512]), Ok(true));
+    assert!(begun.elapsed() >= times().heartbeat);
+    assert_eq!(seen(&fake).functions, [1], "one ABORT TASK");
+    assert_eq!((lun.counters.aborts, lun.counters.resets, seen(&fake).logins), (1, 0, 1));
+}
+
+/// The first attempt was carried out, its answer lost: the second one misses, and finds its own.
+#[test]
+fn a_heartbeat_that_met_its_own_first_attempt_is_no_miscompare() {
+    let mut turn = 0;
+    let fake = Fake::start(move |cdb| {
+        turn += u32::from(cdb[0] == CAW);
+        match (cdb[0], turn) {
+            (CAW, 1) => Some(Reply::Silence),
+            (CAW, _) => Some(Reply::Status(2, [0xe, 0x1d, 0])),
+            (0x88, _) => Some(Reply::Good(vec![2; 512])),
+            _ => None,
+        }
+    });
+    assert_eq!(connect(&[&fake]).heartbeat(512, &[1; 512], &[2; 512]), Ok(true));
+    let fake = Fake::start(in_turn(CAW, vec![Reply::Status(2, [0xe, 0x1d, 0])]));
+    assert_eq!(connect(&[&fake]).heartbeat(512, &[1; 512], &[2; 512]), Ok(false));
+}
+
+#[test]
+fn where_an_abort_is_refused_the_lun_is_reset() {
+    let fake = Fake::start(in_turn(CAW, vec![Reply::Silence]));
+    let mut lun = connect(&[&fake]);
+    seen(&fake).responses = vec![5, 0];
+    assert_eq!(lun.heartbeat(512, &[1; 512], &[2; 512]), Ok(true));
+    assert_eq!(seen(&fake).functions, [1, 5], "ABORT TASK, LOGICAL UNIT RESET");
+    assert_eq!((lun.counters.aborts, lun.counters.resets, seen(&fake).logins), (1, 1, 1));
+}
+
+#[test]
+fn where_the_reset_is_refused_too_the_session_is_given_up() {
+    let fake = Fake::start(in_turn(CAW, vec![Reply::Silence]));
+    let mut lun = connect(&[&fake]);
+    seen(&fake).responses = vec![5, 5];
+    assert_eq!(lun.heartbeat(512, &[1; 512], &[2; 512]), Ok(true));
+    assert_eq!((seen(&fake).logins, lun.counters.outages), (2, 1));
+}
+
+#[test]
+fn a_silent_session_is_found_by_its_nop_out_and_another_path_is_used() {
+    let silent = Fake::start(in_turn(WRITE, vec![Reply::Silence; 9]));
+    let fine = Fake::start(|_| None);
+    let mut lun = connect(&[&silent, &fine]);
+    seen(&silent).mute = true;
+    let begun = Instant::now();
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    let [least, most] = [times().noop_timeout, times().command + times().noop_timeout];
+    assert!((least..most).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    assert_eq!((lun.counters.failovers, lun.counters.outages), (1, 0));
+    assert_eq!(lun.paths().map(|(_, active)| active).collect::<Vec<_>>(), [false, true]);
+}
+
+#[test]
+fn busy_full_aborted_not_ready_and_unit_attentions_are_asked_again() {
+    let replies = vec![
+        Reply::Status(BUSY as u8, [0; 3]),
+        Reply::Status(TASK_SET_FULL as u8, [0; 3]),
+        Reply::Status(TASK_ABORTED as u8, [0; 3]),
+        Reply::Status(2, [6, 0x29, 0]),
+        Reply::Status(2, [2, 4, 1]),
+        Reply::Status(2, [2, 4, 0x14]),
+    ];
+    let fake = Fake::start(in_turn(WRITE, std::iter::repeat_n(replies, 15).flatten().collect()));
+    let mut lun = connect(&[&fake]);
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    assert_eq!((lun.counters.writes, lun.counters.aborts, lun.counters.failovers), (1, 0, 0));
+    let fake = Fake::start(in_turn(WRITE, vec![Reply::Status(2, [3, 0xc, 0])]));
+    assert!(connect(&[&fake]).write(0, &[7; 512]).is_err(), "a medium error is the end");
+}
+
+#[test]
+fn a_device_is_lost_by_its_sense_codes_only_and_on_all_paths_only() {
+    for sense in [[5, 0x25, 0], [4, 0x4c, 0], [4, 0x3e, 1], [4, 0x3e, 3]] {
+        let lost = || Fake::start(in_turn(WRITE, vec![Reply::Status(2, sense); 9]));
+        let (one, other, fine) = (lost(), lost(), Fake::start(|_| None));
+        let mut lun = connect(&[&one, &other]);
+        let lost = lun.write(0, &[7; 512]);
+        assert_eq!(lost, Err(disk_error(SessionError::PermanentlyLost)), "{sense:x?}");
+        assert_eq!(connect(&[&one, &fine]).write(0, &[7; 512]), Ok(()), "{sense:x?}");
+    }
+    let fake = Fake::start(in_turn(WRITE, vec![Reply::Status(2, [4, 0x44, 0])]));
+    let mut lun = connect(&[&fake]);
+    assert!(lun.write(0, &[7; 512]).is_err());
+    assert!(!lun.is_down(), "INTERNAL TARGET FAILURE is a failure of one command");
+}
+
+/// A target that goes away with the first write and is back for the fourth login.
+fn away_for_a_while(taken_over: &Arc<AtomicBool>) -> Fake {
+    let (taken_over, tries) = (Arc::clone(taken_over), Arc::new(AtomicU32::new(0)));
+    let is_away = Mutex::new(false);
+    Fake::start(move |cdb| {
+        let mut is_away = is_away.lock().expect("no panic");
+        if cdb[0] == WRITE && tries.load(Ordering::Relaxed) == 0 {
+            *is_away = true;
+        }
+        if *is_away && tries.fetch_add(1, Ordering::Relaxed) < 3 {
+            return Some(Reply::Close);
+        }
+        *is_away = false;
+        let other = taken_over.load(Ordering::Relaxed);
+        (cdb[0] == 0x88).then(|| Reply::Good(vec![if other { 9 } else { 4 }; 512]))
+    })
+}
+
+#[test]
+fn what_waited_for_a_path_is_sent_only_if_the_heartbeat_is_still_ours() {
+    for taken_over in [false, true] {
+        let other = Arc::new(AtomicBool::new(taken_over));
+        let fake = away_for_a_while(&other);
+        let mut lun = connect(&[&fake]);
+        lun.guard(Some(Guard { offset: 512, image: [4; 512], ignored: 20..28 }));
+        let before = lun.now_us();
+        let written = lun.write(0, &[7; 512]);
+        let fenced = Err(disk_error(SessionError::TakenOver));
+        assert_eq!(written, if taken_over { fenced } else { Ok(()) });
+        assert_eq!((lun.counters.outages, lun.is_down()), (1, false));
+        let passed = Duration::from_micros(lun.now_us() - before);
+        assert!(passed + lun.time_down() / 2 < lun.time_down() + times().tick() * 8, "{passed:?}");
+    }
+}
+
+#[test]
+fn without_a_path_commands_fail_after_a_time_and_at_once_from_then_on() {
+    let fake = Fake::start(in_turn(WRITE, vec![Reply::Close]));
+    let mut lun = connect(&[&fake]);
+    lun.settings.apd_timeout = 20;
+    // Nobody answers there.
+    lun.paths[0].url = "iscsi://127.0.0.1:1/iqn.a:b/0".to_owned();
+    let begun = Instant::now();
+    assert_eq!(lun.write(0, &[7; 512]), Err(disk_error(SessionError::AllPathsDown)));
+    let waited = begun.elapsed();
+    assert!(waited >= times().all_paths_down / 7, "{waited:?}");
+    for _ in 0..3 {
+        assert_eq!(lun.write(0, &[7; 512]), Err(disk_error(SessionError::AllPathsDown)));
+    }
+    lun.paths[0].url.clone_from(&fake.url);
+    std::thread::sleep(times().reconnect);
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()), "there is a path again");
+}
