@@ -112,7 +112,7 @@ impl Pool {
         self.update(volume, |volume, _, _| volume.add_shared(range.count));
     }
 
-    /// A device has grown. Recovery has done so already when it replays the record.
+    /// A device has grown. OpeningState has done so already when it replays the record.
     pub(crate) fn extend_device(&mut self, device: usize, device_blocks: u64) {
         if device_blocks > self.space.layout(device).device_blocks {
             self.space.extend(device, device_blocks);
@@ -122,11 +122,11 @@ impl Pool {
 
     fn back_set_aside(&mut self) {
         for group in std::mem::take(&mut self.members.set_aside) {
-            self.space.group_reserved(group);
+            self.space.group_backed(group);
         }
     }
 
-    /// A device has joined. Recovery has done so already when it replays the record.
+    /// A device has joined. OpeningState has done so already when it replays the record.
     pub(crate) fn add_device(&mut self, uuid: [u8; 16], device_blocks: u64) {
         if !self.members.device_uuids.contains(&uuid) {
             self.members.device_uuids.push(uuid);

@@ -124,7 +124,7 @@ impl Pool {
 
     /// Blocks that a volume's data may newly occupy.
     pub(crate) fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        if self.volumes.is_reserved(volume) {
+        if self.volumes.is_thick(volume) {
             return 0;
         }
         self.unkept_blocks()
@@ -148,7 +148,7 @@ impl Pool {
 
     /// Blocks that a thick volume may take, which are promised to it.
     pub(crate) fn promised_blocks(&self, volume: VolumeId) -> u64 {
-        if self.volumes.is_reserved(volume) { self.lent_blocks() } else { 0 }
+        if self.volumes.is_thick(volume) { self.lent_blocks() } else { 0 }
     }
 
     /// Blocks that will be free when all that is under way has come to its end, above those that

@@ -112,7 +112,10 @@ pub enum ChangeError {
     )]
     TooManyVolumes,
     /// A consistency group is empty or too large.
-    #[error("a consistency group has 1 to {} volumes", crate::limits::GROUP_MEMBERS_MAX)]
+    #[error(
+        "a consistency group has 1 to {} volumes",
+        crate::limits::CONSISTENCY_GROUP_MEMBERS_MAX
+    )]
     GroupSize,
     /// A snapshot's content never changes.
     #[error("a snapshot never changes: clone it, and change the clone")]

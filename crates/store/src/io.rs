@@ -64,7 +64,7 @@ pub(crate) enum Waiter {
     /// A page that is written again where a copy of it was bad; nobody relies on it yet.
     Repair,
     /// A read of opening the pool.
-    Recovery { wanted: Wanted },
+    Opening { wanted: Wanted },
     /// A write of making the pool, or space for what lies before the groups.
     Format,
 }

@@ -19,7 +19,7 @@ pub const VOLUMES_MAX: usize = 16_384;
 pub const DEVICES_MAX: usize = 32;
 
 /// Volumes of one consistency group. More are refused.
-pub const GROUP_MEMBERS_MAX: usize = 256;
+pub const CONSISTENCY_GROUP_MEMBERS_MAX: usize = 256;
 
 /// The least memory for a pool's maps that makes sense, in bytes.
 pub const MEMORY_BYTES_MIN: u64 = 256 << 20;

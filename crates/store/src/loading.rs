@@ -173,8 +173,7 @@ impl Loader {
     ) -> Option<ArrivedGroup> {
         let had_maps = pool.space.is_loaded(group);
         let pages = if had_maps { Vec::new() } else { pool.space.group_pages(group) };
-        let reservations =
-            if allocated { pool.space.group_reservations(group) } else { Vec::new() };
+        let reservations = if allocated { pool.space.runs_to_back(group) } else { Vec::new() };
         let pending = pages.len() + reservations.len();
         let blocks = pool.space.group_blocks(group);
         let load =
@@ -217,7 +216,7 @@ impl Loader {
     }
 
     /// Space of a group was set aside, or refused.
-    pub(crate) fn group_space_reserved(
+    pub(crate) fn group_space_backed(
         &mut self,
         pool: &mut Pool,
         group: AllocationGroupId,

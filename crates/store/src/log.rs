@@ -38,7 +38,7 @@ impl Log {
     }
 
     /// The group of a class that fills up.
-    pub(crate) fn group(&mut self, class: CommitClass) -> &mut CommitGroup {
+    pub(crate) fn commit_group(&mut self, class: CommitClass) -> &mut CommitGroup {
         self.groups.of(class)
     }
 
@@ -66,7 +66,11 @@ impl Log {
 
     /// Sends the next group on its way, unless enough commits are. Operations that waited for room
     /// in it may go on.
-    pub(crate) fn close_group(&mut self, pool: &mut Pool, ready: &mut VecDeque<OperationKey>) {
+    pub(crate) fn close_commit_group(
+        &mut self,
+        pool: &mut Pool,
+        ready: &mut VecDeque<OperationKey>,
+    ) {
         if self.groups.is_empty() || self.in_flight.len() >= IN_FLIGHT_MAX {
             return;
         }

@@ -73,7 +73,7 @@ impl Preallocation {
             under_way.waiting.extend(operation);
             return true;
         }
-        let runs = pool.space.group_reservations(group);
+        let runs = pool.space.runs_to_back(group);
         if runs.is_empty() {
             return false;
         }

@@ -152,7 +152,7 @@ impl Serving {
             }
             Waiter::GroupSpace { group } => {
                 let Engine { loader, pool, .. } = &mut self.engine;
-                let arrived = loader.group_space_reserved(pool, group, result.map(drop));
+                let arrived = loader.group_space_backed(pool, group, result.map(drop));
                 self.group_arrived(arrived);
             }
             Waiter::Preallocation { group } => {
@@ -172,7 +172,7 @@ impl Serving {
             Waiter::Scrub { read } => self.scrubber.took(&mut self.engine.pool, read, result),
             Waiter::Repair => self.scrubber.repaired(),
             // Nothing of opening the pool is left.
-            Waiter::Recovery { .. } | Waiter::Format => {}
+            Waiter::Opening { .. } | Waiter::Format => {}
         }
     }
 
@@ -198,7 +198,7 @@ impl Serving {
         }
         self.start_checkpoint_if_due();
         self.run_ready();
-        self.close_group();
+        self.close_commit_group();
     }
 
     fn run_ready(&mut self) {
@@ -210,9 +210,9 @@ impl Serving {
     }
 
     /// Sends the next commit group on its way.
-    pub(crate) fn close_group(&mut self) {
+    pub(crate) fn close_commit_group(&mut self) {
         if self.is_writable() {
-            self.engine.log.close_group(&mut self.engine.pool, &mut self.requests.ready);
+            self.engine.log.close_commit_group(&mut self.engine.pool, &mut self.requests.ready);
         }
     }
 

@@ -231,11 +231,11 @@ impl Space {
                 let start = crate::layout::GROUP_HEAD as u32 + group.capacity;
                 (start..start + more).for_each(|place| clear(&mut body.busy, place as usize));
             }
-            let backed = if group.reserved { group.available() } else { 0 };
+            let backed = if group.backed { group.available() } else { 0 };
             group.capacity += more;
             group.free += more;
             if more > 0 {
-                group.reserved = false;
+                group.backed = false;
                 self.backed_free -= u64::from(backed);
             }
             self.total += u64::from(more);
@@ -289,8 +289,8 @@ impl Space {
             if group.available() == 0 || (group.pinned && !pinned) {
                 continue;
             }
-            let reserved = group.reserved;
-            let Some(body) = group.body.as_mut().filter(|_| reserved) else {
+            let backed = group.backed;
+            let Some(body) = group.body.as_mut().filter(|_| backed) else {
                 return Allocation::Load(AllocationGroupId {
                     device: device as u8,
                     group: index as u32,
@@ -313,7 +313,7 @@ impl Space {
         let body = group.body.as_mut().expect("blocks are taken from groups in memory");
         (place..place + blocks).for_each(|place| set(&mut body.busy, place as usize));
         group.free -= blocks as u32;
-        let backed = if group.reserved { blocks } else { 0 };
+        let backed = if group.backed { blocks } else { 0 };
         self.free -= blocks;
         self.backed_free -= backed;
         Run { start: start.on(device), blocks }
@@ -324,7 +324,7 @@ impl Space {
         while self.room_for_pages() < wanted {
             let Some(id) = self.group_for_pages() else { return Preparation::NoRoom };
             let group = self.group(id);
-            if group.body.is_none() || !group.reserved {
+            if group.body.is_none() || !group.backed {
                 return Preparation::Load(id);
             }
             self.pin(id);
@@ -362,13 +362,13 @@ impl Space {
 
     /// Whether the space of a group was set aside on its device.
     pub(crate) fn is_backed(&self, id: AllocationGroupId) -> bool {
-        self.group(id).reserved
+        self.group(id).backed
     }
 
     /// Whether the space of a group is not set aside, and was not refused of late.
     pub(crate) fn can_be_backed(&self, id: AllocationGroupId) -> bool {
         let group = self.group(id);
-        !group.reserved && !group.unavailable && !group.fenced
+        !group.backed && !group.unavailable && !group.fenced
     }
 
     /// The first group whose space should be set aside so that `wanted` blocks have some; `None` if
@@ -386,7 +386,7 @@ impl Space {
         }
         for id in self.ids() {
             let group = self.group(id);
-            if group.reserved || group.available() == 0 {
+            if group.backed || group.available() == 0 {
                 continue;
             }
             found.push(id);
@@ -457,7 +457,7 @@ impl Space {
         clear(&mut body.busy, place);
         group.free += 1;
         let back = u64::from(group.available() > 0);
-        let backed = group.reserved;
+        let backed = group.backed;
         self.free += back;
         self.backed_free += if backed { back } else { 0 };
     }
@@ -501,7 +501,7 @@ impl Space {
         set(&mut body.busy, place);
         if !was_busy {
             group.free -= 1;
-            let backed = u64::from(group.reserved);
+            let backed = u64::from(group.backed);
             self.free -= 1;
             self.backed_free -= backed;
         }

@@ -130,7 +130,7 @@ impl Volumes {
     }
 
     /// Whether a volume is one to which space is promised.
-    pub(crate) fn is_reserved(&self, id: VolumeId) -> bool {
+    pub(crate) fn is_thick(&self, id: VolumeId) -> bool {
         self.by_id.get(&id).is_some_and(|volume| volume.spec.thick)
     }
 

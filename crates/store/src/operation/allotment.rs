@@ -119,7 +119,7 @@ impl Serving {
         if needed <= allowed {
             return Allotment::Free;
         }
-        let occupied = if self.engine.pool.volumes.is_reserved(volume) {
+        let occupied = if self.engine.pool.volumes.is_thick(volume) {
             Occupied { own: needed, shared: 0 }
         } else {
             match self.occupied(key) {

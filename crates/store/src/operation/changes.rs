@@ -12,7 +12,7 @@ use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
 use crate::layout::{LABELS, Layout};
 use crate::limits::{
-    DEVICE_BYTES_MAX, DEVICES_MAX, GROUP_MEMBERS_MAX, NAME_BYTES_MAX, VOLUMES_MAX,
+    CONSISTENCY_GROUP_MEMBERS_MAX, DEVICE_BYTES_MAX, DEVICES_MAX, NAME_BYTES_MAX, VOLUMES_MAX,
 };
 use crate::locks::Claim;
 use crate::options::DeviceSpec;
@@ -92,9 +92,9 @@ impl Serving {
 
     fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
         self.requests.table[key].stage = Stage::Committing;
-        self.engine.log.group(CommitClass::Ordinary).member(key);
+        self.engine.log.commit_group(CommitClass::Ordinary).member(key);
         for record in records {
-            self.engine.log.group(CommitClass::Ordinary).record(record);
+            self.engine.log.commit_group(CommitClass::Ordinary).record(record);
         }
     }
 
@@ -288,7 +288,7 @@ impl Serving {
     }
 
     fn plan_clones(&self, members: &[(VolumeId, VolumeSpec)]) -> Result<Plan, ChangeError> {
-        if members.is_empty() || members.len() > GROUP_MEMBERS_MAX {
+        if members.is_empty() || members.len() > CONSISTENCY_GROUP_MEMBERS_MAX {
             return Err(ChangeError::GroupSize);
         }
         let mut promised = 0;

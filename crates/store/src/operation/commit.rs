@@ -15,15 +15,15 @@ use crate::serving::Serving;
 
 impl Serving {
     /// Puts what an operation changes into the group, or leaves it waiting for what that needs.
-    pub(super) fn join_group(&mut self, key: OperationKey) -> Result<(), Failure> {
+    pub(super) fn join_commit_group(&mut self, key: OperationKey) -> Result<(), Failure> {
         if self.requests.table[key].pieces.is_empty() {
             return self.joined(key);
         }
         let class = self.requests.table[key].class();
-        if self.engine.log.group(class).is_full() {
-            self.close_group();
+        if self.engine.log.commit_group(class).is_full() {
+            self.close_commit_group();
         }
-        if self.engine.log.group(class).is_full() {
+        if self.engine.log.commit_group(class).is_full() {
             self.engine.log.wait(key);
             return Ok(());
         }
@@ -51,10 +51,10 @@ impl Serving {
             self.record_piece(volume, piece, class, keeps, &mut places, &mut statistics);
         }
         self.requests.table[key].statistics = statistics;
-        self.engine.log.group(class).member(key);
+        self.engine.log.commit_group(class).member(key);
         self.requests.table[key].stage = Stage::Committing;
-        if self.engine.log.group(class).is_full() {
-            self.close_group();
+        if self.engine.log.commit_group(class).is_full() {
+            self.close_commit_group();
         }
         Ok(())
     }
@@ -78,7 +78,8 @@ impl Serving {
         places: &mut Places,
         statistics: &mut RequestStatistics,
     ) {
-        let (group, sampling) = (self.engine.log.group(class), self.engine.pool.options.sampling);
+        let (group, sampling) =
+            (self.engine.log.commit_group(class), self.engine.pool.options.sampling);
         match piece {
             Piece::Zero { range } => {
                 statistics.zeroed_bytes += range.count * BLOCK;
@@ -110,7 +111,7 @@ impl Serving {
                         self.cache.keep(part.start, &crcs, &bytes);
                     }
                     let record = Record::Write { volume, first, start: part.start, crcs };
-                    self.engine.log.group(class).write(record, part.start, bytes);
+                    self.engine.log.commit_group(class).write(record, part.start, bytes);
                     first += part.blocks;
                 }
             }

@@ -46,7 +46,7 @@ impl Serving {
             self.compose(key)?;
         }
         if self.requests.table[key].stage == Stage::Composed {
-            self.join_group(key)?;
+            self.join_commit_group(key)?;
         }
         Ok(())
     }

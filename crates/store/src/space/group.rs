@@ -60,7 +60,7 @@ pub(super) struct AllocationGroup {
     /// The file system below the device refused space for the group (ENOSPC).
     pub(super) unavailable: bool,
     /// Its space on the device was set aside.
-    pub(super) reserved: bool,
+    pub(super) backed: bool,
     pub(super) body: Option<Box<Body>>,
     /// Changes since its maps left memory.
     pub(super) deltas: Vec<Delta>,
@@ -137,7 +137,7 @@ impl AllocationGroup {
             pinned: false,
             fenced: false,
             unavailable: false,
-            reserved: false,
+            backed: false,
             body: None,
             deltas: Vec::new(),
             owed: Vec::new(),

@@ -48,8 +48,8 @@ impl Space {
 
     /// The runs of blocks that must be set aside on the device before a group is used for the
     /// first time: itself, and where its descriptors are.
-    pub(crate) fn group_reservations(&self, id: AllocationGroupId) -> Vec<Run> {
-        if self.group(id).reserved {
+    pub(crate) fn runs_to_back(&self, id: AllocationGroupId) -> Vec<Run> {
+        if self.group(id).backed {
             return Vec::new();
         }
         let layout = self.layout(id.device.into());
@@ -64,11 +64,11 @@ impl Space {
     }
 
     /// The space of a group was set aside on its device.
-    pub(crate) fn group_reserved(&mut self, id: AllocationGroupId) {
+    pub(crate) fn group_backed(&mut self, id: AllocationGroupId) {
         self.make_available(id);
         let group = self.group_mut(id);
-        if !group.reserved {
-            group.reserved = true;
+        if !group.backed {
+            group.backed = true;
             let blocks = u64::from(group.available());
             self.backed_free += blocks;
         }
@@ -76,7 +76,7 @@ impl Space {
 
     fn group_unavailable(&mut self, id: AllocationGroupId) {
         let group = self.group_mut(id);
-        if group.unavailable || group.reserved {
+        if group.unavailable || group.backed {
             return;
         }
         let lost = u64::from(group.available());
@@ -96,7 +96,7 @@ impl Space {
     /// operation that waits for it preallocates again, all of it.
     pub(crate) fn given(&mut self, id: AllocationGroupId, blocks: u64) {
         if blocks == self.group_blocks(id) {
-            self.group_reserved(id);
+            self.group_backed(id);
         }
     }
 
@@ -190,7 +190,7 @@ impl Space {
     fn fence(&mut self, id: AllocationGroupId) {
         let lost = u64::from(self.group(id).available());
         self.free -= lost;
-        self.backed_free -= if self.group(id).reserved { lost } else { 0 };
+        self.backed_free -= if self.group(id).backed { lost } else { 0 };
         self.fenced += 1;
         let group = self.group_mut(id);
         group.fenced = true;
@@ -208,7 +208,7 @@ impl Space {
         if !super::get(&body.busy, place) {
             super::set(&mut body.busy, place);
             group.free -= 1;
-            let backed = u64::from(group.reserved);
+            let backed = u64::from(group.backed);
             self.free -= 1;
             self.backed_free -= backed;
         }

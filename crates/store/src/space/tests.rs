@@ -5,7 +5,7 @@ fn space() -> Space {
     let mut space = Space::new(&[Layout::new(300 << 20, 0)], 100);
     for id in space.ids().collect::<Vec<_>>() {
         space.insert_group(id, &[]);
-        space.group_reserved(id);
+        space.group_backed(id);
     }
     space
 }
@@ -160,7 +160,7 @@ fn a_group_that_was_loaded_for_a_request_is_the_one_that_it_meets() {
             panic!("no group is in memory");
         };
         space.insert_group(group, &[]);
-        space.group_reserved(group);
+        space.group_backed(group);
         space.group_arrived();
         let run = allocate(&mut space, 8).unwrap();
         assert_eq!(space.group_of(run.start), group);

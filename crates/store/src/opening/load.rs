@@ -102,8 +102,8 @@ impl Loading {
 impl Opening {
     /// Takes a page that was read.
     pub(super) fn take_page(&mut self, wanted: Wanted, bytes: &[u8]) -> Result<Taken, OpenError> {
-        let Self { engine, recovery, .. } = self;
-        let Step::Loading(loading) = &mut recovery.step else { return Ok(Taken::Whole) };
+        let Self { engine, state, .. } = self;
+        let Step::Loading(loading) = &mut state.step else { return Ok(Taken::Whole) };
         let expected = loading.expected[wanted.index as usize];
         if crc32c(bytes) != expected.crc {
             return match (loading.stage, wanted.attempt + 1 < READ_ATTEMPTS) {
@@ -124,7 +124,7 @@ impl Opening {
                 engine.pool.space.load_descriptors(expected.device, expected.index, bytes);
             }
             Stage::Table { level } => {
-                let root = recovery.superblock.as_ref().expect("chosen before").table;
+                let root = state.superblock.as_ref().expect("chosen before").table;
                 take_table_page(loading, root, level, expected, bytes)?;
             }
             Stage::Start | Stage::Groups | Stage::Done => {}
@@ -134,9 +134,9 @@ impl Opening {
 
     /// Asks for the next kind of pages.
     pub(super) fn load_next(&mut self) -> Result<(), OpenError> {
-        let Self { engine, recovery, .. } = self;
-        let superblock = recovery.superblock.clone().expect("chosen before anything is loaded");
-        let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
+        let Self { engine, state, .. } = self;
+        let superblock = state.superblock.clone().expect("chosen before anything is loaded");
+        let Step::Loading(loading) = &mut state.step else { return Ok(()) };
         loading.expected.clear();
         loading.stage = match loading.stage {
             Stage::Start => {
@@ -168,14 +168,14 @@ impl Opening {
         }
         let wanted: Vec<Address> = loading.expected.iter().map(|expected| expected.block).collect();
         for (index, block) in wanted.into_iter().enumerate() {
-            recovery.want(index as u64, Run::of(block));
+            state.want(index as u64, Run::of(block));
         }
         Ok(())
     }
 
     fn end_loading(&mut self, superblock: &Superblock) -> Result<(), OpenError> {
-        let Self { engine, recovery, .. } = self;
-        let Step::Loading(loading) = &mut recovery.step else { return Ok(()) };
+        let Self { engine, state, .. } = self;
+        let Step::Loading(loading) = &mut state.step else { return Ok(()) };
         let mut leaves = std::mem::take(&mut loading.volume_leaves);
         leaves.sort_unstable_by_key(|(index, _)| *index);
         let mut places = Vec::with_capacity(leaves.len() * VOLUMES_PER_PAGE);
@@ -200,7 +200,7 @@ impl Opening {
             leaves,
             std::mem::take(&mut loading.others),
         ));
-        recovery.step = Step::Journal(super::journal::Scan::new(&engine.log.journal));
+        state.step = Step::Journal(super::journal::Scan::new(&engine.log.journal));
         Ok(())
     }
 }

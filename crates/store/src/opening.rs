@@ -70,7 +70,7 @@ enum Step {
 }
 
 /// A pool that is being made or opened.
-struct Recovery {
+struct OpeningState {
     tag: Tag,
     sizes: Vec<u64>,
     labels: Vec<Labels>,
@@ -84,7 +84,7 @@ struct Recovery {
     check_only: bool,
 }
 
-impl Recovery {
+impl OpeningState {
     /// Whether the pool is being made.
     fn is_new(&self) -> bool {
         self.superblock.is_none()
@@ -181,7 +181,7 @@ enum Stepped {
 /// A pool that is being made or opened, and the parts of its engine.
 pub(crate) struct Opening {
     pub(crate) engine: Engine,
-    recovery: Recovery,
+    state: OpeningState,
     /// Commits that damage to the journal had lost.
     loss: Option<JournalLoss>,
     /// Features of the pool that forbid this program to change it.
@@ -189,8 +189,8 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    fn new(engine: Engine, recovery: Recovery) -> Self {
-        Self { engine, recovery, loss: None, read_only_features: 0 }
+    fn new(engine: Engine, state: OpeningState) -> Self {
+        Self { engine, state, loss: None, read_only_features: 0 }
     }
 
     /// Begins to write an empty pool.
@@ -204,12 +204,12 @@ impl Opening {
         let sizes = spec.devices.iter().map(|device| device.size_bytes).collect();
         let first_writes = first_writes(spec, journal.journal_blocks);
         let step = Step::SettingAside { first_writes };
-        let mut opening = Self::new(engine, Recovery::new(tag, sizes, None, step));
+        let mut opening = Self::new(engine, OpeningState::new(tag, sizes, None, step));
         if !can_be_made(spec, &layouts) {
             return (opening, Opened::Failed(OpenError::Size));
         }
         opening.lay_out(spec, &layouts);
-        opening.recovery.outstanding = opening.engine.pool.set_heads_aside();
+        opening.state.outstanding = opening.engine.pool.set_heads_aside();
         (opening, Opened::NotYet)
     }
 
@@ -230,26 +230,26 @@ impl Opening {
         tag: Tag,
     ) -> (Self, Opened) {
         let step = Step::Heads { superblocks: Vec::new() };
-        let recovery = Recovery::new(tag, sizes.to_vec(), expected_pool_uuid, step);
-        let mut opening = Self::new(Engine::new(options, 0, [0; 16]), recovery);
+        let state = OpeningState::new(tag, sizes.to_vec(), expected_pool_uuid, step);
+        let mut opening = Self::new(Engine::new(options, 0, [0; 16]), state);
         let first = sizes.first().copied().unwrap_or(0);
         if first < HEADS_BYTES {
             let expected = DEVICE_BYTES_MIN;
             return (opening, Opened::Failed(OpenError::Short { actual: first, expected }));
         }
-        opening.recovery.want_heads();
+        opening.state.want_heads();
         opening.read_wanted();
         (opening, Opened::NotYet)
     }
 
     /// The request that is answered then, the parts of the engine, and what the journal lost.
     pub(crate) fn into_parts(self) -> (Tag, Engine, Option<JournalLoss>) {
-        (self.recovery.tag, self.engine, self.loss)
+        (self.state.tag, self.engine, self.loss)
     }
 
     /// Ends recovery before anything is written: the pool can be audited, and nothing else.
     pub(crate) fn check_only(&mut self) {
-        self.recovery.check_only = true;
+        self.state.check_only = true;
     }
 
     /// Takes the result of an I/O for whom it was made.
@@ -269,7 +269,7 @@ impl Opening {
                 self.engine.group_arrived(arrived);
             }
             Waiter::GroupSpace { group } => {
-                let arrived = loader.group_space_reserved(pool, group, result.map(drop));
+                let arrived = loader.group_space_backed(pool, group, result.map(drop));
                 self.engine.group_arrived(arrived);
             }
             Waiter::Preallocation { group } => {
@@ -283,7 +283,7 @@ impl Opening {
                     return self.serves(None);
                 }
             },
-            Waiter::Recovery { wanted } => return self.recovery_read(wanted, result),
+            Waiter::Opening { wanted } => return self.recovery_read(wanted, result),
             Waiter::Format => return self.first_write_done(result.map(drop)),
             // What belongs to a pool that serves.
             Waiter::Operation { .. }
@@ -298,20 +298,20 @@ impl Opening {
     }
 
     fn read_wanted(&mut self) {
-        while self.recovery.outstanding < VERIFY_READS_MAX
-            && let Some(wanted) = self.recovery.wanted.pop_front()
+        while self.state.outstanding < VERIFY_READS_MAX
+            && let Some(wanted) = self.state.wanted.pop_front()
         {
-            self.recovery.outstanding += 1;
-            self.engine.pool.io.read(Waiter::Recovery { wanted }, wanted.run);
+            self.state.outstanding += 1;
+            self.engine.pool.io.read(Waiter::Opening { wanted }, wanted.run);
         }
     }
 
     /// A block of a new pool is written, or space is set aside. A pool that is there serves
     /// without.
     fn first_write_done(&mut self, result: Result<(), DeviceError>) -> Opened {
-        self.recovery.outstanding -= 1;
+        self.state.outstanding -= 1;
         match result {
-            Err(error) if self.recovery.is_new() => Opened::Failed(match error {
+            Err(error) if self.state.is_new() => Opened::Failed(match error {
                 DeviceError::Os(ENOSPC) => OpenError::NoSpace,
                 error => OpenError::Device(error),
             }),
@@ -320,7 +320,7 @@ impl Opening {
     }
 
     fn recovery_read(&mut self, wanted: Wanted, result: DeviceResult) -> Opened {
-        self.recovery.outstanding -= 1;
+        self.state.outstanding -= 1;
         let last = wanted.attempt + 1 == READ_ATTEMPTS;
         let taken = match result {
             Err(error) if last => Err(OpenError::Device(error)),
@@ -338,16 +338,16 @@ impl Opening {
 
     fn want_again(&mut self, wanted: Wanted) {
         let attempt = wanted.attempt + 1;
-        let run = match &self.recovery.step {
+        let run = match &self.state.step {
             Step::Loading(loading) => Run::of(loading.address(wanted.index, attempt)),
             _ => wanted.run,
         };
-        self.recovery.wanted.push_back(Wanted { run, attempt, ..wanted });
+        self.state.wanted.push_back(Wanted { run, attempt, ..wanted });
     }
 
     fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
-        match &mut self.recovery.step {
-            Step::Heads { .. } => Ok(self.recovery.take_head(wanted.index, &bytes)),
+        match &mut self.state.step {
+            Step::Heads { .. } => Ok(self.state.take_head(wanted.index, &bytes)),
             Step::Loading(_) => self.take_page(wanted, &bytes),
             Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
             _ => Ok(Taken::Whole),
@@ -359,7 +359,7 @@ impl Opening {
         loop {
             let Engine { loader, preallocation, .. } = &self.engine;
             let loading = !loader.has_all_groups() || !preallocation.is_idle();
-            if self.recovery.is_reading() || loader.applier_waits() || loading {
+            if self.state.is_reading() || loader.applier_waits() || loading {
                 return Opened::NotYet;
             }
             match self.next_step() {
@@ -372,7 +372,7 @@ impl Opening {
     }
 
     fn next_step(&mut self) -> Result<Stepped, OpenError> {
-        match &mut self.recovery.step {
+        match &mut self.state.step {
             Step::Heads { .. } => self.choose_superblock()?,
             Step::Loading(_) => self.load_next()?,
             Step::Journal(_) => self.scan_next()?,
@@ -380,13 +380,13 @@ impl Opening {
                 if !replay(&mut self.engine, units, record) {
                     return Ok(Stepped::Waits);
                 }
-                self.recovery.step = Step::SettingAside { first_writes: Vec::new() };
+                self.state.step = Step::SettingAside { first_writes: Vec::new() };
                 return Ok(self.end_replay());
             }
             Step::SettingAside { first_writes } => {
                 let first_writes = std::mem::take(first_writes);
-                self.recovery.outstanding = first_writes.len();
-                self.recovery.step = Step::Preallocating;
+                self.state.outstanding = first_writes.len();
+                self.state.step = Step::Preallocating;
                 for (block, data) in first_writes {
                     self.engine.pool.io.write(Waiter::Format, block, data);
                 }
@@ -404,10 +404,10 @@ impl Opening {
         if preallocation.back_guaranteed(pool) {
             return Ok(Stepped::Waits);
         }
-        if self.recovery.is_new() {
+        if self.state.is_new() {
             self.engine.pool.check_backed()?;
         }
-        self.recovery.step = Step::Preparing;
+        self.state.step = Step::Preparing;
         Ok(Stepped::On)
     }
 
@@ -416,7 +416,7 @@ impl Opening {
     fn prepare_checkpoint(&mut self) -> Stepped {
         match self.engine.checkpointer.prepare(&mut self.engine.pool) {
             Preparation::Ready => {
-                self.recovery.step = Step::Checkpoint;
+                self.state.step = Step::Checkpoint;
                 self.engine.start_checkpoint();
                 Stepped::Waits
             }
@@ -431,30 +431,30 @@ impl Opening {
     }
 
     fn choose_superblock(&mut self) -> Result<(), OpenError> {
-        let recovery = &mut self.recovery;
-        let label = recovery.label(0)?;
+        let state = &mut self.state;
+        let label = state.label(0)?;
         let unknown = label.features.incompatible & !FEATURES_KNOWN.incompatible;
         if label.version != FORMAT_VERSION || unknown != 0 {
             return Err(OpenError::Unknown { version: label.version, features: unknown });
         }
-        if recovery.expected_pool_uuid.is_some_and(|expected| expected != label.pool_uuid) {
+        if state.expected_pool_uuid.is_some_and(|expected| expected != label.pool_uuid) {
             return Err(OpenError::OtherPool);
         }
         if label.index != 0 {
             return Err(OpenError::WrongDevice { index: 0 });
         }
-        let Step::Heads { superblocks } = &mut recovery.step else { return Ok(()) };
+        let Step::Heads { superblocks } = &mut state.step else { return Ok(()) };
         let superblock = std::mem::take(superblocks)
             .into_iter()
             .filter(|superblock| superblock.pool_uuid == label.pool_uuid)
             .max_by_key(|superblock| superblock.generation)
             .ok_or(OpenError::Damaged("no superblock is intact"))?;
-        recovery.superblock = Some(superblock.clone());
+        state.superblock = Some(superblock.clone());
         for (index, device) in superblock.devices.iter().enumerate() {
-            recovery.check_device(index, device.uuid, device.layout.device_blocks)?;
+            state.check_device(index, device.uuid, device.layout.device_blocks)?;
         }
         self.adopt(&superblock);
-        self.recovery.step = Step::Loading(load::Loading::new());
+        self.state.step = Step::Loading(load::Loading::new());
         let unknown = label.features.read_only_compatible & !FEATURES_KNOWN.read_only_compatible;
         self.read_only_features = unknown;
         Ok(())
@@ -478,7 +478,7 @@ impl Opening {
     }
 
     fn end_replay(&mut self) -> Stepped {
-        if self.recovery.check_only {
+        if self.state.check_only {
             return Stepped::Over(Opened::Checked);
         }
         if self.engine.pool.options.mode == OpenMode::ReadOnly {
@@ -494,7 +494,7 @@ impl Opening {
             return Stepped::Over(self.serves(Some(reason)));
         }
         self.engine.log.journal.epoch += 1;
-        self.recovery.outstanding = self.engine.pool.set_heads_aside();
+        self.state.outstanding = self.engine.pool.set_heads_aside();
         Stepped::On
     }
 
@@ -537,7 +537,7 @@ fn replay(engine: &mut Engine, units: &mut VecDeque<Unit>, record: &mut usize) -
     true
 }
 
-impl Recovery {
+impl OpeningState {
     fn new(tag: Tag, sizes: Vec<u64>, expected_pool_uuid: Option<[u8; 16]>, step: Step) -> Self {
         Self {
             tag,

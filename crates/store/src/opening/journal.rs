@@ -191,13 +191,13 @@ impl Scan {
 impl Opening {
     /// Takes the next step through the journal.
     pub(super) fn scan_next(&mut self) -> Result<(), OpenError> {
-        let Self { engine, recovery, .. } = self;
-        let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
+        let Self { engine, state, .. } = self;
+        let Step::Journal(scan) = &mut state.step else { return Ok(()) };
         match scan.stage {
             Stage::Reading if scan.ring.is_empty() => {
                 let ring_blocks = scan.ring_blocks;
                 for at in (0..ring_blocks).step_by(WINDOW_BLOCKS as usize) {
-                    recovery.want(at, ring_run(at, WINDOW_BLOCKS.min(ring_blocks - at)));
+                    state.want(at, ring_run(at, WINDOW_BLOCKS.min(ring_blocks - at)));
                 }
                 Ok(())
             }
@@ -205,7 +205,7 @@ impl Opening {
                 scan.follow();
                 let again = scan.unconfirmed();
                 if !again.is_empty() {
-                    let want = |(at, blocks)| recovery.want(at, ring_run(at, blocks));
+                    let want = |(at, blocks)| state.want(at, ring_run(at, blocks));
                     again.into_iter().for_each(want);
                     return Ok(());
                 }
@@ -219,7 +219,7 @@ impl Opening {
                 scan.ring = HashMap::new();
                 scan.stage = Stage::Verifying;
                 for (index, run) in scan.reads_of_tail() {
-                    recovery.want(index, run);
+                    state.want(index, run);
                 }
                 Ok(())
             }
@@ -234,8 +234,8 @@ impl Opening {
     /// Brings the pool to the devices that the units know, and the groups that they name into
     /// memory.
     fn load_named_groups(&mut self) -> Result<(), OpenError> {
-        let Self { engine, recovery, .. } = self;
-        let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
+        let Self { engine, state, .. } = self;
+        let Step::Journal(scan) = &mut state.step else { return Ok(()) };
         scan.units.truncate(scan.broken);
         scan.stage = Stage::Loading;
         let units = std::mem::take(&mut scan.units);
@@ -243,11 +243,7 @@ impl Opening {
             match record {
                 Record::AddDevice { uuid, device_blocks } => {
                     if !engine.pool.members.device_uuids.contains(uuid) {
-                        recovery.check_device(
-                            engine.pool.space.devices(),
-                            *uuid,
-                            *device_blocks,
-                        )?;
+                        state.check_device(engine.pool.space.devices(), *uuid, *device_blocks)?;
                     }
                     engine.pool.add_device(*uuid, *device_blocks);
                 }
@@ -255,7 +251,7 @@ impl Opening {
                     let (index, blocks) = (*device as usize, *device_blocks);
                     let uuid = engine.pool.members.device_uuids.get(index).copied();
                     let uuid = uuid.ok_or(OpenError::Damaged("a record of the journal"))?;
-                    recovery.check_device(index, uuid, blocks)?;
+                    state.check_device(index, uuid, blocks)?;
                     engine.pool.extend_device(index, blocks);
                 }
                 _ => {}
@@ -272,14 +268,14 @@ impl Opening {
                 }
             }
         }
-        let Step::Journal(scan) = &mut recovery.step else { return Ok(()) };
+        let Step::Journal(scan) = &mut state.step else { return Ok(()) };
         scan.units = units;
         Ok(())
     }
 
     fn end_scan(&mut self) {
-        let Self { engine, recovery, .. } = self;
-        let Step::Journal(scan) = &mut recovery.step else { return };
+        let Self { engine, state, .. } = self;
+        let Step::Journal(scan) = &mut state.step else { return };
         let mut next = scan.head;
         for unit in &scan.units {
             next = engine.log.journal.after(next, unit);
@@ -287,7 +283,7 @@ impl Opening {
         engine.log = Log::new(scan.ring_blocks, scan.epoch, next);
         hold_data_of(&mut engine.pool.space, &scan.units);
         let units = VecDeque::from(std::mem::take(&mut scan.units));
-        recovery.step = Step::Replaying { units, record: 0 };
+        state.step = Step::Replaying { units, record: 0 };
     }
 }
 
