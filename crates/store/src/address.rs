@@ -6,10 +6,13 @@
 //! | [`VolumeBlock`] | blocks of 4 KiB from the start of one volume | below 2³⁴, the largest volume | the bytes that a request names, by [`BlockRange::touched_by`] and [`BlockRange::within`] | the bytes that an answer names, by [`BlockRange::bytes`]; an [`Address`] only by the map (`map.rs`) |
 //! | [`DeviceBlock`] | blocks of 4 KiB from the start of one device | below 2⁴⁰ | `layout.rs`, which says where things lie | byte offset of an I/O by [`DeviceBlock::offset`]; an [`Address`] by [`DeviceBlock::on`] |
 //! | [`Address`] | blocks of 4 KiB of all devices of a pool | bits 0–39 the block, bits 40–47 the device | the allocator (`space.rs`), map entries and journal records | a device and its block where an I/O is submitted (`io.rs`), and in the allocator |
+//! | [`DeviceNumber`] | devices of a pool, in the order in which they joined | below 32 | lists of devices and journal records | a place in such a list, and the number that an I/O names |
+//! | [`GroupBlock`] | blocks of 4 KiB from the start of one allocation group | below 2¹⁵ | `layout.rs`, which divides devices into groups, and bitmaps | a [`DeviceBlock`], with the group's start |
+//! | [`RingBlock`] | blocks of 4 KiB from the start of the journal's ring | below 2¹⁶ | the journal's position (`journal.rs`) | an [`Address`] by `layout::ring_address` |
 //!
-//! Ranges are the first block and how many: [`BlockRange`] of a volume, [`Run`] of addresses. Numbers without a type count things
-//! (blocks, bytes, pages), or are places within one object: of a block in its allocation group, of
-//! an entry in its page, of a unit in the journal's ring.
+//! Ranges are the first block and how many: [`BlockRange`] of a volume, [`Run`] of addresses. Numbers
+//! without a type count things (blocks, bytes, pages), or are places within one object, such as of an
+//! entry in its page.
 //!
 //! Only a codec may turn an address into its bits and back.
 
@@ -151,8 +154,8 @@ impl DeviceBlock {
     }
 
     /// The address in the pool of this block of a device.
-    pub(crate) const fn on(self, device: usize) -> Address {
-        Address((device as u64) << BLOCK_BITS | self.0)
+    pub(crate) const fn on(self, device: DeviceNumber) -> Address {
+        Address((device.0 as u64) << BLOCK_BITS | self.0)
     }
 }
 
@@ -173,9 +176,9 @@ impl Address {
         self.0
     }
 
-    /// Which device of the pool, in the order in which they joined.
-    pub(crate) const fn device(self) -> usize {
-        (self.0 >> BLOCK_BITS) as usize
+    /// Which device of the pool.
+    pub(crate) const fn device(self) -> DeviceNumber {
+        DeviceNumber((self.0 >> BLOCK_BITS) as u32)
     }
 
     /// The block on that device.
@@ -221,6 +224,101 @@ impl Run {
     }
 }
 
+/// The number of a device of the pool, in the order in which they joined, from 0 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(crate) struct DeviceNumber(u32);
+
+impl DeviceNumber {
+    /// The device that also holds superblocks and journal.
+    pub(crate) const FIRST: Self = Self(0);
+
+    /// The device with this number.
+    pub(crate) const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The device in this place of a list of all.
+    pub(crate) const fn at(index: usize) -> Self {
+        Self(index as u32)
+    }
+
+    /// Its number, as the pool's user knows it. A pool has 32 devices at most.
+    pub(crate) const fn number(self) -> u8 {
+        self.0 as u8
+    }
+
+    /// Its place in a list of all.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A block of one allocation group, counted from the group's start in 4 KiB, its head included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(crate) struct GroupBlock(u64);
+
+impl GroupBlock {
+    /// The first block of a group, where its head begins.
+    pub(crate) const START: Self = Self(0);
+
+    /// The block with this number, from 0 on.
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// How many blocks lie before it.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Its place in a table with an element per block of a group.
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// This block and those behind it, without an end.
+    pub(crate) fn onwards(self) -> impl Iterator<Item = Self> + Clone {
+        (self.0..).map(Self)
+    }
+}
+
+/// A block of the journal's ring, counted from the ring's start in 4 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(transparent)]
+pub(crate) struct RingBlock(u64);
+
+impl RingBlock {
+    /// The first block of the ring.
+    pub(crate) const START: Self = Self(0);
+
+    /// The block with this number, from 0 on.
+    pub(crate) const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// How many blocks lie before it.
+    pub(crate) const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Whether so many blocks from this one on lie before the end of a ring.
+    pub(crate) const fn fits(self, blocks: u64, ring_blocks: u64) -> bool {
+        self.0 + blocks <= ring_blocks
+    }
+
+    /// This block and those behind it, without an end; for zipping with what they hold.
+    pub(crate) fn onwards(self) -> impl Iterator<Item = Self> + Clone {
+        (self.0..).map(Self)
+    }
+
+    /// The block so many behind this one; the ring goes on at its start.
+    pub(crate) const fn after(self, blocks: u64, ring_blocks: u64) -> Self {
+        Self((self.0 + blocks) % ring_blocks)
+    }
+}
+
 /// Moving by a number of blocks within a space; the distance of two blocks of one.
 macro_rules! distances {
     ($space:ty) => {
@@ -251,6 +349,8 @@ macro_rules! distances {
 distances!(VolumeBlock);
 distances!(DeviceBlock);
 distances!(Address);
+distances!(GroupBlock);
+distances!(RingBlock);
 
 const _: () = assert!(size_of::<Address>() == 8 && size_of::<DeviceBlock>() == 8);
 
@@ -261,8 +361,8 @@ mod tests {
     #[test]
     fn an_address_names_a_device_and_a_block_of_it() {
         let block = DeviceBlock::new((1 << BLOCK_BITS) - 1);
-        let address = block.on(31);
-        assert_eq!((address.device(), address.block()), (31, block));
+        let address = block.on(DeviceNumber::new(31));
+        assert_eq!((address.device(), address.block()), (DeviceNumber::new(31), block));
         assert_eq!(Address::from_bits(address.bits()), address);
         assert_eq!(DeviceBlock::new(3).offset(), 12_288);
     }
@@ -288,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_behind_its_last_block() {
-        let run = Run { start: DeviceBlock::new(5).on(1), blocks: 3 };
+        let run = Run { start: DeviceBlock::new(5).on(DeviceNumber::new(1)), blocks: 3 };
         let all: Vec<_> = run.addresses().collect();
         assert_eq!(all, run.start.onwards().take(3).collect::<Vec<_>>());
         assert_eq!(all[2] + 1, run.end());

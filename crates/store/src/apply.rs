@@ -3,7 +3,7 @@
 
 use block::{BLOCK, VolumeId};
 
-use crate::address::{BlockRange, Run, VolumeBlock};
+use crate::address::{BlockRange, DeviceNumber, Run, VolumeBlock};
 use crate::entry::{Entry, FANOUT, Kind, levels_for};
 use crate::layout::Layout;
 use crate::map::Missing;
@@ -85,7 +85,7 @@ impl Pool {
             Record::RevertVolume { volume, source } => self.revert(*volume, *source),
             Record::ResizeVolume { volume, size_bytes } => self.resize(*volume, *size_bytes),
             Record::ExtendDevice { device, device_blocks } => {
-                self.extend_device(*device as usize, *device_blocks);
+                self.extend_device(DeviceNumber::new(*device), *device_blocks);
             }
             Record::AddDevice { uuid, device_blocks } => self.add_device(*uuid, *device_blocks),
         }
@@ -112,8 +112,8 @@ impl Pool {
         self.update(volume, |volume, _, _| volume.add_shared(range.count));
     }
 
-    /// A device has grown. OpeningState has done so already when it replays the record.
-    pub(crate) fn extend_device(&mut self, device: usize, device_blocks: u64) {
+    /// A device has grown. Recovery has done so already when it replays the record.
+    pub(crate) fn extend_device(&mut self, device: DeviceNumber, device_blocks: u64) {
         if device_blocks > self.space.layout(device).device_blocks {
             self.space.extend(device, device_blocks);
             self.back_set_aside();
@@ -126,7 +126,7 @@ impl Pool {
         }
     }
 
-    /// A device has joined. OpeningState has done so already when it replays the record.
+    /// A device has joined. Recovery has done so already when it replays the record.
     pub(crate) fn add_device(&mut self, uuid: [u8; 16], device_blocks: u64) {
         if !self.members.device_uuids.contains(&uuid) {
             self.members.device_uuids.push(uuid);

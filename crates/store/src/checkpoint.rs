@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::{BLOCK, DeviceError, Rope};
 use hashbrown::HashMap;
 
-use crate::address::Address;
+use crate::address::{Address, DeviceNumber};
 use crate::entry::{Entry, Kind};
 use crate::io::Waiter;
 use crate::journal::Position;
@@ -216,7 +216,11 @@ impl Checkpointer {
         match checkpoint.phase {
             Phase::Pages => checkpoint.continue_pages(pool),
             Phase::PagesFlush => checkpoint.write_superblock(pool),
-            Phase::Superblock => checkpoint.flush_devices(pool, Phase::SuperblockFlush, 1),
+            Phase::Superblock => checkpoint.flush_devices(
+                pool,
+                Phase::SuperblockFlush,
+                [DeviceNumber::FIRST].into_iter(),
+            ),
             Phase::SuperblockFlush => return Progress::Durable,
         }
         Progress::UnderWay
@@ -284,10 +288,15 @@ impl Checkpoint {
         self.upper_emitted = true;
     }
 
-    fn flush_devices(&mut self, pool: &mut Pool, phase: Phase, devices: usize) {
+    fn flush_devices(
+        &mut self,
+        pool: &mut Pool,
+        phase: Phase,
+        devices: impl ExactSizeIterator<Item = DeviceNumber>,
+    ) {
         self.phase = phase;
-        self.outstanding = devices;
-        for device in 0..devices {
+        self.outstanding = devices.len();
+        for device in devices {
             pool.io.flush(Waiter::Checkpoint, device);
         }
     }
@@ -299,7 +308,7 @@ impl Checkpoint {
         let slot = self.superblock.generation as usize % 2;
         let bytes = self.superblock.emit().freeze();
         for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
-            pool.io.write(Waiter::Checkpoint, block.on(0), bytes.clone().into());
+            pool.io.write(Waiter::Checkpoint, block.on(DeviceNumber::FIRST), bytes.clone().into());
         }
     }
 }

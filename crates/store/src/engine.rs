@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use block::RequestStatistics;
 
+use crate::address::RingBlock;
 use crate::change::{Done, Outcome, Tag};
 use crate::checkpoint::Checkpointer;
 use crate::error::Failure;
@@ -32,7 +33,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// The parts of a pool without devices.
     pub(crate) fn new(options: Options, journal_blocks: u64, pool_uuid: [u8; 16]) -> Self {
-        let start = Position { block: 0, sequence: 1, previous_crc: 0 };
+        let start = Position { block: RingBlock::START, sequence: 1, previous_crc: 0 };
         Self {
             pool: Pool::new(options, pool_uuid),
             log: Log::new(journal_blocks, 1, start),

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use block::{BLOCK, Buffer, DeviceOperation, Rope};
 use slab::Slab;
 
-use crate::address::{Address, Run};
+use crate::address::{Address, DeviceNumber, Run};
 use crate::map::Missing;
 use crate::operation_key::OperationKey;
 use crate::space::{AllocationGroupId, GroupPage};
@@ -88,7 +88,7 @@ impl IoQueue {
         self.submit(waiter, address.device(), DeviceOperation::Write { offset, data });
     }
 
-    pub(crate) fn flush(&mut self, waiter: Waiter, device: usize) {
+    pub(crate) fn flush(&mut self, waiter: Waiter, device: DeviceNumber) {
         self.submit(waiter, device, DeviceOperation::Flush);
     }
 
@@ -97,9 +97,9 @@ impl IoQueue {
         self.submit(waiter, run.start.device(), DeviceOperation::Reserve { offset, length });
     }
 
-    fn submit(&mut self, waiter: Waiter, device: usize, operation: DeviceOperation) {
+    fn submit(&mut self, waiter: Waiter, device: DeviceNumber, operation: DeviceOperation) {
         let id = IoId(self.waiters.insert(waiter) as u64);
-        self.pending.push_back(Io { id, device: device as u8, operation });
+        self.pending.push_back(Io { id, device: device.number(), operation });
     }
 
     /// Takes the consumer of an I/O that has ended.

@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use block::{BLOCK, Buffer};
 
+use crate::address::RingBlock;
 use crate::checksum::crc32c;
 use crate::limits::COMMIT_BYTES_MAX;
 use crate::record::Record;
@@ -33,8 +34,7 @@ pub(crate) const JOURNAL_CLASS_ROOM: u64 = 2 * UNIT_BLOCKS_MAX;
 /// Where the next unit goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Position {
-    /// Block of the ring.
-    pub(crate) block: u64,
+    pub(crate) block: RingBlock,
     /// The unit's sequence number.
     pub(crate) sequence: u64,
     /// Checksum of the unit before.
@@ -97,21 +97,21 @@ impl Journal {
     }
 
     /// Makes a unit of `records` and returns the ring block where it goes.
-    pub(crate) fn append(&mut self, records: &[Record]) -> (u64, Buffer) {
+    pub(crate) fn append(&mut self, records: &[Record]) -> (RingBlock, Buffer) {
         let bytes: usize = records.iter().map(Record::length).sum();
         let blocks = ((HEADER + bytes) as u64).div_ceil(BLOCK);
         let mut at = self.next.block;
         let mut skipped = 0;
-        if at + blocks > self.blocks {
-            skipped = self.blocks - at;
-            at = 0;
+        if !at.fits(blocks, self.blocks) {
+            skipped = RingBlock::new(self.blocks) - at;
+            at = RingBlock::START;
         }
         let unit = self.emit(records, bytes, blocks);
         let crc = u32_at(&unit, CRC_AT);
         self.occupied += skipped + blocks;
         self.units.push_back((self.next.sequence, skipped + blocks));
         self.next = Position {
-            block: (at + blocks) % self.blocks,
+            block: at.after(blocks, self.blocks),
             sequence: self.next.sequence + 1,
             previous_crc: crc,
         };
@@ -138,9 +138,10 @@ impl Journal {
 
     /// Where the journal goes on after a unit that was read back from `position`.
     pub(crate) fn after(&self, position: Position, unit: &Unit) -> Position {
-        let at = if position.block + unit.blocks > self.blocks { 0 } else { position.block };
+        let fits = position.block.fits(unit.blocks, self.blocks);
+        let at = if fits { position.block } else { RingBlock::START };
         Position {
-            block: (at + unit.blocks) % self.blocks,
+            block: at.after(unit.blocks, self.blocks),
             sequence: unit.sequence + 1,
             previous_crc: unit.crc,
         }

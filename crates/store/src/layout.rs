@@ -20,7 +20,7 @@
 
 use block::BLOCK;
 
-use crate::address::DeviceBlock;
+use crate::address::{Address, DeviceBlock, DeviceNumber, GroupBlock, RingBlock};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN};
 
 /// Blocks in an allocation group: 128 MiB.
@@ -52,6 +52,11 @@ pub(crate) const LABELS: [DeviceBlock; 2] = [DeviceBlock::new(1), DeviceBlock::n
 pub(crate) const SUPERBLOCKS: [DeviceBlock; 2] = [DeviceBlock::new(16), DeviceBlock::new(17)];
 pub(crate) const SUPERBLOCK_COPIES: [DeviceBlock; 2] = [DeviceBlock::new(32), DeviceBlock::new(33)];
 pub(crate) const JOURNAL_START: DeviceBlock = DeviceBlock::new(256);
+
+/// The address of a block of the journal's ring.
+pub(crate) fn ring_address(block: RingBlock) -> Address {
+    (JOURNAL_START + block.number()).on(DeviceNumber::FIRST)
+}
 
 const JOURNAL_BLOCKS_MIN: u64 = (8 << 20) / BLOCK;
 const JOURNAL_BLOCKS_MAX: u64 = (256 << 20) / BLOCK;
@@ -115,12 +120,12 @@ impl Layout {
     }
 
     /// The group and the place in it of a block; `None` for what lies outside all groups' data.
-    pub(crate) fn locate(&self, block: DeviceBlock) -> Option<(usize, usize)> {
+    pub(crate) fn locate(&self, block: DeviceBlock) -> Option<(usize, GroupBlock)> {
         let offset = block.number().checked_sub(self.groups_start().number())?;
         let (group, place) = ((offset / GROUP_BLOCKS) as usize, offset % GROUP_BLOCKS);
         let fits =
             block.number() < self.device_blocks && group < self.groups() && place >= GROUP_HEAD;
-        fits.then_some((group, place as usize))
+        fits.then_some((group, GroupBlock::new(place)))
     }
 
     /// A page of a group's space maps: 0 the bitmap, 1 to 16 the reference counts.
@@ -162,8 +167,8 @@ mod tests {
         assert_eq!(layout.groups(), 3);
         assert_eq!(layout.locate(DeviceBlock::new(start.number() - 1)), None);
         assert_eq!(layout.locate(start + (GROUP_HEAD - 1)), None);
-        assert_eq!(layout.locate(start + GROUP_HEAD), Some((0, GROUP_HEAD as usize)));
-        assert_eq!(layout.locate(start + GROUP_BLOCKS + 50), Some((1, 50)));
+        assert_eq!(layout.locate(start + GROUP_HEAD), Some((0, GroupBlock::new(GROUP_HEAD))));
+        assert_eq!(layout.locate(start + GROUP_BLOCKS + 50), Some((1, GroupBlock::new(50))));
         assert_eq!(layout.locate(DeviceBlock::new(layout.device_blocks)), None);
     }
 

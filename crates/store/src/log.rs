@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 
+use crate::address::DeviceNumber;
 use crate::applier::Applier;
 use crate::commit::{Commit, CommitClass, CommitGroup, CommitGroups, coalesce};
 use crate::io::Waiter;
 use crate::journal::{JOURNAL_CLASS_ROOM, JOURNAL_UNIT_ROOM, Journal, Position};
-use crate::layout::JOURNAL_START;
-use crate::limits::REAP_QUEUE_MAX;
+use crate::layout::ring_address;
+use crate::limits::{DEVICES_MAX, REAP_QUEUE_MAX};
 use crate::operation_key::OperationKey;
 use crate::pool::Pool;
 
@@ -85,7 +86,7 @@ impl Log {
         pool.statistics.journal_bytes += unit.len() as u64;
         pool.statistics.data_bytes_written += group.data_bytes;
         let writes = coalesce(group.writes);
-        let devices = writes.iter().fold(1, |all, (start, _)| all | 1 << start.device());
+        let devices = writes.iter().fold(1, |all, (start, _)| all | 1 << start.device().index());
         self.in_flight.push_back(Commit {
             sequence,
             records: group.records,
@@ -99,8 +100,7 @@ impl Log {
         for (start, data) in writes {
             pool.io.write(Waiter::Commit { sequence }, start, data);
         }
-        let at = (JOURNAL_START + at).on(0);
-        pool.io.write(Waiter::Commit { sequence }, at, unit.freeze().into());
+        pool.io.write(Waiter::Commit { sequence }, ring_address(at), unit.freeze().into());
     }
 
     /// Whether another operation's records fit in the journal before the next checkpoint.
@@ -137,7 +137,8 @@ impl Log {
         }
         let devices = commit.devices;
         commit.flushes_pending = devices.count_ones() as usize;
-        for device in (0..32).filter(|device| devices & 1 << device != 0) {
+        let all = (0..DEVICES_MAX).filter(|device| devices & 1 << device != 0);
+        for device in all.map(DeviceNumber::at) {
             pool.io.flush(Waiter::CommitFlush { sequence }, device);
         }
     }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
 
-use crate::address::{Address, Run};
+use crate::address::{Address, DeviceNumber, Run};
 use crate::change::Tag;
 use crate::checkpoint::Progress;
 use crate::engine::Engine;
@@ -101,12 +101,13 @@ impl OpeningState {
             self.labels.push([None, None]);
             for (copy, block) in LABELS.into_iter().enumerate() {
                 if size >= HEADS_BYTES {
-                    self.want((2 * device + copy) as u64, Run::of(block.on(device)));
+                    let block = block.on(DeviceNumber::at(device));
+                    self.want((2 * device + copy) as u64, Run::of(block));
                 }
             }
         }
         for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
-            self.want(SUPERBLOCK_INDEX + place as u64, Run::of(block.on(0)));
+            self.want(SUPERBLOCK_INDEX + place as u64, Run::of(block.on(DeviceNumber::FIRST)));
         }
     }
 
@@ -131,12 +132,19 @@ impl OpeningState {
     }
 
     /// The label of a device that the pool needs.
-    fn label(&self, device: usize) -> Result<Label, OpenError> {
-        choose_label(self.labels.get(device).ok_or(OpenError::Missing { index: device })?)
+    fn label(&self, device: DeviceNumber) -> Result<Label, OpenError> {
+        let index = device.index();
+        choose_label(self.labels.get(index).ok_or(OpenError::Missing { index })?)
     }
 
     /// Checks that a device is the one that the pool means, and large enough.
-    fn check_device(&self, index: usize, uuid: [u8; 16], blocks: u64) -> Result<(), OpenError> {
+    fn check_device(
+        &self,
+        device: DeviceNumber,
+        uuid: [u8; 16],
+        blocks: u64,
+    ) -> Result<(), OpenError> {
+        let index = device.index();
         let pool_uuid = self.superblock.as_ref().map(|superblock| superblock.pool_uuid);
         let actual = *self.sizes.get(index).ok_or(OpenError::Missing { index })?;
         let expected = blocks * BLOCK;
@@ -148,7 +156,7 @@ impl OpeningState {
                 && label.index as usize == index
                 && pool_uuid.is_none_or(|pool| pool == label.pool_uuid)
         };
-        match self.label(index) {
+        match self.label(device) {
             Ok(label) if ours(&label) => Ok(()),
             Err(OpenError::Damaged(what)) => Err(OpenError::Damaged(what)),
             _ => Err(OpenError::WrongDevice { index }),
@@ -432,7 +440,7 @@ impl Opening {
 
     fn choose_superblock(&mut self) -> Result<(), OpenError> {
         let state = &mut self.state;
-        let label = state.label(0)?;
+        let label = state.label(DeviceNumber::FIRST)?;
         let unknown = label.features.incompatible & !FEATURES_KNOWN.incompatible;
         if label.version != FORMAT_VERSION || unknown != 0 {
             return Err(OpenError::Unknown { version: label.version, features: unknown });
@@ -451,7 +459,11 @@ impl Opening {
             .ok_or(OpenError::Damaged("no superblock is intact"))?;
         state.superblock = Some(superblock.clone());
         for (index, device) in superblock.devices.iter().enumerate() {
-            state.check_device(index, device.uuid, device.layout.device_blocks)?;
+            state.check_device(
+                DeviceNumber::at(index),
+                device.uuid,
+                device.layout.device_blocks,
+            )?;
         }
         self.adopt(&superblock);
         self.state.step = Step::Loading(load::Loading::new());
@@ -563,9 +575,10 @@ const FIRST_WRITE_BLOCKS: usize = 256;
 fn first_writes(spec: &PoolSpec, journal_blocks: u64) -> Vec<(Address, Rope)> {
     let zeros = Buffer::zeroed(FIRST_WRITE_BLOCKS * BLOCK as usize).freeze();
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
-    let mut writes: Vec<_> =
-        superblocks.map(|block| (block.on(0), Rope::from(zeros.slice(..BLOCK as usize)))).collect();
-    let journal = Run { start: JOURNAL_START.on(0), blocks: journal_blocks };
+    let mut writes: Vec<_> = superblocks
+        .map(|block| (block.on(DeviceNumber::FIRST), Rope::from(zeros.slice(..BLOCK as usize))))
+        .collect();
+    let journal = Run { start: JOURNAL_START.on(DeviceNumber::FIRST), blocks: journal_blocks };
     let journal = journal.addresses().step_by(FIRST_WRITE_BLOCKS);
     writes.extend(journal.map(|address| (address, zeros.clone().into())));
     for (index, device) in spec.devices.iter().enumerate() {
@@ -577,7 +590,7 @@ fn first_writes(spec: &PoolSpec, journal_blocks: u64) -> Vec<(Address, Rope)> {
             index: index as u32,
         };
         let label = || Rope::from(label.emit().freeze());
-        writes.extend(LABELS.into_iter().map(|block| (block.on(index), label())));
+        writes.extend(LABELS.into_iter().map(|block| (block.on(DeviceNumber::at(index)), label())));
     }
     writes
 }

@@ -92,7 +92,7 @@ impl Pool {
             Cause::Device(_) => self.statistics.read_errors += 1,
             Cause::Checksum => self.statistics.checksum_errors += 1,
         }
-        let (device, offset) = (Some(address.device() as u8), address.block().offset());
+        let (device, offset) = (Some(address.device().number()), address.block().offset());
         self.incidents.keep(Incident { device, offset, cause, place, is_lost });
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use block::DeviceError;
 
-use crate::address::Run;
+use crate::address::{DeviceNumber, Run};
 use crate::budget::reserve_of;
 use crate::error::OpenError;
 use crate::io::Waiter;
@@ -136,7 +136,7 @@ impl Preallocation {
 impl Pool {
     /// Asks for the space of what lies before the groups; returns how many requests that takes.
     pub(crate) fn set_heads_aside(&mut self) -> usize {
-        let heads: Vec<Run> = self.space.layouts().enumerate().map(head_of).collect();
+        let heads: Vec<Run> = self.space.devices().zip(self.space.layouts()).map(head_of).collect();
         heads.iter().for_each(|&head| self.io.reserve(Waiter::Format, head));
         heads.len()
     }
@@ -152,10 +152,10 @@ impl Pool {
 
     /// What must be set aside on a device so that the pool's reserve is backed when it has joined,
     /// or has become as `layout` says.
-    pub(crate) fn to_set_aside(&self, device: usize, layout: Layout) -> SetAside {
-        let old = (device < self.space.devices()).then(|| self.space.layout(device));
+    pub(crate) fn to_set_aside(&self, device: DeviceNumber, layout: Layout) -> SetAside {
+        let old = (device < self.space.next_device()).then(|| self.space.layout(device));
         let first = old.map_or(0, |old| old.groups());
-        let name = |group: usize| AllocationGroupId { device: device as u8, group: group as u32 };
+        let name = |group: usize| AllocationGroupId { device, group: group as u32 };
         let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };
         if old.is_none() {
             set_aside.runs.push(head_of((device, layout)));
@@ -209,6 +209,6 @@ fn joined(mut runs: Vec<Run>) -> Vec<Run> {
 }
 
 /// What lies before the groups of a device.
-fn head_of((device, layout): (usize, Layout)) -> Run {
+fn head_of((device, layout): (DeviceNumber, Layout)) -> Run {
     Run { start: DEVICE_START.on(device), blocks: layout.groups_start() - DEVICE_START }
 }

@@ -18,8 +18,8 @@ use std::collections::{BTreeSet, VecDeque};
 
 use block::BLOCK;
 
-use crate::address::{Address, Run};
-use crate::layout::{GROUP_BLOCKS, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
+use crate::address::{Address, DeviceNumber, GroupBlock, Run};
+use crate::layout::{GROUP_BLOCKS, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
 use crate::limits::REFERENCES_MAX;
 use group::{AllocationGroup, Body, Delta, clear, find_run, get, set};
 
@@ -41,7 +41,7 @@ const TWIN_DISTANCE_MAX: u64 = 4095;
 /// Names an allocation group of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct AllocationGroupId {
-    pub(crate) device: u8,
+    pub(crate) device: DeviceNumber,
     pub(crate) group: u32,
 }
 
@@ -71,7 +71,7 @@ struct DeviceSpace {
     /// The checksums and slots of descriptor and first-level pages.
     upper: codec::Upper,
     /// The group and the place in it where the next search for data begins.
-    cursor: (usize, u64),
+    cursor: (usize, GroupBlock),
 }
 
 /// The space of a pool.
@@ -97,7 +97,7 @@ pub(crate) struct Space {
     loaded_max: usize,
     /// Groups that hold pages of the map, and where the next search for room in them begins.
     pinned: Vec<AllocationGroupId>,
-    page_cursor: (usize, u64),
+    page_cursor: (usize, GroupBlock),
     /// Groups with deltas, and those that a checkpoint being written still has to load.
     with_deltas: BTreeSet<AllocationGroupId>,
     owing: BTreeSet<AllocationGroupId>,
@@ -105,11 +105,11 @@ pub(crate) struct Space {
     fenced: u64,
     /// Number of groups for which the device's backing store has no space, and the devices they are on.
     unavailable: u64,
-    unavailable_on: BTreeSet<u8>,
+    unavailable_on: BTreeSet<DeviceNumber>,
     /// Whether space that is asked for may be there already, as the pool is being opened.
     probes: bool,
     /// Descriptor pages that the next checkpoint writes, by device.
-    touched: BTreeSet<(u8, usize)>,
+    touched: BTreeSet<(DeviceNumber, usize)>,
 }
 
 impl DeviceSpace {
@@ -117,7 +117,7 @@ impl DeviceSpace {
         let groups =
             (0..layout.groups()).map(|group| AllocationGroup::new(layout.group_capacity(group)));
         let (groups, upper) = (groups.collect(), codec::Upper::new(&layout));
-        Self { layout, groups, upper, cursor: (0, 0) }
+        Self { layout, groups, upper, cursor: (0, GroupBlock::START) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Space {
             loaded: VecDeque::new(),
             loaded_max: loaded_max.max(2),
             pinned: Vec::new(),
-            page_cursor: (0, 0),
+            page_cursor: (0, GroupBlock::START),
             with_deltas: BTreeSet::new(),
             owing: BTreeSet::new(),
             fenced: 0,
@@ -160,13 +160,13 @@ impl Space {
     }
 
     /// The division of a device.
-    pub(crate) fn layout(&self, device: usize) -> Layout {
-        self.devices[device].layout
+    pub(crate) fn layout(&self, device: DeviceNumber) -> Layout {
+        self.devices[device.index()].layout
     }
 
     /// Blocks of a group, its head included.
     pub(crate) fn group_blocks(&self, id: AllocationGroupId) -> u64 {
-        self.layout(usize::from(id.device)).group_blocks(id.group as usize)
+        self.layout(id.device).group_blocks(id.group as usize)
     }
 
     /// The divisions of all devices.
@@ -174,9 +174,14 @@ impl Space {
         self.devices.iter().map(|device| device.layout)
     }
 
-    /// Number of devices.
-    pub(crate) fn devices(&self) -> usize {
-        self.devices.len()
+    /// How many devices there are: the number that the next one gets.
+    pub(crate) fn next_device(&self) -> DeviceNumber {
+        DeviceNumber::at(self.devices.len())
+    }
+
+    /// All devices.
+    pub(crate) fn devices(&self) -> impl ExactSizeIterator<Item = DeviceNumber> + use<> {
+        (0..self.devices.len()).map(DeviceNumber::at)
     }
 
     /// Blocks that can hold data or map pages.
@@ -220,16 +225,17 @@ impl Space {
     }
 
     /// Adds the space of a device that has grown.
-    pub(crate) fn extend(&mut self, device: usize, device_blocks: u64) {
-        let device = &mut self.devices[device];
+    pub(crate) fn extend(&mut self, device: DeviceNumber, device_blocks: u64) {
+        let device = &mut self.devices[device.index()];
         device.layout.device_blocks = device_blocks;
         let layout = device.layout;
         if let Some(last) = device.groups.len().checked_sub(1) {
             let group = &mut device.groups[last];
             let more = layout.group_capacity(last) - group.capacity;
             if let Some(body) = &mut group.body {
-                let start = crate::layout::GROUP_HEAD as u32 + group.capacity;
-                (start..start + more).for_each(|place| clear(&mut body.busy, place as usize));
+                let start = GroupBlock::new(GROUP_HEAD + u64::from(group.capacity));
+                let new = start.onwards().take(more as usize);
+                new.for_each(|place| clear(&mut body.busy, place));
             }
             let backed = if group.backed { group.available() } else { 0 };
             group.capacity += more;
@@ -251,11 +257,11 @@ impl Space {
     }
 
     fn group(&self, id: AllocationGroupId) -> &AllocationGroup {
-        &self.devices[usize::from(id.device)].groups[id.group as usize]
+        &self.devices[id.device.index()].groups[id.group as usize]
     }
 
     fn group_mut(&mut self, id: AllocationGroupId) -> &mut AllocationGroup {
-        &mut self.devices[usize::from(id.device)].groups[id.group as usize]
+        &mut self.devices[id.device.index()].groups[id.group as usize]
     }
 
     /// Hands out up to `blocks` adjacent blocks for data; fewer if no run is so long. They are
@@ -264,7 +270,7 @@ impl Space {
         for pinned in [false, true] {
             for step in 0..self.devices.len() {
                 let device = (self.next_device + step) % self.devices.len();
-                match self.allocate_on(device, blocks, pinned) {
+                match self.allocate_on(DeviceNumber::at(device), blocks, pinned) {
                     Allocation::Full => {}
                     // The next attempt must find the group that was loaded for it.
                     Allocation::Load(group) => return Allocation::Load(group),
@@ -279,44 +285,42 @@ impl Space {
     }
 
     /// From the cursor on, in groups that hold pages of the map too only if `pinned`.
-    fn allocate_on(&mut self, device: usize, blocks: u64, pinned: bool) -> Allocation {
-        let (first, from) = self.devices[device].cursor;
-        let groups = self.devices[device].groups.len();
+    fn allocate_on(&mut self, device: DeviceNumber, blocks: u64, pinned: bool) -> Allocation {
+        let space = &mut self.devices[device.index()];
+        let (first, from) = space.cursor;
+        let groups = space.groups.len();
         for step in 0..=groups {
             let index = (first + step) % groups;
-            let from = if step == 0 { from } else { 0 };
-            let group = &mut self.devices[device].groups[index];
+            let from = if step == 0 { from } else { GroupBlock::START };
+            let group = &mut space.groups[index];
             if group.available() == 0 || (group.pinned && !pinned) {
                 continue;
             }
             let backed = group.backed;
             let Some(body) = group.body.as_mut().filter(|_| backed) else {
-                return Allocation::Load(AllocationGroupId {
-                    device: device as u8,
-                    group: index as u32,
-                });
+                return Allocation::Load(AllocationGroupId { device, group: index as u32 });
             };
             body.recent = true;
             if let Some((place, blocks)) = find_run(&body.busy, from, blocks) {
-                self.devices[device].cursor = (index, place + blocks);
-                let id = AllocationGroupId { device: device as u8, group: index as u32 };
+                space.cursor = (index, place + blocks);
+                let id = AllocationGroupId { device, group: index as u32 };
                 return Allocation::Run(self.take(id, place, blocks));
             }
         }
         Allocation::Full
     }
 
-    fn take(&mut self, id: AllocationGroupId, place: u64, blocks: u64) -> Run {
-        let device = usize::from(id.device);
-        let start = self.devices[device].layout.group_start(id.group as usize) + place;
+    fn take(&mut self, id: AllocationGroupId, place: GroupBlock, blocks: u64) -> Run {
+        let start = self.layout(id.device).group_start(id.group as usize) + place.number();
         let group = self.group_mut(id);
         let body = group.body.as_mut().expect("blocks are taken from groups in memory");
-        (place..place + blocks).for_each(|place| set(&mut body.busy, place as usize));
+        let taken = place.onwards().take(blocks as usize);
+        taken.for_each(|place| set(&mut body.busy, place));
         group.free -= blocks as u32;
         let backed = if group.backed { blocks } else { 0 };
         self.free -= blocks;
         self.backed_free -= backed;
-        Run { start: start.on(device), blocks }
+        Run { start: start.on(id.device), blocks }
     }
 
     /// Makes sure that `wanted` blocks for pages can be handed out at once.
@@ -402,7 +406,8 @@ impl Space {
     fn ids(&self) -> impl Iterator<Item = AllocationGroupId> {
         self.devices.iter().enumerate().flat_map(|(device, space)| {
             let groups = 0..space.groups.len() as u32;
-            groups.map(move |group| AllocationGroupId { device: device as u8, group })
+            let device = DeviceNumber::at(device);
+            groups.map(move |group| AllocationGroupId { device, group })
         })
     }
 
@@ -423,12 +428,12 @@ impl Space {
     }
 
     /// The next free place in a group that holds pages.
-    fn find_page(&mut self) -> (AllocationGroupId, u64) {
+    fn find_page(&mut self) -> (AllocationGroupId, GroupBlock) {
         let (first, from) = self.page_cursor;
         let groups = self.pinned.len();
         for step in 0..=groups {
             let index = (first + step) % groups.max(1);
-            let from = if step == 0 { from } else { 0 };
+            let from = if step == 0 { from } else { GroupBlock::START };
             let Some(&id) = self.pinned.get(index) else { break };
             let group = self.group(id);
             let Some(body) = group.body.as_ref().filter(|_| group.available() > 0) else {
@@ -462,17 +467,18 @@ impl Space {
         self.backed_free += if backed { back } else { 0 };
     }
 
-    fn place(&self, block: Address) -> (AllocationGroupId, usize) {
+    fn place(&self, block: Address) -> (AllocationGroupId, GroupBlock) {
         let device = block.device();
-        let space = self.devices.get(device).expect("the map refers only to devices of the pool");
+        let space =
+            self.devices.get(device.index()).expect("the map refers only to devices of the pool");
         let (group, place) =
             space.layout.locate(block.block()).expect("the map refers only to blocks of groups");
-        (AllocationGroupId { device: device as u8, group: group as u32 }, place)
+        (AllocationGroupId { device, group: group as u32 }, place)
     }
 
     /// Whether an address lies where data and pages can be.
     pub(crate) fn holds(&self, block: Address) -> bool {
-        let device = self.devices.get(block.device());
+        let device = self.devices.get(block.device().index());
         device.is_some_and(|device| device.layout.locate(block.block()).is_some())
     }
 
@@ -536,13 +542,13 @@ impl Space {
         }
     }
 
-    fn change_references(&mut self, id: AllocationGroupId, place: usize, adds: bool) {
+    fn change_references(&mut self, id: AllocationGroupId, place: GroupBlock, adds: bool) {
         let group = self.group_mut(id);
         if group.fenced {
             return;
         }
         if group.body.is_none() {
-            group.deltas.push(Delta { place: place as u16, adds });
+            group.deltas.push(Delta::new(place, adds));
             self.with_deltas.insert(id);
             return;
         }
@@ -555,12 +561,12 @@ impl Space {
     fn change_in_memory(
         &mut self,
         id: AllocationGroupId,
-        place: usize,
+        place: GroupBlock,
         adds: bool,
     ) -> Option<Address> {
-        let layout = self.devices[usize::from(id.device)].layout;
+        let layout = self.devices[id.device.index()].layout;
         let start = layout.group_start(id.group as usize);
-        let block = (start + place as u64).on(id.device.into());
+        let block = (start + place.number()).on(id.device);
         let group = self.group_mut(id);
         let body = group.body.as_mut()?;
         let before = body.references(place);
@@ -601,8 +607,8 @@ impl Space {
 }
 
 /// A free block for the copy of a page: well behind it if possible.
-fn find_twin(body: &Body, place: u64) -> Option<u64> {
-    let last = (place + TWIN_DISTANCE_MAX).min(GROUP_BLOCKS - 1);
+fn find_twin(body: &Body, place: GroupBlock) -> Option<GroupBlock> {
+    let last = (place + TWIN_DISTANCE_MAX).min(GroupBlock::new(GROUP_BLOCKS - 1));
     [place + TWIN_DISTANCE, place + 1].into_iter().find_map(|from| {
         let (found, _) = find_run(&body.busy, from, 1)?;
         (found <= last).then_some(found)

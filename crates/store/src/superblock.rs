@@ -2,6 +2,7 @@
 
 use block::{BLOCK, Buffer};
 
+use crate::address::RingBlock;
 use crate::checksum::crc32c;
 use crate::entry::{emit_entry, parse_entry};
 use crate::layout::{FIRST_LEVEL_MAX, Layout};
@@ -67,7 +68,7 @@ pub(crate) struct Superblock {
     pub(crate) devices: Vec<Device>,
     /// Where the journal goes on after this checkpoint: ring position, sequence number, and
     /// checksum of the unit before.
-    pub(crate) journal_position: u64,
+    pub(crate) journal_position: RingBlock,
     pub(crate) journal_sequence: u64,
     pub(crate) journal_crc: u32,
     pub(crate) table: TableRoot,
@@ -128,7 +129,7 @@ impl Superblock {
             self.generation,
             self.devices.len() as u64,
             self.devices.first().map_or(0, |device| device.layout.journal_blocks),
-            self.journal_position,
+            self.journal_position.number(),
             self.journal_sequence,
             self.journal_crc.into(),
             self.table.leaves().into(),
@@ -177,7 +178,7 @@ impl Superblock {
             epoch: number(0),
             generation: number(1),
             devices,
-            journal_position: number(4),
+            journal_position: RingBlock::new(number(4)),
             journal_sequence: number(5),
             journal_crc: number(6) as u32,
             table,
@@ -230,7 +231,7 @@ mod tests {
             epoch: 2,
             generation: 3,
             devices: layouts.map(device).to_vec(),
-            journal_position: 4,
+            journal_position: RingBlock::new(4),
             journal_sequence: 5,
             journal_crc: 6,
             table: TableRoot {

@@ -287,7 +287,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
 
     fn load_from(&mut self, block: Address, crc: u32) -> Option<Buffer> {
         let mut buffer = Buffer::for_overwrite(BLOCK as usize);
-        let device = block.device() as u8;
+        let device = block.device().number();
         (self.read)(device, block.block().offset(), &mut buffer).ok()?;
         (crc32c(&buffer) == crc).then_some(buffer)
     }
@@ -296,7 +296,7 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     fn compare(&mut self, engine: &Engine) {
         let read = &mut self.read;
         let references = engine.pool.space.all_references(|block, buffer| {
-            read(block.device() as u8, block.block().offset(), buffer).is_ok()
+            read(block.device().number(), block.block().offset(), buffer).is_ok()
         });
         let recorded: HashMap<Address, u16> = references.into_iter().collect();
         for (&block, &count) in &recorded {

@@ -14,7 +14,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::Finding;
+use super::{Finding, spaces};
 use crate::workspace;
 
 const ROOM: &str = "crates/store/src/";
@@ -35,12 +35,14 @@ struct Source {
     syntax: syn::File,
 }
 
-/// Prints what the check counts: the largest circle, and the files that touch most of another owner.
+/// Prints what the checks count: the largest circle, functions with two bare integers, and the files that touch most of another owner.
 pub(crate) fn report() -> Result<()> {
     let sources = sources()?;
     let cycle = imports::largest_cycle(&sources);
     terminal::say!("{} files", sources.len());
     terminal::say!("largest import cycle: {} files: {}", cycle.len(), cycle.join(", "));
+    let pairs = spaces::pairs()?;
+    terminal::say!("functions with two bare integers: {}: {}", pairs.len(), pairs.join(", "));
     let mut touched = fields::touched(&sources);
     touched.sort_by_key(|touch| std::cmp::Reverse(touch.fields.len()));
     for touch in touched.iter().take(TOLD_MAX) {

@@ -14,12 +14,12 @@ use std::collections::{HashMap, VecDeque};
 use block::{BLOCK, Buffer};
 
 use super::{Opening, Step, Taken};
-use crate::address::Run;
+use crate::address::{DeviceNumber, RingBlock, Run};
 use crate::checksum::crc32c;
 use crate::error::OpenError;
 use crate::io::Wanted;
 use crate::journal::{Header, Journal, Position, UNIT_BLOCKS_MAX, Unit};
-use crate::layout::JOURNAL_START;
+use crate::layout::ring_address;
 use crate::loading::READ_ATTEMPTS;
 use crate::log::Log;
 use crate::options::OpenMode;
@@ -50,7 +50,7 @@ pub(super) struct Scan {
     /// How often what lies there was read.
     attempts: u8,
     /// Blocks that may begin a unit, with the units' bytes as far as they are needed.
-    ring: HashMap<u64, Buffer>,
+    ring: HashMap<RingBlock, Buffer>,
     units: Vec<Unit>,
     /// For each read of data: the unit it belongs to, and the checksums it must have.
     checks: Vec<(usize, Vec<u32>)>,
@@ -76,9 +76,11 @@ impl Scan {
 
     pub(super) fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Taken {
         match self.stage {
-            Stage::Reading if self.attempts > 0 => self.replace(wanted.index, &bytes),
+            Stage::Reading if self.attempts > 0 => {
+                self.replace(RingBlock::new(wanted.index), &bytes)
+            }
             Stage::Reading => {
-                self.ring.insert(wanted.index, bytes);
+                self.ring.insert(RingBlock::new(wanted.index), bytes);
             }
             Stage::Loading => {}
             Stage::Verifying => {
@@ -95,16 +97,16 @@ impl Scan {
         Taken::Whole
     }
 
-    fn block(&self, at: u64) -> Option<&[u8]> {
-        let window = self.ring.get(&(at / WINDOW_BLOCKS * WINDOW_BLOCKS))?;
-        let byte = (at % WINDOW_BLOCKS * BLOCK) as usize;
+    fn block(&self, at: RingBlock) -> Option<&[u8]> {
+        let (window, byte) = place_in_window(at);
+        let window = self.ring.get(&window)?;
         window.get(byte..byte + BLOCK as usize)
     }
 
     /// The unit at a place of the ring, if it is whole and follows `position`.
-    fn unit_at(&self, at: u64, position: &Position) -> Option<Unit> {
+    fn unit_at(&self, at: RingBlock, position: &Position) -> Option<Unit> {
         let header = Header::parse(self.block(at)?)?;
-        if !header.follows(position, self.epoch) || at + header.blocks > self.ring_blocks {
+        if !header.follows(position, self.epoch) || !at.fits(header.blocks, self.ring_blocks) {
             return None;
         }
         self.whole_unit(at, header.blocks)
@@ -114,14 +116,15 @@ impl Scan {
     fn follow(&mut self) {
         loop {
             let position = self.end;
-            let near_end = position.block + UNIT_BLOCKS_MAX > self.ring_blocks;
+            let near_end = !position.block.fits(UNIT_BLOCKS_MAX, self.ring_blocks);
+            let start = RingBlock::START;
             let at_end = self.unit_at(position.block, &position).map(|unit| (position.block, unit));
-            let wrapped = || near_end.then(|| self.unit_at(0, &position)).flatten();
-            let Some((at, unit)) = at_end.or_else(|| wrapped().map(|unit| (0, unit))) else {
+            let wrapped = || near_end.then(|| self.unit_at(start, &position)).flatten();
+            let Some((at, unit)) = at_end.or_else(|| wrapped().map(|unit| (start, unit))) else {
                 return;
             };
             self.end = Position {
-                block: (at + unit.blocks) % self.ring_blocks,
+                block: at.after(unit.blocks, self.ring_blocks),
                 sequence: unit.sequence + 1,
                 previous_crc: unit.crc,
             };
@@ -131,10 +134,10 @@ impl Scan {
     }
 
     /// Blocks that were read again.
-    fn replace(&mut self, at: u64, bytes: &[u8]) {
-        for (block, bytes) in (at..).zip(bytes.chunks(BLOCK as usize)) {
-            let window = self.ring.get_mut(&(block / WINDOW_BLOCKS * WINDOW_BLOCKS));
-            let at = (block % WINDOW_BLOCKS * BLOCK) as usize;
+    fn replace(&mut self, at: RingBlock, bytes: &[u8]) {
+        for (block, bytes) in at.onwards().zip(bytes.chunks(BLOCK as usize)) {
+            let (window, at) = place_in_window(block);
+            let window = self.ring.get_mut(&window);
             if let Some(place) = window.and_then(|window| window.get_mut(at..at + bytes.len())) {
                 place.copy_from_slice(bytes);
             }
@@ -143,22 +146,22 @@ impl Scan {
 
     /// Blocks to read again before the end of the chain is believed, each with their number; none
     /// if that was done often enough.
-    fn unconfirmed(&mut self) -> Vec<(u64, u64)> {
+    fn unconfirmed(&mut self) -> Vec<(RingBlock, u64)> {
         self.attempts += 1;
         if self.attempts >= READ_ATTEMPTS {
             return Vec::new();
         }
-        let wraps = self.end.block + UNIT_BLOCKS_MAX > self.ring_blocks;
+        let wraps = !self.end.block.fits(UNIT_BLOCKS_MAX, self.ring_blocks);
         let mut places = vec![self.end.block];
-        places.extend((wraps && self.end.block > 0).then_some(0));
+        places.extend((wraps && self.end.block > RingBlock::START).then_some(RingBlock::START));
         places.into_iter().map(|at| (at, self.blocks_at(at))).collect()
     }
 
     /// Blocks of the unit that begins at a place, if it is the next one; 1 if not.
-    fn blocks_at(&self, at: u64) -> u64 {
+    fn blocks_at(&self, at: RingBlock) -> u64 {
         let header = self.block(at).and_then(Header::parse);
         let next = header.filter(|header| header.follows(&self.end, self.epoch));
-        next.map_or(1, |header| header.blocks).min(self.ring_blocks - at)
+        next.map_or(1, |header| header.blocks).min(RingBlock::new(self.ring_blocks) - at)
     }
 
     pub(super) fn end(&self) -> &Position {
@@ -169,19 +172,20 @@ impl Scan {
         self.epoch
     }
 
-    pub(super) fn ring_blocks(&self) -> u64 {
-        self.ring_blocks
+    /// All blocks of the ring.
+    pub(super) fn ring_blocks(&self) -> impl Iterator<Item = RingBlock> + use<> {
+        RingBlock::START.onwards().take(self.ring_blocks as usize)
     }
 
     /// Parses a block as the first one of a unit.
-    pub(super) fn header_at(&self, at: u64) -> Option<Header> {
+    pub(super) fn header_at(&self, at: RingBlock) -> Option<Header> {
         self.block(at).and_then(Header::parse)
     }
 
     /// The unit of so many blocks at a place of the ring, if its own checksum is right.
-    pub(super) fn whole_unit(&self, at: u64, blocks: u64) -> Option<Unit> {
+    pub(super) fn whole_unit(&self, at: RingBlock, blocks: u64) -> Option<Unit> {
         let mut bytes = Vec::with_capacity((blocks * BLOCK) as usize);
-        for block in at..at + blocks {
+        for block in at.onwards().take(blocks as usize) {
             bytes.extend_from_slice(self.block(block)?);
         }
         Unit::parse(&bytes)
@@ -195,9 +199,9 @@ impl Opening {
         let Step::Journal(scan) = &mut state.step else { return Ok(()) };
         match scan.stage {
             Stage::Reading if scan.ring.is_empty() => {
-                let ring_blocks = scan.ring_blocks;
-                for at in (0..ring_blocks).step_by(WINDOW_BLOCKS as usize) {
-                    state.want(at, ring_run(at, WINDOW_BLOCKS.min(ring_blocks - at)));
+                let end = RingBlock::new(scan.ring_blocks);
+                for at in scan.ring_blocks().step_by(WINDOW_BLOCKS as usize) {
+                    state.want(at.number(), ring_run(at, WINDOW_BLOCKS.min(end - at)));
                 }
                 Ok(())
             }
@@ -205,7 +209,9 @@ impl Opening {
                 scan.follow();
                 let again = scan.unconfirmed();
                 if !again.is_empty() {
-                    let want = |(at, blocks)| state.want(at, ring_run(at, blocks));
+                    let want = |(at, blocks): (RingBlock, _)| {
+                        state.want(at.number(), ring_run(at, blocks))
+                    };
                     again.into_iter().for_each(want);
                     return Ok(());
                 }
@@ -243,16 +249,20 @@ impl Opening {
             match record {
                 Record::AddDevice { uuid, device_blocks } => {
                     if !engine.pool.members.device_uuids.contains(uuid) {
-                        state.check_device(engine.pool.space.devices(), *uuid, *device_blocks)?;
+                        state.check_device(
+                            engine.pool.space.next_device(),
+                            *uuid,
+                            *device_blocks,
+                        )?;
                     }
                     engine.pool.add_device(*uuid, *device_blocks);
                 }
                 Record::ExtendDevice { device, device_blocks } => {
-                    let (index, blocks) = (*device as usize, *device_blocks);
-                    let uuid = engine.pool.members.device_uuids.get(index).copied();
+                    let (device, blocks) = (DeviceNumber::new(*device), *device_blocks);
+                    let uuid = engine.pool.members.device_uuids.get(device.index()).copied();
                     let uuid = uuid.ok_or(OpenError::Damaged("a record of the journal"))?;
-                    state.check_device(index, uuid, blocks)?;
-                    engine.pool.extend_device(index, blocks);
+                    state.check_device(device, uuid, blocks)?;
+                    engine.pool.extend_device(device, blocks);
                 }
                 _ => {}
             }
@@ -295,9 +305,15 @@ fn hold_data_of(space: &mut Space, units: &[Unit]) {
     }
 }
 
-/// Where blocks of the journal's ring lie, from this place of it on.
-fn ring_run(at: u64, blocks: u64) -> Run {
-    Run { start: (JOURNAL_START + at).on(0), blocks }
+/// The window that a block of the ring is in, and its byte there.
+fn place_in_window(at: RingBlock) -> (RingBlock, usize) {
+    let before = at.number() % WINDOW_BLOCKS;
+    (RingBlock::new(at.number() - before), (before * BLOCK) as usize)
+}
+
+/// Where blocks of the journal's ring lie, from this one on.
+fn ring_run(at: RingBlock, blocks: u64) -> Run {
+    Run { start: ring_address(at), blocks }
 }
 
 /// The run of blocks that a record puts data in.

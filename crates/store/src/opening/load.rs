@@ -2,7 +2,7 @@
 //! and then both are read once more; opening the pool fails only if both stay damaged.
 
 use super::{Opening, Step, Taken};
-use crate::address::{Address, Run};
+use crate::address::{Address, DeviceNumber, Run};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page};
 use crate::error::OpenError;
@@ -31,7 +31,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Expected {
     crc: u32,
-    device: usize,
+    device: DeviceNumber,
     index: usize,
     block: Address,
     /// How far behind it its copy lies; 0 if it has none.
@@ -72,7 +72,7 @@ impl Loading {
         self.expected.push(expected);
     }
 
-    fn expect_space(&mut self, device: usize, pages: Vec<(usize, Address, u32)>) {
+    fn expect_space(&mut self, device: DeviceNumber, pages: Vec<(usize, Address, u32)>) {
         for (index, block, crc) in pages {
             let (copy, entry) = (UPPER_COPY, Entry::HOLE);
             self.expect(Expected { crc, device, index, block, copy, entry });
@@ -93,7 +93,7 @@ impl Loading {
                 return Err(VOLUME_TABLE);
             }
             let (crc, block, copy) = (entry.crc, entry.address(), entry.twin_distance());
-            self.expect(Expected { crc, device: 0, index, block, copy, entry });
+            self.expect(Expected { crc, device: DeviceNumber::FIRST, index, block, copy, entry });
         }
         Ok(Stage::Table { level })
     }
@@ -141,13 +141,13 @@ impl Opening {
         loading.stage = match loading.stage {
             Stage::Start => {
                 engine.pool.space.load_root(&superblock.space);
-                for device in 0..engine.pool.space.devices() {
+                for device in engine.pool.space.devices() {
                     loading.expect_space(device, engine.pool.space.first_level_pages(device));
                 }
                 Stage::FirstLevel
             }
             Stage::FirstLevel => {
-                for device in 0..engine.pool.space.devices() {
+                for device in engine.pool.space.devices() {
                     loading.expect_space(device, engine.pool.space.descriptor_pages(device));
                 }
                 Stage::Descriptors

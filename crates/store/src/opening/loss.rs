@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use block::VolumeId;
 
 use super::journal::Scan;
+use crate::address::RingBlock;
 use crate::journal::{Header, Unit};
 use crate::journal_loss::JournalLoss;
 use crate::limits::LOST_VOLUMES_MAX;
@@ -16,7 +17,8 @@ impl Scan {
     /// was flushed.
     pub(super) fn loss(&self) -> Option<JournalLoss> {
         let first = self.end().sequence;
-        let behind: Vec<(u64, Header)> = (0..self.ring_blocks())
+        let behind: Vec<(RingBlock, Header)> = self
+            .ring_blocks()
             .filter_map(|block| Some((block, self.header_at(block)?)))
             .filter(|(_, header)| header.epoch == self.epoch() && header.sequence > first)
             .collect();

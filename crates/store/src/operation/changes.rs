@@ -5,7 +5,7 @@ use block::{BLOCK, DeviceError, VolumeId};
 use smallvec::{SmallVec, smallvec};
 
 use super::{OperationKey, Stage, Work};
-use crate::address::BlockRange;
+use crate::address::{BlockRange, DeviceNumber};
 use crate::change::{CHANGES, Change, Outcome};
 use crate::commit::CommitClass;
 use crate::error::{ChangeError, Failure};
@@ -63,7 +63,11 @@ impl Serving {
             }
             Change::AddDevice(spec) => return self.label_device(key, *spec),
             Change::ExtendDevice { device, size_bytes } => {
-                return self.prepare_extension(key, usize::from(*device), *size_bytes);
+                return self.prepare_extension(
+                    key,
+                    DeviceNumber::new((*device).into()),
+                    *size_bytes,
+                );
             }
             Change::RenameVolume { id, name } => return self.rename(key, *id, name),
             _ => {}
@@ -144,7 +148,7 @@ impl Serving {
     fn prepare_extension(
         &mut self,
         key: OperationKey,
-        device: usize,
+        device: DeviceNumber,
         size_bytes: u64,
     ) -> Result<(), Failure> {
         let layout = self.extended_layout(device, size_bytes)?;
@@ -157,7 +161,7 @@ impl Serving {
     }
 
     /// Asks for the space that must always be there on a device that joins or grows.
-    fn set_aside_for(&mut self, key: OperationKey, device: usize, layout: Layout) {
+    fn set_aside_for(&mut self, key: OperationKey, device: DeviceNumber, layout: Layout) {
         let set_aside = self.engine.pool.to_set_aside(device, layout);
         self.engine.pool.members.set_aside = set_aside.groups;
         self.requests.table[key].stage = Stage::Labelling;
@@ -167,8 +171,12 @@ impl Serving {
         }
     }
 
-    fn extended_layout(&self, device: usize, size_bytes: u64) -> Result<Layout, ChangeError> {
-        if device >= self.engine.pool.space.devices() {
+    fn extended_layout(
+        &self,
+        device: DeviceNumber,
+        size_bytes: u64,
+    ) -> Result<Layout, ChangeError> {
+        if device >= self.engine.pool.space.next_device() {
             return Err(ChangeError::NoSuchDevice);
         }
         let device_blocks = size_bytes / BLOCK;
@@ -192,19 +200,19 @@ impl Serving {
         if !layout.is_sound(false) {
             return Err(ChangeError::DeviceSize.into());
         }
-        if self.engine.pool.space.devices() >= DEVICES_MAX
+        if self.engine.pool.space.devices().len() >= DEVICES_MAX
             || self.engine.pool.members.device_uuids.contains(&spec.uuid)
         {
             return Err(ChangeError::TooManyDevices.into());
         }
         check_first_level(self.first_level_pages() + layout.first_level_pages())?;
-        let device = self.engine.pool.space.devices();
+        let device = self.engine.pool.space.next_device();
         let label = Label {
             pool_uuid: self.engine.pool.members.pool_uuid,
             device_uuid: spec.uuid,
             features: Features::default(),
             version: FORMAT_VERSION,
-            index: device as u32,
+            index: device.number().into(),
         };
         self.set_aside_for(key, device, layout);
         self.requests.table[key].label_writes += LABELS.len();
@@ -222,7 +230,7 @@ impl Serving {
     /// An error is told only when nothing is under way to the device any more: who tries again must
     /// not meet writes of this attempt.
     pub(crate) fn label_written(&mut self, key: OperationKey, result: Result<(), DeviceError>) {
-        let joining = self.engine.pool.space.devices();
+        let joining = self.engine.pool.space.next_device();
         let Some(operation) = self.requests.table.get_mut(key) else { return };
         operation.label_failure = operation.label_failure.take().or(result.err());
         let flushing = operation.label_writes == 0;
@@ -235,7 +243,7 @@ impl Serving {
             return self.finish(key, Err(refusal(error).into()));
         }
         let device = match operation.work {
-            Work::Change(Change::ExtendDevice { device, .. }) => device.into(),
+            Work::Change(Change::ExtendDevice { device, .. }) => DeviceNumber::new(device.into()),
             _ => joining,
         };
         if flushing {

@@ -7,7 +7,7 @@ use block::{BLOCK, Buffer};
 
 use super::group::{AllocationGroup, Body, FENCED, FLAGS_AT, PAGES, PINNED, u32_at};
 use super::{AllocationGroupId, DeviceSpace, Space};
-use crate::address::Address;
+use crate::address::{Address, DeviceNumber};
 use crate::checksum::crc32c;
 use crate::layout::{
     COUNT_PAGES, COUNTS_PER_PAGE, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, FIRST_LEVEL_MAX,
@@ -114,7 +114,7 @@ impl AllocationGroup {
             self.crcs[page] = crc32c(&buffer);
             let slot = (self.slots >> page & 1) as u8;
             let block = layout.space_page(id.group as usize, page, slot);
-            out.push((block.on(id.device.into()), buffer));
+            out.push((block.on(id.device), buffer));
         }
         body.changed = 0;
         self.written_used = self.used;
@@ -142,7 +142,7 @@ impl Space {
 
     /// Emits the changed pages of one group in memory.
     pub(super) fn emit_group(&mut self, id: AllocationGroupId, writes: &mut SpaceWrites) {
-        let layout = self.layout(id.device.into());
+        let layout = self.layout(id.device);
         self.group_mut(id).emit_changed(id, &layout, writes);
         self.touch(id);
     }
@@ -153,12 +153,12 @@ impl Space {
         let mut writes = Vec::new();
         let mut first_levels = std::collections::BTreeSet::new();
         for (device, index) in std::mem::take(&mut self.touched) {
-            let space = &mut self.devices[usize::from(device)];
+            let space = &mut self.devices[device.index()];
             push_twice(&mut writes, space.emit_descriptors(device, index));
             first_levels.insert((device, index / DESCRIPTOR_PAGES_PER_FIRST_LEVEL));
         }
         for (device, index) in first_levels {
-            let space = &mut self.devices[usize::from(device)];
+            let space = &mut self.devices[device.index()];
             push_twice(&mut writes, space.emit_first_level(device, index));
         }
         let mut root = Vec::new();
@@ -178,22 +178,27 @@ impl Space {
     }
 
     /// The first-level pages of a device that exist.
-    pub(crate) fn first_level_pages(&self, device: usize) -> Vec<(usize, Address, u32)> {
-        let DeviceSpace { layout, upper, .. } = &self.devices[device];
+    pub(crate) fn first_level_pages(&self, device: DeviceNumber) -> Vec<(usize, Address, u32)> {
+        let DeviceSpace { layout, upper, .. } = &self.devices[device.index()];
         let block = |index, slot| layout.first_level_page(index, slot).on(device);
         existing(&upper.first_level, block)
     }
 
     /// The descriptor pages of a device that exist, once the first level was loaded.
-    pub(crate) fn descriptor_pages(&self, device: usize) -> Vec<(usize, Address, u32)> {
-        let DeviceSpace { layout, upper, .. } = &self.devices[device];
+    pub(crate) fn descriptor_pages(&self, device: DeviceNumber) -> Vec<(usize, Address, u32)> {
+        let DeviceSpace { layout, upper, .. } = &self.devices[device.index()];
         let block = |index, slot| layout.descriptor_page(index, slot).on(device);
         existing(&upper.descriptors, block)
     }
 
     /// Takes over a first-level page; false if it makes no sense.
-    pub(crate) fn load_first_level(&mut self, device: usize, index: usize, bytes: &[u8]) -> bool {
-        let descriptors = &mut self.devices[device].upper.descriptors;
+    pub(crate) fn load_first_level(
+        &mut self,
+        device: DeviceNumber,
+        index: usize,
+        bytes: &[u8],
+    ) -> bool {
+        let descriptors = &mut self.devices[device.index()].upper.descriptors;
         let first = index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
         let pages = (descriptors.len() - first).min(DESCRIPTOR_PAGES_PER_FIRST_LEVEL);
         let Some(references) = parse_references(bytes, pages) else { return false };
@@ -202,16 +207,18 @@ impl Space {
     }
 
     /// Takes over a descriptor page.
-    pub(crate) fn load_descriptors(&mut self, device: usize, index: usize, bytes: &[u8]) {
+    pub(crate) fn load_descriptors(&mut self, device: DeviceNumber, index: usize, bytes: &[u8]) {
         let first = index * GROUPS_PER_DESCRIPTOR_PAGE;
         for (place, bytes) in bytes.as_chunks::<DESCRIPTOR_BYTES>().0.iter().enumerate() {
-            let Some(group) = self.devices[device].groups.get_mut(first + place) else { return };
+            let Some(group) = self.devices[device.index()].groups.get_mut(first + place) else {
+                return;
+            };
             group.parse_descriptor(bytes);
             let (used, capacity, fenced) = (group.used, group.capacity, group.fenced);
             self.used += u64::from(used);
             self.fenced += u64::from(fenced);
             self.free -= u64::from(if fenced { capacity } else { used });
-            let id = AllocationGroupId { device: device as u8, group: (first + place) as u32 };
+            let id = AllocationGroupId { device, group: (first + place) as u32 };
             if self.group(id).pinned {
                 self.pinned.push(id);
             }
@@ -220,7 +227,7 @@ impl Space {
 }
 
 impl DeviceSpace {
-    fn emit_descriptors(&mut self, device: u8, index: usize) -> (Address, Buffer) {
+    fn emit_descriptors(&mut self, device: DeviceNumber, index: usize) -> (Address, Buffer) {
         let mut buffer = Buffer::zeroed(BLOCK as usize);
         let groups = self.groups.iter().skip(index * GROUPS_PER_DESCRIPTOR_PAGE);
         for (group, bytes) in groups.zip(buffer.as_chunks_mut::<DESCRIPTOR_BYTES>().0) {
@@ -229,16 +236,16 @@ impl DeviceSpace {
         let reference = &mut self.upper.descriptors[index];
         *reference = reference.next(crc32c(&buffer));
         let block = self.layout.descriptor_page(index, reference.slot);
-        (block.on(device.into()), buffer)
+        (block.on(device), buffer)
     }
 
-    fn emit_first_level(&mut self, device: u8, index: usize) -> (Address, Buffer) {
+    fn emit_first_level(&mut self, device: DeviceNumber, index: usize) -> (Address, Buffer) {
         let first = index * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
         let buffer = emit_references(&self.upper.descriptors[first..]);
         let reference = &mut self.upper.first_level[index];
         *reference = reference.next(crc32c(&buffer));
         let block = self.layout.first_level_page(index, reference.slot);
-        (block.on(device.into()), buffer)
+        (block.on(device), buffer)
     }
 }
 

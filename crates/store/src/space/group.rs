@@ -1,5 +1,6 @@
 //! One allocation group: counters that always stay in memory, and space maps that may be evicted.
 
+use crate::address::GroupBlock;
 use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD};
 
 /// Pages of a group's space map: the bitmap and the counts.
@@ -21,8 +22,19 @@ pub(super) const WORDS: usize = GROUP_BLOCKS as usize / 64;
 /// A reference more or less to a block of a group whose maps are not in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delta {
-    pub(super) place: u16,
+    place: u16,
     pub(super) adds: bool,
+}
+
+impl Delta {
+    pub(super) fn new(place: GroupBlock, adds: bool) -> Self {
+        Self { place: place.number() as u16, adds }
+    }
+
+    /// The block that it is about.
+    pub(super) fn place(self) -> GroupBlock {
+        GroupBlock::new(self.place.into())
+    }
 }
 
 /// The maps of a group.
@@ -79,14 +91,15 @@ impl Body {
             recent: true,
         });
         for place in (0..GROUP_HEAD).chain(GROUP_HEAD + u64::from(capacity)..GROUP_BLOCKS) {
-            set(&mut body.busy, place as usize);
+            set(&mut body.busy, GroupBlock::new(place));
         }
         body
     }
 
-    pub(super) fn references(&self, place: usize) -> u16 {
-        match &self.counts[place / COUNTS_PER_PAGE] {
-            Some(counts) => counts[place % COUNTS_PER_PAGE],
+    pub(super) fn references(&self, place: GroupBlock) -> u16 {
+        let index = place.index();
+        match &self.counts[index / COUNTS_PER_PAGE] {
+            Some(counts) => counts[index % COUNTS_PER_PAGE],
             None => u16::from(get(&self.used, place)),
         }
     }
@@ -94,16 +107,16 @@ impl Body {
     fn counts_mut(&mut self, page: usize) -> &mut [u16; COUNTS_PER_PAGE] {
         let used = &self.used;
         self.counts[page].get_or_insert_with(|| {
-            let first = page * COUNTS_PER_PAGE;
-            Box::new(std::array::from_fn(|place| u16::from(get(used, first + place))))
+            let first = GroupBlock::new((page * COUNTS_PER_PAGE) as u64);
+            Box::new(std::array::from_fn(|place| u16::from(get(used, first + place as u64))))
         })
     }
 
     /// Records how often a block is referred to.
-    pub(super) fn set_references(&mut self, place: usize, after: u16) {
-        let page = place / COUNTS_PER_PAGE;
+    pub(super) fn set_references(&mut self, place: GroupBlock, after: u16) {
+        let page = place.index() / COUNTS_PER_PAGE;
         if after > 1 || self.counts[page].is_some() {
-            self.counts_mut(page)[place % COUNTS_PER_PAGE] = after;
+            self.counts_mut(page)[place.index() % COUNTS_PER_PAGE] = after;
             self.changed |= 2 << page;
         }
         let before = get(&self.used, place);
@@ -189,22 +202,26 @@ pub(super) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("4 bytes"))
 }
 
-pub(super) fn get(bits: &[u64; WORDS], place: usize) -> bool {
-    bits[place / 64] & 1 << (place % 64) != 0
+pub(super) fn get(bits: &[u64; WORDS], place: GroupBlock) -> bool {
+    bits[place.index() / 64] & 1 << (place.index() % 64) != 0
 }
 
-pub(super) fn set(bits: &mut [u64; WORDS], place: usize) {
-    bits[place / 64] |= 1 << (place % 64);
+pub(super) fn set(bits: &mut [u64; WORDS], place: GroupBlock) {
+    bits[place.index() / 64] |= 1 << (place.index() % 64);
 }
 
-pub(super) fn clear(bits: &mut [u64; WORDS], place: usize) {
-    bits[place / 64] &= !(1 << (place % 64));
+pub(super) fn clear(bits: &mut [u64; WORDS], place: GroupBlock) {
+    bits[place.index() / 64] &= !(1 << (place.index() % 64));
 }
 
 /// The first run of at most `wanted` clear bits from place `least` on; the first one, not the longest,
 /// so that a search stays short.
-pub(super) fn find_run(busy: &[u64; WORDS], least: u64, wanted: u64) -> Option<(u64, u64)> {
-    let mut place = least;
+pub(super) fn find_run(
+    busy: &[u64; WORDS],
+    least: GroupBlock,
+    wanted: u64,
+) -> Option<(GroupBlock, u64)> {
+    let mut place = least.number();
     while place < GROUP_BLOCKS {
         let word = busy[(place / 64) as usize] >> (place % 64);
         if word & 1 != 0 {
@@ -221,7 +238,7 @@ pub(super) fn find_run(busy: &[u64; WORDS], least: u64, wanted: u64) -> Option<(
                 break;
             }
         }
-        return Some((place, blocks.min(wanted).min(GROUP_BLOCKS - place)));
+        return Some((GroupBlock::new(place), blocks.min(wanted).min(GROUP_BLOCKS - place)));
     }
     None
 }

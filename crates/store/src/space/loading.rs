@@ -5,7 +5,7 @@ use block::{BLOCK, Buffer};
 use super::codec::SpaceWrites;
 use super::group::{Body, Delta, PAGES};
 use super::{AllocationGroupId, EVICTION_VISITS, Space};
-use crate::address::{Address, Run};
+use crate::address::{Address, DeviceNumber, GroupBlock, Run};
 use crate::checksum::crc32c;
 use crate::layout::{DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE};
 
@@ -34,13 +34,13 @@ impl Space {
         if group.written_used == 0 {
             return Vec::new();
         }
-        let layout = self.layout(id.device.into());
+        let layout = self.layout(id.device);
         let present = (0..PAGES).filter(|page| group.present & 1 << page != 0);
         present
             .map(|page| {
                 let slot = (group.slots >> page & 1) as u8;
                 let block = layout.space_page(id.group as usize, page, slot);
-                let address = block.on(id.device.into());
+                let address = block.on(id.device);
                 GroupPage { page, address, crc: group.crcs[page] }
             })
             .collect()
@@ -52,12 +52,12 @@ impl Space {
         if self.group(id).backed {
             return Vec::new();
         }
-        let layout = self.layout(id.device.into());
+        let layout = self.layout(id.device);
         let group = id.group as usize;
         let descriptors = group / GROUPS_PER_DESCRIPTOR_PAGE * GROUPS_PER_DESCRIPTOR_PAGE;
         let below = GROUPS_PER_DESCRIPTOR_PAGE * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
         let homes = [descriptors, group / below * below].into_iter().filter(|&home| home != group);
-        let start = |group| layout.group_start(group).on(id.device.into());
+        let start = |group| layout.group_start(group).on(id.device);
         let mut runs = vec![Run { start: start(group), blocks: layout.group_blocks(group) }];
         runs.extend(homes.map(|home| Run { start: start(home), blocks: GROUP_HEAD }));
         runs
@@ -105,15 +105,15 @@ impl Space {
         self.probes = false;
     }
 
-    fn device_is_full(&mut self, device: u8) {
-        let groups = self.devices[usize::from(device)].groups.len() as u32;
+    fn device_is_full(&mut self, device: DeviceNumber) {
+        let groups = self.devices[device.index()].groups.len() as u32;
         (0..groups).for_each(|group| self.group_unavailable(AllocationGroupId { device, group }));
     }
 
     /// Groups that were unavailable may be tried again.
     pub(crate) fn retry_unavailable(&mut self) {
         for device in std::mem::take(&mut self.unavailable_on) {
-            let groups = self.devices[usize::from(device)].groups.len() as u32;
+            let groups = self.devices[device.index()].groups.len() as u32;
             (0..groups).for_each(|group| self.make_available(AllocationGroupId { device, group }));
         }
     }
@@ -182,7 +182,7 @@ impl Space {
 
     /// Applies deltas to a group in memory; returns the blocks that lost their last reference.
     fn apply_deltas(&mut self, id: AllocationGroupId, deltas: &[Delta]) -> Vec<Address> {
-        let change = |delta: &Delta| self.change_in_memory(id, delta.place.into(), delta.adds);
+        let change = |delta: &Delta| self.change_in_memory(id, delta.place(), delta.adds);
         deltas.iter().filter_map(change).collect()
     }
 
@@ -276,13 +276,13 @@ impl Space {
                     }
                 }
             };
-            let start = self.layout(id.device.into()).group_start(id.group as usize);
-            let places =
-                GROUP_HEAD as usize..(GROUP_HEAD as u32 + self.group(id).capacity) as usize;
+            let start = self.layout(id.device).group_start(id.group as usize);
+            let places = GroupBlock::new(GROUP_HEAD).onwards();
+            let places = places.take(self.group(id).capacity as usize);
             let used = places.map(|place| (place, body.references(place)));
             references.extend(
                 used.filter(|(_, count)| *count > 0)
-                    .map(|(place, count)| ((start + place as u64).on(id.device.into()), count)),
+                    .map(|(place, count)| ((start + place.number()).on(id.device), count)),
             );
         }
         references
@@ -305,7 +305,7 @@ impl Space {
         let mut body = self.parse_group(id, &pages)?;
         let group = self.group(id);
         for delta in group.owed.iter().chain(&group.deltas) {
-            let place = usize::from(delta.place);
+            let place = delta.place();
             let before = body.references(place);
             let after =
                 if delta.adds { before.saturating_add(1) } else { before.saturating_sub(1) };

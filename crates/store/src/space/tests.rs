@@ -80,7 +80,7 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     let id = space.group_of(run.start);
     let writes = space.emit_loaded();
     space.cut();
-    space.emit_upper(&[space.layout(0)]);
+    space.emit_upper(&[space.layout(DeviceNumber::FIRST)]);
     space.checkpoint_durable();
     space.group_mut(id).body = None;
     space.drop_reference(run.start);
@@ -122,7 +122,7 @@ fn a_page_and_its_copy_lie_apart_and_go_together() {
 fn a_short_group_grows_with_the_device() {
     let mut space = space();
     let before = space.total();
-    space.extend(0, (600 << 20) / BLOCK);
+    space.extend(DeviceNumber::FIRST, (600 << 20) / BLOCK);
     assert_eq!(space.total() - before, space.free() - before);
     assert!(space.total() > before);
 }
@@ -130,12 +130,13 @@ fn a_short_group_grows_with_the_device() {
 #[test]
 fn a_run_stops_at_the_first_busy_block() {
     let mut busy = [0_u64; WORDS];
-    set(&mut busy, 70);
-    assert_eq!(find_run(&busy, 3, 1000), Some((3, 67)));
-    assert_eq!(find_run(&busy, 70, 5), Some((71, 5)));
-    assert_eq!(find_run(&busy, 71, 100_000), Some((71, GROUP_BLOCKS - 71)));
-    assert_eq!(find_run(&[u64::MAX; WORDS], 0, 1), None);
-    assert_eq!(find_run(&[0; WORDS], 0, 64), Some((0, 64)));
+    let at = GroupBlock::new;
+    set(&mut busy, at(70));
+    assert_eq!(find_run(&busy, at(3), 1000), Some((at(3), 67)));
+    assert_eq!(find_run(&busy, at(70), 5), Some((at(71), 5)));
+    assert_eq!(find_run(&busy, at(71), 100_000), Some((at(71), GROUP_BLOCKS - 71)));
+    assert_eq!(find_run(&[u64::MAX; WORDS], at(0), 1), None);
+    assert_eq!(find_run(&[0; WORDS], at(0), 64), Some((at(0), 64)));
 }
 
 /// Only a checkpoint made room: what only looked at groups filled the memory.

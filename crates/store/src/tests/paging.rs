@@ -1,6 +1,7 @@
 //! Tests of paging with little memory: pages of the map and space maps come and go.
 
 use super::*;
+use crate::address::DeviceNumber;
 
 fn little_memory() -> Options {
     Options { memory_bytes: 1 << 20, ..Options::default() }
@@ -91,7 +92,9 @@ fn maps_that_go_while_space_is_set_aside_are_read_again() {
     }
     pool.settle();
     let mut pool = pool.reopen();
-    let groups = (0..4).map(|device| crate::space::AllocationGroupId { device, group: 0 });
+    let groups = (0..4)
+        .map(DeviceNumber::new)
+        .map(|device| crate::space::AllocationGroupId { device, group: 0 });
     for allocated in [false, true] {
         groups.clone().for_each(|group| pool.store.serving().load_group(group, None, allocated));
         if allocated {

@@ -1,6 +1,7 @@
 //! Pools on file systems that run full.
 
 use super::*;
+use crate::address::DeviceNumber;
 
 const C: VolumeId = VolumeId(3);
 const RESERVED: VolumeId = VolumeId(4);
@@ -156,7 +157,8 @@ fn a_group_that_grew_while_its_space_was_set_aside_is_not_taken_for_housed() {
     for for_data in [false, true] {
         let mut pool = Pool::with(&[SIZE], Options::default());
         let last = crate::layout::Layout::new(SIZE, 0).groups() - 1;
-        let last = crate::space::AllocationGroupId { device: 0, group: last as u32 };
+        let last =
+            crate::space::AllocationGroupId { device: DeviceNumber::FIRST, group: last as u32 };
         assert!(!pool.store.pool().space.is_backed(last));
         let serving = pool.store.serving();
         if for_data {
