@@ -1,6 +1,8 @@
 //! Damage to the daemon's own files: it starts, nothing is lost, and it says what it found.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use harness::http::Request;
@@ -72,5 +74,52 @@ fn with_both_copies_damaged_an_earlier_generation_is_used_and_said_so() -> Resul
     array.gantry(&["volume", "create", "p/v", "--size", "64M"])?;
     let refused = array.try_gantry(&["volume", "map", "p/v", "--host", "any"])?;
     assert!(refused.stderr.contains("rest for"), "{refused:?}");
+    Ok(())
+}
+
+/// Every file of the configuration, by name: both copies and earlier generations.
+fn configuration_files(array: &Array) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(array.data())? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with("gantry.json") {
+            files.insert(name, fs::read(entry.path())?);
+        }
+    }
+    Ok(files)
+}
+
+/// A daemon that stops when a pool has deleted a volume, and before the configuration is saved, leaves
+/// the volume's tags without a volume.
+#[test]
+fn what_is_known_of_a_volume_that_is_gone_is_forgotten_at_the_next_start() -> Result<()> {
+    let mut array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    for (path, tag) in [("p/kept", "mark=kept"), ("p/gone", "mark=gone")] {
+        array.gantry(&["volume", "create", path, "--size", "64M"])?;
+        array.gantry(&["volume", "tag", path, tag])?;
+    }
+    let before = configuration_files(&array)?;
+    array.gantry(&["volume", "delete", "p/gone"])?;
+    assert!(array.stop()?.success());
+    for name in configuration_files(&array)?.keys() {
+        fs::remove_file(array.data().join(name))?;
+    }
+    for (name, bytes) in &before {
+        fs::write(array.data().join(name), bytes)?;
+    }
+    array.restart()?;
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let saved = fs::read_to_string(array.data().join("gantry.json"))?;
+        assert!(saved.contains("kept"), "a volume that is there keeps its tags: {saved}");
+        if !saved.contains("gone") {
+            break;
+        }
+        ensure!(Instant::now() < deadline, "nothing was forgotten: {saved}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(array.gantry_json(&["volume", "show", "p/kept"])?["tags"]["mark"], "kept");
     Ok(())
 }
