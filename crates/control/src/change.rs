@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use api::Problem;
 use array::{Configuration, HeldLun, Rest, Secrets};
 use block::VolumeId;
+use hashbrown::HashSet;
 use serde::Serialize;
 
 use crate::Effect;
@@ -142,6 +143,28 @@ impl Touched {
     /// One host, group or [`array::ANY_HOST`].
     pub fn one(name: &str) -> Self {
         Self::Names(BTreeSet::from([name.to_owned()]))
+    }
+
+    /// Their initiators by `array`, in which the change is in effect; `None` for everybody.
+    pub fn initiators<'a>(&self, array: &'a Configuration) -> Option<HashSet<&'a str>> {
+        let names = match self {
+            Self::Nobody => return Some(HashSet::new()),
+            Self::Names(names) => names,
+            Self::All => return None,
+        };
+        let mut initiators = HashSet::new();
+        for name in names {
+            let hosts = match array.host_groups.get(name) {
+                Some(members) => members.iter().collect(),
+                None => vec![name],
+            };
+            for host in hosts {
+                // A name that is neither host nor group stands for everybody.
+                let host = array.hosts.get(host)?;
+                initiators.extend(host.initiators.iter().map(String::as_str));
+            }
+        }
+        Some(initiators)
     }
 
     /// Everybody whom one of both touches.

@@ -157,3 +157,87 @@ fn several_changes_touch_whom_one_of_them_touches() {
         assert_eq!(other.and(one), both);
     }
 }
+
+/// A generator of numbers that seem random and are the same in every run (Knuth, MMIX).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn name(&mut self, kind: &str, count: u64) -> String {
+        format!("{kind}{}", self.below(count))
+    }
+
+    fn names(&mut self, kind: &str, count: u64) -> BTreeSet<String> {
+        (0..self.below(3)).map(|_| self.name(kind, count)).collect()
+    }
+
+    /// One of the changes that decide who sees what.
+    fn change(&mut self, draft: &mut Draft, world: &World) -> Result<Applied, Problem> {
+        use crate::hosts::{Account, Change};
+        use crate::lun_maps::{map, unmap};
+        let host = ["any".to_owned(), self.name("h", 4), self.name("g", 2)][self.below(3) as usize]
+            .clone();
+        let name = ["a", "b"][self.below(2) as usize];
+        let found = Found { name: name.to_owned(), id: VolumeId(self.below(3)), ..volume() };
+        match self.below(8) {
+            0 => {
+                let (name, initiators) = (self.name("h", 4), self.names("iqn.x:", 6));
+                make(draft, world, &Change::CreateHost { name, initiators, chap: None })
+            }
+            1 => {
+                let initiators = Some(self.names("iqn.x:", 6));
+                let (name, account) = (self.name("h", 4), Account::Kept);
+                make(draft, world, &Change::ChangeHost { name, initiators, account })
+            }
+            2 => make(draft, world, &Change::DeleteHost(self.name("h", 4))),
+            3 => {
+                let (name, hosts) = (self.name("g", 2), self.names("h", 4));
+                make(draft, world, &Change::SetGroup { name, hosts })
+            }
+            4 => make(draft, world, &Change::DeleteGroup(self.name("g", 2))),
+            5 => make(draft, world, &unmap(&found, &host)),
+            _ => {
+                let read_only = self.below(2) == 0;
+                let request = api::MapVolume { lun: None, read_only };
+                make(draft, world, &map(&request, found, &host)?)
+            }
+        }
+    }
+}
+
+/// Twenty thousand changes: who sees something else looks again, or has to log in again.
+#[test]
+fn whoever_sees_other_luns_is_touched_or_its_session_ends() {
+    let (mut draft, mut world, mut numbers) = (empty(), World::new(), Numbers(1));
+    let (mut made, mut differed, mut spared) = (0, 0, 0);
+    for _ in 0..20_000 {
+        world.uptime += numbers.below(40);
+        let before = draft.clone();
+        let Ok(applied) = numbers.change(&mut draft, &world) else {
+            assert_eq!(draft, before);
+            continue;
+        };
+        made += 1;
+        let ends = crate::session_ends::ended_by(
+            (&before.array, &before.secrets),
+            (&draft.array, &draft.secrets),
+        );
+        let touched = applied.touched.initiators(&draft.array);
+        for initiator in (0..6).map(|number| format!("iqn.x:{number}")) {
+            let is_told = touched.as_ref().is_none_or(|touched| touched.contains(&*initiator));
+            let seen = |draft: &Draft| draft.array.visible_luns(&initiator);
+            if seen(&before) == seen(&draft) {
+                spared += u32::from(!is_told);
+                continue;
+            }
+            differed += 1;
+            assert!(is_told || ends.initiators.contains(&initiator), "{initiator}: {applied:?}");
+        }
+    }
+    assert!(made > 3000 && differed > 2000 && spared > 2000, "{made} {differed} {spared}");
+}

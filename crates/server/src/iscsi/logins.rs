@@ -7,7 +7,6 @@ use std::time::Instant;
 use array::{Access, VisibleLun};
 use block::VolumeId;
 use control::change::Touched;
-use hashbrown::HashSet;
 use iscsi::{LoginRequest, LoginStatus, LoginTerms, SessionHandle, TargetRecord, TargetSelection};
 use scsi::{NexusId, NexusSpec};
 
@@ -235,7 +234,7 @@ impl Reactor {
         if *touched == Touched::Nobody {
             return;
         }
-        let initiators = self.initiators(touched);
+        let initiators = touched.initiators(&self.management.configuration);
         let is_touched =
             |name: &str| initiators.as_ref().is_none_or(|initiators| initiators.contains(name));
         let sessions = self.iscsi.sessions.iter().map(|(_, session)| session);
@@ -243,29 +242,6 @@ impl Reactor {
         let touched: Vec<NexusId> = touched.map(|session| session.nexus).collect();
         drop(initiators);
         self.iscsi.untold.extend(touched);
-    }
-
-    /// The initiators whom a change touches; `None` for everybody.
-    fn initiators(&self, touched: &Touched) -> Option<HashSet<&str>> {
-        let names = match touched {
-            Touched::Nobody => return Some(HashSet::new()),
-            Touched::Names(names) => names,
-            Touched::All => return None,
-        };
-        let configuration = &self.management.configuration;
-        let mut initiators = HashSet::new();
-        for name in names {
-            let hosts = match configuration.host_groups.get(name) {
-                Some(members) => members.iter().collect(),
-                None => vec![name],
-            };
-            for host in hosts {
-                // A name that is neither host nor group stands for everybody.
-                let host = configuration.hosts.get(host)?;
-                initiators.extend(host.initiators.iter().map(String::as_str));
-            }
-        }
-        Some(initiators)
     }
 
     /// Tells sessions their LUN maps until the turn's time for that is over.
