@@ -116,7 +116,11 @@ fn ask(
     });
     if let Some(silence) = scratch.silence.take().filter(|_| found.verdict != Verdict::NoAnswer) {
         // Of contents that were LOST the words tell; silence is the finding.
-        (found.found, found.verdict) = (format!("{}; {silence}", found.found), Verdict::NoAnswer);
+        let silence = silence.to_string();
+        if !found.found.contains(&silence) {
+            found.found = format!("{}; {silence}", found.found);
+        }
+        found.verdict = Verdict::NoAnswer;
     }
     let found = once(found, &scratch.unknown, missing);
     (Probe { question: question.to_owned(), ..found }, scratch.unknown.into_iter().collect())
