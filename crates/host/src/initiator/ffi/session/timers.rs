@@ -31,8 +31,9 @@ pub(super) struct Timers {
     answers: Vec<*mut Option<u32>>,
     /// Commands about which there is a function under way: serial number, function.
     aborts: Vec<(u64, usize)>,
-    /// A LUN RESET under way, and when it is given up.
-    reset: Option<(usize, Instant)>,
+    /// A LUN RESET under way, when it is given up, and the last command that was begun before it:
+    /// those after it are carried out and answered.
+    reset: Option<(usize, Instant, u64)>,
     /// What was done.
     pub(super) counts: TimerCounts,
 }
@@ -169,7 +170,7 @@ impl Session {
         let function = self.manage(ffi::LUN_RESET, nothing).ok_or(SessionError::Lost)?;
         self.timers.counts.resets += 1;
         let deadline = now + times().management;
-        self.timers.reset = Some((function, deadline));
+        self.timers.reset = Some((function, deadline, self.serial));
         for begun in self.under_way.values_mut() {
             begun.deadline = begun.deadline.max(deadline);
         }
@@ -177,11 +178,12 @@ impl Session {
     }
 
     fn look_at_reset(&mut self, now: Instant) -> Result<(), SessionError> {
-        let Some((function, deadline)) = self.timers.reset else { return Ok(()) };
+        let Some((function, deadline, last)) = self.timers.reset else { return Ok(()) };
         match self.timers.answer(function) {
             Some(FUNCTION_COMPLETE) => {
                 self.timers.reset = None;
-                let serials: Vec<u64> = self.under_way.keys().copied().collect();
+                let serials: Vec<u64> =
+                    self.under_way.range(..=last).map(|(serial, _)| *serial).collect();
                 serials.into_iter().for_each(|serial| self.cancel(serial));
                 Ok(())
             }
