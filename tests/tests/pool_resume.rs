@@ -15,6 +15,8 @@ use harness::{Array, Value, initiator, text};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const WRITE_PROTECTED: Option<(u8, u8, u8)> = Some((7, 0x27, 0));
+const BECOMING_READY: Option<(u8, u8, u8)> = Some((2, 4, 1));
+const TEST_UNIT_READY: [u8; 6] = [0; 6];
 const BLOCK: u64 = 4096;
 
 /// Where the journal of a device of 1 GiB lies: 1/64 of it, from block 256 on (docs/format.md).
@@ -158,11 +160,44 @@ fn a_pool_that_was_unavailable_is_opened_when_its_device_is_back() -> Result<()>
     std::fs::rename(&file, &away)?;
     array.restart()?;
     assert_eq!(text(&pool(&array)?, "/state")?, "unavailable");
+    let mut session = log_in(&array)?;
+    assert_not_ready(&mut session)?;
     assert!(array.try_gantry(&["pool", "resume", "p"])?.stderr.contains("does not exist"));
+    assert_not_ready(&mut session)?;
     std::fs::rename(&away, &file)?;
     array.gantry(&["pool", "resume", "p"])?;
     assert_eq!(text(&pool(&array)?, "/state")?, "ready");
+    let told = session.read_once(0, &TEST_UNIT_READY, 0)?.code();
+    assert_eq!(told, Some((6, 0x28, 0)), "the session goes on, and is told");
+    assert_eq!(read(&mut session, 0)?, 5);
     assert_eq!(read(&mut log_in(&array)?, 0)?, 5);
+    Ok(())
+}
+
+/// Facts about the LUN are told, whoever wants its blocks waits: a host that is told that there is no
+/// such LUN would give it up.
+fn assert_not_ready(session: &mut RawSession) -> Result<()> {
+    assert_eq!(session.read(0, &[0x12, 0, 0, 0, 96, 0], 96)?.good()?[0], 0);
+    assert!(session.read(0, &[0x12, 1, 0x83, 0, 252, 0], 252)?.good()?.len() > 16);
+    assert_eq!(session.read(0, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 0], 64)?.good()?.len(), 16);
+    assert_eq!(session.read(0, &TEST_UNIT_READY, 0)?.code(), BECOMING_READY);
+    assert_eq!(session.read(0, &[0x28, 0, 0, 0, 0, 0, 0, 0, 8, 0], 4096)?.code(), BECOMING_READY);
+    assert_eq!(write(session, 0, 6)?, BECOMING_READY);
+    Ok(())
+}
+
+#[test]
+fn once_an_unavailable_pool_is_forgotten_its_luns_are_gone() -> Result<()> {
+    let mut array = Array::start()?;
+    let file = array.create_pool("p", "1G")?;
+    array.create_lun("p/v", "64M")?;
+    assert!(array.stop()?.success());
+    std::fs::remove_file(&file)?;
+    array.restart()?;
+    let mut session = log_in(&array)?;
+    assert_not_ready(&mut session)?;
+    array.gantry(&["pool", "delete", "p"])?;
+    assert_eq!(session.read(0, &TEST_UNIT_READY, 0)?.code(), Some((5, 0x25, 0)));
     Ok(())
 }
 

@@ -52,6 +52,10 @@ pub struct RodTokenSpace {
 pub enum ExportEvent {
     /// Hosts reach a volume from now on, or see it in another form.
     Added(VolumeId, Export),
+    /// Hosts know a volume whose pool is not open: it has its names, no size, and no medium yet.
+    Absent(VolumeId, Export),
+    /// All pools are open: a volume that is still absent does not come.
+    AllPoolsOpen,
     /// A volume has another size, in bytes.
     Resized(VolumeId, u64),
     /// Hosts reach a volume no more; commands that wait for it end.

@@ -1,5 +1,6 @@
 //! The whole target, driven as the daemon drives it, on volumes in memory.
 
+mod absent;
 mod access_state;
 mod bad_input;
 mod block_lengths;

@@ -61,6 +61,9 @@ pub(crate) struct LogicalUnit {
     pub(crate) durable: Option<DurableState>,
     /// Whether a SANITIZE runs or has failed.
     pub(crate) sanitize: Sanitize,
+    /// Whether the medium cannot be reached, since the pool of the volume is not open. The unit is
+    /// there, its size is not known.
+    pub(crate) is_absent: bool,
     pub(crate) tasks: TaskSet,
 }
 
@@ -95,6 +98,7 @@ impl LogicalUnit {
             clock: None,
             durable: Some(DurableState::default()),
             sanitize: Sanitize::None,
+            is_absent: false,
             tasks: TaskSet::default(),
         }
     }
@@ -129,11 +133,23 @@ impl LogicalUnit {
         }
     }
 
-    /// Ends what needs the medium while a SANITIZE runs or has failed.
+    /// Ends what tells of the medium, or works on it, while nobody knows what it is like.
     ///
     /// # Errors
-    /// 02h/04h/1Bh with the progress, 03h/31h/03h.
-    pub(crate) fn check_sanitize(&self) -> Result<(), Sense> {
+    /// 02h/04h/01h: in process of becoming ready, so that hosts wait for it and do not give it up.
+    pub(crate) fn check_present(&self) -> Result<(), Sense> {
+        if self.is_absent {
+            return Err(sense::LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY.into());
+        }
+        Ok(())
+    }
+
+    /// Ends what needs the medium while it cannot be reached, a SANITIZE runs or has failed.
+    ///
+    /// # Errors
+    /// As [`Self::check_present`]; 02h/04h/1Bh with the progress, 03h/31h/03h.
+    pub(crate) fn check_ready(&self) -> Result<(), Sense> {
+        self.check_present()?;
         match self.sanitize {
             Sanitize::None => Ok(()),
             Sanitize::InProgress(done) => Err(Sense::sanitize_in_progress(done)),

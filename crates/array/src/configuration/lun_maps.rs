@@ -188,6 +188,12 @@ impl Configuration {
         if hosts.is_empty() { Ok(()) } else { Err(ArrayError::StillMapped(hosts.join(", "))) }
     }
 
+    /// Every volume that some host sees, in no order.
+    pub fn mapped_volumes(&self) -> impl Iterator<Item = VolumeId> {
+        let mapped = self.lun_maps.by_volume.iter().filter(|(_, hosts)| !hosts.is_empty());
+        mapped.map(|(&volume, _)| VolumeId(volume))
+    }
+
     /// Hosts and groups that see a volume, with their numbers.
     pub fn maps_of(&self, volume: VolumeId) -> impl Iterator<Item = VolumeMap<'_>> {
         let names = self.lun_maps.by_volume.get(&volume.0).into_iter().flatten();

@@ -11,7 +11,8 @@ use crate::sense::{self, Sense};
 /// Ends the command unless the nexus could do that itself.
 ///
 /// # Errors
-/// RESERVATION CONFLICT; 02h/04h/1Bh or 03h/31h/03h while a SANITIZE runs or has failed;
+/// RESERVATION CONFLICT; 02h/04h/01h while the medium cannot be reached; 02h/04h/1Bh or 03h/31h/03h
+/// while a SANITIZE runs or has failed;
 /// 07h/27h/00h or 02h if a destination is write-protected.
 pub(super) fn check(
     execution: &Execution<'_>,
@@ -22,7 +23,7 @@ pub(super) fn check(
     if unit.conflicts(execution.nexus_id, execution.nexus.registrant(), access) {
         return Err(Status::ReservationConflict.into());
     }
-    unit.check_sanitize()?;
+    unit.check_ready()?;
     let read_only = execution.nexus.may_only_read(volume);
     match unit.write_protection().or(read_only.then_some(sense::WRITE_PROTECTED)) {
         Some(protection) if access == Access::Write => Err(Sense::from(protection).into()),

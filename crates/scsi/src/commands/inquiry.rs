@@ -95,16 +95,14 @@ pub(super) fn report_luns(execution: &mut Execution<'_>) -> Result<Action, Compl
 
 /// REQUEST SENSE (SPC-4 6.39): tells what waits, and clears it.
 pub(super) fn request_sense(execution: &mut Execution<'_>) -> Result<Action, Completion> {
-    let sanitize = execution.unit().map(|unit| unit.check_sanitize());
+    let ready = execution.unit().map(|unit| unit.check_ready());
     let is_seen = execution.nexus.mappings.contains_key(&execution.lun);
-    let sense: Sense = match sanitize {
-        Ok(sanitize) if is_seen => {
-            match (execution.nexus.take_attention(execution.lun), sanitize) {
-                (Some(condition), _) => condition.into(),
-                (None, Err(sense)) => sense,
-                (None, Ok(())) => sense::NO_ADDITIONAL_SENSE_INFORMATION.into(),
-            }
-        }
+    let sense: Sense = match ready {
+        Ok(ready) if is_seen => match (execution.nexus.take_attention(execution.lun), ready) {
+            (Some(condition), _) => condition.into(),
+            (None, Err(sense)) => sense,
+            (None, Ok(())) => sense::NO_ADDITIONAL_SENSE_INFORMATION.into(),
+        },
         _ => sense::LOGICAL_UNIT_NOT_SUPPORTED.into(),
     };
     let descriptors_wanted = execution.cdb.bit(1, 0);

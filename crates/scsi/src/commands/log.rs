@@ -42,6 +42,7 @@ const PAGES: [(u8, Page); 3] =
 
 /// LOG SENSE.
 pub(super) fn log_sense(execution: &mut Execution<'_>) -> Result<Action, Completion> {
+    execution.unit()?.check_present()?;
     if execution.cdb.bit(1, SP) {
         return Err(Sense::invalid_cdb_bit(1, SP).into());
     }

@@ -38,9 +38,13 @@ const ISCSI: u8 = 5;
 /// A whole page.
 ///
 /// # Errors
-/// 05h/24h/00h if there is no such page, 05h/25h/00h if there is no logical unit.
+/// 05h/24h/00h if there is no such page, 05h/25h/00h if there is no logical unit, 02h/04h/01h for a
+/// page about the medium while it cannot be reached.
 pub(super) fn page(execution: &Execution<'_>, code: u8) -> Result<Vec<u8>, Completion> {
     let unit = execution.unit()?;
+    if is_about_the_medium(code) {
+        unit.check_present()?;
+    }
     let (_, content) = PAGES
         .iter()
         .find(|(known, _)| *known == code)
@@ -50,6 +54,11 @@ pub(super) fn page(execution: &Execution<'_>, code: u8) -> Result<Vec<u8>, Compl
     page.extend((content.len() as u16).to_be_bytes());
     page.extend(content);
     Ok(page)
+}
+
+/// Whether a page tells what is known of the volume's blocks only.
+const fn is_about_the_medium(code: u8) -> bool {
+    matches!(code, 0xb0..=0xb2)
 }
 
 /// Whether a page tells which volume the logical unit is: unit serial number, device identification.

@@ -61,7 +61,7 @@ impl DeviceServer {
         let unit = decoded.volume.and_then(|volume| self.units.get(&volume));
         let Some(unit) = unit else { return self.row_without_unit(decoded) };
         let row = match decoded.row {
-            Some(row) => check_sanitize(unit, row).map(|()| row),
+            Some(row) => check_ready(unit, row).map(|()| row),
             None => table::find(&decoded.cdb, &self.identity),
         };
         row.map_err(|sense| match self.nexuses.get_mut(&decoded.nexus) {
@@ -456,7 +456,7 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     check_reserved_bits(&execution.cdb, row.usage)?;
     let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
     state.check(row).map_err(Sense::from)?;
-    check_sanitize(unit, row)?;
+    check_ready(unit, row)?;
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());
     }
@@ -479,14 +479,14 @@ fn conflicts(reservation: Reservation, unit: &LogicalUnit, execution: &Execution
     }
 }
 
-/// SBC-4 4.11: what may run while a SANITIZE does, and after one that failed.
-fn check_sanitize(unit: &LogicalUnit, row: &Row) -> Result<(), Sense> {
+/// What may run while the medium cannot be reached, or a SANITIZE runs or has failed (SBC-4 4.11).
+fn check_ready(unit: &LogicalUnit, row: &Row) -> Result<(), Sense> {
     let is_way_out =
         row.opcode == table::SANITIZE && matches!(unit.sanitize, Sanitize::Failed { .. });
     if row.is_about_the_unit() || is_way_out {
         return Ok(());
     }
-    unit.check_sanitize()
+    unit.check_ready()
 }
 
 fn take_attention(nexus: &mut Nexus, lun: u16) -> Result<(), Completion> {

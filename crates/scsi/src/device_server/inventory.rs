@@ -20,10 +20,33 @@ impl DeviceServer {
     pub fn add_unit(&mut self, id: VolumeId, spec: LogicalUnitSpec) {
         if let Some(unit) = self.units.get_mut(&id) {
             unit.spec = spec;
+            if std::mem::take(&mut unit.is_absent) {
+                self.establish(id, sense::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED);
+            }
             return;
         }
         self.last_epoch += 1;
         self.units.insert(id, LogicalUnit::new(spec, self.last_epoch, self.now));
+    }
+
+    /// Adds the logical unit of a volume whose pool is not open, unless it is there. It tells which
+    /// volume it is; commands for the medium end with 02h/04h/01h until [`Self::add_unit`] says what
+    /// the volume is like, of which every nexus is told (28h/00h).
+    pub fn add_absent_unit(&mut self, id: VolumeId, spec: LogicalUnitSpec) {
+        if !self.units.contains_key(&id) {
+            self.add_unit(id, spec);
+            if let Some(unit) = self.units.get_mut(&id) {
+                unit.is_absent = true;
+            }
+        }
+    }
+
+    /// Removes what [`Self::add_absent_unit`] added and nobody can bring: commands end with
+    /// 05h/25h/00h from now on.
+    pub fn remove_absent_units(&mut self) {
+        let absent = self.units.iter().filter(|(_, unit)| unit.is_absent);
+        let absent: Vec<_> = absent.map(|(&id, _)| id).collect();
+        absent.into_iter().for_each(|id| self.remove_unit(id));
     }
 
     /// Changes the size; every nexus is told (2Ah/09h). Does nothing if there is no such unit or

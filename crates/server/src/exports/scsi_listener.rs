@@ -14,6 +14,11 @@ impl Listener for DeviceServer {
                 self.set_reservations_hidden(volume, export.reservations_hidden);
                 self.set_own_identification(volume, export.identification.map(to_scsi));
             }
+            ExportEvent::Absent(volume, ref export) => {
+                self.add_absent_unit(volume, unit_spec(export));
+                self.set_own_identification(volume, export.identification.map(to_scsi));
+            }
+            ExportEvent::AllPoolsOpen => self.remove_absent_units(),
             ExportEvent::Resized(volume, size_bytes) => self.resize_unit(volume, size_bytes),
             ExportEvent::Removed(volume) => self.remove_unit(volume),
             ExportEvent::ContentReplaced(volume) => self.announce_medium_change(volume),

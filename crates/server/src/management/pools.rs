@@ -1,6 +1,9 @@
 //! Routes and life cycle of pools: create, open at start, delete, close.
 
 use api::{CreatePool, DeviceCounters, Problem, ProblemKind};
+use array::{Presentation, naa_identifier};
+use block::VolumeId;
+use control::exports::{Export, ExportEvent};
 use control::procedures::AfterChange;
 use control::{devices, pools};
 use store::{ChangeError, Failure, Health, OpenMode, Outcome};
@@ -32,6 +35,10 @@ impl UnavailablePool {
 impl Management {
     /// Begins to open every configured pool.
     pub(crate) fn open_pools(&mut self, plane: &mut DataPlane) {
+        for volume in self.configuration.mapped_volumes() {
+            let export = absent_export(volume, self.configuration.presentation(volume));
+            plane.exports.tell(&ExportEvent::Absent(volume, export));
+        }
         let options = self.pool_options(self.configuration.pools.len());
         for (name, configuration) in self.configuration.pools.clone() {
             let ticket = plane.new_ticket();
@@ -82,9 +89,18 @@ impl Management {
         let name = served.name.clone();
         drop(served);
         self.unavailable.remove(&name);
+        self.settle_absent_volumes(plane);
         self.leftovers.begin();
         self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
         self.show_pool(plane, &name)
+    }
+
+    /// Once every pool is open, a mapped volume that none of them holds does not come any more.
+    pub(super) fn settle_absent_volumes(&self, plane: &mut DataPlane) {
+        let is_opening = |pool: &Pool| pool.store.health() == Health::Opening;
+        if self.unavailable.is_empty() && !plane.pools.iter().any(|(_, pool)| is_opening(pool)) {
+            plane.exports.tell(&ExportEvent::AllPoolsOpen);
+        }
     }
 
     /// Goes on with devices that were configured, but had not joined when the daemon stopped.
@@ -201,6 +217,19 @@ impl Management {
 
     pub(super) fn show_pool(&self, plane: &DataPlane, name: &str) -> Result<Progress, Problem> {
         Ok(Progress::answer(&self.describe_pool(plane, name)?))
+    }
+}
+
+/// A volume of which only the configuration knows.
+fn absent_export(volume: VolumeId, presentation: Presentation) -> Export {
+    Export {
+        naa: naa_identifier(volume),
+        size_bytes: 0,
+        blocks: presentation.blocks,
+        thin: true,
+        write_protected: false,
+        reservations_hidden: presentation.reservations_hidden,
+        identification: presentation.identification,
     }
 }
 

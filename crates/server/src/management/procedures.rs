@@ -332,6 +332,7 @@ impl Management {
             }
             PoolEffect::Forgotten(name) => {
                 self.unavailable.remove(&name);
+                self.settle_absent_volumes(plane);
                 self.note_journal_loss(&name, false);
             }
         }

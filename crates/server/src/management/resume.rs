@@ -289,6 +289,7 @@ impl Management {
                 self.unavailable.remove(&name);
                 self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
                 self.settle_volumes(plane, pool);
+                self.settle_absent_volumes(plane);
                 self.leftovers.begin();
                 self.tell_resumed(&name, how);
                 self.keep_mode(plane, &name, how)
