@@ -1,4 +1,4 @@
-//! Which volumes the configuration knows something of, besides their LUN maps and schedules.
+//! Lookup of volumes that the configuration knows something of, besides LUN maps and schedules.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
