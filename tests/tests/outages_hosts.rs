@@ -1,4 +1,4 @@
-//! What a host does when an array is away, silent, or gone for good. Time-outs are ESXi's, divided
+//! Outages, silent paths and permanent device loss, as a host treats them. Time-outs are ESXi's, divided
 //! where a test would wait for them (`--divide-times`).
 
 use std::thread;

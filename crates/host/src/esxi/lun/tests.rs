@@ -1,4 +1,5 @@
-//! What a host makes of answers that are late, refused, or missing; time-outs are divided.
+//! Time-outs, retries and lost paths of a LUN, against a scripted target: answers that are late, refused,
+//! or missing. Time-outs are divided.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
