@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::pdu::RawSession;
+use crate::pdu::{RawSession, cdb10};
 use crate::random::Random;
 
 /// Bytes of a block of the load; eight logical blocks.
@@ -142,11 +142,7 @@ impl Worker {
     /// READ(10) or WRITE(10) (SBC-4 5.11, 5.38).
     fn cdb(&self, operation: u8, block: u32, blocks: u32) -> [u8; 10] {
         let lba = (self.number * REGION_BLOCKS + block) * LOGICAL_BLOCKS;
-        let mut cdb = [0; 10];
-        cdb[0] = operation;
-        cdb[2..6].copy_from_slice(&lba.to_be_bytes());
-        cdb[7..9].copy_from_slice(&blocks.to_be_bytes()[2..]);
-        cdb
+        cdb10(operation, 0, lba, blocks as u16)
     }
 }
 

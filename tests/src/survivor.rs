@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::pdu::{HEADER_BYTES, Pdu};
+use crate::pdu::{HEADER_BYTES, Pdu, cdb10};
 
 /// How long an answer may take before the connection is given up, unless told otherwise.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -275,9 +275,5 @@ pub(crate) fn simple(opcode: u8, flags: u8) -> Pdu {
 }
 
 pub(crate) fn cdb(opcode: u8, lba: u32, length: usize) -> [u8; 10] {
-    let mut cdb = [0; 10];
-    cdb[0] = opcode;
-    cdb[2..6].copy_from_slice(&lba.to_be_bytes());
-    cdb[7..9].copy_from_slice(&((length / BLOCK_BYTES) as u16).to_be_bytes());
-    cdb
+    cdb10(opcode, 0, lba, (length / BLOCK_BYTES) as u16)
 }

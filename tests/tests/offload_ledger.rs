@@ -5,7 +5,7 @@ use std::fs;
 
 use anyhow::{Context, Result, ensure};
 use harness::hostkit::{self, Host};
-use harness::pdu::{Answer, RawSession};
+use harness::pdu::{Answer, RawSession, cdb10};
 use harness::random::Random;
 use harness::{Array, Value, number, text};
 
@@ -194,7 +194,7 @@ impl Manual {
         let session = log_in(&array, "manual")?;
         let mut manual = Self { array, session, data: Random::new(9).bytes(8 * MIB as usize) };
         for (at, chunk) in manual.data.clone().chunks(CHUNK).enumerate() {
-            manual.session.write(0, &cdb10(0x2a, block(at), chunk.len()), chunk)?.good()?;
+            manual.session.write(0, &transfer(0x2a, block(at), chunk.len()), chunk)?.good()?;
         }
         Ok(manual)
     }
@@ -203,8 +203,8 @@ impl Manual {
     fn copy(&mut self, lun: u8, further: u32) -> Result<()> {
         for at in 0..self.data.len() / CHUNK {
             let data =
-                self.session.read(0, &cdb10(0x28, block(at), CHUNK), CHUNK as u32)?.good()?;
-            self.session.write(lun, &cdb10(0x2a, block(at) + further, CHUNK), &data)?.good()?;
+                self.session.read(0, &transfer(0x28, block(at), CHUNK), CHUNK as u32)?.good()?;
+            self.session.write(lun, &transfer(0x2a, block(at) + further, CHUNK), &data)?.good()?;
         }
         Ok(())
     }
@@ -249,14 +249,12 @@ fn log_in(array: &Array, name: &str) -> Result<RawSession> {
     RawSession::log_in(array.portal(), &name, &array.target_name()?)
 }
 
-fn block(chunk: usize) -> u32 {
-    (chunk * CHUNK / 512) as u32
+fn transfer(opcode: u8, lba: u32, bytes: usize) -> [u8; 10] {
+    cdb10(opcode, 0, lba, (bytes / 512) as u16)
 }
 
-fn cdb10(opcode: u8, lba: u32, bytes: usize) -> [u8; 10] {
-    let mut cdb = [opcode, 0, 0, 0, 0, 0, 0, 0, (bytes / 512) as u8, 0];
-    cdb[2..6].copy_from_slice(&lba.to_be_bytes());
-    cdb
+fn block(chunk: usize) -> u32 {
+    (chunk * CHUNK / 512) as u32
 }
 
 #[test]
@@ -357,8 +355,8 @@ fn a_host_that_reads_one_thing_and_writes_another_copies_nothing() -> Result<()>
     let mut manual = Manual::start()?;
     let other = Random::new(1234).bytes(manual.data.len());
     for (at, chunk) in other.chunks(CHUNK).enumerate() {
-        manual.session.read(0, &cdb10(0x28, block(at), CHUNK), CHUNK as u32)?.good()?;
-        manual.session.write(1, &cdb10(0x2a, block(at), CHUNK), chunk)?.good()?;
+        manual.session.read(0, &transfer(0x28, block(at), CHUNK), CHUNK as u32)?.good()?;
+        manual.session.write(1, &transfer(0x2a, block(at), CHUNK), chunk)?.good()?;
     }
     // What it writes back where it was is none either.
     manual.copy(0, 0)?;

@@ -1,7 +1,7 @@
 //! Snapshots, groups of them, clones and reverting, as an administrator and a host see them.
 
 use anyhow::Result;
-use harness::pdu::RawSession;
+use harness::pdu::{RawSession, cdb10};
 use harness::{Array, Value, initiator, number, text};
 
 const NAME: &str = "iqn.2026-01.org.example:snapshots";
@@ -43,12 +43,6 @@ fn sense(session: &mut RawSession, lun: u8, cdb: &[u8], data: &[u8]) -> Result<[
     Ok([answer.sense[2] & 0x0f, answer.sense[12], answer.sense[13]])
 }
 
-fn write_10(lba: u32, blocks: u8) -> [u8; 10] {
-    let mut cdb = [0x2a, 0, 0, 0, 0, 0, 0, 0, blocks, 0];
-    cdb[2..6].copy_from_slice(&lba.to_be_bytes());
-    cdb
-}
-
 #[test]
 fn a_snapshot_keeps_what_was_there_and_is_mapped_for_reading_only() -> Result<()> {
     let (mut array, lun) = array_with_volume()?;
@@ -63,7 +57,7 @@ fn a_snapshot_keeps_what_was_there_and_is_mapped_for_reading_only() -> Result<()
     io(&array, lun, &["read -P 2 0 4M", "read -P 1 4M 4M"])?;
     let mut session = session(&array)?;
     session.read(kept, &[0; 6], 0)?.good()?;
-    assert_eq!(sense(&mut session, kept, &write_10(0, 8), &[9; 4096])?, [7, 0x27, 0]);
+    assert_eq!(sense(&mut session, kept, &cdb10(0x2a, 0, 0, 8), &[9; 4096])?, [7, 0x27, 0]);
     let mode = session.read(kept, &[0x1a, 0x08, 0x3f, 0, 64, 0], 64)?.good()?;
     assert_eq!(mode[2] & 0x80, 0x80, "the host is told that it is write protected");
     let list = array.gantry_json(&["snapshot", "list"])?;
@@ -118,7 +112,7 @@ fn a_group_is_of_one_moment_while_a_host_writes() -> Result<()> {
             for version in 1_u64.. {
                 let block: Vec<u8> = version.to_be_bytes().repeat(512);
                 for lun in [first, second] {
-                    session.write(lun, &write_10(0, 8), &block)?.good()?;
+                    session.write(lun, &cdb10(0x2a, 0, 0, 8), &block)?.good()?;
                 }
                 if stop.load(std::sync::atomic::Ordering::Relaxed) {
                     break;

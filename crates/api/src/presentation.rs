@@ -56,6 +56,28 @@ pub enum PathState {
     Transitioning,
 }
 
+impl PathState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::ActiveOptimized,
+        Self::ActiveNonOptimized,
+        Self::Standby,
+        Self::Unavailable,
+        Self::Transitioning,
+    ];
+
+    /// Its name in JSON and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ActiveOptimized => "active-optimized",
+            Self::ActiveNonOptimized => "active-non-optimized",
+            Self::Standby => "standby",
+            Self::Unavailable => "unavailable",
+            Self::Transitioning => "transitioning",
+        }
+    }
+}
+
 /// Another state for a target portal group.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

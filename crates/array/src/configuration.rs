@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::VolumeId;
-use scsi::AccessState;
+use sam::AccessState;
 use serde::{Deserialize, Serialize};
 
 use crate::{Identification, Table};

@@ -27,7 +27,7 @@ pub use error::ArrayError;
 pub use identification::Identification;
 pub use identity::{naa_identifier, volume_id};
 pub use names::{ANY_HOST, VolumePath, check_name};
-pub use scsi::AccessState;
+pub use sam::AccessState;
 /// A map whose copies share what they have in common: a copy of a large one, and a change of the copy,
 /// cost the same as of a small one.
 pub type Table<K, V> = imbl::OrdMap<K, V>;

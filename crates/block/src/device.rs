@@ -4,7 +4,7 @@ use thiserror::Error;
 
 use crate::{Buffer, Rope};
 
-/// One wish to a device. Offsets and lengths are multiples of [`crate::BLOCK`].
+/// One I/O operation of a device. Offsets and lengths are multiples of [`crate::BLOCK`].
 #[derive(Debug)]
 pub enum DeviceOperation {
     /// Fill the whole buffer from `offset`.

@@ -9,7 +9,7 @@ use reqwest::Method;
 use crate::arguments::{DiscoveryCommand, GroupCommand, HostCommand, PortalCommand};
 use crate::chap::read_chap;
 use crate::commands::{Invocation, check_segment};
-use crate::tables::{discovery_details, groups_table, hosts_table, path_state, portals_table};
+use crate::tables::{discovery_details, groups_table, hosts_table, portals_table};
 
 impl Invocation {
     pub(crate) fn host(&self, command: &HostCommand) -> Result<()> {
@@ -80,9 +80,9 @@ impl Invocation {
             }
             PortalCommand::State { group, state } => {
                 let route = format!("/v1/portal-groups/{group}/state");
-                let body = SetPathState { state: (*state).into() };
+                let body = SetPathState { state: *state };
                 self.changed::<SetPathState>(Method::PUT, &route, &body, |set| {
-                    format!("Group {group} is {}.", path_state(set.state))
+                    format!("Group {group} is {}.", set.state.name())
                 })
             }
             PortalCommand::Delete { address } => {

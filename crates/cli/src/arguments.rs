@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use api::{BlockSize, PathState};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
@@ -270,15 +271,11 @@ pub(crate) enum VisibilityArgument {
     Hidden,
 }
 
-/// How well the paths of a target portal group work.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum PathStateArgument {
-    ActiveOptimized,
-    ActiveNonOptimized,
-    Standby,
-    Unavailable,
-    /// Hosts wait until it is another one.
-    Transitioning,
+/// Parses states of target portal groups by the names that the interface gives them.
+fn path_states() -> impl TypedValueParser<Value = PathState> {
+    let state = |name: String| PathState::ALL.into_iter().find(|state| state.name() == name);
+    PossibleValuesParser::new(PathState::ALL.map(PathState::name))
+        .map(move |name| state(name).expect("it is one of those names"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -390,8 +387,8 @@ pub(crate) enum PortalCommand {
         /// Target portal group, 1 to 65535.
         #[arg(value_parser = clap::value_parser!(u16).range(1..))]
         group: u16,
-        #[arg(value_enum)]
-        state: PathStateArgument,
+        #[arg(value_parser = path_states())]
+        state: PathState,
     },
     /// Stop listening; sessions that came through the portal are asked to log out.
     Delete {
@@ -445,18 +442,6 @@ impl From<BlockSizeArgument> for BlockSize {
             BlockSizeArgument::B512 => Self::B512,
             BlockSizeArgument::B512e => Self::B512e,
             BlockSizeArgument::B4096 => Self::B4096,
-        }
-    }
-}
-
-impl From<PathStateArgument> for PathState {
-    fn from(argument: PathStateArgument) -> Self {
-        match argument {
-            PathStateArgument::ActiveOptimized => Self::ActiveOptimized,
-            PathStateArgument::ActiveNonOptimized => Self::ActiveNonOptimized,
-            PathStateArgument::Standby => Self::Standby,
-            PathStateArgument::Unavailable => Self::Unavailable,
-            PathStateArgument::Transitioning => Self::Transitioning,
         }
     }
 }

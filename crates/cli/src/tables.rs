@@ -1,8 +1,8 @@
 //! Tables: how answers look to people.
 
 use api::{
-    BlockSize, Discovery, Event, Fill, Group, Host, Identification, PathState, Portal, Session,
-    Severity, Target, Thresholds, Volume,
+    BlockSize, Discovery, Event, Fill, Group, Host, Identification, Portal, Session, Severity,
+    Target, Thresholds, Volume,
 };
 pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
@@ -102,16 +102,6 @@ fn block_size(size: BlockSize) -> &'static str {
     }
 }
 
-pub(crate) fn path_state(state: PathState) -> &'static str {
-    match state {
-        PathState::ActiveOptimized => "active-optimized",
-        PathState::ActiveNonOptimized => "active-non-optimized",
-        PathState::Standby => "standby",
-        PathState::Unavailable => "unavailable",
-        PathState::Transitioning => "transitioning",
-    }
-}
-
 pub(crate) fn yes_or_no(value: bool) -> String {
     if value { "yes" } else { "no" }.to_owned()
 }
@@ -149,7 +139,7 @@ pub(crate) fn portals_table(portals: &[Portal]) -> Table {
         rows.add_row([
             portal.address.clone(),
             portal.target_portal_group_tag.to_string(),
-            path_state(portal.state).to_owned(),
+            portal.state.name().to_owned(),
             optional(portal.redirect.clone()),
         ]);
     }

@@ -12,7 +12,7 @@ use crate::exports::ExportEvent;
 
 /// What was told last.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct LastNotified {
     pools: HashMap<String, Fill>,
     volumes: HashMap<VolumeId, Fill>,
     /// Pools of whose metadata reserve less than a half is left.
@@ -34,7 +34,7 @@ pub struct VolumeFill<'a> {
     pub thresholds: Thresholds,
 }
 
-impl Told {
+impl LastNotified {
     /// Compares a pool with its thresholds. Where the hard one was reached since the last look,
     /// hosts that see its `thin` volumes are told; of the soft one front ends tell by themselves.
     pub fn look_at_pool(

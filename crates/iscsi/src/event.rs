@@ -338,7 +338,7 @@ pub enum ClosedReason {
     /// The initiator takes nothing, or next to nothing, of what was sent to it.
     #[error("the initiator does not take what is sent to it")]
     PeerSlow,
-    /// All connections end by a target cold reset or the owner's wish.
+    /// All connections end by a target cold reset or because the owner asked for it.
     #[error("closed by the target")]
     ByTarget,
 }

@@ -1,7 +1,27 @@
 //! The words of the SCSI architecture model (SAM-5) that a transport and the device server share:
-//! task attributes and task management functions.
+//! task attributes and task management functions; and asymmetric access states of paths (ALUA, SPC-4
+//! 5.15), which the configuration has, too.
 
 #![forbid(unsafe_code)]
+
+use serde::{Deserialize, Serialize};
+
+/// SPC-4 table 314: ASYMMETRIC ACCESS STATE.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessState {
+    /// 0h: everything works, as fast as it can.
+    #[default]
+    ActiveOptimized,
+    /// 1h: everything works.
+    ActiveNonOptimized,
+    /// 2h: only what does not need the medium works (02h/04h/0Bh).
+    Standby,
+    /// 3h: the same (02h/04h/0Ch).
+    Unavailable,
+    /// Fh: the state changes; only what tells of the logical unit works (02h/04h/0Ah).
+    Transitioning,
+}
 
 /// SAM-5 8.9: how a command stands to others of its logical unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

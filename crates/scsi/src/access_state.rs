@@ -3,27 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use sam::AccessState;
 
 use crate::command::{Ordering, Reservation, Row, Scope};
 use crate::sense::{self, SenseCode};
-
-/// SPC-4 table 314: ASYMMETRIC ACCESS STATE.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AccessState {
-    /// 0h: everything works, as fast as it can.
-    #[default]
-    ActiveOptimized,
-    /// 1h: everything works.
-    ActiveNonOptimized,
-    /// 2h: only what does not need the medium works (02h/04h/0Bh).
-    Standby,
-    /// 3h: the same (02h/04h/0Ch).
-    Unavailable,
-    /// Fh: the state changes; only what tells of the logical unit works (02h/04h/0Ah).
-    Transitioning,
-}
 
 /// Which states are reported as supported: T_SUP, U_SUP, S_SUP, AN_SUP, AO_SUP.
 const SUPPORTED: u8 = 0x8f;
@@ -32,32 +15,32 @@ const SUPPORTED: u8 = 0x8f;
 const NOT_CHANGED: u8 = 0;
 const CHANGED_IMPLICITLY: u8 = 2;
 
-impl AccessState {
-    const fn code(self) -> u8 {
-        match self {
-            Self::ActiveOptimized => 0x0,
-            Self::ActiveNonOptimized => 0x1,
-            Self::Standby => 0x2,
-            Self::Unavailable => 0x3,
-            Self::Transitioning => 0xf,
-        }
+const fn code(state: AccessState) -> u8 {
+    match state {
+        AccessState::ActiveOptimized => 0x0,
+        AccessState::ActiveNonOptimized => 0x1,
+        AccessState::Standby => 0x2,
+        AccessState::Unavailable => 0x3,
+        AccessState::Transitioning => 0xf,
     }
+}
 
-    /// Ends a command that does not work in this state.
-    ///
-    /// # Errors
-    /// 02h/04h/0Ah, 0Bh or 0Ch.
-    pub(crate) fn check(self, row: &Row) -> Result<(), SenseCode> {
-        let tells = row.scope == Scope::AnyLun || row.reservation == Reservation::Allowed;
-        // Without the medium: also TEST UNIT READY, RESERVE and RELEASE, as ESXi needs it.
-        let needs_no_medium = matches!(row.ordering, Ordering::Immediate | Ordering::Reserve);
-        match self {
-            Self::ActiveOptimized | Self::ActiveNonOptimized => Ok(()),
-            Self::Standby if !needs_no_medium => Err(sense::TARGET_PORT_IN_STANDBY_STATE),
-            Self::Unavailable if !needs_no_medium => Err(sense::TARGET_PORT_IN_UNAVAILABLE_STATE),
-            Self::Transitioning if !tells => Err(sense::ASYMMETRIC_ACCESS_STATE_TRANSITION),
-            Self::Standby | Self::Unavailable | Self::Transitioning => Ok(()),
+/// Ends a command that does not work in this state.
+///
+/// # Errors
+/// 02h/04h/0Ah, 0Bh or 0Ch.
+pub(crate) fn check(state: AccessState, row: &Row) -> Result<(), SenseCode> {
+    let tells = row.scope == Scope::AnyLun || row.reservation == Reservation::Allowed;
+    // Without the medium: also TEST UNIT READY, RESERVE and RELEASE, as ESXi needs it.
+    let needs_no_medium = matches!(row.ordering, Ordering::Immediate | Ordering::Reserve);
+    match state {
+        AccessState::ActiveOptimized | AccessState::ActiveNonOptimized => Ok(()),
+        AccessState::Standby if !needs_no_medium => Err(sense::TARGET_PORT_IN_STANDBY_STATE),
+        AccessState::Unavailable if !needs_no_medium => {
+            Err(sense::TARGET_PORT_IN_UNAVAILABLE_STATE)
         }
+        AccessState::Transitioning if !tells => Err(sense::ASYMMETRIC_ACCESS_STATE_TRANSITION),
+        AccessState::Standby | AccessState::Unavailable | AccessState::Transitioning => Ok(()),
     }
 }
 
@@ -120,7 +103,7 @@ impl PortGroups {
         for (group, ports) in groups {
             let was_changed = self.states.contains_key(&group);
             let status = if was_changed { CHANGED_IMPLICITLY } else { NOT_CHANGED };
-            data.extend([self.state(group).code(), SUPPORTED]);
+            data.extend([code(self.state(group)), SUPPORTED]);
             data.extend(group.to_be_bytes());
             data.extend([0, status, 0, ports.len() as u8]);
             data.extend(ports.iter().flat_map(|port| u32::from(*port).to_be_bytes()));

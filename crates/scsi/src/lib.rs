@@ -40,7 +40,6 @@ mod transport_id;
 mod unit;
 mod work;
 
-pub use access_state::AccessState;
 pub use completion::{Completion, Status};
 pub use device_server::{
     Collecting, Command, CommandRecord, Counters, Decoded, DeviceServer, Expected, Issuer,
@@ -54,7 +53,7 @@ pub use nexus::NexusSpec;
 pub use persistent::{DurableReservations, Registrant};
 pub use reference::reference;
 pub use rod_tokens::RodTokenSpace;
-pub use sam::TaskAttribute;
+pub use sam::{AccessState, TaskAttribute};
 pub use sense::{FieldPointer, Sense, SenseCode, SenseKey};
 pub use space::UnitSpace;
 pub use unit::LogicalUnitSpec;

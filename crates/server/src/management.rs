@@ -73,7 +73,7 @@ use problems::{bad_request, failed, gone, internal, is_opening, refused};
 use resume::{Quiescing, Resuming};
 use saving::Saving;
 use tasks::work_number;
-use thresholds::Told;
+use thresholds::LastNotified;
 
 pub(crate) use describe::hexadecimal;
 pub(crate) use gathering::Scene;
@@ -102,7 +102,7 @@ pub(crate) struct Management {
     sampling: bool,
     pub(crate) events: Events,
     audit: Arc<Audit>,
-    told: Told,
+    told: LastNotified,
     /// Pools that delete scheduled snapshots by themselves, and how far that is.
     relief: Relief,
     /// Devices that were just made and are in no pool yet.
@@ -268,7 +268,7 @@ impl Management {
             sampling: !options.no_statistics,
             events,
             audit,
-            told: Told::default(),
+            told: LastNotified::default(),
             relief: Relief::default(),
             open_devices: HashMap::new(),
             leftovers: Leftovers::default(),

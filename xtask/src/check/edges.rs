@@ -18,7 +18,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
     ("scsi", &["block", "reservations", "sam"]),
     ("store", &["block", "notation"]),
     ("device", &["block"]),
-    ("array", &["block", "notation", "scsi", "store"]),
+    ("array", &["block", "notation", "sam", "store"]),
     ("ledger", &["block"]),
     ("api", &[]),
     ("access", &["api"]),

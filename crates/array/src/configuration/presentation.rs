@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use block::{LogicalBlockLength, VolumeId};
-use scsi::AccessState;
+use sam::AccessState;
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;

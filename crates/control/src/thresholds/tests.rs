@@ -22,7 +22,7 @@ fn severities(effects: &[Effect]) -> Vec<Severity> {
 
 #[test]
 fn a_volume_that_reaches_a_threshold_is_told_once_to_administrators_and_hosts() {
-    let mut told = Told::default();
+    let mut told = LastNotified::default();
     assert_eq!(told.look_at_volume(VOLUME, volume(74)), []);
     let note = Note {
         severity: Severity::Warning,
@@ -38,7 +38,7 @@ fn a_volume_that_reaches_a_threshold_is_told_once_to_administrators_and_hosts() 
 /// Whoever writes and unmaps around a threshold fills no log.
 #[test]
 fn a_fill_that_oscillates_around_a_threshold_is_told_once() {
-    let (mut told, mut of_volume, mut of_pool) = (Told::default(), Vec::new(), Vec::new());
+    let (mut told, mut of_volume, mut of_pool) = (LastNotified::default(), Vec::new(), Vec::new());
     for round in 0..1000 {
         let used = 89 + round % 2;
         of_volume.extend(told.look_at_volume(VOLUME, volume(used)));
@@ -52,7 +52,7 @@ fn a_fill_that_oscillates_around_a_threshold_is_told_once() {
 
 #[test]
 fn both_thresholds_at_once_are_one_alarm_and_the_way_down_is_told_step_by_step() {
-    let mut told = Told::default();
+    let mut told = LastNotified::default();
     assert_eq!(severities(&told.look_at_volume(VOLUME, volume(100))), [Severity::Error]);
     let mut seen = Vec::new();
     for mapped in (0..100).rev() {
@@ -66,7 +66,7 @@ fn both_thresholds_at_once_are_one_alarm_and_the_way_down_is_told_step_by_step()
 
 #[test]
 fn hosts_hear_of_a_pool_only_at_its_hard_threshold() {
-    let (mut told, thin) = (Told::default(), [VolumeId(1), VolumeId(2)]);
+    let (mut told, thin) = (LastNotified::default(), [VolumeId(1), VolumeId(2)]);
     let mut look = |used| told.look_at_pool("p", &space(used), THRESHOLDS, thin.into_iter());
     assert_eq!(look(80).len(), 1);
     assert_eq!(look(95)[1..], [warn_hosts(VolumeId(1)), warn_hosts(VolumeId(2))]);
@@ -76,7 +76,7 @@ fn hosts_hear_of_a_pool_only_at_its_hard_threshold() {
 
 #[test]
 fn other_thresholds_are_told_anew() {
-    let mut told = Told::default();
+    let mut told = LastNotified::default();
     assert_eq!(told.look_at_volume(VOLUME, volume(80)).len(), 2);
     told.forget_volume(VOLUME);
     assert_eq!(told.look_at_volume(VOLUME, volume(80)).len(), 2);
@@ -86,7 +86,7 @@ fn other_thresholds_are_told_anew() {
 
 #[test]
 fn a_metadata_reserve_between_half_and_whole_tells_nothing() {
-    let mut told = Told::default();
+    let mut told = LastNotified::default();
     let steps = [
         (100, None),
         (50, None),

@@ -125,7 +125,7 @@ fn begin(execution: &mut Execution<'_>, passes: Vec<Pass>) -> Result<Action, Com
         range,
         passes: passes.into(),
         reached: 0,
-        allowance: 0,
+        credit: 0,
         last_tick: None,
         free: (0..REQUESTS_PER_COMMAND_MAX as RequestIndex).collect(),
         done: 0,
@@ -163,7 +163,7 @@ struct Sanitizing {
     reached: u64,
     free: Vec<RequestIndex>,
     /// Bytes that may be overwritten before more time passes.
-    allowance: u64,
+    credit: u64,
     last_tick: Option<Duration>,
     /// Requests that were answered, of all.
     done: u64,
@@ -198,7 +198,7 @@ impl Sanitizing {
         let rest = ByteRange::new(self.reached, self.range.end() - self.reached);
         let part = slices(rest, pass.slice_bytes()).next()?;
         if matches!(pass, Pass::Write(_)) {
-            self.allowance = self.allowance.checked_sub(part.length)?;
+            self.credit = self.credit.checked_sub(part.length)?;
         }
         self.reached = part.end();
         Some(pass.request(part))
@@ -253,7 +253,7 @@ impl Procedure for Sanitizing {
         let elapsed = now.saturating_sub(self.last_tick.unwrap_or(now)).min(PACE_PERIOD_MAX);
         self.last_tick = Some(now);
         let more = u128::from(SANITIZE_BYTES_PER_SECOND) * elapsed.as_millis() / 1000;
-        self.allowance = (self.allowance + more as u64).min(SANITIZE_BYTES_PER_SECOND);
+        self.credit = (self.credit + more as u64).min(SANITIZE_BYTES_PER_SECOND);
         self.more()
     }
 

@@ -9,6 +9,7 @@ use super::{
     Command, CommandRecord, Copying, Decoded, Delivery, DeviceServer, Order, RequestId, Task,
     TaskAttribute, TaskId, TaskState,
 };
+use crate::access_state;
 use crate::command::{
     Action, Execution, Medium, Ordering, Reservation, Row, Scope, check_reserved_bits,
 };
@@ -455,7 +456,7 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     }
     check_reserved_bits(&execution.cdb, row.usage)?;
     let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
-    state.check(row).map_err(Sense::from)?;
+    access_state::check(state, row).map_err(Sense::from)?;
     check_ready(unit, row)?;
     if conflicts(row.reservation, unit, execution) {
         return Err(Status::ReservationConflict.into());

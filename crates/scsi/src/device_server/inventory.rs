@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use block::VolumeId;
+use sam::AccessState;
 
 use super::{Delivery, DeviceServer, NexusId};
-use crate::access_state::AccessState;
 use crate::completion::Completion;
 use crate::identity::Identification;
 use crate::nexus::{Nexus, NexusSpec};

@@ -32,12 +32,12 @@ use crate::limits::{STREAM_BACKLOG, STREAMS_MAX, STREAMS_PER_USER_MAX};
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Something to tell: the kind, and JSON.
-type Told = (&'static str, Arc<str>);
+type SentEvent = (&'static str, Arc<str>);
 
 /// Everybody who looks.
 pub(super) struct Streams {
     mailbox: Mailbox,
-    told: broadcast::Sender<Told>,
+    told: broadcast::Sender<SentEvent>,
     state: Mutex<Looking>,
 }
 
@@ -146,13 +146,13 @@ struct Look {
     gate: Arc<Gate>,
     peer: Peer,
     headers: HeaderMap,
-    receiver: broadcast::Receiver<Told>,
+    receiver: broadcast::Receiver<SentEvent>,
     _place: Place,
 }
 
 impl Look {
     /// The next thing to tell; nothing more once it is somebody who may not look any more.
-    async fn next(&mut self) -> Option<Told> {
+    async fn next(&mut self) -> Option<SentEvent> {
         loop {
             match self.receiver.recv().await {
                 Ok(told) => {

@@ -88,9 +88,9 @@ impl Reactor {
     /// Ends sessions as the administrator wishes: their initiators are asked to log out (RFC 7143
     /// 11.9), and their connections close when they did or their time is up.
     pub(crate) fn end_unwanted_sessions(&mut self) -> bool {
-        let wishes = self.management.take_session_ends();
-        for wish in &wishes {
-            match wish {
+        let ends = self.management.take_session_ends();
+        for end in &ends {
+            match end {
                 SessionEnd::Handle(tsih) => self.end_sessions_where(|handle, _| handle == *tsih),
                 SessionEnd::Initiators(names) => {
                     self.end_sessions_where(|_, name| names.contains(name));
@@ -102,7 +102,7 @@ impl Reactor {
                 }
             }
         }
-        !wishes.is_empty()
+        !ends.is_empty()
     }
 
     fn end_sessions_where(&mut self, is_meant: impl Fn(u16, &str) -> bool) {

@@ -118,7 +118,7 @@ struct Bucket {
 
 /// Content of an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct RefusalReport {
     /// Object of the event.
     pub(crate) object: String,
     /// Text of the event.
@@ -154,7 +154,7 @@ impl Refusals {
         address: IpAddr,
         initiator: &str,
         now: Duration,
-    ) -> Option<Told> {
+    ) -> Option<RefusalReport> {
         self.counts[reason as usize] += 1;
         let key = self.key(reason, address);
         let bucket = self.buckets.entry(key).or_insert_with(|| Bucket::new(now));
@@ -230,13 +230,13 @@ impl Bucket {
     }
 }
 
-fn told(reason: Reason, address: IpAddr, initiator: &str, times: u64) -> Told {
+fn told(reason: Reason, address: IpAddr, initiator: &str, times: u64) -> RefusalReport {
     let who = if initiator.is_empty() { "somebody" } else { initiator };
     let more = match times {
         0 | 1 => String::new(),
         times => format!(" ({times} times since the last event about it)"),
     };
-    Told {
+    RefusalReport {
         object: format!("address {address}"),
         message: format!("{who} was refused: {}{more}", reason.text()),
     }

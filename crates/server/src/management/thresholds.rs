@@ -18,9 +18,9 @@ use crate::rod_token_spaces::is_hidden;
 
 /// What was told last.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct LastNotified {
     /// How full pools and volumes are.
-    fills: thresholds::Told,
+    fills: thresholds::LastNotified,
     /// Pools that were found read-only.
     read_only: Vec<String>,
     /// Pools whose free space is not all backed.

@@ -10,7 +10,7 @@ fn fresh() -> Initiator {
 }
 
 /// Answers the questions of a login; the next event stays.
-fn let_in(initiator: &mut Initiator) {
+fn admit(initiator: &mut Initiator) {
     while let Some(event) = initiator.event() {
         match event {
             Event::Login(_) => initiator.target.login_admit(LoginTerms::open(1)),
@@ -23,7 +23,7 @@ fn let_in(initiator: &mut Initiator) {
 /// Sends one login request, lets it in if asked, and returns the answer.
 fn exchange(initiator: &mut Initiator, flags: u8, text: &str) -> Pdu {
     initiator.send(&Pdu::login(flags, text));
-    let_in(initiator);
+    admit(initiator);
     initiator.answer()
 }
 
@@ -45,7 +45,7 @@ fn security_and_operational_stage_lead_to_full_feature_phase() {
     assert_eq!(answer.text(), "AuthMethod=None TargetPortalGroupTag=1 ");
     assert_eq!(answer.bhs.u16(14), 0, "no session yet");
     initiator.send(&Pdu::login(0x87, "HeaderDigest=None\0MaxConnections=8\0"));
-    let_in(&mut initiator);
+    admit(&mut initiator);
     let Some(Event::LoggedIn(parameters)) = initiator.event() else { panic!() };
     let answer = initiator.answer();
     assert_eq!(answer.bhs.0[1], 0x87);
