@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use crate::address::{Address, DeviceNumber};
 use crate::entry::{Entry, Kind};
 use crate::io::Waiter;
-use crate::journal::Position;
+use crate::journal::JournalStart;
 use crate::layout::{SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{CHECKPOINT_WRITES_MAX, FREED_DELAY, FREED_SHARE};
 use crate::log::Log;
@@ -191,7 +191,7 @@ impl Checkpointer {
         let table = self.table.emit(&mut pool.space, pool.volumes.by_id(), &dead, &mut writes);
         writes.extend(pool.space.emit_loaded());
         pool.space.cut();
-        let journal = (log.journal.epoch, log.applier.applied());
+        let journal = JournalStart { epoch: log.journal.epoch, next: log.applier.applied() };
         self.current = Some(Checkpoint {
             phase: Phase::Pages,
             writes: coalesce(writes),
@@ -313,23 +313,17 @@ impl Checkpoint {
     }
 }
 
-/// The superblock of a checkpoint, but for the space maps. The journal goes on in an epoch, from a
-/// position.
-fn superblock(
-    pool: &Pool,
-    (epoch, head): (u64, Position),
-    generation: u64,
-    table: TableRoot,
-) -> Superblock {
+/// The superblock of a checkpoint, but for the space maps.
+fn superblock(pool: &Pool, journal: JournalStart, generation: u64, table: TableRoot) -> Superblock {
     let devices = pool.members.device_uuids.iter().zip(pool.space.layouts());
     Superblock {
         pool_uuid: pool.members.pool_uuid,
-        epoch,
+        epoch: journal.epoch,
         generation,
         devices: devices.map(|(&uuid, layout)| Device { uuid, layout }).collect(),
-        journal_position: head.block,
-        journal_sequence: head.sequence,
-        journal_crc: head.previous_crc,
+        journal_position: journal.next.block,
+        journal_sequence: journal.next.sequence,
+        journal_crc: journal.next.previous_crc,
         table,
         pages: pool.space.pages,
         space: Vec::new(),

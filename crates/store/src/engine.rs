@@ -10,7 +10,7 @@ use crate::address::RingBlock;
 use crate::change::{Done, Outcome, Tag};
 use crate::checkpoint::Checkpointer;
 use crate::error::Failure;
-use crate::journal::Position;
+use crate::journal::{JournalStart, Position};
 use crate::loading::{ArrivedGroup, Loader};
 use crate::log::Log;
 use crate::operation_key::OperationKey;
@@ -33,10 +33,10 @@ pub(crate) struct Engine {
 impl Engine {
     /// The parts of a pool without devices.
     pub(crate) fn new(options: Options, journal_blocks: u64, pool_uuid: [u8; 16]) -> Self {
-        let start = Position { block: RingBlock::START, sequence: 1, previous_crc: 0 };
+        let next = Position { block: RingBlock::START, sequence: 1, previous_crc: 0 };
         Self {
             pool: Pool::new(options, pool_uuid),
-            log: Log::new(journal_blocks, 1, start),
+            log: Log::new(journal_blocks, JournalStart { epoch: 1, next }),
             loader: Loader::default(),
             checkpointer: Checkpointer::default(),
             preallocation: Preallocation::default(),

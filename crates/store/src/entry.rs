@@ -64,8 +64,9 @@ impl Entry {
         Self { word: address.bits() | 1 << 48, crc, mapped: 0 }
     }
 
-    pub(crate) fn page(address: Address, crc: u32, mapped: u32) -> Self {
-        Self { word: address.bits() | 2 << 48, crc, mapped }
+    /// A page on disk, with no mapped block below it: see [`Self::with_mapped`].
+    pub(crate) fn page(address: Address, crc: u32) -> Self {
+        Self { word: address.bits() | 2 << 48, crc, mapped: 0 }
     }
 
     /// The same page, with so many mapped blocks below it.
@@ -88,8 +89,9 @@ impl Entry {
         (self.twin_distance() > 0).then(|| self.address() + self.twin_distance())
     }
 
-    pub(crate) fn dirty(id: usize, mapped: u32) -> Self {
-        Self { word: id as u64 | 3 << 48, crc: 0, mapped }
+    /// A dirty page, with no mapped block below it: see [`Self::with_mapped`].
+    pub(crate) fn dirty(id: usize) -> Self {
+        Self { word: id as u64 | 3 << 48, crc: 0, mapped: 0 }
     }
 
     pub(crate) fn kind(self) -> Kind {
@@ -212,10 +214,11 @@ mod tests {
     #[test]
     fn a_page_with_entries_that_do_not_belong_there_is_refused() {
         let mut bytes = [0; BLOCK as usize];
-        bytes[..16].copy_from_slice(&emit_entry(Entry::page(Address::from_bits(5), 0, 1)));
+        bytes[..16]
+            .copy_from_slice(&emit_entry(Entry::page(Address::from_bits(5), 0).with_mapped(1)));
         assert!(Page::parse(&bytes, 0).is_none());
         assert!(Page::parse(&bytes, 1).is_some());
-        bytes[..16].copy_from_slice(&emit_entry(Entry::dirty(5, 1)));
+        bytes[..16].copy_from_slice(&emit_entry(Entry::dirty(5).with_mapped(1)));
         assert!(Page::parse(&bytes, 1).is_none());
         bytes[..16].copy_from_slice(&[0xff; 16]);
         assert!(Page::parse(&bytes, 0).is_none());

@@ -36,11 +36,20 @@ pub(crate) struct Wanted {
     pub(crate) attempt: u8,
 }
 
+/// Which extent of an operation is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ExtentKey {
+    /// Which read of the operation, from 0 on.
+    pub(crate) read: usize,
+    /// Which extent of that read, from 0 on.
+    pub(crate) extent: usize,
+}
+
 /// Consumer of a completed I/O.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiter {
     /// A read of an operation.
-    Operation { operation: OperationKey, read: usize, extent: usize },
+    Operation { operation: OperationKey, extent: ExtentKey },
     /// Prefetch: no operation waits yet.
     Ahead { number: u64, run: Run },
     /// A page of the map, or its copy.

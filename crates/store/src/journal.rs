@@ -41,6 +41,15 @@ pub(crate) struct Position {
     pub(crate) previous_crc: u32,
 }
 
+/// Where a journal goes on, and in which of its lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct JournalStart {
+    /// Raised by one each time that the pool was opened: units of another life are not replayed.
+    pub(crate) epoch: u64,
+    /// Where the next unit goes.
+    pub(crate) next: Position,
+}
+
 /// The journal of an open pool.
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
@@ -75,7 +84,8 @@ pub(crate) struct Header {
 }
 
 impl Journal {
-    pub(crate) fn new(blocks: u64, epoch: u64, next: Position) -> Self {
+    /// A journal in a ring of so many blocks.
+    pub(crate) fn new(blocks: u64, JournalStart { epoch, next }: JournalStart) -> Self {
         Self {
             blocks,
             epoch,

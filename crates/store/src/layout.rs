@@ -61,6 +61,15 @@ pub(crate) fn ring_address(block: RingBlock) -> Address {
 const JOURNAL_BLOCKS_MIN: u64 = (8 << 20) / BLOCK;
 const JOURNAL_BLOCKS_MAX: u64 = (256 << 20) / BLOCK;
 
+/// One of the two places of a page of the space maps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PageSlot {
+    /// Which page of its kind, from 0 on.
+    pub(crate) page: usize,
+    /// 0 or 1.
+    pub(crate) slot: u8,
+}
+
 /// The division of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
@@ -129,8 +138,8 @@ impl Layout {
     }
 
     /// A page of a group's space maps: 0 the bitmap, 1 to 16 the reference counts.
-    pub(crate) fn space_page(&self, group: usize, page: usize, slot: u8) -> DeviceBlock {
-        self.group_start(group) + 2 * page as u64 + u64::from(slot)
+    pub(crate) fn space_page(&self, group: usize, at: PageSlot) -> DeviceBlock {
+        self.group_start(group) + 2 * at.page as u64 + u64::from(at.slot)
     }
 
     /// Blocks of a group that can hold data or pages of the map.
@@ -138,13 +147,13 @@ impl Layout {
         (self.group_blocks(group) - GROUP_HEAD) as u32
     }
 
-    pub(crate) fn descriptor_page(&self, index: usize, slot: u8) -> DeviceBlock {
-        self.group_start(index * GROUPS_PER_DESCRIPTOR_PAGE) + 34 + u64::from(slot)
+    pub(crate) fn descriptor_page(&self, at: PageSlot) -> DeviceBlock {
+        self.group_start(at.page * GROUPS_PER_DESCRIPTOR_PAGE) + 34 + u64::from(at.slot)
     }
 
-    pub(crate) fn first_level_page(&self, index: usize, slot: u8) -> DeviceBlock {
+    pub(crate) fn first_level_page(&self, at: PageSlot) -> DeviceBlock {
         let groups = GROUPS_PER_DESCRIPTOR_PAGE * DESCRIPTOR_PAGES_PER_FIRST_LEVEL;
-        self.group_start(index * groups) + 36 + u64::from(slot)
+        self.group_start(at.page * groups) + 36 + u64::from(at.slot)
     }
 
     pub(crate) fn descriptor_pages(&self) -> usize {
@@ -176,7 +185,8 @@ mod tests {
     fn a_device_that_grows_keeps_its_places() {
         let small = Layout::new(1 << 30, 0);
         let large = Layout { device_blocks: (10 << 30) / BLOCK, ..small };
-        assert_eq!(small.space_page(3, 5, 1), large.space_page(3, 5, 1));
+        let at = PageSlot { page: 5, slot: 1 };
+        assert_eq!(small.space_page(3, at), large.space_page(3, at));
         assert!(large.groups() > small.groups());
     }
 }

@@ -7,7 +7,7 @@ use crate::address::DeviceNumber;
 use crate::applier::Applier;
 use crate::commit::{Commit, CommitClass, CommitGroup, CommitGroups, coalesce};
 use crate::io::Waiter;
-use crate::journal::{JOURNAL_CLASS_ROOM, JOURNAL_UNIT_ROOM, Journal, Position};
+use crate::journal::{JOURNAL_CLASS_ROOM, JOURNAL_UNIT_ROOM, Journal, JournalStart};
 use crate::layout::ring_address;
 use crate::limits::{DEVICES_MAX, REAP_QUEUE_MAX};
 use crate::operation_key::OperationKey;
@@ -28,11 +28,11 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log that goes on at `head` of a ring of so many blocks.
-    pub(crate) fn new(ring_blocks: u64, epoch: u64, head: Position) -> Self {
+    /// A log in a ring of so many blocks.
+    pub(crate) fn new(ring_blocks: u64, start: JournalStart) -> Self {
         Self {
-            journal: Journal::new(ring_blocks, epoch, head),
-            applier: Applier::new(head),
+            journal: Journal::new(ring_blocks, start),
+            applier: Applier::new(start.next),
             groups: CommitGroups::default(),
             in_flight: VecDeque::new(),
         }

@@ -538,7 +538,7 @@ impl Map {
             }
         };
         let id = self.dirty.insert(DirtyPage { page, references: 1 });
-        Entry::dirty(id, entry.mapped)
+        Entry::dirty(id).with_mapped(entry.mapped)
     }
 
     /// A copy of a page, whose children get one more parent.
@@ -652,7 +652,7 @@ impl Map {
                 let mut page = Page::empty();
                 page.0[0] = root.entry;
                 let id = self.dirty.insert(DirtyPage { page, references: 1 });
-                root.entry = Entry::dirty(id, root.entry.mapped);
+                root.entry = Entry::dirty(id).with_mapped(root.entry.mapped);
             }
             root.levels += 1;
         }
@@ -706,7 +706,7 @@ pub(crate) fn place_page(
     writes: &mut Vec<(Address, Buffer)>,
 ) -> Entry {
     let (block, distance) = space.allocate_page(twin);
-    let entry = Entry::page(block, crc32c(&bytes), 0).with_twin(distance);
+    let entry = Entry::page(block, crc32c(&bytes)).with_twin(distance);
     if let Some(copy) = entry.twin() {
         writes.push((copy, Buffer::copy_of(&bytes)));
     }

@@ -19,7 +19,7 @@ use crate::checkpoint::Progress;
 use crate::engine::Engine;
 use crate::error::OpenError;
 use crate::io::{Waiter, Wanted};
-use crate::journal::{Position, Unit};
+use crate::journal::{JournalStart, Position, Unit};
 use crate::journal_loss::JournalLoss;
 use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
@@ -226,8 +226,9 @@ impl Opening {
         pool.space = Space::new(layouts, pool.options.groups());
         pool.members.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
         let previous_crc = seed(&spec.pool_uuid, &spec.devices[0].uuid);
-        let start = Position { previous_crc, ..self.engine.log.applier.applied() };
-        self.engine.log = Log::new(layouts[0].journal_blocks, 1, start);
+        let next = Position { previous_crc, ..self.engine.log.applier.applied() };
+        let start = JournalStart { epoch: 1, next };
+        self.engine.log = Log::new(layouts[0].journal_blocks, start);
     }
 
     /// Begins to read a pool.
@@ -481,12 +482,13 @@ impl Opening {
         self.engine.pool.members.device_uuids =
             superblock.devices.iter().map(|device| device.uuid).collect();
         self.engine.pool.map = Map::new(self.engine.pool.options.clean_pages());
-        let head = Position {
+        let next = Position {
             block: superblock.journal_position,
             sequence: superblock.journal_sequence,
             previous_crc: superblock.journal_crc,
         };
-        self.engine.log = Log::new(layouts[0].journal_blocks, superblock.epoch, head);
+        let start = JournalStart { epoch: superblock.epoch, next };
+        self.engine.log = Log::new(layouts[0].journal_blocks, start);
     }
 
     fn end_replay(&mut self) -> Stepped {

@@ -137,9 +137,7 @@ impl Serving {
     /// Takes the result of an I/O for whom it was made.
     pub(crate) fn completed(&mut self, waiter: Waiter, result: DeviceResult) {
         match waiter {
-            Waiter::Operation { operation, read, extent } => {
-                self.extent_read(operation, read, extent, result);
-            }
+            Waiter::Operation { operation, extent } => self.extent_read(operation, extent, result),
             Waiter::Ahead { number, run } => {
                 let content = result.ok().flatten();
                 self.cache.arrived(number, run, content.as_deref());

@@ -235,7 +235,8 @@ mod tests {
             journal_sequence: 5,
             journal_crc: 6,
             table: TableRoot {
-                root: crate::entry::Entry::page(crate::address::Address::from_bits(7), 8, 9),
+                root: crate::entry::Entry::page(crate::address::Address::from_bits(7), 8)
+                    .with_mapped(9),
                 volume_leaves: 10,
                 reap_entries: 129,
             },

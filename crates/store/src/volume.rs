@@ -183,7 +183,7 @@ mod tests {
             created: 1_800_000_000,
         });
         volume.origin = Some(VolumeId(3));
-        volume.root.entry = Entry::page(crate::address::Address::from_bits(77), 5, 12);
+        volume.root.entry = Entry::page(crate::address::Address::from_bits(77), 5).with_mapped(12);
         volume.mapped_bytes = 12 * BLOCK;
         let bytes = volume.emit();
         assert_eq!(Volume::parse(&bytes), Some(volume));

@@ -42,7 +42,7 @@ const PLACES: [&str; 13] = [
 const INTEGERS: [&str; 6] = ["u8", "u16", "u32", "u64", "u128", "usize"];
 
 /// Functions with two bare integers, at most.
-const PAIRS_MAX: usize = 24;
+const PAIRS_MAX: usize = 15;
 
 pub(super) fn findings() -> Result<Vec<Finding>> {
     let mut findings = Vec::new();

@@ -18,7 +18,7 @@ use crate::address::{DeviceNumber, RingBlock, Run};
 use crate::checksum::crc32c;
 use crate::error::OpenError;
 use crate::io::Wanted;
-use crate::journal::{Header, Journal, Position, UNIT_BLOCKS_MAX, Unit};
+use crate::journal::{Header, Journal, JournalStart, Position, UNIT_BLOCKS_MAX, Unit};
 use crate::layout::ring_address;
 use crate::loading::READ_ATTEMPTS;
 use crate::log::Log;
@@ -290,7 +290,7 @@ impl Opening {
         for unit in &scan.units {
             next = engine.log.journal.after(next, unit);
         }
-        engine.log = Log::new(scan.ring_blocks, scan.epoch, next);
+        engine.log = Log::new(scan.ring_blocks, JournalStart { epoch: scan.epoch, next });
         hold_data_of(&mut engine.pool.space, &scan.units);
         let units = VecDeque::from(std::mem::take(&mut scan.units));
         state.step = Step::Replaying { units, record: 0 };

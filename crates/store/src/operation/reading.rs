@@ -11,7 +11,7 @@ use crate::address::{BlockRange, Run};
 use crate::checksum::crc32c;
 use crate::error::Failure;
 use crate::incident::{self, Cause};
-use crate::io::Waiter;
+use crate::io::{ExtentKey, Waiter};
 use crate::limits::{AHEAD_READ_BLOCKS_MAX, AHEAD_REQUEST_BLOCKS_MAX};
 use crate::loading::PageWaiter;
 use crate::map::{Map, Missing, Root};
@@ -38,7 +38,8 @@ impl Serving {
             self.engine.pool.statistics.recent_bytes_read += read.take_cached(&self.cache) * BLOCK;
             for (extent, part) in read.extents.iter().enumerate() {
                 if let Place::Device(start) = part.place {
-                    let waiter = Waiter::Operation { operation: key, read: number, extent };
+                    let extent = ExtentKey { read: number, extent };
+                    let waiter = Waiter::Operation { operation: key, extent };
                     pending += 1;
                     self.engine.pool.statistics.data_bytes_read += part.blocks * BLOCK;
                     self.engine.pool.io.read(waiter, Run { start, blocks: part.blocks });
@@ -138,16 +139,10 @@ impl Serving {
     }
 
     /// An extent of an operation was read.
-    pub(crate) fn extent_read(
-        &mut self,
-        key: OperationKey,
-        number: usize,
-        part: usize,
-        result: DeviceResult,
-    ) {
+    pub(crate) fn extent_read(&mut self, key: OperationKey, of: ExtentKey, result: DeviceResult) {
         let Some(operation) = self.requests.table.get_mut(key) else { return };
-        let read = &mut operation.reads[number];
-        let extent = &mut read.extents[part];
+        let read = &mut operation.reads[of.read];
+        let extent = &mut read.extents[of.extent];
         let crcs = &read.crcs[extent.crc_at..];
         match verified(result, crcs) {
             Ok(buffer) => {
@@ -174,7 +169,7 @@ impl Serving {
                 extent.retried = Some(cause);
                 let (place, blocks) = (&extent.place, extent.blocks);
                 let Place::Device(start) = *place else { return };
-                let waiter = Waiter::Operation { operation: key, read: number, extent: part };
+                let waiter = Waiter::Operation { operation: key, extent: of };
                 self.engine.pool.io.read(waiter, Run { start, blocks });
             }
             Err((bad, cause)) => {

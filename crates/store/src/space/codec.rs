@@ -11,7 +11,7 @@ use crate::address::{Address, DeviceNumber};
 use crate::checksum::crc32c;
 use crate::layout::{
     COUNT_PAGES, COUNTS_PER_PAGE, DESCRIPTOR_PAGES_PER_FIRST_LEVEL, FIRST_LEVEL_MAX,
-    GROUPS_PER_DESCRIPTOR_PAGE, Layout, UPPER_COPY,
+    GROUPS_PER_DESCRIPTOR_PAGE, Layout, PageSlot, UPPER_COPY,
 };
 
 /// Bytes of a group's descriptor: slots, presence, checksums, count, flags.
@@ -112,8 +112,8 @@ impl AllocationGroup {
             self.slots ^= 1 << page;
             self.present |= 1 << page;
             self.crcs[page] = crc32c(&buffer);
-            let slot = (self.slots >> page & 1) as u8;
-            let block = layout.space_page(id.group as usize, page, slot);
+            let at = PageSlot { page, slot: (self.slots >> page & 1) as u8 };
+            let block = layout.space_page(id.group as usize, at);
             out.push((block.on(id.device), buffer));
         }
         body.changed = 0;
@@ -180,14 +180,14 @@ impl Space {
     /// The first-level pages of a device that exist.
     pub(crate) fn first_level_pages(&self, device: DeviceNumber) -> Vec<(usize, Address, u32)> {
         let DeviceSpace { layout, upper, .. } = &self.devices[device.index()];
-        let block = |index, slot| layout.first_level_page(index, slot).on(device);
+        let block = |at| layout.first_level_page(at).on(device);
         existing(&upper.first_level, block)
     }
 
     /// The descriptor pages of a device that exist, once the first level was loaded.
     pub(crate) fn descriptor_pages(&self, device: DeviceNumber) -> Vec<(usize, Address, u32)> {
         let DeviceSpace { layout, upper, .. } = &self.devices[device.index()];
-        let block = |index, slot| layout.descriptor_page(index, slot).on(device);
+        let block = |at| layout.descriptor_page(at).on(device);
         existing(&upper.descriptors, block)
     }
 
@@ -235,7 +235,7 @@ impl DeviceSpace {
         }
         let reference = &mut self.upper.descriptors[index];
         *reference = reference.next(crc32c(&buffer));
-        let block = self.layout.descriptor_page(index, reference.slot);
+        let block = self.layout.descriptor_page(PageSlot { page: index, slot: reference.slot });
         (block.on(device), buffer)
     }
 
@@ -244,7 +244,7 @@ impl DeviceSpace {
         let buffer = emit_references(&self.upper.descriptors[first..]);
         let reference = &mut self.upper.first_level[index];
         *reference = reference.next(crc32c(&buffer));
-        let block = self.layout.first_level_page(index, reference.slot);
+        let block = self.layout.first_level_page(PageSlot { page: index, slot: reference.slot });
         (block.on(device), buffer)
     }
 }
@@ -257,10 +257,11 @@ fn push_twice(writes: &mut SpaceWrites, (block, page): (Address, Buffer)) {
 /// Index, address and checksum of the pages that exist.
 fn existing(
     references: &[Reference],
-    block: impl Fn(usize, u8) -> Address,
+    block: impl Fn(PageSlot) -> Address,
 ) -> Vec<(usize, Address, u32)> {
     let all = references.iter().enumerate().filter(|(_, reference)| reference.slot != ABSENT);
-    all.map(|(index, reference)| (index, block(index, reference.slot), reference.crc)).collect()
+    all.map(|(page, &Reference { slot, crc })| (page, block(PageSlot { page, slot }), crc))
+        .collect()
 }
 
 fn emit_references(references: &[Reference]) -> Buffer {

@@ -7,7 +7,9 @@ use super::group::{Body, Delta, PAGES};
 use super::{AllocationGroupId, EVICTION_VISITS, Space};
 use crate::address::{Address, DeviceNumber, GroupBlock, Run};
 use crate::checksum::crc32c;
-use crate::layout::{DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE};
+use crate::layout::{
+    DESCRIPTOR_PAGES_PER_FIRST_LEVEL, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, PageSlot,
+};
 
 /// A page of a group's maps on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +40,8 @@ impl Space {
         let present = (0..PAGES).filter(|page| group.present & 1 << page != 0);
         present
             .map(|page| {
-                let slot = (group.slots >> page & 1) as u8;
-                let block = layout.space_page(id.group as usize, page, slot);
+                let at = PageSlot { page, slot: (group.slots >> page & 1) as u8 };
+                let block = layout.space_page(id.group as usize, at);
                 let address = block.on(id.device);
                 GroupPage { page, address, crc: group.crcs[page] }
             })
