@@ -8,7 +8,10 @@ use std::sync::OnceLock;
 
 use block::{ByteRange, DeviceOperation, Request, VolumeId};
 use libfuzzer_sys::fuzz_target;
-use store::{Change, Depth, DeviceSpec, Options, PoolSpec, Store, Tag, VolumeSpec, verify};
+use store::{
+    Change, Depth, DeviceSpec, MemberSpec, Options, PoolSpec, SlotSpec, Store, Tag, VolumeSpec,
+    verify,
+};
 
 const SIZE: u64 = 64 << 20;
 const BLOCK: u64 = 4096;
@@ -19,7 +22,7 @@ type Image = HashMap<u64, Vec<u8>>;
 fn image() -> &'static Image {
     static IMAGE: OnceLock<Image> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let device = DeviceSpec { uuid: [2; 16], size_bytes: SIZE };
+        let device = DeviceSpec::plain(MemberSpec { uuid: [2; 16], size_bytes: SIZE, slot: 0 });
         let spec = PoolSpec { pool_uuid: [1; 16], devices: vec![device] };
         let options = Options { journal_bytes: 4 << 20, ..Options::default() };
         let mut store = Store::format(&spec, options, Tag(0));
@@ -93,7 +96,7 @@ fuzz_target!(|input: &[u8]| {
         let at = usize::from(u16::from_le_bytes([patch[2], patch[3]])) % BLOCK as usize;
         patched.entry(number).or_insert_with(|| image()[&number].clone())[at] = patch[4];
     }
-    let _ = verify(&[SIZE], Depth::Data, |_, offset, buffer| {
+    let _ = verify(&SlotSpec::numbered(&[SIZE]), Depth::Data, |_, offset, buffer| {
         read(image(), offset, buffer);
         for (number, part) in (offset / BLOCK..).zip(buffer.chunks_mut(BLOCK as usize)) {
             if let Some(block) = patched.get(&number) {

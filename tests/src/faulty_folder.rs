@@ -1,13 +1,13 @@
 //! Fault injection below files: a pass-through file system (FUSE) that has a size, stalls, delays
-//! fsync, and fails writes and flushes, as a test says. What is kept lies in ordinary files without
-//! a name.
+//! fsync, fails reads, writes and flushes, and loses writes, as a test says. What is kept lies in
+//! ordinary files without a name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -55,7 +55,14 @@ struct Faults {
     /// The error numbers with which they fail; 0 for none.
     fsync_error: AtomicI32,
     write_error: AtomicI32,
+    read_error: AtomicI32,
+    /// Writes are answered and not kept.
+    loses_writes: AtomicBool,
+    /// Writes that are still kept before that begins.
+    writes_left: AtomicU64,
     fsyncs: AtomicU64,
+    writes: AtomicU64,
+    written_bytes: AtomicU64,
 }
 
 impl FaultyFolder {
@@ -122,6 +129,24 @@ impl FaultyFolder {
         self.faults.write_error.store(error, Ordering::Relaxed);
     }
 
+    /// Lets every read of a file fail with an error number; 0 ends that.
+    pub fn fail_reads(&self, error: i32) {
+        self.faults.read_error.store(error, Ordering::Relaxed);
+    }
+
+    /// Answers writes without keeping what they bring, or no longer.
+    pub fn lose_writes(&self, loses: bool) {
+        self.faults.writes_left.store(0, Ordering::Relaxed);
+        self.faults.loses_writes.store(loses, Ordering::Relaxed);
+    }
+
+    /// Keeps so many of the next writes and loses those after them, as when the power fails then.
+    /// [`Self::lose_writes`] ends it.
+    pub fn lose_writes_after(&self, count: u64) {
+        self.faults.writes_left.store(count, Ordering::Relaxed);
+        self.faults.loses_writes.store(true, Ordering::Relaxed);
+    }
+
     /// Lets every fsync fail with an error number; 0 ends that.
     pub fn fail_fsync(&self, error: i32) {
         self.faults.fsync_error.store(error, Ordering::Relaxed);
@@ -130,6 +155,12 @@ impl FaultyFolder {
     /// Lets every fsync take so long.
     pub fn delay_fsync(&self, delay: Duration) {
         self.faults.fsync_delay_ms.store(delay.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// How many writes came, also those that failed or were lost, and how many bytes they brought.
+    pub fn writes(&self) -> (u64, u64) {
+        let (writes, bytes) = (&self.faults.writes, &self.faults.written_bytes);
+        (writes.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
     }
 
     /// How many times somebody asked for fsync.
@@ -169,6 +200,14 @@ impl Faults {
         self.size_bytes.load(Ordering::Relaxed).saturating_sub(taken)
     }
 
+    fn loses_this_write(&self) -> bool {
+        let is_kept = || {
+            let (order, left) = (Ordering::Relaxed, &self.writes_left);
+            left.fetch_update(order, order, |left| left.checked_sub(1)).is_ok()
+        };
+        self.loses_writes.load(Ordering::Relaxed) && !is_kept()
+    }
+
     /// Whether this write or flush is to fail.
     fn check(&self, error: &AtomicI32) -> Result<(), Errno> {
         let left = &self.failures_left;
@@ -190,26 +229,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug)]
 struct Kept {
     file: File,
-    has_space: Mutex<Vec<bool>>,
+    space: Mutex<Space>,
+}
+
+/// By block whether it has space, and how many have.
+#[derive(Debug, Default)]
+struct Space {
+    has_space: Vec<bool>,
+    blocks: u64,
+}
+
+impl Space {
+    fn truncate(&mut self, blocks: usize) {
+        let cut = self.has_space.get(blocks..).unwrap_or_default();
+        self.blocks -= cut.iter().filter(|has_space| **has_space).count() as u64;
+        self.has_space.truncate(blocks);
+    }
 }
 
 impl Kept {
     fn allocated(&self) -> u64 {
-        lock(&self.has_space).iter().filter(|has_space| **has_space).count() as u64 * BLOCK
+        lock(&self.space).blocks * BLOCK
     }
 
     /// Gives a part of it its space, if there is enough for what has none yet.
     fn take_space(&self, free: u64, offset: u64, length: u64) -> Result<(), Errno> {
-        let mut has_space = lock(&self.has_space);
+        let mut space = lock(&self.space);
         let range = (offset / BLOCK) as usize..(offset + length).div_ceil(BLOCK) as usize;
-        if has_space.len() < range.end {
-            has_space.resize(range.end, false);
+        if space.has_space.len() < range.end {
+            space.has_space.resize(range.end, false);
         }
-        let missing = has_space[range.clone()].iter().filter(|has_space| !**has_space).count();
-        if missing as u64 * BLOCK > free {
+        let part = &mut space.has_space[range];
+        let missing = part.iter().filter(|has_space| !**has_space).count() as u64;
+        if missing * BLOCK > free {
             return Err(Errno::ENOSPC);
         }
-        has_space[range].fill(true);
+        part.fill(true);
+        space.blocks += missing;
         Ok(())
     }
 }
@@ -273,7 +329,7 @@ impl Tree {
 
     fn make_file(&mut self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
         let file = tempfile::tempfile_in(&self.backing)?;
-        let kept = Kept { file, has_space: Mutex::default() };
+        let kept = Kept { file, space: Mutex::default() };
         self.make(parent, name, Node::File(Arc::new(kept)))
     }
 
@@ -293,7 +349,7 @@ impl Tree {
     /// What is open stays until the end, and takes nothing of the size.
     fn drop_space(&self, number: u64) {
         if let Some(Node::File(kept)) = self.nodes.get(&number) {
-            lock(&kept.has_space).clear();
+            lock(&kept.space).truncate(0);
         }
     }
 
@@ -353,21 +409,31 @@ impl Files {
     fn resize(&self, inode: INodeNo, size: u64) -> Result<(), Errno> {
         let kept = self.file(inode)?;
         kept.file.set_len(size)?;
-        lock(&kept.has_space).truncate(size.div_ceil(BLOCK) as usize);
+        lock(&kept.space).truncate(size.div_ceil(BLOCK) as usize);
         Ok(())
     }
 
     fn read_at(&self, inode: INodeNo, offset: u64, size: u32) -> Result<Vec<u8>, Errno> {
+        let kept = self.file(inode)?;
+        match self.faults.read_error.load(Ordering::Relaxed) {
+            0 => {}
+            error => return Err(Errno::from_i32(error)),
+        }
         let mut bytes = vec![0; size as usize];
-        let length = self.file(inode)?.file.read_at(&mut bytes, offset)?;
+        let length = kept.file.read_at(&mut bytes, offset)?;
         bytes.truncate(length);
         Ok(bytes)
     }
 
     fn write_at(&self, inode: INodeNo, offset: u64, data: &[u8]) -> Result<(), Errno> {
         let kept = self.file(inode)?;
+        self.faults.writes.fetch_add(1, Ordering::Relaxed);
+        self.faults.written_bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
         self.faults.check(&self.faults.write_error)?;
         self.take_space(&kept, offset, data.len() as u64)?;
+        if self.faults.loses_this_write() {
+            return Ok(());
+        }
         Ok(kept.file.write_all_at(data, offset)?)
     }
 

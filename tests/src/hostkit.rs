@@ -51,6 +51,11 @@ impl Host {
         Ok(host)
     }
 
+    /// Its folder, as other hosts are told it.
+    pub fn folder(&self) -> &str {
+        self.folder.path().to_str().unwrap_or_default()
+    }
+
     fn words<'a>(&'a self, words: &[&'a str]) -> Result<Vec<&'a str>> {
         let folder = self.folder.path().to_str().context("a printable path")?;
         Ok([&["--state", folder], words].concat())
@@ -109,9 +114,9 @@ impl Host {
         let printed = self.run(&["esxtop", "-b", "-n", "1"])?;
         let mut lines = printed.lines().map(|line| line.split(',').collect::<Vec<_>>());
         let heads = lines.next().context("a head")?;
-        let at = heads.iter().position(|head| *head == column).context("a column")?;
-        let row = lines.find(|row| row.get(1) == Some(&device)).context("a device")?;
-        Ok(row[at].parse()?)
+        let wanted = format!("({device})\\{column}\"");
+        let at = heads.iter().position(|head| head.ends_with(&wanted)).context("a column")?;
+        Ok(lines.next().context("a row")?[at].trim_matches('"').parse()?)
     }
 }
 

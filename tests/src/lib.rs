@@ -13,6 +13,7 @@ pub mod hostkit;
 pub mod http;
 pub mod initiator;
 pub mod load;
+pub mod members;
 pub mod path;
 pub mod pdu;
 pub mod program;
@@ -21,6 +22,7 @@ pub mod random;
 pub mod recoverer;
 pub mod survivor;
 pub mod tgt;
+pub mod waiting;
 pub mod wire;
 
 pub use array::{Array, Traffic};

@@ -33,8 +33,7 @@ impl Tgt {
         let image = folder.path().join("lun.img");
         File::create(&image)?.set_len(size)?;
         let portal = free_address()?.to_string();
-        // The control port is a number of tgt's own, not of TCP: its socket's name ends with it.
-        let control = (free_address()?.port() % 30_000 + 1000).to_string();
+        let control = free_control_port()?;
         let address = format!("portal={portal}");
         let words = ["-f", "-C", &control, "--iscsi", &address];
         let daemon = Running::start(Path::new("tgtd"), &words)?;
@@ -68,22 +67,39 @@ impl Tgt {
     /// # Errors
     /// When it never does.
     pub fn control(&self, words: &[&str]) -> Result<()> {
-        let words = [&["-C", self.control.as_str(), "--lld", "iscsi"], words].concat();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let finished = run(Path::new("tgtadm"), &words, PATIENCE)?;
-            if finished.status.success() {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("tgtadm {words:?}: {}", finished.stderr);
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        control(&self.control, words)
     }
 
     /// The LUN's address, with what stands before the host: `USER%PASSWORD@`, or nothing.
     pub fn url(&self, account: &str) -> String {
         format!("iscsi://{account}{}/{NAME}/1", self.portal)
+    }
+}
+
+/// A control port that no other tgtd of this machine has, most likely. It is a number of tgt's own,
+/// not of TCP: its socket's name ends with it.
+///
+/// # Errors
+/// When the system has no address to give.
+pub fn free_control_port() -> Result<String> {
+    Ok((free_address()?.port() % 30_000 + 1000).to_string())
+}
+
+/// Repeats a command to the tgtd of a control port until it takes it.
+///
+/// # Errors
+/// When it never does.
+pub fn control(port: &str, words: &[&str]) -> Result<()> {
+    let words = [&["-C", port, "--lld", "iscsi"], words].concat();
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let finished = run(Path::new("tgtadm"), &words, PATIENCE)?;
+        if finished.status.success() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            bail!("tgtadm {words:?}: {}", finished.stderr);
+        }
+        thread::sleep(Duration::from_millis(50));
     }
 }

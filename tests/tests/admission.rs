@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::Array;
@@ -16,6 +16,7 @@ use harness::http::Request;
 use harness::initiator::luns;
 use harness::pdu::{Pdu, RawConnection};
 use harness::program::run;
+use harness::waiting::wait_until;
 
 use serde_json::json;
 
@@ -114,16 +115,6 @@ fn refused(array: &Array, reason: &str) -> Result<u64> {
 
 fn of_kind(array: &Array, kind: &str) -> Result<u64> {
     metric(array, &format!("gantry_connections{{kind=\"{kind}\"}}"))
-}
-
-/// Waits until something is so; how long it takes says nothing.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !is_so()? {
-        ensure!(Instant::now() < deadline, "{what} does not happen");
-        thread::sleep(Duration::from_millis(50));
-    }
-    Ok(())
 }
 
 fn host_gets_in(array: &Array) -> Result<()> {

@@ -1,11 +1,13 @@
 //! 'gantry-host lean', the client of benchmarks: it does what it says that it does, or says why not.
 
 use std::path::Path;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 use harness::binaries::binary;
-use harness::program::{Finished, run};
+use harness::path::Path as SlowPath;
+use harness::program::{Finished, Running, run};
 use harness::{Array, Value};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -76,5 +78,32 @@ fn what_goes_wrong_is_said() -> Result<()> {
         let said = read(url, more)?.failure()?;
         assert!(said.contains(word), "{url} {more:?}: {said}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_silent_array_ends_a_run() -> Result<()> {
+    let array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let path = SlowPath::start(array.portal())?;
+    let url = array.lun_url(array.create_lun("p/data", "16M")?)?;
+    let url = url.replace(&array.portal().to_string(), &path.address().to_string());
+    for sessions in ["1", "3"] {
+        let words = ["--divide-times", "100", "lean", &url, "--pattern", "randread"];
+        let words = [&words[..], &["--span", "16M", "--sessions", sessions]].concat();
+        path.speak();
+        let client = Running::start(&binary("gantry-host")?, &words)?;
+        thread::sleep(Duration::from_millis(700));
+        path.silence_after(0);
+        let said = client.wait(PATIENCE)?.failure()?;
+        assert!(said.contains("does not answer"), "{sessions} sessions: {said}");
+    }
+    let printed = run(
+        &binary("gantry-host")?,
+        &["--divide-times", "100", "lean", &url, "--pattern", "randread"],
+        PATIENCE,
+    )?;
+    let said = printed.failure()?;
+    assert!(said.contains("does not answer the login"), "{said}");
     Ok(())
 }

@@ -104,8 +104,15 @@ fn accounts_survive_a_restart_and_a_lost_secret_keeps_everybody_out() -> Result<
     array.restart()?;
     assert!(inquiry(&array, INITIATOR, &right, "")?);
     assert!(!inquiry(&array, INITIATOR, "", "")?);
+    // The pool has the accounts, sealed with the recovery key.
     array.kill()?;
     generations::remove(&array, "secrets.json")?;
+    array.restart()?;
+    assert!(inquiry(&array, INITIATOR, &right, "")?);
+    assert!(!inquiry(&array, INITIATOR, "", "")?);
+    array.kill()?;
+    generations::remove(&array, "secrets.json")?;
+    generations::remove(&array, "recovery-key.json")?;
     array.restart()?;
     assert!(!inquiry(&array, INITIATOR, &right, "")?);
     assert!(!inquiry(&array, INITIATOR, "", "")?);

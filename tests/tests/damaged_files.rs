@@ -67,9 +67,10 @@ fn with_both_copies_damaged_an_earlier_generation_is_used_and_said_so() -> Resul
     }
     array.restart()?;
     assert!(readiness(&array)?.contains("EARLIER"));
-    // The pool is older than the last change, the host was the last change.
+    // The pool is older than the last change, the host was the last change. The pool knows it.
     array.gantry(&["pool", "show", "p"])?;
-    assert!(!hosts(&array)?.contains("\"h\""));
+    assert!(hosts(&array)?.contains("\"h\""));
+    assert!(array.gantry(&["events"])?.contains("taken from the pool"));
     // Hosts may know volumes by numbers that were given out in what is lost.
     array.gantry(&["volume", "create", "p/v", "--size", "64M"])?;
     let refused = array.try_gantry(&["volume", "map", "p/v", "--host", "any"])?;

@@ -122,6 +122,43 @@ fn what_two_hosts_write_at_once_with_reservations_is_whole_for_vmfs_tools() -> R
     two_hosts_write_at_once(false)
 }
 
+/// One host grows the datastore while a machine of another one takes space on it; what is new is
+/// then used by that other host, which was not told.
+#[test]
+fn a_datastore_grows_into_its_enlarged_lun_while_a_machine_runs_on_it() -> Result<()> {
+    for ats in [true, false] {
+        let (array, hosts, device) = bench("1G", 2, &[], ats)?;
+        let partition = format!("/vmfs/devices/disks/{device}:1");
+        let grow = ["vmkfstools", "-G", &partition, &partition];
+        let refused = hosts[0].attempt(&grow)?.failure()?;
+        assert!(refused.contains("no room for another 256 MB"), "{refused}");
+        hosts[1].vmkfstools(&["-c", "400m", "-d", "thin", "ds/t.vmdk"])?;
+        let run = ["vm", "run", "ds/t.vmdk", "--pattern", "sequential-write1m"];
+        let machine =
+            hosts[1].start(&[&run[..], &["--seconds", "90", "--operations", "400"]].concat())?;
+        array.gantry(&["volume", "resize", "p/v", "--size", "3G"])?;
+        let grown = hosts[0].run(&grow)?;
+        assert_eq!(
+            grown.lines().last(),
+            Some("Successfully grew volume: ds, by 2048 MB"),
+            "{grown}"
+        );
+        let outcome: Value =
+            serde_json::from_str(&machine.wait(Duration::from_secs(100))?.success()?)?;
+        assert_eq!(number(&outcome, "/operations")?, 400);
+        hosts[1].vmkfstools(&["-c", "600m", "-d", "eagerzeroedthick", "ds/e.vmdk"])?;
+        let shown = hosts[1].run(&["vmkfstools", "-P", "ds"])?;
+        assert!(shown.contains("(2816 file blocks * 1048576)"), "{shown}");
+        let folder = tempfile::tempdir()?;
+        let image = image_of(&array, 0, folder.path())?;
+        assert_eq!(fsck(&image)?, [0; 5]);
+        let volume = Fuse::mount(&image)?;
+        ensure!(volume.read("e-flat.vmdk")? == vec![0; 600 << 20], "the new disk differs");
+        ensure!(volume.read("t-flat.vmdk")? == written_disk(400), "the machine's disk differs");
+    }
+    Ok(())
+}
+
 #[test]
 fn the_lock_of_a_killed_host_is_taken_over_after_its_lease_and_not_before() -> Result<()> {
     let (array, hosts, _) = bench("1G", 2, &["--lease-ms", "2000"], true)?;

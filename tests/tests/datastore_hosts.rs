@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use harness::hostkit::{Host, array, fsck, image_of};
 use harness::path::Path;
 use harness::tgt::Tgt;
-use harness::{Array, Value, number};
+use harness::{Array, Value, number, text};
 
 const MOVE: &str = "/DataMover/HardwareAcceleratedMove";
 
@@ -59,12 +59,14 @@ fn a_device_is_listed_by_its_naa_identifier_and_its_offloads_become_known_by_use
     assert_eq!(host.run(&status)?, lines("supported", "supported"));
     let listed = host.run(&["esxcli", "storage", "core", "device", "list"])?;
     for line in
-        ["   Size: 1024", "   Is SSD: false", "   VAAI Status: unknown", "   Vendor: GANTRY  "]
+        ["   Size: 1024", "   Is SSD: false", "   VAAI Status: supported", "   Vendor: GANTRY  "]
     {
         assert!(listed.lines().any(|found| found == line), "{line:?} in {listed}");
     }
     host.run(&["rescan"])?;
     assert_eq!(host.run(&status)?, lines("unknown", "unknown"));
+    let listed = host.run(&["esxcli", "storage", "core", "device", "list"])?;
+    assert!(listed.contains("   VAAI Status: unknown\n"), "{listed}");
     host.attempt(&["esxcli", "storage", "core", "device", "list", "-d", "naa.1"])?.failure()?;
     Ok(())
 }
@@ -308,5 +310,238 @@ fn a_machine_pauses_while_the_array_is_full_and_goes_on_when_it_is_not() -> Resu
     let counters = host.run(&["--json", "esxtop", "-n", "1"])?;
     let counters: Value = serde_json::from_str(counters.lines().last().context("a line")?)?;
     assert!(number(&counters, "/sums/space_warnings")? > 0, "it was told before: {counters}");
+    Ok(())
+}
+
+/// The three commands that README shows, and what they lead to.
+#[test]
+fn a_portal_is_asked_for_its_targets_with_esxis_words() -> Result<()> {
+    let array = array(&[("v", "1G"), ("w", "1G")])?;
+    let host = Host::new("esx1", &[])?;
+    let portal = array.portal().to_string();
+    let esxcli = |words: &str| {
+        let words = words.replace("PORTAL", &portal);
+        host.attempt(&[&["esxcli"], &words.split(' ').collect::<Vec<_>>()[..]].concat())
+    };
+    assert_eq!(
+        esxcli("iscsi software set --enabled=false")?.success()?,
+        "Software iSCSI Disabled\n"
+    );
+    let add = "iscsi adapter discovery sendtarget add --adapter=vmhba64 --address=PORTAL";
+    esxcli(add)?.failure()?;
+    assert_eq!(esxcli("iscsi software set --enabled=true")?.success()?, "Software iSCSI Enabled\n");
+    assert_eq!(esxcli(add)?.success()?, "");
+    esxcli(add)?.failure()?;
+    assert_eq!(esxcli("storage core adapter rescan --adapter=vmhba64")?.success()?, "");
+    let found = esxcli("--formatter=json storage core device list")?.success()?;
+    let found: Value = serde_json::from_str(&found)?;
+    let names: Vec<Value> = ["v", "w"]
+        .iter()
+        .map(
+            |name| Ok(array.gantry_json(&["volume", "show", &format!("p/{name}")])?["naa"].clone()),
+        )
+        .collect::<Result<_>>()?;
+    let listed: Vec<&Value> = found.as_array().context("a list")?.iter().collect();
+    assert_eq!(listed.len(), 2);
+    assert!(names.iter().all(|name| listed.iter().any(|device| device["Device"] == *name)));
+    assert_eq!(listed[0]["Size"], 1024);
+    let target = array.target_name()?;
+    let sessions = esxcli("iscsi session list")?.success()?;
+    assert!(sessions.starts_with(&format!("vmhba64,{target},00023d000001\n   Adapter: vmhba64\n")));
+    let listed = esxcli("iscsi adapter discovery sendtarget list")?.success()?;
+    assert_eq!(listed.lines().nth(2), Some(format!("vmhba64  {portal}").as_str()));
+    let targets = esxcli("--formatter=csv iscsi adapter target list")?.success()?;
+    assert_eq!(
+        targets,
+        format!(
+            "Adapter,Alias,DiscoveryMethod,LastError,Target,\nvmhba64,,SENDTARGETS,No Error,{target},\n"
+        )
+    );
+    // One that does not answer keeps what it said before.
+    let lost = Host::new("esx2", &[])?;
+    lost.run(&[
+        "esxcli",
+        "iscsi",
+        "adapter",
+        "discovery",
+        "sendtarget",
+        "add",
+        "-A",
+        "vmhba64",
+        "-a",
+        "127.0.0.1:1",
+    ])?;
+    assert_eq!(lost.devices()?.len(), 0);
+    esxcli("iscsi adapter discovery sendtarget remove -A vmhba64 -a PORTAL")?.success()?;
+    assert_eq!(host.devices()?.len(), 0);
+    Ok(())
+}
+
+#[test]
+fn paths_and_policies_are_listed_as_esxi_lists_them() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let url = array.lun_url(0)?;
+    let path = Path::start(array.portal())?;
+    let other = url.replace(&array.portal().to_string(), &path.address().to_string());
+    let host = Host::new("esx1", &[&url, &other])?;
+    let device = host.devices()?.remove(0);
+    let esxcli =
+        |words: &str| host.run(&[&["esxcli"], &words.split(' ').collect::<Vec<_>>()[..]].concat());
+    let paths = esxcli("storage core path list")?;
+    let blocks: Vec<&str> = paths.split("\n\n").collect();
+    assert_eq!(blocks.len(), 2);
+    for (channel, block) in blocks.iter().enumerate() {
+        let name = format!("vmhba64:C{channel}:T0:L0");
+        for line in [
+            &format!("   Runtime Name: {name}"),
+            &format!("   Device: {device}"),
+            &format!("   Channel: {channel}"),
+            "   State: active",
+            "   Transport: iscsi",
+        ] {
+            assert!(block.lines().any(|found| found == line), "{line} in {block}");
+        }
+        let uid = block.lines().next().context("a title")?;
+        let by_name = esxcli(&format!("storage core path list -p {name}"))?;
+        assert_eq!(by_name.trim_end(), block.trim_end());
+        assert_eq!(esxcli(&format!("storage core path list --path={uid}"))?, by_name);
+    }
+    let nmp = esxcli("storage nmp device list")?;
+    for line in [
+        "   Storage Array Type: VMW_SATP_ALUA",
+        "   Path Selection Policy: VMW_PSP_RR",
+        "   Working Paths: vmhba64:C0:T0:L0, vmhba64:C1:T0:L0",
+    ] {
+        assert!(nmp.lines().any(|found| found == line), "{line} in {nmp}");
+    }
+    assert!(nmp.contains("TPG_state=AO}"), "{nmp}");
+    let adapters = esxcli("storage core adapter list")?;
+    assert!(adapters.starts_with("HBA Name  Driver     Link State  UID"), "{adapters}");
+    Ok(())
+}
+
+#[test]
+fn volumes_and_running_machines_are_listed_as_esxi_lists_them() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let host = Host::new("esx1", &[&array.lun_url(0)?])?;
+    let device = host.devices()?.remove(0);
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    let esxcli =
+        |words: &str| host.run(&[&["esxcli"], &words.split(' ').collect::<Vec<_>>()[..]].concat());
+    let volumes: Value =
+        serde_json::from_str(&esxcli("--formatter=json storage filesystem list")?)?;
+    let uuid = volumes[0]["UUID"].as_str().context("an identifier")?.to_owned();
+    assert_eq!(volumes[0]["MountPoint"], format!("/vmfs/volumes/{uuid}"));
+    assert_eq!(volumes[0]["Mounted"], true);
+    let shown = |words: &[&str]| host.run(&[&["vmkfstools"], words].concat());
+    let exact = shown(&["-P", "/vmfs/volumes/ds"])?;
+    let (size, free) = (&volumes[0]["Size"], &volumes[0]["Free"]);
+    assert!(
+        exact.contains(&format!("Capacity {size} (")) && exact.contains(&format!(", {free} ("))
+    );
+    assert!(shown(&["-Ph", "ds"])?.contains(" GB available, file block size 1 MB"));
+    let mapped = host.run(&["esxcfg-scsidevs", "-m"])?;
+    let words: Vec<&str> = mapped.split_whitespace().collect();
+    let partition = format!("{device}:1");
+    let disk = format!("/vmfs/devices/disks/{partition}");
+    assert_eq!(words, [partition.as_str(), &disk, &uuid, "0", "ds"]);
+    for option in ["-l", "-c", "-u", "-A"] {
+        assert!(host.run(&["esxcfg-scsidevs", option])?.contains(&device), "{option}");
+    }
+    assert!(host.run(&["esxcfg-scsidevs", "-a"])?.contains("vmhba64"));
+    host.attempt(&["esxcfg-scsidevs", "-z"])?.failure()?;
+    host.run(&["vm", "create", "ds/web", "--disk", "64m:eagerzeroedthick"])?;
+    assert_eq!(esxcli("vm process list")?, "");
+    let machine =
+        host.start(&["vm", "run", "ds/web", "--pattern", "random-mix4k", "--seconds", "4"])?;
+    let mut running = String::new();
+    for _ in 0..100 {
+        running = esxcli("vm process list")?;
+        if !running.is_empty() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(running.starts_with("web\n   World ID: "), "{running}");
+    assert!(running.contains(&format!("   Config File: /vmfs/volumes/{uuid}/web/web.vmx\n")));
+    assert!(running.contains("   UUID: 56 4d "), "{running}");
+    machine.wait(Duration::from_secs(60))?.success()?;
+    assert_eq!(esxcli("vm process list")?, "");
+    Ok(())
+}
+
+#[test]
+fn a_running_machine_changes_hosts_and_its_locks_with_it() -> Result<()> {
+    let array = array(&[("v", "1G")])?;
+    let url = array.lun_url(0)?;
+    let (host, other) = (Host::new("esx1", &[&url])?, Host::new("esx2", &[&url])?);
+    let device = host.devices()?.remove(0);
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &format!("{device}:1")])?;
+    other.run(&["rescan"])?;
+    host.run(&["vm", "create", "ds/web", "--disk", "64m:thin"])?;
+    let folder = other.folder();
+    let vmotion = ["vm", "vmotion", "ds/web", "--destination", folder, "--seconds", "2"];
+    let moved: Value = serde_json::from_str(&host.run(&vmotion)?)?;
+    for side in ["source", "destination"] {
+        assert!(number(&moved, &format!("/{side}/operations"))? > 0, "{moved}");
+    }
+    assert!(moved["switchover_ms"].as_f64().is_some_and(|ms| ms > 0.0 && ms < 30_000.0), "{moved}");
+    assert!(number(&moved, "/ats")? > 0 && moved["conflicts"] == 0, "{moved}");
+    let sums = [&host, &other].map(|host| host.run(&["file", "hash", "ds/web/web.vmdk"]));
+    let [first, second] = sums;
+    assert_eq!(first?, second?);
+    let same = host.folder();
+    host.attempt(&["vm", "vmotion", "ds/web", "--destination", same])?.failure()?;
+    host.attempt(&["vm", "vmotion", "ds/none", "--destination", folder])?.failure()?;
+    host.attempt(&["vm", "vmotion", "ds/web/web.vmdk", "--destination", folder])?.failure()?;
+    let scratch = tempfile::tempdir()?;
+    let [unallocated, _, rest @ ..] = fsck(&image_of(&array, 0, scratch.path())?)?;
+    assert_eq!((unallocated, rest), (0, [0; 3]));
+    Ok(())
+}
+
+#[test]
+fn templates_do_not_run_and_go_where_a_cluster_has_space() -> Result<()> {
+    let array = array(&[("a", "1G"), ("b", "2G"), ("c", "1G"), ("d", "1G")])?;
+    let urls: Vec<String> = (0..4).map(|lun| array.lun_url(lun)).collect::<Result<_>>()?;
+    let host = Host::new("esx1", &urls.iter().map(String::as_str).collect::<Vec<_>>())?;
+    for (number, url) in urls.iter().enumerate() {
+        let listed = Host::new("look", &[url])?.devices()?.remove(0);
+        host.vmkfstools(&["-C", "vmfs5", "-S", &format!("ds{number}"), &format!("{listed}:1")])?;
+    }
+    host.run(&["vm", "create", "ds0/gold", "--disk", "64m:eagerzeroedthick"])?;
+    host.run(&["vm", "template", "ds0/gold"])?;
+    let run = ["vm", "run", "ds0/gold", "--pattern", "random-mix4k", "--seconds", "1"];
+    assert!(host.attempt(&run)?.stderr.contains("template"));
+    assert!(host.run(&["file", "ls", "ds0/gold"])?.contains("gold.vmtx"));
+    let cluster = ["--cluster", "ds0,ds1,ds2,ds3"];
+    let deploy = |name: &str, more: &[&str]| -> Result<Value> {
+        let words = [&["vm", "deploy", "ds0/gold", name][..], &cluster, more].concat();
+        let printed = host.run(&words)?;
+        Ok(serde_json::from_str(printed.lines().last().context("a line")?)?)
+    };
+    let mut places = Vec::new();
+    for name in ["one", "two", "three"] {
+        let deployed = deploy(name, &[])?;
+        assert!(number(&deployed, "/report/offloaded_bytes")? == 64 << 20, "{deployed}");
+        places.push(text(&deployed, "/machine")?.to_owned());
+    }
+    assert!(places[0].starts_with("ds1/"), "the largest one is as good as empty: {places:?}");
+    let mut stores: Vec<&str> = places.iter().filter_map(|place| place.split('/').next()).collect();
+    stores.sort_unstable();
+    stores.dedup();
+    assert!(stores.len() > 1, "all on one: {places:?}");
+    host.attempt(&["vm", "deploy", "ds0/gold", "ds1/x", "--cluster", "ds1"])?.failure()?;
+    // A running Windows guest that is quiesced is copied by the host, and the reason is named.
+    host.run(&["vm", "set", "ds0/gold", "guestOS", "windows9Server64Guest"])?;
+    assert!(deploy("four", &["--powered-on"])?["report"]["host_bytes"] == 0);
+    host.run(&["vm", "set", "ds0/gold", "disk.EnableUUID", "TRUE"])?;
+    let quiesced = deploy("five", &["--powered-on"])?;
+    let reasons = quiesced["report"]["fallbacks"].as_object().context("reasons")?;
+    assert!(reasons.keys().any(|reason| reason.contains("disk.EnableUUID")), "{quiesced}");
+    assert!(number(&deploy("six", &[])?, "/report/offloaded_bytes")? > 0);
+    host.attempt(&["vm", "set", "ds0/gold", "scsi0:0.fileName", "x.vmdk"])?.failure()?;
+    host.run(&["vm", "template", "ds0/gold", "--undo"])?;
+    host.run(&run)?;
     Ok(())
 }

@@ -90,9 +90,23 @@ const PAGES: [Page; 7] = [
                 "gantry pool verify /srv/p.img",
                 "needs a damaged journal: tests/pool_resume.rs has one",
             ),
+            NotHere(
+                "gantry pool create m --mirror 2",
+                "needs file systems at /srv/a to /srv/d: tests/mirrors.rs does it elsewhere",
+            ),
+            NotHere(
+                "gantry pool add-device m",
+                "needs file systems at /srv/a and /srv/b: tests/mirrors.rs does it elsewhere",
+            ),
+            NotHere("rbd create", "needs a Ceph cluster: `cargo xtask test --ceph` starts one"),
+            NotHere(
+                "gantry recovery-key show",
+                "needs disks of a pool in /dev: tests/pool_import.rs imports files",
+            ),
             Runs("gantry schedule create hourly"),
             Runs("gantry snapshot create p/a before-audit"),
             Runs("gantry task list"),
+            Runs("gantry volume primitives p/v"),
             Runs("gantry target identification"),
             Runs("gantry alert webhook ops"),
             Runs("gantry configuration export array.json"),
@@ -118,7 +132,7 @@ const PAGES: [Page; 7] = [
     Page {
         path: "docs/host-kit.md",
         before: "",
-        blocks: &[Runs("export GANTRY_HOST_STATE")],
+        blocks: &[Runs("export GANTRY_HOST_STATE"), Runs("gantry-host esxcli iscsi software set")],
         stands_for: &[("IQN", "$TARGET"), ("naa.6001...", "$NAA")],
     },
     Page {

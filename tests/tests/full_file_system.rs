@@ -54,7 +54,7 @@ fn write(session: &mut RawSession, lun: u8, at: u64) -> Result<Option<(u8, u8, u
     let mut cdb = [0x2a, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     cdb[2..6].copy_from_slice(&lba.to_be_bytes());
     cdb[7..9].copy_from_slice(&blocks.to_be_bytes());
-    Ok(session.write(lun, &cdb, &vec![at as u8 + 1; MIB as usize])?.code())
+    Ok(session.write(lun, &cdb, &vec![(at % 251) as u8 + 1; MIB as usize])?.code())
 }
 
 fn messages(array: &Array) -> Result<Vec<(String, String)>> {

@@ -4,6 +4,7 @@
 //!
 //! `cargo xtask history --operations N` makes it longer; a round is 6,400 commands.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -35,7 +36,7 @@ fn arena(array: &Array) -> Result<Arena> {
         luns.push((lun, page[8..24].to_vec()));
     }
     let (portal, start) = (array.portal(), Instant::now());
-    Ok(Arena { portal, target, luns, blocks: 48, start })
+    Ok(Arena { portal, target, luns, blocks: 48, start, full: false, watch: Arc::default() })
 }
 
 #[test]

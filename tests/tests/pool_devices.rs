@@ -152,7 +152,7 @@ fn wrong_devices_and_sizes_are_refused_with_a_reason() -> Result<()> {
     refuse(&["pool", "extend", "p", "--device", "2", "--size", "4G"], "--device")?;
     refuse(&["pool", "extend", "p", "--device", "1", "--size", "1G"], "only grows")?;
     let twice = ["pool", "create", "q", "--device", &c, "--device", &c, "--size", "1G"];
-    refuse(&twice, "already belongs")?;
+    refuse(&twice, "is named twice")?;
     let taken = ["pool", "create", "q", "--device", &c, "--device", &first, "--size", "1G"];
     refuse(&taken, "already belongs to pool 'p'")?;
     let precious = array.beside("precious.img");
@@ -194,16 +194,29 @@ fn a_device_of_something_else_is_named_and_left_alone() -> Result<()> {
 }
 
 #[test]
-fn devices_in_the_wrong_order_are_refused_and_left_alone() -> Result<()> {
-    assert_refused(
-        |array, [first, second]| {
-            let away = array.beside("away.img");
-            fs::rename(first, &away)?;
-            fs::rename(second, first)?;
-            Ok(fs::rename(&away, second)?)
-        },
-        &["a.img", "order"],
-    )
+fn devices_that_changed_places_are_found_by_their_labels_and_grow_where_they_are() -> Result<()> {
+    let (mut array, [first, second]) = array_with_two_devices()?;
+    let lun = array.create_lun("p/v", "256M")?;
+    let url = array.lun_url(lun)?;
+    initiator::qemu_io(&["-f", "raw", &url], &["write -P 3 0 8M"])?;
+    assert!(array.stop()?.success());
+    let away = array.beside("away.img");
+    fs::rename(&first, &away)?;
+    fs::rename(&second, &first)?;
+    fs::rename(&away, &second)?;
+    array.restart()?;
+    assert_eq!(text(&pool(&array)?, "/state")?, "ready");
+    initiator::qemu_io(&["-f", "raw", &url], &["read -P 3 0 8M"])?;
+    // The second device of the pool lies in the first file now.
+    array.gantry(&["pool", "extend", "p", "--device", "1", "--size", "2G"])?;
+    assert_eq!(fs::metadata(&first)?.len(), 2 << 30);
+    assert_eq!(fs::metadata(&second)?.len(), 1 << 30);
+    initiator::qemu_io(&["-f", "raw", &url], &["write -P 4 8M 8M", "read -P 4 8M 8M"])?;
+    assert!(array.stop()?.success());
+    array.restart()?;
+    assert_eq!(text(&pool(&array)?, "/state")?, "ready");
+    initiator::qemu_io(&["-f", "raw", &url], &["read -P 3 0 8M", "read -P 4 8M 8M"])?;
+    Ok(())
 }
 
 /// Edits the saved configuration of a stopped array.

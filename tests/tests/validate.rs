@@ -60,10 +60,17 @@ fn two_luns() -> Result<(Array, [String; 3])> {
 
 #[test]
 fn our_array_offloads_tells_the_truth_and_pauses_only_who_needs_space() -> Result<()> {
-    let (_array, [first, second, small]) = two_luns()?;
+    let (array, [first, second, small]) = two_luns()?;
     let folder = tempfile::tempdir()?;
     let words = [&first, "--url2", &second, "--small", &small, "--case", "q2,Q3,Q4,I1,honesty"];
-    let (result, junit) = validate(folder.path(), &words)?;
+    let (process, page) =
+        (array.process_id()?.to_string(), format!("http://{}/metrics", array.http()));
+    let token = array.gantry(&["token", "create", "validate", "--role", "viewer"])?;
+    let watched =
+        ["--array-pid", &process, "--array-metrics", &page, "--array-token", token.trim()];
+    let counter = ["--array-counter", "gantry_received_bytes_total"];
+    let (result, junit) = validate(folder.path(), &[&words[..], &watched, &counter].concat())?;
+    array_beside_host(folder.path(), &result)?;
     for (id, off, on) in [("Q2", "clone, off", "clone, on"), ("Q3", "off", "on")] {
         let wire = |name: &str| {
             measured(&result, id, name).and_then(|run| number(run, "/counters/wire_bytes"))
@@ -73,13 +80,44 @@ fn our_array_offloads_tells_the_truth_and_pauses_only_who_needs_space() -> Resul
     let clone = measured(&result, "Q2", "clone, on")?;
     ensure!(number(clone, "/counters/clone_wr")? > 0 && number(clone, "/counters/clone_f")? == 0);
     measured(&result, "Q4", "the pool fills")?;
-    ensure!(measured(&result, "I1", "ATS on")?["figures"]["conflicts/s"] == 0.0);
+    for mode in ["ATS on", "continuous, ATS on"] {
+        ensure!(measured(&result, "I1", mode)?["figures"]["conflicts/s"] == 0.0);
+    }
     for probe in result["honesty"].as_array().context("probes")? {
         ensure!(probe["verdict"] != "lie", "{probe}");
     }
     let names: Vec<_> = junit.test_suites.iter().map(|suite| suite.name.as_str()).collect();
     assert_eq!(names, ["cases", "honesty", "locks"]);
     ensure!(junit.test_suites[0].test_cases.len() > 4);
+    Ok(())
+}
+
+/// Processor time of both, and the array's counters beside the host's.
+fn array_beside_host(folder: &Path, result: &Value) -> Result<()> {
+    for name in ["off", "on"] {
+        let run = measured(result, "Q3", name)?;
+        for of in ["host", "array"] {
+            let seconds = run["processor"][of].as_f64().context("processor time")?;
+            ensure!(seconds > 0.0 && seconds < 600.0, "{of}, {name}: {seconds} s");
+        }
+        ensure!(number(run, "/processor/bytes")? >= 16 << 20, "{}", run["processor"]);
+    }
+    let off = measured(result, "Q3", "off")?;
+    let sum = |name: &str| -> Result<f64> {
+        let all = off["series"].as_array().context("series")?;
+        let series = all.iter().find(|one| one["name"] == name).context(name.to_owned())?;
+        let step = series["step"].as_f64().context("a step")?;
+        let values = series["values"].as_array().context("values")?;
+        Ok(values.iter().filter_map(Value::as_f64).sum::<f64>() * step)
+    };
+    let (host, own) = (sum("interface, MB/s")?, sum("array interface, MB/s")?);
+    // The array counts bytes of sessions; the host those of the measured ones, on sockets.
+    ensure!(own > host * 0.8 && own < host * 1.5, "{own} MB of the array, {host} MB of the host");
+    sum("array gantry_received_bytes_total, per s")?;
+    let page = fs::read_to_string(folder.join("report.html"))?;
+    for part in ["Host beside array: interfaces", "Processor time", "average", "% saved"] {
+        ensure!(page.contains(part), "{part}");
+    }
     Ok(())
 }
 
@@ -92,6 +130,8 @@ fn an_array_without_offloads_is_measured_too_and_its_words_are_not_believed() ->
     let (result, junit) = validate(folder.path(), &words)?;
     let clone = measured(&result, "M2", "powered off, on")?;
     ensure!(number(clone, "/counters/clone_wr")? == 0, "tgt copied");
+    ensure!(clone["processor"]["array"].is_null(), "who told its processor time?");
+    ensure!(fs::read_to_string(folder.path().join("report.html"))?.contains("not known"));
     let reasons = clone["fallbacks"].as_object().context("reasons")?;
     ensure!(reasons.keys().any(|reason| reason.contains("EXTENDED COPY")), "{reasons:?}");
     let probes = result["honesty"].as_array().context("probes")?;
@@ -107,6 +147,37 @@ fn an_array_without_offloads_is_measured_too_and_its_words_are_not_believed() ->
     Ok(())
 }
 
+/// Nexenta's test: off, on, and on again, each where the cluster of four datastores has most room.
+#[test]
+fn a_template_is_deployed_to_all_datastores_of_a_cluster_in_turn() -> Result<()> {
+    let names = ["a", "b", "c", "d"].map(|name| (name, "1G"));
+    let array = array(&names)?;
+    let urls = (0..4).map(|lun| array.lun_url(lun)).collect::<Result<Vec<_>>>()?;
+    let folder = tempfile::tempdir()?;
+    let out = folder.path().to_str().context("a printable path")?;
+    let mut words = vec!["validate", "--scale", "tiny", "--rounds", "3", "--case", "N1"];
+    words.extend(["--out", out, &urls[0]]);
+    words.extend(urls[1..].iter().flat_map(|url| ["--url2", url.as_str()]));
+    attempt(&words)?.success()?;
+    let result: Value = serde_json::from_slice(&fs::read(folder.path().join("result.json"))?)?;
+    let found = case(&result, "N1")?;
+    assert_eq!(found["notes"].as_array().context("notes")?.len(), 2, "{found}");
+    let runs = found["variants"].as_array().context("variants")?.iter();
+    let runs = runs.flat_map(|variant| variant["runs"].as_array().into_iter().flatten());
+    let placed = runs.map(|run| {
+        ensure!(run["verified"] == true && run["figures"]["datastores in the cluster"] == 4.0);
+        Ok((number(run, "/round")?, run["figures"]["placed on datastore"].as_f64()))
+    });
+    let placed = placed.collect::<Result<Vec<_>>>()?;
+    assert_eq!(placed.len(), 6);
+    for unit in 1..=4 {
+        ensure!(placed.iter().any(|(_, on)| *on == Some(f64::from(unit))), "{placed:?}");
+    }
+    let met = |target: &Value| target["wanted"] == "4 datastores" && target["met"] == true;
+    ensure!(found["targets"].as_array().context("targets")?.iter().any(met), "{found}");
+    Ok(())
+}
+
 #[test]
 fn what_was_measured_is_kept_and_two_results_are_compared() -> Result<()> {
     let (_array, [first, second, _]) = two_luns()?;
@@ -118,8 +189,13 @@ fn what_was_measured_is_kept_and_two_results_are_compared() -> Result<()> {
     let json = folder.path().join("result.json");
     let json = json.to_str().context("a printable path")?;
     let out = folder.path().to_str().context("a printable path")?;
-    let printed = attempt(&["compare", json, json, "--out", out])?.success()?;
+    let printed = attempt(&["compare", json, json, json, "--out", out])?.success()?;
     ensure!(printed.contains("Q3") && printed.contains("GANTRY"), "{printed}");
+    ensure!(printed.starts_with("Score cards") && printed.contains("(C)"), "{printed}");
+    attempt(&["compare", json])?.failure()?;
+    let named = [format!("old={json}"), format!("new={json}")];
+    let printed = attempt(&["compare", &named[0], &named[1]])?.success()?;
+    ensure!(printed.contains("old (GANTRY") && printed.contains("new (GANTRY"), "{printed}");
     ensure!(fs::read_to_string(folder.path().join("compare.html"))?.contains("</html>"));
     fs::write(folder.path().join("result.json"), "{\"format\":2}")?;
     attempt(&["compare", json, json])?.failure()?;
@@ -134,6 +210,14 @@ fn luns_in_use_and_unknown_words_are_refused() -> Result<()> {
     let out = out.to_str().context("a printable path")?;
     attempt(&["fill", &first, "--length", "1048576"])?.success()?;
     let base = ["validate", "--scale", "tiny", "--rounds", "1", "--case", "Q3", "--out", out];
+    for wrong in [
+        ["--array-pid", "2147483646"],
+        ["--array-metrics", "http://127.0.0.1:1/metrics"],
+        ["--array-metrics", "https://127.0.0.1/metrics"],
+        ["--array-counter", "a_total"],
+    ] {
+        attempt(&[&base[..], &[&second], &wrong].concat())?.failure()?;
+    }
     let refused = attempt(&[&base[..], &[&second, "--url2", &first]].concat())?;
     ensure!(refused.stderr.contains("in use"), "{}", refused.stderr);
     refused.failure()?;

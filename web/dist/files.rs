@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-3cbb6a855f4b5384.js",
+        path: "/assets/gantry-b0626e0ece570e5a.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"3cbb6a855f4b5384\"",
+        etag: "W/\"b0626e0ece570e5a\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"8da31f18040af6a8\"",
+        etag: "W/\"cfe6a7eba3aeb319\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

@@ -1,7 +1,7 @@
 // The page in a browser, on a real daemon that real hosts use. Nothing is tried twice.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
@@ -443,6 +443,83 @@ test('objects are labelled and renamed, and what somebody else changed is not ov
   await array.gantry('volume', 'delete', 'fast/new');
 });
 
+test('primitives are turned off and on for a volume, a host and the array', async () => {
+  const change = async (opener, name) => {
+    await button(opener).click();
+    assert.ok(await dialog().getByRole('button', { name: 'Change' }).isDisabled());
+    await dialog().getByLabel(name).click();
+    await dialog().getByRole('button', { name: 'Change' }).click();
+    await dialog().waitFor({ state: 'hidden' });
+  };
+  const unmap = 'Unmap (Delete)';
+  await visit('/volumes/fast/vm1', 'fast/vm1');
+  await change('Primitives', unmap);
+  await page.getByText('Unmap (Delete) off').waitFor();
+  assert.equal((await array.gantry('volume', 'show', 'fast/vm1')).primitives.unmap, false);
+  // Somebody else's change while the dialog is open stays.
+  await button('Primitives').click();
+  await array.gantry('volume', 'primitives', 'fast/vm1', '--off', 'write_same');
+  await page.getByText('Write same (Block Zero), Unmap (Delete) off').waitFor();
+  await dialog().getByLabel(unmap).click();
+  await dialog().getByRole('button', { name: 'Change' }).click();
+  await page.getByText('Write same (Block Zero) off').waitFor();
+  await array.gantry('volume', 'primitives', 'fast/vm1', '--on', 'write_same');
+  await visit('/hosts/esx9', 'esx9');
+  await change('Primitives', 'Extended copy (Full Copy, ODX)');
+  await page.getByText('Extended copy (Full Copy, ODX) off').waitFor();
+  await change('Primitives', 'Extended copy (Full Copy, ODX)');
+  await visit('/settings/primitives', 'Settings');
+  await change('Change', unmap);
+  await page.getByText('off', { exact: true }).waitFor();
+  assert.equal((await array.gantry('target', 'primitives')).unmap, false);
+  await change('Change', unmap);
+  await page.getByText('off', { exact: true }).waitFor({ state: 'detached' });
+  await visit('/events', 'Events');
+  await page.getByText('extended_copy was turned off by admin').waitFor();
+});
+
+test('a mirror gets a spare, and a pool is imported without a member and under another name', async () => {
+  const file = (name) => `file:${array.folder}/${name}.img`;
+  await array.gantry(
+    ...['pool', 'create', 'm', '--mirror', '2', file('m1'), file('m2'), '--size', '1G'],
+  );
+  await visit('/pools/m', 'm');
+  await button('Add a spare').click();
+  await dialog().getByLabel('Path').fill(`${array.folder}/s.img`);
+  await dialog().getByLabel('Size').fill('1 GiB');
+  await dialog().getByRole('button', { name: 'Add spare', exact: true }).click();
+  await button(`Remove spare ${file('s')}`).click();
+  assert.deepEqual((await array.gantry('pool', 'show', 'm')).spares, [file('s')]);
+  await dialog().getByRole('button', { name: 'Remove spare', exact: true }).click();
+  await button(`Remove spare ${file('s')}`).waitFor({ state: 'detached' });
+  assert.deepEqual((await array.gantry('pool', 'show', 'm')).spares, []);
+
+  // A page that shows a pool asks for it on and on.
+  await visit('/pools', 'Pools');
+  await array.gantry('pool', 'export', 'm');
+  mkdirSync(`${array.folder}/found`);
+  renameSync(`${array.folder}/m1.img`, `${array.folder}/found/m1.img`);
+  await array.gantry('pool', 'create', 'm', file('other'), '--size', '1G');
+  await button('Import pool').click();
+  await field('Directory to look in').fill(`${array.folder}/found`);
+  await button('Look').click();
+  const found = dialog().getByRole('region', { name: 'What was found' });
+  await found.getByText('Solved by: --rename NAME').waitFor();
+  await found.getByText(/^missing: /).waitFor();
+  assert.equal((await array.gantry('pool', 'list')).length, 2);
+  await found.getByText(/it may have newer data/).waitFor();
+  await field('Another name for it here').fill('mirrored');
+  await field('Give up what only missing members of mirrors have').check();
+  await found.waitFor({ state: 'detached' });
+  await button('Look').click();
+  await button('Import pool mirrored').click();
+  await heading('mirrored').waitFor();
+  await page.getByText('1 degraded').waitFor();
+  await visit('/pools', 'Pools');
+  await array.gantry('pool', 'delete', 'm');
+  await array.gantry('pool', 'delete', 'mirrored');
+});
+
 test('a session is closed after a question, and not that of another initiator', async () => {
   const load = array
     .host('io', '--pattern', 'randread', '--seconds', '15', '--rate', '50', await array.lun(0))
@@ -527,6 +604,7 @@ const PLACES = [
   ['/settings/users', 'Settings'],
   ['/settings/tokens', 'Settings'],
   ['/settings/portals', 'Settings'],
+  ['/settings/primitives', 'Settings'],
   ['/settings/alerts', 'Settings'],
   ['/settings/schedules', 'Settings'],
   ['/settings/audit', 'Settings'],
@@ -625,7 +703,10 @@ test('a viewer is offered nothing that is refused', async () => {
   assert.equal(await page.getByRole('button', { name: 'Create volume' }).count(), 0);
   await visit('/volumes/fast/vm1', 'fast/vm1');
   await page.getByText('Snapshots and clones').waitFor();
-  assert.equal(await page.getByRole('button', { name: /^(Labels|Rename)/ }).count(), 0);
+  assert.equal(await page.getByRole('button', { name: /^(Labels|Rename|Primitives)/ }).count(), 0);
+  await visit('/settings/primitives', 'Settings');
+  await page.getByText('Extended copy (Full Copy, ODX)').waitFor();
+  assert.equal(await button('Change').count(), 0);
   await visit('/settings/users', 'Settings');
   await page.getByText('This is for administrators').waitFor();
 });

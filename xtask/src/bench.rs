@@ -5,6 +5,7 @@ mod engine;
 mod host_kit;
 mod latency;
 mod management;
+mod mirror;
 mod peers;
 mod report;
 mod statistics;
@@ -51,6 +52,8 @@ enum Part {
     Latency(latency::Options),
     /// Measure a host's reads while clients repeat each route of the management interface.
     Management(management::Options),
+    /// Measure durable writes to mirrors, and a resilver, and write docs/benchmarks-mirror.md.
+    Mirror(mirror::Options),
     /// Measure our daemon beside SPDK, tgt, the wire and the raw file, one usual session.
     Peers(peers::Options),
 }
@@ -90,6 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         Some(Part::Engine(options)) => return engine::run(options),
         Some(Part::Latency(options)) => return latency::run(options),
         Some(Part::Management(options)) => return management::run(options),
+        Some(Part::Mirror(options)) => return mirror::run(options),
         Some(Part::Peers(options)) => return peers::run(options),
         None => {}
     }

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod ceph_cluster;
 mod check;
 mod demo;
 mod disk_space;

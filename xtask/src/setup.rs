@@ -97,6 +97,25 @@ pub(crate) fn for_build() -> Result<()> {
     provide(&[LIBISCSI])
 }
 
+/// The same for a Ceph cluster on this machine.
+pub(crate) fn for_ceph() -> Result<()> {
+    const PACKAGES: [Package; 4] = [
+        Package {
+            name: "ceph-mon",
+            sign: Sign::Program("ceph-mon"),
+            purpose: "the monitor of a cluster",
+        },
+        Package { name: "ceph-osd", sign: Sign::Program("ceph-osd"), purpose: "its storage" },
+        Package { name: "ceph-common", sign: Sign::Program("rbd"), purpose: "making images" },
+        Package {
+            name: "librbd1",
+            sign: Sign::Library("librbd.so.1"),
+            purpose: "the library that gantryd loads for devices rbd:",
+        },
+    ];
+    provide(&PACKAGES)
+}
+
 fn provide(packages: &[Package]) -> Result<()> {
     let missing: Vec<_> = packages.iter().filter(|package| !is_present(&package.sign)).collect();
     if missing.is_empty() {

@@ -8,6 +8,7 @@ use clap::Args;
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
+use crate::ceph_cluster::Cluster;
 use crate::process;
 use crate::workspace;
 use crate::{check, disk_space, setup, sim, web};
@@ -27,6 +28,9 @@ pub(crate) struct Options {
     /// Run the tests of the web page in a browser, and nothing else.
     #[arg(long, conflicts_with = "kernel")]
     browser: bool,
+    /// Run the tests of devices rbd: against a Ceph cluster that is started for them, and nothing else.
+    #[arg(long, conflicts_with_all = ["kernel", "browser"])]
+    ceph: bool,
 }
 
 /// What became of a step.
@@ -50,6 +54,14 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("setup", setup::run),
             measure("build", build),
             measure("browser tests", web::browser_tests),
+        ]);
+    }
+    if options.ceph {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("setup for Ceph", setup::for_ceph),
+            measure("build", build),
+            measure("ceph", ceph),
         ]);
     }
     disk_space::check()?;
@@ -116,6 +128,23 @@ fn linux_kernel(scenarios: &[String]) -> Result<()> {
     let names = names.iter().map(String::as_str);
     let options: Vec<_> = ["--test-threads=1", "--nocapture"].into_iter().chain(names).collect();
     black_box_of("guest", &["--release"], &options)
+}
+
+/// Tests that need a cluster are ignored elsewhere.
+fn ceph() -> Result<()> {
+    let cluster = Cluster::start()?;
+    let folder = workspace::release_folder();
+    let variables: [(&str, &OsStr); 2] = [
+        ("GANTRY_BIN_DIR", folder.as_os_str()),
+        ("GANTRY_TEST_CEPH_CONF", cluster.conf().as_os_str()),
+    ];
+    let device = ["test", "--package", "device", "--lib", "--", "--ignored"];
+    let unit = process::run_with(&process::cargo(), &device, &variables);
+    let black_box =
+        ["test", "--package", "harness", "--test", "ceph", "--", "--ignored", "--test-threads=1"];
+    let black_box = process::run_with(&process::cargo(), &black_box, &variables);
+    cluster.stop()?;
+    unit.and(black_box)
 }
 
 fn black_box_of(package: &str, profile: &[&str], options: &[&str]) -> Result<()> {

@@ -46,23 +46,33 @@ pub(crate) struct Options {
     /// disk's. For the cases that have room on LUNs of 3 GiB, and for 'locks'.
     #[arg(long, conflicts_with = "wire")]
     memory: bool,
-    /// Gbit/s of the wire, in each direction. Loopback is as fast as memory; with this, our array
+    /// Gbit/s of the wire, in each direction, 0.001 to 100. Loopback is as fast as memory; with this, our array
     /// alone is validated in a network namespace whose loopback is as fast as that wire. Needs
     /// root.
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=100))]
-    wire: Option<u32>,
+    #[arg(long, value_parser = gbit)]
+    wire: Option<f64>,
+    /// Sizes: tiny, scaled or full.
+    #[arg(long, default_value = "scaled")]
+    scale: String,
     /// The namespace is there: go on in it.
     #[arg(long, hide = true, requires = "wire")]
     in_namespace: bool,
 }
 
+/// Gbit/s as --wire takes them.
+fn gbit(text: &str) -> Result<f64, String> {
+    let found = text.parse().map_err(|_| format!("{text} is no number"))?;
+    if (0.001..=100.0).contains(&found) { Ok(found) } else { Err("0.001 to 100".to_owned()) }
+}
+
 /// Where our array listens behind a wire: all that goes there is one direction.
 const BEHIND_THE_WIRE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// Makes the wire, and goes on: Gbit/s, the address behind it, and the command.
+/// Makes the wire, and goes on: Gbit/s, bytes that may go at once, the address behind it, and the
+/// command.
 const WIRE: &str = r#"set -e
-rate="$1"gbit; address="$2"; shift 2
-class() { tc class add dev lo parent 1: classid "$1" htb rate $rate burst 1mb cburst 1mb quantum 200000; }
+rate="$1"gbit; burst="$2"; address="$3"; shift 3
+class() { tc class add dev lo parent 1: classid "$1" htb rate $rate burst $burst cburst $burst quantum 200000; }
 ip link set lo up
 tc qdisc add dev lo root handle 1: htb default 2
 class 1:1
@@ -93,10 +103,10 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return keep(options, &folder, &[("gantry", "gantry-memory")]);
     }
     theirs(options, &folder)?;
-    let result = |name: &str| folder.join(name).join("result.json");
-    let words = ["compare".into(), result("gantry").into_os_string(), result("tgt").into()];
-    let out = ["--out".into(), folder.clone().into_os_string()];
-    process::run(&program(), &words.into_iter().chain(out).collect::<Vec<_>>())?;
+    let result = |name: &str| format!("{name}={}", folder.join(name).join("result.json").display());
+    let out = folder.display().to_string();
+    let words = ["compare", &result("gantry"), &result("tgt"), "--out", &out];
+    process::run(&program(), &words)?;
     keep(options, &folder, &[("gantry", "gantry"), ("tgt", "tgt")])?;
     if options.dry_run {
         return Ok(());
@@ -105,15 +115,17 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Runs this same command in a network namespace with such a wire.
-fn behind_a_wire(gbit: u32) -> Result<()> {
-    let (gbit, address) = (gbit.to_string(), BEHIND_THE_WIRE.to_string());
-    let made = ["--net", "sh", "-c", WIRE, "sh", &gbit, &address];
+fn behind_a_wire(gbit: f64) -> Result<()> {
+    // What goes in a millisecond; at least one packet of loopback.
+    let burst = (gbit * 1e9 / 8.0 / 1e3).clamp(f64::from(64 << 10), f64::from(1 << 20)) as u64;
+    let (gbit, burst, address) = (gbit.to_string(), burst.to_string(), BEHIND_THE_WIRE.to_string());
+    let made = ["--net", "sh", "-c", WIRE, "sh", &gbit, &burst, &address];
     let same = std::env::args().chain(["--in-namespace".to_owned()]);
     let words: Vec<String> = made.map(str::to_owned).into_iter().chain(same).collect();
     process::run("unshare", &words)
 }
 
-/// Our array: a thin pool on a file, two LUNs; another, small pool for Q4.
+/// Our array: a thin pool on a file, four LUNs (N1 uses all, other cases two); another, small pool for Q4.
 fn ours(options: &Options, folder: &Path, address: Ipv4Addr) -> Result<()> {
     let binaries = workspace::release_folder();
     let port = harness::array::free_address()?.port();
@@ -138,10 +150,22 @@ fn on_files(options: &Options, folder: &Path, array: &Array) -> Result<()> {
         array.gantry(&["pool", "create", pool, "--device", &device, "--size", &size])?;
     }
     let [first, second] = luns(array, LUN)?;
+    let more_for = |volume| array.lun_url(array.create_lun(volume, &LUN.to_string())?);
+    let (third, fourth) = (more_for("large/c")?, more_for("large/d")?);
     let small = array.lun_url(array.create_lun("small/c", "4G")?)?;
-    let half = POOL / 2 - (256 << 20);
-    write_once(array, &[(&first, half), (&second, half)])?;
-    validate(options, folder, "gantry", &[&first, "--url2", &second, "--small", &small])
+    // Tiny runs show that it works, also behind a wire that would need hours to fill the pool.
+    if options.scale != "tiny" {
+        let half = POOL / 2 - (256 << 20);
+        write_once(array, &[(&first, half), (&second, half)])?;
+    }
+    let cluster = ["--url2", &second, "--url2", &third, "--url2", &fourth];
+    let more = [&[first.as_str()][..], &cluster, &["--small", &small]].concat();
+    validate(
+        options,
+        folder,
+        "gantry",
+        &[&more[..], &watched(array)?.each_ref().map(String::as_str)].concat(),
+    )
 }
 
 fn in_memory(options: &Options, folder: &Path, array: &Array) -> Result<()> {
@@ -149,7 +173,23 @@ fn in_memory(options: &Options, folder: &Path, array: &Array) -> Result<()> {
     array.gantry(&["pool", "create", "large", "--device", "memory:", "--size", &size])?;
     let [first, second] = luns(array, LUN_IN_MEMORY)?;
     write_once(array, &[(&first, LUN_IN_MEMORY), (&second, LUN_IN_MEMORY)])?;
-    validate(options, folder, "gantry", &[&first, "--url2", &second])
+    let more = [first.as_str(), "--url2", &second];
+    validate(
+        options,
+        folder,
+        "gantry",
+        &[&more[..], &watched(array)?.each_ref().map(String::as_str)].concat(),
+    )
+}
+
+/// Where our array's own figures come from.
+fn watched(array: &Array) -> Result<[String; 6]> {
+    let page = format!("http://{}/metrics", array.http());
+    let process = array.process_id()?.to_string();
+    let token = array.gantry(&["token", "create", "validate", "--role", "viewer"])?;
+    let [pid, metrics, secret] =
+        ["--array-pid", "--array-metrics", "--array-token"].map(str::to_owned);
+    Ok([pid, process, metrics, page, secret, token.trim().to_owned()])
 }
 
 /// Two LUNs of a size.
@@ -178,14 +218,20 @@ fn write_once(array: &Array, luns: &[(&str, u64)]) -> Result<()> {
 /// Debian's tgt on sparse files, with thin provisioning switched on.
 fn theirs(options: &Options, folder: &Path) -> Result<()> {
     let tgt = Tgt::start(64 << 20)?;
-    let (first, second) = (tgt.add_thin_lun(2, LUN)?, tgt.add_thin_lun(3, LUN)?);
-    validate(options, folder, "tgt", &[&first, "--url2", &second])
+    let luns = (2..6).map(|lun| tgt.add_thin_lun(lun, LUN)).collect::<Result<Vec<_>>>()?;
+    let others = luns[1..].iter().flat_map(|url| ["--url2", url]);
+    validate(
+        options,
+        folder,
+        "tgt",
+        &std::iter::once(luns[0].as_str()).chain(others).collect::<Vec<_>>(),
+    )
 }
 
 fn validate(options: &Options, folder: &Path, name: &str, words: &[&str]) -> Result<()> {
     let out = folder.join(name).display().to_string();
     let rounds = options.rounds.to_string();
-    let mut all = vec!["validate", "--out", &out, "--rounds", &rounds];
+    let mut all = vec!["validate", "--out", &out, "--rounds", &rounds, "--scale", &options.scale];
     all.extend(words);
     if let Some(case) = &options.case {
         all.extend(["--case", case]);
@@ -218,4 +264,29 @@ fn copy(from: &Path, to: &str) -> Result<()> {
 
 fn program() -> String {
     workspace::release_folder().join("gantry-host").display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::Options;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn wires_are_slower_or_faster_than_a_gigabit() {
+        for (text, expected) in [("0.01", 0.01), ("0.4", 0.4), ("10", 10.0)] {
+            let words = Words::try_parse_from(["validate", "--wire", text]);
+            assert_eq!(words.map(|words| words.options.wire).ok(), Some(Some(expected)), "{text}");
+        }
+        for text in ["0", "101", "ten", "-1", "NaN"] {
+            let option = format!("--wire={text}");
+            assert!(Words::try_parse_from(["validate", &option]).is_err(), "{text}");
+        }
+    }
 }

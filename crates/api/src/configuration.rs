@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::alerts::Alerts;
 use crate::pools::Thresholds;
-use crate::presentation::{BlockSize, Identification, PathState};
+use crate::presentation::{BlockSize, Identification, PathState, Primitives};
 use crate::schedules::SetSchedule;
 use crate::types::{CreatePortal, Secret};
 
@@ -26,6 +26,9 @@ pub struct Configuration {
     /// out.
     #[serde(default)]
     pub identification: Option<Identification>,
+    /// Which primitives are on for everybody; as they were when left out.
+    #[serde(default)]
+    pub primitives: Option<Primitives>,
     /// Hosts.
     #[serde(default)]
     pub hosts: Vec<ConfiguredHost>,
@@ -66,6 +69,9 @@ pub struct ConfiguredHost {
     /// What they must prove; nothing when left out.
     #[serde(default)]
     pub chap: Option<ConfiguredChap>,
+    /// Which primitives are on for it; as they were when left out.
+    #[serde(default)]
+    pub primitives: Option<Primitives>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,
@@ -136,7 +142,7 @@ pub struct ConfiguredPool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConfiguredDevice {
-    /// file:PATH, block:PATH or memory:.
+    /// file:PATH, block:PATH, rbd:POOL/IMAGE or memory:.
     pub device: String,
     /// Its size, bytes.
     pub size_bytes: u64,
@@ -180,6 +186,9 @@ pub struct ConfiguredVolume {
     /// The vendor and product that it tells instead of the array's; as it was when left out.
     #[serde(default)]
     pub identification: Option<Identification>,
+    /// Which primitives are on for it; as they were when left out.
+    #[serde(default)]
+    pub primitives: Option<Primitives>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,

@@ -55,6 +55,8 @@ pub enum EventKind {
     DeviceError,
     /// A device does not answer, or does again.
     DeviceStall,
+    /// A mirror lost a member, or has one again.
+    Mirror,
     /// An initiator repeated a COMPARE AND WRITE that had been done.
     LockRetry,
     /// A log or record of the array itself cannot be written, or can again.
@@ -73,6 +75,7 @@ impl EventKind {
             Self::MediumError => "medium error",
             Self::DeviceError => "device error",
             Self::DeviceStall => "device stall",
+            Self::Mirror => "mirror",
             Self::LockRetry => "lock retry",
             Self::Record => "record",
         }

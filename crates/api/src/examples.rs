@@ -18,6 +18,13 @@ fn of_space(route: Route) -> Option<Value> {
         }),
         Route::ExtendPool => json!({ "device": 0, "size_bytes": 2_199_023_255_552_u64 }),
         Route::AddDevice => json!({ "device": "block:/dev/nvme2n1" }),
+        Route::AttachMember => json!({ "mirror": 0, "device": "block:/dev/nvme3n1" }),
+        Route::SetSpares => json!({ "devices": ["block:/dev/nvme4n1"] }),
+        Route::ControlResilver => json!({ "action": "pause" }),
+        Route::ImportPool => json!({
+            "devices": ["block:/dev/nvme1n1"], "rename": "fast", "dry_run": true,
+        }),
+        Route::ExportPool => json!({ "force": false }),
         Route::ResumePool => json!({ "mode": "read_write", "dry_run": true }),
         Route::SetPoolThresholds | Route::SetVolumeThresholds => {
             json!({ "soft_percent": 75, "hard_percent": 90 })
@@ -33,6 +40,9 @@ fn of_space(route: Route) -> Option<Value> {
         Route::SetReservations => json!({ "hidden": true }),
         Route::SetIdentification | Route::SetVolumeIdentification => {
             json!({ "vendor": "GANTRY", "product": "Array" })
+        }
+        Route::SetPrimitives | Route::SetHostPrimitives | Route::SetVolumePrimitives => {
+            json!({ "extended_copy": false, "unmap": true })
         }
         Route::CreateSnapshots => json!({
             "pool": "fast",
@@ -116,7 +126,9 @@ pub(crate) fn answer_example(route: Route) -> Option<Value> {
         Route::CreateHost | Route::ShowHost | Route::ChangeHost | Route::SetHostTags => json!({
             "name": "esx1", "initiators": ["iqn.1998-01.com.vmware:esx1-0a1b2c3d"],
             "chap_user": null, "mutual_chap": false, "tags": { "rack": "7" },
+            "primitives": primitives(),
         }),
+        Route::ShowPrimitives | Route::SetPrimitives => primitives(),
         Route::SetGroup | Route::ShowGroup | Route::SetGroupTags => json!({
             "name": "cluster-1", "hosts": ["esx1", "esx2"], "tags": { "site": "north" },
         }),
@@ -132,6 +144,12 @@ pub(crate) fn answer_example(route: Route) -> Option<Value> {
             "dry_run": false, "changes": ["host esx1 is created"],
         }),
         _ => return None,
+    })
+}
+
+fn primitives() -> Value {
+    json!({
+        "compare_and_write": true, "extended_copy": false, "write_same": true, "unmap": true,
     })
 }
 

@@ -75,7 +75,7 @@ pub struct Refusal {
     pub status: String,
     /// Sense key, additional sense code and qualifier, as in '05h/26h/00h'.
     pub sense: Option<String>,
-    /// What it means.
+    /// What it means; of a primitive that is turned off, at which place.
     pub reason: String,
     /// How often it was given.
     pub count: u64,

@@ -12,6 +12,7 @@ mod events;
 mod examples;
 mod ledger;
 mod openapi;
+mod pool_import;
 mod pools;
 mod presentation;
 mod problems;
@@ -41,11 +42,17 @@ pub use ledger::{
     Reclaim, Refusal, RowRates, SeriesHistory, SeriesName,
 };
 pub use openapi::{PATH_NAME_CHARACTERS_MAX, body_fits, document, fields};
-pub use pools::{
-    AddDevice, Backing, BackingState, CreatePool, Device, DeviceCounters, Fill, JournalLoss, Pool,
-    PoolMode, ResizePool, ResumePool, SetSnapshotDeletion, Space, Thresholds,
+pub use pool_import::{
+    Collision, ExportPool, FoundMember, FoundMirror, ImportPool, PoolImport, RecoveryKey,
 };
-pub use presentation::{BlockSize, Identification, PathState, SetPathState, SetReservations};
+pub use pools::{
+    AddDevice, AttachMember, Backing, BackingState, ControlResilver, CreatePool, Device,
+    DeviceCounters, Fill, JournalLoss, Member, MemberState, Mirror, Pool, PoolMode, Resilver,
+    ResilverAction, ResizePool, ResumePool, SetSnapshotDeletion, SetSpares, Space, Thresholds,
+};
+pub use presentation::{
+    BlockSize, Identification, PathState, Primitives, SetPathState, SetPrimitives, SetReservations,
+};
 pub use problems::{Problem, ProblemKind, ProblemRow};
 pub use routes::{Format, Listing, Method, ROUTES, Route, Row};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};

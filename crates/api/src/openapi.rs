@@ -168,6 +168,7 @@ fn parameters(row: &Row) -> Vec<Value> {
     match route {
         Route::ShowConfiguration => parameters.push(switch("with_secrets")),
         Route::ImportConfiguration => parameters.push(switch("dry_run")),
+        Route::DeletePool => parameters.push(switch("force")),
         _ => {}
     }
     if row.listing.is_some() {

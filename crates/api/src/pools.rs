@@ -12,30 +12,88 @@ pub struct CreatePool {
     /// 1 to 63 letters, digits, '-', '_', '.'.
     #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
-    /// Each file:PATH, block:PATH or memory:; 1 to 32, in the order in which the pool counts them.
+    /// Each file:PATH, block:PATH, rbd:POOL/IMAGE or memory:; 1 to 32, in the order in which the pool counts them.
     #[schema(min_items = 1, max_items = 32)]
     pub devices: Vec<String>,
     /// Size of each device, bytes; may be left out for block devices, which are then used whole.
     pub size_bytes: Option<u64>,
+    /// How many devices hold the same blocks: 2 or 3 make mirrors of as many devices that follow each
+    /// other; 1 when left out.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 3)]
+    pub mirror: Option<u8>,
 }
 
-/// A device that is to join a pool.
+/// A device, or a mirror of several, that is to join a pool. A pool that has mirrors takes no plain
+/// device: all that lies on it would be lost with it.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddDevice {
-    /// file:PATH, block:PATH or memory:.
+    /// file:PATH, block:PATH, rbd:POOL/IMAGE or memory:.
     pub device: String,
-    /// Its size, bytes; may be left out for a block device, which is then used whole.
+    /// Devices that hold the same blocks: with them it is one mirror, as large as the smallest.
+    #[serde(default)]
+    #[schema(max_items = 2)]
+    pub mirrored_by: Vec<String>,
+    /// The size of each, bytes; may be left out for block devices, which are then used whole.
     pub size_bytes: Option<u64>,
 }
 
-/// A larger device.
+/// A device that is to join a mirror, or to make one of a plain device.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachMember {
+    /// The mirror, or plain device, counted from 0 in the order in which they joined the pool.
+    pub mirror: usize,
+    /// file:PATH, block:PATH, rbd:POOL/IMAGE or memory:.
+    pub device: String,
+    /// Its size, bytes; that of the mirror when left out.
+    pub size_bytes: Option<u64>,
+    /// The member that leaves when the new one holds everything, by its identity.
+    pub replaces: Option<String>,
+}
+
+/// The devices that step in when a member of a mirror is lost.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetSpares {
+    /// All of them, files or block devices. Those that are new are made.
+    #[schema(max_items = 32)]
+    pub devices: Vec<String>,
+    /// Size of those that are made, bytes; may be left out for block devices.
+    pub size_bytes: Option<u64>,
+}
+
+/// What becomes of the filling of members.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ControlResilver {
+    /// What is to be done.
+    pub action: ResilverAction,
+    /// The member that is given up, by its identity, for `cancel`.
+    pub member: Option<String>,
+}
+
+/// What is to be done with the filling of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ResilverAction {
+    /// It rests, also over a restart.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up: the member leaves its mirror.
+    Cancel,
+}
+
+/// A larger device, or larger members of a mirror.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizePool {
-    /// Which one, counted from 0; may be left out if there is only one.
+    /// Which device or mirror, counted from 0 in the order in which they joined the pool; may be left
+    /// out if there is only one.
     pub device: Option<usize>,
-    /// The new size of the device, bytes.
+    /// The new size of the device, or of each member of the mirror that is smaller, bytes.
     pub size_bytes: u64,
 }
 
@@ -47,6 +105,9 @@ pub struct ResumePool {
     pub mode: PoolMode,
     /// Changes nothing, and answers the pool with what would be given up (`journal_loss`).
     pub dry_run: bool,
+    /// Opens mirrors without members that may hold newer data than those that are there, where the
+    /// array does not know it: what only the missing ones hold is lost then.
+    pub degraded: bool,
 }
 
 /// How a pool is opened.
@@ -95,6 +156,15 @@ pub struct Pool {
     pub uuid: String,
     /// Where its bytes rest, in the order in which they joined.
     pub devices: Vec<Device>,
+    /// Those of them that hold the same blocks, while the pool is open.
+    #[serde(default)]
+    pub mirrors: Vec<Mirror>,
+    /// Devices that step in when a member of a mirror is lost.
+    #[serde(default)]
+    pub spares: Vec<String>,
+    /// Seconds that a member of a mirror may take for one I/O before the mirror goes on without it.
+    #[serde(default)]
+    pub hang_limit_seconds: u64,
     /// ready, read-only, opening, unavailable.
     pub state: String,
     /// Why, when it is not ready.
@@ -144,6 +214,78 @@ pub struct Device {
     pub size_bytes: u64,
 }
 
+/// Devices that hold the same blocks.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Mirror {
+    /// Which one, counted from 0, among the logical devices of the pool.
+    pub index: usize,
+    /// Its identity, hexadecimal.
+    pub uuid: String,
+    /// Bytes that the pool uses of each member.
+    pub size_bytes: u64,
+    /// Whether a member lacks something.
+    pub degraded: bool,
+    /// The members.
+    pub members: Vec<Member>,
+    /// How far a member that is being filled is, if one is.
+    pub resilver: Option<Resilver>,
+}
+
+/// A device of a mirror.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Member {
+    /// Its identity, hexadecimal.
+    pub uuid: String,
+    /// Where it is, or was last; absent if that is not known.
+    pub device: Option<String>,
+    /// Its size, bytes.
+    pub size_bytes: u64,
+    /// What its copy is worth.
+    pub state: MemberState,
+    /// I/O that failed, and blocks that were not what was written, since the pool was opened.
+    pub errors: u64,
+    /// Blocks that were written again from another member, since the pool was opened.
+    pub healed_blocks: u64,
+}
+
+/// What a member's copy is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberState {
+    /// It holds all that was acknowledged.
+    Current,
+    /// It gets every write, and what is older is being copied to it.
+    Resilvering,
+    /// It is not there, or failed: its copy is stale, and never read.
+    Absent,
+}
+
+impl MemberState {
+    /// The word for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Resilvering => "resilvering",
+            Self::Absent => "absent",
+        }
+    }
+}
+
+/// A copy that is being made of a mirror's blocks.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Resilver {
+    /// Whether it rests until it is resumed.
+    pub paused: bool,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// Bytes that are to be copied, as far as it is known.
+    pub total_bytes: u64,
+    /// Blocks that no member could tell.
+    pub unreadable_blocks: u64,
+    /// Seconds that it will take, if that can be told.
+    pub remaining_seconds: Option<u64>,
+}
+
 /// A file system under a pool's files.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Backing {
@@ -184,7 +326,7 @@ pub struct Space {
     pub used_bytes: u64,
     /// Part of `used` that is data.
     pub data_bytes: u64,
-    /// Part of `used` that is the map.
+    /// Part of `used` that is the map, and what the array keeps in the pool for an import.
     pub metadata_bytes: u64,
     /// Freed, and usable after the next checkpoint; or handed out to writes under way.
     pub pending_bytes: u64,

@@ -39,6 +39,45 @@ pub struct Identification {
     pub product: String,
 }
 
+/// Which primitives (offloads) are on at one place: for the array, a host, or a volume. Hosts may use
+/// one only where none of the three has it off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Primitives {
+    /// COMPARE AND WRITE (ATS).
+    pub compare_and_write: bool,
+    /// EXTENDED COPY and what belongs to it, POPULATE TOKEN and WRITE USING TOKEN (Full Copy, ODX).
+    pub extended_copy: bool,
+    /// WRITE SAME (Block Zero).
+    pub write_same: bool,
+    /// UNMAP, and WRITE SAME that unmaps (Delete).
+    pub unmap: bool,
+}
+
+impl Default for Primitives {
+    fn default() -> Self {
+        Self { compare_and_write: true, extended_copy: true, write_same: true, unmap: true }
+    }
+}
+
+/// Primitives that are turned on (true) or off (false); one that is left out stays as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetPrimitives {
+    /// COMPARE AND WRITE (ATS).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare_and_write: Option<bool>,
+    /// EXTENDED COPY and what belongs to it, POPULATE TOKEN and WRITE USING TOKEN (Full Copy, ODX).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extended_copy: Option<bool>,
+    /// WRITE SAME (Block Zero).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_same: Option<bool>,
+    /// UNMAP, and WRITE SAME that unmaps (Delete).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmap: Option<bool>,
+}
+
 /// How well the paths of a target portal group work, as hosts are told (ALUA).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -166,6 +166,8 @@ problems! {
         "The volume is still mapped, and hosts may be using it: unmap it first.";
     PoolNotEmpty "pool-not-empty" 409 "Conflict" ["pool", "volumes"]
         "The pool still holds volumes.";
+    PoolNotOpen "pool-not-open" 409 "Conflict" ["pool", "volumes", "luns", "snapshots", "schedules"]
+        "The pool is not open; deleted with `force=true` it is forgotten, with so many things that are known of it.";
     PoolUnavailable "pool-unavailable" 409 "Conflict" ["pool"]
         "The pool cannot be served, or takes no changes; another attempt may succeed later.";
     PoolFull "pool-full" 409 "Conflict" []

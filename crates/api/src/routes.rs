@@ -6,14 +6,15 @@ mod tests;
 
 use crate::shapes::{gives, list, nothing, object, one, text};
 use crate::{
-    AddDevice, Alerts, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap, CloneVolume,
-    Configuration, CreateHost, CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser,
-    CreateVolume, Delivery, Discovery, Event, Finding, Forecast, Group, Host, Identification,
-    Imported, Live, LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger,
-    Pool, Portal, Reclaim, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume, Role,
-    Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState, SetReservations,
-    SetSchedule, SetSnapshotDeletion, SetTags, Snapshot, StartScrub, Target, Task, Thresholds,
-    Token, User, Volume,
+    AddDevice, Alerts, AttachMember, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap,
+    CloneVolume, Configuration, ControlResilver, CreateHost, CreatePool, CreatePortal,
+    CreateSnapshots, CreateToken, CreateUser, CreateVolume, Delivery, Discovery, Event, ExportPool,
+    Finding, Forecast, Group, Host, Identification, ImportPool, Imported, Live, LockMap,
+    LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, Pool, PoolImport, Portal,
+    Primitives, Reclaim, RecoveryKey, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume,
+    Role, Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState,
+    SetPrimitives, SetReservations, SetSchedule, SetSnapshotDeletion, SetSpares, SetTags, Snapshot,
+    StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 use row::{delete, get, patch, post, put};
 
@@ -81,13 +82,40 @@ routes! {
     ExtendPool: patch("/v1/pools/{pool}", Role::Admin,
         || gives(one::<Pool>()).takes::<ResizePool>())
         .changes(Route::ShowPool),
-    /// Forget an empty pool.
+    /// Forget an empty pool; with `force=true` one that is not open, whatever it holds.
     DeletePool: delete("/v1/pools/{pool}", Role::Admin, || gives(nothing()))
         .changes(Route::ShowPool),
     /// A device joins a pool, from [`crate::AddDevice`].
     AddDevice: post("/v1/pools/{pool}/devices", Role::Admin,
         || gives(one::<Pool>()).takes::<AddDevice>())
         .changes(Route::ShowPool),
+    /// A device joins a mirror of a pool, from [`crate::AttachMember`].
+    AttachMember: post("/v1/pools/{pool}/members", Role::Admin,
+        || gives(one::<Pool>()).takes::<AttachMember>())
+        .changes(Route::ShowPool),
+    /// A member leaves its mirror.
+    DetachMember: delete("/v1/pools/{pool}/members/{member}", Role::Admin, || gives(nothing()))
+        .changes(Route::ShowPool),
+    /// Look at once whether a lost member is there again.
+    ReturnMember: post("/v1/pools/{pool}/members/{member}/return", Role::Admin,
+        || gives(one::<Pool>()))
+        .changes(Route::ShowPool),
+    /// Pause, resume or give up the filling of members, from [`crate::ControlResilver`].
+    ControlResilver: post("/v1/pools/{pool}/resilver", Role::Admin,
+        || gives(one::<Pool>()).takes::<ControlResilver>())
+        .changes(Route::ShowPool),
+    /// All spares of a pool, from [`crate::SetSpares`].
+    SetSpares: put("/v1/pools/{pool}/spares", Role::Admin,
+        || gives(one::<Pool>()).takes::<SetSpares>())
+        .changes(Route::ShowPool),
+    /// Take over a pool that this array does not know, from [`crate::ImportPool`].
+    ImportPool: post("/v1/pool-imports", Role::Admin,
+        || gives(one::<PoolImport>()).takes::<ImportPool>()),
+    /// Give a pool away, from [`crate::ExportPool`]: another array may import it.
+    ExportPool: post("/v1/pools/{pool}/export", Role::Admin,
+        || gives(nothing()).may_take::<ExportPool>()),
+    /// The recovery key, over the daemon's own socket.
+    ShowRecoveryKey: post("/v1/recovery-key", Role::Admin, || gives(one::<RecoveryKey>())),
     /// Open a pool anew that takes no writes or is unavailable, from [`crate::ResumePool`].
     ResumePool: post("/v1/pools/{pool}/resume", Role::Admin,
         || gives(one::<Pool>()).may_take::<ResumePool>())
@@ -151,6 +179,10 @@ routes! {
     DeleteVolumeIdentification: delete("/v1/volumes/{pool}/{volume}/identification", Role::Operator,
         || gives(nothing()))
         .changes(Route::ShowVolume),
+    /// Which primitives are on for a volume, from [`crate::SetPrimitives`].
+    SetVolumePrimitives: patch("/v1/volumes/{pool}/{volume}/primitives", Role::Operator,
+        || gives(one::<Volume>()).takes::<SetPrimitives>())
+        .changes(Route::ShowVolume),
     /// Another name for a volume, from [`crate::Rename`]; hosts notice nothing.
     RenameVolume: post("/v1/volumes/{pool}/{volume}/rename", Role::Operator,
         || gives(one::<Volume>()).takes::<Rename>())
@@ -196,6 +228,10 @@ routes! {
     ChangeHost: patch("/v1/hosts/{host}", Role::Operator,
         || gives(one::<Host>()).takes::<ChangeHost>())
         .changes(Route::ShowHost),
+    /// Which primitives are on for a host, from [`crate::SetPrimitives`].
+    SetHostPrimitives: patch("/v1/hosts/{host}/primitives", Role::Operator,
+        || gives(one::<Host>()).takes::<SetPrimitives>())
+        .changes(Route::ShowHost),
     /// Delete a host that sees no volume of its own.
     DeleteHost: delete("/v1/hosts/{host}", Role::Operator, || gives(nothing()))
         .changes(Route::ShowHost),
@@ -238,6 +274,12 @@ routes! {
     SetIdentification: put("/v1/identification", Role::Admin,
         || gives(one::<Identification>()).takes::<Identification>())
         .changes(Route::ShowIdentification),
+    /// Which primitives are on for everybody.
+    ShowPrimitives: get("/v1/primitives", Role::Viewer, || gives(one::<Primitives>())),
+    /// Others of them, from [`crate::SetPrimitives`].
+    SetPrimitives: patch("/v1/primitives", Role::Admin,
+        || gives(one::<Primitives>()).takes::<SetPrimitives>())
+        .changes(Route::ShowPrimitives),
     /// Whether discovery wants a proof.
     ShowDiscovery: get("/v1/discovery/chap", Role::Viewer, || gives(one::<Discovery>())),
     /// The CHAP account of discovery sessions, from [`crate::Chap`].
@@ -278,6 +320,12 @@ routes! {
     ShowTask: get("/v1/tasks/{task}", Role::Viewer, || gives(one::<Task>())),
     /// End a task before its time.
     CancelTask: post("/v1/tasks/{task}/cancel", Role::Admin, || gives(one::<Task>()))
+        .changes(Route::ShowTask),
+    /// Let a task rest.
+    PauseTask: post("/v1/tasks/{task}/pause", Role::Admin, || gives(one::<Task>()))
+        .changes(Route::ShowTask),
+    /// Let a task that rests go on.
+    ResumeTask: post("/v1/tasks/{task}/resume", Role::Admin, || gives(one::<Task>()))
         .changes(Route::ShowTask),
     /// Who is told of events; secrets are not shown.
     ShowAlerts: get("/v1/alerts", Role::Admin, || gives(one::<Alerts>())),

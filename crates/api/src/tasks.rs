@@ -10,7 +10,7 @@ pub struct Task {
     pub id: u64,
     /// What is done.
     pub kind: TaskKind,
-    /// What it is done to: 'pool NAME' or 'volume POOL/NAME'.
+    /// What it is done to: 'pool NAME', 'volume POOL/NAME' or 'member POOL/DEVICE'.
     pub object: String,
     /// How far it is.
     pub state: TaskState,
@@ -28,6 +28,14 @@ pub struct Task {
     pub problem: Option<String>,
     /// Whether it can be cancelled now.
     pub can_cancel: bool,
+    /// Whether it rests until it is resumed; it counts as running.
+    pub paused: bool,
+    /// Whether it can be paused, or resumed, now.
+    pub can_pause: bool,
+    /// Bytes per second so far, while it runs and as far as it is known.
+    pub rate_bytes: Option<u64>,
+    /// Seconds that it will take yet if it goes on as so far; not while it rests.
+    pub remaining_seconds: Option<u64>,
 }
 
 /// Kinds of tasks.
@@ -40,6 +48,9 @@ pub enum TaskKind {
     Delete,
     /// A host's SANITIZE.
     Sanitize,
+    /// A member of a mirror is filled: a new one with everything, one that was away with what it
+    /// lacks.
+    Resilver,
     /// A pool is made.
     CreatePool,
     /// A device of a pool grows.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::pools::{Fill, Thresholds};
-use crate::presentation::{BlockSize, Identification, PathState};
+use crate::presentation::{BlockSize, Identification, PathState, Primitives};
 
 /// The iSCSI target.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -170,6 +170,9 @@ pub struct Volume {
     /// The vendor and product that it tells, if it has its own instead of the array's.
     #[serde(default)]
     pub identification: Option<Identification>,
+    /// Which primitives are on for it.
+    #[serde(default)]
+    pub primitives: Primitives,
     /// Bytes that hold data, some perhaps shared with other volumes.
     pub mapped_bytes: u64,
     /// Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
@@ -333,6 +336,9 @@ pub struct Host {
     pub chap_user: Option<String>,
     /// Whether the target proves who it is, too.
     pub mutual_chap: bool,
+    /// Which primitives are on for it.
+    #[serde(default)]
+    pub primitives: Primitives,
     /// Its labels.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,

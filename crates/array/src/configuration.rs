@@ -4,7 +4,7 @@
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::VolumeId;
+use block::{SwitchesOff, VolumeId};
 use sam::AccessState;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,9 @@ pub(crate) mod oldest;
 pub(crate) mod pools;
 pub(crate) mod portals;
 pub(crate) mod presentation;
+pub(crate) mod records;
 pub(crate) mod schedules;
+pub(crate) mod switches;
 pub(crate) mod tags;
 #[cfg(test)]
 mod tests;
@@ -43,11 +45,20 @@ const VERSION: u32 = 2;
 pub struct Configuration {
     /// Version of this file's form.
     version: u32,
+    /// Names the array in the world, 32 hexadecimal digits, so that a pool can say whose it is.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
+    /// Rises with every version that is saved; records in pools say of which they are.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub generation: u64,
     /// The iSCSI name of the target.
     pub target_name: String,
     /// The vendor and product that volumes tell which have none of their own.
     #[serde(default, skip_serializing_if = "Identification::is_default")]
     pub identification: Identification,
+    /// Primitives that are off for everybody.
+    #[serde(default, with = "switches::names", skip_serializing_if = "SwitchesOff::is_empty")]
+    pub switches_off: SwitchesOff,
     /// Pools by name.
     pub pools: BTreeMap<String, Pool>,
     /// Hosts by name.
@@ -85,6 +96,9 @@ pub struct Configuration {
     /// Receivers of alerts.
     #[serde(default, skip_serializing_if = "Alerts::is_default")]
     pub alerts: Alerts,
+    /// By pool that was imported, until it says that it is this array's: the array that used it before.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub imported_from: BTreeMap<String, String>,
     /// Labels of pools, volumes, hosts and groups of hosts.
     #[serde(default, skip_serializing_if = "TagTable::is_empty")]
     tags: TagTable,
@@ -113,8 +127,11 @@ impl Configuration {
     pub fn new(target_name: String) -> Self {
         Self {
             version: VERSION,
+            uuid: String::new(),
+            generation: 0,
             target_name,
             identification: Identification::default(),
+            switches_off: SwitchesOff::NONE,
             pools: BTreeMap::new(),
             hosts: Table::new(),
             host_groups: Table::new(),
@@ -128,6 +145,7 @@ impl Configuration {
             snapshot_locks: Table::new(),
             schedules: Table::new(),
             alerts: Alerts::default(),
+            imported_from: BTreeMap::new(),
             tags: TagTable::default(),
         }
     }
@@ -145,4 +163,9 @@ impl Configuration {
         self.version = VERSION;
         self
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

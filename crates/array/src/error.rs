@@ -46,6 +46,9 @@ pub enum ArrayError {
         /// The pool that has it.
         pool: String,
     },
+    /// A pool file or device that one request names more than once.
+    #[error("{0} is named twice: name each device once")]
+    DeviceTwice(String),
     /// An initiator name that another host has.
     #[error("initiator {initiator} already belongs to host '{host}': remove it there first")]
     InitiatorTaken {

@@ -17,9 +17,13 @@ pub use configuration::alerts::{AlertLevel, Alerts, Mail, MailTls, Webhook};
 pub use configuration::hosts::Host;
 pub use configuration::lun_maps::{FreeLuns, HeldLun, Rest, VolumeMap};
 pub use configuration::oldest::{OldestSearch, Searched, Standing};
-pub use configuration::pools::{Fill, Pool, PoolDevice, Thresholds};
+pub use configuration::pools::{Fill, KnownMember, Mirroring, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
 pub use configuration::presentation::{BlockForm, Presentation};
+pub use configuration::records::{
+    ArrayRecord, GroupRecord, HostRecord, MapRecord, OwnerRecord, PlanRecord, PoolRecord, Record,
+    RecordKey, VolumeRecord,
+};
 pub use configuration::schedules::{Due, Run, Schedule, ScheduleRecord};
 pub use configuration::tags::{Tagged, Tags};
 pub use configuration::{Access, Configuration, VisibleLun};
@@ -32,4 +36,4 @@ pub use sam::AccessState;
 /// cost the same as of a small one.
 pub type Table<K, V> = imbl::OrdMap<K, V>;
 
-pub use secrets::{Chap, Credential, Secret, Secrets};
+pub use secrets::{Chap, Credential, HeldAccount, Secret, Secrets};

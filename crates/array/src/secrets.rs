@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 
 use crate::limits::{SECRET_BYTES_MAX, SECRET_BYTES_MIN};
-use crate::{ArrayError, Table};
+use crate::{ArrayError, RecordKey, Table};
 
 /// A secret. It is never shown: not in a log, not in an error, not by `{:?}`.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,12 +98,62 @@ pub struct Secrets {
     /// For discovery sessions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<Chap>,
+    /// Accounts that came with a pool whose recovery key was not at hand, by name of the host: sealed as
+    /// they were found, so that pools keep them.
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
+    pub sealed: Table<String, String>,
+    /// The account of discovery sessions, if it came so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed_discovery: Option<String>,
     /// Keys of signatures, by name of the webhook.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub webhooks: BTreeMap<String, Secret>,
     /// The password at the relay of e-mail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mail: Option<Secret>,
+}
+
+/// An account of CHAP as the array has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldAccount<'a> {
+    /// Its secret is known.
+    Known(&'a Chap),
+    /// It came sealed with another key, and stays as it came.
+    Sealed(&'a str),
+}
+
+impl Secrets {
+    /// The account that a record of that key holds, if the array has it.
+    pub fn account(&self, key: &RecordKey) -> Option<HeldAccount<'_>> {
+        let (known, sealed) = match key {
+            RecordKey::Host(name) => (self.hosts.get(name), self.sealed.get(name)),
+            RecordKey::Array => (self.discovery.as_ref(), self.sealed_discovery.as_ref()),
+            RecordKey::Owner
+            | RecordKey::Pool(_)
+            | RecordKey::Group(_)
+            | RecordKey::Volume(_)
+            | RecordKey::Unit(_)
+            | RecordKey::Schedule(_)
+            | RecordKey::Run(..) => return None,
+        };
+        let sealed = sealed.map(|sealed| HeldAccount::Sealed(sealed));
+        known.map(HeldAccount::Known).or(sealed)
+    }
+
+    /// Hosts whose account is another one than before.
+    pub fn hosts_changed_since(&self, before: &Self) -> impl Iterator<Item = String> {
+        let accounts = before.hosts.diff(&self.hosts).map(|item| name_in(&item));
+        accounts.chain(before.sealed.diff(&self.sealed).map(|item| name_in(&item)))
+    }
+}
+
+/// The name of an entry that two tables do not have in common.
+fn name_in<T>(item: &DiffItem<'_, '_, String, T>) -> String {
+    match item {
+        DiffItem::Add(name, _)
+        | DiffItem::Remove(name, _)
+        | DiffItem::Update { new: (name, _), .. } => (*name).clone(),
+    }
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ fn wait_for(device: &Device) {
     let _ = poll(&mut polled, Some(&millisecond));
 }
 
-fn file(path: &Path) -> DeviceName {
+pub(crate) fn file(path: &Path) -> DeviceName {
     DeviceName::new(DeviceKind::File, path)
 }
 
@@ -55,16 +55,25 @@ fn make(path: &Path, size: u64) -> Result<OneFile> {
 /// on what is written.
 fn make_written(path: &Path, size: u64) -> Result<OneFile> {
     let mut file = make(path, size)?;
+    fill(&mut file.0, size);
+    Ok(file)
+}
+
+/// Writes a device from end to end.
+pub(crate) fn fill(device: &mut Device, size: u64) {
     let (mebibyte, mut done) = (data(1 << 20), Vec::new());
     for number in 0..size >> 20 {
         let data = Rope::from(mebibyte.clone());
-        file.submit(0, 0, DeviceOperation::Write { offset: number << 20, data });
+        device.submit(0, DeviceOperation::Write { offset: number << 20, data });
         while done.is_empty() {
-            file.reap(true, &mut done);
+            device.kick();
+            device.reap(&mut done);
+            if done.is_empty() {
+                wait_for(device);
+            }
         }
         done.clear();
     }
-    Ok(file)
 }
 
 pub(crate) fn measure(report: &mut Report, folder: &Path, options: &Arguments) -> Result<()> {

@@ -4,6 +4,7 @@
 
 mod engine;
 mod files;
+mod mirror;
 mod pool;
 mod report;
 mod terabytes;
@@ -30,15 +31,22 @@ struct Options {
     /// Bytes of a volume whose map does not fit in memory, in GiB.
     #[arg(long, default_value_t = 4)]
     cold_gib: u64,
+    /// Measure what a mirror costs, and nothing else.
+    #[arg(long)]
+    mirror: bool,
 }
 
 fn main() -> Result<()> {
     let options = Options::parse();
     let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir_in(&options.folder)?;
     let mut report = Report::default();
-    engine::measure(&mut report);
-    terabytes::measure(&mut report)?;
-    files::measure(&mut report, folder.path(), &options)?;
+    if options.mirror {
+        mirror::measure(&mut report, folder.path(), &options)?;
+    } else {
+        engine::measure(&mut report);
+        terabytes::measure(&mut report)?;
+        files::measure(&mut report, folder.path(), &options)?;
+    }
     terminal::say!("{report}");
     Ok(())
 }

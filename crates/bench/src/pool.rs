@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use block::{ByteRange, DeviceOperation, DeviceResult, Request, VolumeId};
 use bytes::Bytes;
-use store::{Change, DeviceSpec, IoId, Options, Outcome, PoolSpec, Store, Tag, VolumeSpec};
+use store::{
+    Change, DeviceSpec, IoId, MemberSpec, OpenContext, Options, Outcome, PoolSpec, SlotSpec, Store,
+    Tag, VolumeSpec,
+};
 
 /// The tag of what is waited for.
 const WAITED: Tag = Tag(u64::MAX);
@@ -26,7 +29,13 @@ pub(crate) struct Pool<D> {
 
 impl<D: Devices> Pool<D> {
     pub(crate) fn format(devices: D, sizes: &[u64], options: Options) -> Self {
-        let device = |(index, &size_bytes)| DeviceSpec { uuid: [index as u8 + 2; 16], size_bytes };
+        let device = |(index, &size_bytes)| {
+            DeviceSpec::plain(MemberSpec {
+                uuid: [index as u8 + 2; 16],
+                slot: index as u8,
+                size_bytes,
+            })
+        };
         let spec = PoolSpec {
             pool_uuid: [1; 16],
             devices: sizes.iter().enumerate().map(device).collect(),
@@ -34,8 +43,21 @@ impl<D: Devices> Pool<D> {
         Self::started(Store::format(&spec, options, WAITED), devices)
     }
 
+    /// One mirror of so many members, in slots from 0 on.
+    pub(crate) fn format_mirror(devices: D, members: usize, size: u64, options: Options) -> Self {
+        let member = |slot: usize| MemberSpec {
+            uuid: [slot as u8 + 2; 16],
+            slot: slot as u8,
+            size_bytes: size,
+        };
+        let mirror = DeviceSpec::mirror([1; 16], (0..members).map(member).collect());
+        let spec = PoolSpec { pool_uuid: [1; 16], devices: vec![mirror] };
+        Self::started(Store::format(&spec, options, WAITED), devices)
+    }
+
     pub(crate) fn open(devices: D, sizes: &[u64], options: Options) -> Self {
-        Self::started(Store::open(sizes, None, options, WAITED), devices)
+        let slots = SlotSpec::numbered(sizes);
+        Self::started(Store::open(&slots, OpenContext::default(), options, WAITED), devices)
     }
 
     fn started(store: Store, devices: D) -> Self {
@@ -50,6 +72,10 @@ impl<D: Devices> Pool<D> {
         let before = ended.len();
         while let Some(io) = self.store.next_io() {
             self.devices.submit(io.device, io.id.0, io.operation);
+        }
+        // Nobody opens these pools again: that lists of members were kept is said at once.
+        while let Some(membership) = self.store.next_membership() {
+            self.store.membership_witnessed(membership);
         }
         self.take_done(ended);
         self.devices.reap(ended.len() == before, &mut self.done);

@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// Alignment of every buffer, in bytes.
 const ALIGNMENT: usize = 4096;
@@ -23,6 +23,9 @@ const CLASSES: [usize; 5] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20];
 
 /// Buffers of so many bytes and more that are not in the arena are mapped by themselves.
 const MAPPED_BYTES_MIN: usize = 128 << 10;
+
+/// Bytes of a transparent huge page.
+const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 static ARENA: OnceLock<Arena> = OnceLock::new();
 
@@ -126,6 +129,12 @@ impl Buffer {
         {
             return Self { start, length, origin: Origin::Arena { class } };
         }
+        Self::fresh(length)
+    }
+
+    /// A buffer of zeros that is never from the arena: if it has 128 KiB or more, memory comes to it
+    /// when it is touched.
+    pub fn fresh(length: usize) -> Self {
         let capacity = length.next_multiple_of(ALIGNMENT).max(ALIGNMENT);
         if capacity >= MAPPED_BYTES_MIN
             && let Some(start) = map(capacity)
@@ -213,12 +222,18 @@ fn layout(capacity: usize) -> Layout {
 }
 
 /// Fresh pages of the system, all zeros, which take memory when they are first written; `None` if it
-/// gives no more.
+/// gives no more. Transparent huge pages are asked for where they fit: a fault then brings 2 MiB, and
+/// random places need few entries of the TLB.
 fn map(capacity: usize) -> Option<NonNull<u8>> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: the system chooses a place where nothing is.
-    let start = unsafe { mmap_anonymous(null_mut(), capacity, access, MapFlags::PRIVATE) };
-    start.ok().and_then(|start| NonNull::new(start.cast()))
+    let start = unsafe { mmap_anonymous(null_mut(), capacity, access, MapFlags::PRIVATE) }.ok()?;
+    if capacity >= HUGE_PAGE_BYTES {
+        // A system without them serves with small pages.
+        // SAFETY: the region was mapped just now, and its content stays what it is.
+        let _ = unsafe { madvise(start, capacity, Advice::LinuxHugepage) };
+    }
+    NonNull::new(start.cast())
 }
 
 fn allocate(capacity: usize) -> NonNull<u8> {

@@ -18,13 +18,15 @@ mod primitive;
 mod request;
 mod request_statistics;
 mod rope;
+mod switch;
 
 pub use address::{BLOCK, BlockCount, ByteRange, Lba, LogicalBlockLength, SECTOR, VolumeId};
 pub use buffer::{Arena, Buffer, install_arena, installed_arena};
 pub use device::{DeviceError, DeviceOperation, DeviceResult};
-pub use device_name::{DeviceKind, DeviceName, InvalidDeviceName, device_forms};
+pub use device_name::{DeviceKind, DeviceName, InvalidDeviceName, RbdImage, device_forms};
 pub use error::BlockError;
 pub use primitive::Primitive;
 pub use request::{MAPPED_BYTES_PER_BYTE, MapExtent, MapState, Pattern, Request, Response};
 pub use request_statistics::{RequestStatistics, Sample};
 pub use rope::Rope;
+pub use switch::{Switch, SwitchLevel, SwitchPlaces, SwitchesOff, TurnedOff};

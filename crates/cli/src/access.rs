@@ -21,6 +21,7 @@ impl Invocation {
                     format!("Created host {}.", host.name)
                 })
             }
+            HostCommand::Primitives { name, primitives } => self.host_primitives(name, primitives),
             HostCommand::Tag(arguments) => self.tag_host(arguments),
             HostCommand::List => {
                 self.show(&self.client.get::<Vec<Host>>("/v1/hosts")?, |hosts| hosts_table(hosts))

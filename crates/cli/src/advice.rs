@@ -38,6 +38,9 @@ fn advice(problem: &Problem) -> Option<String> {
         ProblemKind::NotItsSnapshot => {
             "'gantry snapshot list' shows them, 'gantry volume clone' makes a volume of any".to_owned()
         }
+        ProblemKind::PoolNotOpen => {
+            "--force forgets it; 'gantry pool open' tries at once to open it".to_owned()
+        }
         ProblemKind::PoolUnavailable => "'gantry pool list' shows its state".to_owned(),
         ProblemKind::PoolFull => {
             "'gantry pool add-device' or 'gantry pool extend' makes room; a volume without --thick needs none now".to_owned()

@@ -13,7 +13,9 @@ use crate::configuration::ConfigurationCommand;
 use crate::confirmation::Confirmation;
 use crate::labels::{RenameArguments, TagArguments};
 use crate::offload::OffloadCommand;
+use crate::pool_import::RecoveryKeyCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
+use crate::primitives::PrimitiveArguments;
 use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::snapshots::SnapshotCommand;
@@ -123,6 +125,9 @@ pub(crate) enum Object {
     Reclaim,
     /// When pools will be full.
     Forecast,
+    /// The key by which CHAP secrets in pools are read after the data directory is lost.
+    #[command(subcommand)]
+    RecoveryKey(RecoveryKeyCommand),
     /// Print completions for a shell.
     Completions { shell: Shell },
     /// Write the manual pages into a folder.
@@ -214,6 +219,14 @@ pub(crate) enum VolumeCommand {
         #[arg(long, conflicts_with_all = ["vendor", "product"], required_unless_present = "vendor")]
         inherit: bool,
     },
+    /// Show which primitives (offloads: ATS, Full Copy, Block Zero, Delete) are on for a volume, or
+    /// turn some off or on. Hosts may use one only where volume, host and array have it on.
+    Primitives {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        primitives: PrimitiveArguments,
+    },
     /// Give a volume another name; hosts notice nothing.
     Rename(RenameArguments),
     /// Say which tags (labels) a volume has.
@@ -303,6 +316,13 @@ pub(crate) enum HostCommand {
         #[arg(long, conflicts_with = "chap_user")]
         no_chap: bool,
     },
+    /// Show which primitives (offloads) are on for a host, or turn some off or on; its sessions stay,
+    /// and are told.
+    Primitives {
+        name: String,
+        #[command(flatten)]
+        primitives: PrimitiveArguments,
+    },
     /// Say which tags (labels) a host has.
     Tag(TagArguments),
     /// Delete a host that no volume is mapped to.
@@ -318,6 +338,11 @@ pub(crate) enum TargetCommand {
     Identification {
         #[command(flatten)]
         identification: IdentificationArguments,
+    },
+    /// Show which primitives (offloads) are on for everybody, or turn some off or on.
+    Primitives {
+        #[command(flatten)]
+        primitives: PrimitiveArguments,
     },
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Locks => invocation.locks(),
         Object::Reclaim => invocation.reclaim(),
         Object::Forecast => invocation.forecast(),
+        Object::RecoveryKey(command) => invocation.recovery_key(command),
         Object::Host(command) => invocation.host(command),
         Object::Group(command) => invocation.group(command),
         Object::Portal(command) => invocation.portal(command),
@@ -50,6 +51,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         }
         Object::Target(TargetCommand::Identification { identification }) => {
             invocation.identification(identification)
+        }
+        Object::Target(TargetCommand::Primitives { primitives }) => {
+            invocation.primitives(primitives)
         }
         Object::Target(TargetCommand::Show) => {
             invocation.show(&invocation.client.get::<Target>("/v1/target")?, target_details)
@@ -148,6 +152,9 @@ impl Invocation {
             }
             VolumeCommand::Identification { path, identification, .. } => {
                 self.volume_identification(path, identification)
+            }
+            VolumeCommand::Primitives { path, primitives } => {
+                self.volume_primitives(path, primitives)
             }
             VolumeCommand::Rename(arguments) => self.rename_volume(arguments),
             VolumeCommand::Tag(arguments) => self.tag_volume(arguments),

@@ -100,12 +100,12 @@ impl Invocation {
         let alike = pool.devices.iter().take_while(|device| Some(device.size_bytes) == size);
         let devices: Vec<String> = alike.map(|device| device.device.clone()).collect();
         let others = &pool.devices[devices.len()..];
-        let body = CreatePool { name: pool.name.clone(), devices, size_bytes: size };
+        let body = CreatePool { name: pool.name.clone(), devices, size_bytes: size, mirror: None };
         self.client.send::<Pool>(Method::POST, "/v1/pools", &body)?;
         let route = format!("/v1/pools/{}/devices", pool.name);
         for device in others {
-            let body =
-                AddDevice { device: device.device.clone(), size_bytes: Some(device.size_bytes) };
+            let (name, size_bytes) = (device.device.clone(), Some(device.size_bytes));
+            let body = AddDevice { device: name, mirrored_by: Vec::new(), size_bytes };
             self.client.send::<Pool>(Method::POST, &route, &body)?;
         }
         Ok(())

@@ -2,16 +2,18 @@
 
 use anyhow::Result;
 use api::{
-    AddDevice, Backing, BackingState, CreatePool, JournalLoss, Pool, PoolMode, ResizePool,
-    ResumePool, SetSnapshotDeletion, Space, Thresholds, Volume,
+    AddDevice, Backing, BackingState, CreatePool, JournalLoss, Member, Mirror, Pool, PoolMode,
+    ResizePool, ResumePool, SetSnapshotDeletion, Space, Thresholds, Volume,
 };
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
 use crate::commands::{Invocation, check_segment, volume_route};
+use crate::confirmation::Confirmation;
 use crate::labels::{TagArguments, format_tags};
+use crate::pool_import::ImportArguments;
 use crate::tables::{Table, optional, or_dash, table, thresholds_text};
-use block::device_forms;
+use block::{DeviceKind, device_forms};
 use notation::{format_size, format_time, parse_size};
 
 #[derive(Debug, Subcommand)]
@@ -19,8 +21,15 @@ pub(crate) enum PoolCommand {
     /// Create a pool on new files, block devices, or memory.
     Create {
         name: String,
-        #[arg(long = "device", required = true, help = format!("{} ; may be repeated", device_forms()))]
+        #[arg(long = "device", required_unless_present = "places", help = format!("{} ; may be repeated", device_forms()))]
         devices: Vec<String>,
+        /// The same without --device.
+        #[arg(value_name = "DEVICE", conflicts_with = "devices")]
+        places: Vec<String>,
+        /// Mirrors: so many devices that follow each other hold the same blocks, so that each but one
+        /// of them may fail.
+        #[arg(long, value_name = "2|3", value_parser = clap::value_parser!(u8).range(1..=3))]
+        mirror: Option<u8>,
         /// Size of each device, for example 20G (powers of 1024).
         #[arg(long, value_parser = parse_size)]
         size: Option<u64>,
@@ -31,30 +40,72 @@ pub(crate) enum PoolCommand {
     Show { name: String },
     /// Say which tags (labels) a pool has.
     Tag(TagArguments),
-    /// Let one more device join a pool, while it is in use.
-    AddDevice {
+    /// Let a new device join a mirror, or make a mirror of a plain device, while the pool is in use.
+    Attach {
         name: String,
-        #[arg(long, value_name = "DEVICE", required_unless_present = "place", help = device_forms())]
-        device: Option<String>,
-        /// The same without --device.
-        #[arg(value_name = "DEVICE", conflicts_with = "device")]
-        place: Option<String>,
-        /// Its size, for example 20G.
+        #[arg(value_name = "DEVICE", help = device_forms())]
+        device: String,
+        /// Which mirror or device, counted from 0; may be left out if there is only one.
+        #[arg(long)]
+        mirror: Option<usize>,
+        /// Its size; that of the mirror when left out.
         #[arg(long, value_parser = parse_size)]
         size: Option<u64>,
     },
-    /// Make a device of a pool larger, while it is in use.
+    /// Let a device leave its mirror. Its content stays as it is.
+    Detach { name: String, device: String },
+    /// Let a new device take the place of another one, which leaves when the new one holds everything.
+    Replace {
+        name: String,
+        /// The one that leaves.
+        old: String,
+        #[arg(value_name = "DEVICE", help = device_forms())]
+        new: String,
+        /// Size of the new one; that of the mirror when left out.
+        #[arg(long, value_parser = parse_size)]
+        size: Option<u64>,
+    },
+    /// Look at once whether a lost device is there again; the array looks every few seconds.
+    Return { name: String, device: String },
+    /// Pause, resume or cancel the filling of devices that are not current.
+    Resilver {
+        name: String,
+        #[arg(value_name = "pause|resume|cancel")]
+        action: ResilverArgument,
+        /// The device that is given up, for cancel.
+        #[arg(required_if_eq("action", "cancel"))]
+        device: Option<String>,
+    },
+    /// Add or remove devices that step in when a device of a mirror is lost.
+    #[command(subcommand)]
+    Spare(SpareCommand),
+    /// Let one more device join a pool, while it is in use. Two or three are members of one mirror:
+    /// they hold the same blocks. A pool that has mirrors takes nothing else.
+    AddDevice {
+        name: String,
+        #[arg(long = "device", value_name = "DEVICE", required_unless_present = "places", help = format!("{} ; may be repeated", device_forms()))]
+        devices: Vec<String>,
+        /// The same without --device.
+        #[arg(value_name = "DEVICE", conflicts_with = "devices")]
+        places: Vec<String>,
+        /// Size of each, for example 20G.
+        #[arg(long, value_parser = parse_size)]
+        size: Option<u64>,
+    },
+    /// Make a device of a pool larger, or each member of a mirror, while it is in use.
     Extend {
         name: String,
-        /// Which device, counted from 0; may be left out if there is only one.
-        #[arg(long)]
+        /// Which device or mirror, counted from 0; may be left out if there is only one.
+        #[arg(long, visible_alias = "mirror")]
         device: Option<usize>,
-        /// The new size of the device, for example 40G.
+        /// The new size of the device, or of each member, for example 40G.
         #[arg(long, value_parser = parse_size)]
         size: u64,
     },
     /// Go on with a pool that takes no writes, or is unavailable: checks its devices and opens it
-    /// anew, without a restart. Hosts keep their LUNs.
+    /// anew, without a restart. Hosts keep their LUNs. A pool that is unavailable also opens by
+    /// itself a few seconds after its devices have come.
+    #[command(visible_alias = "open")]
     Resume {
         name: String,
         /// Serve reads alone. Where the journal is damaged: what there was before the damage.
@@ -67,6 +118,10 @@ pub(crate) enum PoolCommand {
         /// Give it up.
         #[arg(long, requires = "rewind")]
         yes: bool,
+        /// Open mirrors without members that may be newer than those that are there: what only the
+        /// missing ones hold is lost then.
+        #[arg(long)]
+        degraded: bool,
     },
     /// Set how full the pool may become before someone is told, and what it does then.
     Set {
@@ -89,8 +144,52 @@ pub(crate) enum PoolCommand {
         #[arg(long)]
         quick: bool,
     },
+    /// Take over a pool that this array does not know, with its volumes, LUN numbers, hosts,
+    /// reservations and schedules: after the data directory was lost, or from another array.
+    Import(ImportArguments),
+    /// Close a pool and give it away, with all that is said of its volumes: another array may import
+    /// it.
+    Export {
+        name: String,
+        /// Although hosts are logged in that see its volumes: they lose them.
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        confirmation: Confirmation,
+    },
     /// Forget an empty pool. Its devices are not touched.
-    Delete { name: String },
+    Delete {
+        name: String,
+        /// Forget a pool that is not open, whatever it holds.
+        #[arg(long)]
+        force: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SpareCommand {
+    /// Make a device that steps in.
+    Add {
+        name: String,
+        #[arg(value_name = "DEVICE", help = device_forms())]
+        device: String,
+        /// Its size, for example 20G.
+        #[arg(long, value_parser = parse_size)]
+        size: Option<u64>,
+    },
+    /// Forget one. Its file stays.
+    Remove { name: String, device: String },
+}
+
+/// What becomes of the filling of devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ResilverArgument {
+    /// It rests.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up: the device leaves its mirror.
+    Cancel,
 }
 
 /// When someone is told how full something is.
@@ -143,7 +242,9 @@ impl ThresholdArguments {
 impl Invocation {
     pub(crate) fn pool(&self, command: &PoolCommand) -> Result<()> {
         match command {
-            PoolCommand::Create { name, devices, size } => self.create_pool(name, devices, *size),
+            PoolCommand::Create { name, devices, places, mirror, size } => {
+                self.create_pool(name, &[devices.as_slice(), places].concat(), *size, *mirror)
+            }
             PoolCommand::Tag(arguments) => self.tag_pool(arguments),
             PoolCommand::List => {
                 self.show(&self.client.get::<Vec<Pool>>("/v1/pools")?, |pools| pools_table(pools))
@@ -151,50 +252,73 @@ impl Invocation {
             PoolCommand::Show { name } => {
                 self.show(&self.client.get::<Pool>(&pool_route(name)?)?, pool_details)
             }
-            PoolCommand::AddDevice { name, device, place, size } => {
-                let device = device.as_ref().or(place.as_ref());
-                let device = device.expect("clap wants one of the two");
-                let body = AddDevice { device: absolute_device(device)?, size_bytes: *size };
-                let route = format!("{}/devices", pool_route(name)?);
-                self.changed::<Pool>(Method::POST, &route, &body, |pool| {
-                    format!("Pool {} has {} devices.", pool.name, pool.devices.len())
-                })
+            PoolCommand::AddDevice { name, devices, places, size } => {
+                self.add_device(name, &[devices.as_slice(), places].concat(), *size)
             }
+            PoolCommand::Attach { .. }
+            | PoolCommand::Detach { .. }
+            | PoolCommand::Replace { .. }
+            | PoolCommand::Return { .. }
+            | PoolCommand::Resilver { .. }
+            | PoolCommand::Spare(_) => self.mirrors(command),
             PoolCommand::Extend { name, device, size } => {
                 let body = ResizePool { device: *device, size_bytes: *size };
                 self.changed::<Pool>(Method::PATCH, &pool_route(name)?, &body, |pool| {
                     format!("Extended pool {}.", pool.name)
                 })
             }
-            PoolCommand::Resume { name, read_only, rewind, yes } => {
+            PoolCommand::Resume { name, read_only, rewind, yes, degraded } => {
                 let mode = match (read_only, rewind) {
                     (_, true) => PoolMode::Rewind,
                     (true, false) => PoolMode::ReadOnly,
                     (false, false) => PoolMode::ReadWrite,
                 };
-                self.resume_pool(name, &ResumePool { mode, dry_run: *rewind && !yes })
+                let (dry_run, degraded) = (*rewind && !yes, *degraded);
+                self.resume_pool(name, &ResumePool { mode, dry_run, degraded })
             }
             PoolCommand::Set { name, thresholds, delete_scheduled_snapshots } => {
                 self.set_pool(name, *thresholds, *delete_scheduled_snapshots)
             }
             PoolCommand::Verify { .. } => unreachable!("it needs no daemon and has run already"),
-            PoolCommand::Delete { name } => self.delete(
-                &pool_route(name)?,
+            PoolCommand::Import(arguments) => self.import_pool(arguments),
+            PoolCommand::Export { name, force, confirmation } => {
+                self.export_pool(name, *force, *confirmation)
+            }
+            PoolCommand::Delete { name, force } => self.delete(
+                &format!("{}{}", pool_route(name)?, if *force { "?force=true" } else { "" }),
                 &format!("Deleted pool {name}. Its devices were not touched."),
             ),
         }
     }
 
-    fn create_pool(&self, name: &str, devices: &[String], size_bytes: Option<u64>) -> Result<()> {
+    fn create_pool(
+        &self,
+        name: &str,
+        devices: &[String],
+        size_bytes: Option<u64>,
+        mirror: Option<u8>,
+    ) -> Result<()> {
         let devices = devices.iter().map(|device| absolute_device(device));
         let devices = devices.collect::<Result<Vec<_>>>()?;
-        let body = CreatePool { name: name.to_owned(), devices, size_bytes };
+        let body = CreatePool { name: name.to_owned(), devices, size_bytes, mirror };
         self.changed::<Pool>(Method::POST, "/v1/pools", &body, |pool| {
             let mut text = format!("Created pool {}.", pool.name);
             if let Some(message) = &pool.backing_message {
                 text += &format!(" Note: {message}.");
             }
             text
+        })
+    }
+
+    /// The first one is a plain device, or with others a mirror.
+    fn add_device(&self, name: &str, devices: &[String], size_bytes: Option<u64>) -> Result<()> {
+        let devices = devices.iter().map(|device| absolute_device(device));
+        let mut devices = devices.collect::<Result<Vec<_>>>()?.into_iter();
+        let device = devices.next().unwrap_or_default();
+        let body = AddDevice { device, mirrored_by: devices.collect(), size_bytes };
+        let route = format!("{}/devices", pool_route(name)?);
+        self.changed::<Pool>(Method::POST, &route, &body, |pool| {
+            format!("Pool {} has {} devices.", pool.name, pool.devices.len())
         })
     }
 
@@ -247,12 +371,13 @@ impl Invocation {
 }
 
 /// A path is meant from where the administrator stands, not from where the daemon runs.
-fn absolute_device(device: &str) -> Result<String> {
+pub(crate) fn absolute_device(device: &str) -> Result<String> {
+    let has_path = DeviceKind::of(device).is_some_and(DeviceKind::has_path);
     match device.split_once(':') {
-        Some((kind @ ("file" | "block"), path)) if !path.is_empty() => {
+        Some((kind, path)) if has_path && !path.is_empty() => {
             Ok(format!("{kind}:{}", std::path::absolute(path)?.display()))
         }
-        _ => Ok(device.to_owned()),
+        Some(_) | None => Ok(device.to_owned()),
     }
 }
 
@@ -309,6 +434,17 @@ fn pool_details(pool: &Pool) -> Table {
         let text = format!("{}, {}", device.device, format_size(device.size_bytes));
         row(&format!("Device {}", device.index), text);
     }
+    for mirror in &pool.mirrors {
+        row(&format!("Mirror {}", mirror.index), mirror_text(mirror));
+        for member in &mirror.members {
+            let name = member.device.as_deref().unwrap_or(&member.uuid);
+            row(&format!("  {}", member.state.name()), member_text(name, member));
+        }
+    }
+    if !pool.mirrors.is_empty() {
+        row("Hang limit", format!("{} s", pool.hang_limit_seconds));
+        row("Spares", or_dash(pool.spares.join("\n")));
+    }
     for backing in &pool.backing {
         row(&format!("File system {}", backing.file_system), backing_text(backing));
     }
@@ -329,6 +465,29 @@ fn pool_details(pool: &Pool) -> Table {
     row("Device read", format_size(pool.counters.device_bytes_read));
     row("Cloned by reference", format_size(pool.counters.bytes_cloned));
     rows
+}
+
+fn mirror_text(mirror: &Mirror) -> String {
+    let size = format_size(mirror.size_bytes);
+    let mut text = format!("{}, {size}", if mirror.degraded { "degraded" } else { "whole" });
+    if let Some(resilver) = &mirror.resilver {
+        let (done, all) = (format_size(resilver.copied_bytes), format_size(resilver.total_bytes));
+        text += &format!("; {done} of about {all} copied");
+        match resilver.remaining_seconds {
+            _ if resilver.paused => text += ", paused",
+            Some(seconds) => text += &format!(", about {seconds} s left"),
+            None => {}
+        }
+    }
+    text
+}
+
+fn member_text(name: &str, member: &Member) -> String {
+    let mut text = format!("{name}, {}", format_size(member.size_bytes));
+    if member.errors > 0 || member.healed_blocks > 0 {
+        text += &format!("; {} error(s), {} block(s) healed", member.errors, member.healed_blocks);
+    }
+    text
 }
 
 fn loss_text(loss: &JournalLoss) -> String {

@@ -8,6 +8,7 @@ pub(crate) use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use crate::labels::format_tags;
+use crate::primitives::primitives_text;
 use notation::format_size;
 use notation::format_time;
 
@@ -60,6 +61,7 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Thick", yes_or_no(volume.thick)),
         ("Block size", block_size(volume.block_size).to_owned()),
         ("Vendor and product", identification(volume.identification.as_ref())),
+        ("Primitives", primitives_text(volume.primitives)),
         ("Reservations hidden", yes_or_no(volume.reservations_hidden)),
         ("LUN", luns(volume)),
         ("Hosts", or_dash(volume.hosts.join(", "))),

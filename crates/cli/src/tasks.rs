@@ -11,8 +11,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::commands::Invocation;
 use crate::tables::{Table, optional, table};
-use notation::format_size;
-use notation::format_time;
+use notation::{format_duration, format_size, format_time};
 
 /// How often the daemon is asked how far a task is.
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
@@ -25,6 +24,10 @@ pub(crate) enum TaskCommand {
     Show { id: u64 },
     /// End a task before its time.
     Cancel { id: u64 },
+    /// Let a resilver rest, also over a restart; others of the same pool rest, too.
+    Pause { id: u64 },
+    /// Let one that rests go on.
+    Resume { id: u64 },
     /// Wait until tasks have ended, with progress bars on a terminal. Fails if one of them does.
     Wait {
         /// All that go on when left out.
@@ -45,8 +48,17 @@ impl Invocation {
                     format!("Task {} ({} of {}) is cancelled.", id, kind(task.kind), task.object)
                 })
             }
+            TaskCommand::Pause { id } => self.hold(*id, "pause", "rests"),
+            TaskCommand::Resume { id } => self.hold(*id, "resume", "goes on"),
             TaskCommand::Wait { ids } => self.wait(ids),
         }
+    }
+
+    fn hold(&self, id: u64, action: &str, done: &str) -> Result<()> {
+        let task: Task = self.client.post(&format!("/v1/tasks/{id}/{action}"))?;
+        self.tell(&task, |task| {
+            format!("Task {id} ({} of {}) {done}.", kind(task.kind), task.object)
+        })
     }
 
     fn tasks(&self) -> Result<Vec<Task>> {
@@ -105,14 +117,15 @@ fn show_progress(bar: &ProgressBar, task: &Task) {
 
 fn tasks_table(tasks: &[Task]) -> Table {
     let mut rows =
-        table(&["TASK", "KIND", "OBJECT", "STATE", "DONE", "STARTED", "ENDED", "PROBLEM"]);
+        table(&["TASK", "KIND", "OBJECT", "STATE", "DONE", "LEFT", "STARTED", "ENDED", "PROBLEM"]);
     for task in tasks {
         rows.add_row([
             task.id.to_string(),
             kind(task.kind).to_owned(),
             task.object.clone(),
-            state(task.state).to_owned(),
+            if task.paused { "paused" } else { state(task.state) }.to_owned(),
             progress(task),
+            optional(estimate(task)),
             format_time(task.started),
             optional(task.ended.map(format_time)),
             optional(task.problem.clone()),
@@ -134,11 +147,19 @@ fn progress(task: &Task) -> String {
     }
 }
 
+/// How long it will take yet, and how fast it is.
+fn estimate(task: &Task) -> Option<String> {
+    let left = format_duration(task.remaining_seconds?);
+    let rate = task.rate_bytes.map(|rate| format!(" ({}/s)", format_size(rate)));
+    Some(left + &rate.unwrap_or_default())
+}
+
 fn kind(kind: TaskKind) -> &'static str {
     match kind {
         TaskKind::Scrub => "scrub",
         TaskKind::Delete => "delete",
         TaskKind::Sanitize => "sanitize",
+        TaskKind::Resilver => "resilver",
         TaskKind::CreatePool => "create-pool",
         TaskKind::ExtendPool => "extend-pool",
         TaskKind::AddDevice => "add-device",

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use block::{BLOCK, DeviceName};
 use device::Reader;
 use serde::Serialize;
-use store::{Depth, JournalLoss, OpenError, Report, verify};
+use store::{Depth, JournalLoss, OpenError, Report, SlotSpec, verify};
 
 use notation::format_size;
 
@@ -39,11 +39,13 @@ struct Summary<'a> {
     lost_commits: u64,
     /// Volumes that they changed, as far as it can be told.
     lost_in: &'a [String],
+    /// Blocks that one member of a mirror has not, and another has.
+    damaged_copies: u64,
 }
 
-/// Checks the pool on those devices, in that order, and prints what was found.
+/// Checks the pool on those devices, in any order, and prints what was found.
 pub(crate) fn run(devices: &[String], quick: bool, json: bool) -> ExitCode {
-    let readers = devices.iter().map(|name| Reader::open(DeviceName::path_in(name)));
+    let readers = devices.iter().map(|name| open(name));
     let readers: Vec<Reader> = match readers.collect() {
         Ok(readers) => readers,
         Err(error) => return not_checked(&error),
@@ -51,7 +53,7 @@ pub(crate) fn run(devices: &[String], quick: bool, json: bool) -> ExitCode {
     let sizes: Vec<u64> = readers.iter().map(Reader::size_bytes).collect();
     let depth = if quick { Depth::Map } else { Depth::Data };
     let mut progress = Progress::new();
-    let checked = verify(&sizes, depth, |device, offset, buffer| {
+    let checked = verify(&SlotSpec::numbered(&sizes), depth, |device, offset, buffer| {
         progress.add(buffer.len() as u64);
         readers[usize::from(device)].read(offset, buffer)
     });
@@ -68,14 +70,31 @@ pub(crate) fn run(devices: &[String], quick: bool, json: bool) -> ExitCode {
     if report.fault_count == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAULTS_FOUND) }
 }
 
+/// Opens a device by its name, or a file or block device by its path alone.
+fn open(name: &str) -> Result<Reader, device::OpenError> {
+    match name.parse::<DeviceName>() {
+        Ok(name) => Reader::of(&name),
+        Err(_) => Reader::open(DeviceName::path_in(name)),
+    }
+}
+
 fn not_checked(error: &impl std::fmt::Display) -> ExitCode {
     terminal::complain!("gantry: {error}");
     ExitCode::from(NOT_CHECKED)
 }
 
 fn print(report: &Report, bytes_read: u64, json: bool) {
-    let Report { faults, fault_count, volumes, pages, blocks, replayed_units, loss, loss_volumes } =
-        report;
+    let Report {
+        faults,
+        fault_count,
+        volumes,
+        pages,
+        blocks,
+        replayed_units,
+        loss,
+        loss_volumes,
+        damaged_copies,
+    } = report;
     if json {
         let (fault_count, volumes, pages) = (*fault_count, *volumes, *pages);
         let (blocks, replayed_units, sound) = (*blocks, *replayed_units, fault_count == 0);
@@ -90,6 +109,7 @@ fn print(report: &Report, bytes_read: u64, json: bool) {
             bytes_read,
             lost_commits: loss.as_ref().map_or(0, JournalLoss::commits),
             lost_in: loss_volumes,
+            damaged_copies: *damaged_copies,
         };
         return terminal::say!("{}", serde_json::json!(summary));
     }
@@ -107,6 +127,11 @@ fn print(report: &Report, bytes_read: u64, json: bool) {
         println!(
             "The lost commits changed {volumes}. What follows is of the pool as it was before them: \
              'gantry pool resume NAME --read-only' serves that, and '--rewind' goes on from there."
+        );
+    }
+    if *damaged_copies > 0 {
+        terminal::say!(
+            "{damaged_copies} block(s) of members of mirrors are damaged, and intact on another member: a scrub writes them again"
         );
     }
     let verdict = match fault_count {

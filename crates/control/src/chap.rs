@@ -43,11 +43,12 @@ impl ConfigurationChange for DiscoveryChange {
             Self::Set(chap) => {
                 array.discovery_chap_name = Some(chap.initiator.name.clone());
                 secrets.discovery = Some(chap.clone());
+                secrets.sealed_discovery = None;
                 Answer::of(&describe_discovery(array, secrets))?
             }
             Self::Delete => {
                 array.discovery_chap_name = None;
-                secrets.discovery = None;
+                (secrets.discovery, secrets.sealed_discovery) = (None, None);
                 Answer::DONE
             }
         };

@@ -25,8 +25,12 @@ pub enum Purpose {
     Extend,
     /// A device joins it.
     AddDevice,
+    /// A device joins or leaves one of its mirrors.
+    Members,
     /// It is opened anew.
     Resume,
+    /// It is given away.
+    Export,
 }
 
 impl Purpose {
@@ -37,15 +41,17 @@ impl Purpose {
             Self::Delete => "is just being deleted",
             Self::Extend => "has a device that is just being extended",
             Self::AddDevice => "is just being joined by another device",
+            Self::Members => "has a mirror that is just being changed",
             Self::Resume => "is just being resumed",
+            Self::Export => "is just being exported",
         }
     }
 
     /// Whether volumes may be made, changed and deleted meanwhile.
     const fn admits_volumes(self) -> bool {
         match self {
-            Self::Create | Self::Delete | Self::Resume => false,
-            Self::Extend | Self::AddDevice => true,
+            Self::Create | Self::Delete | Self::Resume | Self::Export => false,
+            Self::Extend | Self::AddDevice | Self::Members => true,
         }
     }
 }

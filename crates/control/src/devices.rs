@@ -1,4 +1,4 @@
-//! Devices of pools: one more joins, or one grows.
+//! Devices of pools: one more joins, or one grows, or a mirror with all its members.
 //!
 //! A device is configured before it joins: a restart in between finds one that the pool does not need
 //! yet, and lets it join, or forgets it if it cannot be opened ([`settle`]). A device that has grown is
@@ -8,9 +8,12 @@ use api::{AddDevice, Problem, ProblemKind, ResizePool, Severity};
 use array::PoolDevice;
 use block::{BLOCK, DeviceName};
 use notation::format_size;
+use store::MemberState;
 
 use crate::Effect;
 use crate::claims::Purpose;
+use crate::members::{self, LostMember, NewMember};
+use crate::mirror_joining;
 use crate::pools::{Change, PoolEffect, devices_made, do_to_pool, parse_device, save};
 use crate::problems::{bad_request, conflict, gone, problem, refused};
 use crate::procedures::{AfterChange, AfterSave, Answer, OpenDevices, PoolId, Stage, View, Wait};
@@ -22,6 +25,17 @@ pub struct Making {
     pub devices: Vec<DeviceName>,
     /// The size of each, in bytes; `None` for the size that a block device has.
     pub size_bytes: Option<u64>,
+    /// Whether they are there already.
+    pub origin: Origin,
+}
+
+/// Where devices come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// They are made.
+    New,
+    /// They are there, and opened.
+    There,
 }
 
 /// Devices that were made.
@@ -36,8 +50,13 @@ pub struct Made {
 /// Goes on when devices were made, or could not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AfterMaking {
-    /// A pool of that name is made of them.
-    Pool(String),
+    /// A pool is made of them.
+    Pool {
+        /// Its name.
+        name: String,
+        /// How many of them hold the same blocks, 1 to 3.
+        copies: u8,
+    },
     /// It joins a pool.
     Device {
         /// The pool.
@@ -45,14 +64,43 @@ pub enum AfterMaking {
         /// Its name.
         name: String,
     },
+    /// They join a pool as a mirror.
+    Mirror {
+        /// The pool.
+        pool: PoolId,
+        /// Its name.
+        name: String,
+    },
+    /// It joins a mirror.
+    Member(NewMember),
+    /// It may be a member that was lost.
+    Return(LostMember),
+    /// They are spares of the pool of that name, with those that it has.
+    Spares {
+        /// The pool.
+        name: String,
+        /// Spares that stay.
+        kept: Vec<PoolDevice>,
+    },
 }
 
 impl AfterMaking {
     /// Devices were made, or none was.
     pub fn made(self, result: Result<Made, Problem>, view: &impl View) -> Stage {
         match (self, result) {
-            (Self::Pool(_) | Self::Device { .. }, Err(problem)) => Stage::refuse(problem),
-            (Self::Pool(name), Ok(made)) => devices_made(name, made, view),
+            (Self::Return(lost), made) => members::reopened(lost, made),
+            (
+                Self::Pool { .. }
+                | Self::Device { .. }
+                | Self::Mirror { .. }
+                | Self::Member(_)
+                | Self::Spares { .. },
+                Err(problem),
+            ) => Stage::refuse(problem),
+            (Self::Mirror { pool, name }, Ok(made)) => mirror_joining::made(pool, name, made, view),
+            (Self::Member(new), Ok(made)) => members::made(new, made, view),
+            (Self::Spares { name, kept }, Ok(made)) => members::spares_made(name, kept, made),
+            (Self::Pool { name, copies }, Ok(made)) => devices_made(name, copies, made, view),
             (Self::Device { pool, name }, Ok(made)) => device_made(pool, name, made, view),
         }
     }
@@ -76,19 +124,25 @@ pub struct Growing {
     pub pool: PoolId,
     /// The name of that.
     pub name: String,
-    /// Counted from 0.
+    /// Counted from 0, a mirror as one.
     pub device: usize,
-    /// Its size to be, in bytes.
+    /// Its size to be, in bytes, and that of each member of a mirror at least.
     pub size_bytes: u64,
 }
 
-/// Begins to make a device and to let it join a pool.
+/// Begins to make a device, or those of a mirror, and to let it join a pool.
 ///
 /// # Errors
 /// When the pool takes no changes or something else goes on in it, or the device is none or taken.
 pub fn add(name: &str, request: &AddDevice, view: &impl View) -> Result<Stage, Problem> {
     let pool = view.ready(name)?;
     let found = view.pool(name).ok_or_else(gone)?;
+    if !request.mirrored_by.is_empty() {
+        return mirror_joining::add((pool, name), request, view);
+    }
+    if found.has_mirrors {
+        return Err(alone(&request.device));
+    }
     if found.is_joining || found.open_devices != found.joined.len() {
         return Err(conflict(&"another device is just joining this pool: wait until it has"));
     }
@@ -97,7 +151,8 @@ pub fn add(name: &str, request: &AddDevice, view: &impl View) -> Result<Stage, P
     accepted.check_new_device(name, &device).map_err(|error| refused(&error))?;
     view.check_free(name)?;
     let claimed = do_to_pool(PoolEffect::Claim(name.to_owned(), Purpose::AddDevice));
-    let making = Making { devices: vec![device], size_bytes: request.size_bytes };
+    let (size_bytes, origin) = (request.size_bytes, Origin::New);
+    let making = Making { devices: vec![device], size_bytes, origin };
     let then = AfterMaking::Device { pool, name: name.to_owned() };
     Ok(Stage::wait(Wait::Make(making, then)).after([claimed]))
 }
@@ -209,7 +264,11 @@ pub(crate) fn forgotten(
 /// # Errors
 /// When the system gives no random numbers.
 pub fn settle(name: &str, view: &impl View) -> Result<Vec<Stage>, Problem> {
-    let Some(found) = view.pool(name) else { return Ok(Vec::new()) };
+    if let Some(stages) = mirror_joining::settle(name, view)? {
+        return Ok(stages);
+    }
+    let found = view.pool(name).filter(|found| !found.has_mirrors);
+    let Some(found) = found else { return Ok(Vec::new()) };
     let (pool, joined) = (found.id, found.joined.len());
     let joins = found.open_devices > joined && view.serves(pool);
     let count = joined + usize::from(joins);
@@ -245,10 +304,34 @@ pub fn extend(name: &str, request: &ResizePool, view: &impl View) -> Result<Stag
             format_size(current)
         )));
     }
+    check_members(pool, name, device, view)?;
     view.check_free(name)?;
     let growing = Growing { pool, name: name.to_owned(), device, size_bytes };
     let begun = [PoolEffect::Claim(name.to_owned(), Purpose::Extend), PoolEffect::Extending(pool)];
     Ok(Stage::wait(Wait::Grow(growing)).after(begun.map(do_to_pool)))
+}
+
+fn alone(device: &str) -> Problem {
+    conflict(&format!(
+        "the pool has mirrors, and {device} alone would hold blocks that are lost with it: name 2 or 3 \
+         devices at once, which join as one mirror"
+    ))
+}
+
+/// A member that is away would be too small when it comes back.
+fn check_members(pool: PoolId, name: &str, device: usize, view: &impl View) -> Result<(), Problem> {
+    let mirrors = view.mirrors(pool);
+    let members = mirrors.get(device).map(|mirror| mirror.members.as_slice()).unwrap_or_default();
+    let Some(away) = members.iter().find(|member| member.state == MemberState::Absent) else {
+        return Ok(());
+    };
+    let [_, accepted] = view.versions();
+    let place = accepted.pools.get(name).and_then(|pool| pool.mirroring.place_of(away.uuid));
+    let member = place.map_or_else(|| members::hex(away.uuid), ToString::to_string);
+    Err(conflict(&format!(
+        "{member} of mirror {device} is absent, and would be too small when it is there again: bring \
+         it back, replace it or detach it first"
+    )))
 }
 
 fn chosen_device(wanted: Option<usize>, count: usize) -> Result<usize, Problem> {
@@ -280,12 +363,13 @@ impl Growing {
 }
 
 /// The pool has taken what is new, or could not.
-pub(crate) fn extended(growing: Growing, result: Result<(), Problem>) -> Stage {
+pub(crate) fn extended(growing: Growing, result: Result<(), Problem>, view: &impl View) -> Stage {
     let ended = do_to_pool(PoolEffect::Extended(growing.pool));
     let next = match result {
         Ok(()) => {
-            let Growing { name, device, size_bytes, .. } = growing.clone();
-            let change = Change::ResizeDevice { pool: name, device, size_bytes };
+            let Growing { pool, name, device, size_bytes } = growing.clone();
+            let places = view.places_of(pool, device);
+            let change = Change::ResizeDevices { pool: name, places, size_bytes };
             save(change, AfterSave::ResizeDevice(growing))
         }
         Err(problem) => Stage::refuse(problem),

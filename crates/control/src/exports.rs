@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use array::{AccessState, BlockForm, Identification};
-use block::VolumeId;
+use block::{SwitchesOff, VolumeId};
 
 /// What hosts see of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,8 @@ pub struct Export {
     pub reservations_hidden: bool,
     /// Vendor and product, if others than the array's.
     pub identification: Option<Identification>,
+    /// Primitives that are off for whoever sees it.
+    pub switches_off: SwitchesOff,
 }
 
 /// Where a volume's space stands, in bytes.
@@ -72,6 +74,10 @@ pub enum ExportEvent {
     Identification(Identification),
     /// Those of one volume; `None` for what all tell.
     OwnIdentification(VolumeId, Option<Identification>),
+    /// Primitives that are off for everybody.
+    SwitchesOff(SwitchesOff),
+    /// Those that are off for one volume.
+    VolumeSwitchesOff(VolumeId, SwitchesOff),
     /// How well a target port group serves.
     PathState {
         /// The number of the group.

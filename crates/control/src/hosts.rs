@@ -6,8 +6,8 @@ use api::{ChangeHost, CreateHost, Group, Problem, SetGroup};
 use array::{ArrayError, Chap, Configuration, Host, Rest, Secrets, Tagged};
 
 use crate::change::{Answer, Applied, ConfigurationChange, Draft, Touched, View};
-use crate::chap;
 use crate::problems::{bad_request, refused};
+use crate::{chap, primitives};
 
 /// How a front end checks the name of an initiator, and writes it so that it is found at login.
 pub type FoldName = fn(&str) -> Result<String, String>;
@@ -125,7 +125,7 @@ fn create_host(
 ) -> Result<Applied, Problem> {
     let Draft { array, secrets } = draft;
     let chap_name = chap.map(|chap| chap.initiator.name.clone());
-    let host = Host { initiators: initiators.clone(), chap_name };
+    let host = Host { initiators: initiators.clone(), chap_name, ..Host::default() };
     array.create_host(name, host).map_err(|error| refused(&error))?;
     // A host of this name that was deleted in a crash may have left its secret.
     secrets.hosts.remove(name);
@@ -205,6 +205,7 @@ pub fn describe_host(array: &Configuration, secrets: &Secrets, name: &str) -> ap
         initiators: initiators.collect(),
         chap_user: host.and_then(|host| host.chap_name.clone()),
         mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
+        primitives: primitives::describe(array.switches_off_of_host(name)),
         tags: array.tags(Tagged::Host(name)),
     }
 }

@@ -13,14 +13,16 @@ use api::{
 use array::{
     Access, ArrayError, Chap, Identification, Presentation, Rest, Tagged, Tags, VolumePath,
 };
-use block::VolumeId;
+use block::{SwitchesOff, VolumeId};
 
 use crate::change::{Answer, Applied, ConfigurationChange, Draft, Touched, View};
 use crate::exports::ExportEvent;
 use crate::hosts::FoldName;
 use crate::limits::IMPORT_PROBLEMS_MAX;
 use crate::problems::{bad_request, conflict};
-use crate::{Effect, Forgotten, alerts, chap, identification, portals, schedules, thresholds};
+use crate::{
+    Effect, Forgotten, alerts, chap, identification, portals, primitives, schedules, thresholds,
+};
 
 /// The form that is written and read.
 pub const VERSION: u32 = 1;
@@ -114,6 +116,10 @@ impl<'a> Taking<'a> {
             let outcome = self.take_identification(identification);
             self.note("identification", outcome);
         }
+        if let Some(wanted) = file.primitives {
+            let outcome = self.take_primitives(wanted);
+            self.note("primitives", Ok(outcome));
+        }
         for host in &file.hosts {
             let outcome = self.take_host(host);
             self.note(&format!("host {}", host.name), outcome);
@@ -166,6 +172,19 @@ impl<'a> Taking<'a> {
         Ok((before != after).then_some("is changed"))
     }
 
+    fn take_primitives(&mut self, wanted: api::Primitives) -> Option<&'static str> {
+        let after = primitives::parse(wanted);
+        let before = std::mem::replace(&mut self.draft.array.switches_off, after);
+        self.effects.push(Effect::Tell(ExportEvent::SwitchesOff(after)));
+        self.note_switched("array".to_owned(), before, after);
+        (before != after).then_some("are changed")
+    }
+
+    /// Keeps the events about what an object has on and off.
+    fn note_switched(&mut self, object: String, before: SwitchesOff, after: SwitchesOff) {
+        self.effects.extend(primitives::notes(&object, before, after, primitives::BY_IMPORT));
+    }
+
     /// Gives an object the tags of the file; says whether they are others.
     fn take_tags(&mut self, object: Tagged<'_>, wanted: Option<&Tags>) -> Result<bool, String> {
         let array = &mut self.draft.array;
@@ -180,13 +199,22 @@ impl<'a> Taking<'a> {
         let retagged = self.take_tags(Tagged::Host(&host.name), host.tags.as_ref())?;
         let Draft { array, secrets } = &mut *self.draft;
         let before = array.hosts.get(&host.name).cloned();
+        let off_before = array.switches_off_of_host(&host.name);
         let known = secrets.hosts.get(&host.name);
         let chap = host.chap.as_ref().map(|chap| read_chap(chap, known)).transpose()?;
         let folded = host.initiators.iter().map(|name| (self.fold)(name));
         let after = array::Host {
             initiators: folded.collect::<Result<_, _>>()?,
             chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
+            switches_off: host.primitives.map_or(off_before, primitives::parse),
         };
+        let switched = primitives::notes(
+            &format!("host {}", host.name),
+            off_before,
+            after.switches_off,
+            primitives::BY_IMPORT,
+        );
+        self.effects.extend(switched);
         if before.as_ref() == Some(&after) && known == chap.as_ref() {
             return Ok(retagged.then_some("is changed"));
         }
@@ -304,16 +332,21 @@ impl<'a> Taking<'a> {
         let after = Presentation {
             reservations_hidden: wanted.reservations_hidden.unwrap_or(before.reservations_hidden),
             identification: own.map_err(text)?.or(before.identification),
+            switches_off: wanted.primitives.map_or(before.switches_off, primitives::parse),
             ..before
         };
         self.draft.array.set_presentation(id, after);
-        let Presentation { reservations_hidden, identification, .. } = after;
+        let Presentation { reservations_hidden, identification, switches_off, .. } = after;
         if before.reservations_hidden != reservations_hidden {
             let told = ExportEvent::ReservationsHidden(id, reservations_hidden);
             self.effects.push(Effect::Tell(told));
         }
         if before.identification != identification {
             self.effects.push(Effect::Tell(ExportEvent::OwnIdentification(id, identification)));
+        }
+        if before.switches_off != switches_off {
+            self.effects.push(Effect::Tell(ExportEvent::VolumeSwitchesOff(id, switches_off)));
+            self.note_switched(self.view.name_of(id), before.switches_off, switches_off);
         }
         Ok(before != after)
     }

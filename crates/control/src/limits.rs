@@ -1,5 +1,7 @@
 //! Limits of what the array does by itself, and what happens at each.
 
+use std::time::Duration;
+
 /// Snapshots of one schedule that are deleted after one of its runs; further ones after the next.
 pub const EXPIRED_PER_RUN_MAX: usize = 512;
 
@@ -23,3 +25,46 @@ pub const TASKS_MAX: usize = 256;
 /// Volumes that the configuration knows something of and that are looked up in the pools, at most,
 /// in one look for those that no pool holds; further ones in the next look.
 pub const KNOWN_VOLUMES_PER_LOOK: usize = 512;
+
+/// Time between two tries of a pool that is not open. A try that takes longer delays the next one of
+/// its pool alone.
+pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
+
+/// Time after which devices that were refused for their content are opened again although they look
+/// the same.
+pub const REOPEN_PAUSE_UNCHANGED: Duration = Duration::from_secs(60);
+
+/// How long a try may take before administrators, and whoever asked for it, are told that a device
+/// does not answer; it goes on.
+pub const OPENING_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Time from the loss of a member of a mirror, or a try, to the next try to take it back.
+pub const RETURN_PAUSE: Duration = Duration::from_secs(2);
+
+/// The longest such time, of a member that comes back and fails again and again.
+pub const RETURN_PAUSE_MAX: Duration = Duration::from_secs(600);
+
+/// Time without a fault after which it is forgotten that a member was lost.
+pub const STEADY_AFTER: Duration = Duration::from_secs(600);
+
+/// How long a member may be lost before a spare steps in: one that comes back soon is filled faster.
+pub const SPARE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time after which a spare is tried again that could not step in.
+pub const SPARE_PAUSE: Duration = Duration::from_secs(60);
+/// Blocks of 4 KiB of one record in a pool: 2 MiB. A larger one is not kept, which is told.
+pub const RECORD_BLOCKS_MAX: usize = 512;
+
+/// Blocks of 4 KiB of a pool's volume of records: 1 GiB, of which only what is used takes space. A
+/// record beyond it is not kept, which is told.
+pub const RECORDS_BLOCKS: u64 = 262_144;
+
+/// Records of deleted objects that a pool keeps, so that an earlier data directory does not bring them
+/// back; the oldest one is forgotten.
+pub const TOMBSTONES_MAX: usize = 4096;
+
+/// Gaps between records that are looked at for one that fits; beyond them a record goes to the end.
+pub const GAPS_SEARCHED_MAX: usize = 256;
+
+/// How often newer records of a pool are gone through; what cannot be taken then is told.
+pub const MERGE_PASSES_MAX: usize = 3;

@@ -23,6 +23,11 @@ impl LunRest {
         Self { length, free, ended: VecDeque::new() }
     }
 
+    /// Any number may have stood for a volume until now: all that stand for none rest anew.
+    pub const fn forget_numbers(&mut self, now: Duration) {
+        self.free = FreeLuns::Unknown { since: now.as_secs() };
+    }
+
     /// How long they rest.
     pub const fn length(&self) -> Duration {
         self.length

@@ -4,14 +4,19 @@
 //! nothing was ever stored, and a pool that is not configured. It is forgotten when it is closed: a
 //! restart before that opens it again, empty.
 
+use std::collections::BTreeSet;
+
 use api::{CreatePool, Problem, ProblemKind};
-use array::{ArrayError, Configuration, Pool, PoolDevice, Tagged, Thresholds};
-use block::{DeviceName, InvalidDeviceName};
+use array::{
+    ArrayError, Configuration, KnownMember, Mirroring, Pool, PoolDevice, Run, Tagged, Thresholds,
+};
+use block::{DeviceName, InvalidDeviceName, VolumeId};
 
 use crate::Effect;
 use crate::claims::Purpose;
-use crate::devices::{AfterMaking, Made, Making};
-use crate::problems::{conflict, problem, refused};
+use crate::devices::{AfterMaking, Made, Making, Origin};
+use crate::members;
+use crate::problems::{bad_request, conflict, problem, refused};
 use crate::procedures::{
     self, AfterChange, AfterSave, Answer, OpenDevices, PoolId, Stage, View, Wait,
 };
@@ -31,12 +36,21 @@ pub enum PoolEffect {
     Discard(OpenDevices, Vec<PoolDevice>),
     /// The devices of a pool from one on, counted from 0, are closed; then these files are removed.
     CloseFrom(PoolId, usize, Vec<PoolDevice>),
+    /// Those of the open devices of a pool that have one of these names and are in no use are closed, as
+    /// soon as nothing of them is under way.
+    CloseUnused(PoolId, Vec<DeviceName>),
+    /// These files, in which nothing was ever stored, are removed.
+    RemoveFiles(Vec<PoolDevice>),
     /// Hosts that find no space in a pool are told to try again from now on.
     Extending(PoolId),
     /// A device of a pool has grown, or could not.
     Extended(PoolId),
     /// A device has joined a pool, or could not.
     Joined(PoolId),
+    /// The device of that name is closed as soon as nothing of it is under way.
+    Dismiss(PoolId, DeviceName),
+    /// A try to take a member back has ended; whether it is a member again.
+    ReturnEnded([u8; 16], bool),
     /// A pool is configured, but closed; and why.
     Unavailable(String, String),
     /// A pool is configured no more.
@@ -54,13 +68,41 @@ pub enum Change {
     AddDevice(String, PoolDevice),
     /// So many devices of the pool of that name stay; further ones have not joined.
     KeepDevices(String, usize),
-    /// A device has another size.
-    ResizeDevice {
-        /// The name of its pool.
+    /// A device is about to join a mirror of a pool.
+    AddMember {
+        /// The name of the pool.
         pool: String,
-        /// Counted from 0.
-        device: usize,
-        /// Its size in bytes.
+        /// Where it is.
+        device: PoolDevice,
+        /// The member that it will be.
+        uuid: [u8; 16],
+        /// The member that leaves when it is current.
+        replaces: Option<[u8; 16]>,
+    },
+    /// A member has left the mirrors of the pool of that name, or never joined.
+    RemoveMember(String, [u8; 16]),
+    /// The spares of the pool of that name.
+    SetSpares(String, Vec<PoolDevice>),
+    /// The members of the pool's mirrors are there.
+    KnowMembers(String, Vec<KnownMember>),
+    /// Devices are about to join a pool as a mirror.
+    AddMirror {
+        /// The name of the pool.
+        pool: String,
+        /// Where they are.
+        devices: Vec<PoolDevice>,
+        /// The members that they will be, in the same order.
+        members: Vec<KnownMember>,
+    },
+    /// The devices that were to join the pool of that name as a mirror have not.
+    ForgetMirror(String),
+    /// Devices have another size: one, or the members of a mirror.
+    ResizeDevices {
+        /// The name of their pool.
+        pool: String,
+        /// Their places among the pool's devices.
+        places: Vec<usize>,
+        /// The size of each in bytes, if it is not larger already.
         size_bytes: u64,
     },
 }
@@ -72,6 +114,7 @@ impl Change {
             Self::Add(name, pool) => drop(array.pools.insert(name.clone(), pool.clone())),
             Self::Remove(name) => {
                 array.pools.remove(name);
+                array.imported_from.remove(name);
                 array.forget_tags(Tagged::Pool(name));
             }
             Self::AddDevice(name, device) => {
@@ -82,10 +125,19 @@ impl Change {
                 let pool = array.pools.get_mut(name);
                 pool.into_iter().for_each(|pool| pool.devices.truncate(*count));
             }
-            Self::ResizeDevice { pool, device, size_bytes } => {
-                let pool = array.pools.get_mut(pool);
-                if let Some(device) = pool.and_then(|pool| pool.devices.get_mut(*device)) {
-                    device.size_bytes = *size_bytes;
+            Self::AddMember { .. }
+            | Self::RemoveMember(..)
+            | Self::SetSpares(..)
+            | Self::AddMirror { .. }
+            | Self::ForgetMirror(_)
+            | Self::KnowMembers(..) => members::apply(self, array),
+            Self::ResizeDevices { pool, places, size_bytes } => {
+                let Some(pool) = array.pools.get_mut(pool) else { return };
+                for &place in places {
+                    let device = pool.devices.get_mut(place);
+                    device.into_iter().for_each(|device| {
+                        device.size_bytes = device.size_bytes.max(*size_bytes);
+                    });
                 }
             }
         }
@@ -110,6 +162,8 @@ pub struct Formatting {
     pub open: OpenDevices,
     /// An identifier for each.
     pub uuids: Vec<[u8; 16]>,
+    /// An identifier for each mirror that is made of them, in order; none for plain devices.
+    pub mirrors: Vec<[u8; 16]>,
 }
 
 pub(crate) fn do_to_pool(effect: PoolEffect) -> Effect {
@@ -127,6 +181,7 @@ pub(crate) fn save(change: Change, then: AfterSave) -> Stage {
 pub fn create(request: &CreatePool, view: &impl View) -> Result<Stage, Problem> {
     let devices = request.devices.iter().map(|device| parse_device(device));
     let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let copies = copies(request.mirror, devices.len())?;
     if devices.is_empty() {
         let detail = &"a pool has at least one device: name it";
         return Err(problem(ProblemKind::DeviceMissing, detail));
@@ -139,8 +194,21 @@ pub fn create(request: &CreatePool, view: &impl View) -> Result<Stage, Problem> 
         return Err(conflict(&"a pool of this name is just being closed: try again"));
     }
     let claimed = do_to_pool(PoolEffect::Claim(name.clone(), Purpose::Create));
-    let making = Making { devices, size_bytes: request.size_bytes };
-    Ok(Stage::wait(Wait::Make(making, AfterMaking::Pool(name))).after([claimed]))
+    let making = Making { devices, size_bytes: request.size_bytes, origin: Origin::New };
+    let then = AfterMaking::Pool { name, copies };
+    Ok(Stage::wait(Wait::Make(making, then)).after([claimed]))
+}
+
+/// How many devices hold the same blocks.
+fn copies(wanted: Option<u8>, devices: usize) -> Result<u8, Problem> {
+    match wanted {
+        None | Some(1) => Ok(1),
+        Some(copies @ 2..=3) if devices.is_multiple_of(copies.into()) => Ok(copies),
+        Some(copies @ 2..=3) => Err(bad_request(&format!(
+            "{devices} device(s) cannot be divided into mirrors of {copies}: name {copies}, or a multiple"
+        ))),
+        Some(_) => Err(bad_request(&"a mirror has 2 or 3 devices")),
+    }
 }
 
 /// Reads the name of a device.
@@ -152,21 +220,31 @@ pub fn parse_device(text: &str) -> Result<DeviceName, Problem> {
 }
 
 /// The devices of a new pool are there.
-pub(crate) fn devices_made(name: String, made: Made, view: &impl View) -> Stage {
+pub(crate) fn devices_made(name: String, copies: u8, made: Made, view: &impl View) -> Stage {
     let Made { open, devices } = made;
     let uuids = devices.iter().map(|_| view.new_uuid()).collect::<Result<Vec<_>, _>>();
-    match view.new_uuid().and_then(|uuid| Ok((uuid, uuids?))) {
-        Ok((uuid, uuids)) => {
+    let mirrors = devices.chunks(copies.into()).filter(|_| copies > 1).map(|_| view.new_uuid());
+    let mirrors = mirrors.collect::<Result<Vec<_>, _>>();
+    match view.new_uuid().and_then(|uuid| Ok((uuid, uuids?, mirrors?))) {
+        Ok((uuid, uuids, mirrors)) => {
+            let known = uuids.iter().zip(&devices).filter(|_| copies > 1);
+            let known = known.map(|(&uuid, device)| KnownMember {
+                uuid,
+                device: device.device.clone(),
+                replaces: None,
+            });
+            let mirroring = Mirroring { members: known.collect(), ..Mirroring::default() };
             let configuration = Pool {
                 uuid,
                 devices,
                 thresholds: Thresholds::default(),
                 delete_scheduled_snapshots: false,
                 read_only: false,
+                mirroring,
             };
             let pool = NewPool { name, configuration };
             let then = AfterChange::CreatePool(pool.clone());
-            Stage::wait(Wait::Format(Formatting { pool, open, uuids }, then))
+            Stage::wait(Wait::Format(Formatting { pool, open, uuids, mirrors }, then))
         }
         Err(problem) => {
             Stage::refuse(problem).after([do_to_pool(PoolEffect::Discard(open, devices))])
@@ -205,19 +283,39 @@ fn give_up(pool: PoolId, devices: Vec<PoolDevice>, why: Problem) -> Stage {
     Stage::refuse(why).after([do_to_pool(PoolEffect::GiveUp(pool, devices))])
 }
 
-/// Begins to delete a pool that holds nothing. One that cannot be opened is forgotten; whether it
-/// holds volumes is unknown, and its devices are not touched.
+/// Whether a pool that is not open may be deleted, although what it holds cannot be looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unopened {
+    /// It is said what would be forgotten.
+    Refused,
+    /// It is forgotten.
+    Forgotten,
+}
+
+/// Begins to delete a pool that holds nothing. One that is not open is forgotten if that is wanted:
+/// whether it holds volumes is unknown, and its devices are not touched.
 ///
 /// # Errors
-/// When there is none, it holds volumes or a locked snapshot, or something else goes on in it.
-pub fn delete(name: &str, now: u64, view: &impl View) -> Result<Stage, Problem> {
+/// When there is none, it holds volumes or a locked snapshot, it is not open and that is not said, or
+/// something else goes on in it.
+pub fn delete(
+    name: &str,
+    unopened: Unopened,
+    now: u64,
+    view: &impl View,
+) -> Result<Stage, Problem> {
     let [_, accepted] = view.versions();
     accepted.pool(name).map_err(|error| refused(&error))?;
     view.check_free(name)?;
     let claimed = do_to_pool(PoolEffect::Claim(name.to_owned(), Purpose::Delete));
-    let Some(found) = view.pool(name) else {
+    let found = view.pool(name);
+    let Some(found) = found.as_ref().filter(|found| !found.is_opening) else {
         accepted.check_pool_unlocked(name, now).map_err(|error| refused(&error))?;
-        return Ok(forget(name.to_owned()).after([claimed]));
+        if unopened == Unopened::Refused {
+            return Err(Forgetting::new(name, view).problem(name));
+        }
+        let closed = found.map(|opening| do_to_pool(PoolEffect::Close(opening.id)));
+        return Ok(forget(name.to_owned()).after([claimed].into_iter().chain(closed)));
     };
     if view.is_unavailable(name) {
         return Err(conflict(&format!(
@@ -237,6 +335,48 @@ pub fn delete(name: &str, now: u64, view: &impl View) -> Result<Stage, Problem> 
     Ok(close(found.id, name.to_owned()).after([claimed]))
 }
 
+/// What the configuration knows of a pool that is not open, as far as it can be told from other
+/// pools that are not open either.
+struct Forgetting {
+    volumes: usize,
+    luns: usize,
+    snapshots: usize,
+    schedules: usize,
+}
+
+impl Forgetting {
+    fn new(name: &str, view: &impl View) -> Self {
+        let [_, accepted] = view.versions();
+        let of_pool = accepted.schedules.values().filter(|record| record.schedule.pool == name);
+        let of_pool: Vec<_> = of_pool.collect();
+        let scheduled = of_pool.iter().flat_map(|record| record.runs()).flat_map(Run::snapshots);
+        let locked = accepted.locked_in(name);
+        let snapshots: BTreeSet<VolumeId> = scheduled.chain(locked).collect();
+        let unheld = accepted.mapped_volumes().filter(|&id| !view.is_held(id));
+        let volumes: BTreeSet<VolumeId> = unheld.filter(|id| !snapshots.contains(id)).collect();
+        Self {
+            luns: volumes.iter().map(|&id| accepted.maps_of(id).count()).sum(),
+            volumes: volumes.len(),
+            snapshots: snapshots.len(),
+            schedules: of_pool.len(),
+        }
+    }
+
+    fn problem(&self, name: &str) -> Problem {
+        let Self { volumes, luns, snapshots, schedules } = *self;
+        let detail = format!(
+            "pool '{name}' is not open, so that nobody knows all it holds. To delete it means to \
+             forget it: hosts lose up to {luns} LUN(s) of {volumes} volume(s) for good, and {snapshots} \
+             scheduled or locked snapshot(s) and {schedules} schedule(s) are of no use any more; its \
+             devices are not touched. If that is wanted, ask for it with force=true; otherwise it \
+             opens by itself when its devices come"
+        );
+        let told = problem(ProblemKind::PoolNotOpen, &detail).with("pool", name);
+        let told = told.with("volumes", volumes).with("luns", luns);
+        told.with("snapshots", snapshots).with("schedules", schedules)
+    }
+}
+
 /// Begins to close a pool. It stays configured if the daemon is stopping when it is closed.
 pub fn close(pool: PoolId, name: String) -> Stage {
     Stage::change(pool, store::Change::Close, AfterChange::ClosePool(name))
@@ -254,7 +394,7 @@ fn forget(name: String) -> Stage {
 }
 
 /// A pool that was closed and stays configured, as the configuration cannot be saved, can be deleted
-/// again, and is opened by the next start.
+/// again, and is opened again by itself.
 pub(crate) fn forgotten(name: String, result: Result<(), Problem>) -> Stage {
     match result {
         Ok(()) => Stage::answer(Answer::Done).after([do_to_pool(PoolEffect::Forgotten(name))]),

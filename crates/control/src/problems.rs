@@ -116,7 +116,8 @@ pub fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidAlert(_)
         | ArrayError::InvalidTag(_)
         | ArrayError::InvalidThresholds
-        | ArrayError::LunTooLarge(_) => bad_request(error),
+        | ArrayError::LunTooLarge(_)
+        | ArrayError::DeviceTwice(_) => bad_request(error),
         ArrayError::LunsExhausted => is(ProblemKind::LunsExhausted),
     }
 }
@@ -141,6 +142,7 @@ fn not_opened(error: &OpenError) -> Problem {
         | OpenError::Unknown { .. }
         | OpenError::Short { .. }
         | OpenError::Missing { .. }
+        | OpenError::MembersMissing { .. }
         | OpenError::WrongDevice { .. }
         | OpenError::Damaged(_)
         | OpenError::JournalLost(_) => is(ProblemKind::PoolUnavailable),
@@ -165,7 +167,16 @@ fn change_refused(error: &ChangeError) -> Problem {
         }
         ChangeError::DeviceSize => is(ProblemKind::DeviceNotLarger),
         ChangeError::NoSuchDevice => is(ProblemKind::NotFound).with("object", "device"),
-        ChangeError::Device(_) => is(ProblemKind::DeviceFailed),
+        ChangeError::TooManyMembers => is(ProblemKind::TooMany).with("object", "members"),
+        ChangeError::NoSuchMember => is(ProblemKind::NotFound).with("object", "member"),
+        ChangeError::MemberTaken
+        | ChangeError::MemberPresent
+        | ChangeError::MemberBusy
+        | ChangeError::LastMember
+        | ChangeError::NotThatMember
+        | ChangeError::NotResilvering => conflict(error),
+        ChangeError::MemberSize => bad_request(error),
+        ChangeError::MemberFailed | ChangeError::Device(_) => is(ProblemKind::DeviceFailed),
         ChangeError::VolumeSize | ChangeError::VolumeName | ChangeError::GroupSize => {
             bad_request(error)
         }

@@ -12,11 +12,13 @@
 
 use api::{Problem, TaskKind};
 use array::{ArrayError, Configuration, PoolDevice};
-use block::VolumeId;
+use block::{DeviceName, VolumeId};
 
 use crate::Effect;
 use crate::devices::{self, AfterMaking, Growing, Joining, Making};
-use crate::pools::{self, Formatting, NewPool};
+use crate::members::{self, Admitting, LostMember};
+use crate::mirror_joining::{self, JoiningMirror};
+use crate::pools::{self, Formatting, NewPool, PoolEffect, do_to_pool};
 use crate::snapshots::{self, Copied, Copying};
 use crate::volume_lifecycle::{self, Creation, Deleting, Sizing};
 use crate::volumes::is_going_problem;
@@ -85,6 +87,19 @@ pub trait View {
     /// Whether a pool is configured and cannot be served.
     fn is_unavailable(&self, pool: &str) -> bool;
 
+    /// Whether an open pool holds a volume or snapshot.
+    fn is_held(&self, id: VolumeId) -> bool;
+
+    /// The logical devices of a pool and their members; none while it is not open.
+    fn mirrors(&self, pool: PoolId) -> Vec<store::MirrorStatus>;
+
+    /// The names of a pool's open devices.
+    fn open_devices(&self, pool: PoolId) -> Vec<DeviceName>;
+
+    /// The places among a pool's configured devices of a device, or of the members of a mirror, by its
+    /// number among the logical devices.
+    fn places_of(&self, pool: PoolId, device: usize) -> Vec<usize>;
+
     /// Whether nobody changes the pool of that name in a way that excludes other changes.
     ///
     /// # Errors
@@ -116,6 +131,10 @@ pub struct FoundPool {
     pub is_joining: bool,
     /// Whether it works on something that somebody asked for.
     pub is_changing: bool,
+    /// Whether some of its devices hold the same blocks.
+    pub has_mirrors: bool,
+    /// Whether it is still being opened: what it holds is not known yet.
+    pub is_opening: bool,
 }
 
 /// A volume or snapshot as its pool has it.
@@ -152,6 +171,10 @@ pub enum Wait {
     Format(Formatting, AfterChange),
     /// A device is to join a pool.
     Join(Joining, AfterChange),
+    /// Devices are to join a pool as a mirror.
+    JoinMirror(JoiningMirror),
+    /// A device is to be a member of a mirror.
+    Admit(Admitting),
     /// Another thread is to make a device larger.
     Grow(Growing),
     /// Nothing: whoever asked is answered.
@@ -210,6 +233,9 @@ pub enum AfterSave {
     /// What was said of volumes that could not be made is forgotten; or it is not, and the next start
     /// of the daemon finds it. Why they could not be made is answered.
     Undone(Problem),
+    /// A member that did not join is configured no more: what was made for it is removed. If that could
+    /// not be saved the next start looks for its file. Why it did not join is answered.
+    NotJoined(Vec<PoolDevice>, Problem),
     /// A pool is configured.
     AddPool {
         /// The pool.
@@ -230,6 +256,28 @@ pub enum AfterSave {
         /// The device, as it is configured.
         devices: Vec<PoolDevice>,
     },
+    /// A device that is to join a mirror is configured.
+    AddMember(Admitting),
+    /// Devices that are to join a pool as a mirror are configured.
+    AddMirror {
+        /// The devices, open.
+        joining: JoiningMirror,
+        /// The devices, as they are configured.
+        devices: Vec<PoolDevice>,
+    },
+    /// Devices that were to join a pool as a mirror are configured no more.
+    ForgetMirror {
+        /// The pool.
+        pool: PoolId,
+        /// Its name.
+        name: String,
+        /// The devices.
+        forgotten: Vec<PoolDevice>,
+        /// Why they could not join, if they were to.
+        why: Option<Problem>,
+    },
+    /// A member of the pool of that name is configured no more, or its spares are others.
+    MemberGone(String),
     /// Devices that have not joined a pool are configured no more.
     ForgetDevices {
         /// The pool.
@@ -268,8 +316,16 @@ pub enum AfterChange {
     ClosePool(String),
     /// A device has joined the pool of that name.
     Join(String),
+    /// Devices have joined a pool as a mirror.
+    JoinMirror(JoiningMirror),
     /// A pool has taken the new space of a device.
     Extend(Growing),
+    /// A device is a member of a mirror.
+    Admit(Admitting),
+    /// A member has left its mirror.
+    Detach(LostMember),
+    /// Resilvers of the pool of that name rest, go on or were given up.
+    Resilver(String),
 }
 
 impl Stage {
@@ -308,7 +364,12 @@ impl AfterSave {
     /// The configuration is saved and in effect, or could not be saved.
     pub fn saved(self, result: Result<(), Problem>) -> Stage {
         match (self, result) {
-            (Self::Undone(why), Ok(()) | Err(_)) => Stage::refuse(why),
+            (Self::Undone(why), Ok(()) | Err(_)) | (Self::NotJoined(_, why), Err(_)) => {
+                Stage::refuse(why)
+            }
+            (Self::NotJoined(made, why), Ok(())) => {
+                Stage::refuse(why).after([do_to_pool(PoolEffect::RemoveFiles(made))])
+            }
             (Self::Create(creation), Ok(())) => creation.known(),
             (Self::Copy(copying), Ok(())) => copying.known(),
             (Self::Forgotten, Ok(())) => Stage::answer(Answer::Done),
@@ -319,12 +380,24 @@ impl AfterSave {
             (Self::AddDevice { name, joining, devices }, result) => {
                 devices::configured(name, joining, devices, result)
             }
+            (Self::AddMember(admitting), result) => members::configured(admitting, result),
+            (Self::AddMirror { joining, devices }, result) => {
+                mirror_joining::configured(joining, devices, result)
+            }
+            (Self::ForgetMirror { pool, name, forgotten, why }, result) => {
+                mirror_joining::forgotten((pool, name), forgotten, why, result)
+            }
+            (Self::MemberGone(name), Ok(())) => Stage::answer(Answer::Pool(name)),
             (Self::ForgetDevices { pool, name, count, forgotten, why }, result) => {
                 devices::forgotten((pool, name), count, forgotten, why, result)
             }
             (Self::ResizeDevice(growing), Ok(())) => devices::resized(growing),
             (
-                Self::Create(_) | Self::Copy(_) | Self::Forgotten | Self::ResizeDevice(_),
+                Self::Create(_)
+                | Self::Copy(_)
+                | Self::Forgotten
+                | Self::MemberGone(_)
+                | Self::ResizeDevice(_),
                 Err(problem),
             ) => Stage::refuse(problem),
         }
@@ -347,7 +420,14 @@ impl AfterChange {
             Self::CreatePool(new) => pools::formatted(pool, new, result),
             Self::ClosePool(name) => pools::closed(pool, name, view),
             Self::Join(name) => devices::joined(pool, name, result, view),
-            Self::Extend(growing) => devices::extended(growing, result),
+            Self::JoinMirror(joining) => mirror_joining::joined(joining, result, view),
+            Self::Extend(growing) => devices::extended(growing, result, view),
+            Self::Admit(admitting) => members::admitted(pool, admitting, result, view),
+            Self::Detach(lost) => members::detached(lost, result, view),
+            Self::Resilver(name) => match result {
+                Ok(()) => Stage::answer(Answer::Pool(name)),
+                Err(problem) => Stage::refuse(problem),
+            },
         }
     }
 
@@ -356,14 +436,17 @@ impl AfterChange {
         match self {
             Self::CreatePool(_) => Some(TaskKind::CreatePool),
             Self::ClosePool(_) => Some(TaskKind::DeletePool),
-            Self::Join(_) => Some(TaskKind::AddDevice),
+            Self::Join(_) | Self::JoinMirror(_) => Some(TaskKind::AddDevice),
             Self::Extend(_) => Some(TaskKind::ExtendPool),
             Self::Create(_)
             | Self::Copy(_)
             | Self::Resize(_)
             | Self::Revert(_)
             | Self::Delete(_)
-            | Self::Rename(_) => None,
+            | Self::Rename(_)
+            | Self::Admit(_)
+            | Self::Detach(_)
+            | Self::Resilver(_) => None,
         }
     }
 
@@ -384,7 +467,11 @@ impl AfterChange {
             | Self::CreatePool(_)
             | Self::ClosePool(_)
             | Self::Join(_)
-            | Self::Extend(_) => None,
+            | Self::JoinMirror(_)
+            | Self::Extend(_)
+            | Self::Admit(_)
+            | Self::Detach(_)
+            | Self::Resilver(_) => None,
         }
     }
 
@@ -399,7 +486,11 @@ impl AfterChange {
             | Self::CreatePool(_)
             | Self::ClosePool(_)
             | Self::Join(_)
-            | Self::Extend(_) => None,
+            | Self::JoinMirror(_)
+            | Self::Extend(_)
+            | Self::Admit(_)
+            | Self::Detach(_)
+            | Self::Resilver(_) => None,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Table of tasks: long work, and how far it is. Some of it begins with a request and ends with its
-//! answer; the rest, scrubs, the reaper, SANITIZE, goes on by itself and is looked at from time to
-//! time. Every time is in seconds since 1970.
+//! answer; the rest, scrubs, the reaper, SANITIZE, resilvers, goes on by itself and is looked at from
+//! time to time. Every time is in seconds since 1970.
 
 use std::collections::VecDeque;
 
@@ -43,6 +43,10 @@ struct Known {
     work: Option<WorkNumber>,
     /// The volume that is sanitized.
     volume: Option<VolumeId>,
+    /// The member that is filled.
+    filling: Option<Filling>,
+    /// When its progress was first looked at, and how far it was.
+    first: Option<(u64, u64)>,
 }
 
 /// How much of what is done.
@@ -64,10 +68,13 @@ impl Tasks {
     /// # Errors
     /// When there is none, or the number is none.
     pub fn find(&self, id: &str) -> Result<&Task, Problem> {
+        self.find_known(id).map(|known| &known.task)
+    }
+
+    fn find_known(&self, id: &str) -> Result<&Known, Problem> {
         let id: Option<u64> = id.parse().ok();
         let found = self.known.iter().find(|known| Some(known.task.id) == id);
-        let missing = || not_found(&"there is no such task").with("object", "task");
-        found.map(|known| &known.task).ok_or_else(missing)
+        found.ok_or_else(|| not_found(&"there is no such task").with("object", "task"))
     }
 
     /// A request began work that may take long.
@@ -152,9 +159,9 @@ impl Tasks {
     /// Ends what went on by itself in pools that are not served any more.
     pub fn end_orphans(&mut self, now: u64, is_served: impl Fn(&str) -> bool) {
         for known in &mut self.known {
-            let by_itself = matches!(known.task.kind, TaskKind::Scrub | TaskKind::Delete);
+            let by_itself = known.is_of_a_pool();
             let runs = known.task.state == TaskState::Running;
-            if by_itself && runs && !is_served(&known.task.object) {
+            if by_itself && runs && !is_served(&known.pool_object()) {
                 let problem = "the pool is not served any more".to_owned();
                 known.end(now, TaskState::Cancelled, Some(problem));
             }
@@ -179,9 +186,13 @@ impl Tasks {
             started: now,
             ended: None,
             problem: None,
-            can_cancel: kind == TaskKind::Scrub,
+            can_cancel: matches!(kind, TaskKind::Scrub | TaskKind::Resilver),
+            paused: false,
+            can_pause: kind == TaskKind::Resilver,
+            rate_bytes: None,
+            remaining_seconds: None,
         };
-        self.known.push_back(Known { task, work: None, volume: None });
+        self.known.push_back(Known { task, work: None, volume: None, filling: None, first: None });
         self.known.back_mut().expect("it was just put there")
     }
 
@@ -203,19 +214,56 @@ impl Tasks {
             self.begin(now, kind, object.to_owned());
         }
         let known = self.running(kind, object).expect("it has just begun, if not before");
-        let task = &mut known.task;
-        (task.done, task.total, task.unit) = (amount.done, amount.total, amount.unit);
+        known.reaches(amount);
+        known.estimate(now);
         known
     }
 }
 
 impl Known {
+    /// Whether it goes on by itself in a pool, and ends with that.
+    const fn is_of_a_pool(&self) -> bool {
+        match self.task.kind {
+            TaskKind::Scrub | TaskKind::Delete | TaskKind::Resilver => true,
+            TaskKind::Sanitize
+            | TaskKind::CreatePool
+            | TaskKind::ExtendPool
+            | TaskKind::AddDevice
+            | TaskKind::DeletePool => false,
+        }
+    }
+
+    /// The pool, as the object of its tasks.
+    fn pool_object(&self) -> String {
+        let of_member = self.filling.as_ref().map(|filling| format!("pool {}", filling.pool));
+        of_member.unwrap_or_else(|| self.task.object.clone())
+    }
+
+    fn reaches(&mut self, Amount { done, total, unit }: Amount) {
+        (self.task.done, self.task.total, self.task.unit) = (done, total, unit);
+    }
+
+    /// Estimates rate and rest from how far it came since it was first looked at.
+    fn estimate(&mut self, now: u64) {
+        let Task { done, total, unit, .. } = self.task;
+        let (since, before) = *self.first.get_or_insert((now, done));
+        let (seconds, grown) = (now.saturating_sub(since), done.saturating_sub(before));
+        let left = u128::from(total.saturating_sub(done)) * u128::from(seconds);
+        let is_known = seconds > 0 && grown > 0;
+        self.task.rate_bytes =
+            (is_known && unit == TaskUnit::Bytes).then(|| grown / seconds.max(1));
+        self.task.remaining_seconds =
+            is_known.then(|| u64::try_from(left / u128::from(grown.max(1))).unwrap_or(u64::MAX));
+    }
+
     fn end(&mut self, now: u64, state: TaskState, problem: Option<String>) {
         self.work = None;
         self.task.state = state;
         self.task.problem = problem;
         self.task.ended = Some(now);
         self.task.can_cancel = false;
+        (self.task.paused, self.task.can_pause) = (false, false);
+        (self.task.rate_bytes, self.task.remaining_seconds) = (None, None);
     }
 }
 
@@ -225,5 +273,8 @@ fn found(status: &ScrubStatus) -> Option<String> {
     (bad > 0).then(|| format!("{bad} block(s) of data or of the map are bad"))
 }
 
+mod resilvers;
 #[cfg(test)]
 mod tests;
+
+pub use resilvers::Filling;

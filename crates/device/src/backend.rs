@@ -7,6 +7,7 @@ use block::DeviceOperation;
 
 use crate::backing::Backing;
 use crate::device::Completion;
+use crate::presence::Presence;
 
 /// Makes a device larger and returns the size that it has then, in bytes. May take as long as a
 /// file system does, so it is called in another thread.
@@ -49,5 +50,10 @@ pub(crate) trait Backend: Send {
     /// The file system under it, as it was last looked at; `None` where there is none.
     fn backing(&self) -> Option<Backing> {
         None
+    }
+
+    /// What became of its file, as it was last looked at.
+    fn presence(&self) -> Presence {
+        Presence::There
     }
 }

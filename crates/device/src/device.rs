@@ -10,6 +10,7 @@ use crate::backend::{Backend, Grow};
 use crate::backing::Backing;
 use crate::error::OpenError;
 use crate::kinds;
+use crate::presence::Presence;
 
 /// The identifier that an operation was submitted under, and its result.
 pub type Completion = (u64, DeviceResult);
@@ -129,8 +130,8 @@ impl Device {
         self.backend.readiness()
     }
 
-    /// Has the file system under a file looked at, without waiting for it; [`Device::backing`] says
-    /// later what was found.
+    /// Has a file and the file system under it looked at, without waiting for it;
+    /// [`Device::backing`] and [`Device::presence`] say later what was found.
     pub fn look_at_backing(&self) {
         self.backend.look_at_backing();
     }
@@ -139,6 +140,11 @@ impl Device {
     /// `None` for block devices and memory, and where the system does not tell.
     pub fn backing(&self) -> Option<Backing> {
         self.backend.backing()
+    }
+
+    /// What became of its file while it is open, as it was last looked at.
+    pub fn presence(&self) -> Presence {
+        self.backend.presence()
     }
 
     /// Operation counters since it was opened.

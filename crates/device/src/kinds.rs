@@ -15,6 +15,7 @@ use crate::error::OpenError;
 mod block_device;
 mod file;
 mod memory;
+pub(crate) mod rbd;
 
 /// An open device, or why not.
 type Opened = Result<Box<dyn Backend>, OpenError>;
@@ -37,6 +38,7 @@ pub(crate) fn of(kind: DeviceKind) -> &'static Kind {
     match kind {
         DeviceKind::File => &file::KIND,
         DeviceKind::Block => &block_device::KIND,
+        DeviceKind::Rbd => &rbd::KIND,
         DeviceKind::Memory => &memory::KIND,
     }
 }

@@ -12,6 +12,7 @@ mod file;
 mod kinds;
 pub mod limits;
 mod notify;
+mod presence;
 mod reader;
 mod ring;
 mod threads;
@@ -19,6 +20,7 @@ mod threads;
 pub use backing::Backing;
 pub use device::{Completion, Counters, Device, Grown, Growth, Method};
 pub use error::OpenError;
+pub use presence::Presence;
 pub use reader::Reader;
 
 #[cfg(test)]

@@ -4,20 +4,45 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
-use block::DeviceError;
+use block::{DeviceError, DeviceKind, DeviceName};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
+use crate::kinds::rbd::Image;
 
-/// A file or block device, open for reading. While it is there no daemon can open it, and it
+/// A device that keeps its content, open for reading. While it is there no daemon can open it, and it
 /// cannot be opened while a daemon has it.
-#[derive(Debug)]
 pub struct Reader {
-    file: File,
+    source: Source,
     size_bytes: u64,
 }
 
+enum Source {
+    File(File),
+    Image(Image),
+}
+
 impl Reader {
+    /// Opens a device by its name. Nothing is written, ever.
+    ///
+    /// # Errors
+    /// When there is nothing, another process has it, or the system refuses; for a kind that keeps
+    /// nothing, always.
+    pub fn of(name: &DeviceName) -> Result<Self, OpenError> {
+        match name.kind() {
+            DeviceKind::File | DeviceKind::Block => Self::open(name.path()),
+            DeviceKind::Rbd => {
+                let image = Image::open(name.path())?;
+                let (path, what) = (name.path().to_owned(), "find out its size");
+                let size_bytes = image.size_bytes();
+                let size_bytes =
+                    size_bytes.map_err(|source| OpenError::Os { path, what, source })?;
+                Ok(Self { source: Source::Image(image), size_bytes })
+            }
+            DeviceKind::Memory => Err(OpenError::Missing(name.to_string().into())),
+        }
+    }
+
     /// Opens what is there, file or block device. Nothing is written, ever.
     ///
     /// # Errors
@@ -50,7 +75,7 @@ impl Reader {
         }
         let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
             .map_err(|error| os("find out its size")(error.into()))?;
-        Ok(Self { file, size_bytes })
+        Ok(Self { source: Source::File(file), size_bytes })
     }
 
     /// Its size.
@@ -67,7 +92,10 @@ impl Reader {
         if end > self.size_bytes {
             return Err(DeviceError::BeyondEnd { end });
         }
-        let result = self.file.read_exact_at(buffer, offset);
+        let result = match &self.source {
+            Source::File(file) => file.read_exact_at(buffer, offset),
+            Source::Image(image) => image.read(offset, buffer),
+        };
         result.map_err(|error| match error.raw_os_error() {
             Some(code) => DeviceError::Os(code),
             // The file has become shorter since it was opened.

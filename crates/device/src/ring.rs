@@ -19,6 +19,7 @@ use crate::device::Completion;
 use crate::file::{self, OpenFile};
 use crate::limits::{PIECES_MAX, QUEUE_DEPTH_MAX};
 use crate::notify::Notify;
+use crate::presence::Presence;
 use crate::threads::Threads;
 
 /// The registered file and buffer are the first of their kind.
@@ -170,6 +171,7 @@ impl Backend for Ring {
 
     fn take_growth(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;
+        self.flusher.take_growth(size_bytes);
     }
 
     fn look_at_backing(&self) {
@@ -178,6 +180,10 @@ impl Backend for Ring {
 
     fn backing(&self) -> Option<Backing> {
         self.flusher.backing()
+    }
+
+    fn presence(&self) -> Presence {
+        self.flusher.presence()
     }
 }
 

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -16,10 +17,13 @@ use crate::device::Completion;
 use crate::file::{self, OpenFile};
 use crate::limits::{PIECES_MAX, THREADS};
 use crate::notify::Notify;
+use crate::presence::{self, Presence};
 
 /// State shared by the threads and their owner.
 struct Shared {
     file: File,
+    /// Its path when it was opened.
+    path: PathBuf,
     write_through: bool,
     queues: Mutex<Queues>,
     work: Condvar,
@@ -30,9 +34,11 @@ struct Shared {
 struct Queues {
     waiting: VecDeque<(u64, DeviceOperation)>,
     done: Vec<Completion>,
-    /// The file system under the file is to be looked at.
+    /// The file, and the file system under it, are to be looked at.
     look: bool,
     backing: Option<Backing>,
+    presence: Presence,
+    size_bytes: u64,
     stop: bool,
 }
 
@@ -47,7 +53,6 @@ enum Task {
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    size_bytes: u64,
     /// Held for its lock, longer than the threads work.
     _lock: Arc<File>,
 }
@@ -63,16 +68,18 @@ impl Threads {
         notify: &Notify,
         count: usize,
     ) -> io::Result<Self> {
+        let (size_bytes, backing) = (open.size_bytes, look(&open.file, None));
+        let queues = Queues { backing, size_bytes, ..Queues::default() };
         let shared = Arc::new(Shared {
+            path: presence::link_of(&file).unwrap_or_default(),
             file,
             write_through: open.write_through,
-            queues: Mutex::new(Queues { backing: look(&open.file, None), ..Queues::default() }),
+            queues: Mutex::new(queues),
             work: Condvar::new(),
             notify: notify.clone(),
         });
         let lock = Arc::clone(&open.lock);
-        let (threads, size_bytes) = (Vec::new(), open.size_bytes);
-        let mut pool = Self { shared, threads, size_bytes, _lock: lock };
+        let mut pool = Self { shared, threads: Vec::new(), _lock: lock };
         for _ in 0..count {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new().name("device".to_owned());
@@ -84,7 +91,7 @@ impl Threads {
 
 impl Backend for Threads {
     fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.shared.lock().size_bytes
     }
 
     fn submit(&mut self, id: u64, operation: DeviceOperation) {
@@ -105,7 +112,7 @@ impl Backend for Threads {
     }
 
     fn take_growth(&mut self, size_bytes: u64) {
-        self.size_bytes = size_bytes;
+        self.shared.lock().size_bytes = size_bytes;
     }
 
     /// A thread looks; [`Backend::backing`] says later what it found.
@@ -116,6 +123,10 @@ impl Backend for Threads {
 
     fn backing(&self) -> Option<Backing> {
         self.shared.lock().backing.clone()
+    }
+
+    fn presence(&self) -> Presence {
+        self.shared.lock().presence
     }
 }
 
@@ -144,9 +155,13 @@ impl Shared {
                     self.notify.ring();
                 }
                 Task::Look => {
-                    let before = self.lock().backing.clone();
+                    let queues = self.lock();
+                    let (before, size_bytes) = (queues.backing.clone(), queues.size_bytes);
+                    drop(queues);
                     let backing = look(&self.file, before);
-                    self.lock().backing = backing;
+                    let presence = Presence::of(&self.file, &self.path, size_bytes);
+                    let mut queues = self.lock();
+                    (queues.backing, queues.presence) = (backing, presence);
                 }
                 Task::Stop => return,
             }

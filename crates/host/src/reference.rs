@@ -5,6 +5,7 @@ use std::fmt::Write;
 use clap::{Arg, Command};
 use host::esxi::esxcli;
 use host::esxi::mover::Fallback;
+use host::esxi::scsidevs;
 use host::esxi::settings::ADVANCED;
 use host::esxi::vmkfstools;
 
@@ -85,7 +86,15 @@ pub(crate) fn page(root: &Command) -> String {
     let _ = writeln!(out);
     root.get_subcommands().for_each(|sub| command(&mut out, "gantry-host", sub));
     let _ = writeln!(out, "## Subcommands of `esxcli`\n");
-    table(&mut out, ["subcommand", "what they do"], &pairs(&esxcli::SUBCOMMANDS));
+    let _ = writeln!(
+        out,
+        "`--help` shows what there is at each level; `--formatter=csv`, `json` or `xml` before the \
+         subcommand prints for programs. What is in brackets may be left out.\n"
+    );
+    let words = esxcli::subcommands().map(|(words, does)| (format!("`{words}`"), does.to_owned()));
+    table(&mut out, ["subcommand", "what it does"], &words.collect::<Vec<_>>());
+    let _ = writeln!(out, "## Options of `esxcfg-scsidevs`\n");
+    table(&mut out, ["option", "what it lists"], &pairs(&scsidevs::OPTIONS));
     let _ = writeln!(out, "## Options of `vmkfstools`\n");
     table(&mut out, ["option", "what it does"], &pairs(&vmkfstools::OPTIONS));
     let _ = writeln!(

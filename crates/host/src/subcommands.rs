@@ -15,7 +15,7 @@ use host::esxi::datastore::{self, Datastore, split_path};
 use host::esxi::doctor::{self, Depth};
 use host::esxi::esxtop::{self, Shape};
 use host::esxi::state::Host;
-use host::esxi::{esxcli, mover, touch, vmkfstools};
+use host::esxi::{esxcli, mover, scsidevs, touch, vmkfstools};
 
 /// What a simulated host can be asked for.
 #[derive(Debug, Subcommand)]
@@ -43,6 +43,12 @@ pub(crate) enum HostSubcommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// ESXi's arguments: -l, -c, -u, -m, -a or -A.
+    #[command(name = "esxcfg-scsidevs", disable_help_flag = true)]
+    Scsidevs {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// ESXi's arguments: -c, -i, -w, -j, -k, -K, -y, -C, -P, -U, -X, -E, -D.
     #[command(disable_help_flag = true)]
     Vmkfstools {
@@ -57,7 +63,7 @@ pub(crate) enum HostSubcommand {
         /// Screens after which it ends.
         #[arg(short = 'n', long)]
         count: Option<u32>,
-        /// Comma-separated values.
+        /// ESXi's batch mode: comma-separated values for Windows' Performance Monitor.
         #[arg(short, long)]
         batch: bool,
     },
@@ -165,6 +171,10 @@ fn on_host(subcommand: &HostSubcommand, host: &mut Host, as_json: bool) -> Resul
         }
         HostSubcommand::Advcfg { arguments } => {
             terminal::say_part!("{}", esxcli::advcfg(host, arguments)?);
+            Ok(())
+        }
+        HostSubcommand::Scsidevs { arguments } => {
+            terminal::say_part!("{}", scsidevs::run(host, arguments)?);
             Ok(())
         }
         HostSubcommand::Vmkfstools { arguments } => {

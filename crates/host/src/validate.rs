@@ -16,6 +16,7 @@ mod progress;
 mod report;
 mod space;
 mod store;
+pub mod watch;
 
 use std::path::PathBuf;
 use std::time::{Instant, SystemTime};
@@ -53,6 +54,8 @@ pub struct Order {
     pub erase: bool,
     /// What a reader should know of this run.
     pub remark: Option<String>,
+    /// Where the array's own figures come from.
+    pub watch: watch::Source,
     /// Folder of the results.
     pub out: PathBuf,
 }
@@ -105,6 +108,7 @@ const PARTS: [&str; 2] = ["honesty", "locks"];
 pub fn run(order: &Order) -> Result<Report> {
     let specs = cases::all();
     refuse_unknown(order, &specs)?;
+    watch::choose(order.watch.clone())?;
     let bench = Bench::connect(&order.urls)?;
     let small = order.small.as_ref().map(|url| Bench::connect(std::slice::from_ref(url)));
     let small = small.transpose()?;

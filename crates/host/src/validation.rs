@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use host::validate::cases::Scale;
 use host::validate::model::{Report, State, Verdict};
+use host::validate::watch::Source;
 use host::validate::{self, Order, compare};
 
 /// What can be asked.
@@ -14,12 +15,11 @@ use host::validate::{self, Order, compare};
 pub(crate) enum Validation {
     /// The published VAAI cases, an honesty card and lock health, against any array.
     Validate(Box<ValidateArguments>),
-    /// Two results of 'validate' side by side.
+    /// Results of 'validate' side by side: score cards, cases, honesty, locks.
     Compare {
-        /// A result.json.
-        left: PathBuf,
-        /// Another one.
-        right: PathBuf,
+        /// Files result.json, up to 16; with NAME= before the file the array is called so.
+        #[arg(required = true, num_args = 2..=16, value_name = "[NAME=]RESULT.JSON")]
+        results: Vec<String>,
         /// Write a page, too: compare.html in this folder.
         #[arg(long)]
         out: Option<PathBuf>,
@@ -67,6 +67,18 @@ pub(crate) struct ValidateArguments {
     /// What a reader of the report should know of this run, for example its wire.
     #[arg(long)]
     remark: Option<String>,
+    /// The array's process, when it runs on this machine: tells its processor time.
+    #[arg(long)]
+    array_pid: Option<u32>,
+    /// The array's own counters in Prometheus' text format: http://HOST:PORT/metrics.
+    #[arg(long)]
+    array_metrics: Option<String>,
+    /// A token for that page.
+    #[arg(long, requires = "array_metrics", env = "GANTRY_ARRAY_TOKEN", hide_env_values = true)]
+    array_token: Option<String>,
+    /// A counter of that page to be drawn, besides those that are known; can be repeated.
+    #[arg(long, requires = "array_metrics")]
+    array_counter: Vec<String>,
     /// Folder of the results; an interrupted validation goes on in it.
     #[arg(long, default_value = "gantry-validate")]
     out: PathBuf,
@@ -79,14 +91,15 @@ pub(crate) struct ValidateArguments {
 pub(crate) fn run(words: &Validation, as_json: bool) -> Result<()> {
     match words {
         Validation::Validate(arguments) => validate_it(arguments, as_json),
-        Validation::Compare { left, right, out } => {
-            let (left, right) = (compare::read(left)?, compare::read(right)?);
-            let tables = compare::tables(&left, &right);
+        Validation::Compare { results, out } => {
+            let reports: Vec<Report> =
+                results.iter().map(|word| compare::read_named(word)).collect::<Result<_>>()?;
+            let tables = compare::tables(&reports);
             terminal::say_part!("{}", compare::text(&tables));
             let Some(out) = out else { return Ok(()) };
             let path = out.join("compare.html");
             fs::create_dir_all(out)?;
-            fs::write(&path, compare::page(&left, &right, &tables))
+            fs::write(&path, compare::page(&reports, &tables))
                 .with_context(|| path.display().to_string())
         }
     }
@@ -105,6 +118,12 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
         only_on: arguments.only_on,
         erase: arguments.erase,
         remark: arguments.remark.clone(),
+        watch: Source {
+            process: arguments.array_pid,
+            metrics: arguments.array_metrics.clone(),
+            token: arguments.array_token.clone(),
+            counters: arguments.array_counter.clone(),
+        },
         out: arguments.out.clone(),
     };
     let report = validate::run(&order)?;
@@ -148,9 +167,18 @@ fn summary(report: &Report) -> String {
         for ratio in &case.ratios {
             let (off, on) = (ratio.off, ratio.on);
             text += &format!(
-                "   {}: {off:.3} → {on:.3} {}, {:.1} ×\n",
-                ratio.name, ratio.unit, ratio.factor
+                "   {}: {off:.3} → {on:.3} {}, {:.1} × ({})\n",
+                ratio.name,
+                ratio.unit,
+                ratio.factor,
+                ratio.saved()
             );
+            for (who, seconds) in [("host", ratio.host_processor), ("array", ratio.array_processor)]
+            {
+                let seconds = seconds
+                    .map_or("not known".to_owned(), |[off, on]| format!("{off:.3} → {on:.3} s/GB"));
+                text += &format!("      processor time of the {who}: {seconds}\n");
+            }
         }
     }
     let locks = report.locks.iter().flat_map(|locks| &locks.targets);

@@ -102,6 +102,16 @@ impl Authentication {
         }
     }
 
+    /// Answers an offer of methods after the security stage; `false` if it lacks the one in force.
+    pub(crate) fn repeat(&self, value: &str, reply: &mut Vec<u8>) -> bool {
+        let method = self.method();
+        let is_offered = value.split(',').any(|name| name == method.name());
+        if is_offered {
+            emit(reply, "AuthMethod", method.name());
+        }
+        is_offered
+    }
+
     /// How the initiator proved who it is.
     pub(crate) fn method(&self) -> AuthenticationMethod {
         self.chosen.unwrap_or_default()

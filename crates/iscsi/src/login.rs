@@ -286,7 +286,8 @@ impl Login {
         Ok(self.respond())
     }
 
-    /// The keys of the security stage, and nothing of the next stage without them.
+    /// The keys of the security stage, and nothing of the next stage without them. A method that is
+    /// offered again there, as some initiators do, is answered if it is the one in force.
     fn authenticate(
         &mut self,
         pairs: &[(&str, &str)],
@@ -296,11 +297,13 @@ impl Login {
             let taken = self.authentication.take(pairs, reply);
             return taken.map_err(|NotAuthentic| LoginStatus::AuthenticationFailure);
         }
-        if pairs.iter().any(|(key, _)| is_security_key(key)) {
-            return Err(LoginStatus::InitiatorError);
+        if !self.authentication.is_done() {
+            return Err(LoginStatus::AuthenticationFailure);
         }
-        let is_done = self.authentication.is_done();
-        if is_done { Ok(()) } else { Err(LoginStatus::AuthenticationFailure) }
+        pairs.iter().filter(|(key, _)| is_security_key(key)).try_for_each(|(key, value)| {
+            let repeated = *key == "AuthMethod" && self.authentication.repeat(value, reply);
+            if repeated { Ok(()) } else { Err(LoginStatus::InitiatorError) }
+        })
     }
 
     fn settle(&mut self, key: &str, value: &str, reply: &mut Vec<u8>) -> Result<(), LoginStatus> {

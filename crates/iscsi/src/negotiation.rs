@@ -43,7 +43,8 @@ struct Number {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sessions {
     Any,
-    /// Answered "Irrelevant" in a discovery session.
+    /// Changes nothing in a discovery session. It is answered with a value all the same: RFC 7143 6.2
+    /// allows "Irrelevant", which some initiators take for a malformed number.
     Normal,
 }
 
@@ -228,11 +229,12 @@ impl Negotiation {
             return Err(Repeated);
         }
         self.settled |= 1 << index;
-        if row.sessions == Sessions::Normal && parameters.discovery {
-            emit(reply, key, "Irrelevant");
-        } else if parameters.joined && row.is_of_session() {
-            emit(reply, key, "Reject");
-        } else if let Some(answer) = row.rule.answer(value, limits, parameters) {
+        let answer = if parameters.joined && row.is_of_session() {
+            row.rule.in_force(parameters)
+        } else {
+            row.rule.answer(value, limits, parameters)
+        };
+        if let Some(answer) = answer {
             emit(reply, key, &answer);
         }
         Ok(())
@@ -254,6 +256,23 @@ pub(crate) fn settle_in_full_feature_phase(
 }
 
 impl Rule {
+    /// The value that a session has, which a further connection cannot change (RFC 7143 13: use LO);
+    /// `None` if the key wants no answer.
+    fn in_force(&self, parameters: &mut SessionParameters) -> Option<String> {
+        let word = |yes| if yes { "Yes" } else { "No" };
+        let value = match self {
+            Self::Smaller(number) | Self::Larger(number) => {
+                return Some((number.field)(parameters).to_string());
+            }
+            Self::And(_, field) | Self::Or(_, field) => word(*field(parameters)),
+            Self::OneOf(ours) => ours.first()?,
+            Self::Fixed(answer) => answer,
+            Self::Digest(_) => "Reject",
+            Self::Identity(_) | Self::Declared(_) => return None,
+        };
+        Some(value.to_owned())
+    }
+
     /// Applies the rule; `None` if the key wants no answer.
     fn answer(
         &self,

@@ -1,6 +1,6 @@
 //! Diagnosis of host-side copies: why a host did itself what the array could have done.
 
-use block::Primitive;
+use block::{Primitive, TurnedOff};
 
 use crate::limits::ZEROED_BYTES_MIN;
 use crate::reason::Reason;
@@ -10,6 +10,8 @@ use crate::rows::{Refusal, Row};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a condition of VMware's list or of ours")]
 pub struct Facts {
+    /// EXTENDED COPY is turned off at one of the ends, for the host or for everybody.
+    pub turned_off: Option<TurnedOff>,
     /// Both say the same VENDOR and PRODUCT IDENTIFICATION.
     pub same_product: bool,
     /// Both have logical blocks of the same length.
@@ -44,11 +46,15 @@ impl Facts {
     /// disk that becomes thin goes first, since it is copied by the host whatever is set.
     pub fn reason(&self) -> Reason {
         let conflict = "RESERVATION CONFLICT";
+        if let Some(off) = self.turned_off {
+            return Reason::TurnedOff(off);
+        }
         match self.refusal {
             _ if !self.same_product => Reason::DifferentProduct,
             _ if !self.same_block_length => Reason::BlockSize,
             _ if !self.same_pool => Reason::DifferentPool,
             _ if !self.seen_together => Reason::Mapping,
+            Some(Refusal { turned_off: Some(off), .. }) => Reason::TurnedOff(off),
             Some(refusal) if refusal.status == conflict => Reason::Reservation,
             Some(Refusal { sense: Some(UNREACHABLE | NOT_REACHABLE), .. }) => Reason::Mapping,
             Some(refusal) => Reason::Refused(refusal),
@@ -62,16 +68,21 @@ impl Facts {
 }
 
 /// Why a host writes zeros itself; `None` if it does not, or too few to speak of. A host that uses
-/// WRITE SAME does so now and then.
-pub fn zero_reason(row: &Row) -> Option<Reason> {
+/// WRITE SAME does so now and then. `turned_off` is what an administrator has off of WRITE SAME for this
+/// host and volume.
+pub fn zero_reason(row: &Row, turned_off: Option<TurnedOff>) -> Option<Reason> {
     if row.effects.host_zeroed_bytes < ZEROED_BYTES_MIN {
         return None;
     }
     let refused = row.refusals.iter().filter(|refused| refused.primitive == Primitive::WriteSame);
     let refused = refused.max_by_key(|refused| refused.last).map(|refused| refused.refusal);
     let asks = row.zeroed_since < ZEROED_BYTES_MIN;
+    if let Some(off) = turned_off {
+        return Some(Reason::TurnedOff(off));
+    }
     Some(match refused {
         _ if asks => Reason::GuestZeros,
+        Some(Refusal { turned_off: Some(off), .. }) => Reason::TurnedOff(off),
         Some(refusal) => Reason::Refused(refusal),
         None => Reason::ZeroingOff,
     })
@@ -79,9 +90,14 @@ pub fn zero_reason(row: &Row) -> Option<Reason> {
 
 #[cfg(test)]
 mod tests {
+    use block::{Switch, SwitchLevel};
+
     use super::*;
 
+    const OFF: TurnedOff = TurnedOff { switch: Switch::ExtendedCopy, level: SwitchLevel::Volume };
+
     const FACTS: Facts = Facts {
+        turned_off: None,
         same_product: true,
         same_block_length: true,
         same_pool: true,
@@ -98,13 +114,20 @@ mod tests {
         status: "CHECK CONDITION",
         sense: Some((5, 0x26, 0)),
         reason: "INVALID_FIELD_IN_PARAMETER_LIST",
+        turned_off: None,
     };
 
-    const CONFLICT: Refusal = Refusal { status: "RESERVATION CONFLICT", sense: None, reason: "" };
+    const CONFLICT: Refusal =
+        Refusal { status: "RESERVATION CONFLICT", sense: None, reason: "", turned_off: None };
 
     #[test]
     fn every_reason_has_its_case() {
         for (facts, code) in [
+            (Facts { turned_off: Some(OFF), same_product: false, ..FACTS }, "turned_off"),
+            (
+                Facts { refusal: Some(Refusal { turned_off: Some(OFF), ..INVALID }), ..FACTS },
+                "turned_off",
+            ),
             (Facts { same_product: false, ..FACTS }, "different_product"),
             (Facts { same_block_length: false, ..FACTS }, "block_size"),
             (Facts { same_pool: false, ..FACTS }, "different_pool"),
@@ -145,6 +168,16 @@ mod tests {
         assert!(here.contains("eager zeroed") && !here.contains("block sizes"), "{here}");
         let thin = Facts { skips_zeros: true, ..elsewhere }.reason();
         assert_eq!(thin, Reason::ThickToThin);
+    }
+
+    #[test]
+    fn what_an_administrator_turned_off_is_named_with_its_place() {
+        let text = Reason::TurnedOff(OFF).text();
+        assert_eq!(text, "extended_copy is turned off by the administrator: volume");
+        for (level, word) in [(SwitchLevel::Host, "host"), (SwitchLevel::Array, "target")] {
+            let advice = Reason::TurnedOff(TurnedOff { level, ..OFF }).advice();
+            assert!(advice.contains(&format!("gantry {word} primitives")), "{advice}");
+        }
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub use history::{History, Subject};
 pub use hosts::HostId;
 pub use ledger::{CommandEnded, Ledger, RequestEnded};
 pub use locks::{Attempt, LockMap, LockOutcome, LockRange};
-pub use reason::Reason;
+pub use reason::{Reason, turned_off};
 pub use rows::{Effects, Outcome, Refusal, Refused, Row, Sums};
 pub use series::{Columns, Flow, FlowSample, Sample, Series, SpaceSample};
 pub use sketch::HostCopy;

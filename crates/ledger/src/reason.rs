@@ -2,11 +2,15 @@
 //! settings nor its disks and file systems, so these texts name every cause that is left, the
 //! likeliest first.
 
+use block::{SwitchLevel, TurnedOff};
+
 use crate::rows::Refusal;
 
 /// The likely reason why a host did itself what the array could have done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// An administrator turned the primitive off.
+    TurnedOff(TurnedOff),
     /// Hosts offload only between LUNs of equal vendor and product identification.
     DifferentProduct,
     /// Hosts offload only between LUNs of equal block length.
@@ -44,6 +48,7 @@ impl Reason {
     /// Its name in the interface.
     pub const fn code(&self) -> &'static str {
         match self {
+            Self::TurnedOff(_) => "turned_off",
             Self::DifferentProduct => "different_product",
             Self::BlockSize => "block_size",
             Self::DifferentPool => "different_pool",
@@ -60,6 +65,7 @@ impl Reason {
     /// The reason in a sentence.
     pub fn text(&self) -> String {
         match self {
+            Self::TurnedOff(off) => turned_off(*off),
             Self::Refused(refusal) if refusal.reason.is_empty() => {
                 format!("the array answered {}", refusal.status)
             }
@@ -72,6 +78,7 @@ impl Reason {
 
     const fn sentence(&self) -> &'static str {
         match self {
+            Self::TurnedOff(_) => "turned off by the administrator",
             Self::DifferentProduct => "the LUNs tell different vendor or product identifications",
             Self::BlockSize => "the LUNs have logical blocks of different lengths",
             Self::DifferentPool => "the volumes are in different pools",
@@ -112,6 +119,20 @@ impl Reason {
     /// Advice: what can be done about it.
     pub const fn advice(&self) -> &'static str {
         match self {
+            Self::TurnedOff(off) => match off.level {
+                SwitchLevel::Volume => {
+                    "to have it again: 'gantry volume primitives POOL/NAME --on PRIMITIVE'; \
+                     'gantry events' says who turned it off"
+                }
+                SwitchLevel::Host => {
+                    "to have it again: 'gantry host primitives NAME --on PRIMITIVE'; \
+                     'gantry events' says who turned it off"
+                }
+                SwitchLevel::Array => {
+                    "to have it again: 'gantry target primitives --on PRIMITIVE'; \
+                     'gantry events' says who turned it off"
+                }
+            },
             Self::DifferentProduct => {
                 "give both LUNs the same vendor and product identification, then rescan the host"
             }
@@ -184,4 +205,9 @@ impl Reason {
             _ => "",
         }
     }
+}
+
+/// What is off, and where that is set.
+pub fn turned_off(off: TurnedOff) -> String {
+    format!("{} is turned off by the administrator: {}", off.switch.name(), off.level.name())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use block::{Primitive, VolumeId};
+use block::{Primitive, TurnedOff, VolumeId};
 use hashbrown::HashMap;
 
 use crate::hosts::HostId;
@@ -32,6 +32,8 @@ pub struct Refusal {
     pub sense: Option<(u8, u8, u8)>,
     /// The name of the sense code in T10's words; empty without one.
     pub reason: &'static str,
+    /// The primitive that was turned off, if that is why.
+    pub turned_off: Option<TurnedOff>,
 }
 
 /// A reason for refusals, and how often it was given.
@@ -274,13 +276,16 @@ mod tests {
         assert_eq!(last, Some(VolumeId(ROWS_MAX as u64)));
     }
 
+    const REFUSAL: Refusal =
+        Refusal { status: "CHECK CONDITION", sense: None, reason: "", turned_off: None };
+
     #[test]
     fn refusals_of_one_reason_are_counted_together_and_their_number_is_bounded() {
         let mut row = Row::new(HostId(1), VolumeId(1));
         let refused = |asc: u8| Refused {
             command: "UNMAP",
             primitive: Primitive::Unmap,
-            refusal: Refusal { status: "CHECK CONDITION", sense: Some((5, asc, 0)), reason: "" },
+            refusal: Refusal { sense: Some((5, asc, 0)), ..REFUSAL },
             count: 1,
             first: Duration::from_secs(asc.into()),
             last: Duration::from_secs(asc.into()),

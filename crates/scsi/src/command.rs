@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use block::{ByteRange, Primitive, Request, Rope, VolumeId};
+use block::{ByteRange, Primitive, Request, Rope, Switch, SwitchesOff, VolumeId};
 use bytes::Bytes;
 
 use crate::access_state::PortGroups;
@@ -39,6 +39,8 @@ pub(crate) struct Row {
     pub(crate) usage: &'static [u8],
     /// What it counts as in statistics and in the offload ledger.
     pub(crate) primitive: Primitive,
+    /// The switch that turns it off.
+    pub(crate) switch: Option<Switch>,
     /// The logical blocks that the CDB names.
     pub(crate) extent: fn(&Cdb) -> Extent,
     /// Bytes that the command takes from the initiator, given those blocks and the length of one.
@@ -206,6 +208,8 @@ pub(crate) struct Execution<'a> {
     pub(crate) nexus: &'a mut Nexus,
     pub(crate) units: &'a mut BTreeMap<VolumeId, LogicalUnit>,
     pub(crate) identity: &'a Identity,
+    /// Primitives that are off for everybody.
+    pub(crate) switches_off: SwitchesOff,
     /// Every port through which the target can be reached.
     pub(crate) port_groups: &'a PortGroups,
     /// The device clock of units that have none of their own, and the time.

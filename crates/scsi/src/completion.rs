@@ -1,6 +1,6 @@
 //! Completion of a command: status, sense data, data for the initiator.
 
-use block::Rope;
+use block::{Rope, TurnedOff};
 
 use crate::sense::Sense;
 
@@ -46,27 +46,24 @@ pub struct Completion {
     pub data_in: Rope,
     /// Bytes that the command would yield besides, if the initiator took more.
     pub withheld: u64,
+    /// The primitive that is turned off, if the command was refused for that.
+    pub turned_off: Option<TurnedOff>,
 }
 
 impl Completion {
     /// GOOD, with data for the initiator.
     pub(crate) fn good(data_in: Rope) -> Self {
-        Self { status: Status::Good, sense: None, data_in, withheld: 0 }
+        Self { data_in, ..Self::status(Status::Good) }
     }
 
     /// A status without sense data or data.
     pub(crate) fn status(status: Status) -> Self {
-        Self { status, sense: None, data_in: Rope::new(), withheld: 0 }
+        Self { status, sense: None, data_in: Rope::new(), withheld: 0, turned_off: None }
     }
 }
 
 impl From<Sense> for Completion {
     fn from(sense: Sense) -> Self {
-        Self {
-            status: Status::CheckCondition,
-            sense: Some(sense),
-            data_in: Rope::new(),
-            withheld: 0,
-        }
+        Self { sense: Some(sense), ..Self::status(Status::CheckCondition) }
     }
 }

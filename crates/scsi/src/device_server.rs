@@ -9,6 +9,7 @@ mod inventory;
 mod management;
 mod notice;
 mod record;
+mod switching;
 
 pub use applied::LostAnswer;
 pub(crate) use applied::{Written, hash_of};
@@ -19,7 +20,7 @@ pub use record::{CommandRecord, Issuer};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use block::{BlockError, ByteRange, Request, Response, VolumeId};
+use block::{BlockError, ByteRange, Request, Response, SwitchesOff, VolumeId};
 use bytes::Bytes;
 use sam::TaskAttribute;
 use slab::Slab;
@@ -136,6 +137,8 @@ pub enum Collecting {
 /// The SCSI target device. See the crate's head for how it is driven.
 pub struct DeviceServer {
     identity: Identity,
+    /// Primitives that are off for everybody.
+    switches_off: SwitchesOff,
     units: BTreeMap<VolumeId, LogicalUnit>,
     nexuses: BTreeMap<NexusId, Nexus>,
     mistaken: Mistaken,
@@ -241,6 +244,7 @@ impl DeviceServer {
     pub fn new(identity: Identity) -> Self {
         Self {
             identity,
+            switches_off: SwitchesOff::NONE,
             units: BTreeMap::new(),
             nexuses: BTreeMap::new(),
             port_groups: PortGroups::default(),

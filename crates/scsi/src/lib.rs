@@ -35,6 +35,7 @@ mod rod_tokens;
 mod sense;
 mod space;
 mod statistics;
+mod switches;
 mod task_set;
 mod transport_id;
 mod unit;

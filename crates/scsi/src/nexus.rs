@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use block::VolumeId;
+use block::{SwitchesOff, VolumeId};
 
 use crate::attention::Attentions;
 use crate::persistent::Registrant;
@@ -22,6 +22,8 @@ pub struct NexusSpec {
     pub target_portal_group: u16,
     /// The logical unit inventory.
     pub luns: BTreeMap<u16, VolumeId>,
+    /// Primitives that are off for its host.
+    pub switches_off: SwitchesOff,
 }
 
 /// A logical unit as one nexus sees it.

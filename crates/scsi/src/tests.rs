@@ -18,6 +18,7 @@ mod reservations;
 mod sanitize;
 mod space;
 mod supported_opcodes;
+mod switches;
 mod third_party;
 mod timestamp;
 mod token;
@@ -31,7 +32,7 @@ use std::collections::BTreeMap;
 
 use block::{
     BlockError, ByteRange, LogicalBlockLength, MapExtent, MapState, Pattern, Request, Response,
-    Rope, VolumeId,
+    Rope, SwitchesOff, VolumeId,
 };
 use bytes::Bytes;
 
@@ -97,6 +98,7 @@ pub(crate) fn nexus_spec(name: &str) -> NexusSpec {
         relative_target_port: 1,
         target_portal_group: 1,
         luns: BTreeMap::from([(0, ONE), (1, TWO), (300, FAR)]),
+        switches_off: SwitchesOff::NONE,
     }
 }
 
@@ -216,6 +218,15 @@ impl World {
 
     pub(crate) fn fails(&mut self, lun: u16, cdb: &[u8], data: &[u8]) -> Code {
         self.sense(ALICE, lun, cdb, data)
+    }
+
+    /// The sense code of TEST UNIT READY of ALICE, while requests under way are not carried out.
+    pub(crate) fn fails_without_steps(&mut self, lun: u16) -> Code {
+        let id = self.begin(ALICE, lun, &[0; 6], &[]);
+        let (done, completion) = self.target.next_done().expect("it runs at once");
+        assert_eq!(done, id);
+        let code = completion.sense.expect("it fails").code;
+        (code.key as u8, code.asc, code.ascq)
     }
 
     /// Sets all space of a volume aside.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use block::{BlockCount, ByteRange, Lba, LogicalBlockLength};
+use block::{BlockCount, ByteRange, Lba, LogicalBlockLength, SwitchesOff};
 use reservations::Access;
 
 use crate::change::Change;
@@ -46,6 +46,8 @@ pub(crate) struct LogicalUnit {
     pub(crate) persistent: PersistentReservations,
     /// Whether commands about reservations are answered as if there were none.
     pub(crate) reservations_hidden: bool,
+    /// Primitives that are off for whoever asks.
+    pub(crate) switches_off: SwitchesOff,
     pub(crate) modes: Modes,
     /// What the mode parameters are when nobody changed them.
     pub(crate) default_modes: Modes,
@@ -89,6 +91,7 @@ impl LogicalUnit {
             reservation: None,
             persistent: PersistentReservations::default(),
             reservations_hidden: false,
+            switches_off: SwitchesOff::NONE,
             modes: Modes::default(),
             default_modes: Modes::default(),
             saved_modes: None,

@@ -8,10 +8,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use device::{Backing, Device};
+use device::Backing;
 use store::Space;
 
 use crate::limits::{BACKING_FULL_BELOW_BYTES, BACKING_ROOM_AGAIN_BYTES};
+use crate::pool::Slots;
 
 /// The engine asks a file system for the space of a whole allocation group.
 const GROUP_BYTES: u64 = 128 << 20;
@@ -76,10 +77,10 @@ impl FileSystem {
 impl PoolBacking {
     /// Takes what the devices were last told, and has them asked again. `space` is the engine's
     /// view.
-    pub(crate) fn look(&mut self, devices: &[Device], space: &Space) {
-        let found = devices.iter().enumerate().map(|(number, device)| (number, device.backing()));
+    pub(crate) fn look(&mut self, devices: &Slots, space: &Space) {
+        let found = devices.iter().map(|(slot, open)| (usize::from(slot), open.device.backing()));
         self.file_systems = file_systems(found.filter_map(|(n, found)| Some((n, found?))));
-        devices.iter().for_each(Device::look_at_backing);
+        devices.iter().for_each(|(_, open)| open.device.look_at_backing());
         self.note_refusal(space.unbacked);
         self.state = self.state_after(&self.cap(*space));
     }

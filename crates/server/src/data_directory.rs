@@ -6,6 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use access::Users;
 use anyhow::{Context, Result, bail};
@@ -14,6 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::recovery_key::{KeptKey, RecoveryKey};
 use crate::yielding;
 use generations::Found;
 
@@ -25,8 +28,14 @@ mod tests;
 const CONFIGURATION_NAME: &str = "gantry.json";
 const SECRETS_NAME: &str = "secrets.json";
 const USERS_NAME: &str = "users.json";
+const RECOVERY_KEY_NAME: &str = "recovery-key.json";
 const SOCKET_NAME: &str = "gantry.sock";
 const LOCK_NAME: &str = "gantryd.lock";
+
+/// How often the lock is tried, and the pause between two tries: a process that ends, or a child of it
+/// before its exec, has a descriptor of the file for a moment longer.
+const LOCK_TRIES: u32 = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// An array's directory, held by one daemon at a time.
 pub(crate) struct DataDirectory {
@@ -37,6 +46,16 @@ pub(crate) struct DataDirectory {
     lost_configuration: AtomicBool,
     /// Held for its lock.
     _lock: File,
+}
+
+/// Takes the lock; `false` if another process keeps it.
+fn takes_lock(file: &File) -> bool {
+    (0..LOCK_TRIES).any(|tried| {
+        if tried > 0 {
+            thread::sleep(LOCK_PAUSE);
+        }
+        flock(file, FlockOperation::NonBlockingLockExclusive).is_ok()
+    })
 }
 
 impl DataDirectory {
@@ -54,7 +73,7 @@ impl DataDirectory {
             .write(true)
             .open(&lock_path)
             .with_context(|| format!("cannot write in the data directory {}", path.display()))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !takes_lock(&lock) {
             bail!(
                 "another gantryd uses {}: stop it first, or choose another --data",
                 path.display()
@@ -87,13 +106,34 @@ impl DataDirectory {
             }
         };
         match self.load_generations(CONFIGURATION_NAME, parse)? {
-            Some(configuration) => Ok(configuration.upgraded()),
+            Some(configuration) if !configuration.uuid.is_empty() => Ok(configuration.upgraded()),
+            Some(configuration) => self.with_uuid(configuration.upgraded()),
+            None => self.with_uuid(Configuration::new(new_target_name()?)),
+        }
+    }
+
+    /// Gives the array a name in the world.
+    fn with_uuid(&self, mut configuration: Configuration) -> Result<Configuration> {
+        configuration.uuid = format!("{:032x}", u128::from_be_bytes(random_uuid()?));
+        self.save(&configuration)?;
+        Ok(configuration)
+    }
+
+    /// Reads the recovery key, or makes it at the first start.
+    pub(crate) fn load_recovery_key(&self) -> Result<KeptKey> {
+        match self.load_generations(RECOVERY_KEY_NAME, generations::parse_json)? {
+            Some(kept) => Ok(kept),
             None => {
-                let configuration = Configuration::new(new_target_name()?);
-                self.save(&configuration)?;
-                Ok(configuration)
+                let kept = KeptKey { key: RecoveryKey::new(random_bytes()?), shown: false };
+                self.save_recovery_key(&kept)?;
+                Ok(kept)
             }
         }
+    }
+
+    /// Replaces the recovery key as one step.
+    pub(crate) fn save_recovery_key(&self, kept: &KeptKey) -> Result<()> {
+        self.save_generation(RECOVERY_KEY_NAME, &json(kept)?)
     }
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.

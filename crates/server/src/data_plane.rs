@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use store::{Change, Done, Outcome, Tag};
+use store::{Change, Done, Health, Outcome, Tag};
 
 use crate::dispatch::Dispatch;
 use crate::exports::{Export, ExportEvent, Exports, VolumeSpace};
 use crate::http::Doors;
 use crate::iscsi::{Places, Refusals};
 use crate::ledger_feed::LedgerFeed;
-use crate::limits::{BLOCKS_PER_TURN, VOLUMES_PER_TICK};
+use crate::limits::{BLOCKS_PER_TURN, TICK, VOLUMES_PER_TICK};
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
 use crate::rod_token_spaces::is_hidden;
 use crate::scheduler::HostNumber;
 use crate::unit_states::UnitStates;
+use crate::witness::Witness;
 use crate::work::{RequestId, SessionId};
 
 /// Set in the tags of management work; clear in those of front ends' requests.
@@ -29,10 +30,14 @@ pub(crate) struct DataPlane {
     /// The front ends, which hear of every change of what is exported.
     pub(crate) exports: Exports,
     pub(crate) unit_states: UnitStates,
+    /// Keeps which members of mirrors are current.
+    pub(crate) witness: Witness,
     pub(crate) pools: Pools,
     /// The pool of each volume that is being served.
     pool_of: HashMap<VolumeId, PoolId>,
     next_ticket: u64,
+    /// When time was told last.
+    last_tick: Duration,
     /// Which volumes' space is told next.
     round: Round,
     pub(crate) traffic: Traffic,
@@ -80,16 +85,18 @@ impl Ticket {
 impl DataPlane {
     pub(crate) fn new(
         exports: Exports,
-        unit_states: UnitStates,
+        (unit_states, witness): (UnitStates, Witness),
         feed: LedgerFeed,
         http_doors: Arc<Doors>,
     ) -> Self {
         Self {
             exports,
             unit_states,
+            witness,
             pools: Pools::default(),
             pool_of: HashMap::new(),
             next_ticket: 0,
+            last_tick: Duration::ZERO,
             round: Round::default(),
             traffic: Traffic::default(),
             feed,
@@ -213,8 +220,11 @@ impl DataPlane {
     pub(crate) fn pump(&mut self) {
         loop {
             let mut moved = self.submit_requests();
-            for (_, pool) in self.pools.iter_mut() {
+            for (id, pool) in self.pools.iter_mut() {
                 moved |= pool.pump();
+                while let Some(membership) = pool.store.next_membership() {
+                    self.witness.keep(id, pool.uuid, membership);
+                }
             }
             moved |= self.take_done();
             if !moved {
@@ -238,8 +248,12 @@ impl DataPlane {
 
     pub(crate) fn tick(&mut self, now: Duration) {
         self.exports.tick(now);
+        // What a turn of the loop took too long is not the devices' fault.
+        let step = now.saturating_sub(self.last_tick).min(2 * TICK);
+        self.last_tick = now;
         for (_, pool) in self.pools.iter_mut() {
-            pool.store.tick(now);
+            pool.pump();
+            pool.pass(step);
         }
         self.feed.tick(now, self.pools.iter().map(|(_, pool)| pool));
         for (pool, volume) in self.round.next(&self.pools, VOLUMES_PER_TICK) {
@@ -258,6 +272,10 @@ impl DataPlane {
     /// before the next checkpoint, so that hosts are not told again with each of them.
     fn tell_space_of(&mut self, pool: PoolId, volume: VolumeId) {
         let Some(pool) = self.pools.get(pool) else { return };
+        // Nothing is known of the space of a pool that is being opened, and hosts are told nothing of it.
+        if pool.store.health() == Health::Opening {
+            return;
+        }
         let Some(volume) = pool.store.volume(volume) else { return };
         let space = pool.space();
         let backed = space.total - space.reserve - space.unbacked;

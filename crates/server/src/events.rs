@@ -99,8 +99,9 @@ impl Events {
     /// Counts an event with an equal one of a short time ago, if there is one. What tells of a state
     /// is counted only with the latest event of its object: another state may have been in between.
     fn fold(&mut self, event: &Event) -> bool {
-        let is_state = matches!(event.kind, EventKind::General | EventKind::DeviceStall)
-            && event.object != "events";
+        let is_state =
+            matches!(event.kind, EventKind::General | EventKind::DeviceStall | EventKind::Mirror)
+                && event.object != "events";
         let since = event.time.saturating_sub(EVENT_FOLD_SECONDS);
         let mut recent = self.latest.iter_mut().rev().take_while(|other| other.time >= since);
         let other = if is_state {

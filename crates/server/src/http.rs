@@ -20,6 +20,7 @@ mod stream;
 mod tls;
 mod user_routes;
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -74,7 +75,7 @@ pub(crate) enum Message {
     /// A version of the configuration is on stable storage, or cannot be.
     Saved {
         number: u64,
-        result: Result<(), SaveFailed>,
+        result: Result<BTreeSet<array::RecordKey>, SaveFailed>,
     },
     /// Work of the administrator's that took a thread of its own.
     Finished(Finished),
@@ -82,6 +83,11 @@ pub(crate) enum Message {
     Stored {
         id: scsi::SaveId,
         stored: bool,
+    },
+    /// Membership lists of mirrors up to a number are on stable storage, or why not.
+    Witnessed {
+        number: u64,
+        problem: Option<String>,
     },
     /// SIGTERM or SIGINT.
     Stop,

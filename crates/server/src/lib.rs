@@ -26,14 +26,17 @@ mod management;
 mod open_files;
 mod options;
 mod pool;
+mod pool_scan;
 mod pools;
 mod reactor;
+mod recovery_key;
 mod rod_token_spaces;
 mod rotating_log;
 mod scheduler;
 mod source_address;
 mod trust;
 mod unit_states;
+mod witness;
 mod work;
 mod yielding;
 

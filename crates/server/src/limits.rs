@@ -333,3 +333,36 @@ pub const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Portals that are probed, the first of them.
 pub const PROBED_PORTALS_MAX: usize = 8;
+
+/// Slots of a pool; a device that finds none free does not join.
+pub const SLOTS_MAX: u8 = 96;
+
+/// Mirrors of which the newest membership list is kept; of further ones, members that are missing when
+/// the pool is opened are missed.
+pub const WITNESSES_MAX: usize = 4096;
+
+/// How long hosts wait for the data directory to keep a membership list; then they go on, and the
+/// administrator is told.
+pub const WITNESS_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long the members of mirrors may take to be opened; without those that do not answer the pool is
+/// opened degraded, if the others are current.
+pub const MEMBER_PATIENCE: Duration = Duration::from_secs(3);
+/// How long administrators wait at most until pools have the records of what they changed; it is in
+/// the data directory by then.
+pub const RECORDS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes of a pool's records that are read at once.
+pub const RECORDS_READ_BYTES: u64 = 1 << 20;
+
+/// Records that are being written to a pool at once; further ones wait.
+pub const RECORDS_WRITTEN_AT_ONCE: usize = 16;
+
+/// Records that changed whose pools are looked for in one turn; further ones in the next.
+pub const RECORDS_ROUTED_AT_ONCE: usize = 256;
+
+/// Entries of a directory that are looked at for devices of pools; further ones are not.
+pub const SCANNED_FILES_MAX: usize = 4096;
+
+/// How often the daemon looks whether spares are there.
+pub const SPARES_INTERVAL: Duration = Duration::from_secs(10);

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod describe;
+mod device_files;
 mod devices;
 mod effects;
 mod export;
@@ -15,7 +16,11 @@ mod jobs;
 mod labels;
 mod lun_rest;
 mod metrics;
+mod mirrors;
 mod offload;
+mod opening;
+mod pool_import;
+mod pool_records;
 mod pools;
 mod portals;
 mod procedures;
@@ -28,6 +33,7 @@ mod session_ends;
 mod sessions;
 mod snapshot_deletion;
 mod snapshots;
+mod spares;
 mod statistics;
 mod tasks;
 mod thresholds;
@@ -35,7 +41,7 @@ mod volumes;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use api::{Problem, Route};
 use array::{ArrayError, Configuration, FreeLuns, Secrets};
@@ -43,12 +49,14 @@ use axum::body::Bytes;
 use control::change::{Applied, Touched};
 use control::claims::Claims;
 use control::leftovers::Leftovers;
+use control::members::Lost;
+use control::owed_scrubs::OwedScrubs;
 use control::procedures::{AfterChange, AfterSave, OpenDevices};
+use control::reopening::Reopening;
 use control::schedules::Schedules;
 use control::snapshot_deletion::Relief;
 use control::tasks::Tasks;
 use control::{precondition, problems};
-use device::Device;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use store::{Failure, Health, Outcome};
@@ -63,15 +71,20 @@ use crate::http::{Audit, Call, Mailbox, Reply};
 use crate::iscsi::Sessions;
 use crate::limits::VOLUMES_PER_TICK;
 use crate::options::{IoMethod, Options};
+use crate::pool::OpenDevice;
 use crate::pools::{PoolId, Round};
+use crate::recovery_key::machine;
 use crate::rod_token_spaces::is_hidden;
 use gathering::{Gather, Gatherings, Subject};
 use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
+use pool_import::{Exporting, Importing};
+use pool_records::{PoolRecords, PoolUpgrade};
 use problems::{bad_request, failed, gone, internal, is_opening, refused};
 use resume::{Quiescing, Resuming};
 use saving::Saving;
+use spares::Spares;
 use tasks::work_number;
 use thresholds::LastNotified;
 
@@ -96,6 +109,8 @@ pub(crate) struct Management {
     gatherings: Gatherings,
     pub(crate) portals: Portals,
     pub(crate) io: IoMethod,
+    /// How long a member of a mirror may take for one I/O.
+    hang_limit: Duration,
     /// Memory for the maps of all pools, in bytes.
     memory_bytes: u64,
     /// Whether some of the data is watched for copies that hosts make themselves.
@@ -105,8 +120,15 @@ pub(crate) struct Management {
     told: LastNotified,
     /// Pools that delete scheduled snapshots by themselves, and how far that is.
     relief: Relief,
+    /// Records of the array in its pools.
+    records: PoolRecords,
+    /// Answers of imports whose pools are being opened.
+    importing: Importing,
+    /// Whether it was told that nobody has the recovery key.
+    told_recovery_key: bool,
+    directory: Arc<DataDirectory>,
     /// Devices that were just made and are in no pool yet.
-    open_devices: HashMap<OpenDevices, Vec<Device>>,
+    open_devices: HashMap<OpenDevices, Vec<OpenDevice>>,
     /// What is known of volumes that no pool holds.
     leftovers: Leftovers,
     /// Which volumes are looked at next.
@@ -120,6 +142,10 @@ pub(crate) struct Management {
     under_way: HashMap<Ticket, Work>,
     /// Pools of which something is being changed that excludes other changes.
     claims: Claims,
+    /// Pools that are not open, and when they are tried again.
+    reopening: Reopening,
+    /// When the daemon started.
+    started: Instant,
     /// Pools that could not be opened, and why.
     unavailable: HashMap<String, UnavailablePool>,
     /// When a part of a pool's journal was found lost, seconds since 1970, by the pool's name.
@@ -132,6 +158,13 @@ pub(crate) struct Management {
     closing: bool,
     /// Who must be told that their LUNs changed.
     luns_changed: Touched,
+    /// Members of mirrors that are lost, and when they are looked for.
+    lost_members: Lost,
+    owed_scrubs: OwedScrubs,
+    /// Which spares are not there.
+    spares: Spares,
+    /// Whether membership lists of mirrors could not be kept the last time.
+    is_witness_failing: bool,
     /// How long LUN numbers rest.
     lun_rest: LunRest,
     /// Sessions that the reactor has to end.
@@ -153,14 +186,18 @@ struct Caller {
     task: Option<Ticket>,
     /// The pool that only this work may change, by name.
     claim: Option<String>,
+    /// Whether a failure was told already, or is none of its own.
+    is_quiet: bool,
+    /// The task that is shown as the answer, whatever the work's own answer is.
+    shows_task: Option<String>,
 }
 
 /// The last thing that a pool was asked to do.
 enum PoolStep {
-    /// A pool is opened: at start, or because an administrator resumes it.
+    /// A pool is opened that has no logical units yet.
     OpenPool {
         pool: PoolId,
-        resumed: Option<Resuming>,
+        resumed: Resuming,
     },
     ResumePool {
         pool: PoolId,
@@ -175,6 +212,10 @@ enum PoolStep {
         pool: PoolId,
         run: control::schedules::Run,
     },
+    ExportPool {
+        pool: PoolId,
+        stage: Exporting,
+    },
 }
 
 impl PoolStep {
@@ -184,15 +225,24 @@ impl PoolStep {
             Self::OpenPool { pool, .. }
             | Self::ResumePool { pool, .. }
             | Self::Procedure { pool, .. }
-            | Self::RunSchedule { pool, .. } => *pool,
+            | Self::RunSchedule { pool, .. }
+            | Self::ExportPool { pool, .. } => *pool,
         }
+    }
+
+    /// Whether a pool is being opened.
+    const fn opens(&self) -> bool {
+        matches!(self, Self::OpenPool { .. } | Self::ResumePool { .. })
     }
 
     /// What a procedure asked for.
     const fn procedure(&self) -> Option<&AfterChange> {
         match self {
             Self::Procedure { then, .. } => Some(then),
-            Self::OpenPool { .. } | Self::ResumePool { .. } | Self::RunSchedule { .. } => None,
+            Self::OpenPool { .. }
+            | Self::ResumePool { .. }
+            | Self::RunSchedule { .. }
+            | Self::ExportPool { .. } => None,
         }
     }
 }
@@ -209,6 +259,8 @@ enum Progress {
     },
     /// Something must be done that may take long, by another thread.
     Job(Job),
+    /// The pool of that name must be opened, which somebody tries already.
+    Join(String),
     /// Objects must be looked at, of which there may be many.
     Gather(Subject, Box<dyn Gather>),
 }
@@ -221,6 +273,10 @@ enum Next {
     Schedule(control::schedules::Change),
     /// A procedure of several steps goes on.
     Procedure(AfterSave),
+    /// A pool was taken over, and is to be opened.
+    Imported(Box<pool_import::Saved>),
+    /// A pool was given away, with these volumes.
+    Exported { name: String, volumes: Vec<block::VolumeId> },
 }
 
 impl Progress {
@@ -253,9 +309,16 @@ impl Management {
         hosts::fold_saved_initiators(&mut configuration);
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
         let findings = directory.findings().clone();
-        let free_luns =
-            if directory.lost_configuration() { FreeLuns::Unknown } else { FreeLuns::Known };
-        let saving = Saving::start(directory, mailbox.clone(), &configuration, &secrets)?;
+        let free_luns = if directory.lost_configuration() {
+            FreeLuns::Unknown { since: 0 }
+        } else {
+            FreeLuns::Known
+        };
+        let upgrade =
+            if options.no_pool_upgrade { PoolUpgrade::Declined } else { PoolUpgrade::Allowed };
+        let records = PoolRecords::new(directory.load_recovery_key()?, machine(), upgrade);
+        let saving =
+            Saving::start(Arc::clone(&directory), mailbox.clone(), &configuration, &secrets)?;
         let mut management = Self {
             configuration,
             secrets,
@@ -264,12 +327,17 @@ impl Management {
             gatherings: Gatherings::default(),
             portals: Portals::default(),
             io: options.io,
+            hang_limit: Duration::from_secs(options.hang_limit),
             memory_bytes: options.memory,
             sampling: !options.no_statistics,
             events,
             audit,
             told: LastNotified::default(),
             relief: Relief::default(),
+            records,
+            importing: Importing::default(),
+            told_recovery_key: false,
+            directory,
             open_devices: HashMap::new(),
             leftovers: Leftovers::default(),
             round: Round::default(),
@@ -279,12 +347,18 @@ impl Management {
             schedules: Schedules::default(),
             under_way: HashMap::new(),
             claims: Claims::default(),
+            reopening: Reopening::default(),
+            started: Instant::now(),
             unavailable: HashMap::new(),
             journal_losses: HashMap::new(),
             quiescing: Vec::new(),
             findings,
             closing: false,
             luns_changed: Touched::Nobody,
+            lost_members: Lost::default(),
+            owed_scrubs: OwedScrubs::default(),
+            spares: Spares::default(),
+            is_witness_failing: false,
             lun_rest: LunRest::new(options.lun_rest, free_luns),
             session_ends: Vec::new(),
         };
@@ -311,7 +385,9 @@ impl Management {
             management.route(plane, sessions, route, &parameters, &body)
         });
         let claim = self.claims.take_new();
-        self.proceed(plane, outcome, Caller { reply: Some(reply), task: None, claim });
+        let shows_task = tasks::is_shown_by(route).then(|| parameters.get("task").to_owned());
+        let caller = Caller { reply: Some(reply), claim, shows_task, ..Caller::default() };
+        self.proceed(plane, outcome, caller);
     }
 
     /// Refuses a change of an object that is not what the caller thinks any more. What is about to
@@ -334,6 +410,7 @@ impl Management {
             Progress::Wait(..)
             | Progress::Saved { .. }
             | Progress::Job(_)
+            | Progress::Join(_)
             | Progress::Gather(..) => Ok(None),
         });
         precondition::check_shown(if_match, shown)
@@ -346,9 +423,11 @@ impl Management {
         ticket: Ticket,
         result: Result<Outcome, Failure>,
     ) {
+        let Some(result) = self.take_record_work(plane, ticket, result) else { return };
         let Some(Work { step, caller }) = self.under_way.remove(&ticket) else { return };
         let outcome = self.guarded(|management| management.finish(plane, step, result));
         self.proceed(plane, outcome, caller);
+        self.look_after_records(plane);
     }
 
     /// Takes a piece of work as far as it goes now.
@@ -361,7 +440,13 @@ impl Management {
         loop {
             match outcome {
                 Err(problem) => return self.answer(caller, Err(problem)),
-                Ok(Progress::Answer(answer)) => return self.answer(caller, answer),
+                Ok(Progress::Answer(answer)) => {
+                    let answer = match (&answer, &caller.shows_task) {
+                        (Ok(_), Some(task)) => self.describe_task(plane, task),
+                        (Ok(_), None) | (Err(_), _) => answer,
+                    };
+                    return self.answer(caller, answer);
+                }
                 Ok(Progress::Wait(ticket, step)) => {
                     if caller.reply.is_some() && self.becomes_task(plane, ticket, &step) {
                         caller.task = Some(ticket);
@@ -379,7 +464,8 @@ impl Management {
                 Ok(Progress::Gather(subject, objects)) => {
                     return self.gatherings.add(subject, objects, caller);
                 }
-                Ok(Progress::Job(job)) if self.jobs.has_room() => {
+                Ok(Progress::Join(pool)) => return self.join_try(plane, &pool, caller),
+                Ok(Progress::Job(job)) if self.jobs.has_room() || job.has_own_thread() => {
                     return self.jobs.begin(job, caller);
                 }
                 Ok(Progress::Job(job)) => {
@@ -404,7 +490,10 @@ impl Management {
         }
         match (caller.reply, &answer) {
             (Some(reply), _) => deliver(reply, answer),
-            (None, Err(problem)) => tracing::warn!(problem = problem.detail, "work failed"),
+            (None, Err(problem)) if !caller.is_quiet => {
+                tracing::warn!(problem = problem.detail, "work failed");
+            }
+            (None, Err(_)) => {}
             (None, Ok(_)) => {}
         }
     }
@@ -436,12 +525,17 @@ impl Management {
     /// Housekeeping, from time to time: incidents, thresholds, schedules, tasks.
     pub(crate) fn keep_house(&mut self, plane: &mut DataPlane) {
         self.go_on_resuming(plane);
+        self.go_on_opening(plane);
+        self.look_at_mirrors(plane);
+        self.look_at_spares();
         self.tell_incidents(plane);
         self.check_fill(plane);
         self.check_schedules(plane);
         self.relieve_pools(plane);
         self.check_tasks(plane);
         self.collect_leftovers(plane);
+        self.retry_records(plane);
+        self.tell_recovery_key();
         self.save_again();
     }
 
@@ -455,7 +549,10 @@ impl Management {
 
     /// Whether something is still under way that someone waits for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.under_way.is_empty() || self.saving.is_busy() || self.jobs.is_busy()
+        !self.under_way.is_empty()
+            || self.saving.is_busy()
+            || self.jobs.is_busy()
+            || self.records.is_busy()
     }
 
     /// Whether a pool still works on something.
@@ -482,8 +579,8 @@ impl Management {
     ) -> Result<Progress, Problem> {
         match step {
             PoolStep::OpenPool { pool, resumed } => {
-                let opened = self.pool_opened(plane, pool, result)?;
-                self.keep_mode_of(plane, pool, resumed).unwrap_or(Ok(opened))
+                let opened = self.pool_opened(plane, pool, resumed, result)?;
+                Ok(self.take_import_answer(plane, pool).unwrap_or(opened))
             }
             PoolStep::ResumePool { pool, how } => self.pool_resumed(plane, pool, how, result),
             PoolStep::Procedure { pool, then } => {
@@ -491,9 +588,15 @@ impl Management {
                     tracing::warn!(%failure, "a pool did not close cleanly");
                 }
                 let result = result.map(drop).map_err(|failure| failed(&failure));
-                self.pool_changed(plane, pool, then, result)
+                let admits = matches!(then, AfterChange::Admit(_));
+                let progress = self.pool_changed(plane, pool, then, result);
+                if admits && let Some(pool) = plane.pools.get(pool) {
+                    self.look_at_resilvers(pool);
+                }
+                progress
             }
             PoolStep::RunSchedule { pool, run } => Ok(self.schedule_ran(plane, pool, run, result)),
+            PoolStep::ExportPool { pool, stage } => self.pool_exports(plane, (pool, stage), result),
         }
     }
 }

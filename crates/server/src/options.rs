@@ -44,6 +44,14 @@ pub struct Options {
     /// command or session that may have meant that volume, before it goes to another one.
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub(crate) lun_rest: u64,
+    /// Seconds that a member of a mirror may take for one read, write or flush before the mirror goes
+    /// on without it; hosts wait that long at most.
+    #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60))]
+    pub(crate) hang_limit: u64,
+    /// Do not upgrade pools that an earlier version made: they then keep nothing of what hosts rely on
+    /// besides data, and earlier versions can open them.
+    #[arg(long)]
+    pub(crate) no_pool_upgrade: bool,
     #[command(flatten)]
     pub(crate) sessions: SessionOptions,
     /// Print the reference page of SCSI commands and stop.

@@ -1,12 +1,20 @@
 //! One open pool: the engine and its devices, wired together.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+pub(crate) mod files;
+mod members;
+mod slots;
+
+pub(crate) use members::{MemberNews, SeenMember};
+pub(crate) use slots::{OpenDevice, Slots};
+
+use std::time::{Duration, Instant};
 
 use array::{Pool as PoolConfiguration, PoolDevice};
-use block::BLOCK;
+use block::{BLOCK, DeviceError};
 use device::{Counters, Device, Method, OpenError};
-use store::{Failure, IoId, OpenMode, PoolSpec, Space, Store, Tag};
+use store::{
+    DeviceSpec, Failure, IoId, MemberSpec, OpenContext, OpenMode, PoolSpec, Space, Store, Tag,
+};
 
 use crate::backing::PoolBacking;
 use crate::data_plane::Ticket;
@@ -14,8 +22,11 @@ use crate::device_times::DeviceTimes;
 use crate::exports::RodTokenSpace;
 use crate::options::IoMethod;
 
-/// Counts openings of devices.
-static SERIALS: AtomicU64 = AtomicU64::new(0);
+/// errno: no such device.
+const ENODEV: i32 = 19;
+
+/// A device and its identifier.
+pub(crate) type NamedDevice = (Device, [u8; 16]);
 
 /// How a pool is run.
 #[derive(Clone, Copy, Debug)]
@@ -26,28 +37,42 @@ pub(crate) struct PoolOptions {
     /// Whether some of the data is watched for copies that hosts make themselves.
     pub(crate) sampling: bool,
     pub(crate) mode: OpenMode,
+    /// How long a member of a mirror may take for one I/O.
+    pub(crate) hang_limit: Duration,
+}
+
+/// What the daemon knows of a pool that it opens.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Knowledge {
+    /// The newest membership list of each mirror.
+    pub(crate) witnessed: Vec<([u8; 16], u64)>,
+    /// Mirrors of which that is not known are opened without missing members, too.
+    pub(crate) allow_degraded: bool,
 }
 
 /// The engine and the devices of one pool.
 pub(crate) struct Pool {
     pub(crate) name: String,
+    pub(crate) uuid: [u8; 16],
     pub(crate) store: Store,
-    pub(crate) devices: Vec<Device>,
+    pub(crate) devices: Slots,
     pub(crate) device_times: DeviceTimes,
     pub(crate) memory_bytes: u64,
     /// Percentage of its space at which hosts are warned.
     pub(crate) soft_percent: u8,
     /// Whether a device is joining.
     pub(crate) joining: bool,
-    /// The first configured device that could not be opened, and why.
-    pub(crate) absent: Option<OpenError>,
+    /// Configured devices that could not be opened, by their place, and why.
+    pub(crate) absent: Vec<(usize, OpenError)>,
+    /// The members of its mirrors as they were last looked at.
+    pub(crate) seen_members: Vec<SeenMember>,
     /// Why it could not be resumed, and serves reads instead.
     pub(crate) resume_problem: Option<String>,
-    /// Which opening of its devices this is, in the life of the daemon.
-    pub(crate) serial: u64,
     /// Free space of the file systems under its files.
     pub(crate) backing: PoolBacking,
     pub(crate) completions: Vec<(u64, block::DeviceResult)>,
+    /// Time since its engine began, as that was told.
+    pub(crate) clock: Duration,
     /// Where the data of ROD tokens rests.
     pub(crate) rod_token_space: Option<RodTokenSpace>,
     /// The same, while it is being made.
@@ -60,66 +85,72 @@ impl Pool {
         name: &str,
         configuration: &PoolConfiguration,
         options: PoolOptions,
-        devices: Vec<(Device, [u8; 16])>,
+        (devices, mirrors): (Vec<NamedDevice>, Vec<[u8; 16]>),
         tag: Tag,
     ) -> Self {
-        let (devices, device_uuids): (Vec<_>, Vec<_>) = devices.into_iter().unzip();
-        let specs = configuration.devices.iter().zip(&device_uuids);
-        let spec = |(device, &uuid): (&PoolDevice, &[u8; 16])| store::DeviceSpec {
-            uuid,
-            size_bytes: device.size_bytes,
+        let mut slots = Slots::default();
+        let mut members = Vec::new();
+        for (configured, (device, uuid)) in configuration.devices.iter().zip(devices) {
+            let slot = slots.len() as u8;
+            members.push(MemberSpec { uuid, slot, size_bytes: configured.size_bytes });
+            slots.push(OpenDevice::new(configured.device.clone(), device));
+        }
+        let copies = members.len() / mirrors.len().max(1);
+        let plain = |member: &MemberSpec| DeviceSpec::plain(*member);
+        let mirror = |(uuid, members): (&[u8; 16], &[MemberSpec])| {
+            DeviceSpec::mirror(*uuid, members.to_vec())
         };
-        let spec = PoolSpec { pool_uuid: configuration.uuid, devices: specs.map(spec).collect() };
+        let devices = if mirrors.is_empty() {
+            members.iter().map(plain).collect()
+        } else {
+            mirrors.iter().zip(members.chunks(copies)).map(mirror).collect()
+        };
+        let spec = PoolSpec { pool_uuid: configuration.uuid, devices };
         let store = Store::format(&spec, store_options(options), tag);
-        Self::new(name, store, devices, options, configuration)
+        Self::new(name, store, slots, options, configuration)
     }
 
     /// A pool whose devices are there. `tag` is done when it is ready or found unusable. Where a
     /// device cannot be opened the engine says whether the pool needs it: one that had not joined
-    /// yet it does not need.
+    /// yet it does not need, nor a member of a mirror that has another current one.
     pub(crate) fn open(
         name: &str,
         configuration: &PoolConfiguration,
         options: PoolOptions,
+        knowledge: Knowledge,
         tag: Tag,
     ) -> Result<Self, OpenError> {
-        let mut devices = Vec::new();
-        let mut absent = None;
-        for device in &configuration.devices {
-            match Device::open(&device.device, device.size_bytes, method(options.io)) {
-                Ok(device) => devices.push(device),
-                Err(error) if devices.is_empty() => return Err(error),
-                Err(error) => {
-                    absent = Some(error);
-                    break;
-                }
-            }
+        let (slots, mut absent) = members::open_devices(configuration, options.io);
+        if slots.iter().next().is_none() && !absent.is_empty() {
+            return Err(absent.swap_remove(0).1);
         }
-        let sizes: Vec<u64> = devices.iter().map(Device::size_bytes).collect();
-        let store = Store::open(&sizes, Some(configuration.uuid), store_options(options), tag);
-        Ok(Self { absent, ..Self::new(name, store, devices, options, configuration) })
+        let context = knowledge.context(configuration.uuid);
+        let store = Store::open(&slots.specs(), context, store_options(options), tag);
+        Ok(Self { absent, ..Self::new(name, store, slots, options, configuration) })
     }
 
     fn new(
         name: &str,
         store: Store,
-        devices: Vec<Device>,
+        devices: Slots,
         options: PoolOptions,
         configuration: &PoolConfiguration,
     ) -> Self {
         Self {
             name: name.to_owned(),
+            uuid: configuration.uuid,
             store,
             devices,
             device_times: DeviceTimes::default(),
             memory_bytes: options.memory_bytes,
             soft_percent: configuration.thresholds.soft_percent,
             joining: false,
-            absent: None,
+            absent: Vec::new(),
+            seen_members: Vec::new(),
             resume_problem: None,
-            serial: SERIALS.fetch_add(1, Ordering::Relaxed),
             backing: PoolBacking::default(),
             completions: Vec::new(),
+            clock: Duration::ZERO,
             rod_token_space: None,
             coming_rod_token_space: None,
         }
@@ -127,12 +158,19 @@ impl Pool {
 
     /// Opens the engine anew on the devices, which have come to rest. `tag` is done when it is
     /// ready or found unusable.
-    pub(crate) fn reopen(&mut self, uuid: Option<[u8; 16]>, options: PoolOptions, tag: Tag) {
-        let sizes: Vec<u64> = self.devices.iter().map(Device::size_bytes).collect();
-        self.store = Store::open(&sizes, uuid, store_options(options), tag);
+    pub(crate) fn reopen(
+        &mut self,
+        uuid: [u8; 16],
+        options: PoolOptions,
+        knowledge: Knowledge,
+        tag: Tag,
+    ) {
+        let context = knowledge.context(uuid);
+        self.store = Store::open(&self.devices.specs(), context, store_options(options), tag);
+        self.clock = Duration::ZERO;
         self.device_times = DeviceTimes::default();
         self.joining = false;
-        self.absent = None;
+        self.absent.clear();
         if options.mode != OpenMode::ReadOnly {
             self.resume_problem = None;
         }
@@ -140,11 +178,12 @@ impl Pool {
 
     /// Begins to let the last of its devices join it. `tag` is done when it has.
     pub(crate) fn join_last_device(&mut self, uuid: [u8; 16], tag: Tag) {
-        let size_bytes = self.devices.last().map_or(0, Device::size_bytes);
+        let slot = self.devices.len().saturating_sub(1);
+        let size_bytes = self.devices.get(slot).map_or(0, |open| open.device.size_bytes());
         let size_bytes = size_bytes - size_bytes % BLOCK;
         self.joining = true;
         self.store.set_extending(true);
-        let device = store::DeviceSpec { uuid, size_bytes };
+        let device = DeviceSpec::plain(MemberSpec { uuid, slot: slot as u8, size_bytes });
         self.store.change(tag, store::Change::AddDevice(device));
     }
 
@@ -161,12 +200,15 @@ impl Pool {
         let now = Instant::now();
         while let Some(io) = self.store.next_io() {
             self.device_times.submitted(&io, now);
-            self.devices[usize::from(io.device)].submit(io.id.0, io.operation);
+            match self.devices.get_mut(usize::from(io.device)) {
+                Some(open) => open.device.submit(io.id.0, io.operation),
+                None => self.completions.push((io.id.0, Err(DeviceError::Os(ENODEV)))),
+            }
             moved = true;
         }
-        for device in &mut self.devices {
-            device.kick();
-            device.reap(&mut self.completions);
+        for (_, open) in self.devices.iter_mut() {
+            open.device.kick();
+            open.device.reap(&mut self.completions);
         }
         if self.completions.is_empty() {
             return moved;
@@ -177,6 +219,12 @@ impl Pool {
             self.store.completed(IoId(id), result);
         }
         true
+    }
+
+    /// Tells the engine how much time has passed.
+    pub(crate) fn pass(&mut self, time: Duration) {
+        self.clock += time;
+        self.store.tick(self.clock);
     }
 
     /// Where the space went. What has no space on the file system under the pool is not free.
@@ -192,7 +240,7 @@ impl Pool {
     /// Sum of the operation counters of its devices.
     pub(crate) fn device_counters(&self) -> Counters {
         let mut sum = Counters::default();
-        for counters in self.devices.iter().map(Device::counters) {
+        for counters in self.devices.iter().map(|(_, open)| open.device.counters()) {
             sum.reads += counters.reads;
             sum.writes += counters.writes;
             sum.flushes += counters.flushes;
@@ -205,19 +253,25 @@ impl Pool {
     /// Why it could not be opened, with the name of the device that is to blame.
     pub(crate) fn explain(&self, failure: &Failure, configuration: &PoolConfiguration) -> String {
         let name = |index: usize| configuration.devices.get(index).map(|device| &device.device);
-        match (failure, &self.absent) {
-            (Failure::Open(store::OpenError::Missing { index }), Some(absent))
-                if *index == self.devices.len() =>
-            {
-                format!("device {index} of the pool is missing: {absent}. Nothing was changed")
+        let absent: Vec<String> = self.absent.iter().map(|(_, error)| error.to_string()).collect();
+        match failure {
+            Failure::Open(store::OpenError::Missing { index }) if !absent.is_empty() => {
+                format!(
+                    "device {index} of the pool is missing: {}. Nothing was changed",
+                    absent.join("; ")
+                )
             }
-            (Failure::Open(store::OpenError::WrongDevice { index }), _) => {
+            Failure::Open(store::OpenError::MembersMissing { .. }) if !absent.is_empty() => {
+                format!("{failure}: {}", absent.join("; "))
+            }
+            Failure::Open(store::OpenError::WrongDevice { index }) => {
                 let name = name(*index).map_or_else(String::new, ToString::to_string);
                 format!("{name}: {failure}")
             }
-            (Failure::Open(store::OpenError::Short { actual, .. }), _) => {
-                let short = self.devices.iter().position(|device| device.size_bytes() == *actual);
-                let name = short.and_then(name).map_or_else(String::new, ToString::to_string);
+            Failure::Open(store::OpenError::Short { actual, .. }) => {
+                let mut open = self.devices.iter();
+                let short = open.find(|(_, open)| open.device.size_bytes() == *actual);
+                let name = short.map_or_else(String::new, |(_, open)| open.name.to_string());
                 format!("{name}: {failure}")
             }
             _ => failure.to_string(),
@@ -225,9 +279,19 @@ impl Pool {
     }
 }
 
+impl Knowledge {
+    fn context(self, pool_uuid: [u8; 16]) -> OpenContext {
+        OpenContext {
+            expected_pool_uuid: Some(pool_uuid),
+            witnessed: self.witnessed,
+            allow_degraded: self.allow_degraded,
+        }
+    }
+}
+
 fn store_options(options: PoolOptions) -> store::Options {
-    let PoolOptions { memory_bytes, sampling, mode, io: _ } = options;
-    store::Options { memory_bytes, sampling, mode, ..store::Options::default() }
+    let PoolOptions { memory_bytes, sampling, mode, hang_limit, io: _ } = options;
+    store::Options { memory_bytes, sampling, mode, hang_limit, ..store::Options::default() }
 }
 
 /// Makes the devices of a new pool, all or none. May take long.
@@ -260,7 +324,7 @@ pub(crate) fn remove_device(device: &PoolDevice) {
     }
 }
 
-fn method(io: IoMethod) -> Method {
+pub(crate) fn method(io: IoMethod) -> Method {
     match io {
         IoMethod::Auto => Method::Auto,
         IoMethod::IoUring => Method::IoUring,

@@ -29,9 +29,9 @@ use crate::limits::{
 use crate::management::{Management, Scene};
 use crate::open_files::OpenFiles;
 use crate::options::Options;
-use crate::pools::PoolId;
 use crate::scheduler::{Bounds, Scheduler};
 use crate::unit_states::UnitStates;
+use crate::witness::Witness;
 use stopping::Stopping;
 use waiting::Waiting;
 
@@ -60,8 +60,8 @@ pub(crate) struct Reactor {
     pub(crate) management: Management,
     /// Whether administrators ask for something that was not looked at yet.
     calls_wait: bool,
-    /// Pools, the devices of them that the poll knows, and which opening of them it was.
-    registered_devices: Vec<(PoolId, usize, u64)>,
+    /// The openings of devices that the poll knows.
+    registered_devices: Vec<u64>,
     pub(crate) started: Instant,
     next_tick: Duration,
     next_fill_check: Duration,
@@ -89,6 +89,7 @@ impl Reactor {
         let shared = (mailbox.clone(), Arc::clone(&heartbeat), Arc::clone(&audit));
         let doors = http::start(&options.http, open_files.http, &directory, shared)?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
+        let witness = Witness::open(Arc::clone(&directory), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
         let mut target = DeviceServer::new(scsi::Identity {
             identification: exports::to_scsi(configuration.identification),
@@ -96,6 +97,7 @@ impl Reactor {
             ..scsi::Identity::gantry(&configuration.target_name)
         });
         target.set_token_key(random_bytes()?);
+        target.set_switches_off(configuration.switches_off);
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
         let management =
@@ -109,7 +111,7 @@ impl Reactor {
             starts_left: STARTS_PER_TURN,
             plane: DataPlane::new(
                 Exports::new(target),
-                unit_states,
+                (unit_states, witness),
                 LedgerFeed::new(!options.no_statistics),
                 doors,
             ),
@@ -221,10 +223,10 @@ impl Reactor {
                     self.management.job_ended(&mut self.plane, finished);
                 }
                 Message::Stored { id, stored } => {
-                    self.plane.exports.scsi.saved(id, stored);
-                    if !stored {
-                        self.management.tell_unsaved_unit();
-                    }
+                    self.management.unit_stored(&mut self.plane, id, stored);
+                }
+                Message::Witnessed { number, problem } => {
+                    self.management.witnessed(&mut self.plane, number, problem);
                 }
                 Message::Stop => self.begin_stop(),
             }
@@ -303,32 +305,27 @@ impl Reactor {
     /// Makes the poll wake up for the devices of new pools.
     fn register_devices(&mut self) {
         let pools = &self.plane.pools;
-        let is_there = |pool, device, serial| {
-            pools.get(pool).is_some_and(|p| p.serial == serial && device < p.devices.len())
-        };
-        self.registered_devices.retain(|&(pool, device, serial)| is_there(pool, device, serial));
-        let devices = pools.iter().flat_map(|(id, pool)| {
-            let devices = pool.devices.iter().enumerate();
-            devices.map(move |(number, device)| ((id, number, pool.serial), device))
-        });
-        for (key, device) in devices {
-            if self.registered_devices.contains(&key) {
+        let devices = || pools.iter().flat_map(|(_, pool)| pool.devices.iter());
+        self.registered_devices.retain(|serial| devices().any(|(_, open)| open.serial == *serial));
+        for (_, open) in devices() {
+            if self.registered_devices.contains(&open.serial) {
                 continue;
             }
-            let fd = device.readiness().as_raw_fd();
+            let fd = open.device.readiness().as_raw_fd();
             let token = Token(FIRST_DEVICE);
             match self.poll.registry().register(&mut SourceFd(&fd), token, Interest::READABLE) {
-                Ok(()) => self.registered_devices.push(key),
+                Ok(()) => self.registered_devices.push(open.serial),
                 Err(error) => tracing::error!(%error, "a device cannot be waited for"),
             }
         }
     }
 
-    /// Before the first host is admitted, every pool is open or known to be unavailable.
+    /// Before the first host is admitted, every pool is open, known to be unavailable, or has a device
+    /// that does not answer.
     fn wait_for_pools(&mut self) -> Result<()> {
         let mut events = Events::with_capacity(64);
         self.pump();
-        while self.management.is_busy() {
+        while self.management.is_starting(&self.plane) {
             waiting::look(&mut self.poll, &mut events, TICK)?;
             self.take_news();
             self.tick();

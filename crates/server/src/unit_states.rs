@@ -1,7 +1,7 @@
 //! Persistence of logical unit state (reservations with APTPL, saved mode parameters): a file per
 //! volume in the data directory, written by a thread of its own, since a flush may take long.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use anyhow::{Context, Result};
 use block::VolumeId;
-use scsi::{DurableState, SaveId};
 
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
+
+pub(crate) use scsi::{DurableState, SaveId};
 
 #[cfg(test)]
 mod tests;
@@ -25,6 +26,8 @@ pub(crate) struct UnitStates {
     /// Volumes that may have a file: of others none is looked for.
     kept: HashSet<VolumeId>,
     work: Sender<Work>,
+    /// States that are being stored.
+    storing: HashMap<SaveId, (VolumeId, DurableState)>,
 }
 
 /// Work is done in order, so that the last state of a volume is the one that stays.
@@ -50,7 +53,7 @@ impl UnitStates {
         std::thread::Builder::new()
             .name("unit-states".to_owned())
             .spawn(move || carry_out(&files, &inbox, &mailbox))?;
-        Ok(Self { directory, kept, work })
+        Ok(Self { directory, kept, work, storing: HashMap::new() })
     }
 
     /// Reads what is kept for a volume; `None` if nothing is.
@@ -62,26 +65,28 @@ impl UnitStates {
         if !self.kept.contains(&volume) {
             return Ok(None);
         }
-        let path = path_of(&self.directory, volume);
-        let text = match fs::read(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot read {}", path.display()));
-            }
-        };
-        let state = serde_json::from_slice(&text).with_context(|| {
-            format!(
-                "{} is damaged: restore it, or remove it to drop the volume's reservations",
-                path.display()
-            )
-        })?;
-        Ok(Some(state))
+        read(&self.directory, volume)
+    }
+
+    /// The state whose storing has come to its end.
+    pub(crate) fn take_stored(&mut self, id: SaveId) -> Option<(VolumeId, DurableState)> {
+        self.storing.remove(&id)
+    }
+
+    /// What reads the files in another thread.
+    pub(crate) fn reader(&self) -> UnitReader {
+        UnitReader { directory: self.directory.clone(), kept: self.kept.clone() }
+    }
+
+    /// Files were put there for these volumes, of a pool that comes.
+    pub(crate) fn note(&mut self, volumes: impl IntoIterator<Item = VolumeId>) {
+        self.kept.extend(volumes);
     }
 
     /// Begins to store a state in place of the one before; [`Message::Stored`] tells the end.
     pub(crate) fn store(&mut self, id: SaveId, volume: VolumeId, state: DurableState) {
         self.kept.insert(volume);
+        self.storing.insert(id, (volume, state.clone()));
         let work = Work::Store { id, volume, state };
         self.work.send(work).expect("the thread lives as long as this value");
     }
@@ -91,6 +96,48 @@ impl UnitStates {
         self.kept.remove(&volume);
         self.work.send(Work::Forget(volume)).expect("the thread lives as long as this value");
     }
+}
+
+/// Reads the files beside the thread that writes them.
+#[derive(Clone)]
+pub(crate) struct UnitReader {
+    directory: PathBuf,
+    kept: HashSet<VolumeId>,
+}
+
+impl UnitReader {
+    /// Volumes that may have a file.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = VolumeId> {
+        self.kept.iter().copied()
+    }
+
+    /// As [`UnitStates::load`].
+    pub(crate) fn read(&self, volume: VolumeId) -> Result<Option<DurableState>> {
+        if self.kept.contains(&volume) { read(&self.directory, volume) } else { Ok(None) }
+    }
+
+    /// Puts a file there, for a volume of a pool that comes.
+    pub(crate) fn put(&self, volume: VolumeId, state: &DurableState) -> io::Result<()> {
+        write(&self.directory, volume, state)
+    }
+}
+
+fn read(directory: &Path, volume: VolumeId) -> Result<Option<DurableState>> {
+    let path = path_of(directory, volume);
+    let text = match fs::read(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            return Err(error).with_context(|| format!("cannot read {}", path.display()));
+        }
+    };
+    let state = serde_json::from_slice(&text).with_context(|| {
+        format!(
+            "{} is damaged: restore it, or remove it to drop the volume's reservations",
+            path.display()
+        )
+    })?;
+    Ok(Some(state))
 }
 
 fn carry_out(directory: &Path, inbox: &Receiver<Work>, mailbox: &Mailbox) {

@@ -247,9 +247,18 @@ fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "resize volume {} to {size_bytes} bytes", id.0)
         }
         Change::RenameVolume { id, name } => write!(f, "rename volume {} to '{name}'", id.0),
+        Change::CreateRecords { size_bytes } => {
+            write!(f, "create the volume of records of {size_bytes} bytes")
+        }
         Change::ExtendDevice { size_bytes, .. } => {
             write!(f, "extend the pool to {size_bytes} bytes")
         }
+        Change::AttachMember { device, member } => {
+            write!(f, "attach slot {} to device {device}", member.slot)
+        }
+        Change::DetachMember { member } => write!(f, "detach copy {:02x?}", &member[8..]),
+        Change::ReturnMember { member } => write!(f, "return slot {}", member.slot),
+        Change::Resilver(control) => write!(f, "resilvering: {control:?}"),
         Change::Checkpoint => f.write_str("checkpoint"),
         Change::Close => f.write_str("close"),
     }

@@ -8,6 +8,7 @@
 
 mod format;
 mod journal;
+mod mirror;
 mod space;
 
 use hashbrown::HashMap;
@@ -20,6 +21,7 @@ use crate::random::Random;
 use format::{
     Entry, REAP_BYTES, SUPERBLOCK_COPY, SUPERBLOCKS, Superblock, VOLUME_BYTES, address, split,
 };
+pub(crate) use mirror::{List, Worth, member_of};
 use space::SpaceMaps;
 
 /// Where the bytes come from.
@@ -28,9 +30,18 @@ pub trait Image {
     fn block(&self, device: usize, number: u64) -> &[u8];
 }
 
-impl Image for [SimDisk] {
+/// One copy of each device of a pool.
+#[derive(Clone, Copy)]
+pub struct Copies<'a> {
+    /// The disks, by slot.
+    pub disks: &'a [SimDisk],
+    /// The slot of each device.
+    pub slots: &'a [usize],
+}
+
+impl Image for Copies<'_> {
     fn block(&self, device: usize, number: u64) -> &[u8] {
-        self[device].stable_block(number)
+        self.disks[self.slots[device]].stable_block(number)
     }
 }
 
@@ -77,6 +88,11 @@ impl Audit {
         newest_superblock(image).map(|superblock| superblock.generation)
     }
 
+    /// How many devices the newest superblock names; 0 if there is none.
+    pub(crate) fn device_count(image: &(impl Image + ?Sized)) -> usize {
+        newest_superblock(image).map_or(0, |superblock| superblock.devices.len())
+    }
+
     /// Walks what the newest superblock reaches; `None` if there is no superblock.
     ///
     /// # Errors
@@ -119,10 +135,36 @@ impl Audit {
         let found = self.found.get(device).and_then(|found| found.get(block as usize));
         found.is_some_and(|count| *count > 0)
             || self.space.is_in_use(address(device, block))
-            || (device == 0
-                && self.superblock.block % SUPERBLOCK_COPY == block % SUPERBLOCK_COPY
-                && block < format::JOURNAL_START
-                && block >= SUPERBLOCKS[0])
+            || (device == 0 && Self::copies_of_superblock(self.superblock.block).contains(&block))
+    }
+
+    /// Blocks of data and pages of the map of a device.
+    pub(crate) fn found_on(&self, device: usize) -> Vec<u64> {
+        let found = self.found.get(device).into_iter().flatten();
+        (0..).zip(found).filter(|(_, count)| **count > 0).map(|(block, _)| block).collect()
+    }
+
+    /// Blocks of a device that anything refers to: what is reachable, the labels, the superblock.
+    pub(crate) fn blocks_of(&self, device: usize) -> Vec<u64> {
+        let mut blocks: Vec<u64> = vec![1, 2];
+        if device == 0 {
+            let slot = SUPERBLOCKS[(self.superblock.generation % 2) as usize];
+            blocks.extend([slot, slot + SUPERBLOCK_COPY]);
+        }
+        blocks.extend(self.found_on(device));
+        blocks.extend(self.space.blocks_of(device));
+        blocks
+    }
+
+    /// Both blocks with the same superblock as this one.
+    pub(crate) fn copies_of_superblock(block: u64) -> [u64; 2] {
+        let first = SUPERBLOCKS[0] + block % 2;
+        [first, first + SUPERBLOCK_COPY]
+    }
+
+    /// Whether something that was deleted is being taken apart: no scrub reads its data.
+    pub(crate) fn is_reaping(&self) -> bool {
+        self.superblock.reap_entries > 0
     }
 
     /// Sizes of the pool's devices, bytes.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::planted::PlantedBug;
-use crate::world::{Figures, Run, RunReport, World};
+use crate::world::{Figures, MirrorShare, Run, RunReport, World};
 
 /// One run in so many is played twice, to see that it follows from its seed alone.
 const REPEAT_ONE_IN: u64 = 32;
@@ -31,6 +31,8 @@ pub struct Search {
     pub operations: u64,
     /// Runs at once.
     pub jobs: u64,
+    /// Which runs have mirrors.
+    pub mirrors: MirrorShare,
 }
 
 /// What a search found.
@@ -86,9 +88,10 @@ impl Search {
 
     /// I20: the same seed gives the same run.
     fn play(&self, seed: u64) -> RunReport {
-        let mut outcome = World::run(&Run::new(seed, self.operations));
+        let run = Run { mirrors: self.mirrors, ..Run::new(seed, self.operations) };
+        let mut outcome = World::run(&run);
         if seed.is_multiple_of(REPEAT_ONE_IN) && outcome.violation.is_none() {
-            let again = World::run(&Run::new(seed, self.operations));
+            let again = World::run(&run);
             if again.sum != outcome.sum {
                 outcome.violation = Some("the same seed gave another run".to_owned());
             }

@@ -7,6 +7,7 @@
 //! Nothing is copied that need not be: a block that was written shares the writer's memory, and so
 //! do the two images of the disk, what a read sees and what a power failure cannot take.
 
+mod condition;
 mod fault;
 mod image;
 
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use block::{BLOCK, Buffer, DeviceError, DeviceOperation, DeviceResult, Rope, SECTOR};
 use bytes::Bytes;
 
+pub use condition::{Condition, Rot};
 pub use fault::Faults;
 use fault::{EIO, ENOSPC, WriteFault};
 use image::Image;
@@ -112,6 +114,7 @@ pub struct SimDisk {
     failed: bool,
     gone: bool,
     lied: bool,
+    condition: Condition,
     statistics: DiskStatistics,
 }
 
@@ -134,6 +137,7 @@ impl SimDisk {
             failed: false,
             gone: false,
             lied: false,
+            condition: Condition::Sound,
             statistics: DiskStatistics::default(),
         }
     }
@@ -172,6 +176,17 @@ impl SimDisk {
         self.faults = faults;
         self.failed = false;
         self.gone = false;
+    }
+
+    /// How the disk behaves as a whole from now on.
+    pub fn set_condition(&mut self, condition: Condition) {
+        self.statistics.faults += u64::from(condition != Condition::Sound);
+        self.condition = condition;
+    }
+
+    /// How the disk behaves as a whole.
+    pub fn condition(&self) -> Condition {
+        self.condition
     }
 
     /// Lets one operation in so many take seconds; 0 for none.
@@ -251,7 +266,8 @@ impl SimDisk {
 
     /// When the next operation ends; `None` if none is under way.
     pub fn next_time(&self) -> Option<u64> {
-        self.pending.first_key_value().map(|((time, _), _)| *time)
+        let ((time, _), _) = self.pending.first_key_value()?;
+        self.condition.end_of(*time)
     }
 
     /// Ends the operation whose time comes next.
@@ -268,6 +284,7 @@ impl SimDisk {
     }
 
     fn complete_read(&mut self, offset: u64, mut buffer: Buffer) -> DeviceResult {
+        self.check_there()?;
         if self.fails(self.faults.read_error_one_in) {
             return Err(DeviceError::Os(EIO));
         }
@@ -297,6 +314,29 @@ impl SimDisk {
         self.damage(at / BLOCK, block);
     }
 
+    /// Spoils a block of the medium.
+    pub fn rot(&mut self, block: u64, rot: Rot) {
+        self.statistics.faults += 1;
+        let mut content = self.current.block(block).to_vec();
+        match rot {
+            Rot::Bit => {
+                let bit = self.random.below(8 * BLOCK) as usize;
+                content[bit / 8] ^= 1 << (bit % 8);
+            }
+            Rot::Sector => {
+                let first = self.random.below(BLOCK / SECTOR) as usize * SECTOR_BYTES;
+                content[first..first + SECTOR_BYTES].fill(0);
+            }
+            Rot::Zeros => content.fill(0),
+            Rot::Garbage => {
+                for word in content.as_chunks_mut::<8>().0 {
+                    *word = self.random.number().to_le_bytes();
+                }
+            }
+        }
+        self.damage(block, content);
+    }
+
     /// Gives a block other content for good.
     pub fn damage(&mut self, block: u64, content: Vec<u8>) {
         let content = Bytes::from(content);
@@ -319,7 +359,16 @@ impl SimDisk {
         fails
     }
 
+    /// A lost disk fails everything.
+    fn check_there(&self) -> Result<(), DeviceError> {
+        if self.condition == Condition::Lost { Err(DeviceError::Os(EIO)) } else { Ok(()) }
+    }
+
     fn complete_write(&mut self, mut write: Unflushed) -> DeviceResult {
+        self.check_there()?;
+        if self.condition == Condition::DropsWrites {
+            return Ok(None);
+        }
         let end = write.offset + write.data.len() as u64;
         if end > self.size {
             return Err(DeviceError::BeyondEnd { end });
@@ -366,6 +415,7 @@ impl SimDisk {
     }
 
     fn keep(&mut self, write: Unflushed) {
+        self.house(write.offset, write.data.len() as u64);
         self.current.write(write.offset, &write.data);
         self.unflushed.push_back((self.completed, write));
         self.completed += 1;
@@ -374,6 +424,7 @@ impl SimDisk {
     /// What was set aside stays, also over a power failure: the next flush would make it stable,
     /// and nothing counts on it before.
     fn complete_reserve(&mut self, offset: u64, length: u64) -> DeviceResult {
+        self.check_there()?;
         if !self.is_housed(offset, length) && self.chance(self.refuse_one_in) {
             self.statistics.faults += 1;
             return Err(DeviceError::Os(ENOSPC));
@@ -381,14 +432,23 @@ impl SimDisk {
         if self.fails(self.faults.write_error_one_in) {
             return Err(DeviceError::Os(EIO));
         }
+        self.house(offset, length);
+        Ok(None)
+    }
+
+    /// Blocks have space of their own from now on.
+    fn house(&mut self, offset: u64, length: u64) {
         let blocks = (offset / BLOCK) as usize..((offset + length) / BLOCK) as usize;
         if let Some(housed) = self.housed.get_mut(blocks) {
             housed.fill(true);
         }
-        Ok(None)
     }
 
     fn complete_flush(&mut self, completed: u64, lies: bool) -> DeviceResult {
+        self.check_there()?;
+        if self.condition == Condition::DropsFlushes {
+            return Ok(None);
+        }
         if self.fails(self.faults.flush_error_one_in) {
             return Err(DeviceError::Os(EIO));
         }

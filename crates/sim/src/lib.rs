@@ -23,10 +23,10 @@ mod workload;
 mod world;
 
 pub use action::{Action, Fill, Span};
-pub use audit::{Audit, Image};
-pub use disk::{Crash, DiskStatistics, Faults, SimDisk};
+pub use audit::{Audit, Copies, Image};
+pub use disk::{Condition, Crash, DiskStatistics, Faults, Rot, SimDisk};
 pub use oracle::{Oracle, Violation};
 pub use planted::PlantedBug;
-pub use profile::Profile;
+pub use profile::{Mirrors, Profile, Weights};
 pub use random::Random;
-pub use world::{Figures, Run, RunReport, World};
+pub use world::{Figures, MirrorShare, Run, RunReport, World};

@@ -16,5 +16,8 @@ pub const RECOVERY_OPERATIONS_MAX: u64 = 2_000_000;
 /// Crashes in a row during recovery; then one recovery is left alone.
 pub const RECOVERY_CRASHES_MAX: u64 = 5;
 
+/// Slots of the simulated array; with all of them in use no copy joins.
+pub const SLOTS_MAX: usize = 96;
+
 /// Bytes that one check read asks for.
 pub const CHECK_BYTES: u64 = 1 << 20;

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 use hunt::PlantedBug;
 use sim::campaign::{self, Found, Search};
-use sim::{Run, World};
+use sim::{MirrorShare, Run, World};
 
 /// Simulates the pool engine on a disk that loses power, and looks for broken promises.
 #[derive(Parser)]
@@ -40,6 +40,9 @@ enum Command {
         /// Go on until so many runs went wrong.
         #[arg(long, default_value_t = 1)]
         failures: usize,
+        /// Which runs have mirrors.
+        #[arg(long, value_enum, default_value_t = Mirrors::None)]
+        mirrors: Mirrors,
     },
     /// Look for each of the deliberate mistakes in the engine; every one must be found.
     Planted {
@@ -68,7 +71,31 @@ enum Command {
         /// How many of the last events to tell.
         #[arg(long, default_value_t = sim::limits::TRACE_EVENTS)]
         events: usize,
+        /// Which runs have mirrors, as in the search that found it.
+        #[arg(long, value_enum, default_value_t = Mirrors::None)]
+        mirrors: Mirrors,
     },
+}
+
+/// Which runs have mirrors.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Mirrors {
+    /// About a third of them, by their seeds.
+    Some,
+    /// Every one.
+    All,
+    /// None.
+    None,
+}
+
+impl Mirrors {
+    fn share(self) -> MirrorShare {
+        match self {
+            Self::Some => MirrorShare::Some,
+            Self::All => MirrorShare::All,
+            Self::None => MirrorShare::None,
+        }
+    }
 }
 
 /// Commands of a run, unless asked otherwise.
@@ -82,16 +109,17 @@ const SEEDS: u64 = 200;
 
 fn main() -> ExitCode {
     match Options::parse().command {
-        Command::Run { seconds, seeds, seed, ops, jobs, failures } => {
+        Command::Run { seconds, seeds, seed, ops, jobs, failures, mirrors } => {
             let seeds = seeds.unwrap_or(if seconds.is_some() { u64::MAX } else { SEEDS });
             let time = seconds.map_or(Duration::MAX, Duration::from_secs);
-            run(&Search { seed, seeds, time, operations: ops, jobs }, failures)
+            let mirrors = mirrors.share();
+            run(&Search { seed, seeds, time, operations: ops, jobs, mirrors }, failures)
         }
         Command::Planted { budget, seed, ops, names } => planted(budget, seed, ops, &names),
-        Command::Replay { seed, ops, planted: None, events } => {
-            replay(Run { events, ..Run::new(seed, ops) })
+        Command::Replay { seed, ops, planted: None, events, mirrors } => {
+            replay(Run { events, mirrors: mirrors.share(), ..Run::new(seed, ops) })
         }
-        Command::Replay { seed, ops, planted: Some(name), events } => {
+        Command::Replay { seed, ops, planted: Some(name), events, .. } => {
             replay_planted(hunt::Run { events, ..hunt::Run::new(seed, ops) }, &name)
         }
     }
@@ -137,6 +165,10 @@ fn summary(found: &Found) {
         ("  pool refused or read-only", figures.refusals),
         ("audits of the whole disk", figures.audits),
         ("damaged copies opened", figures.probes),
+        ("commands with mirrors", figures.mirrored),
+        ("  troubles of copies", figures.troubles),
+        ("  openings without all copies", figures.degraded_openings),
+        ("  blocks of copies mended", figures.healed),
         ("failed runs", found.failures.len() as u64),
     ];
     terminal::say!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));

@@ -64,11 +64,34 @@ pub enum PlantedBug {
     RefusalIgnored,
     /// A volume's new name is answered before the checkpoint that holds it.
     RenameAnsweredEarly,
+    /// A copy that is not current is read.
+    StaleCopyRead,
+    /// What a copy missed is answered before the list without that copy is durable.
+    DroppedAfterAnswer,
+    /// A write to a degraded mirror does not mark its region.
+    RegionNotMarked,
+    /// A region counts as equal before what was copied is flushed.
+    RegionClearedEarly,
+    /// Resilvering leaves out blocks that are freed and still referred to by the durable
+    /// checkpoint, or used and not in the bitmap yet.
+    RebuildMissesQuarantined,
+    /// A bad copy is written over a good one.
+    HealedFromBadCopy,
+    /// What heals a copy goes over a write that began meanwhile.
+    HealOverwritesNewer,
+    /// A flush of a mirror flushes one copy.
+    FlushOneCopy,
+    /// A mirror is opened with an older list than the newest known.
+    OpenedWithoutWitness,
+    /// A copy that joins counts as current before it holds everything.
+    CurrentTooEarly,
+    /// A mirror grows, and its bitmap of regions does not.
+    BitmapNotEnlarged,
 }
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 41] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -99,7 +122,36 @@ impl PlantedBug {
         Self::MetadataForAnyone,
         Self::ReturnsCountedTwice,
         Self::RenameAnsweredEarly,
+        Self::StaleCopyRead,
+        Self::DroppedAfterAnswer,
+        Self::RegionNotMarked,
+        Self::RegionClearedEarly,
+        Self::RebuildMissesQuarantined,
+        Self::HealedFromBadCopy,
+        Self::HealOverwritesNewer,
+        Self::FlushOneCopy,
+        Self::OpenedWithoutWitness,
+        Self::CurrentTooEarly,
+        Self::BitmapNotEnlarged,
     ];
+
+    /// Whether it is a mistake about the copies of a mirror.
+    pub fn needs_mirrors(self) -> bool {
+        matches!(
+            self,
+            Self::StaleCopyRead
+                | Self::DroppedAfterAnswer
+                | Self::RegionNotMarked
+                | Self::RegionClearedEarly
+                | Self::RebuildMissesQuarantined
+                | Self::HealedFromBadCopy
+                | Self::HealOverwritesNewer
+                | Self::FlushOneCopy
+                | Self::OpenedWithoutWitness
+                | Self::CurrentTooEarly
+                | Self::BitmapNotEnlarged
+        )
+    }
 
     /// The one of a name.
     pub fn named(name: &str) -> Option<Self> {

@@ -1,8 +1,12 @@
 //! Parameters of a run, drawn from its seed.
 
+mod mirrors;
+
 use std::time::Duration;
 
 use store::{OpenMode, Options};
+
+pub use mirrors::{Mirrors, Weights};
 
 use crate::disk::Faults;
 use crate::planted::PlantedBug;
@@ -67,6 +71,8 @@ pub struct Profile {
     pub scans: bool,
     /// Blocks of the map that one turn changes, about; `None` for no turns.
     pub turn_blocks: Option<u64>,
+    /// Mirrors, and what happens to their copies; `None` for plain devices only.
+    pub mirrors: Option<Mirrors>,
     /// A deliberate mistake in the engine.
     pub planted: Option<PlantedBug>,
 }
@@ -110,6 +116,7 @@ impl Profile {
             faults: random.percent(12).then(|| faults(random)),
             scans: false,
             turn_blocks: None,
+            mirrors: None,
             planted: None,
         }
     }
@@ -199,6 +206,7 @@ impl Profile {
                 self.change_one_in = 10;
                 self.crash_interval = 500;
             }
+            PlantedBug::BitmapNotEnlarged => self.crash_interval = 5000,
             PlantedBug::ReaperForgets => self.reap_rate = 100,
             PlantedBug::FlushFirstDeviceOnly => {
                 self.devices = vec![64 * MEBIBYTE; 3];
@@ -210,8 +218,7 @@ impl Profile {
                 self.crash_interval = 150;
             }
             PlantedBug::MisreadEndsJournal => {
-                let misread = Faults { misdirected_read_one_in: 50, ..Faults::default() };
-                self.faults = Some(misread);
+                self.faults = Some(Faults { misdirected_read_one_in: 50, ..Faults::default() });
                 self.crash_interval = 150;
             }
             _ => self.crash_interval = self.crash_interval.clamp(150, 5000),
@@ -228,7 +235,36 @@ impl Profile {
             checkpoint_interval: self.checkpoint_interval,
             reap_rate: self.reap_rate,
             scrub_rate: self.scrub_rate,
+            hang_limit: self.hang_limit(),
+            resilver_rate: self.resilver_rate(),
         }
+    }
+
+    /// Devices are mirrors, and things happen to their copies.
+    pub fn mirror(&mut self, random: &mut Random, planted: Option<PlantedBug>) {
+        // What goes wrong goes wrong with one copy; in some runs with all of them.
+        if random.percent(80) {
+            self.faults = None;
+        }
+        self.stall_one_in = 0;
+        // A copy that is being made and finds no space would take it from the pool.
+        self.refuse_one_in = 0;
+        let mut mirrors = Mirrors::new(random);
+        if let Some(bug) = planted {
+            mirrors.plant(bug);
+        }
+        self.mirrors = Some(mirrors);
+    }
+
+    /// Bytes per second that are resilvered.
+    fn resilver_rate(&self) -> u64 {
+        let rate = self.mirrors.as_ref().and_then(|mirrors| mirrors.resilver_rate);
+        rate.unwrap_or(u64::MAX)
+    }
+
+    /// How long a copy may take for one operation.
+    pub fn hang_limit(&self) -> Duration {
+        self.mirrors.as_ref().map_or(store::limits::HANG_LIMIT, |mirrors| mirrors.hang_limit)
     }
 
     /// Whether the medium itself may change or lose what was flushed, so that after a power
@@ -247,7 +283,7 @@ pub(crate) fn device_bytes(random: &mut Random) -> u64 {
     }
 }
 
-fn faults(random: &mut Random) -> Faults {
+pub(crate) fn faults(random: &mut Random) -> Faults {
     let one_in = random.pick(&[200, 1000, 5000]);
     let mut faults = Faults { sticky: random.percent(50), ..Faults::default() };
     match random.below(12) {

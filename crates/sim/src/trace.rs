@@ -18,6 +18,7 @@ pub(crate) enum Event {
     DeviceDone { token: u64, failed: bool },
     Crashed { how: crate::disk::Crash, lost: u64 },
     Opening { attempt: u64 },
+    Copy { slot: usize, words: &'static str },
     Note(&'static str),
 }
 
@@ -76,6 +77,7 @@ impl Event {
             Self::DeviceDone { token, failed } => token << 5 | u64::from(*failed) << 4 | 6,
             Self::Crashed { lost, .. } => lost << 4 | 7,
             Self::Opening { attempt } => attempt << 4 | 8,
+            Self::Copy { slot, words } => (*slot as u64) << 12 | (words.len() as u64) << 4 | 10,
             Self::Note(words) => words.len() as u64,
         }
     }
@@ -111,6 +113,7 @@ impl fmt::Display for Event {
             Self::DeviceDone { token, failed: true } => write!(f, "  io {token} FAILED"),
             Self::Crashed { how, lost } => write!(f, "POWER FAILURE ({how:?}), {lost} under way"),
             Self::Opening { attempt } => write!(f, "opening the pool, attempt {attempt}"),
+            Self::Copy { slot, words } => write!(f, "slot {slot}: {words}"),
             Self::Note(words) => f.write_str(words),
         }
     }

@@ -1,7 +1,7 @@
 //! Workload generator: what the simulated hosts and the administrator ask for.
 
 use block::{BLOCK, SECTOR, VolumeId};
-use store::{Change, DeviceSpec, VolumeSpec};
+use store::{Change, DeviceSpec, MemberSpec, VolumeSpec};
 
 use crate::action::{Action, Fill, Span};
 use crate::content::ANY;
@@ -374,7 +374,9 @@ impl Workload {
             86..92 if self.renames => self.rename(oracle, id),
             83..86 if devices.len() < profile.devices_max && !changing => {
                 let uuid = device_uuid(self.next_number);
-                Change::AddDevice(DeviceSpec { uuid, size_bytes: device_bytes(&mut self.random) })
+                let size_bytes = device_bytes(&mut self.random);
+                // The world says in which slot.
+                Change::AddDevice(DeviceSpec::plain(MemberSpec { uuid, slot: 0, size_bytes }))
             }
             _ => Change::ResizeVolume { id, size_bytes: self.size(profile) },
         }

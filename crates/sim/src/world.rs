@@ -1,19 +1,24 @@
 //! One simulated run: the engine, its disks, its users, the clock, and the power that fails.
 
 mod checks;
+mod copies;
+mod copy_probes;
 mod power;
+mod presence;
 mod probes;
 mod rewind;
+mod slots;
+mod trouble;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use block::{BLOCK, BlockError, DeviceOperation, VolumeId};
-use store::{Change, ChangeError, DeviceSpec, Failure, Io, IoId, PoolSpec, Store, Tag};
+use store::{Change, ChangeError, DeviceSpec, Failure, Io, IoId, Store, Tag};
 
 use crate::action::Action;
-use crate::audit::Audit;
+use crate::audit::{Audit, List};
 use crate::disk::SimDisk;
 use crate::limits::COMMAND_NANOSECONDS_MAX;
 use crate::oracle::{Excuses, Oracle, Violation, violation};
@@ -24,6 +29,9 @@ use crate::reserve::Reserve;
 use crate::scan::Scan;
 use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
+use presence::Witness;
+pub(crate) use slots::device_uuid;
+use slots::{Slots, plain, plug, pool_spec};
 
 const POOL_UUID: [u8; 16] = *b"simulated pool 1";
 
@@ -32,6 +40,12 @@ const OWN_TAG: u64 = 0;
 
 /// Labels and superblocks lie below this block.
 const SUPERBLOCKS_END: u64 = 256;
+
+/// Runs in a hundred that have mirrors.
+const MIRRORED_PERCENT: u64 = 35;
+
+/// Virtual time that passes at once while a copy hangs, in nanoseconds.
+const HANG_STEP: u64 = 100_000_000;
 
 /// Idle looks at the clock until a command is taken for forgotten.
 const IDLE_STEPS_MAX: u64 = 1000;
@@ -67,6 +81,14 @@ pub struct Figures {
     pub audits: u64,
     /// Damaged copies that were opened.
     pub probes: u64,
+    /// Commands that came to their end in runs with mirrors.
+    pub mirrored: u64,
+    /// Things that happened to copies.
+    pub troubles: u64,
+    /// Openings without all copies.
+    pub degraded_openings: u64,
+    /// Blocks of copies that the engine wrote again.
+    pub healed: u64,
 }
 
 impl std::ops::AddAssign for Figures {
@@ -84,6 +106,10 @@ impl std::ops::AddAssign for Figures {
         self.refusals += other.refusals;
         self.audits += other.audits;
         self.probes += other.probes;
+        self.mirrored += other.mirrored;
+        self.troubles += other.troubles;
+        self.degraded_openings += other.degraded_openings;
+        self.healed += other.healed;
     }
 }
 
@@ -98,12 +124,32 @@ pub struct Run {
     pub planted: Option<PlantedBug>,
     /// Events to keep for the story.
     pub events: usize,
+    /// Which runs have mirrors.
+    pub mirrors: MirrorShare,
+}
+
+/// Which runs have mirrors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MirrorShare {
+    /// Some, by their seeds.
+    Some,
+    /// Every one.
+    All,
+    /// None.
+    #[default]
+    None,
 }
 
 impl Run {
     /// A run of the engine as it is.
     pub fn new(seed: u64, operations: u64) -> Self {
-        Self { seed, operations, planted: None, events: crate::limits::TRACE_EVENTS }
+        Self {
+            seed,
+            operations,
+            planted: None,
+            events: crate::limits::TRACE_EVENTS,
+            mirrors: MirrorShare::default(),
+        }
     }
 
     /// The conditions that it makes.
@@ -131,7 +177,24 @@ impl Run {
         if let Some(bug) = self.planted {
             profile.plant(bug);
         }
+        let mut chance = self.of_copies();
+        let drawn = chance.percent(MIRRORED_PERCENT);
+        let mirrored = match (self.planted, self.mirrors) {
+            (Some(bug), _) => bug.needs_mirrors(),
+            (None, MirrorShare::Some) => drawn,
+            (None, MirrorShare::All) => true,
+            (None, MirrorShare::None) => false,
+        };
+        if mirrored {
+            profile.mirror(&mut chance, self.planted);
+        }
         profile
+    }
+
+    /// Chance of its own for what happens to copies, so that runs of plain devices stay what they
+    /// were before there were mirrors.
+    fn of_copies(&self) -> Random {
+        Random::new(!self.seed.rotate_left(48))
     }
 }
 
@@ -160,7 +223,27 @@ pub struct World {
     profile: Profile,
     random: Random,
     now: u64,
+    /// By slot.
     disks: Vec<SimDisk>,
+    slots: Slots,
+    /// Which slots the engine was told of.
+    opened: Vec<bool>,
+    /// The newest membership list of each device that was written.
+    lists: BTreeMap<usize, List>,
+    witness: Witness,
+    /// Decides what happens to copies.
+    chance: Random,
+    /// Another copy is audited, and was not looked at yet.
+    reference_changed: bool,
+    /// When copies began to hang.
+    hangs: Vec<u64>,
+    /// Times that a copy was spoilt, and how often when the scrub began that is under way.
+    spoilt: u64,
+    scrubbing: Option<u64>,
+    /// The same of a scrub that is over, until the checkpoint after it.
+    scrubbed: Option<u64>,
+    /// Copies that joined or were to.
+    copies_made: u64,
     store: Store,
     oracle: Oracle,
     reserve: Reserve,
@@ -182,6 +265,8 @@ pub struct World {
     /// What the durable superblock reaches.
     audit: Option<Audit>,
     superblock_written: bool,
+    /// Copies that were made from spoilt ones, and not judged yet.
+    tainted: std::collections::BTreeSet<[u8; 16]>,
     /// The pool is being made; what an earlier attempt left may be overwritten.
     making: bool,
     /// The medium has faults now.
@@ -204,6 +289,7 @@ impl World {
             Ok(Err(violation)) => Some(violation.0),
             Err(panic) => Some(format!("the engine stopped: {}", words_of(&*panic))),
         };
+        world.figures.healed += world.healed_blocks();
         world.figures.faults = world.disks.iter().map(|disk| disk.statistics().faults).sum();
         RunReport {
             seed: run.seed,
@@ -217,20 +303,27 @@ impl World {
     fn new(run: &Run) -> Self {
         let mut random = Random::new(run.seed);
         let profile = run.draw_profile(&mut random);
-        let disks = profile.devices.iter().map(|&size_bytes| {
-            let mut disk = SimDisk::new(size_bytes, random.fork());
-            disk.set_stalls(profile.stall_one_in);
-            disk
-        });
-        let disks = disks.collect();
+        let mut chance = run.of_copies().fork();
+        let (disks, slots) = plug(&profile, &mut random, &mut chance);
         let mut workload = Workload::new(random.fork());
         workload.renames = run.seed.is_multiple_of(profile.renames_one_in.max(1));
         let scan = profile.scans.then(|| Scan::new(run.of_scans().fork()));
-        let store = Store::format(&pool_spec(&profile), profile.options(), Tag(OWN_TAG));
+        let store = Store::format(&pool_spec(&slots, &disks), profile.options(), Tag(OWN_TAG));
         Self {
             random,
             now: 0,
             disks,
+            opened: vec![true; slots.count()],
+            slots,
+            lists: BTreeMap::new(),
+            witness: Witness::default(),
+            chance,
+            reference_changed: false,
+            hangs: Vec::new(),
+            spoilt: 0,
+            scrubbing: None,
+            scrubbed: None,
+            copies_made: 0,
             store,
             oracle: Oracle::default(),
             reserve: Reserve::default(),
@@ -247,6 +340,7 @@ impl World {
             answer: None,
             audit: None,
             superblock_written: false,
+            tainted: std::collections::BTreeSet::new(),
             making: true,
             faulty: false,
             closing: false,
@@ -284,6 +378,7 @@ impl World {
             return self.end_repeating();
         }
         self.wait_for_device()?;
+        self.trouble()?;
         if self.random.one_in(4096) {
             self.extending = !self.extending;
             self.store.set_extending(self.extending);
@@ -297,6 +392,8 @@ impl World {
             self.check_scrub()?;
             self.check_memory()?;
             self.check_groups()?;
+            self.check_members()?;
+            self.look_at_scrub();
         }
         Ok(())
     }
@@ -334,22 +431,21 @@ impl World {
         }
     }
 
-    fn submit(&mut self, action: Action) {
+    fn submit(&mut self, mut action: Action) {
         let tag = self.next_tag;
         self.next_tag += 1;
         self.issued += 1;
+        if let Action::Change(Change::AddDevice(spec)) = &mut action {
+            self.attach(spec);
+        }
         self.trace.add(self.now, Event::Submitted { tag, action: action.clone() });
         let others = || self.in_flight.values().map(|flight| &flight.action);
         self.reserve.locks(&action, others());
         self.reserve.submitted(tag, &action, others());
-        match &action {
-            Action::Change(Change::ExtendDevice { device, size_bytes }) => {
-                if let Some(disk) = self.disks.get_mut(usize::from(*device)) {
-                    disk.grow(*size_bytes);
-                }
+        if let Action::Change(Change::ExtendDevice { device, size_bytes }) = &action {
+            for slot in self.slots.of((*device).into()) {
+                self.disks[slot].grow(*size_bytes);
             }
-            Action::Change(Change::AddDevice(spec)) => self.attach(spec.size_bytes),
-            _ => {}
         }
         match (&action, action.volume(), action.request()) {
             (Action::Change(change), ..) => self.store.change(Tag(tag), change.clone()),
@@ -360,20 +456,32 @@ impl World {
     }
 
     /// A disk for a device that is to join the pool; perhaps one that almost did before.
-    fn attach(&mut self, size_bytes: u64) {
-        let known = self.store.devices().count();
+    fn attach(&mut self, spec: &mut DeviceSpec) {
+        let (size_bytes, known) = (spec.size_bytes, self.store.devices().count());
+        if self.profile.mirrors.is_some() {
+            return self.attach_mirror(spec);
+        }
+        spec.slot = known as u8;
         self.disks.truncate(known + 1);
+        self.slots.truncate(known);
+        self.slots.push(vec![plain(known)]);
         if let Some(disk) = self.disks.get_mut(known)
             && self.random.percent(50)
         {
             return disk.grow(size_bytes);
         }
         self.disks.truncate(known);
-        let mut disk = SimDisk::new(size_bytes, self.random.fork());
+        let random = self.random.fork();
+        let disk = self.new_disk(size_bytes, random);
+        self.disks.push(disk);
+    }
+
+    fn new_disk(&self, size_bytes: u64, random: Random) -> SimDisk {
+        let mut disk = SimDisk::new(size_bytes, random);
         disk.set_stalls(self.profile.stall_one_in);
         disk.set_refusals(self.profile.refuse_one_in);
         disk.set_faults(self.profile.faults.clone().filter(|_| self.faulty).unwrap_or_default());
-        self.disks.push(disk);
+        disk
     }
 
     /// Lets the engine say all it has to say in one turn. Answers are heard before the device hears of what
@@ -385,7 +493,11 @@ impl World {
         loop {
             self.hear_answers()?;
             let Some(io) = self.store.next_io() else {
-                return self.hear_answers();
+                self.hear_answers()?;
+                if self.keep_witness() {
+                    continue;
+                }
+                return Ok(());
             };
             self.hear_answers()?;
             self.take_io(io)?;
@@ -404,10 +516,13 @@ impl World {
                 self.answer = Some(done.result);
                 continue;
             }
-            let Some(Flight { action, .. }) = self.in_flight.remove(&tag) else {
+            let Some(Flight { action, since }) = self.in_flight.remove(&tag) else {
                 return violation(format!("command {tag} came to its end twice"));
             };
             self.figures.operations += 1;
+            self.figures.mirrored += u64::from(self.profile.mirrors.is_some());
+            self.check_latency(since, &action)?;
+            self.hear_of_copies(&action, done.result.is_ok())?;
             self.hear_of_reserve(tag, &action, &done.result)?;
             self.hear(action, &done.result)?;
         }
@@ -431,6 +546,9 @@ impl World {
     }
 
     fn hear(&mut self, action: Action, result: &Answer) -> Result<(), Violation> {
+        if self.failed_meanwhile(&action, result) {
+            return Ok(());
+        }
         let excuses = Excuses {
             faults: self.faulty,
             closing: self.closing,
@@ -486,6 +604,7 @@ impl World {
             }
         };
         self.trace.add(self.now, Event::Device { token, device, operation: event });
+        self.check_copy(device.into(), &operation)?;
         self.check_write(device.into(), &operation)?;
         self.figures.device_operations += 1;
         self.disks[usize::from(device)].submit(self.now, token, operation);
@@ -494,27 +613,46 @@ impl World {
     }
 
     /// I1: what the durable superblock reaches is not written, nor is the superblock itself.
-    fn check_write(&mut self, device: usize, operation: &DeviceOperation) -> Result<(), Violation> {
+    fn check_write(&mut self, slot: usize, operation: &DeviceOperation) -> Result<(), Violation> {
         let DeviceOperation::Write { offset, data } = operation else { return Ok(()) };
-        let (length, disk) = (data.len() as u64, &self.disks[device]);
-        if *offset >= SUPERBLOCKS_END * BLOCK && !disk.is_housed(*offset, length) {
+        let Some(device) = self.slots.device_of(slot) else {
+            return violation(format!("slot {slot} is written, which is no device of the pool"));
+        };
+        let length = data.len() as u64;
+        let has_mirrors = self.profile.mirrors.is_some();
+        let is_current = !has_mirrors || self.is_current_slot(device, slot);
+        let is_counted = is_current && (!has_mirrors || self.audits_current_copies());
+        let is_asked = is_current && *offset >= SUPERBLOCKS_END * BLOCK;
+        if is_asked && !self.disks[slot].is_housed(*offset, length) {
             return violation(format!(
-                "{length} bytes at {offset} of device {device} are written where no space was set aside"
+                "{length} bytes at {offset} of slot {slot} are written where no space was set aside"
             ));
         }
         let blocks = offset / BLOCK..(offset + length) / BLOCK;
         self.superblock_written |= device == 0 && blocks.start < SUPERBLOCKS_END;
-        let Some(audit) = &self.audit else { return Ok(()) };
-        // A scrub repairs a page in its place. Where nothing is damaged, that changes nothing.
+        let Some(audit) = self.audit.as_ref().filter(|_| is_counted) else { return Ok(()) };
+        // A scrub repairs a page in its place, and a copy gets what others have. Where nothing is
+        // damaged, that changes nothing.
+        let reference = &self.disks[self.slots.reference(device)];
         let changes = |block: u64| {
             let at = (block * BLOCK - offset) as usize;
-            data.slice(at, BLOCK as usize).to_vec() != self.disks[device].stable_block(block)
+            let new = data.slice(at, BLOCK as usize).to_vec();
+            // A superblock is written again where a copy of it is missing.
+            let alike = if block < SUPERBLOCKS_END {
+                Audit::copies_of_superblock(block)
+            } else {
+                [block; 2]
+            };
+            !alike.into_iter().any(|block| new == reference.stable_block(block))
         };
         let is_changed = |block: &u64| audit.is_protected(device, *block) && changes(*block);
         match blocks.into_iter().find(is_changed) {
             Some(block) => violation(format!(
-                "block {block} of device {device} is written although checkpoint {} reaches it",
-                audit.generation()
+                "block {block} of device {device} is written although checkpoint {} reaches it, by \
+                 slot {}, compared with slot {}",
+                audit.generation(),
+                self.slots.reference(0),
+                self.slots.reference(device)
             )),
             None => Ok(()),
         }
@@ -525,8 +663,7 @@ impl World {
         let Some((time, _)) = self.next_completion() else {
             return if self.in_flight.is_empty() { Ok(()) } else { self.let_time_pass() };
         };
-        self.now = self.now.max(time);
-        self.complete_one()?;
+        self.advance(time)?;
         let oldest = self.in_flight.first_key_value();
         match oldest.filter(|(_, flight)| self.now - flight.since > COMMAND_NANOSECONDS_MAX) {
             Some((tag, flight)) => {
@@ -536,7 +673,19 @@ impl World {
         }
     }
 
-    /// When and on which device the next operation ends.
+    /// Ends the next operation, whose time is this; or lets some of the time until then pass, if
+    /// copies may hang.
+    fn advance(&mut self, time: u64) -> Result<(), Violation> {
+        if self.profile.mirrors.is_some() && time > self.now + HANG_STEP {
+            self.now += HANG_STEP;
+            self.store.tick(Duration::from_nanos(self.now));
+            return self.pump();
+        }
+        self.now = self.now.max(time);
+        self.complete_one()
+    }
+
+    /// When and in which slot the next operation ends.
     fn next_completion(&self) -> Option<(u64, usize)> {
         let times = self.disks.iter().enumerate();
         times.filter_map(|(index, disk)| Some((disk.next_time()?, index))).min()
@@ -548,14 +697,15 @@ impl World {
 
     fn complete_one(&mut self) -> Result<(), Violation> {
         self.store.tick(Duration::from_nanos(self.now));
-        let Some((_, device)) = self.next_completion() else { return Ok(()) };
-        let Some(completion) = self.disks[device].complete_next() else { return Ok(()) };
+        let Some((_, slot)) = self.next_completion() else { return Ok(()) };
+        let Some(completion) = self.disks[slot].complete_next() else { return Ok(()) };
         let token = completion.token;
         let failed = completion.result.is_err();
         self.trace.add(self.now, Event::DeviceDone { token, failed });
-        if self.superblock_written && completion.flush && device == 0 {
+        if self.superblock_written && completion.flush && self.slots.device_of(slot) == Some(0) {
             self.look_at_superblock()?;
         }
+        self.look_at_sources();
         self.crash_in = self.crash_in.saturating_sub(1);
         self.store.completed(IoId(token), completion.result);
         self.pump()
@@ -611,24 +761,6 @@ impl World {
             disk.set_faults(faults.clone().unwrap_or_default());
         }
     }
-}
-
-fn pool_spec(profile: &Profile) -> PoolSpec {
-    let device = |(index, &size_bytes): (usize, &u64)| DeviceSpec {
-        uuid: device_uuid(index as u64),
-        size_bytes,
-    };
-    PoolSpec {
-        pool_uuid: POOL_UUID,
-        devices: profile.devices.iter().enumerate().map(device).collect(),
-    }
-}
-
-/// The name of a device.
-pub(crate) fn device_uuid(number: u64) -> [u8; 16] {
-    let mut uuid = *b"simulated disk..";
-    uuid[8..].copy_from_slice(&number.to_le_bytes());
-    uuid
 }
 
 fn words_of(panic: &(dyn std::any::Any + Send)) -> String {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hunt::PlantedBug;
 use sim::campaign::Search;
-use sim::{Run, World};
+use sim::{MirrorShare, Run, World};
 
 const OPERATIONS: u64 = 1500;
 
@@ -16,12 +16,33 @@ fn a_few_seconds_of_power_failures_break_no_promise() {
         time: Duration::from_secs(6),
         operations: OPERATIONS,
         jobs: 1,
+        mirrors: MirrorShare::default(),
     };
     let found = search.run(1, |_| {});
     let failure = found.failures.first();
     let words = failure.map(|run| format!("seed {}: {:?}\n{}", run.seed, run.violation, run.story));
     assert!(words.is_none(), "{}", words.unwrap_or_default());
     assert!(found.seeds > 0 && found.figures.crashes > 0);
+}
+
+/// Runs that failed once: scrubs that meet in a bad block, a copy that is audited before it has the
+/// newest superblock, copies made from one that is spoilt, a copy that hangs at the end, one that a fault of
+/// all copies left out; one that had lied and was to leave when the power failed, and checkpoints of a time
+/// in which no copy that was known to be sound was current.
+#[test]
+fn runs_with_mirrors_that_failed_once_break_no_promise() {
+    for seed in [100_065, 100_261, 100_296, 200_203, 200_205, 300_397, 300_634] {
+        let run = Run { mirrors: MirrorShare::All, ..Run::new(seed, 3000) };
+        let made = World::run(&run);
+        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
+    }
+    // The last two were mistakes of the engine: a member that was attached by a list that could not be made
+    // durable, and one that came back before the list that left it out was.
+    for seed in [7_000_045, 8_000_581, 9_000_391, 9_100_290, 9_100_715, 9_101_085] {
+        let run = Run { mirrors: MirrorShare::Some, ..Run::new(seed, 10_000) };
+        let made = World::run(&run);
+        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
+    }
 }
 
 #[test]
@@ -33,12 +54,18 @@ fn the_same_seed_makes_the_same_run_and_another_seed_another() {
 
 /// These take the optimised simulator some seconds: the step "planted bugs are found" of
 /// `cargo xtask test` hunts them, with all others.
-const SUBTLE: [PlantedBug; 5] = [
+const SUBTLE: [PlantedBug; 11] = [
     PlantedBug::NoEpochBump,
     PlantedBug::CutForgetsUnapplied,
     PlantedBug::CutInsideCommit,
     PlantedBug::LendEverything,
     PlantedBug::ReaperForgets,
+    PlantedBug::DroppedAfterAnswer,
+    PlantedBug::RegionNotMarked,
+    PlantedBug::RegionClearedEarly,
+    PlantedBug::RebuildMissesQuarantined,
+    PlantedBug::HealOverwritesNewer,
+    PlantedBug::BitmapNotEnlarged,
 ];
 
 #[test]

@@ -20,6 +20,7 @@
 
 use block::{BLOCK, BlockError, VolumeId};
 
+use crate::change::RECORDS;
 use crate::error::ChangeError;
 use crate::metadata::{Metadata, metadata_reserve_of};
 use crate::pool::Pool;
@@ -216,7 +217,7 @@ impl Pool {
             promised: bytes(self.volumes.owed_blocks().min(free)),
             metadata_reserve: bytes(self.metadata_blocks()),
             metadata_left: bytes(self.metadata_left()),
-            metadata: bytes(self.space.pages),
+            metadata: bytes(self.space.pages) + self.records_bytes(),
             shared: self.shared_bytes(),
         }
     }
@@ -238,6 +239,11 @@ impl Pool {
         let (way_out, free) = (self.reserve_blocks(), self.space.free());
         let whole = way_out + self.metadata_blocks();
         whole.min(free.saturating_sub(self.volumes.owed_blocks()).max(way_out)).min(free)
+    }
+
+    /// Bytes of the array's records.
+    fn records_bytes(&self) -> u64 {
+        self.volumes.get(RECORDS).map_or(0, |records| records.mapped_bytes)
     }
 
     /// Bytes saved by sharing: what volumes map, less the data that there is.

@@ -3,7 +3,7 @@
 use block::{RequestStatistics, Response, VolumeId};
 
 use crate::error::Failure;
-use crate::options::DeviceSpec;
+use crate::options::{DeviceSpec, MemberSpec};
 use crate::volume::VolumeSpec;
 
 /// The caller's name for a request.
@@ -42,6 +42,12 @@ pub enum Change {
         /// 1 to 63 bytes.
         name: String,
     },
+    /// The pool gets a hidden volume for the records of the array, [`RECORDS`], unless it has it. The
+    /// labels of a pool that an earlier program made are written again with the feature first.
+    CreateRecords {
+        /// Bytes, a multiple of 4,096, at most 64 TiB.
+        size_bytes: u64,
+    },
     /// A device has grown.
     ExtendDevice {
         /// Which one, counted from 0.
@@ -51,10 +57,67 @@ pub enum Change {
     },
     /// A device joins the pool, as its last one. I/O goes to it before the change is done.
     AddDevice(DeviceSpec),
+    /// A device joins a mirror, or makes one of a plain device. The change is done when the mirror knows
+    /// it for good; what it lacks is copied then. It takes a slot that nothing else uses.
+    AttachMember {
+        /// Number of the logical device, counted from 0.
+        device: u8,
+        /// The new member, at least as large as the logical device.
+        member: MemberSpec,
+    },
+    /// A member that was absent is there again. What it lacks is copied, when the change is done.
+    ReturnMember {
+        /// The member, in a slot that nothing else uses.
+        member: MemberSpec,
+    },
+    /// A member leaves its mirror; it is refused to the last current one.
+    DetachMember {
+        /// Name of the member.
+        member: [u8; 16],
+    },
+    /// Resilvers rest, go on, or are given up.
+    Resilver(ResilverChange),
     /// Everything so far reaches a checkpoint, and freed space becomes free.
     Checkpoint,
     /// A checkpoint, and nothing after it.
     Close,
+}
+
+impl Change {
+    /// Whether it is about members of a mirror.
+    pub(crate) fn is_of_members(&self) -> bool {
+        match self {
+            Self::AttachMember { .. }
+            | Self::ReturnMember { .. }
+            | Self::DetachMember { .. }
+            | Self::Resilver(_) => true,
+            Self::CreateVolume(_)
+            | Self::CloneVolumes(_)
+            | Self::RevertVolume { .. }
+            | Self::DeleteVolume(_)
+            | Self::ResizeVolume { .. }
+            | Self::RenameVolume { .. }
+            | Self::CreateRecords { .. }
+            | Self::ExtendDevice { .. }
+            | Self::AddDevice(_)
+            | Self::Checkpoint
+            | Self::Close => false,
+        }
+    }
+}
+
+/// What becomes of the copying to members that are not current.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResilverChange {
+    /// It rests, also after a restart.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up: the member leaves its mirror.
+    Cancel {
+        /// Name of the member.
+        member: [u8; 16],
+    },
 }
 
 /// Result of a request that succeeded.
@@ -76,6 +139,11 @@ pub struct Done {
     /// Statistics of the request: bytes copied, zeroed, read.
     pub statistics: RequestStatistics,
 }
+
+/// The hidden volume of a pool for the records of the array: what hosts rely on besides data. Requests
+/// read and write it like any volume; no list or count has it, and no change but its creation
+/// concerns it.
+pub const RECORDS: VolumeId = VolumeId(u64::MAX - 1);
 
 /// All changes of volumes and devices claim this, so that one follows the other.
 pub(crate) const CHANGES: VolumeId = VolumeId(u64::MAX);

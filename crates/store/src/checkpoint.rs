@@ -11,6 +11,7 @@ use block::{BLOCK, DeviceError, Rope};
 use hashbrown::HashMap;
 
 use crate::address::{Address, DeviceNumber};
+use crate::checksum::crc32c;
 use crate::entry::{Entry, Kind};
 use crate::io::Waiter;
 use crate::journal::JournalStart;
@@ -42,6 +43,8 @@ struct Checkpoint {
     outstanding: usize,
     /// Content of the next superblock, except for the space maps that are not written yet.
     superblock: Superblock,
+    /// Its checksum, once it is written.
+    superblock_crc: Option<u32>,
     /// The pages above the groups' space maps are among the writes.
     upper_emitted: bool,
 }
@@ -57,6 +60,8 @@ pub(crate) struct Checkpointer {
     waiters: Vec<(u64, OperationKey)>,
     /// Newest durable checkpoint.
     generation: u64,
+    /// Checksums of the superblocks in both slots, as far as they were written since the pool was opened.
+    superblocks: [Option<u32>; 2],
     /// The volume table of the newest checkpoint.
     table: Table,
     /// When the last cut was.
@@ -89,6 +94,16 @@ impl Checkpointer {
     /// Pages of the volume table of the newest checkpoint.
     pub(crate) fn table_pages(&self) -> impl Iterator<Item = Entry> {
         self.table.pages()
+    }
+
+    /// Superblocks, and their copies, that were written since the pool was opened.
+    pub(crate) fn superblocks(&self) -> impl Iterator<Item = (Address, u32)> {
+        let places = SUPERBLOCKS.into_iter().zip(SUPERBLOCK_COPIES);
+        let written = self.superblocks.into_iter().zip(places);
+        written.flat_map(|(crc, (slot, copy))| {
+            let crcs = crc.into_iter();
+            crcs.flat_map(move |crc| [slot, copy].map(|at| (at.on(DeviceNumber::FIRST), crc)))
+        })
     }
 
     /// Whether one is being written.
@@ -197,6 +212,7 @@ impl Checkpointer {
             writes: coalesce(writes),
             outstanding: 0,
             superblock: superblock(pool, journal, self.generation + 1, table),
+            superblock_crc: None,
             upper_emitted: false,
         });
     }
@@ -243,6 +259,7 @@ impl Checkpointer {
     pub(crate) fn end(&mut self, pool: &mut Pool, log: &mut Log) {
         let Some(checkpoint) = self.current.take() else { return };
         self.generation = checkpoint.superblock.generation;
+        self.superblocks[self.generation as usize % 2] = checkpoint.superblock_crc;
         pool.statistics.checkpoints += 1;
         pool.space.checkpoint_durable();
         log.journal.forget_before(checkpoint.superblock.journal_sequence);
@@ -307,6 +324,7 @@ impl Checkpoint {
         self.outstanding = 2;
         let slot = self.superblock.generation as usize % 2;
         let bytes = self.superblock.emit().freeze();
+        self.superblock_crc = Some(crc32c(&bytes));
         for block in [SUPERBLOCKS[slot], SUPERBLOCK_COPIES[slot]] {
             pool.io.write(Waiter::Checkpoint, block.on(DeviceNumber::FIRST), bytes.clone().into());
         }

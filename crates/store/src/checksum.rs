@@ -3,7 +3,7 @@
 use crc_fast::{CrcAlgorithm, checksum};
 
 /// CRC32C (Castagnoli) of `data`.
-pub(crate) fn crc32c(data: &[u8]) -> u32 {
+pub fn crc32c(data: &[u8]) -> u32 {
     // The library computes 32-bit sums in the low half of its 64-bit result.
     checksum(CrcAlgorithm::Crc32Iscsi, data) as u32
 }

@@ -22,8 +22,11 @@ pub(crate) struct Directory {
 
 impl Directory {
     pub(crate) fn insert(&mut self, volume: &Volume) {
-        self.by_name.insert(volume.spec.name.clone(), volume.spec.id);
         self.mapped_bytes += volume.mapped_bytes;
+        if volume.is_records() {
+            return;
+        }
+        self.by_name.insert(volume.spec.name.clone(), volume.spec.id);
         if volume.spec.snapshot {
             self.snapshots += 1;
             if let Some(origin) = volume.origin {

@@ -59,7 +59,18 @@ pub enum OpenError {
         /// Which one, counted from 0.
         index: usize,
     },
-    /// The devices are not in the order in which they joined, or one is not of this pool.
+    /// Members of a mirror are not there without which it is not known that those that are there hold
+    /// all that was acknowledged.
+    #[error(
+        "members of device {index} of the pool, a mirror, are missing, and may hold newer data than those that are there: attach them and start again. Nothing was changed"
+    )]
+    MembersMissing {
+        /// Which device, counted from 0.
+        index: usize,
+        /// Names of current members that are missing, as far as those that are there know them.
+        missing: Vec<[u8; 16]>,
+    },
+    /// A device is not of this pool, or another one of it.
     #[error(
         "device {index} is not the pool's: its label names another device. Check the order of the devices. Nothing was changed"
     )]
@@ -152,6 +163,36 @@ pub enum ChangeError {
     /// There is no such device.
     #[error("the pool has no such device")]
     NoSuchDevice,
+    /// A mirror has as many members as it can have.
+    #[error("a mirror has at most {} members", crate::limits::MIRROR_MEMBERS_WHILE_REPLACING_MAX)]
+    TooManyMembers,
+    /// A member is at least as large as its mirror.
+    #[error("the device is smaller than the mirror")]
+    MemberSize,
+    /// A member or device of the pool has that name, or lies in that slot.
+    #[error("the device is a member or device of the pool already")]
+    MemberTaken,
+    /// No mirror has a member of that name.
+    #[error("no mirror of the pool has such a member")]
+    NoSuchMember,
+    /// A member that is there cannot come back.
+    #[error("the member is there already")]
+    MemberPresent,
+    /// What was begun before the member was lost has not ended.
+    #[error("I/O of the time before the member was lost is still under way: try again")]
+    MemberBusy,
+    /// Without that member the mirror would have no current copy.
+    #[error("the member holds the only current copy of its mirror")]
+    LastMember,
+    /// The device that came back is another one than the member, or was used apart from the pool.
+    #[error("the device is not that member of the pool, or was used apart from it")]
+    NotThatMember,
+    /// The device failed when it was to join.
+    #[error("the device failed as it joined the mirror")]
+    MemberFailed,
+    /// The member is not being resilvered.
+    #[error("the member is not being resilvered")]
+    NotResilvering,
     /// A device that was to join failed.
     #[error("the device failed, and did not join the pool: {0}")]
     Device(DeviceError),

@@ -50,6 +50,14 @@ pub enum Place {
     },
     /// A page of the space maps.
     SpaceMap,
+    /// Blocks of one member of a mirror, which were written again from another member: with those
+    /// that were mended since the last time.
+    Copy {
+        /// The member.
+        member: [u8; 16],
+        /// How many blocks.
+        blocks: u64,
+    },
 }
 
 /// Incidents that nobody has taken yet.

@@ -167,6 +167,15 @@ impl Journal {
         }
     }
 
+    /// The parts of the ring that hold units which the durable checkpoint does not cover: up to its end,
+    /// and from its start on.
+    pub(crate) fn live(&self) -> [(RingBlock, u64); 2] {
+        let start =
+            self.next.block.after(self.blocks - self.occupied.min(self.blocks), self.blocks);
+        let first = self.occupied.min(RingBlock::new(self.blocks) - start);
+        [(start, first), (RingBlock::START, self.occupied - first)]
+    }
+
     /// The first commit that the durable checkpoint does not cover.
     pub(crate) fn oldest(&self) -> Option<u64> {
         self.units.front().map(|&(sequence, _)| sequence)

@@ -1,5 +1,6 @@
 //! Limits of a pool: each maximum of the engine, and what happens beyond it.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Requests in progress or queued. One more is answered [`block::BlockError::Busy`].
@@ -17,6 +18,26 @@ pub const VOLUMES_MAX: usize = 16_384;
 
 /// Devices of a pool. One more is refused.
 pub const DEVICES_MAX: usize = 32;
+
+/// Open devices of the caller that a pool uses or looks at. More are not looked at.
+pub const SLOTS_MAX: usize = 96;
+
+/// Members of a mirror. More are refused when it is made.
+pub const MIRROR_MEMBERS_MAX: usize = 3;
+
+/// The same while one of them is replaced: its successor is a member, too, until it holds everything.
+/// More are refused.
+pub const MIRROR_MEMBERS_WHILE_REPLACING_MAX: usize = MIRROR_MEMBERS_MAX + 1;
+
+/// How long a member of a mirror may take for one I/O by default.
+pub const HANG_LIMIT: Duration = Duration::from_secs(10);
+
+/// Times that the caller must have looked for answers before a member counts as hanging: a longer pause
+/// between two looks counts as so little of the limit.
+pub(crate) const HANG_TICKS: u32 = 8;
+
+/// The range of [`crate::Options::hang_limit`]; what is outside counts as the nearer end.
+pub const HANG_LIMITS: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 
 /// Volumes of one consistency group. More are refused.
 pub const CONSISTENCY_GROUP_MEMBERS_MAX: usize = 256;
@@ -124,3 +145,40 @@ pub(crate) const INCIDENTS_MAX: usize = 256;
 
 /// Bad ranges that a scrub reports as incidents; its status names more.
 pub(crate) const SCRUB_INCIDENTS_MAX: usize = 16;
+
+/// Blocks that a resilver copies at once: 512 KiB.
+pub(crate) const RESILVER_COPY_BLOCKS: u64 = 128;
+
+/// Copies of a resilver under way at once while hosts ask for nothing. Beside hosts it is one.
+pub(crate) const RESILVER_COPIES_MAX: usize = 8;
+
+/// Blocks whose use a resilver asks for at once, as far as their regions are dirty: 128 MiB.
+pub(crate) const RESILVER_SPAN_BLOCKS: u64 = 32_768;
+
+/// Such stretches that a resilver has under way: the next one is asked for while the last copies end.
+pub(crate) const RESILVER_SPANS_MAX: usize = 4;
+
+/// Bytes that a resilver copies before it flushes the member, so that its progress outlives a restart.
+pub(crate) const RESILVER_FLUSH_BYTES: u64 = 64 << 20;
+
+/// While hosts are busy a resilver copies a byte for so many of theirs.
+pub(crate) const RESILVER_BUSY_SHARE: u64 = 4;
+
+/// While hosts are busy a resilver copies something at least so often.
+pub(crate) const RESILVER_BUSY_PAUSE: Duration = Duration::from_millis(20);
+
+/// Hosts that asked for nothing for so long are not busy.
+pub(crate) const RESILVER_QUIET: Duration = Duration::from_millis(50);
+
+/// Stretches whose use is told to resilvers per turn.
+pub(crate) const RESILVER_ANSWERS_MAX: usize = 64;
+
+/// Steps that a resilver takes per turn.
+pub(crate) const RESILVER_STEPS_MAX: usize = 64;
+
+/// Blocks that no current member could read with which a member is taken for current all the same:
+/// they are lost on all alike. With more it stays as it is, since the others may come to life again.
+pub(crate) const RESILVER_UNREADABLE_MAX: u64 = 1024;
+
+/// Places for members of a mirror, with those that have left and still have I/O under way.
+pub(crate) const MIRROR_PLACES_MAX: usize = 32;

@@ -11,6 +11,7 @@ use crate::entry::Page;
 use crate::incident::{Cause, Place};
 use crate::io::Waiter;
 use crate::map::Missing;
+use crate::mirror::Expected;
 use crate::operation_key::OperationKey;
 use crate::pool::Pool;
 use crate::space::{AllocationGroupId, GroupPage, SpaceWrites};
@@ -181,7 +182,7 @@ impl Loader {
         self.groups.insert(group, load);
         for page in pages {
             let waiter = Waiter::GroupPage { group, page, attempt: 0 };
-            pool.io.read(waiter, Run::of(page.address));
+            pool.io.read(waiter, Run::of(page.address), Expected::Blocks(&[page.crc]));
         }
         for run in reservations {
             pool.io.reserve(Waiter::GroupSpace { group }, run);
@@ -207,7 +208,7 @@ impl Loader {
         }
         if bytes.is_none() && !is_last {
             let waiter = Waiter::GroupPage { group, page, attempt: attempt + 1 };
-            pool.io.read(waiter, Run::of(page.address));
+            pool.io.read(waiter, Run::of(page.address), Expected::Blocks(&[page.crc]));
             return None;
         }
         let load = self.groups.get_mut(&group)?;
@@ -259,5 +260,6 @@ fn read_page(pool: &mut Pool, missing: Missing, attempt: u8) {
     let second = attempt % 2 == 1;
     let copy = missing.entry.twin().filter(|_| second);
     let address = copy.unwrap_or(missing.entry.address());
-    pool.io.read(Waiter::Page { missing, attempt }, Run::of(address));
+    let crcs = [missing.entry.crc];
+    pool.io.read(Waiter::Page { missing, attempt }, Run::of(address), Expected::Blocks(&crcs));
 }

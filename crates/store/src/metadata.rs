@@ -18,6 +18,7 @@ use std::ops::RangeInclusive;
 
 use block::{BLOCK, ByteRange, Pattern, Request, VolumeId};
 
+use crate::change::RECORDS;
 use crate::limits::{
     LOCK_NEIGHBOURS, METADATA_AREAS_MAX, METADATA_AREAS_OF_VOLUME_MAX, METADATA_BYTES_MAX,
 };
@@ -32,7 +33,7 @@ const PARTS: u64 = 8;
 /// How sure it is that a write is for metadata, the surest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
-    /// COMPARE AND WRITE.
+    /// COMPARE AND WRITE, or the array's records.
     Lock,
     /// A short write to a mebibyte in which hosts sent COMPARE AND WRITE.
     LockArea,
@@ -136,6 +137,9 @@ impl Metadata {
         request: &Request,
         replaces_data: bool,
     ) -> Option<Standing> {
+        if volume == RECORDS {
+            return Some(Standing::Lock);
+        }
         let range = match request {
             Request::CompareAndWrite { .. } => return Some(Standing::Lock),
             Request::WriteSame { pattern: Pattern::Zero, .. } | Request::Unmap { .. } => {

@@ -5,13 +5,16 @@
 //! that ends recovery, with the next epoch. Until it is durable the old one stays intact, so
 //! recovery may be interrupted and repeated at any point.
 
+mod heads;
 mod journal;
 mod load;
 mod loss;
+mod mending;
 
 use std::collections::VecDeque;
 
 use block::{BLOCK, Buffer, DeviceError, DeviceResult, Rope};
+use smallvec::{SmallVec, smallvec};
 
 use crate::address::{Address, DeviceNumber, Run};
 use crate::change::Tag;
@@ -22,20 +25,15 @@ use crate::io::{Waiter, Wanted};
 use crate::journal::{JournalStart, Position, Unit};
 use crate::journal_loss::JournalLoss;
 use crate::layout::{JOURNAL_START, LABELS, Layout, SUPERBLOCK_COPIES, SUPERBLOCKS};
-use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, VERIFY_READS_MAX};
+use crate::limits::{DEVICE_BYTES_MAX, DEVICE_BYTES_MIN, DEVICES_MAX, SLOTS_MAX, VERIFY_READS_MAX};
 use crate::loading::{PageWaiter, READ_ATTEMPTS};
 use crate::log::Log;
 use crate::map::Map;
-use crate::options::{OpenMode, Options, PoolSpec};
+use crate::mirror::{Expected, MemberNumber, member_blocks};
+use crate::options::{DeviceSpec, OpenContext, OpenMode, Options, PoolSpec, SlotSpec};
 use crate::preallocation::ENOSPC;
 use crate::space::{Preparation, Space};
-use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock};
-
-/// Tokens of reads of superblocks; those of labels are lower.
-const SUPERBLOCK_INDEX: u64 = 1 << 16;
-
-/// Bytes of a device that labels and superblocks need.
-const HEADS_BYTES: u64 = SUPERBLOCK_COPIES[1].offset() + BLOCK;
+use crate::superblock::{FORMAT_VERSION, Features, Label, Superblock};
 
 /// Whether blocks that were read are good, or are read again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,21 +44,22 @@ enum Taken {
     Again,
 }
 
-/// A device's two labels, as far as they were read.
-type Labels = [Option<Result<Label, LabelError>>; 2];
-
 /// Steps of recovery, each with what it waits for.
 enum Step {
     /// Labels and superblocks.
-    Heads { superblocks: Vec<Superblock> },
+    Heads(heads::Heads),
     /// Space maps and volume table.
     Loading(load::Loading),
     /// Units of the journal.
     Journal(journal::Scan),
     /// Records are applied to the map.
     Replaying { units: VecDeque<Unit>, record: usize },
+    /// Mirrors without all of their current members say so on the others.
+    Listing,
+    /// What only some members of a mirror may have is written to all.
+    Mending(mending::Mending),
     /// Space for what lies before the groups is set aside; in a new pool these are written then.
-    SettingAside { first_writes: Vec<(Address, Rope)> },
+    SettingAside { first_writes: Vec<FirstWrite> },
     /// Preallocation of the guaranteed space on the devices.
     Preallocating,
     /// Room for the checkpoint's pages.
@@ -72,10 +71,12 @@ enum Step {
 /// A pool that is being made or opened.
 struct OpeningState {
     tag: Tag,
-    sizes: Vec<u64>,
-    labels: Vec<Labels>,
-    expected_pool_uuid: Option<[u8; 16]>,
+    /// What was found on the devices.
+    slots: Vec<heads::Slot>,
+    context: OpenContext,
     superblock: Option<Superblock>,
+    /// Data of units that may have been cut short, with its checksums.
+    tail: Vec<(Run, Vec<u32>)>,
     step: Step,
     /// Reads that were not begun, and the number of those that were.
     wanted: VecDeque<Wanted>,
@@ -95,71 +96,18 @@ impl OpeningState {
         self.outstanding > 0 || !self.wanted.is_empty()
     }
 
-    /// Asks for labels and superblocks.
-    fn want_heads(&mut self) {
-        for (device, size) in self.sizes.clone().into_iter().enumerate().take(DEVICES_MAX) {
-            self.labels.push([None, None]);
-            for (copy, block) in LABELS.into_iter().enumerate() {
-                if size >= HEADS_BYTES {
-                    let block = block.on(DeviceNumber::at(device));
-                    self.want((2 * device + copy) as u64, Run::of(block));
-                }
-            }
-        }
-        for (place, block) in SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES).enumerate() {
-            self.want(SUPERBLOCK_INDEX + place as u64, Run::of(block.on(DeviceNumber::FIRST)));
-        }
-    }
-
     fn want(&mut self, index: u64, run: Run) {
-        self.wanted.push_back(Wanted { index, run, attempt: 0 });
+        self.wanted.push_back(Wanted { index, run, attempt: 0, copy: 0 });
     }
 
-    /// Takes a label or superblock.
-    fn take_head(&mut self, index: u64, bytes: &[u8]) -> Taken {
-        if index < SUPERBLOCK_INDEX {
-            let label = Label::parse(bytes);
-            let is_whole = label.is_ok();
-            self.labels[index as usize / 2][index as usize % 2] = Some(label);
-            return if is_whole { Taken::Whole } else { Taken::Again };
-        }
-        let superblock = Superblock::parse(bytes);
-        let is_whole = superblock.is_some();
-        if let Step::Heads { superblocks } = &mut self.step {
-            superblocks.extend(superblock);
-        }
-        if is_whole { Taken::Whole } else { Taken::Again }
-    }
-
-    /// The label of a device that the pool needs.
-    fn label(&self, device: DeviceNumber) -> Result<Label, OpenError> {
-        let index = device.index();
-        choose_label(self.labels.get(index).ok_or(OpenError::Missing { index })?)
-    }
-
-    /// Checks that a device is the one that the pool means, and large enough.
-    fn check_device(
-        &self,
-        device: DeviceNumber,
-        uuid: [u8; 16],
-        blocks: u64,
-    ) -> Result<(), OpenError> {
-        let index = device.index();
-        let pool_uuid = self.superblock.as_ref().map(|superblock| superblock.pool_uuid);
-        let actual = *self.sizes.get(index).ok_or(OpenError::Missing { index })?;
-        let expected = blocks * BLOCK;
-        if actual < expected {
-            return Err(OpenError::Short { actual, expected });
-        }
-        let ours = |label: &Label| {
-            label.device_uuid == uuid
-                && label.index as usize == index
-                && pool_uuid.is_none_or(|pool| pool == label.pool_uuid)
-        };
-        match self.label(device) {
-            Ok(label) if ours(&label) => Ok(()),
-            Err(OpenError::Damaged(what)) => Err(OpenError::Damaged(what)),
-            _ => Err(OpenError::WrongDevice { index }),
+    /// Blocks cannot be read. Of a label or superblock it depends on the others what that means.
+    fn refuse(&mut self, wanted: Wanted, error: DeviceError) -> Result<Taken, OpenError> {
+        match self.step {
+            Step::Heads(_) => {
+                self.head_failed(wanted.index, error);
+                Ok(Taken::Whole)
+            }
+            _ => Err(OpenError::Device(error)),
         }
     }
 }
@@ -209,13 +157,14 @@ impl Opening {
         let others = others.map(|device| Layout::without_journal(device.size_bytes));
         let layouts: Vec<_> = std::iter::once(journal).chain(others).collect();
         let engine = Engine::new(options, journal.journal_blocks, spec.pool_uuid);
-        let sizes = spec.devices.iter().map(|device| device.size_bytes).collect();
-        let first_writes = first_writes(spec, journal.journal_blocks);
-        let step = Step::SettingAside { first_writes };
-        let mut opening = Self::new(engine, OpeningState::new(tag, sizes, None, step));
+        let step = Step::SettingAside { first_writes: Vec::new() };
+        let state = OpeningState::new(tag, &[], OpenContext::default(), step);
+        let mut opening = Self::new(engine, state);
         if !can_be_made(spec, &layouts) {
             return (opening, Opened::Failed(OpenError::Size));
         }
+        let first_writes = first_writes(spec, journal.journal_blocks);
+        opening.state.step = Step::SettingAside { first_writes };
         opening.lay_out(spec, &layouts);
         opening.state.outstanding = opening.engine.pool.set_heads_aside();
         (opening, Opened::NotYet)
@@ -225,6 +174,10 @@ impl Opening {
         let pool = &mut self.engine.pool;
         pool.space = Space::new(layouts, pool.options.groups());
         pool.members.device_uuids = spec.devices.iter().map(|device| device.uuid).collect();
+        pool.members.features = Features::incompatible(spec.features());
+        pool.members.labelled = pool.members.features;
+        spec.devices.iter().for_each(|device| pool.add_new_device(device));
+        pool.io.with_mirrors(|mirrors| mirrors.begin_writing());
         let previous_crc = seed(&spec.pool_uuid, &spec.devices[0].uuid);
         let next = Position { previous_crc, ..self.engine.log.applier.applied() };
         let start = JournalStart { epoch: 1, next };
@@ -233,20 +186,17 @@ impl Opening {
 
     /// Begins to read a pool.
     pub(crate) fn open(
-        sizes: &[u64],
-        expected_pool_uuid: Option<[u8; 16]>,
+        slots: &[SlotSpec],
+        context: OpenContext,
         options: Options,
         tag: Tag,
     ) -> (Self, Opened) {
-        let step = Step::Heads { superblocks: Vec::new() };
-        let state = OpeningState::new(tag, sizes.to_vec(), expected_pool_uuid, step);
+        let step = Step::Heads(heads::Heads::default());
+        let state = OpeningState::new(tag, slots, context, step);
         let mut opening = Self::new(Engine::new(options, 0, [0; 16]), state);
-        let first = sizes.first().copied().unwrap_or(0);
-        if first < HEADS_BYTES {
-            let expected = DEVICE_BYTES_MIN;
-            return (opening, Opened::Failed(OpenError::Short { actual: first, expected }));
+        if let Err(error) = opening.begin_heads() {
+            return (opening, Opened::Failed(error));
         }
-        opening.state.want_heads();
         opening.read_wanted();
         (opening, Opened::NotYet)
     }
@@ -300,6 +250,8 @@ impl Opening {
             | Waiter::Commit { .. }
             | Waiter::CommitFlush { .. }
             | Waiter::Label { .. }
+            | Waiter::Member { .. }
+            | Waiter::Features { .. }
             | Waiter::Scrub { .. }
             | Waiter::Repair => {}
         }
@@ -311,7 +263,13 @@ impl Opening {
             && let Some(wanted) = self.state.wanted.pop_front()
         {
             self.state.outstanding += 1;
-            self.engine.pool.io.read(Waiter::Opening { wanted }, wanted.run);
+            let waiter = Waiter::Opening { wanted };
+            match self.state.step.crcs(wanted) {
+                crcs if crcs.is_empty() => {
+                    self.engine.pool.io.read_copy(waiter, wanted.run, wanted.copy.into());
+                }
+                crcs => self.engine.pool.io.read(waiter, wanted.run, Expected::Blocks(&crcs)),
+            }
         }
     }
 
@@ -332,7 +290,7 @@ impl Opening {
         self.state.outstanding -= 1;
         let last = wanted.attempt + 1 == READ_ATTEMPTS;
         let taken = match result {
-            Err(error) if last => Err(OpenError::Device(error)),
+            Err(error) if last => self.state.refuse(wanted, error),
             Err(_) => Ok(Taken::Again),
             Ok(buffer) => self.take(wanted, buffer.unwrap_or_else(|| Buffer::zeroed(0))),
         };
@@ -356,7 +314,7 @@ impl Opening {
 
     fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Result<Taken, OpenError> {
         match &mut self.state.step {
-            Step::Heads { .. } => Ok(self.state.take_head(wanted.index, &bytes)),
+            Step::Heads(_) => Ok(self.state.take_head(wanted.index, &bytes)),
             Step::Loading(_) => self.take_page(wanted, &bytes),
             Step::Journal(scan) => Ok(scan.take(wanted, bytes)),
             _ => Ok(Taken::Whole),
@@ -382,22 +340,27 @@ impl Opening {
 
     fn next_step(&mut self) -> Result<Stepped, OpenError> {
         match &mut self.state.step {
-            Step::Heads { .. } => self.choose_superblock()?,
+            Step::Heads(_) => self.heads_next()?,
             Step::Loading(_) => self.load_next()?,
             Step::Journal(_) => self.scan_next()?,
             Step::Replaying { units, record } => {
                 if !replay(&mut self.engine, units, record) {
                     return Ok(Stepped::Waits);
                 }
-                self.state.step = Step::SettingAside { first_writes: Vec::new() };
                 return Ok(self.end_replay());
             }
+            Step::Listing => return Ok(self.listing_next()),
+            Step::Mending(_) => return Ok(self.mending_next()),
             Step::SettingAside { first_writes } => {
                 let first_writes = std::mem::take(first_writes);
                 self.state.outstanding = first_writes.len();
                 self.state.step = Step::Preallocating;
-                for (block, data) in first_writes {
-                    self.engine.pool.io.write(Waiter::Format, block, data);
+                for FirstWrite { address, member, data } in first_writes {
+                    let io = &mut self.engine.pool.io;
+                    match member {
+                        None => io.write(Waiter::Format, address, data),
+                        Some(member) => io.write_member(Waiter::Format, address, member, data),
+                    }
                 }
             }
             Step::Preallocating => return self.preallocate(),
@@ -439,42 +402,11 @@ impl Opening {
         }
     }
 
-    fn choose_superblock(&mut self) -> Result<(), OpenError> {
-        let state = &mut self.state;
-        let label = state.label(DeviceNumber::FIRST)?;
-        let unknown = label.features.incompatible & !FEATURES_KNOWN.incompatible;
-        if label.version != FORMAT_VERSION || unknown != 0 {
-            return Err(OpenError::Unknown { version: label.version, features: unknown });
-        }
-        if state.expected_pool_uuid.is_some_and(|expected| expected != label.pool_uuid) {
-            return Err(OpenError::OtherPool);
-        }
-        if label.index != 0 {
-            return Err(OpenError::WrongDevice { index: 0 });
-        }
-        let Step::Heads { superblocks } = &mut state.step else { return Ok(()) };
-        let superblock = std::mem::take(superblocks)
-            .into_iter()
-            .filter(|superblock| superblock.pool_uuid == label.pool_uuid)
-            .max_by_key(|superblock| superblock.generation)
-            .ok_or(OpenError::Damaged("no superblock is intact"))?;
-        state.superblock = Some(superblock.clone());
-        for (index, device) in superblock.devices.iter().enumerate() {
-            state.check_device(
-                DeviceNumber::at(index),
-                device.uuid,
-                device.layout.device_blocks,
-            )?;
-        }
-        self.adopt(&superblock);
-        self.state.step = Step::Loading(load::Loading::new());
-        let unknown = label.features.read_only_compatible & !FEATURES_KNOWN.read_only_compatible;
-        self.read_only_features = unknown;
-        Ok(())
-    }
-
     fn adopt(&mut self, superblock: &Superblock) {
         self.engine.pool.members.pool_uuid = superblock.pool_uuid;
+        let (labels, devices) = (&self.state, superblock.devices.len());
+        self.engine.pool.members.labelled = labels.labelled(devices);
+        self.engine.pool.members.damaged_label = labels.damaged_label(devices);
         self.engine.checkpointer.adopt_generation(superblock.generation);
         let layouts: Vec<_> = superblock.devices.iter().map(|device| device.layout).collect();
         self.engine.pool.space = Space::new(&layouts, self.engine.pool.options.groups());
@@ -508,7 +440,8 @@ impl Opening {
             return Stepped::Over(self.serves(Some(reason)));
         }
         self.engine.log.journal.epoch += 1;
-        self.state.outstanding = self.engine.pool.set_heads_aside();
+        self.state.step = Step::Listing;
+        self.engine.pool.io.with_mirrors(|mirrors| mirrors.begin_writing());
         Stepped::On
     }
 
@@ -529,6 +462,24 @@ fn can_be_made(spec: &PoolSpec, layouts: &[Layout]) -> bool {
         && sizes.all(|size| (DEVICE_BYTES_MIN..=DEVICE_BYTES_MAX).contains(&size))
         && layouts.iter().enumerate().all(|(index, layout)| layout.is_sound(index == 0))
         && pages <= crate::layout::FIRST_LEVEL_MAX
+        && spec.devices.iter().all(DeviceSpec::is_sound)
+        && slots_differ(spec)
+}
+
+/// Whether no slot and no member's name is used twice.
+fn slots_differ(spec: &PoolSpec) -> bool {
+    let (mut slots, mut names) = (Vec::new(), Vec::new());
+    for device in &spec.devices {
+        slots.extend(device.members.is_empty().then_some(device.slot));
+        slots.extend(device.members.iter().map(|member| member.slot));
+        names.extend(device.members.iter().map(|member| member.uuid));
+    }
+    let counts = [slots.len(), names.len()];
+    slots.sort_unstable();
+    slots.dedup();
+    names.sort_unstable();
+    names.dedup();
+    counts == [slots.len(), names.len()] && slots.iter().all(|&slot| usize::from(slot) < SLOTS_MAX)
 }
 
 /// Applies units to the map; `false` if it waits for a page.
@@ -552,18 +503,42 @@ fn replay(engine: &mut Engine, units: &mut VecDeque<Unit>, record: &mut usize) -
 }
 
 impl OpeningState {
-    fn new(tag: Tag, sizes: Vec<u64>, expected_pool_uuid: Option<[u8; 16]>, step: Step) -> Self {
+    fn new(tag: Tag, slots: &[SlotSpec], context: OpenContext, step: Step) -> Self {
         Self {
             tag,
-            sizes,
-            labels: Vec::new(),
-            expected_pool_uuid,
+            slots: slots.iter().take(SLOTS_MAX).map(|&spec| heads::Slot::new(spec)).collect(),
+            context,
             superblock: None,
+            tail: Vec::new(),
             step,
             wanted: VecDeque::new(),
             outstanding: 0,
             check_only: false,
         }
+    }
+}
+
+impl Step {
+    /// The checksums that a read must bring; none if they are not known.
+    fn crcs(&self, wanted: Wanted) -> SmallVec<[u32; 4]> {
+        match self {
+            Self::Loading(loading) => smallvec![loading.crc(wanted.index)],
+            Self::Journal(scan) => SmallVec::from_slice(scan.crcs(wanted.index)),
+            _ => SmallVec::new(),
+        }
+    }
+}
+
+/// A write of making a pool: to one member of a mirror alone if one is named.
+struct FirstWrite {
+    address: Address,
+    member: Option<MemberNumber>,
+    data: Rope,
+}
+
+impl FirstWrite {
+    fn new(address: Address, data: Rope) -> Self {
+        Self { address, member: None, data }
     }
 }
 
@@ -574,39 +549,33 @@ const FIRST_WRITE_BLOCKS: usize = 256;
 /// over the journal: a file system under the pool then has nothing of its own to make durable with
 /// a commit. What an earlier pool left in the journal would be told apart without them, by the unit
 /// checksums, which begin anew with the pool's identity.
-fn first_writes(spec: &PoolSpec, journal_blocks: u64) -> Vec<(Address, Rope)> {
+fn first_writes(spec: &PoolSpec, journal_blocks: u64) -> Vec<FirstWrite> {
     let zeros = Buffer::zeroed(FIRST_WRITE_BLOCKS * BLOCK as usize).freeze();
     let superblocks = SUPERBLOCKS.into_iter().chain(SUPERBLOCK_COPIES);
-    let mut writes: Vec<_> = superblocks
-        .map(|block| (block.on(DeviceNumber::FIRST), Rope::from(zeros.slice(..BLOCK as usize))))
-        .collect();
+    let zero = || Rope::from(zeros.slice(..BLOCK as usize));
+    let mut writes: Vec<_> =
+        superblocks.map(|block| FirstWrite::new(block.on(DeviceNumber::FIRST), zero())).collect();
     let journal = Run { start: JOURNAL_START.on(DeviceNumber::FIRST), blocks: journal_blocks };
     let journal = journal.addresses().step_by(FIRST_WRITE_BLOCKS);
-    writes.extend(journal.map(|address| (address, zeros.clone().into())));
+    writes.extend(journal.map(|address| FirstWrite::new(address, zeros.clone().into())));
     for (index, device) in spec.devices.iter().enumerate() {
+        let number = DeviceNumber::at(index);
         let label = Label {
             pool_uuid: spec.pool_uuid,
             device_uuid: device.uuid,
-            features: Features::default(),
+            features: Features::incompatible(spec.features()),
             version: FORMAT_VERSION,
             index: index as u32,
+            is_mirror: !device.members.is_empty(),
         };
         let label = || Rope::from(label.emit().freeze());
-        writes.extend(LABELS.into_iter().map(|block| (block.on(DeviceNumber::at(index)), label())));
+        writes.extend(LABELS.map(|block| FirstWrite::new(block.on(number), label())));
+        for (member, block, data) in member_blocks(spec.pool_uuid, device) {
+            let (address, member) = (block.on(number), Some(member));
+            writes.push(FirstWrite { address, member, data });
+        }
     }
     writes
-}
-
-/// The intact label; two that are both intact but differ are damage.
-fn choose_label(labels: &Labels) -> Result<Label, OpenError> {
-    match labels {
-        [Some(Ok(first)), Some(Ok(second))] if first != second => {
-            Err(OpenError::Damaged("the two labels differ"))
-        }
-        [Some(Ok(label)), _] | [_, Some(Ok(label))] => Ok(*label),
-        [Some(Err(LabelError::Foreign)), Some(Err(LabelError::Foreign))] => Err(OpenError::Foreign),
-        _ => Err(OpenError::Damaged("neither label is intact")),
-    }
 }
 
 /// The first unit's predecessor: ties the journal to this pool.

@@ -6,6 +6,8 @@ mod block_read;
 mod changes;
 mod commit;
 mod compose;
+mod label_upgrade;
+mod membership;
 mod reading;
 mod run;
 mod sampling;
@@ -23,6 +25,7 @@ use crate::metadata_cache::is_for_parts;
 use crate::operation_key::OperationKey;
 
 use block_read::BlockRead;
+use label_upgrade::LabelUpgrade;
 
 /// Work of an operation.
 pub(crate) enum Work {
@@ -42,6 +45,8 @@ enum Stage {
     /// The label of a new device is written, and space on it or on one that grows is set aside;
     /// then it is flushed.
     Labelling,
+    /// The labels of all devices are written again with more features.
+    Upgrading,
     /// Its device has a label, and space.
     Labelled,
     /// Its records are in a commit.
@@ -83,6 +88,10 @@ pub(crate) struct Operation {
     label_writes: usize,
     /// Why one of them failed.
     label_failure: Option<DeviceError>,
+    /// How far the labels are with the features that it needs.
+    /// A change of a mirror's members under way.
+    member_change: Option<Box<membership::MemberChange>>,
+    upgrade: Option<Box<LabelUpgrade>>,
     statistics: RequestStatistics,
 }
 
@@ -106,6 +115,8 @@ impl Operation {
             estimate: Estimate::default(),
             label_writes: 0,
             label_failure: None,
+            upgrade: None,
+            member_change: None,
             statistics: RequestStatistics::default(),
         }
     }

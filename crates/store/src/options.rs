@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use block::BLOCK;
 
-use crate::limits::CHECKPOINT_INTERVAL;
+use crate::limits::{CHECKPOINT_INTERVAL, HANG_LIMIT, MIRROR_MEMBERS_MAX};
+use crate::superblock::FEATURE_MIRROR;
 
 /// Access to an opened pool, and the treatment of a damaged journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +41,11 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Whether checksums of data read and written are told ([`block::Sample`]).
     pub sampling: bool,
+    /// Bytes per second that a resilver copies at most. Hosts have their share however high it is.
+    pub resilver_rate: u64,
+    /// How long a member of a mirror may take for one I/O before the mirror goes on without it; from
+    /// 1 s to 60 s. The last current member has no limit.
+    pub hang_limit: Duration,
 }
 
 impl Default for Options {
@@ -52,6 +58,8 @@ impl Default for Options {
             scrub_rate: 200 << 20,
             checkpoint_interval: CHECKPOINT_INTERVAL,
             sampling: false,
+            resilver_rate: u64::MAX,
+            hang_limit: HANG_LIMIT,
         }
     }
 }
@@ -88,11 +96,92 @@ pub struct PoolSpec {
     pub devices: Vec<DeviceSpec>,
 }
 
-/// A device that joins a pool.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A logical device that joins a pool: a plain device, or a mirror.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceSpec {
-    /// Names the device in the world.
+    /// Names the logical device in the world.
     pub uuid: [u8; 16],
+    /// Its bytes; of a mirror those of the smallest member count if they are fewer.
+    pub size_bytes: u64,
+    /// The caller's slot of a plain device, 0 to 95; a mirror's members have slots of their own.
+    pub slot: u8,
+    /// The members of a mirror, 2 or 3; none for a plain device.
+    pub members: Vec<MemberSpec>,
+}
+
+/// A member of a mirror: a device that holds a copy of all blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberSpec {
+    /// Names the member in the world; no other member or device has this name.
+    pub uuid: [u8; 16],
+    /// The caller's slot, 0 to 95.
+    pub slot: u8,
+    /// Bytes of the member.
+    pub size_bytes: u64,
+}
+
+impl PoolSpec {
+    /// Incompatible features that the pool needs.
+    pub(crate) fn features(&self) -> u64 {
+        let has_mirror = self.devices.iter().any(|device| !device.members.is_empty());
+        if has_mirror { FEATURE_MIRROR } else { 0 }
+    }
+}
+
+impl DeviceSpec {
+    /// Whether a device can be so: a plain one, or a mirror with enough members that are large enough.
+    pub(crate) fn is_sound(&self) -> bool {
+        let is_large = |member: &MemberSpec| member.size_bytes >= self.size_bytes;
+        self.members.is_empty()
+            || (2..=MIRROR_MEMBERS_MAX).contains(&self.members.len())
+                && self.members.iter().all(is_large)
+    }
+
+    /// A plain device.
+    pub fn plain(MemberSpec { uuid, slot, size_bytes }: MemberSpec) -> Self {
+        Self { uuid, size_bytes, slot, members: Vec::new() }
+    }
+
+    /// A mirror, as large as its smallest member.
+    pub fn mirror(uuid: [u8; 16], members: Vec<MemberSpec>) -> Self {
+        let size_bytes = members.iter().map(|member| member.size_bytes).min().unwrap_or(0);
+        Self { uuid, size_bytes, slot: 0, members }
+    }
+}
+
+/// An open device of the caller, in which a pool is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotSpec {
+    /// The caller's number of it, 0 to 95: I/O names the device by it ([`crate::Io::device`]).
+    pub slot: u8,
     /// Its bytes.
     pub size_bytes: u64,
+}
+
+impl SlotSpec {
+    /// Devices of these sizes, in slots from 0 on.
+    pub fn numbered(sizes: &[u64]) -> Vec<Self> {
+        (0..).zip(sizes).map(|(slot, &size_bytes)| Self { slot, size_bytes }).collect()
+    }
+}
+
+/// What the caller knows of a pool that is to be opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenContext {
+    /// The pool that it must be.
+    pub expected_pool_uuid: Option<[u8; 16]>,
+    /// For each mirror the newest generation of its membership list that the caller was told by
+    /// [`crate::Store::next_membership`] and kept. A mirror whose present members know only an older
+    /// list is not opened.
+    pub witnessed: Vec<([u8; 16], u64)>,
+    /// Whether a mirror of which the caller knows no generation may be opened without all of its
+    /// current members: one that is absent may have newer data.
+    pub allow_degraded: bool,
+}
+
+impl OpenContext {
+    /// The pool must be this one, if one is named.
+    pub fn expecting(pool_uuid: Option<[u8; 16]>) -> Self {
+        Self { expected_pool_uuid: pool_uuid, ..Self::default() }
+    }
 }

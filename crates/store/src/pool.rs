@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
-use block::VolumeId;
+use block::{BLOCK, VolumeId};
 
-use crate::address::Address;
+use crate::address::{Address, DeviceNumber};
 use crate::budget::Budget;
 use crate::entry::Entry;
 use crate::incident::{Cause, Incident, Incidents, Place};
 use crate::io::IoQueue;
 use crate::map::Map;
-use crate::options::Options;
+use crate::mirror::{At, Found, Healed, List, MirrorStatus};
+use crate::options::{DeviceSpec, MemberSpec, Options};
 use crate::space::{AllocationGroupId, Space};
 use crate::status::Statistics;
+use crate::superblock::Features;
 use crate::volume::Volume;
 use crate::volumes::Volumes;
 
@@ -37,6 +39,13 @@ pub(crate) struct Pool {
 pub(crate) struct Members {
     pub(crate) pool_uuid: [u8; 16],
     pub(crate) device_uuids: Vec<[u8; 16]>,
+    /// Features of the pool, by its first device's label.
+    pub(crate) features: Features,
+    /// Those that all intact copies of the labels of all devices have.
+    pub(crate) labelled: Features,
+    /// Which copy of a label was damaged on some device when the pool was opened. The next change that
+    /// needs a feature writes it again, before the intact copy; on mirrors a scrub does so, too.
+    pub(crate) damaged_label: Option<usize>,
     /// Groups that are backed when the change under way of the devices is made.
     pub(crate) set_aside: Vec<AllocationGroupId>,
 }
@@ -51,7 +60,7 @@ impl Pool {
             map: Map::new(options.clean_pages()),
             volumes: Volumes::default(),
             budget: Budget::default(),
-            io: IoQueue::default(),
+            io: IoQueue::new(options.hang_limit, options.resilver_rate),
             incidents: Incidents::default(),
             statistics: Statistics::default(),
             options,
@@ -78,6 +87,59 @@ impl Pool {
         entry.is_hole()
             || (self.space.holds(entry.address())
                 && entry.twin().is_none_or(|twin| self.space.holds(twin)))
+    }
+
+    /// The I/O queue learns where a new device lies.
+    pub(crate) fn add_new_device(&mut self, device: &DeviceSpec) {
+        let number = DeviceNumber::at(self.io.devices());
+        if device.members.is_empty() {
+            return self.io.add_plain(device.slot);
+        }
+        let list = List::first(self.members.pool_uuid, device);
+        let slots = device.members.iter().map(|member| Some(member.slot)).collect();
+        self.io.add_mirror(Found { device: number, list, slots, is_spread: true });
+        self.io.with_mirrors(|mirrors| mirrors.tell(device.uuid));
+    }
+
+    /// The I/O queue learns where the next device was found.
+    pub(crate) fn add_found_device(&mut self, at: At) {
+        match at {
+            At::Plain(slot) => self.io.add_plain(slot),
+            At::Mirror(found) => {
+                let uuid = found.list.mirror_uuid;
+                self.io.add_mirror(found);
+                self.io.with_mirrors(|mirrors| mirrors.tell(uuid));
+            }
+        }
+    }
+
+    /// The logical devices and their members.
+    pub(crate) fn mirrors(&self) -> impl Iterator<Item = MirrorStatus> {
+        let devices = self.space.devices().zip(self.space.layouts());
+        devices.zip(&self.members.device_uuids).map(|((device, layout), &uuid)| {
+            let size_bytes = layout.device_blocks * BLOCK;
+            match self.io.mirror(device) {
+                Some(mirror) => mirror.status(size_bytes),
+                None => {
+                    let slot = self.io.plain_slot(device).unwrap_or(device.number());
+                    MirrorStatus::plain(device, MemberSpec { uuid, slot, size_bytes })
+                }
+            }
+        })
+    }
+
+    /// Queues an incident for each member whose blocks were written again from another one.
+    pub(crate) fn report_healed(&mut self) {
+        for healed in self.io.with_mirrors(|mirrors| mirrors.take_healed()) {
+            let Healed { device, member, offset, blocks, cause } = healed;
+            self.incidents.keep(Incident {
+                device: Some(device),
+                offset,
+                cause,
+                place: Place::Copy { member, blocks },
+                is_lost: false,
+            });
+        }
     }
 
     /// Queues an incident at a block, and counts it.

@@ -6,11 +6,15 @@
 //! kind of pass counts what a thick volume still shares, so that no more is promised to it than
 //! it needs.
 
+mod heads;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
+
+pub(crate) use heads::{Heads, labels};
 
 use crate::address::{Address, BlockRange, Run, VolumeBlock};
 use crate::checksum::crc32c;
@@ -20,6 +24,7 @@ use crate::io::Waiter;
 use crate::limits::{SCRUB_FAULTS_MAX, SCRUB_INCIDENTS_MAX};
 use crate::loading::{Loader, PageWaiter};
 use crate::map::{FoundLeaf, Missing, Root};
+use crate::mirror::Expected;
 use crate::pool::Pool;
 use crate::rate_limiter::RateLimiter;
 use crate::space::AllocationGroupId;
@@ -82,11 +87,15 @@ enum What {
     Data { first: VolumeBlock },
     /// A page on the way to this block of the volume.
     Page { entry: Entry, level: u8, first: VolumeBlock },
+    /// A block of its own kind, which is no volume's.
+    Head,
 }
 
 /// A pass under way.
 struct Scrub {
     purpose: Purpose,
+    /// What comes before the volumes.
+    heads: Heads,
     /// Volumes that are still to be looked at, the current one first.
     volumes: VecDeque<VolumeId>,
     next: VolumeBlock,
@@ -107,6 +116,7 @@ impl Scrub {
     fn new(purpose: Purpose, volumes: VecDeque<VolumeId>, total_bytes: u64) -> Self {
         Self {
             purpose,
+            heads: Heads::default(),
             volumes,
             next: VolumeBlock::START,
             reads: BTreeMap::new(),
@@ -237,10 +247,11 @@ impl Scrubber {
     }
 
     /// Begins a scrub; one that is under way begins anew.
-    pub(crate) fn start(&mut self, pool: &Pool) {
+    pub(crate) fn start(&mut self, pool: &Pool, heads: Heads) {
         let volumes = pool.volumes.iter().map(|volume| volume.spec.id).collect();
         let total = pool.space.used() * BLOCK;
-        self.current = Some(Box::new(Scrub::new(Purpose::Compare, volumes, total)));
+        let scrub = Scrub::new(Purpose::Compare, volumes, total);
+        self.current = Some(Box::new(Scrub { heads, ..scrub }));
     }
 
     /// Changes how many bytes per second scrubs read at most, also for one under way.
@@ -298,6 +309,12 @@ impl Scrubber {
 
     /// One step: a leaf, or the next volume; true if there is none.
     fn step(&mut self, pool: &mut Pool, loader: &mut Loader, scrub: &mut Scrub) -> bool {
+        if let Some(blocks) = scrub.heads.next(pool) {
+            for (block, crc) in blocks {
+                self.read(pool, scrub, block, SmallVec::from_slice(&[crc]), What::Head);
+            }
+            return false;
+        }
         let Some(&id) = scrub.volumes.front() else { return true };
         let Some(volume) = pool.volumes.get(id) else {
             scrub.volumes.pop_front();
@@ -412,7 +429,8 @@ impl Scrubber {
     fn submit_read(&mut self, pool: &mut Pool, scrub: &mut Scrub, read: Read) {
         let number = self.reads;
         self.reads += 1;
-        pool.io.read(Waiter::Scrub { read: number }, read.run);
+        let expected = Expected::Blocks(&read.expected);
+        pool.io.verify(Waiter::Scrub { read: number }, read.run, expected);
         scrub.reads.insert(number, read);
     }
 
@@ -461,6 +479,8 @@ impl Scrubber {
                     }
                 }
             }
+            // It was written meanwhile, or no copy is right: then it is told when it is needed.
+            What::Head => {}
             What::Page { entry, level, first } => {
                 let page = Missing { entry, level };
                 if !self.repair_page(pool, scrub, read.run.start, page)

@@ -18,7 +18,7 @@ use crate::operation::Work;
 use crate::operation_key::OperationKey;
 use crate::reaper::Reaper;
 use crate::requests::Requests;
-use crate::scrub::Scrubber;
+use crate::scrub::{Heads, Scrubber};
 use crate::sequential::SequentialDetector;
 use crate::space::{AllocationGroupId, Preparation};
 use crate::status::Health;
@@ -44,6 +44,10 @@ pub(crate) struct Serving {
     reaper: Reaper,
     access: Access,
     closing: bool,
+    /// Changes of members that wait for a membership list.
+    pub(crate) awaiting_lists: Vec<OperationKey>,
+    /// Resilvers have something to do that waits for nothing.
+    pub(crate) resilver_has_more: bool,
 }
 
 impl Serving {
@@ -60,6 +64,8 @@ impl Serving {
             reaper: Reaper::new(reap_rate),
             access: Access::ReadWrite,
             closing: false,
+            awaiting_lists: Vec::new(),
+            resilver_has_more: false,
         }
     }
 
@@ -158,6 +164,7 @@ impl Serving {
                 self.requests.ready.extend(preallocation.ended(pool, group, result.map(drop)));
             }
             Waiter::Label { operation } => self.label_written(operation, result.map(drop)),
+            Waiter::Features { operation } => self.features_written(operation, result.map(drop)),
             Waiter::Commit { sequence } => match result {
                 Ok(_) => self.engine.log.written(&mut self.engine.pool, sequence),
                 Err(error) => self.fail_device("a write failed", &error),
@@ -167,6 +174,7 @@ impl Serving {
                 Err(error) => self.fail_device("a flush failed", &error),
             },
             Waiter::Checkpoint => self.checkpoint_io_done(result.map(drop)),
+            Waiter::Member { operation } => self.member_io_ended(operation, result),
             Waiter::Scrub { read } => self.scrubber.took(&mut self.engine.pool, read, result),
             Waiter::Repair => self.scrubber.repaired(),
             // Nothing of opening the pool is left.
@@ -185,6 +193,7 @@ impl Serving {
 
     /// Lets everything go on that can, without waiting.
     pub(crate) fn advance(&mut self) {
+        self.requests.ready.extend(self.awaiting_lists.drain(..));
         self.run_ready();
         if matches!(self.access, Access::None) {
             return;
@@ -193,6 +202,7 @@ impl Serving {
         if self.is_writable() {
             self.advance_reaper();
             self.advance_scrub();
+            self.advance_resilvers();
         }
         self.start_checkpoint_if_due();
         self.run_ready();
@@ -263,6 +273,18 @@ impl Serving {
         if let Some(group) = self.scrubber.advance(pool, loader) {
             self.load_group(group, None, false);
         }
+    }
+
+    /// Begins a scrub. On mirrors it compares more than data and map, and a checkpoint comes first: what
+    /// of the journal is not needed then need not be compared.
+    pub(crate) fn start_scrub(&mut self) {
+        let Engine { pool, checkpointer, .. } = &mut self.engine;
+        let has_mirrors = pool.space.devices().any(|device| pool.io.mirror(device).is_some());
+        if has_mirrors && matches!(self.access, Access::ReadWrite) {
+            checkpointer.want();
+            pool.io.with_mirrors(|mirrors| mirrors.renew_own_blocks());
+        }
+        self.scrubber.start(pool, Heads::of(pool, checkpointer));
     }
 
     /// Loads a page of the map, for which somebody waits then.

@@ -12,6 +12,7 @@
 
 mod codec;
 mod group;
+mod in_use;
 mod loading;
 
 use std::collections::{BTreeSet, VecDeque};

@@ -63,7 +63,7 @@ pub struct Space {
     pub metadata_reserve: u64,
     /// Blocks left of the metadata reserve when all that is under way is done.
     pub metadata_left: u64,
-    /// Part of `used` that the map occupies.
+    /// Part of `used` that the map and the array's records occupy.
     pub metadata: u64,
     /// What volumes hold more than once but occupies the pool only once: the bytes that all volumes
     /// map, less the data that is used.

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use block::{BlockError, DeviceResult, Request, VolumeId};
 
-use crate::change::{Change, Done, Outcome, Tag};
+use crate::change::{Change, Done, Outcome, RECORDS, Tag};
 use crate::engine::Engine;
 use crate::error::{ChangeError, Failure};
 use crate::incident::Incident;
-use crate::io::{Io, IoId};
+use crate::io::{Io, IoId, Waiter};
 use crate::journal_loss::JournalLoss;
+use crate::mirror::{Membership, MirrorStatus};
 use crate::opening::{Opened, Opening};
-use crate::options::{DeviceSpec, Options, PoolSpec};
+use crate::options::{DeviceSpec, OpenContext, Options, PoolSpec, SlotSpec};
 use crate::pool::Pool;
 use crate::reclaim::Reclaim;
 use crate::scrub::ScrubStatus;
@@ -43,16 +44,11 @@ impl Store {
         Self::begin(Opening::format(spec, options, tag))
     }
 
-    /// Opens a pool on devices of the given sizes, and replays its journal; `tag` is done when it
-    /// serves or is found unusable, in which case nothing was written. The devices are in the order
-    /// in which they joined; more of them than the pool has are not looked at.
-    pub fn open(
-        sizes: &[u64],
-        expected_pool_uuid: Option<[u8; 16]>,
-        options: Options,
-        tag: Tag,
-    ) -> Self {
-        Self::begin(Opening::open(sizes, expected_pool_uuid, options, tag))
+    /// Opens the pool that lies in these slots, and replays its journal; `tag` is done when it
+    /// serves or is found unusable, in which case nothing was written. The slots are in any order:
+    /// labels tell what each is. Of devices that the pool does not need nothing but these is read.
+    pub fn open(slots: &[SlotSpec], context: OpenContext, options: Options, tag: Tag) -> Self {
+        Self::begin(Opening::open(slots, context, options, tag))
     }
 
     /// Begins with what may have failed already.
@@ -153,7 +149,20 @@ impl Store {
 
     /// Takes the result of an I/O.
     pub fn completed(&mut self, id: IoId, result: DeviceResult) {
-        let Some(waiter) = self.engine_mut().pool.io.completed(id) else { return };
+        if let Some((waiter, result)) = self.engine_mut().pool.io.completed(id, result) {
+            self.consume(waiter, result);
+        }
+        self.consume_ended();
+    }
+
+    /// Consumes the results of I/O of mirrors.
+    fn consume_ended(&mut self) {
+        while let Some((waiter, result)) = self.engine_mut().pool.io.next_ended() {
+            self.consume(waiter, result);
+        }
+    }
+
+    fn consume(&mut self, waiter: Waiter, result: DeviceResult) {
         match &mut self.state {
             State::Opening(opening) => {
                 let opened = opening.completed(waiter, result);
@@ -185,16 +194,23 @@ impl Store {
 
     /// Lets everything go on that can, without waiting.
     fn advance(&mut self) {
-        match &mut self.state {
-            State::Opening(opening) => {
-                let opened = opening.advance();
-                self.conclude(opened);
+        loop {
+            match &mut self.state {
+                State::Opening(opening) => {
+                    let opened = opening.advance();
+                    self.conclude(opened);
+                }
+                State::Serving(serving) => {
+                    serving.advance();
+                    self.close_if_over();
+                }
+                State::Closed(_) => {}
             }
-            State::Serving(serving) => {
-                serving.advance();
-                self.close_if_over();
+            // I/O of a mirror that no member can do ends at once.
+            if !self.pool().io.has_ended() {
+                return;
             }
-            State::Closed(_) => {}
+            self.consume_ended();
         }
     }
 
@@ -203,9 +219,13 @@ impl Store {
         let engine = self.engine_mut();
         let passed = now.saturating_sub(engine.pool.now);
         let is_checkpoint_time = engine.tick(now);
-        if let State::Serving(serving) = &mut self.state {
-            serving.tick(passed, is_checkpoint_time);
+        engine.pool.io.with_mirrors(|mirrors| mirrors.tick(now));
+        match &mut self.state {
+            State::Opening(opening) => opening.pass(passed),
+            State::Serving(serving) => serving.tick(passed, is_checkpoint_time),
+            State::Closed(_) => {}
         }
+        self.consume_ended();
     }
 
     /// Begins a turn, in which durable commits change so many blocks of the map at most, and what one
@@ -217,12 +237,55 @@ impl Store {
     /// Whether the next turn has something to do that waits for nothing else.
     pub fn has_more(&self) -> bool {
         let engine = self.engine();
-        engine.log.applier.is_cut_short() && !engine.loader.applier_waits()
+        let applies = engine.log.applier.is_cut_short() && !engine.loader.applier_waits();
+        let resilvers = match &self.state {
+            State::Serving(serving) => serving.resilver_has_more,
+            State::Opening(_) | State::Closed(_) => false,
+        };
+        applies || resilvers
     }
 
     /// The next incident, oldest first.
     pub fn next_incident(&mut self) -> Option<Incident> {
-        self.engine_mut().pool.incidents.next()
+        let pool = &mut self.engine_mut().pool;
+        pool.report_healed();
+        pool.incidents.next()
+    }
+
+    /// The next membership list of a mirror that is durable on its members. Requests that rely on it
+    /// wait until the caller has kept its generation and says so by [`Store::membership_witnessed`].
+    pub fn next_membership(&mut self) -> Option<Membership> {
+        self.engine_mut().pool.io.with_mirrors(|mirrors| mirrors.next_membership())
+    }
+
+    /// The caller has kept the generation of a list, or cannot keep it.
+    pub fn membership_witnessed(&mut self, Membership { mirror, generation }: Membership) {
+        let io = &mut self.engine_mut().pool.io;
+        io.with_mirrors(|mirrors| mirrors.witnessed(mirror, generation));
+        self.consume_ended();
+    }
+
+    /// The caller knows that the device of a slot is gone: if it is a member of a mirror, all its I/O
+    /// fails from now on, also what is under way.
+    pub fn lose(&mut self, slot: u8) {
+        self.engine_mut().pool.io.with_mirrors(|mirrors| mirrors.lose(slot));
+        self.consume_ended();
+    }
+
+    /// The caller is going to let a member leave its mirror, since another one takes its place: that one
+    /// is filled from it only if there is no other current member. Not kept over an opening.
+    pub fn going_to_leave(&mut self, member: [u8; 16]) {
+        self.engine_mut().pool.io.with_mirrors(|mirrors| mirrors.going_to_leave(member));
+    }
+
+    /// Whether no I/O of a mirror's member is under way in a slot; then another device may take it.
+    pub fn slot_is_idle(&self, slot: u8) -> bool {
+        self.pool().io.mirrors().slot_is_idle(slot)
+    }
+
+    /// The logical devices and their members, in the order in which the devices joined.
+    pub fn mirrors(&self) -> impl Iterator<Item = MirrorStatus> {
+        self.pool().mirrors()
     }
 
     /// Reclaim counters of a volume.
@@ -232,13 +295,13 @@ impl Store {
 
     /// All volumes, by identifier.
     pub fn volumes(&self) -> impl Iterator<Item = &Volume> {
-        self.pool().volumes.iter()
+        self.pool().volumes.shown_after(None)
     }
 
     /// Volumes whose identifiers are above one, or all, by identifier: so that a caller can go
     /// through many in parts.
     pub fn volumes_after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
-        self.pool().volumes.after(last)
+        self.pool().volumes.shown_after(last)
     }
 
     /// The volume or snapshot of a name.
@@ -262,7 +325,7 @@ impl Store {
 
     /// How many volumes and snapshots there are.
     pub fn volume_count(&self) -> usize {
-        self.pool().volumes.len()
+        self.pool().volumes.shown_len()
     }
 
     /// How many of them are snapshots.
@@ -277,14 +340,22 @@ impl Store {
 
     /// One volume.
     pub fn volume(&self, id: VolumeId) -> Option<&Volume> {
-        self.pool().volumes.get(id)
+        self.pool().volumes.shown(id)
+    }
+
+    /// The hidden volume of the array's records, [`crate::RECORDS`], if the pool has it.
+    pub fn records(&self) -> Option<&Volume> {
+        self.pool().volumes.get(RECORDS)
     }
 
     /// Sizes of the devices, bytes, in the order in which they joined.
     pub fn devices(&self) -> impl Iterator<Item = DeviceSpec> {
         let sizes = self.pool().space.layouts().map(|layout| Space::bytes(layout.device_blocks));
         let uuids = self.pool().members.device_uuids.iter().copied();
-        uuids.zip(sizes).map(|(uuid, size_bytes)| DeviceSpec { uuid, size_bytes })
+        uuids
+            .zip(sizes)
+            .zip(self.mirrors())
+            .map(|((uuid, size_bytes), status)| DeviceSpec { size_bytes, ..status.spec(uuid) })
     }
 
     /// Counters since the pool was opened.
@@ -346,7 +417,7 @@ impl Store {
     /// Begins a scrub; one that is under way begins anew.
     pub fn start_scrub(&mut self) {
         if let State::Serving(serving) = &mut self.state {
-            serving.scrubber.start(&serving.engine.pool);
+            serving.start_scrub();
         }
     }
 
@@ -361,6 +432,12 @@ impl Store {
         if let State::Serving(serving) = &mut self.state {
             serving.scrubber.set_rate(rate);
         }
+    }
+
+    /// Changes how many bytes per second resilvers copy at most, also for those under way.
+    pub fn set_resilver_rate(&mut self, rate: u64) {
+        self.engine_mut().pool.options.resilver_rate = rate;
+        self.engine_mut().pool.io.with_mirrors(|mirrors| mirrors.set_resilver_rate(rate));
     }
 
     /// Ends a scrub that is under way.

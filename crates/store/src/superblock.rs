@@ -22,7 +22,8 @@ const DEVICES_AT: usize = 256;
 const DEVICE_BYTES: usize = 32;
 const SPACE_AT: usize = 1536;
 
-/// Label: identity of a device. Written once, when the device joins the pool.
+/// Label: identity of a device. Written when the device joins the pool, and again when the pool takes a
+/// feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label {
     pub(crate) pool_uuid: [u8; 16],
@@ -31,9 +32,11 @@ pub(crate) struct Label {
     pub(crate) version: u32,
     /// Which device of the pool it is.
     pub(crate) index: u32,
+    /// Whether the device is a mirror: then its members have labels of their own, too.
+    pub(crate) is_mirror: bool,
 }
 
-/// Feature flags of the format: one bit each for what not every program knows. None exist yet.
+/// Feature flags of the format: one bit each for what not every program knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Features {
     /// A program that does not know one may use the pool all the same.
@@ -44,9 +47,51 @@ pub(crate) struct Features {
     pub(crate) incompatible: u64,
 }
 
+/// Incompatible feature: a device of the pool is a mirror. All labels of the pool say so.
+pub(crate) const FEATURE_MIRROR: u64 = 1;
+
 /// Features that this program knows.
-pub(crate) const FEATURES_KNOWN: Features =
-    Features { compatible: 0, read_only_compatible: 0, incompatible: 0 };
+pub(crate) const FEATURES_KNOWN: Features = Features {
+    compatible: 0,
+    read_only_compatible: 0,
+    incompatible: FEATURE_MIRROR | INCOMPATIBLE_RECORDS,
+};
+
+/// Incompatible feature: the volume table has a volume of the array's records, of a kind that
+/// earlier programs do not know.
+pub(crate) const INCOMPATIBLE_RECORDS: u64 = 1 << 1;
+
+impl Features {
+    /// Nothing but some incompatible ones.
+    pub(crate) const fn incompatible(incompatible: u64) -> Self {
+        Self { compatible: 0, read_only_compatible: 0, incompatible }
+    }
+
+    /// Those of one or the other.
+    #[must_use]
+    pub(crate) const fn union(self, other: Self) -> Self {
+        Self {
+            compatible: self.compatible | other.compatible,
+            read_only_compatible: self.read_only_compatible | other.read_only_compatible,
+            incompatible: self.incompatible | other.incompatible,
+        }
+    }
+
+    /// Those of both.
+    #[must_use]
+    pub(crate) const fn common(self, other: Self) -> Self {
+        Self {
+            compatible: self.compatible & other.compatible,
+            read_only_compatible: self.read_only_compatible & other.read_only_compatible,
+            incompatible: self.incompatible & other.incompatible,
+        }
+    }
+
+    /// Whether all of some are among these.
+    pub(crate) fn contain(self, others: Self) -> bool {
+        self.union(others) == self
+    }
+}
 
 /// Why a block is no label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +140,7 @@ impl Label {
         bytes[56..64].copy_from_slice(&self.features.read_only_compatible.to_le_bytes());
         bytes[64..72].copy_from_slice(&self.features.compatible.to_le_bytes());
         bytes[72..76].copy_from_slice(&self.index.to_le_bytes());
+        bytes[76..80].copy_from_slice(&u32::from(self.is_mirror).to_le_bytes());
         seal(bytes)
     }
 
@@ -115,7 +161,19 @@ impl Label {
                 compatible: u64_at(bytes, 64),
             },
             index: u32_at(bytes, 72),
+            is_mirror: u32_at(bytes, 76) != 0,
         })
+    }
+}
+
+impl Label {
+    /// What two intact copies of a label say; `None` if they differ in more than features, of which
+    /// one copy may have got more than the other before a crash.
+    pub(crate) fn union(self, other: Self) -> Option<Self> {
+        let features = self.features.union(other.features);
+        let is_mirror = self.is_mirror || other.is_mirror;
+        let of = |label: Self| Self { features, is_mirror, ..label };
+        (of(self) == of(other)).then(|| of(self))
     }
 }
 
@@ -265,6 +323,7 @@ mod tests {
             features,
             version: FORMAT_VERSION,
             index: 7,
+            is_mirror: true,
         };
         let mut bytes = label.emit().to_vec();
         assert_eq!(Label::parse(&bytes), Ok(label));

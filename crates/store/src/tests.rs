@@ -7,8 +7,8 @@ use block::{
 use bytes::Bytes;
 
 use crate::{
-    Change, ChangeError, DeviceSpec, Failure, Health, OpenError, Options, Outcome, PoolSpec, Store,
-    Tag, VolumeSpec,
+    Change, ChangeError, DeviceSpec, Failure, Health, MemberSpec, OpenContext, OpenError, Options,
+    Outcome, PoolSpec, SlotSpec, Store, Tag, VolumeSpec,
 };
 
 mod ahead;
@@ -18,9 +18,13 @@ mod full;
 mod golden;
 mod golden_full;
 mod groups;
+mod mirrors;
 mod paging;
 mod preallocation;
+pub(crate) mod random;
 mod reclaim;
+mod records;
+mod resilver;
 mod snapshots;
 mod turns;
 mod waiting;
@@ -53,7 +57,13 @@ impl Pool {
     }
 
     pub(crate) fn with(sizes: &[u64], options: Options) -> Self {
-        let device = |(index, &size_bytes)| DeviceSpec { uuid: [2 + index as u8; 16], size_bytes };
+        let device = |(index, &size_bytes)| {
+            DeviceSpec::plain(MemberSpec {
+                uuid: [2 + index as u8; 16],
+                slot: index as u8,
+                size_bytes,
+            })
+        };
         let spec = PoolSpec {
             pool_uuid: [1; 16],
             devices: sizes.iter().enumerate().map(device).collect(),
@@ -81,8 +91,9 @@ impl Pool {
         }
     }
 
-    pub(crate) fn sizes(&self) -> Vec<u64> {
-        self.devices.iter().map(|device| device.len() as u64).collect()
+    pub(crate) fn slots(&self) -> Vec<SlotSpec> {
+        let sizes: Vec<u64> = self.devices.iter().map(|device| device.len() as u64).collect();
+        SlotSpec::numbered(&sizes)
     }
 
     /// The faults that a check finds after a restart without any warning.
@@ -92,7 +103,7 @@ impl Pool {
             buffer.copy_from_slice(&bytes[..buffer.len()]);
             Ok(())
         };
-        crate::verify(&self.sizes(), crate::Depth::Data, read).unwrap().faults
+        crate::verify(&self.slots(), crate::Depth::Data, read).unwrap().faults
     }
 
     /// What a restart without any warning makes of the pool, which must be sound.
@@ -102,7 +113,8 @@ impl Pool {
     }
 
     pub(crate) fn reopen_damaged(self) -> Result<Self, Failure> {
-        let store = Store::open(&self.sizes(), Some([1; 16]), self.options.clone(), Tag(0));
+        let context = OpenContext::expecting(Some([1; 16]));
+        let store = Store::open(&self.slots(), context, self.options.clone(), Tag(0));
         let mut pool = Self { store, ..self };
         pool.wait(0).map(|_| pool)
     }
@@ -477,7 +489,9 @@ fn damaged_data_is_an_error_and_never_other_data() {
 #[test]
 fn what_is_no_pool_or_not_whole_is_refused_unchanged() {
     let open = |device: &[u8], uuid| {
-        let mut store = Store::open(&[device.len() as u64], uuid, Options::default(), Tag(0));
+        let slots = SlotSpec::numbered(&[device.len() as u64]);
+        let context = OpenContext::expecting(uuid);
+        let mut store = Store::open(&slots, context, Options::default(), Tag(0));
         while let Some(io) = store.next_io() {
             let DeviceOperation::Read { offset, mut buffer } = io.operation else {
                 panic!("opening wrote to what is no pool");

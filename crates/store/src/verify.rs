@@ -5,13 +5,14 @@ use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
 use hashbrown::HashMap;
 
 use crate::address::{Address, VolumeBlock};
-use crate::change::Tag;
+use crate::change::{RECORDS, Tag};
 use crate::checksum::crc32c;
 use crate::engine::Engine;
 use crate::entry::{Entry, Kind, Page, PageKey};
 use crate::error::{Failure, OpenError};
 use crate::journal_loss::JournalLoss;
-use crate::options::{OpenMode, Options};
+use crate::options::{OpenContext, OpenMode, Options, SlotSpec};
+use crate::scrub::labels;
 use crate::space::STUCK;
 use crate::store::Store;
 
@@ -38,6 +39,8 @@ pub struct Report {
     pub loss: Option<JournalLoss>,
     /// Names of volumes that the lost commits changed, as far as it can be told.
     pub loss_volumes: Vec<String>,
+    /// Blocks of one member of a mirror that are damaged while another member has them.
+    pub damaged_copies: u64,
 }
 
 /// Whether data is read and compared with its checksums, too.
@@ -49,30 +52,32 @@ pub enum Depth {
     Data,
 }
 
-/// Checks a pool on devices of the given sizes, in order, that nobody uses. `read` fills a buffer
-/// from an offset of a device; nothing is written.
+/// Checks a pool that lies in these slots, which nobody uses. `read` fills a buffer from an offset of
+/// a slot's device; nothing is written.
 ///
 /// # Errors
 /// When the pool cannot even be opened.
 pub fn verify(
-    sizes: &[u64],
+    slots: &[SlotSpec],
     depth: Depth,
     mut read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
 ) -> Result<Report, OpenError> {
-    match check(sizes, depth, OpenMode::ReadWrite, &mut read) {
-        Err(OpenError::JournalLost(_)) => check(sizes, depth, OpenMode::ReadOnly, &mut read),
+    match check(slots, depth, OpenMode::ReadWrite, &mut read) {
+        Err(OpenError::JournalLost(_)) => check(slots, depth, OpenMode::ReadOnly, &mut read),
         result => result,
     }
 }
 
 fn check(
-    sizes: &[u64],
+    slots: &[SlotSpec],
     depth: Depth,
     mode: OpenMode,
     mut read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
 ) -> Result<Report, OpenError> {
     let options = Options { mode, ..Options::default() };
-    let mut store = Store::open(sizes, None, options, Tag(0));
+    // Nothing is written, so a member that is not there may be newer all the same.
+    let context = OpenContext { allow_degraded: true, ..OpenContext::default() };
+    let mut store = Store::open(slots, context, options, Tag(0));
     store.check_only();
     while let Some(io) = store.next_io() {
         let result = match io.operation {
@@ -98,6 +103,9 @@ fn with_loss(mut report: Report, store: &Store) -> Report {
     report.faults.insert(0, loss.to_string());
     report.fault_count += 1;
     let name = |id: &VolumeId| {
+        if *id == RECORDS {
+            return "(the array's records)".to_owned();
+        }
         let volume = store.volume(*id);
         volume.map_or_else(|| format!("{:016x}", id.0), |volume| volume.spec.name.clone())
     };
@@ -111,6 +119,8 @@ struct Walk<R> {
     read: R,
     depth: Depth,
     report: Report,
+    /// The slots that hold a current copy of each device.
+    slots: Vec<Vec<u8>>,
     /// References found to blocks on the device, and to dirty pages in memory.
     found: HashMap<Address, u32>,
     found_dirty: HashMap<usize, u32>,
@@ -133,10 +143,13 @@ impl Store {
         depth: Depth,
         read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
     ) -> Report {
+        let pool = self.pool();
+        let slots = pool.space.devices().map(|device| pool.io.current_slots(device)).collect();
         let mut walk = Walk {
             read,
             depth,
             report: Report::default(),
+            slots,
             found: HashMap::new(),
             found_dirty: HashMap::new(),
             mapped: HashMap::new(),
@@ -145,7 +158,7 @@ impl Store {
         let roots: Vec<_> =
             engine.pool.volumes.iter().map(|v| (v.spec.id, v.root, v.mapped_bytes)).collect();
         for (volume, root, mapped_bytes) in roots {
-            walk.report.volumes += 1;
+            walk.report.volumes += u64::from(volume != RECORDS);
             let place = Place { volume, block: VolumeBlock::START };
             let mapped = walk.visit(engine, root.entry, root.levels - 1, place);
             if mapped * BLOCK != mapped_bytes {
@@ -165,6 +178,7 @@ impl Store {
             walk.visit_copy(page);
         }
         walk.compare(engine);
+        walk.check_labels(engine);
         walk.report.replayed_units = engine.pool.statistics.replayed_units;
         walk.report
     }
@@ -270,6 +284,20 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
         }
     }
 
+    /// Reports labels of which one of two copies is damaged: the device is still known by the other.
+    fn check_labels(&mut self, engine: &Engine) {
+        for device in engine.pool.space.devices() {
+            for (number, (block, crc)) in (1..).zip(labels(&engine.pool, device)) {
+                if self.load_from(block, crc).is_none() {
+                    self.fault(format!(
+                        "copy {number} of the label of device {} is damaged",
+                        device.number()
+                    ));
+                }
+            }
+        }
+    }
+
     fn page(&mut self, engine: &Engine, entry: Entry, level: u8) -> Option<Page> {
         if entry.kind() == Kind::Dirty {
             return Some(engine.pool.map.dirty.get(entry.dirty_id())?.page.clone());
@@ -286,18 +314,23 @@ impl<R: FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>> Walk<R> {
     }
 
     fn load_from(&mut self, block: Address, crc: u32) -> Option<Buffer> {
-        let mut buffer = Buffer::for_overwrite(BLOCK as usize);
-        let device = block.device().number();
-        (self.read)(device, block.block().offset(), &mut buffer).ok()?;
-        (crc32c(&buffer) == crc).then_some(buffer)
+        let (mut good, mut damaged) = (None, 0);
+        for &slot in self.slots.get(block.device().index())? {
+            let mut buffer = Buffer::for_overwrite(BLOCK as usize);
+            let is_read = (self.read)(slot, block.block().offset(), &mut buffer).is_ok();
+            if is_read && crc32c(&buffer) == crc {
+                good.get_or_insert(buffer);
+            } else {
+                damaged += 1;
+            }
+        }
+        self.report.damaged_copies += if good.is_some() { damaged } else { 0 };
+        good
     }
 
     /// Compares the references that were found with those that are recorded.
     fn compare(&mut self, engine: &Engine) {
-        let read = &mut self.read;
-        let references = engine.pool.space.all_references(|block, buffer| {
-            read(block.device().number(), block.block().offset(), buffer).is_ok()
-        });
+        let references = engine.pool.space.all_references(|block, crc| self.load_from(block, crc));
         let recorded: HashMap<Address, u16> = references.into_iter().collect();
         for (&block, &count) in &recorded {
             let found = self.found.get(&block).copied().unwrap_or(0);

@@ -3,12 +3,17 @@
 use block::{BLOCK, VolumeId};
 
 use crate::address::{BlockRange, VolumeBlock};
+use crate::change::RECORDS;
 use crate::entry::{Entry, emit_entry, levels_for, parse_entry};
 use crate::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
 use crate::map::{Changed, Root};
 
 /// Bytes of a volume's record.
 pub(crate) const VOLUME_BYTES: usize = 256;
+
+/// What the record of the array's records has in the place where others say whether they are
+/// snapshots.
+const KIND_RECORDS: u8 = 2;
 
 /// Levels of the largest volume's map.
 const LEVELS_MAX: u8 = 5;
@@ -59,6 +64,24 @@ impl Volume {
             shared_blocks: 0,
             shared_since_count: 0,
         }
+    }
+
+    /// The hidden volume of the array's records.
+    pub(crate) fn records(size_bytes: u64) -> Self {
+        Self::new(VolumeSpec {
+            id: RECORDS,
+            name: String::new(),
+            size_bytes,
+            thick: false,
+            naa: [0; 16],
+            snapshot: false,
+            created: 0,
+        })
+    }
+
+    /// Whether it is that of the array's records, which nobody is shown.
+    pub(crate) fn is_records(&self) -> bool {
+        self.spec.id == RECORDS
     }
 
     /// Blocks of 4 KiB.
@@ -120,7 +143,7 @@ impl Volume {
         bytes[64] = self.root.levels;
         bytes[65] = u8::from(self.spec.thick);
         bytes[66] = self.spec.name.len() as u8;
-        bytes[67] = u8::from(self.spec.snapshot);
+        bytes[67] = if self.is_records() { KIND_RECORDS } else { u8::from(self.spec.snapshot) };
         bytes[68..68 + self.spec.name.len()].copy_from_slice(self.spec.name.as_bytes());
         bytes[136..144].copy_from_slice(&self.origin.map_or(0, |origin| origin.0).to_le_bytes());
         bytes[144..152].copy_from_slice(&self.spec.created.to_le_bytes());
@@ -132,9 +155,12 @@ impl Volume {
         let u64_at =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes of 256"));
         let name_length = bytes[66] as usize;
-        if name_length > NAME_BYTES_MAX || bytes[65] > 1 || bytes[67] > 1 {
+        let is_records = bytes[67] == KIND_RECORDS;
+        let is_kind = bytes[67] <= 1 || is_records;
+        if name_length > NAME_BYTES_MAX || bytes[65] > 1 || !is_kind {
             return None;
         }
+        (is_records == (u64_at(0) == RECORDS.0)).then_some(())?;
         let spec = VolumeSpec {
             id: VolumeId(u64_at(0)),
             name: str::from_utf8(&bytes[68..68 + name_length]).ok()?.to_owned(),
@@ -187,7 +213,20 @@ mod tests {
         volume.mapped_bytes = 12 * BLOCK;
         let bytes = volume.emit();
         assert_eq!(Volume::parse(&bytes), Some(volume));
-        for (at, value) in [(8, 1), (64, 9), (65, 2), (67, 2), (66, 64), (68, 0xff)] {
+        for (at, value) in [(8, 1), (64, 9), (65, 2), (67, 2), (67, 3), (66, 64), (68, 0xff)] {
+            let mut broken = bytes;
+            broken[at] = value;
+            assert_eq!(Volume::parse(&broken), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn the_volume_of_records_is_of_a_kind_of_its_own() {
+        let records = Volume::records(1 << 30);
+        let bytes = records.emit();
+        assert_eq!(bytes[67], KIND_RECORDS);
+        assert_eq!(Volume::parse(&bytes), Some(records));
+        for (at, value) in [(67, 0), (67, 1), (0, 7)] {
             let mut broken = bytes;
             broken[at] = value;
             assert_eq!(Volume::parse(&broken), None, "byte {at}");

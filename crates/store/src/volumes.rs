@@ -5,6 +5,7 @@ use std::ops::{Bound, Index};
 
 use block::VolumeId;
 
+use crate::change::RECORDS;
 use crate::directory::Directory;
 use crate::reclaim::{Reclaim, Reclaimed};
 use crate::released::Released;
@@ -53,6 +54,21 @@ impl Volumes {
     pub(crate) fn after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         self.by_id.range((from, Bound::Unbounded)).map(|(_, volume)| volume)
+    }
+
+    /// As [`Self::get`], but not the volume of records.
+    pub(crate) fn shown(&self, id: VolumeId) -> Option<&Volume> {
+        self.get(id).filter(|volume| !volume.is_records())
+    }
+
+    /// As [`Self::after`], without the volume of records.
+    pub(crate) fn shown_after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
+        self.after(last).filter(|volume| !volume.is_records())
+    }
+
+    /// How many there are besides the volume of records.
+    pub(crate) fn shown_len(&self) -> usize {
+        self.len() - usize::from(self.contains(RECORDS))
     }
 
     /// The table that a checkpoint writes.

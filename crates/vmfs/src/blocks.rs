@@ -66,9 +66,9 @@ impl Extent {
 }
 
 impl<D: Disk> Volume<D> {
-    fn pointer_at(&self, block: u32, index: u64) -> Result<u64> {
+    fn pointer_at(&mut self, block: u32, index: u64) -> Result<u64> {
         let number = Resource::PointerBlock.number(block);
-        Ok(self.resource(Resource::PointerBlock).resource(number)? + index * 4)
+        Ok(self.place(Resource::PointerBlock, number)? + index * 4)
     }
 
     fn pointer(&mut self, staged: &Transaction, block: u32, index: u64) -> Result<u32> {
@@ -154,21 +154,22 @@ impl<D: Disk> Volume<D> {
         Ok(extents)
     }
 
-    fn content(&self, address: u32, inside: u64) -> Result<Content> {
+    fn content(&mut self, address: u32, inside: u64) -> Result<Content> {
         if address == 0 {
             return Ok(Content::Hole);
         }
-        let at = self.on_disk(self.block_at(address)? + inside);
+        let at = self.block_at(address)? + inside;
+        let at = self.on_disk(at);
         Ok(if is_to_be_zeroed(address) { Content::ToBeZeroed(at) } else { Content::Data(at) })
     }
 
     /// The volume address of a file block or sub-block.
-    pub(crate) fn block_at(&self, address: u32) -> Result<u64> {
+    pub(crate) fn block_at(&mut self, address: u32) -> Result<u64> {
         let kind = Resource::of(address)?;
         if !matches!(kind, Resource::FileBlock | Resource::SubBlock) {
             return Err(Error::Format(format!("an address {address:08x} in a file")));
         }
-        self.resource(kind).resource(kind.number(without_to_be_zeroed(address)))
+        self.place(kind, kind.number(without_to_be_zeroed(address)))
     }
 
     /// Makes a file able to address a block, by more levels of pointer blocks.

@@ -81,12 +81,8 @@ pub fn format(disk: &mut impl Disk, options: &Options) -> Result<()> {
 impl Plan {
     fn new(lv: LogicalVolume) -> Result<Self> {
         let blocks = lv.size / FILE_BLOCK;
-        let kinds = [
-            (Resource::Descriptor, (blocks / 2048).clamp(2, 120)),
-            (Resource::FileBlock, blocks.div_ceil(200).div_ceil(CLUSTERS_PER_GROUP)),
-            (Resource::PointerBlock, (blocks / 65_536).clamp(1, 100)),
-            (Resource::SubBlock, (blocks / 2048).clamp(2, 60)),
-        ];
+        let kinds =
+            [Resource::Descriptor, Resource::FileBlock, Resource::PointerBlock, Resource::SubBlock];
         let mut plan = Self {
             lv,
             blocks,
@@ -100,7 +96,7 @@ impl Plan {
             used: VOLUME_HEADER_BLOCKS,
             root: 0,
         };
-        kinds.into_iter().for_each(|(kind, groups)| plan.add_resource(kind, groups));
+        kinds.into_iter().for_each(|kind| plan.add_resource(kind));
         plan.add_file(".jbc.sf", JOURNAL_FILE, HOSTS_MAX * journal::SLOT);
         plan.root = plan.used;
         plan.used += 1;
@@ -117,13 +113,10 @@ impl Plan {
         self.files.push(SystemFile { name, number, length, blocks });
     }
 
-    fn add_resource(&mut self, kind: Resource, groups: u64) {
+    fn add_resource(&mut self, kind: Resource) {
+        let (groups, total) = ResourceFile::wanted(kind, self.blocks);
         let needed = ResourceFile::blocks_needed(kind, groups);
         let blocks = (self.used..self.used + needed).map(|n| Resource::FileBlock.address(n));
-        let total = match kind {
-            Resource::FileBlock => self.blocks,
-            _ => groups * CLUSTERS_PER_GROUP * kind.per_cluster(),
-        };
         let resource = ResourceFile { kind, total, groups, blocks: blocks.collect() };
         let name = match kind {
             Resource::FileBlock => ".fbb.sf",
@@ -186,9 +179,9 @@ fn write_resource(disk: &mut impl Disk, plan: &Plan, resource: &ResourceFile) ->
 fn first_cluster(plan: &Plan, resource: &ResourceFile, number: u64) -> Cluster {
     let per_cluster = resource.kind.per_cluster();
     let first = number * per_cluster;
-    let total = per_cluster.min(resource.total - first);
-    let mut cluster = Cluster::new(number as u32, total as u32);
-    let taken = plan.taken(resource.kind).saturating_sub(first).min(total);
+    let total = resource.in_cluster(number);
+    let mut cluster = Cluster::new(number as u32, total);
+    let taken = plan.taken(resource.kind).saturating_sub(first).min(u64::from(total));
     (0..taken).for_each(|item| cluster.take(item as u32));
     cluster
 }

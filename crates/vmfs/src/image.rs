@@ -79,6 +79,17 @@ impl FileDisk {
         Self { shared, host, started, writes_left: None, refusal, tried: 0, refused: 0 }
     }
 
+    /// The disk has so many bytes from then on: an administrator enlarged it.
+    ///
+    /// # Errors
+    /// When the file cannot be enlarged.
+    pub fn enlarge(&mut self, size: u64) -> std::io::Result<()> {
+        let mut shared = self.locked();
+        shared.file.set_len(size)?;
+        shared.size = size;
+        Ok(())
+    }
+
     /// Another host's view.
     #[must_use]
     pub fn another_host(&self) -> Self {

@@ -245,6 +245,11 @@ pub(crate) fn read_patiently(disk: &mut impl Disk, offset: u64, buffer: &mut [u8
     despite_reservations(disk, &mut Contention::default(), |disk| disk.read(offset, buffer))
 }
 
+/// Writes what lies outside of the volume.
+pub(crate) fn write_patiently(disk: &mut impl Disk, offset: u64, bytes: &[u8]) -> Result<()> {
+    despite_reservations(disk, &mut Contention::default(), |disk| disk.write(offset, bytes))
+}
+
 /// Repeats a command while another host has the disk reserved, which is never for long.
 fn despite_reservations<D: Disk>(
     disk: &mut D,

@@ -2,7 +2,7 @@
 
 use crate::bytes::{Uuid, get_u32, get_u64, put_text, put_u32, put_u64};
 use crate::limits::EXTENTS_MAX;
-use crate::lock::read_patiently;
+use crate::lock::{read_patiently, write_patiently};
 use crate::{Disk, Error, Result};
 
 const HEADER: u64 = 0x10_0000;
@@ -16,6 +16,8 @@ const EXTENT_ENTRY: usize = 128;
 /// A logical volume on one partition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogicalVolume {
+    /// First byte of the partition.
+    pub(crate) partition: u64,
     /// The volume's byte 0 on the disk.
     pub(crate) base: u64,
     /// Bytes of the volume.
@@ -43,7 +45,7 @@ pub(crate) fn format(
     volume_metadata(&mut header[512..], size, extents, uuid, now);
     disk.write(partition + HEADER, &header)?;
     write_extents(disk, partition, extents)?;
-    Ok(LogicalVolume { base: partition + DATA, size, uuid })
+    Ok(LogicalVolume { partition, base: partition + DATA, size, uuid })
 }
 
 fn device_metadata(out: &mut [u8], total: u64, extents: u64, device: Uuid, now: u64) {
@@ -89,13 +91,51 @@ fn write_extents(disk: &mut impl Disk, partition: u64, extents: u64) -> Result<(
         put_u32(entry, 33, 1);
     }
     table.resize(table.len().next_multiple_of(512), 0);
-    disk.write(partition + EXTENT_BITMAP, &bitmap)?;
-    disk.write(partition + EXTENT_TABLE, &table)?;
-    Ok(())
+    write_patiently(disk, partition + EXTENT_TABLE, &table)?;
+    write_patiently(disk, partition + EXTENT_BITMAP, &bitmap)
+}
+
+/// Lets the volume take what the disk has more than it takes now, in whole extents. The last sector
+/// that is written is the one that tells the volume's size.
+pub(crate) fn grow(disk: &mut impl Disk, old: &LogicalVolume) -> Result<()> {
+    let extents = (disk.size_bytes().saturating_sub(old.base) / EXTENT).min(EXTENTS_MAX);
+    let size = extents * EXTENT;
+    if size <= old.size {
+        return Ok(());
+    }
+    let at = old.partition + HEADER;
+    let mut header = [0; 1024];
+    read_patiently(disk, at, &mut header)?;
+    let now = u64::from(disk.wall_clock()) * 1_000_000;
+    let (device, volume) = header.split_at_mut(512);
+    put_u64(device, 0x5e, size + DATA - HEADER);
+    put_u32(device, 0x6a, extents as u32);
+    put_u32(device, 0x6e, extents as u32 - 1);
+    let generation = get_u64(device, 0x72) + 1;
+    put_u64(device, 0x72, generation);
+    put_u64(device, 0x9a, now);
+    put_u64(volume, 0x00, size);
+    let generation = get_u64(volume, 0x08) + 1;
+    put_u64(volume, 0x08, generation);
+    put_u32(volume, 0x74, extents as u32);
+    put_u64(volume, 0x80, extents - 1);
+    put_u64(volume, 0x88, now);
+    write_extents(disk, old.partition, extents)?;
+    write_patiently(disk, at, device)?;
+    write_patiently(disk, at + 512, volume)
 }
 
 /// Reads the metadata.
 pub(crate) fn open(disk: &mut impl Disk, partition: u64) -> Result<LogicalVolume> {
+    let lv = read(disk, partition)?;
+    if lv.base + lv.size > disk.size_bytes() {
+        return Err(Error::Format("the volume ends beyond the LUN".into()));
+    }
+    Ok(lv)
+}
+
+/// Reads the metadata of a volume that may have grown with its disk, whose size is not asked for.
+pub(crate) fn read(disk: &mut impl Disk, partition: u64) -> Result<LogicalVolume> {
     let mut header = [0; 1024];
     read_patiently(disk, partition + HEADER, &mut header)?;
     if get_u32(&header, 0) != MAGIC || get_u32(&header, 4) != 5 {
@@ -105,9 +145,6 @@ pub(crate) fn open(disk: &mut impl Disk, partition: u64) -> Result<LogicalVolume
     if size == 0 || size != extents * EXTENT || extents > EXTENTS_MAX {
         return Err(Error::Format(format!("the LVM says {size} bytes in {extents} extents")));
     }
-    let base = partition + DATA;
-    if base + size > disk.size_bytes() {
-        return Err(Error::Format("the volume ends beyond the LUN".into()));
-    }
-    Ok(LogicalVolume { base, size, uuid: Uuid::get(&header, 512 + 0x54) })
+    let uuid = Uuid::get(&header, 512 + 0x54);
+    Ok(LogicalVolume { partition, base: partition + DATA, size, uuid })
 }

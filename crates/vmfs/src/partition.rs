@@ -3,7 +3,7 @@
 use crc_fast::{CrcAlgorithm, checksum};
 
 use crate::bytes::{get_u32, get_u64, put_u32, put_u64};
-use crate::lock::read_patiently;
+use crate::lock::{read_patiently, write_patiently};
 use crate::{Disk, Error, Result};
 
 /// First sector of the one partition.
@@ -56,6 +56,66 @@ pub fn find(disk: &mut impl Disk) -> Result<u64> {
     let entry = entries.find(|entry| entry.len() == ENTRY && entry[..16] == VMFS_TYPE);
     let missing = || Error::Format("the partition table has no VMFS partition".into());
     Ok(get_u64(entry.ok_or_else(missing)?, 32) * 512)
+}
+
+/// Lets the volume's partition, the last one, end where the disk does. The copy at the new end of
+/// the disk is written first: while the first one is half written, that one is whole.
+pub(crate) fn grow(disk: &mut impl Disk) -> Result<()> {
+    let mut start = vec![0; 512 * 34];
+    read_patiently(disk, 0, &mut start)?;
+    let sectors = disk.size_bytes() / 512;
+    if start[510..512] != [0x55, 0xaa] {
+        return Ok(());
+    }
+    if start[450] == 0xfb {
+        let length = sectors - u64::from(get_u32(&start, 454));
+        put_u32(&mut start, 458, u32::try_from(length).unwrap_or(u32::MAX));
+        return write_patiently(disk, 0, &start[..512]);
+    }
+    if &start[512..520] != b"EFI PART" || get_u64(&start, 512 + 32) == sectors - 1 {
+        return Ok(());
+    }
+    let (record, rest) = start.split_at_mut(512);
+    let (header, table) = rest.split_at_mut(512);
+    let shape = [get_u32(header, 80), get_u32(header, 84)];
+    if shape != [ENTRIES as u32, ENTRY as u32] || get_u64(header, 72) != 2 {
+        return Err(Error::Format("the partition table has another shape".into()));
+    }
+    grow_last_entry(table, sectors - 34)?;
+    put_u64(header, 32, sectors - 1);
+    put_u64(header, 48, sectors - 34);
+    put_u32(header, 88, crc(table));
+    let mut copy = header.to_vec();
+    put_u64(&mut copy, 24, sectors - 1);
+    put_u64(&mut copy, 32, 1);
+    put_u64(&mut copy, 72, sectors - 33);
+    put_header_crc(&mut copy);
+    put_header_crc(header);
+    write_patiently(disk, (sectors - 33) * 512, &[table, &copy[..]].concat())?;
+    write_patiently(disk, 512, &[&header[..], table].concat())?;
+    if record[450] == 0xee {
+        write_patiently(disk, 0, &boot_record(sectors, 1, 0xee))?;
+    }
+    Ok(())
+}
+
+fn grow_last_entry(table: &mut [u8], last: u64) -> Result<()> {
+    let used = |entry: &&mut [u8]| entry[..16] != [0; 16];
+    let entry = table.chunks_mut(ENTRY).filter(used).max_by_key(|entry| get_u64(entry, 32));
+    match entry {
+        Some(entry) if entry[..16] == VMFS_TYPE => {
+            put_u64(entry, 40, last);
+            Ok(())
+        }
+        _ => Err(Error::Argument("another partition lies behind the volume's")),
+    }
+}
+
+/// The checksum of a header: of its first 92 bytes, with 0 in its own place.
+fn put_header_crc(header: &mut [u8]) {
+    put_u32(header, 16, 0);
+    let found = crc(&header[..92]);
+    put_u32(header, 16, found);
 }
 
 fn boot_record(sectors: u64, first: u64, kind: u8) -> [u8; 512] {

@@ -114,8 +114,32 @@ impl ResourceFile {
         (HEADER + groups * Self::group_size(kind)).div_ceil(FILE_BLOCK)
     }
 
+    /// Groups that so many file blocks have room for.
+    pub(crate) fn groups_in(kind: Resource, blocks: u64) -> u64 {
+        (blocks * FILE_BLOCK).saturating_sub(HEADER) / Self::group_size(kind)
+    }
+
+    /// Groups and resources in a volume of so many file blocks.
+    pub(crate) fn wanted(kind: Resource, blocks: u64) -> (u64, u64) {
+        let groups = match kind {
+            Resource::FileBlock => {
+                return (blocks.div_ceil(kind.per_cluster() * CLUSTERS_PER_GROUP), blocks);
+            }
+            Resource::Descriptor => (blocks / 2048).clamp(2, 120),
+            Resource::PointerBlock => (blocks / 65_536).clamp(1, 100),
+            Resource::SubBlock => (blocks / 2048).clamp(2, 60),
+        };
+        (groups, groups * CLUSTERS_PER_GROUP * kind.per_cluster())
+    }
+
     pub(crate) fn clusters(&self) -> u64 {
         self.total.div_ceil(self.kind.per_cluster())
+    }
+
+    /// Resources in a cluster: fewer in the last one.
+    pub(crate) fn in_cluster(&self, number: u64) -> u32 {
+        let per_cluster = self.kind.per_cluster();
+        per_cluster.min(self.total - number * per_cluster) as u32
     }
 
     pub(crate) fn length(&self) -> u64 {
@@ -233,6 +257,12 @@ impl Cluster {
         let item = (0..self.total).find(|item| self.is_free(*item))?;
         self.take(item);
         Some(item)
+    }
+
+    /// Has so many resources from then on; further ones are free.
+    pub(crate) fn grow(&mut self, total: u32) {
+        (self.total..total).for_each(|item| self.give(item));
+        self.total = self.total.max(total);
     }
 
     pub(crate) fn take(&mut self, item: u32) {

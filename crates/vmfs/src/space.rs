@@ -115,6 +115,7 @@ impl<D: Disk> Volume<D> {
         match (taken.is_empty(), contended) {
             (false, _) => Ok(taken),
             (true, true) => Err(Error::Contended),
+            (true, false) if self.has_grown(kind)? => self.take(transaction, kind, count),
             (true, false) => Err(Error::NoSpace),
         }
     }
@@ -196,7 +197,7 @@ impl<D: Disk> Volume<D> {
         for address in addresses {
             let kind = Resource::of(*address)?;
             let number = kind.number(*address);
-            if number >= self.resource(kind).total {
+            if number >= self.resource(kind).total && !self.has_grown(kind)? {
                 return Err(Error::Format(format!("an address {address:08x} beyond its file")));
             }
             let item = (number % kind.per_cluster()) as u32;
@@ -238,6 +239,7 @@ impl<D: Disk> Volume<D> {
     /// # Errors
     /// When the disk fails or a cluster is damaged.
     pub fn space(&mut self) -> Result<Space> {
+        self.refresh()?;
         let free_blocks = self.count_free(Resource::FileBlock)?;
         Ok(Space {
             total_bytes: self.size_bytes(),

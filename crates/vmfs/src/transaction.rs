@@ -386,9 +386,9 @@ impl<D: Disk> Volume<D> {
     }
 
     /// The volume address of a descriptor.
-    pub(crate) fn descriptor_at(&self, address: u32) -> Result<u64> {
+    pub(crate) fn descriptor_at(&mut self, address: u32) -> Result<u64> {
         let number = Resource::Descriptor.number(address);
-        self.resource(Resource::Descriptor).resource(number)
+        self.place(Resource::Descriptor, number)
     }
 
     /// Reads a descriptor and its lock.

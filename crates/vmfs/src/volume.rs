@@ -1,6 +1,8 @@
 //! A volume as one host has it mounted: its heartbeat, and the locks it takes.
 
 #[cfg(test)]
+mod growing;
+#[cfg(test)]
 mod refusals;
 #[cfg(test)]
 mod tests;
@@ -15,7 +17,7 @@ use crate::heartbeat::{self, Slot};
 use crate::journal;
 use crate::limits::{FILE_BLOCK, HOSTS_MAX, RESERVE_ATTEMPTS_MAX};
 use crate::lock::{Contention, Holder, Locking, read_patiently};
-use crate::lvm;
+use crate::lvm::{self, LogicalVolume};
 use crate::partition;
 use crate::resource::{Resource, ResourceFile};
 use crate::settle::Unsettled;
@@ -61,9 +63,7 @@ struct Watched {
 #[derive(Debug)]
 pub struct Volume<D> {
     pub(crate) disk: D,
-    /// The volume's byte 0 on the disk.
-    base: u64,
-    pub(crate) blocks: u64,
+    pub(crate) lv: LogicalVolume,
     descriptor: Descriptor,
     mount: Mount,
     resources: [ResourceFile; 4],
@@ -140,8 +140,7 @@ impl<D: Disk> Volume<D> {
         });
         let random = disk.now_us() ^ crate::bytes::get_u64(&mount.host.0, 2);
         let mut volume = Self {
-            base: lv.base,
-            blocks: lv.size / FILE_BLOCK,
+            lv,
             descriptor,
             mount,
             resources,
@@ -167,16 +166,22 @@ impl<D: Disk> Volume<D> {
         for kind in
             [Resource::Descriptor, Resource::FileBlock, Resource::SubBlock, Resource::PointerBlock]
         {
-            let (file, blocks) = self.system_file(u64::from(kind.file()))?;
+            let (_, blocks) = self.system_file(u64::from(kind.file()))?;
             let first =
                 *blocks.first().ok_or_else(|| Error::Format("an empty resource file".into()))?;
             let mut header = [0; 512];
             self.read_sectors(u64::from(first >> 6) * FILE_BLOCK, &mut header)?;
+            // A host that grows it enters the blocks before it changes the header: these are read
+            // after that.
+            let (file, blocks) = self.system_file(u64::from(kind.file()))?;
             let resource = ResourceFile::parse(kind, &header, blocks)?;
             if resource.length() > file.length {
                 return Err(Error::Format(format!("the resource file of {kind:?} is short")));
             }
             self.resources[kind as usize - 1] = resource;
+        }
+        if self.size_bytes() > self.lv.size {
+            return Err(Error::Format("there are more file blocks than the volume has".into()));
         }
         self.journal = self.system_file(crate::format::JOURNAL_FILE)?.1;
         if (self.journal.len() as u64) * FILE_BLOCK < HOSTS_MAX * journal::SLOT {
@@ -188,7 +193,29 @@ impl<D: Disk> Volume<D> {
         Ok(())
     }
 
-    fn system_file(&mut self, number: u64) -> Result<(FileDescriptor, Vec<u32>)> {
+    /// Reads anew what tells the volume's size and where its resources lie: another host may have
+    /// grown it.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        self.lv = lvm::read(&mut self.disk, self.lv.partition)?;
+        self.open_system_files()
+    }
+
+    /// Whether there are more resources of a kind than this host knew.
+    pub(crate) fn has_grown(&mut self, kind: Resource) -> Result<bool> {
+        let known = self.resource(kind).total;
+        self.refresh()?;
+        Ok(self.resource(kind).total > known)
+    }
+
+    /// The volume address of a resource.
+    pub(crate) fn place(&mut self, kind: Resource, number: u64) -> Result<u64> {
+        if number >= self.resource(kind).total {
+            self.refresh()?;
+        }
+        self.resource(kind).resource(number)
+    }
+
+    pub(crate) fn system_file(&mut self, number: u64) -> Result<(FileDescriptor, Vec<u32>)> {
         let address = Resource::Descriptor.address(number);
         let at = self.resource(Resource::Descriptor).resource(number)?;
         let mut bytes = [0; fd::SIZE as usize];
@@ -203,23 +230,23 @@ impl<D: Disk> Volume<D> {
     }
 
     pub(crate) fn read_sectors(&mut self, address: u64, buffer: &mut [u8]) -> Result<()> {
-        let at = self.base + address;
+        let at = self.lv.base + address;
         self.despite_reservations(|disk| disk.read(at, buffer))
     }
 
     pub(crate) fn write_sectors(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
-        let at = self.base + address;
+        let at = self.lv.base + address;
         self.despite_reservations(|disk| disk.write(at, bytes))
     }
 
     /// Writes several pieces, in no order.
     pub(crate) fn write_each(&mut self, mut pieces: Vec<(u64, Vec<u8>)>) -> Result<()> {
-        pieces.iter_mut().for_each(|(address, _)| *address += self.base);
+        pieces.iter_mut().for_each(|(address, _)| *address += self.lv.base);
         self.despite_reservations(|disk| disk.write_each(&pieces))
     }
 
     pub(crate) fn zero_sectors(&mut self, address: u64, length: u64) -> Result<()> {
-        let at = self.base + address;
+        let at = self.lv.base + address;
         self.despite_reservations(|disk| disk.zero(at, length))
     }
 
@@ -243,11 +270,11 @@ impl<D: Disk> Volume<D> {
 
     /// The place on the disk of a byte of the volume.
     pub(crate) fn on_disk(&self, address: u64) -> u64 {
-        self.base + address
+        self.lv.base + address
     }
 
     pub(crate) fn swap(&mut self, address: u64, images: [&Sector; 2]) -> Result<bool> {
-        let (locking, base) = (self.mount.locking, self.base);
+        let (locking, base) = (self.mount.locking, self.lv.base);
         locking.swap(&mut self.disk, base + address, images, &mut self.stats.contention)
     }
 
@@ -256,7 +283,7 @@ impl<D: Disk> Volume<D> {
         &mut self,
         mut swaps: Vec<Swap>,
     ) -> Vec<std::result::Result<bool, DiskError>> {
-        swaps.iter_mut().for_each(|swap| swap.offset += self.base);
+        swaps.iter_mut().for_each(|swap| swap.offset += self.lv.base);
         let swapped = self.disk.compare_and_write_each(&swaps);
         let missed = swapped.iter().filter(|one| **one == Ok(false)).count();
         self.stats.contention.miscompares += missed as u64;
@@ -303,7 +330,7 @@ impl<D: Disk> Volume<D> {
 
     /// Bytes of the volume.
     pub fn size_bytes(&self) -> u64 {
-        self.blocks * FILE_BLOCK
+        self.resource(Resource::FileBlock).total * FILE_BLOCK
     }
 
     pub(crate) fn lease_us(&self) -> u64 {
@@ -379,7 +406,7 @@ impl<D: Disk> Volume<D> {
         };
         let taken = self.swap(address, [&image, &slot.emit()])?;
         if taken {
-            let (offset, image) = (self.base + address, slot.emit());
+            let (offset, image) = (self.lv.base + address, slot.emit());
             self.disk.guard(Some(Guard { offset, image, ignored: heartbeat::STAMP }));
             (self.slot, self.pulsed_us) = (slot, now);
         }
@@ -422,7 +449,7 @@ impl<D: Disk> Volume<D> {
 
     /// A miscompare may be our own write whose answer was lost: then the slot shows our image.
     fn pulse_by_ats(&mut self, old: &Sector, new: &Sector) -> Result<bool> {
-        let at = self.base + self.slot.address;
+        let at = self.lv.base + self.slot.address;
         let mut swapped = false;
         self.despite_reservations(|disk| {
             swapped = disk.heartbeat(at, old, new)?;

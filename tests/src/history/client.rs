@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -28,6 +30,42 @@ pub struct Arena {
     pub blocks: u64,
     /// What all clients tell the time by.
     pub start: Instant,
+    /// Whether the pool is full, so that copies may be refused for want of space.
+    pub full: bool,
+    /// What others may look at meanwhile.
+    pub watch: Arc<Watch>,
+}
+
+/// What happens while the clients are at work.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// The longest time from a command to its answer since somebody took it, nanoseconds.
+    longest: AtomicU64,
+    /// Rounds that were checked.
+    rounds: AtomicU64,
+    /// Blocks whose operations did not fit together.
+    findings: AtomicU64,
+}
+
+impl Watch {
+    fn answered_after(&self, time: Duration) {
+        self.longest.fetch_max(time.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The longest time from a command to its answer since this was called last.
+    pub fn take_longest(&self) -> Duration {
+        Duration::from_nanos(self.longest.swap(0, Ordering::Relaxed))
+    }
+
+    /// How many rounds were checked, and in how many blocks something did not fit.
+    pub fn checked(&self) -> (u64, u64) {
+        (self.rounds.load(Ordering::Acquire), self.findings.load(Ordering::Acquire))
+    }
+
+    pub(super) fn round_checked(&self, findings: u64) {
+        self.findings.fetch_add(findings, Ordering::Release);
+        self.rounds.fetch_add(1, Ordering::Release);
+    }
 }
 
 impl Arena {
@@ -71,11 +109,16 @@ pub struct Counts {
     pub resets: u64,
     /// Connections that were dropped.
     pub dropped: u64,
+    /// Commands that were answered BUSY or TASK SET FULL.
+    pub refused: u64,
+    /// EXTENDED COPYs for which a full pool had no space.
+    pub without_space: u64,
 }
 
 /// A client with a session of its own.
 pub struct Client {
     number: u64,
+    run: u64,
     arena: Arena,
     connection: Option<RawConnection>,
     command_sequence_number: u32,
@@ -90,10 +133,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has no session yet.
+    /// A client that has no session yet. Runs that follow each other on the same blocks have seeds
+    /// with different lowest bytes, which are in what they write.
     pub fn new(number: u64, seed: u64, arena: Arena) -> Self {
         Self {
             number,
+            run: seed & 0xff,
             arena,
             connection: None,
             command_sequence_number: 0,
@@ -140,7 +185,7 @@ impl Client {
 
     fn new_value(&mut self) -> Value {
         self.writes += 1;
-        (self.number + 1) << 40 | self.writes
+        self.run << 56 | (self.number + 1) << 40 | self.writes
     }
 
     /// READ (16); returns what was found, unless it was not answered.
@@ -152,7 +197,7 @@ impl Client {
         let CommandEnd::Answered(answer) = self.run(pdu, at.lun, Fate::Wait)? else {
             return Ok(None);
         };
-        let Some(answer) = executed(answer)? else { return Ok(None) };
+        let Some(answer) = self.executed(answer) else { return Ok(None) };
         let data = answer.good()?;
         ensure!(data.len() == length as usize, "{} bytes of {length}", data.len());
         let values = data.chunks(BLOCK_BYTES).map(value_of).collect::<Result<Vec<_>>>()?;
@@ -220,7 +265,7 @@ impl Client {
         };
         match self.run(pdu, lun, fate)? {
             CommandEnd::Answered(answer) => {
-                if let Some(answer) = executed(answer)? {
+                if let Some(answer) = self.executed(answer) {
                     self.note_answer(invoked, action, answer)?;
                 }
             }
@@ -239,8 +284,15 @@ impl Client {
     }
 
     fn note_answer(&mut self, invoked: u64, action: Action, answer: Answer) -> Result<()> {
+        const OUT_OF_SPACE: Option<(u8, u8, u8)> = Some((7, 0x27, 7));
+        let is_copy = matches!(action, Action::Copy { .. });
+        if self.arena.full && is_copy && answer.code() == OUT_OF_SPACE {
+            self.counts.without_space += 1;
+            self.note(invoked, false, action);
+            return Ok(());
+        }
         if answer.code() != Some((14, 0x1d, 0)) {
-            answer.good()?;
+            answer.good().with_context(|| format!("{action:?}"))?;
             self.counts.swapped += u64::from(matches!(action, Action::Swap { .. }));
             self.note(invoked, true, action);
             return Ok(());
@@ -325,6 +377,17 @@ impl Client {
         Ok(())
     }
 
+    /// The answer, unless the command was not carried out: it brought a unit attention, or the
+    /// target was busy.
+    fn executed(&mut self, answer: Answer) -> Option<Answer> {
+        const BUSY: u8 = 0x08;
+        const TASK_SET_FULL: u8 = 0x28;
+        let is_attention = answer.code().is_some_and(|(key, ..)| key == 6);
+        let is_refused = [BUSY, TASK_SET_FULL].contains(&answer.status);
+        self.counts.refused += u64::from(is_refused);
+        (!is_attention && !is_refused).then_some(answer)
+    }
+
     fn run(&mut self, pdu: impl Fn(u32) -> Pdu, lun: u8, fate: Fate) -> Result<CommandEnd> {
         const ABORT_TASK: u8 = 1;
         self.ensure_session()?;
@@ -335,11 +398,13 @@ impl Client {
             bytes.extend(self.task_management(ABORT_TASK, lun, task).bytes());
         }
         let mut connection = self.connection.take().context("a session")?;
+        let sent = Instant::now();
         connection.send(&bytes)?;
         if fate == Fate::Drop {
             return Ok(CommandEnd::Lost);
         }
         let outcome = collect(&mut connection, fate)?;
+        self.arena.watch.answered_after(sent.elapsed());
         self.connection = Some(connection);
         self.counts.answered += u64::from(matches!(outcome, CommandEnd::Answered(_)));
         Ok(outcome)
@@ -380,16 +445,6 @@ fn collect(connection: &mut RawConnection, fate: Fate) -> Result<CommandEnd> {
         }
     }
     outcome.context("an outcome")
-}
-
-/// The answer, unless the command was not carried out: it brought a unit attention, or the target
-/// was busy.
-fn executed(answer: Answer) -> Result<Option<Answer>> {
-    const BUSY: u8 = 0x08;
-    const TASK_SET_FULL: u8 = 0x28;
-    let is_attention = answer.code().is_some_and(|(key, ..)| key == 6);
-    let is_refused = [BUSY, TASK_SET_FULL].contains(&answer.status);
-    Ok((!is_attention && !is_refused).then_some(answer))
 }
 
 /// Blocks full of a value.

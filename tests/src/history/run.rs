@@ -1,13 +1,14 @@
 //! Many clients at once, in rounds: after each round the LUNs are reset, so that nothing of it can
 //! happen any more, and what is there then is where the next round begins.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use anyhow::{Result, anyhow};
 
-use super::client::{Arena, Client, Counts};
+use super::client::{Arena, Client, Counts, Watch};
 use super::registers::{Finding, check};
 use super::{Action, Event, Values};
 
@@ -35,6 +36,8 @@ pub struct Report {
     pub findings: Vec<(u64, Finding)>,
     /// The first round as it was written down.
     pub first: Round,
+    /// What was there at the end.
+    pub after: Values,
 }
 
 /// A round: what was there before, and what was done.
@@ -45,13 +48,30 @@ pub type Round = (Values, Vec<Event>);
 /// # Errors
 /// When the target does not answer as it should.
 pub fn run(arena: &Arena, scale: Scale) -> Result<Report> {
+    run_until(arena, scale, Values::new(), &Arc::default())
+}
+
+/// The same on blocks with values, and no further than to the end of the round in which somebody
+/// says so.
+///
+/// # Errors
+/// When the target does not answer as it should.
+pub fn run_until(
+    arena: &Arena,
+    scale: Scale,
+    before: Values,
+    stop: &Arc<AtomicBool>,
+) -> Result<Report> {
     let clients: Vec<_> =
         (0..scale.clients).map(|number| Client::new(number, scale.seed, arena.clone())).collect();
     let (sender, rounds) = channel();
-    let checker = thread::spawn(move || check_rounds(&rounds));
+    let watch = Arc::clone(&arena.watch);
+    let checker = thread::spawn(move || check_rounds(&rounds, &watch));
     let shared = Arc::new(Shared {
         barrier: Barrier::new(clients.len()),
-        collected: Mutex::new((Vec::new(), Values::new())),
+        collected: Mutex::new((Vec::new(), before)),
+        asked_to_stop: Arc::clone(stop),
+        stops: AtomicBool::new(false),
         failed: Mutex::new(None),
         sender,
     });
@@ -71,9 +91,10 @@ pub fn run(arena: &Arena, scale: Scale) -> Result<Report> {
     if let Some(error) = shared.failed.lock().expect("no client panicked").take() {
         return Err(error);
     }
+    let after = std::mem::take(&mut shared.collected.lock().expect("no client panicked").1);
     drop(shared);
     let checked = checker.join().map_err(|_| anyhow!("the checker panicked"))?;
-    Ok(Report { counts: report.counts, ..checked })
+    Ok(Report { counts: report.counts, after, ..checked })
 }
 
 struct Shared {
@@ -82,6 +103,9 @@ struct Shared {
     collected: Mutex<(Vec<Event>, Values)>,
     /// The first failure; then nobody does anything more.
     failed: Mutex<Option<anyhow::Error>>,
+    asked_to_stop: Arc<AtomicBool>,
+    /// What the leader makes of it, the same for all clients.
+    stops: AtomicBool,
     sender: Sender<Round>,
 }
 
@@ -117,8 +141,13 @@ fn work(
         if leads {
             client.forget_session();
             shared.attempt(|| finish_round(&mut client, shared, luns));
+            let stops = shared.has_failed() || shared.asked_to_stop.load(Ordering::Relaxed);
+            shared.stops.store(stops, Ordering::Relaxed);
         }
         shared.barrier.wait();
+        if shared.stops.load(Ordering::Relaxed) {
+            break;
+        }
     }
     client.counts
 }
@@ -141,11 +170,12 @@ fn finish_round(client: &mut Client, shared: &Shared, luns: &[(u8, Vec<u8>)]) ->
     shared.sender.send((before, events)).map_err(|_| anyhow!("the checker is gone"))
 }
 
-fn check_rounds(rounds: &Receiver<Round>) -> Report {
+fn check_rounds(rounds: &Receiver<Round>, watch: &Watch) -> Report {
     let mut report = Report::default();
     for (number, (before, events)) in rounds.iter().enumerate() {
         report.operations += events.len() as u64;
         let found = check(&before, &events);
+        watch.round_checked(found.len() as u64);
         report.findings.extend(found.into_iter().map(|finding| (number as u64, finding)));
         if number == 0 {
             report.first = (before, events);
@@ -163,6 +193,8 @@ impl Counts {
             aborted: self.aborted + other.aborted,
             resets: self.resets + other.resets,
             dropped: self.dropped + other.dropped,
+            refused: self.refused + other.refused,
+            without_space: self.without_space + other.without_space,
         }
     }
 }

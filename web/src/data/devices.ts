@@ -36,6 +36,16 @@ const ROWS: DeviceKind[] = [
     },
   },
   {
+    prefix: 'rbd',
+    label: 'Image of a Ceph cluster',
+    sized: true,
+    path: {
+      label: 'Pool and image',
+      hint: 'Everything on it is lost. Behind it, if need be: ?conf=PATH&id=USER',
+      example: 'rbd/gantry',
+    },
+  },
+  {
     prefix: 'memory',
     label: 'Memory',
     remark: ' (for trying out; lost at a restart)',

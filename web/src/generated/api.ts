@@ -1,11 +1,16 @@
 // What the daemon takes and answers, from crates/api: written by 'cargo xtask web', compared by
 // 'cargo xtask check'.
 
-/** A device that is to join a pool. */
+/**
+ * A device, or a mirror of several, that is to join a pool. A pool that has mirrors takes no plain
+ * device: all that lies on it would be lost with it.
+ */
 export interface AddDevice {
-  /** file:PATH, block:PATH or memory:. */
+  /** file:PATH, block:PATH, rbd:POOL/IMAGE or memory:. */
   device: string;
-  /** Its size, bytes; may be left out for a block device, which is then used whole. */
+  /** Devices that hold the same blocks: with them it is one mirror, as large as the smallest. */
+  mirrored_by?: string[];
+  /** The size of each, bytes; may be left out for block devices, which are then used whole. */
   size_bytes?: number | null;
 }
 
@@ -27,6 +32,18 @@ export interface Asked {
   done_bytes: number;
   /** Those of them that were not done. */
   refused: number;
+}
+
+/** A device that is to join a mirror, or to make one of a plain device. */
+export interface AttachMember {
+  /** file:PATH, block:PATH, rbd:POOL/IMAGE or memory:. */
+  device: string;
+  /** The mirror, or plain device, counted from 0 in the order in which they joined the pool. */
+  mirror: number;
+  /** The member that leaves when the new one holds everything, by its identity. */
+  replaces?: string | null;
+  /** Its size, bytes; that of the mirror when left out. */
+  size_bytes?: number | null;
 }
 
 /** A change that somebody asked for. */
@@ -135,6 +152,14 @@ export interface CloneVolume {
   thick?: boolean;
 }
 
+/** Something that an array and a pool both have. */
+export interface Collision {
+  /** What can be done about it, as options of `gantry pool import`. */
+  solution: string;
+  /** What, in a sentence. */
+  what: string;
+}
+
 /**
  * All that is configured, but users. On import, what it names is made or changed; what it does not
  * name stays as it is. Pools and volumes are described, for whoever makes them anew, and have to be
@@ -162,6 +187,8 @@ export interface Configuration {
   pools?: ConfiguredPool[];
   /** Portals, without those that were given to the daemon at its start. */
   portals?: CreatePortal[];
+  /** Which primitives are on for everybody; as they were when left out. */
+  primitives?: Primitives | null;
   /** Schedules of snapshots. */
   schedules?: ConfiguredSchedule[];
   /** Of this form: 1. */
@@ -187,7 +214,7 @@ export interface ConfiguredChap {
 
 /** A device of a pool. */
 export interface ConfiguredDevice {
-  /** file:PATH, block:PATH or memory:. */
+  /** file:PATH, block:PATH, rbd:POOL/IMAGE or memory:. */
   device: string;
   /** Its size, bytes. */
   size_bytes: number;
@@ -211,6 +238,8 @@ export interface ConfiguredHost {
   initiators: string[];
   /** Its name. */
   name: string;
+  /** Which primitives are on for it; as they were when left out. */
+  primitives?: Primitives | null;
   /** Its labels; as they were when left out. */
   tags?: Record<string, string> | null;
 }
@@ -276,6 +305,8 @@ export interface ConfiguredVolume {
   lun?: number | null;
   /** Who sees it. Who is not named and sees it already goes on to. */
   maps?: ConfiguredMap[];
+  /** Which primitives are on for it; as they were when left out. */
+  primitives?: Primitives | null;
   /** Whether hosts find no way to reserve it; as it was when left out. */
   reservations_hidden?: boolean | null;
   /** What it is, unless it is a snapshot; not imported. */
@@ -286,6 +317,14 @@ export interface ConfiguredVolume {
   thresholds?: Thresholds | null;
   /** POOL/NAME. */
   volume: string;
+}
+
+/** What becomes of the filling of members. */
+export interface ControlResilver {
+  /** What is to be done. */
+  action: ResilverAction;
+  /** The member that is given up, by its identity, for `cancel`. */
+  member?: string | null;
 }
 
 /** A new host. */
@@ -300,8 +339,13 @@ export interface CreateHost {
 
 /** A new pool. */
 export interface CreatePool {
-  /** Each file:PATH, block:PATH or memory:; 1 to 32, in the order in which the pool counts them. */
+  /** Each file:PATH, block:PATH, rbd:POOL/IMAGE or memory:; 1 to 32, in the order in which the pool counts them. */
   devices: string[];
+  /**
+   * How many devices hold the same blocks: 2 or 3 make mirrors of as many devices that follow each
+   * other; 1 when left out.
+   */
+  mirror?: number | null;
   /** 1 to 63 letters, digits, '-', '_', '.'. */
   name: string;
   /** Size of each device, bytes; may be left out for block devices, which are then used whole. */
@@ -444,9 +488,16 @@ export type EventKind =
   | 'medium_error'
   | 'device_error'
   | 'device_stall'
+  | 'mirror'
   | 'lock_retry'
   | 'record'
   | 'general';
+
+/** A pool is given away. */
+export interface ExportPool {
+  /** Although hosts are logged in that see its volumes: they lose them. */
+  force?: boolean;
+}
 
 /** How full something is. */
 export type Fill = 'normal' | 'soft' | 'hard';
@@ -501,6 +552,30 @@ export interface Forecast {
   window_seconds: number | null;
 }
 
+/** A member of such a mirror. */
+export interface FoundMember {
+  /** Where it was found; absent if it is missing. */
+  device: string | null;
+  /** Generation of its own list; a lower one than another member's is older. */
+  generation: number | null;
+  /** Its size, bytes. */
+  size_bytes: number;
+  /** What its copy is worth by the newest list that was found. */
+  state: MemberState;
+  /** Its identity, hexadecimal. */
+  uuid: string;
+}
+
+/** A mirror of a pool that is imported. */
+export interface FoundMirror {
+  /** Whether a member is missing or not current. */
+  degraded: boolean;
+  /** Its number among the pool's devices. */
+  index: number;
+  /** Its members. */
+  members: FoundMember[];
+}
+
 /** A group of hosts, to which volumes are mapped as to a host. */
 export interface Group {
   /** Names of its hosts. */
@@ -534,6 +609,8 @@ export interface Host {
   mutual_chap: boolean;
   /** Its name. */
   name: string;
+  /** Which primitives are on for it. */
+  primitives: Primitives;
   /** Its labels. */
   tags: Record<string, string>;
 }
@@ -547,6 +624,56 @@ export interface Identification {
   product: string;
   /** 1 to 8 printable ASCII characters, with no space at either end. */
   vendor: string;
+}
+
+/**
+ * A pool that this array does not know is taken over, with all that hosts rely on. Whatever collides
+ * with what the array has is refused, unless one of the choices says what is to be done.
+ */
+export interface ImportPool {
+  /**
+   * The array takes the target name that the pool's hosts know, and with it discovery, vendor and
+   * product, and states of paths. So it does by itself if it has neither pools nor hosts.
+   */
+  adopt_target_name?: boolean;
+  /**
+   * Although members of mirrors are missing that may have newer data than those that were found:
+   * what only they have is given up.
+   */
+  degraded?: boolean;
+  /** Its devices, files or block devices, in any order. */
+  devices?: string[];
+  /** Nothing is changed; the answer says what would be, and what collides. */
+  dry_run?: boolean;
+  /**
+   * Hosts and groups that the array has by the same name, or by an initiator, stay as they are
+   * here; volumes are mapped to them.
+   */
+  existing_hosts?: boolean;
+  /**
+   * Although another array used the pool last and did not export it. If that one still uses it,
+   * both destroy it.
+   */
+  force?: boolean;
+  /** The array keeps its target name, and the pool's hosts must log in to that. */
+  keep_target_name?: boolean;
+  /** Where another volume has the LUN number of one of the pool's, that gets another one. */
+  new_luns?: boolean;
+  /** Which pool, if several are found: its name or its UUID. */
+  pool?: string | null;
+  /**
+   * The recovery key of the array that used the pool last. Without it CHAP accounts come without
+   * secrets, unless this array has the key.
+   */
+  recovery_key?: Secret | null;
+  /** Another name for the pool. */
+  rename?: string | null;
+  /** A directory whose files and block devices are looked through for devices of pools. */
+  scan?: string | null;
+  /** No hosts, groups and LUN maps are taken. */
+  skip_hosts?: boolean;
+  /** No schedules are taken. */
+  skip_schedules?: boolean;
 }
 
 /** What an import did, or would do. */
@@ -722,6 +849,41 @@ export interface Me {
   user: string;
 }
 
+/** A device of a mirror. */
+export interface Member {
+  /** Where it is, or was last; absent if that is not known. */
+  device: string | null;
+  /** I/O that failed, and blocks that were not what was written, since the pool was opened. */
+  errors: number;
+  /** Blocks that were written again from another member, since the pool was opened. */
+  healed_blocks: number;
+  /** Its size, bytes. */
+  size_bytes: number;
+  /** What its copy is worth. */
+  state: MemberState;
+  /** Its identity, hexadecimal. */
+  uuid: string;
+}
+
+/** What a member's copy is worth. */
+export type MemberState = 'current' | 'resilvering' | 'absent';
+
+/** Devices that hold the same blocks. */
+export interface Mirror {
+  /** Whether a member lacks something. */
+  degraded: boolean;
+  /** Which one, counted from 0, among the logical devices of the pool. */
+  index: number;
+  /** The members. */
+  members: Member[];
+  /** How far a member that is being filled is, if one is. */
+  resilver: Resilver | null;
+  /** Bytes that the pool uses of each member. */
+  size_bytes: number;
+  /** Its identity, hexadecimal. */
+  uuid: string;
+}
+
 /** Rates of a volume or host. */
 export interface NamedRates {
   /** POOL/NAME of the volume, or the host's name. */
@@ -822,10 +984,14 @@ export interface Pool {
   devices: Device[];
   /** How full it is. */
   fill: Fill;
+  /** Seconds that a member of a mirror may take for one I/O before the mirror goes on without it. */
+  hang_limit_seconds: number;
   /** What of its journal is lost, when it is unavailable or read-only for that. */
   journal_loss: JournalLoss | null;
   /** Memory that its maps may take, bytes. */
   memory_bytes: number;
+  /** Those of them that hold the same blocks, while the pool is open. */
+  mirrors: Mirror[];
   /** Its name. */
   name: string;
   /** Why, when it is not ready. */
@@ -836,6 +1002,8 @@ export interface Pool {
   snapshots: number;
   /** Where the space went; absent when the pool is unavailable. */
   space: Space | null;
+  /** Devices that step in when a member of a mirror is lost. */
+  spares: string[];
   /** ready, read-only, opening, unavailable. */
   state: string;
   /** Its labels. */
@@ -846,6 +1014,32 @@ export interface Pool {
   uuid: string;
   /** Number of volumes, clones among them. */
   volumes: number;
+}
+
+/** What an import brought, or would bring. */
+export interface PoolImport {
+  /** What is made or changed, a sentence each. */
+  changes: string[];
+  /** What stands in the way; an import that is no dry run is refused. */
+  collisions: Collision[];
+  /** Its devices, in their order. */
+  devices: string[];
+  /** Whether nothing was changed. */
+  dry_run: boolean;
+  /** Whether the array gave the pool away that used it last. */
+  exported: boolean;
+  /** The target name of the array that used it last; empty if the pool does not say. */
+  last_target_name: string;
+  /** Its mirrors, as the membership lists on the devices that were found have them. */
+  mirrors: FoundMirror[];
+  /** What the pool has and does not come, a sentence each. */
+  missing: string[];
+  /** The name of the pool here. */
+  pool: string;
+  /** The target name of this array afterwards. */
+  target_name: string;
+  /** Its UUID. */
+  uuid: string;
 }
 
 /** How a pool is opened. */
@@ -873,6 +1067,21 @@ export interface PrimitiveRate {
   commands: number;
   /** Microseconds that a command took on average. */
   latency_us: number;
+}
+
+/**
+ * Which primitives (offloads) are on at one place: for the array, a host, or a volume. Hosts may use
+ * one only where none of the three has it off.
+ */
+export interface Primitives {
+  /** COMPARE AND WRITE (ATS). */
+  compare_and_write: boolean;
+  /** EXTENDED COPY and what belongs to it, POPULATE TOKEN and WRITE USING TOKEN (Full Copy, ODX). */
+  extended_copy: boolean;
+  /** UNMAP, and WRITE SAME that unmaps (Delete). */
+  unmap: boolean;
+  /** WRITE SAME (Block Zero). */
+  write_same: boolean;
 }
 
 /** Why a request was refused (RFC 9457). A program decides by `type`. */
@@ -917,6 +1126,7 @@ export interface Problem {
     | 'urn:gantry:problem:luns-exhausted'
     | 'urn:gantry:problem:still-mapped'
     | 'urn:gantry:problem:pool-not-empty'
+    | 'urn:gantry:problem:pool-not-open'
     | 'urn:gantry:problem:pool-unavailable'
     | 'urn:gantry:problem:pool-full'
     | 'urn:gantry:problem:no-space-below'
@@ -979,6 +1189,14 @@ export interface Reclaim {
   volume: string;
 }
 
+/** The key by which CHAP accounts in pools are read. */
+export interface RecoveryKey {
+  /** Tells keys apart. */
+  id: string;
+  /** The key, to be kept where neither the array nor its disks are. */
+  key: string;
+}
+
 /** A reason for refusals. */
 export interface Refusal {
   /** The command in T10's words. */
@@ -987,7 +1205,7 @@ export interface Refusal {
   count: number;
   /** When last, seconds since 1970. */
   last: number;
-  /** What it means. */
+  /** What it means; of a primitive that is turned off, at which place. */
   reason: string;
   /** Sense key, additional sense code and qualifier, as in '05h/26h/00h'. */
   sense: string | null;
@@ -1001,11 +1219,31 @@ export interface Rename {
   name: string;
 }
 
-/** A larger device. */
+/** A copy that is being made of a mirror's blocks. */
+export interface Resilver {
+  /** Bytes that were copied. */
+  copied_bytes: number;
+  /** Whether it rests until it is resumed. */
+  paused: boolean;
+  /** Seconds that it will take, if that can be told. */
+  remaining_seconds: number | null;
+  /** Bytes that are to be copied, as far as it is known. */
+  total_bytes: number;
+  /** Blocks that no member could tell. */
+  unreadable_blocks: number;
+}
+
+/** What is to be done with the filling of members. */
+export type ResilverAction = 'pause' | 'resume' | 'cancel';
+
+/** A larger device, or larger members of a mirror. */
 export interface ResizePool {
-  /** Which one, counted from 0; may be left out if there is only one. */
+  /**
+   * Which device or mirror, counted from 0 in the order in which they joined the pool; may be left
+   * out if there is only one.
+   */
   device?: number | null;
-  /** The new size of the device, bytes. */
+  /** The new size of the device, or of each member of the mirror that is smaller, bytes. */
   size_bytes: number;
 }
 
@@ -1019,6 +1257,11 @@ export interface ResizeVolume {
 
 /** A pool that takes no writes, or is unavailable, is opened anew. */
 export interface ResumePool {
+  /**
+   * Opens mirrors without members that may hold newer data than those that are there, where the
+   * array does not know it: what only the missing ones hold is lost then.
+   */
+  degraded?: boolean;
   /** Changes nothing, and answers the pool with what would be given up (`journal_loss`). */
   dry_run?: boolean;
   /** How; for reads and writes when left out. */
@@ -1173,6 +1416,18 @@ export interface SetPathState {
   state: PathState;
 }
 
+/** Primitives that are turned on (true) or off (false); one that is left out stays as it is. */
+export interface SetPrimitives {
+  /** COMPARE AND WRITE (ATS). */
+  compare_and_write?: boolean | null;
+  /** EXTENDED COPY and what belongs to it, POPULATE TOKEN and WRITE USING TOKEN (Full Copy, ODX). */
+  extended_copy?: boolean | null;
+  /** UNMAP, and WRITE SAME that unmaps (Delete). */
+  unmap?: boolean | null;
+  /** WRITE SAME (Block Zero). */
+  write_same?: boolean | null;
+}
+
 /** Whether hosts may reserve a volume. */
 export interface SetReservations {
   /** True if RESERVE, RELEASE and PERSISTENT RESERVE are to be answered as not supported. */
@@ -1209,6 +1464,14 @@ export interface SetSnapshotDeletion {
    * mapped, and the snapshots of each schedule's newest run, stay.
    */
   delete_scheduled_snapshots: boolean;
+}
+
+/** The devices that step in when a member of a mirror is lost. */
+export interface SetSpares {
+  /** All of them, files or block devices. Those that are new are made. */
+  devices: string[];
+  /** Size of those that are made, bytes; may be left out for block devices. */
+  size_bytes?: number | null;
 }
 
 /** All labels that an object is to have. */
@@ -1262,7 +1525,7 @@ export interface Space {
   data_bytes: number;
   /** Free for new data. */
   free_bytes: number;
-  /** Part of `used` that is the map. */
+  /** Part of `used` that is the map, and what the array keeps in the pool for an import. */
   metadata_bytes: number;
   /** What is left of that. It is less than the whole only in a full pool, and is filled first. */
   metadata_left_bytes: number;
@@ -1326,6 +1589,8 @@ export interface Target {
 export interface Task {
   /** Whether it can be cancelled now. */
   can_cancel: boolean;
+  /** Whether it can be paused, or resumed, now. */
+  can_pause: boolean;
   /** How much is done, in `unit`. */
   done: number;
   /** Seconds since 1970. */
@@ -1334,10 +1599,16 @@ export interface Task {
   id: number;
   /** What is done. */
   kind: TaskKind;
-  /** What it is done to: 'pool NAME' or 'volume POOL/NAME'. */
+  /** What it is done to: 'pool NAME', 'volume POOL/NAME' or 'member POOL/DEVICE'. */
   object: string;
+  /** Whether it rests until it is resumed; it counts as running. */
+  paused: boolean;
   /** What went wrong, or was found. */
   problem: string | null;
+  /** Bytes per second so far, while it runs and as far as it is known. */
+  rate_bytes: number | null;
+  /** Seconds that it will take yet if it goes on as so far; not while it rests. */
+  remaining_seconds: number | null;
   /** Seconds since 1970. */
   started: number;
   /** How far it is. */
@@ -1353,6 +1624,7 @@ export type TaskKind =
   | 'scrub'
   | 'delete'
   | 'sanitize'
+  | 'resilver'
   | 'create-pool'
   | 'extend-pool'
   | 'add-device'
@@ -1428,6 +1700,8 @@ export interface Volume {
   origin: string | null;
   /** The pool's name. */
   pool: string;
+  /** Which primitives are on for it. */
+  primitives: Primitives;
   /** Those of `hosts` that may only read. */
   read_only_hosts: string[];
   /** Whether hosts find no way to reserve it. */

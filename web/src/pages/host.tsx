@@ -25,10 +25,11 @@ import { bytes } from '../units';
 import { Connect } from './connect';
 import { ChapFields, chapBody, NO_CHAP, volumesOf } from './hosts';
 import { LabelsDialog } from './labels';
+import { PrimitivesDialog, primitivesText } from './primitives';
 import { SessionTable } from './sessions';
 import { volumeLink } from './volumes';
 
-type Open = 'initiators' | 'chap' | 'labels' | 'delete' | null;
+type Open = 'initiators' | 'chap' | 'labels' | 'primitives' | 'delete' | null;
 
 export function HostPage({ name }: { name: string }) {
   const hosts = useResource<Host[]>('/v1/hosts', OFTEN);
@@ -43,6 +44,7 @@ export function HostPage({ name }: { name: string }) {
         CHAP
       </Button>
       <Button onClick={() => setOpen('labels')}>Labels</Button>
+      <Button onClick={() => setOpen('primitives')}>Primitives</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -75,6 +77,15 @@ export function HostPage({ name }: { name: string }) {
           name={name}
           at={path('hosts', name)}
           shownBy={['/v1/hosts']}
+          onClose={() => setOpen(null)}
+        />
+      )}
+      {host && open === 'primitives' && (
+        <PrimitivesDialog
+          title={`Primitives of ${name}`}
+          at={path('hosts', name, 'primitives')}
+          shownBy={['/v1/hosts']}
+          value={host.primitives}
           onClose={() => setOpen(null)}
         />
       )}
@@ -121,6 +132,7 @@ function HostCards({ host }: { host: Host }) {
                   .map((group) => group.name)
                   .join(', ') || '–',
               ],
+              ['Primitives', primitivesText(host.primitives)],
               ...labels(host.tags),
             ]}
           />

@@ -1,13 +1,14 @@
 // One pool: its space, devices, thresholds and scrub.
 import { useState } from 'preact/hooks';
 import { ask, given, path } from '../data/client';
-import { deviceKind, deviceKinds, deviceName, FIRST_KIND } from '../data/devices';
+import { deviceKind, deviceName } from '../data/devices';
 import { may } from '../data/session';
 import { deleting, OFTEN, refresh, useResource } from '../data/store';
 import type {
   AddDevice as AddDeviceBody,
   Device,
   Forecast,
+  Mirror,
   Pool,
   ResizePool,
   ResumePool,
@@ -36,12 +37,12 @@ import {
   Time,
 } from '../ui/basic';
 import { HistoryChart, RangeChoice, sum } from '../ui/chart';
+import { DeviceFields, deviceOf, NO_DEVICE } from '../ui/device_fields';
 import {
   CheckField,
   Confirm,
   FormDialog,
   NumberField,
-  SelectField,
   SizeField,
   TextField,
   useSubmit,
@@ -49,6 +50,7 @@ import {
 import { Table } from '../ui/table';
 import { bytes, count, parseBytes, percent, plural, rate, sizeText } from '../units';
 import { LabelsDialog } from './labels';
+import { MirrorsCard } from './mirrors';
 import { ForecastText } from './overview';
 
 type Open = 'thresholds' | 'labels' | 'device' | 'delete' | { extend: Device } | null;
@@ -81,6 +83,7 @@ export function PoolPage({ name }: { name: string }) {
               <DevicesCard pool={data} onExtend={(extend) => setOpen({ extend })} />
               <ScrubCard pool={name} />
             </div>
+            <MirrorsCard pool={data} />
             <FillCard pool={data} />
             {open === 'thresholds' && (
               <ThresholdsDialog
@@ -102,10 +105,10 @@ export function PoolPage({ name }: { name: string }) {
                 onClose={close}
               />
             )}
-            {open === 'device' && <AddDevice pool={name} onClose={close} />}
+            {open === 'device' && <AddDevice pool={data} onClose={close} />}
             {open === 'delete' && <DeletePool pool={data} onClose={close} />}
             {typeof open === 'object' && open && (
-              <ExtendDevice pool={name} device={open.extend} onClose={close} />
+              <ExtendDevice pool={data} device={open.extend} onClose={close} />
             )}
           </>
         )}
@@ -411,47 +414,59 @@ export function ThresholdsDialog(props: {
   );
 }
 
-function AddDevice({ pool, onClose }: { pool: string; onClose: () => void }) {
-  const [prefix, setPrefix] = useState(FIRST_KIND);
-  const [where, setWhere] = useState('');
-  const [size, setSize] = useState('');
-  const kind = deviceKind(prefix);
+function AddDevice({ pool, onClose }: { pool: Pool; onClose: () => void }) {
+  const [draft, setDraft] = useState(NO_DEVICE);
+  const [others, setOthers] = useState(['', '']);
+  const kind = deviceKind(draft.prefix);
+  const isMirror = pool.mirrors.length > 0;
   const add = async () => {
-    const device = deviceName(kind, where);
-    await ask('POST', path('pools', pool, 'devices'), {
-      device,
-      ...(size.trim() ? { size_bytes: parseBytes(size) } : {}),
+    const paths = kind.path ? others.filter((other) => other.trim()) : [''];
+    await ask('POST', path('pools', pool.name, 'devices'), {
+      ...deviceOf(draft),
+      ...(isMirror ? { mirrored_by: paths.map((other) => deviceName(kind, other)) } : {}),
     } satisfies AddDeviceBody);
     await refresh('/v1/pools');
   };
   return (
     <FormDialog
-      title={`Add a device to pool ${pool}`}
-      action="Add device"
-      said="The device joined"
+      title={`Add a ${isMirror ? 'mirror' : 'device'} to pool ${pool.name}`}
+      action={isMirror ? 'Add mirror' : 'Add device'}
+      said={isMirror ? 'The mirror joined' : 'The device joined'}
       onSubmit={add}
       onClose={onClose}
     >
-      <p class="faint">It joins at once, while hosts write. It cannot leave again.</p>
-      <SelectField label="Kind" value={prefix} onChange={setPrefix} options={deviceKinds(false)} />
-      {kind.path && (
-        <TextField
-          label="Path"
-          value={where}
-          onChange={setWhere}
-          mono
-          required
-          placeholder={kind.path.example}
-        />
-      )}
-      <SizeField
-        label={kind.sized ? 'Size (empty: the whole device)' : 'Size'}
-        value={size}
-        onChange={setSize}
-        required={!kind.sized}
-      />
+      <p class="faint">
+        {isMirror
+          ? 'Its devices hold the same blocks. It joins at once, while hosts write, and cannot leave again.'
+          : 'It joins at once, while hosts write. It cannot leave again.'}
+      </p>
+      <DeviceFields value={draft} onChange={setDraft} />
+      {isMirror &&
+        kind.path &&
+        others.map((other, at) => (
+          <TextField
+            key={['second', 'third'][at]}
+            label={at === 0 ? 'Path of the second copy' : 'Path of a third copy (may be empty)'}
+            value={other}
+            onChange={(value) => setOthers(others.map((old, i) => (i === at ? value : old)))}
+            mono
+            required={at === 0}
+          />
+        ))}
     </FormDialog>
   );
+}
+
+// The number by which a pool knows a device: its mirror's, if it is a member of one.
+function numberOf(pool: Pool, device: Device): number {
+  const isMember = (one: Device) => (mirror: Mirror) =>
+    mirror.members.some((member) => member.device === one.device);
+  const mirror = pool.mirrors.find(isMember(device));
+  if (mirror) return mirror.index;
+  const plain = pool.devices.filter((one) => !pool.mirrors.some(isMember(one)));
+  const taken = new Set(pool.mirrors.map((one) => one.index));
+  const free = Array.from({ length: plain.length + taken.size }, (_, number) => number);
+  return free.filter((number) => !taken.has(number))[plain.indexOf(device)] ?? device.index;
 }
 
 function ExtendDevice({
@@ -459,23 +474,26 @@ function ExtendDevice({
   device,
   onClose,
 }: {
-  pool: string;
+  pool: Pool;
   device: Device;
   onClose: () => void;
 }) {
   const [size, setSize] = useState(sizeText(device.size_bytes));
+  const number = numberOf(pool, device);
+  const mirror = pool.mirrors.find((one) => one.index === number);
+  const what = mirror ? `mirror ${number}` : `device ${device.index}`;
   const extend = async () => {
-    await ask('PATCH', path('pools', pool), {
-      device: device.index,
+    await ask('PATCH', path('pools', pool.name), {
+      device: number,
       size_bytes: given(parseBytes(size)),
     } satisfies ResizePool);
     await refresh('/v1/pools', '/v1/forecast');
   };
   return (
     <FormDialog
-      title={`Extend device ${device.index} of pool ${pool}`}
+      title={`Extend ${what} of pool ${pool.name}`}
       action="Extend"
-      said="The device was extended"
+      said={`The ${mirror ? 'mirror' : 'device'} was extended`}
       disabled={parseBytes(size) === null}
       onSubmit={extend}
       onClose={onClose}
@@ -483,6 +501,7 @@ function ExtendDevice({
       <p>
         <code class="breakable">{device.device}</code> has {bytes(device.size_bytes)}. It can only
         grow.
+        {mirror && ' Each smaller device of its mirror is made as large.'}
       </p>
       <SizeField label="New size" value={size} onChange={setSize} required />
     </FormDialog>
@@ -492,8 +511,10 @@ function ExtendDevice({
 function DeletePool({ pool, onClose }: { pool: Pool; onClose: () => void }) {
   const volumes =
     useResource<Volume[]>('/v1/volumes').data?.filter((volume) => volume.pool === pool.name) ?? [];
+  const closed = pool.state === 'unavailable' || pool.state === 'opening';
   const remove = async () => {
-    await deleting(path('pools', pool.name), () => ask('DELETE', path('pools', pool.name)));
+    const at = path('pools', pool.name);
+    await deleting(at, () => ask('DELETE', closed ? `${at}?force=true` : at));
     go('/pools');
     await refresh('/v1/pools', '/v1/forecast');
   };
@@ -517,6 +538,12 @@ function DeletePool({ pool, onClose }: { pool: Pool; onClose: () => void }) {
               .map((volume) => volume.name)
               .join(', ')}${volumes.length > 5 ? ', …' : ''}`}
           . Delete these first.
+        </Note>
+      ) : closed ? (
+        <Note tone="warn">
+          The pool is not open, so nobody knows all it holds. The array forgets it: hosts lose its
+          LUNs for good. Its files and devices are left where they are. Otherwise it opens by itself
+          when its devices come.
         </Note>
       ) : (
         <Empty icon="pool" title="The pool is empty">

@@ -10,16 +10,21 @@ import { SpaceBar } from '../ui/bars';
 import { Button, Card, Empty, FillBadge, Loaded, Page, StateBadge } from '../ui/basic';
 import { FormDialog, LinesField, SelectField, SizeField, TextField } from '../ui/form';
 import { bytes, parseBytes, plural } from '../units';
+import { ImportPool } from './import_pool';
 import { ForecastText } from './overview';
 
 export function PoolsPage() {
   const pools = useResource<Pool[]>('/v1/pools', OFTEN);
   const forecasts = useResource<Forecast[]>('/v1/forecast').data;
-  const [creating, setCreating] = useState(false);
+  const [open, setOpen] = useState<'create' | 'import' | null>(null);
+  const close = () => setOpen(null);
   const create = may('admin') && (
-    <Button kind="primary" icon="plus" onClick={() => setCreating(true)}>
-      Create pool
-    </Button>
+    <>
+      <Button onClick={() => setOpen('import')}>Import pool</Button>
+      <Button kind="primary" icon="plus" onClick={() => setOpen('create')}>
+        Create pool
+      </Button>
+    </>
   );
   return (
     <Page title="Pools" lead="Space on files or block devices that volumes share." actions={create}>
@@ -45,8 +50,11 @@ export function PoolsPage() {
           )
         }
       </Loaded>
-      {creating && (
-        <CreatePool onClose={() => setCreating(false)} onCreated={(name) => go(`/pools/${name}`)} />
+      {open === 'create' && (
+        <CreatePool onClose={close} onCreated={(name) => go(`/pools/${name}`)} />
+      )}
+      {open === 'import' && (
+        <ImportPool onClose={close} onImported={(name) => go(`/pools/${name}`)} />
       )}
     </Page>
   );

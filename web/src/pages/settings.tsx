@@ -1,6 +1,7 @@
 // What is set for the whole array.
 import { may } from '../data/session';
 import { Card, Empty, Page, Tabs } from '../ui/basic';
+import { PrimitivesTab } from './primitives';
 import { AlertsTab } from './settings_alerts';
 import { AuditTab, ConfigurationTab } from './settings_audit';
 import { PortalsTab } from './settings_portals';
@@ -11,6 +12,7 @@ const TABS = {
   users: { name: 'Users', show: () => <UsersTab />, admin: true },
   tokens: { name: 'Tokens', show: () => <TokensTab />, admin: false },
   portals: { name: 'Portals', show: () => <PortalsTab />, admin: false },
+  primitives: { name: 'Primitives', show: () => <PrimitivesTab />, admin: false },
   alerts: { name: 'Alerts', show: () => <AlertsTab />, admin: true },
   schedules: { name: 'Schedules', show: () => <SchedulesTab />, admin: false },
   audit: { name: 'Audit', show: () => <AuditTab />, admin: true },

@@ -6,10 +6,10 @@ import { refresh, useResource } from '../data/store';
 import type { Task } from '../generated/api';
 import { Meter } from '../ui/bars';
 import type { Tone } from '../ui/basic';
-import { Badge, Button, Card, Empty, Loaded, Page, Time } from '../ui/basic';
-import { Confirm } from '../ui/form';
+import { Badge, Button, Card, Empty, Loaded, Note, Page, ProblemBox, Time } from '../ui/basic';
+import { Confirm, useSubmit } from '../ui/form';
 import { Table } from '../ui/table';
-import { bytes, count } from '../units';
+import { bytes, count, duration } from '../units';
 import { Missing } from './missing';
 
 const TONE: Record<Task['state'], Tone> = {
@@ -23,7 +23,7 @@ export function TasksPage() {
   const tasks = useResource<Task[]>('/v1/tasks', 1500);
   const [cancelling, cancel] = useState<Task | null>(null);
   return (
-    <Page title="Tasks" lead="Long work in the background: scrubs, deletes, sanitizing.">
+    <Page title="Tasks" lead="Long work in the background: scrubs, resilvers, deletes, sanitizing.">
       {tasks.problem?.status === 404 ? (
         <Missing what="tasks" />
       ) : (
@@ -45,6 +45,9 @@ export function TasksPage() {
           }}
         >
           <p>It works on {cancelling.object}. What is done stays done.</p>
+          {cancelling.kind === 'resilver' && (
+            <Note tone="warn">The member leaves its mirror; its device is left as it is.</Note>
+          )}
         </Confirm>
       )}
     </Page>
@@ -56,6 +59,37 @@ const amount = (task: Task, value: number) =>
 
 /** 'create-pool' as people say it. */
 const words = (kind: string) => kind.replace('-', ' ');
+
+/** How fast it is, and how long it will take. */
+function Estimate({ task }: { task: Task }) {
+  const said = [
+    task.rate_bytes != null ? `${bytes(task.rate_bytes)}/s` : '',
+    task.remaining_seconds != null ? `about ${duration(task.remaining_seconds)} left` : '',
+  ].filter((part) => part !== '');
+  return said.length > 0 ? <div class="faint">{said.join(', ')}</div> : null;
+}
+
+/** Lets a task rest, or go on. */
+function Hold({ task }: { task: Task }) {
+  const change = useSubmit(async () => {
+    await ask('POST', path('tasks', String(task.id), task.paused ? 'resume' : 'pause'));
+    await refresh('/v1/tasks');
+  });
+  const word = task.paused ? 'Resume' : 'Pause';
+  return (
+    <>
+      <ProblemBox problem={change.problem} />
+      <Button
+        small
+        busy={change.busy}
+        onClick={() => void change.submit()}
+        aria-label={`${word} ${task.kind} of ${task.object}`}
+      >
+        {word}
+      </Button>
+    </>
+  );
+}
 
 function TaskTable({ tasks, onCancel }: { tasks: Task[]; onCancel: (task: Task) => void }) {
   return (
@@ -79,17 +113,28 @@ function TaskTable({ tasks, onCancel }: { tasks: Task[]; onCancel: (task: Task) 
             </>
           ),
         },
-        { name: 'State', cell: (task) => <Badge tone={TONE[task.state]}>{task.state}</Badge> },
+        {
+          name: 'State',
+          cell: (task) =>
+            task.paused ? (
+              <Badge tone="warn">paused</Badge>
+            ) : (
+              <Badge tone={TONE[task.state]}>{task.state}</Badge>
+            ),
+        },
         {
           name: 'Progress',
           cell: (task) =>
             task.total > 0 ? (
-              <Meter
-                label="Progress"
-                value={task.done}
-                whole={task.total}
-                text={`${amount(task, task.done)} of ${amount(task, task.total)}`}
-              />
+              <>
+                <Meter
+                  label="Progress"
+                  value={task.done}
+                  whole={task.total}
+                  text={`${amount(task, task.done)} of ${amount(task, task.total)}`}
+                />
+                <Estimate task={task} />
+              </>
             ) : task.done > 0 ? (
               amount(task, task.done)
             ) : (
@@ -104,15 +149,19 @@ function TaskTable({ tasks, onCancel }: { tasks: Task[]; onCancel: (task: Task) 
           silent: true,
           cell: (task) =>
             task.state === 'running' &&
-            task.can_cancel &&
-            may('operator') && (
-              <Button
-                small
-                onClick={() => onCancel(task)}
-                aria-label={`Cancel ${task.kind} of ${task.object}`}
-              >
-                Cancel
-              </Button>
+            may('admin') && (
+              <>
+                {task.can_pause && <Hold task={task} />}
+                {task.can_cancel && (
+                  <Button
+                    small
+                    onClick={() => onCancel(task)}
+                    aria-label={`Cancel ${task.kind} of ${task.object}`}
+                  >
+                    Cancel
+                  </Button>
+                )}
+              </>
             ),
         },
       ]}

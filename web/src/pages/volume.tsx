@@ -24,6 +24,7 @@ import { Table } from '../ui/table';
 import { bytes, latency, plural } from '../units';
 import { LabelsDialog, RenameDialog } from './labels';
 import { ThresholdsDialog } from './pool';
+import { PrimitivesDialog, primitivesText } from './primitives';
 import { SnapshotTree } from './snapshot_tree';
 import {
   CloneDialog,
@@ -47,6 +48,7 @@ export type Open =
   | 'thresholds'
   | 'rename'
   | 'labels'
+  | 'primitives'
   | { unmap: string }
   | { revert: Snapshot }
   | { cloneOf: Snapshot }
@@ -75,6 +77,7 @@ export function VolumePage({ pool, name }: { pool: string; name: string }) {
       </Button>
       <Button onClick={() => setOpen('rename')}>Rename</Button>
       <Button onClick={() => setOpen('labels')}>Labels</Button>
+      <Button onClick={() => setOpen('primitives')}>Primitives</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -126,6 +129,16 @@ function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClos
         pool={volume.pool}
         name={volume.name}
         onDone={(name) => go(volumeLink(`${volume.pool}/${name}`))}
+        onClose={onClose}
+      />
+    );
+  if (open === 'primitives')
+    return (
+      <PrimitivesDialog
+        title={`Primitives of ${volume.name}`}
+        at={path('volumes', volume.pool, volume.name, 'primitives')}
+        shownBy={['/v1/volumes']}
+        value={volume.primitives}
         onClose={onClose}
       />
     );
@@ -236,6 +249,7 @@ function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () 
                 ] as [string, preact.ComponentChildren],
               ]
             : []),
+          ['Primitives', primitivesText(volume.primitives)],
           ['Created', <Time at={volume.created} />],
           ['NAA', <Copyable text={volume.naa} label="NAA identifier" />],
           ...(volume.origin ? [['Clone of', volume.origin] as [string, string]] : []),

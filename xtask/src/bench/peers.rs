@@ -59,93 +59,82 @@ struct Measurement {
     raw: Option<&'static [&'static str]>,
 }
 
-const fn on(lun: Lun, name: &'static str, words: &'static [&'static str]) -> Measurement {
-    Measurement { name, words, lun, wire: None, raw: None }
+impl Measurement {
+    const fn on(lun: Lun, name: &'static str, words: &'static [&'static str]) -> Self {
+        Self { name, words, lun, wire: None, raw: None }
+    }
+
+    const fn wire(self, words: &'static [&'static str], bytes: usize) -> Self {
+        Self { wire: Some((words, bytes)), ..self }
+    }
+
+    const fn raw(self, words: &'static [&'static str]) -> Self {
+        Self { raw: Some(words), ..self }
+    }
 }
 
+const RANDOM_READ_32: &[&str] = &["--pattern", "randread", "--queue-depth", "32"];
+const RANDOM_READ_1: &[&str] = &["--pattern", "randread", "--queue-depth", "1"];
+const RANDOM_WRITE_32: &[&str] = &["--pattern", "randwrite", "--queue-depth", "32"];
+const RANDOM_WRITE_1: &[&str] = &["--pattern", "randwrite", "--queue-depth", "1"];
+
 const MEASUREMENTS: [Measurement; 14] = [
-    Measurement {
-        wire: Some((&["--queue-depth", "32"], 4096)),
-        raw: Some(&["--pattern", "randread", "--queue-depth", "32"]),
-        ..on(
-            Lun::Data,
-            "4 KiB random read, 1 × 32",
-            &["--pattern", "randread", "--queue-depth", "32"],
-        )
-    },
-    Measurement {
-        wire: Some((&["--queue-depth", "1"], 4096)),
-        raw: Some(&["--pattern", "randread", "--queue-depth", "1"]),
-        ..on(
-            Lun::Data,
-            "4 KiB random read, 1 × 1",
-            &["--pattern", "randread", "--queue-depth", "1"],
-        )
-    },
-    Measurement {
-        wire: Some((&["--queue-depth", "128", "--connections", "4"], 4096)),
-        ..on(
-            Lun::Data,
-            "4 KiB random read, 4 × 32",
-            &["--pattern", "randread", "--queue-depth", "32", "--sessions", "4"],
-        )
-    },
-    on(
+    Measurement::on(Lun::Data, "4 KiB random read, 1 × 32", RANDOM_READ_32)
+        .wire(&["--queue-depth", "32"], 4096)
+        .raw(RANDOM_READ_32),
+    Measurement::on(Lun::Data, "4 KiB random read, 1 × 1", RANDOM_READ_1)
+        .wire(&["--queue-depth", "1"], 4096)
+        .raw(RANDOM_READ_1),
+    Measurement::on(
+        Lun::Data,
+        "4 KiB random read, 4 × 32",
+        &["--pattern", "randread", "--queue-depth", "32", "--sessions", "4"],
+    )
+    .wire(&["--queue-depth", "128", "--connections", "4"], 4096),
+    Measurement::on(
         Lun::Data,
         "4 KiB random read, 64 × 4",
         &["--pattern", "randread", "--queue-depth", "4", "--sessions", "64"],
     ),
-    on(
+    Measurement::on(
         Lun::Data,
         "4 KiB random read with digests, 1 × 32",
         &["--pattern", "randread", "--queue-depth", "32", "--digests"],
     ),
-    Measurement {
-        raw: Some(&["--pattern", "randwrite", "--queue-depth", "32"]),
-        ..on(
-            Lun::Data,
-            "4 KiB random write, 1 × 32",
-            &["--pattern", "randwrite", "--queue-depth", "32"],
-        )
-    },
-    Measurement {
-        raw: Some(&["--pattern", "randwrite", "--queue-depth", "1"]),
-        ..on(
-            Lun::Data,
-            "4 KiB random write, 1 × 1",
-            &["--pattern", "randwrite", "--queue-depth", "1"],
-        )
-    },
-    on(
+    Measurement::on(Lun::Data, "4 KiB random write, 1 × 32", RANDOM_WRITE_32).raw(RANDOM_WRITE_32),
+    Measurement::on(Lun::Data, "4 KiB random write, 1 × 1", RANDOM_WRITE_1).raw(RANDOM_WRITE_1),
+    Measurement::on(
         Lun::Data,
         "4 KiB mixed 70/30, 4 × 32",
         &["--pattern", "mixed", "--queue-depth", "32", "--sessions", "4"],
     ),
-    Measurement {
-        wire: Some((&["--queue-depth", "8"], 131_072)),
-        ..on(
-            Lun::Data,
-            "128 KiB sequential read, 1 × 8",
-            &["--pattern", "read", "--queue-depth", "8"],
-        )
-    },
-    on(Lun::Data, "128 KiB sequential write, 1 × 8", &["--pattern", "write", "--queue-depth", "8"]),
-    on(
+    Measurement::on(
+        Lun::Data,
+        "128 KiB sequential read, 1 × 8",
+        &["--pattern", "read", "--queue-depth", "8"],
+    )
+    .wire(&["--queue-depth", "8"], 131_072),
+    Measurement::on(
+        Lun::Data,
+        "128 KiB sequential write, 1 × 8",
+        &["--pattern", "write", "--queue-depth", "8"],
+    ),
+    Measurement::on(
         Lun::Locks,
         "COMPARE AND WRITE of 512 bytes, 1 × 8",
         &["--pattern", "caw", "--queue-depth", "8", "--span", "64M"],
     ),
-    on(
+    Measurement::on(
         Lun::Offloads,
         "EXTENDED COPY of 4 MiB, 1 × 4",
         &["--pattern", "xcopy", "--queue-depth", "4", "--span", "256M"],
     ),
-    on(
+    Measurement::on(
         Lun::Offloads,
         "WRITE SAME of 1 MiB, 1 × 4",
         &["--pattern", "writesame", "--queue-depth", "4", "--span", "256M"],
     ),
-    on(
+    Measurement::on(
         Lun::Offloads,
         "UNMAP of 1 MiB, 1 × 4",
         &["--pattern", "unmap", "--queue-depth", "4", "--span", "256M"],

@@ -3,13 +3,12 @@
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use harness::Array;
 use harness::array::free_address;
-use harness::program::{Running, run};
+use harness::program::Running;
+use harness::tgt::{control, free_control_port};
 
 use super::Subject;
 use super::client::{Client, Load, Measured, Place};
@@ -20,8 +19,6 @@ pub(super) const SPAN_BYTES: u64 = 1 << 30;
 
 const POOL_SIZE: &str = "8G";
 const TGT_NAME: &str = "iqn.2026-01.org.example:bench";
-const TGT_CONTROL_PORT: &str = "7326";
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Clock ticks of /proc/PID/stat, per second; a constant of the kernel's interface.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -133,33 +130,16 @@ impl Tgt {
         File::create(&image)?.set_len(SPAN_BYTES)?;
         let portal = free_address()?;
         let address = format!("portal={portal}");
-        let words = ["-c", "0", "tgtd", "-f", "-C", TGT_CONTROL_PORT, "--iscsi", &address]
-            .map(str::to_owned);
+        let port = free_control_port()?;
+        let words = ["-c", "0", "tgtd", "-f", "-C", &port, "--iscsi", &address];
         let daemon = Running::start(Path::new("taskset"), &words)?;
-        let tgt = Self { daemon, url: format!("iscsi://{portal}/{TGT_NAME}/1") };
         let image = image.to_str().context("a printable path")?;
         let target = ["--mode", "target", "--tid", "1"];
-        tgt.control(&[&["--op", "new"], &target[..], &["-T", TGT_NAME]].concat())?;
+        control(&port, &[&["--op", "new"], &target[..], &["-T", TGT_NAME]].concat())?;
         let unit = ["--mode", "logicalunit", "--tid", "1", "--lun", "1", "--bsoflags", "sync"];
-        tgt.control(&[&["--op", "new"], &unit[..], &["-b", image]].concat())?;
-        tgt.control(&[&["--op", "bind"], &target[..], &["-I", "ALL"]].concat())?;
-        Ok(tgt)
-    }
-
-    /// Repeats a command until the daemon takes it.
-    fn control(&self, words: &[&str]) -> Result<()> {
-        let words = [&["-C", TGT_CONTROL_PORT, "--lld", "iscsi"], words].concat();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let finished = run(Path::new("tgtadm"), &words, PATIENCE)?;
-            if finished.status.success() {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
-                bail!("tgtadm {words:?}: {}", finished.stderr);
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
+        control(&port, &[&["--op", "new"], &unit[..], &["-b", image]].concat())?;
+        control(&port, &[&["--op", "bind"], &target[..], &["-I", "ALL"]].concat())?;
+        Ok(Self { daemon, url: format!("iscsi://{portal}/{TGT_NAME}/1") })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use block::SwitchesOff;
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;
@@ -19,6 +20,13 @@ pub struct Host {
     /// set nobody gets in without the secret, even if the secret was lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chap_name: Option<String>,
+    /// Primitives that are off for it, on every volume.
+    #[serde(
+        default,
+        with = "super::switches::names",
+        skip_serializing_if = "SwitchesOff::is_empty"
+    )]
+    pub switches_off: SwitchesOff,
 }
 
 impl Configuration {

@@ -24,6 +24,12 @@ impl Configuration {
         self.snapshot_locks.get(&snapshot.0).map(|lock| lock.until)
     }
 
+    /// Snapshots of a pool that have or had a lock.
+    pub fn locked_in(&self, pool: &str) -> impl Iterator<Item = VolumeId> {
+        let of_pool = self.snapshot_locks.iter().filter(move |(_, lock)| lock.pool == pool);
+        of_pool.map(|(&id, _)| VolumeId(id))
+    }
+
     /// Whether a snapshot may be deleted now. A clock that goes backwards only locks longer.
     ///
     /// # Errors
@@ -70,6 +76,12 @@ impl Configuration {
         let lock = SnapshotLock { pool: pool.to_owned(), until };
         self.snapshot_locks.insert(snapshot.0, lock);
         Ok(())
+    }
+
+    /// Locks a snapshot as it was locked before, over or not.
+    pub(super) fn restore_lock(&mut self, pool: &str, snapshot: VolumeId, until: u64) {
+        let lock = SnapshotLock { pool: pool.to_owned(), until };
+        self.snapshot_locks.insert(snapshot.0, lock);
     }
 
     /// Forgets the lock of a snapshot that is gone or was never made.

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::VolumeId;
+use imbl::ordmap::DiffItem;
 use serde::{Deserialize, Serialize};
 
 use super::{Access, Configuration, VisibleLun};
@@ -88,9 +89,11 @@ pub struct Rest<'a> {
 pub enum FreeLuns {
     /// No unused number ever stood for a volume, except for those that are retired.
     Known,
-    /// The newest configuration is lost, in which any of them may have been given out: all rest from
-    /// the start of the daemon on.
-    Unknown,
+    /// The newest configuration is lost, in which any of them may have been given out: all rest.
+    Unknown {
+        /// Since when, in seconds since the daemon began.
+        since: u64,
+    },
 }
 
 impl Rest<'_> {
@@ -98,7 +101,9 @@ impl Rest<'_> {
     fn of_unknown(&self) -> Option<u64> {
         match self.free {
             FreeLuns::Known => None,
-            FreeLuns::Unknown => Some(self.seconds.saturating_sub(self.now)).filter(|&s| s > 0),
+            FreeLuns::Unknown { since } => {
+                Some((since + self.seconds).saturating_sub(self.now)).filter(|&s| s > 0)
+            }
         }
     }
 }
@@ -477,6 +482,29 @@ impl View<'_> {
 }
 
 impl LunMaps {
+    /// Volumes of which some map is another one than before.
+    pub(super) fn volumes_changed_since(&self, before: &Self) -> BTreeSet<u64> {
+        let mut changed = BTreeSet::new();
+        for item in before.maps.diff(&self.maps) {
+            match item {
+                DiffItem::Add(_, maps) | DiffItem::Remove(_, maps) => {
+                    changed.extend(maps.values().map(|map| map.volume));
+                }
+                DiffItem::Update { old: (_, old), new: (_, new) } => {
+                    changed.extend(old.diff(new).flat_map(|item| match item {
+                        DiffItem::Add(_, map) | DiffItem::Remove(_, map) => {
+                            [map.volume, map.volume]
+                        }
+                        DiffItem::Update { old: (_, old), new: (_, new) } => {
+                            [old.volume, new.volume]
+                        }
+                    }));
+                }
+            }
+        }
+        changed
+    }
+
     fn insert(&mut self, name: &str, lun: u16, map: Map) {
         self.by_volume.entry(map.volume).or_default().insert(name.to_owned(), lun);
         self.maps.entry(name.to_owned()).or_default().insert(lun, map);

@@ -29,6 +29,55 @@ pub struct Pool {
     /// Whether it is opened read-only at start, because an administrator resumed it so.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
+    /// What is known of its mirrors besides what they say themselves.
+    #[serde(skip_serializing_if = "Mirroring::is_default")]
+    pub mirroring: Mirroring,
+}
+
+/// Where the members of a pool's mirrors are, also of those that are away; and its spares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mirroring {
+    /// Members, each of which is one of the pool's devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<KnownMember>,
+    /// Devices that step in for a member that is lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<PoolDevice>,
+    /// Members of a mirror that is to join the pool, of which it is not known yet whether it has. They
+    /// are among the pool's devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joining: Vec<KnownMember>,
+}
+
+/// A member of a mirror, and where it was last.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownMember {
+    /// Its name in the world, also in its label.
+    pub uuid: [u8; 16],
+    /// Where it is.
+    #[serde(with = "device_text")]
+    pub device: DeviceName,
+    /// The member that leaves when this one is current.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<[u8; 16]>,
+}
+
+impl Mirroring {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is known of a member, also of one that may have joined.
+    pub fn known(&self, member: [u8; 16]) -> Option<&KnownMember> {
+        self.members.iter().chain(&self.joining).find(|known| known.uuid == member)
+    }
+
+    /// Where a member was last.
+    pub fn place_of(&self, member: [u8; 16]) -> Option<&DeviceName> {
+        self.known(member).map(|known| &known.device)
+    }
 }
 
 /// A device of a pool.
@@ -79,6 +128,8 @@ struct SavedPool {
     delete_scheduled_snapshots: bool,
     #[serde(default)]
     read_only: bool,
+    #[serde(default)]
+    mirroring: Mirroring,
 }
 
 impl TryFrom<SavedPool> for Pool {
@@ -90,8 +141,10 @@ impl TryFrom<SavedPool> for Pool {
             (None, Some(device), Some(size_bytes)) => vec![PoolDevice { device, size_bytes }],
             _ => return Err("a pool has a list of devices, or one device and its size"),
         };
-        let SavedPool { uuid, thresholds, delete_scheduled_snapshots, read_only, .. } = saved;
-        Ok(Self { uuid, devices, thresholds, delete_scheduled_snapshots, read_only })
+        let SavedPool {
+            uuid, thresholds, delete_scheduled_snapshots, read_only, mirroring, ..
+        } = saved;
+        Ok(Self { uuid, devices, thresholds, delete_scheduled_snapshots, read_only, mirroring })
     }
 }
 
@@ -162,21 +215,24 @@ impl Configuration {
         if self.pools.len() >= POOLS_MAX {
             return Err(ArrayError::TooMany { kind: "pools", max: POOLS_MAX });
         }
-        self.check_devices(name, 0, devices)
+        self.check_devices(0, devices)
     }
 
     /// Whether a device could join a pool.
     pub fn check_new_device(&self, name: &str, device: &DeviceName) -> Result<(), ArrayError> {
-        let pool = self.pool(name)?;
-        self.check_devices(name, pool.devices.len(), std::slice::from_ref(device))
+        self.check_new_devices(name, std::slice::from_ref(device))
     }
 
-    fn check_devices(
-        &self,
-        pool: &str,
-        present: usize,
-        devices: &[DeviceName],
-    ) -> Result<(), ArrayError> {
+    /// Whether devices may join a pool together.
+    ///
+    /// # Errors
+    /// When there is no such pool, it has too many devices, or one of them is taken or named twice.
+    pub fn check_new_devices(&self, name: &str, devices: &[DeviceName]) -> Result<(), ArrayError> {
+        let pool = self.pool(name)?;
+        self.check_devices(pool.devices.len(), devices)
+    }
+
+    fn check_devices(&self, present: usize, devices: &[DeviceName]) -> Result<(), ArrayError> {
         if present + devices.len() > DEVICES_PER_POOL_MAX {
             return Err(ArrayError::TooMany {
                 kind: "devices in a pool",
@@ -185,8 +241,10 @@ impl Configuration {
         }
         let mut listed = BTreeSet::new();
         for device in devices.iter().filter(|device| device.kind().is_one_place()) {
-            let owner = if listed.insert(device) { self.owner_of(device) } else { Some(pool) };
-            if let Some(owner) = owner {
+            if !listed.insert(device) {
+                return Err(ArrayError::DeviceTwice(device.to_string()));
+            }
+            if let Some(owner) = self.owner_of(device) {
                 let (device, pool) = (device.to_string(), owner.to_owned());
                 return Err(ArrayError::DeviceTaken { device, pool });
             }
@@ -195,7 +253,10 @@ impl Configuration {
     }
 
     fn owner_of(&self, device: &DeviceName) -> Option<&str> {
-        let owns = |pool: &Pool| pool.devices.iter().any(|other| other.device == *device);
+        let owns = |pool: &Pool| {
+            let mut devices = pool.devices.iter().chain(&pool.mirroring.spares);
+            devices.any(|other| other.device == *device)
+        };
         self.pools.iter().find(|(_, pool)| owns(pool)).map(|(name, _)| name.as_str())
     }
 

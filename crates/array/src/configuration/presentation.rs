@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{LogicalBlockLength, VolumeId};
+use block::{LogicalBlockLength, SwitchesOff, VolumeId};
 use sam::AccessState;
 use serde::{Deserialize, Serialize};
 
@@ -38,6 +38,13 @@ pub struct Presentation {
     /// Vendor and product, if they are not those that the array tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identification: Option<Identification>,
+    /// Primitives that are off for whoever sees it.
+    #[serde(
+        default,
+        with = "super::switches::names",
+        skip_serializing_if = "SwitchesOff::is_empty"
+    )]
+    pub switches_off: SwitchesOff,
 }
 
 impl BlockForm {

@@ -170,6 +170,20 @@ impl ScheduleRecord {
     }
 }
 
+impl ScheduleRecord {
+    /// Up to when it was carried out, seconds since 1970.
+    pub(super) const fn reached(&self) -> u64 {
+        self.reached
+    }
+
+    /// Goes on where another array was.
+    pub(super) fn restore(&mut self, reached: u64, mut runs: Vec<Run>) {
+        runs.sort_by_key(|run| run.time);
+        self.reached = reached;
+        self.runs = runs;
+    }
+}
+
 impl Run {
     /// Its snapshots.
     pub fn snapshots(&self) -> impl Iterator<Item = VolumeId> {

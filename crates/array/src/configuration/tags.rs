@@ -54,6 +54,14 @@ impl TagTable {
         &self.volumes
     }
 
+    pub(super) const fn hosts(&self) -> &Table<String, Tags> {
+        &self.hosts
+    }
+
+    pub(super) const fn groups(&self) -> &Table<String, Tags> {
+        &self.groups
+    }
+
     fn get(&self, object: Tagged<'_>) -> Option<&Tags> {
         match object {
             Tagged::Pool(name) => self.pools.get(name),

@@ -7,7 +7,7 @@ const REST: Rest<'static> = Rest { now: 0, seconds: 600, held: &[], free: FreeLu
 const ESX_A: &str = "iqn.1998-01.com.vmware:a";
 
 fn host(initiator: &str) -> Host {
-    Host { initiators: BTreeSet::from([initiator.to_owned()]), chap_name: None }
+    Host { initiators: BTreeSet::from([initiator.to_owned()]), ..Host::default() }
 }
 
 fn array() -> Configuration {

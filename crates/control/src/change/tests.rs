@@ -91,6 +91,7 @@ pub(crate) fn with_pool() -> Draft {
         thresholds: array::Thresholds::default(),
         delete_scheduled_snapshots: false,
         read_only: false,
+        mirroring: array::Mirroring::default(),
     };
     draft.array.pools.insert("p".to_owned(), pool);
     draft

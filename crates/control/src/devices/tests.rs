@@ -5,7 +5,8 @@ use crate::procedures::tests::Outcome;
 const GIB: u64 = 1 << 30;
 
 fn wanted(device: &str) -> AddDevice {
-    AddDevice { device: format!("file:{device}"), size_bytes: Some(GIB) }
+    let device = format!("file:{device}");
+    AddDevice { device, mirrored_by: Vec::new(), size_bytes: Some(GIB) }
 }
 
 #[test]

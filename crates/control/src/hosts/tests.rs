@@ -45,11 +45,14 @@ fn a_host_is_made_with_folded_names_and_answered_as_it_is_then() {
         chap: None,
     };
     let applied = make(&mut draft, &world, &create(request, fold).unwrap()).unwrap();
+    let all_on = json!({
+        "compare_and_write": true, "extended_copy": true, "write_same": true, "unmap": true,
+    });
     assert_eq!(
         *written(&applied),
         json!({
             "name": "h", "initiators": ["iqn.2026-01.org:a"], "chap_user": null,
-            "mutual_chap": false, "tags": {},
+            "mutual_chap": false, "tags": {}, "primitives": all_on,
         })
     );
     assert_eq!((applied.touched, applied.effects), (Touched::All, Vec::new()));

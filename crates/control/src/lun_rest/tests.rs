@@ -26,11 +26,11 @@ fn what_a_session_held_rests_for_the_whole_time_after_its_end() {
 
 #[test]
 fn without_a_time_to_rest_nothing_rests() {
-    let mut rest = LunRest::new(Duration::ZERO, FreeLuns::Unknown);
+    let mut rest = LunRest::new(Duration::ZERO, FreeLuns::Unknown { since: 0 });
     rest.session_ends(MINUTE, [held(1)].into_iter());
     assert_eq!(luns(&rest, MINUTE), [0; 0]);
     let Rest { now, seconds, held, free } = rest.rest(MINUTE);
-    assert_eq!((now, seconds, held.len(), free), (60, 0, 0, FreeLuns::Unknown));
+    assert_eq!((now, seconds, held.len(), free), (60, 0, 0, FreeLuns::Unknown { since: 0 }));
 }
 
 #[test]

@@ -10,11 +10,15 @@ use api::{AddDevice, ResizePool};
 use super::*;
 use crate::claims::Claims;
 use crate::devices;
+use crate::mirror_joining::JoiningMirror;
 use crate::problems::{gone, internal};
 use crate::procedures::tests::{NOW, Outcome};
 use crate::procedures::{FoundPool, FoundVolume};
 
 const GIB: u64 = 1 << 30;
+
+/// A volume of another pool, which is open.
+const HELD: VolumeId = VolumeId(77);
 
 /// An open pool.
 #[derive(Clone, Debug)]
@@ -36,16 +40,22 @@ pub(crate) struct Server {
     files: BTreeSet<String>,
     /// What the pools have recorded, by their first file: the devices that have joined, with sizes.
     recorded: BTreeMap<String, Vec<(String, u64)>>,
+    /// Members of the mirror that has joined pool 'p'.
+    members: Vec<KnownMember>,
     pools: BTreeMap<PoolId, OpenPool>,
     last_pool: usize,
     open: BTreeMap<OpenDevices, Vec<String>>,
     claims: Claims,
     unavailable: BTreeSet<String>,
+    /// Pools of which the engine still reads the devices.
+    opening: BTreeSet<String>,
     waits: Vec<(usize, Wait)>,
     pub(crate) answers: Vec<Result<Answer, Problem>>,
     /// The pool that each request has claimed.
     claimed: Vec<Option<String>>,
     uuids_left: Cell<u8>,
+    /// What the members are.
+    pub(crate) state: store::MemberState,
     is_stopping: bool,
     notes: Vec<String>,
 }
@@ -61,12 +71,7 @@ impl View for Server {
         open.map(|(id, _)| *id).ok_or_else(|| conflict(&"it takes no changes"))
     }
 
-    fn find(
-        &self,
-        _: &'static str,
-        _: &str,
-        _: &str,
-    ) -> Result<(PoolId, block::VolumeId), Problem> {
+    fn find(&self, _: &'static str, _: &str, _: &str) -> Result<(PoolId, VolumeId), Problem> {
         Err(gone())
     }
 
@@ -74,19 +79,19 @@ impl View for Server {
         self.pools.get(&pool).is_some_and(|pool| pool.serves)
     }
 
-    fn volume(&self, _: PoolId, _: block::VolumeId) -> Option<FoundVolume> {
+    fn volume(&self, _: PoolId, _: VolumeId) -> Option<FoundVolume> {
         None
     }
 
-    fn is_going(&self, _: block::VolumeId) -> bool {
+    fn is_going(&self, _: VolumeId) -> bool {
         false
     }
 
-    fn size_to_be(&self, _: block::VolumeId) -> Option<u64> {
+    fn size_to_be(&self, _: VolumeId) -> Option<u64> {
         None
     }
 
-    fn new_id(&self) -> Result<block::VolumeId, Problem> {
+    fn new_id(&self) -> Result<VolumeId, Problem> {
         Err(internal(&"no random numbers"))
     }
 
@@ -100,11 +105,50 @@ impl View for Server {
             open_devices: pool.devices.len(),
             is_joining: pool.is_joining,
             is_changing: self.waits.iter().any(|(_, wait)| works_on(wait) == Some(*id)),
+            has_mirrors: false,
+            is_opening: self.opening.contains(name),
         })
     }
 
     fn is_unavailable(&self, pool: &str) -> bool {
         self.unavailable.contains(pool)
+    }
+
+    fn mirrors(&self, _: PoolId) -> Vec<store::MirrorStatus> {
+        let member = |known: &KnownMember| store::MemberStatus {
+            uuid: known.uuid,
+            slot: None,
+            size_bytes: GIB,
+            state: self.state,
+            errors: 0,
+            healed_blocks: 0,
+            since: 1,
+        };
+        let members: Vec<_> = self.members.iter().map(member).collect();
+        let mirror = store::MirrorStatus {
+            device: 1,
+            uuid: [99; 16],
+            size_bytes: GIB,
+            is_mirror: true,
+            generation: 1,
+            members,
+            resilver: None,
+        };
+        let plain = store::MirrorStatus { members: Vec::new(), is_mirror: false, ..mirror.clone() };
+        vec![plain, mirror]
+    }
+
+    fn open_devices(&self, pool: PoolId) -> Vec<DeviceName> {
+        let devices = self.pools.get(&pool).into_iter().flat_map(|pool| &pool.devices);
+        devices.map(|device| parse_device(device).unwrap()).collect()
+    }
+
+    fn places_of(&self, _: PoolId, device: usize) -> Vec<usize> {
+        vec![device]
+    }
+
+    fn is_held(&self, id: VolumeId) -> bool {
+        id == HELD
     }
 
     fn check_free(&self, pool: &str) -> Result<(), Problem> {
@@ -127,6 +171,7 @@ fn works_on(wait: &Wait) -> Option<PoolId> {
     match wait {
         Wait::Change(pool, ..) => Some(*pool),
         Wait::Join(joining, _) => Some(joining.pool),
+        Wait::JoinMirror(joining) => Some(joining.pool),
         _ => None,
     }
 }
@@ -149,15 +194,18 @@ impl Server {
             array,
             files: BTreeSet::new(),
             recorded: BTreeMap::new(),
+            members: Vec::new(),
             pools: BTreeMap::new(),
             last_pool: 0,
             open: BTreeMap::new(),
             claims: Claims::default(),
             unavailable: BTreeSet::new(),
+            opening: BTreeSet::new(),
             waits: Vec::new(),
             answers: Vec::new(),
             claimed: Vec::new(),
             uuids_left: Cell::new(100),
+            state: store::MemberState::Current,
             is_stopping: false,
             notes: Vec::new(),
         };
@@ -229,6 +277,14 @@ impl Server {
                 }
                 self.remove(&devices);
             }
+            PoolEffect::CloseUnused(pool, names) => {
+                let Some(pool) = self.pools.get_mut(&pool) else { return };
+                let joined = self.recorded.get(&pool.devices[0]).cloned().unwrap_or_default();
+                let is_used = |device: &String| joined.iter().any(|(other, _)| other == device);
+                let is_named = |device: &String| names.iter().any(|one| one.to_string() == *device);
+                pool.devices.retain(|device| is_used(device) || !is_named(device));
+            }
+            PoolEffect::RemoveFiles(devices) => self.remove(&devices),
             PoolEffect::Extending(pool) => self.set_extending(pool, true),
             PoolEffect::Extended(pool) => self.set_extending(pool, false),
             PoolEffect::Joined(pool) => {
@@ -236,6 +292,7 @@ impl Server {
                     pool.is_joining = false;
                 }
             }
+            PoolEffect::Dismiss(..) | PoolEffect::ReturnEnded(..) => {}
             PoolEffect::Unavailable(name, _) => drop(self.unavailable.insert(name)),
             PoolEffect::Forgotten(name) => drop(self.unavailable.remove(&name)),
         }
@@ -295,6 +352,11 @@ impl Server {
                 let result = self.join(&joining, outcome);
                 then.changed(pool, result, &*self)
             }
+            Wait::JoinMirror(joining) => {
+                let pool = joining.pool;
+                let result = self.join_mirror(&joining, outcome);
+                AfterChange::JoinMirror(joining).changed(pool, result, &*self)
+            }
             Wait::Grow(growing) => {
                 growing.grown(if works { Ok(()) } else { Err(conflict(&"the disk is full")) })
             }
@@ -302,6 +364,7 @@ impl Server {
                 let result = self.change(pool, &change, outcome);
                 then.changed(pool, result, &*self)
             }
+            Wait::Admit(_) => unreachable!("no pool here has mirrors"),
             Wait::End(_) => unreachable!("nobody waits for an end"),
         };
         self.take(number, stage);
@@ -371,6 +434,24 @@ impl Server {
         self.record(joining.pool, outcome, |joined| joined.push((device, GIB)))
     }
 
+    fn join_mirror(&mut self, joining: &JoiningMirror, outcome: Outcome) -> Result<(), Problem> {
+        let opened = joining.open.and_then(|open| self.open.remove(&open)).unwrap_or_default();
+        let pool = self.pools.get_mut(&joining.pool).ok_or_else(gone)?;
+        pool.devices.extend(opened);
+        pool.is_joining = true;
+        let names: Vec<String> =
+            joining.members.iter().map(|member| member.device.to_string()).collect();
+        assert!(names.iter().all(|name| pool.devices.contains(name)), "they are open");
+        let result = self.record(joining.pool, outcome, |joined| {
+            joined.extend(names.iter().map(|name| (name.clone(), GIB)));
+        });
+        let recorded = self.recorded.get(&p0()).cloned().unwrap_or_default();
+        if recorded.iter().any(|(device, _)| *device == names[0]) {
+            self.members = joining.members.clone();
+        }
+        result
+    }
+
     fn change(
         &mut self,
         pool: PoolId,
@@ -413,6 +494,7 @@ impl Server {
             open: BTreeMap::new(),
             claims: Claims::default(),
             unavailable: BTreeSet::new(),
+            opening: BTreeSet::new(),
             waits: Vec::new(),
             answers: Vec::new(),
             claimed: Vec::new(),
@@ -508,19 +590,27 @@ pub(crate) fn wanted(name: &str, devices: &[&str]) -> CreatePool {
         name: name.to_owned(),
         devices: devices.iter().map(|device| format!("file:{device}")).collect(),
         size_bytes: Some(GIB),
+        mirror: None,
+    }
+}
+
+/// The file /p1, with others that hold the same blocks.
+pub(crate) fn joining(others: &[&str]) -> AddDevice {
+    AddDevice {
+        device: "file:/p1".to_owned(),
+        mirrored_by: others.iter().map(|other| format!("file:{other}")).collect(),
+        size_bytes: Some(GIB),
     }
 }
 
 type Request = fn(&Server) -> Result<Stage, Problem>;
 
-const REQUESTS: [(&str, Request); 5] = [
+const REQUESTS: [(&str, Request); 6] = [
     ("create", |server| create(&wanted("new", &["/n0", "/n1"]), server)),
     ("create elsewhere", |server| create(&wanted("other", &["/n1"]), server)),
-    ("delete", |server| delete("p", NOW, server)),
-    ("add", |server| {
-        let request = AddDevice { device: "file:/p1".to_owned(), size_bytes: Some(GIB) };
-        devices::add("p", &request, server)
-    }),
+    ("delete", |server| delete("p", Unopened::Refused, NOW, server)),
+    ("add", |server| devices::add("p", &joining(&[]), server)),
+    ("add a mirror", |server| devices::add("p", &joining(&["/p2"]), server)),
     ("extend", |server| {
         devices::extend("p", &ResizePool { device: None, size_bytes: 2 * GIB }, server)
     }),
@@ -573,7 +663,7 @@ fn a_pool_that_is_made_is_shown_and_one_that_is_deleted_is_not_configured() {
     server.finish();
     assert_eq!(server.answers, [Ok(Answer::Pool("new".to_owned()))]);
     assert_eq!(server.array.pools["new"].devices.len(), 2);
-    server.begin(delete("new", NOW, &server));
+    server.begin(delete("new", Unopened::Refused, NOW, &server));
     server.finish();
     assert_eq!(server.answers[1], Ok(Answer::Done));
     assert!(!server.array.pools.contains_key("new") && server.pool("new").is_none());
@@ -612,12 +702,12 @@ fn a_pool_that_holds_something_or_works_on_something_is_not_deleted() {
     let mut server = Server::new();
     let id = server.pool("p").unwrap().id;
     server.pools.get_mut(&id).unwrap().volumes = 2;
-    let refusal = delete("p", NOW, &server).unwrap_err();
+    let refusal = delete("p", Unopened::Refused, NOW, &server).unwrap_err();
     assert!(refusal.is(ProblemKind::PoolNotEmpty));
     server.pools.get_mut(&id).unwrap().volumes = 0;
     server.begin(Ok(Stage::change(id, store::Change::Close, AfterChange::ClosePool("p".into()))));
-    assert!(delete("p", NOW, &server).unwrap_err().is(ProblemKind::Conflict));
-    let gone = delete("none", NOW, &server).unwrap_err();
+    assert!(delete("p", Unopened::Refused, NOW, &server).unwrap_err().is(ProblemKind::Conflict));
+    let gone = delete("none", Unopened::Refused, NOW, &server).unwrap_err();
     assert!(gone.is(ProblemKind::NotFound));
 }
 
@@ -625,9 +715,10 @@ fn a_pool_that_holds_something_or_works_on_something_is_not_deleted() {
 fn a_pool_that_cannot_be_opened_is_forgotten_unless_a_lock_says_otherwise() {
     let mut server = Server::new();
     server.pools.clear();
-    server.next.lock_snapshot("p", block::VolumeId(1), NOW + 60, NOW).unwrap();
-    assert!(delete("p", NOW, &server).unwrap_err().is(ProblemKind::SnapshotLocked));
-    server.begin(delete("p", NOW + 60, &server));
+    server.next.lock_snapshot("p", VolumeId(1), NOW + 60, NOW).unwrap();
+    let forced = |server: &Server, now| delete("p", Unopened::Forgotten, now, server);
+    assert!(forced(&server, NOW).unwrap_err().is(ProblemKind::SnapshotLocked));
+    server.begin(forced(&server, NOW + 60));
     server.finish();
     assert!(!server.array.pools.contains_key("p"));
     assert!(server.files.contains(&p0()), "its device is not touched");
@@ -642,4 +733,35 @@ fn a_pool_that_closes_as_the_daemon_stops_stays_configured() {
     server.finish();
     assert_eq!(server.answers, [Ok(Answer::Done)]);
     assert!(server.pools.is_empty() && server.array.pools.contains_key("p"));
+}
+
+#[test]
+fn whoever_deletes_a_pool_that_is_not_open_is_told_what_is_forgotten_with_it() {
+    let mut server = Server::new();
+    server.pools.clear();
+    let rest = array::Rest { now: NOW, seconds: 0, held: &[], free: array::FreeLuns::Known };
+    for id in [HELD, VolumeId(1), VolumeId(2)] {
+        let wish = (None, array::Access::ReadWrite);
+        server.next.map_volume(id, array::ANY_HOST, wish, &rest).unwrap();
+    }
+    server.next.lock_snapshot("p", VolumeId(9), NOW - 1, NOW - 2).unwrap();
+    let refusal = delete("p", Unopened::Refused, NOW, &server).unwrap_err();
+    assert!(refusal.is(ProblemKind::PoolNotOpen), "{refusal:?}");
+    for text in ["2 LUN(s) of 2 volume(s)", "1 scheduled or locked", "0 schedule(s)"] {
+        assert!(refusal.detail.contains(text), "'{text}' is not in {}", refusal.detail);
+    }
+    server.begin(delete("p", Unopened::Forgotten, NOW, &server));
+    server.finish();
+    assert!(!server.array.pools.contains_key("p"));
+}
+
+#[test]
+fn a_pool_that_is_still_being_opened_is_deleted_only_if_that_is_said() {
+    let mut server = Server::new();
+    server.opening.insert("p".to_owned());
+    let refusal = delete("p", Unopened::Refused, NOW, &server).unwrap_err();
+    assert!(refusal.is(ProblemKind::PoolNotOpen));
+    server.begin(delete("p", Unopened::Forgotten, NOW, &server));
+    server.finish();
+    assert!(server.pools.is_empty() && !server.array.pools.contains_key("p"));
 }

@@ -114,6 +114,22 @@ impl View for Server {
         None
     }
 
+    fn open_devices(&self, _: PoolId) -> Vec<DeviceName> {
+        Vec::new()
+    }
+
+    fn places_of(&self, _: PoolId, _: usize) -> Vec<usize> {
+        Vec::new()
+    }
+
+    fn mirrors(&self, _: PoolId) -> Vec<store::MirrorStatus> {
+        Vec::new()
+    }
+
+    fn is_held(&self, _: VolumeId) -> bool {
+        true
+    }
+
     fn is_unavailable(&self, _: &str) -> bool {
         false
     }

@@ -7,7 +7,7 @@ type State = (Configuration, Secrets);
 fn host(state: &mut State, name: &str, initiators: &[&str], secret: Option<&str>) {
     let initiators = initiators.iter().map(|&name| name.to_owned()).collect();
     let chap_name = secret.map(|_| "user".to_owned());
-    state.0.hosts.insert(name.to_owned(), Host { initiators, chap_name });
+    state.0.hosts.insert(name.to_owned(), Host { initiators, chap_name, ..Host::default() });
     state.1.hosts.remove(name);
     let chap = secret.map(|secret| {
         let secret = Secret::new(secret.to_owned()).unwrap();

@@ -1,3 +1,5 @@
+use store::{MemberState, ResilverStatus};
+
 use super::*;
 
 const VOLUME: VolumeId = VolumeId(7);
@@ -99,4 +101,94 @@ fn a_clock_that_goes_back_does_no_harm() {
     tasks.look_at_scrub(50, "pool p", &ended());
     let task = tasks.find("1").unwrap();
     assert_eq!((task.started, task.ended), (100, Some(50)));
+}
+
+const MEMBER: [u8; 16] = [7; 16];
+
+fn filling() -> Filling {
+    let object = "member p/file:/b.img".to_owned();
+    Filling { object, pool: "p".to_owned(), member: MEMBER }
+}
+
+fn copied(copied_bytes: u64) -> Option<ResilverStatus> {
+    let remaining = Some(std::time::Duration::from_secs(4));
+    let member = MEMBER;
+    Some(ResilverStatus {
+        member,
+        copied_bytes,
+        total_bytes: 100,
+        remaining,
+        ..ResilverStatus::default()
+    })
+}
+
+#[test]
+fn a_member_that_is_filled_is_one_task_with_rate_and_rest_that_can_be_held_up() {
+    let mut tasks = Tasks::default();
+    tasks.look_at_member(1, filling(), MemberState::Current, None);
+    assert_eq!(tasks.newest_first().count(), 0, "nothing is filled");
+    tasks.look_at_member(2, filling(), MemberState::Resilvering, None);
+    tasks.look_at_member(3, filling(), MemberState::Resilvering, copied(20));
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.kind, task.state), (TaskKind::Resilver, TaskState::Running));
+    assert_eq!((task.done, task.total, task.unit), (20, 100, TaskUnit::Bytes));
+    assert_eq!((task.rate_bytes, task.remaining_seconds), (Some(20), Some(4)));
+    assert!(task.can_cancel && task.can_pause && !task.paused);
+    assert_eq!(tasks.resilver("1").unwrap(), ("p".to_owned(), MEMBER));
+    let rests = copied(30).map(|status| ResilverStatus { paused: true, ..status });
+    tasks.look_at_member(4, filling(), MemberState::Resilvering, rests);
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.paused, task.remaining_seconds, task.rate_bytes), (true, None, None));
+    assert_eq!(tasks.newest_first().count(), 1);
+    tasks.look_at_member(5, filling(), MemberState::Current, None);
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.state, task.done, task.total), (TaskState::Done, 100, 100));
+    assert!(!task.can_cancel && !task.can_pause && !task.paused);
+    assert!(tasks.resilver("1").is_err(), "it has ended");
+}
+
+#[test]
+fn a_resilver_ends_with_its_member_and_with_its_pool() {
+    let mut tasks = Tasks::default();
+    let fill = |tasks: &mut Tasks| {
+        tasks.look_at_member(1, filling(), MemberState::Resilvering, copied(1));
+    };
+    fill(&mut tasks);
+    tasks.look_at_member(2, filling(), MemberState::Absent, None);
+    assert_eq!(tasks.find("1").unwrap().state, TaskState::Failed);
+    fill(&mut tasks);
+    tasks.end_resilvers(3, "q", |_| false);
+    assert_eq!(tasks.find("2").unwrap().state, TaskState::Running);
+    tasks.end_resilvers(3, "p", |uuid| uuid == MEMBER);
+    assert_eq!(tasks.find("2").unwrap().state, TaskState::Running);
+    tasks.end_resilvers(3, "p", |_| false);
+    assert_eq!(tasks.find("2").unwrap().state, TaskState::Cancelled);
+    fill(&mut tasks);
+    tasks.end_orphans(4, |object| object == "pool p");
+    assert_eq!(tasks.find("3").unwrap().state, TaskState::Running);
+    tasks.end_orphans(4, |_| false);
+    assert_eq!(tasks.find("3").unwrap().state, TaskState::Cancelled);
+    // Blocks that no member could tell are told with the task.
+    let lost = copied(9).map(|status| ResilverStatus { unreadable_blocks: 2, ..status });
+    tasks.look_at_member(5, filling(), MemberState::Resilvering, lost);
+    tasks.look_at_member(6, filling(), MemberState::Current, None);
+    assert!(tasks.find("4").unwrap().problem.as_ref().unwrap().starts_with("2 block(s)"));
+    tasks.look_at_scrub(7, "pool p", &scrub(1));
+    assert!(tasks.resilver("5").is_err(), "a scrub is no resilver");
+    assert!(tasks.resilver("99").is_err());
+}
+
+#[test]
+fn rate_and_rest_are_estimated_from_what_was_seen() {
+    let mut tasks = Tasks::default();
+    tasks.look_at_scrub(10, "pool p", &scrub(20));
+    assert_eq!(tasks.find("1").unwrap().remaining_seconds, None);
+    tasks.look_at_scrub(14, "pool p", &scrub(60));
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.rate_bytes, task.remaining_seconds), (Some(10), Some(4)));
+    // A clock that goes back, and work that stands still, estimate nothing.
+    tasks.look_at_scrub(5, "pool p", &scrub(60));
+    assert_eq!(tasks.find("1").unwrap().remaining_seconds, None);
+    tasks.look_at_scrub(20, "pool p", &ended());
+    assert_eq!(tasks.find("1").unwrap().rate_bytes, None);
 }

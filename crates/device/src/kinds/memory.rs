@@ -25,13 +25,14 @@ fn make(size_bytes: u64) -> Result<Box<dyn Backend>, OpenError> {
     Ok(Box::new(Memory::new(size_bytes).map_err(os)?))
 }
 
-/// Bytes that are given memory together, when the first of them is written.
-const CHUNK: u64 = 1 << 20;
+/// Bytes of address space that are mapped together, when the first of them is written; memory comes
+/// with each huge page that is touched.
+const CHUNK: u64 = 32 << 20;
 
 /// Memory, in chunks.
 #[derive(Debug)]
 struct Memory {
-    chunks: Vec<Option<Box<[u8]>>>,
+    chunks: Vec<Option<Buffer>>,
     size_bytes: u64,
     done: VecDeque<Completion>,
     /// Nobody rings it: a result is there as soon as the operation was submitted.
@@ -107,7 +108,7 @@ impl Memory {
                 let at = (offset % CHUNK) as usize;
                 let (part, after) = rest.split_at(rest.len().min(CHUNK as usize - at));
                 let chunk = self.chunks[(offset / CHUNK) as usize]
-                    .get_or_insert_with(|| vec![0; CHUNK as usize].into_boxed_slice());
+                    .get_or_insert_with(|| Buffer::fresh(CHUNK as usize));
                 chunk[at..at + part.len()].copy_from_slice(part);
                 offset += part.len() as u64;
                 rest = after;

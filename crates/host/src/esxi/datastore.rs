@@ -100,6 +100,14 @@ pub fn mount(host: &Host, name: &str) -> Result<Datastore> {
     bail!("{name}: no such datastore; 'gantry-host rescan' finds new ones")
 }
 
+/// Mounts the datastore on a device.
+///
+/// # Errors
+/// When there is no such device or no datastore on it, or it cannot be mounted.
+pub fn mount_device(host: &Host, device: &str) -> Result<Datastore> {
+    mount_lun(host, device, host.lun(device)?)
+}
+
 /// Mounts datastores, in the order of their names; one that is named twice in a row only once.
 ///
 /// # Errors

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -201,7 +201,8 @@ impl Recorder {
 pub enum Shape {
     /// A table for people; on a terminal each takes the place of the one before.
     Screen,
-    /// Comma-separated values, a line per device, the seconds first.
+    /// Comma-separated values as ESXi's batch mode writes them for Windows' Performance Monitor: a
+    /// line for each look, the time first, a column for each counter of each device.
     Batch,
     /// A line of JSON per device: a [`Sample`].
     Json,
@@ -215,8 +216,10 @@ pub enum Shape {
 pub fn run(host: &Host, delay: Duration, count: Option<u32>, shape: Shape) -> Result<()> {
     let mut looks = Looks::begin(host)?;
     let mut out = io::stdout().lock();
+    // The columns are those of the devices that there were in the beginning.
+    let devices: Vec<String> = looks.before.keys().cloned().collect();
     if shape == Shape::Batch {
-        writeln!(out, "seconds,device,{}", COLUMNS.join(","))?;
+        writeln!(out, "{}", pdh_head(&host.record.name, &devices))?;
     }
     let live = shape == Shape::Screen && count.is_none() && out.is_terminal();
     let mut shown = 0;
@@ -229,11 +232,77 @@ pub fn run(host: &Host, delay: Duration, count: Option<u32>, shape: Shape) -> Re
         if live {
             write!(out, "\x1b[H\x1b[J")?;
         }
-        write!(out, "{}", text(&samples, shape)?)?;
+        match shape {
+            Shape::Batch => writeln!(out, "{}", pdh_row(SystemTime::now(), &devices, &samples))?,
+            Shape::Screen | Shape::Json => write!(out, "{}", text(&samples, shape)?)?,
+        }
         out.flush()?;
         shown += 1;
     }
     Ok(())
+}
+
+/// Counters of a device in batch mode: the names of esxtop's own, and those of the screen for the
+/// offloads, for which no names are published.
+fn pdh_counters(sample: &Sample) -> Vec<(&'static str, f64)> {
+    let change = &sample.change;
+    let all = change.reads + change.writes + change.ats + change.clone_wr + change.zero;
+    let mut counters = vec![
+        ("Commands/sec", sample.rate(all + change.delete + change.resv)),
+        ("Reads/sec", sample.read_requests()),
+        ("Writes/sec", sample.write_requests()),
+        ("MBytes Read/sec", sample.mega(change.read_bytes)),
+        ("MBytes Written/sec", sample.mega(change.write_bytes)),
+        ("Reserves/sec", sample.rate(change.resv)),
+        ("Conflicts/sec", sample.conflicts()),
+    ];
+    counters.extend(COLUMNS.into_iter().zip(sample.row()));
+    counters
+}
+
+fn pdh_group(device: &str) -> String {
+    match device {
+        ADAPTER => format!("Physical Disk Adapter({device})"),
+        device => format!("Physical Disk SCSI Device({device})"),
+    }
+}
+
+fn pdh_head(host: &str, devices: &[String]) -> String {
+    let sample = Sample {
+        at: 0.0,
+        device: String::new(),
+        sums: Counters::default(),
+        change: Counters::default(),
+        seconds: 1.0,
+    };
+    let mut cells = vec!["\"(PDH-CSV 4.0) (UTC)(0)\"".to_owned()];
+    for device in devices {
+        let group = pdh_group(device);
+        let names = pdh_counters(&sample);
+        cells.extend(names.iter().map(|(name, _)| format!("\"\\\\{host}\\{group}\\{name}\"")));
+    }
+    cells.join(",")
+}
+
+/// A device that is gone has no values.
+fn pdh_row(now: SystemTime, devices: &[String], samples: &[Sample]) -> String {
+    let mut cells = vec![format!("\"{}\"", pdh_time(now))];
+    for device in devices {
+        match samples.iter().find(|sample| sample.device == *device) {
+            Some(sample) => cells.extend(
+                pdh_counters(sample).into_iter().map(|(_, value)| format!("\"{value:.2}\"")),
+            ),
+            None => cells.extend((0..7 + COLUMNS.len()).map(|_| "\"\"".to_owned())),
+        }
+    }
+    cells.join(",")
+}
+
+/// MM/DD/YYYY HH:MM:SS, UTC.
+fn pdh_time(now: SystemTime) -> String {
+    let text = humantime::format_rfc3339_seconds(now).to_string();
+    let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or_default();
+    format!("{}/{}/{} {}", part(5..7), part(8..10), part(0..4), part(11..19))
 }
 
 fn number(value: f64) -> String {
@@ -250,10 +319,7 @@ fn text(samples: &[Sample], shape: Shape) -> Result<String> {
         let cells = sample.row().map(number);
         match shape {
             Shape::Json => writeln!(text, "{}", serde_json::to_string(sample)?)?,
-            Shape::Batch => {
-                writeln!(text, "{:.3},{},{}", sample.at, sample.device, cells.join(","))?;
-            }
-            Shape::Screen => {
+            Shape::Screen | Shape::Batch => {
                 let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>9}")).collect();
                 writeln!(text, "{:36} {}", sample.device, cells.join(" "))?;
             }
@@ -284,15 +350,39 @@ mod tests {
             change: sums.since(&before),
             seconds: 2.0,
         };
-        let text = text(std::slice::from_ref(&sample), Shape::Batch)?;
-        let cells: Vec<&str> = text.trim().split(',').collect();
+        let text = text(std::slice::from_ref(&sample), Shape::Screen)?;
+        let line = text.lines().nth(1).unwrap_or_default();
+        let cells: Vec<&str> = line.split_whitespace().collect();
         let cell = |name: &str| {
-            cells[2 + COLUMNS.iter().position(|column| *column == name).expect("a column")]
+            cells[1 + COLUMNS.iter().position(|column| *column == name).expect("a column")]
         };
-        assert_eq!((cells[0], cells[1]), ("4.000", "naa.1"));
+        assert_eq!(cells[0], "naa.1");
         assert_eq!((cell("ATS"), cell("CONS/s"), cell("MBZERO/s")), ("7", "10", "2"));
         assert_eq!((sample.write_rate_kbps(), sample.write_requests()), (32.0, 32.0));
         Ok(())
+    }
+
+    #[test]
+    fn batch_mode_is_what_performance_monitor_reads() {
+        let sums = Counters { writes: 4, write_bytes: 2 << 20, ats: 3, ..Counters::default() };
+        let device = "naa.1".to_owned();
+        let (at, seconds) = (2.0, 2.0);
+        let sample = Sample { at, device: device.clone(), sums, change: sums, seconds };
+        let devices = [device, "naa.2".to_owned()];
+        let head = pdh_head("esx1", &devices);
+        let row = pdh_row(SystemTime::UNIX_EPOCH, &devices, &[sample]);
+        let (heads, cells): (Vec<&str>, Vec<&str>) =
+            (head.split(',').collect(), row.split(',').collect());
+        assert_eq!((heads[0], cells[0]), ("\"(PDH-CSV 4.0) (UTC)(0)\"", "\"01/01/1970 00:00:00\""));
+        assert_eq!(heads.len(), cells.len());
+        let cell = |device: &str, name: &str| {
+            let name = format!("\"\\\\esx1\\Physical Disk SCSI Device({device})\\{name}\"");
+            cells[heads.iter().position(|head| *head == name).expect("a column")]
+        };
+        assert_eq!(cell("naa.1", "Writes/sec"), "\"2.00\"");
+        assert_eq!(cell("naa.1", "MBytes Written/sec"), "\"1.00\"");
+        assert_eq!(cell("naa.1", "ATS"), "\"3.00\"");
+        assert_eq!(cell("naa.2", "ATS"), "\"\"");
     }
 
     #[test]

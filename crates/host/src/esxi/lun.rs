@@ -355,6 +355,9 @@ impl Lun {
     fn ended(&mut self, finished: Finished, loss: Loss) -> Option<Done> {
         let mut flight = self.flights.remove(&finished.tag)?;
         let data = finished.data;
+        if finished.told == Some(SPACE_RUNS_LOW) {
+            self.warn_of_space(1);
+        }
         if let Err(SessionError::NoAnswer { .. }) = finished.result {
             match loss {
                 Loss::Silent => flight.unanswered += 1,
@@ -423,16 +426,19 @@ impl Lun {
         }
     }
 
+    /// THIN PROVISIONING SOFT THRESHOLD REACHED, as a unit attention or with RECOVERED ERROR.
+    fn warn_of_space(&mut self, key: i32) {
+        self.counters.space_warnings += 1;
+        let name = self.identity.name();
+        terminal::complain!("{name}: the array's space runs low ({key:02x}h/38h/07h)");
+    }
+
     /// A unit attention is news and not a failure; a LUN that is busy, not ready for a moment, or
     /// reserved by another host is asked again, and so is one on which others aborted commands.
     fn is_to_be_repeated(&mut self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
         let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
         if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
-            self.counters.space_warnings += 1;
-            terminal::complain!(
-                "{}: the array's space runs low (06h/38h/07h)",
-                self.identity.name()
-            );
+            self.warn_of_space(*key);
         }
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
         if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {
@@ -549,11 +555,11 @@ impl Lun {
         self.submit(Job { tag: OURS, kind, cdb, data, bytes })?;
         let mut others = Vec::new();
         loop {
-            for done in self.wait()? {
-                if done.tag != OURS {
-                    others.push(done);
-                    continue;
-                }
+            // Those of others may end together with it, also behind it.
+            let is_ours = |done: &Done| done.tag == OURS;
+            let (ours, rest): (Vec<Done>, Vec<Done>) = self.wait()?.into_iter().partition(is_ours);
+            others.extend(rest);
+            if let Some(done) = ours.into_iter().next() {
                 self.early.append(&mut others);
                 done.result?;
                 return Ok(match done.data {
@@ -562,6 +568,16 @@ impl Lun {
                 });
             }
         }
+    }
+
+    /// REPORT TARGET PORT GROUPS, as the LUN answers it.
+    ///
+    /// # Errors
+    /// As a command.
+    pub fn target_port_groups(&mut self) -> Result<Vec<u8>, SessionError> {
+        let length = 1024;
+        let cdb = cdb::report_target_port_groups(length);
+        self.command(Kind::Other, cdb, Data::In(vec![0; length as usize]), 0)
     }
 
     /// Brings the count of bytes on the wire up to date.

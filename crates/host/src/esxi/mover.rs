@@ -17,7 +17,9 @@ use serde::{Deserialize, Serialize};
 pub use checksum::checksum;
 pub use copy::Piece;
 pub use decide::{CloneFacts, Fallback, decide};
-pub use disks::{Clone, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim};
+pub use disks::{
+    Clone, MachineState, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim,
+};
 pub use disks::{LiveWriter, guest_unmap, mirror_copy, storage_vmotion};
 
 /// What was moved and how.

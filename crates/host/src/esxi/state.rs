@@ -15,6 +15,7 @@ use crate::esxi::counters::Counters;
 use crate::esxi::lun::Lun;
 use crate::esxi::settings::Settings;
 use crate::esxi::vaai::Vaai;
+use crate::initiator::session::{self, Session, SessionError};
 
 /// What the folder's host.json holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -27,12 +28,31 @@ pub struct Record {
     pub uuid: String,
     /// Addresses of LUNs, each a path: iscsi://[USER%PASSWORD@]HOST:PORT/TARGET/LUN.
     pub paths: Vec<String>,
+    /// Portals that are asked for their targets (dynamic discovery).
+    #[serde(default)]
+    pub portals: Vec<Portal>,
+    /// Whether the software iSCSI initiator is off.
+    #[serde(default)]
+    pub iscsi_is_off: bool,
     /// Its settings.
     #[serde(default)]
     pub settings: Settings,
     /// Devices as of the last rescan.
     #[serde(default)]
     pub devices: BTreeMap<String, Device>,
+}
+
+/// A portal that is asked for its targets.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Portal {
+    /// HOST:PORT.
+    pub address: String,
+    /// Addresses of LUNs that were found when it answered last, as `paths`.
+    pub found: Vec<String>,
+    /// Tags of portal groups of what was found: HOST:PORT, tag.
+    pub tags: Vec<(String, u16)>,
+    /// Why it did not answer the last time; empty when it did.
+    pub last_error: String,
 }
 
 /// A device as of the last rescan.
@@ -72,6 +92,39 @@ pub fn new_uuid() -> Result<Uuid> {
     Ok(Uuid(bytes))
 }
 
+impl Portal {
+    fn ask(&mut self, iqn: &str) -> Result<(), SessionError> {
+        let (mut found, mut tags) = (Vec::new(), Vec::new());
+        for target in session::send_targets(&self.address, iqn)? {
+            let place = format!("iscsi://{}/{}", target.portal, target.name);
+            match Session::disks(&format!("{place}/0"), iqn) {
+                Ok(luns) => found.extend(luns.iter().map(|lun| format!("{place}/{lun}"))),
+                Err(error) => terminal::complain!("{error}"),
+            }
+            tags.push((target.portal, target.tag));
+        }
+        (self.found, self.tags) = (found, tags);
+        Ok(())
+    }
+}
+
+impl Record {
+    /// Addresses of LUNs, named and found, each once; none while the initiator is off.
+    pub fn all_paths(&self) -> Vec<String> {
+        if self.iscsi_is_off {
+            return Vec::new();
+        }
+        let found = self.portals.iter().flat_map(|portal| &portal.found);
+        let mut all: Vec<String> = Vec::new();
+        for url in self.paths.iter().chain(found) {
+            if !all.contains(url) {
+                all.push(url.clone());
+            }
+        }
+        all
+    }
+}
+
 impl Host {
     /// Makes a new host in a new or empty folder.
     ///
@@ -88,6 +141,8 @@ impl Host {
             iqn,
             uuid: new_uuid()?.to_string(),
             paths: Vec::new(),
+            portals: Vec::new(),
+            iscsi_is_off: false,
             settings: Settings::default(),
             devices: BTreeMap::new(),
         };
@@ -140,8 +195,11 @@ impl Host {
     /// # Errors
     /// When the folder cannot be written. Paths that do not answer are left out, with a word.
     pub fn rescan(&mut self) -> Result<Vec<(String, Lun)>> {
+        if !self.record.iscsi_is_off {
+            self.discover()?;
+        }
         let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for url in &self.record.paths {
+        for url in &self.record.all_paths() {
             let one = std::slice::from_ref(url);
             match Lun::connect(one, &self.record.iqn, &self.record.settings) {
                 Ok(lun) => groups.entry(lun.identity.name()).or_default().push(url.clone()),
@@ -161,6 +219,34 @@ impl Host {
             Ok(())
         })?;
         Ok(luns)
+    }
+
+    /// Asks all portals for their targets, and these for their disks. What a portal named before
+    /// stays while it does not answer.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn discover(&mut self) -> Result<()> {
+        if self.record.portals.is_empty() {
+            return Ok(());
+        }
+        let mut portals = self.record.portals.clone();
+        for portal in &mut portals {
+            portal.last_error.clear();
+            if let Err(error) = portal.ask(&self.record.iqn) {
+                terminal::complain!("{}: {error}", portal.address);
+                portal.last_error = error.to_string();
+            }
+        }
+        self.change(|record| {
+            for asked in portals {
+                let known = record.portals.iter_mut().find(|one| one.address == asked.address);
+                if let Some(known) = known {
+                    *known = asked;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Connects a device.
@@ -211,6 +297,11 @@ impl Host {
             lun.stop_publishing();
             Ok(())
         })
+    }
+
+    /// The folder for what processes of this host show of themselves while they run.
+    pub(crate) fn live_folder(&self) -> PathBuf {
+        self.folder.join("live")
     }
 
     /// The counters of all devices, those of running processes among them.

@@ -66,10 +66,37 @@ impl Vaai {
         }
     }
 
-    /// The device as a whole, as `esxcli storage core device list` says it: unknown unless all
-    /// primitives say the same.
+    /// The device as a whole, as `esxcli storage core device list` and vCenter's column 'Hardware
+    /// Acceleration' say it, from locking, copying and zeroing: unknown until one was tried,
+    /// supported or unsupported as long as all that were tried say so, and unknown again when only
+    /// a part works. UNMAP is none of these three.
     pub fn overall(&self) -> Status {
-        let all = [self.ats, self.clone, self.zero, self.delete];
-        if all.iter().all(|status| *status == self.ats) { self.ats } else { Status::Unknown }
+        let has = |status| [self.ats, self.clone, self.zero].contains(&status);
+        match (has(Status::Supported), has(Status::Unsupported)) {
+            (true, false) => Status::Supported,
+            (false, true) => Status::Unsupported,
+            (true, true) | (false, false) => Status::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_supported_by_what_was_tried_and_unknown_when_only_a_part_works() {
+        use Status::{Supported, Unknown, Unsupported};
+        for (ats, clone, zero, delete, overall) in [
+            (Unknown, Unknown, Unknown, Unknown, Unknown),
+            (Unknown, Unknown, Unknown, Supported, Unknown),
+            (Supported, Unknown, Unknown, Unknown, Supported),
+            (Supported, Supported, Supported, Unsupported, Supported),
+            (Unsupported, Unknown, Unsupported, Supported, Unsupported),
+            (Supported, Unsupported, Supported, Supported, Unknown),
+        ] {
+            let vaai = Vaai { ats, clone, zero, delete };
+            assert_eq!(vaai.overall(), overall, "{vaai:?}");
+        }
     }
 }

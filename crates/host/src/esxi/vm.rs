@@ -3,11 +3,13 @@
 
 mod config;
 mod machine;
+mod vmotion;
 mod workload;
+mod world;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Serialize};
 use vmfs::LockMode;
 
@@ -16,9 +18,11 @@ use crate::esxi::state::Host;
 
 pub use config::Config;
 pub use machine::{
-    Machine, Spec, create, deploy, destroy, open, relocate, remove_snapshot, snapshots,
-    take_snapshot,
+    Guest, Machine, Spec, Template, create, deploy, destroy, open, relocate, remove_snapshot, set,
+    snapshots, take_snapshot, turn,
 };
+pub use vmotion::{Moved, Vmotion, vmotion};
+pub use world::{World, worlds};
 
 /// How a virtual machine uses its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -145,6 +149,9 @@ pub fn run_until(
 ) -> Result<WorkloadFigures> {
     let machine =
         if order.path.ends_with(".vmdk") { None } else { Some(open(store, &order.path)?) };
+    if let Some(machine) = &machine {
+        ensure!(!machine.is_template(), "{} is a template: it does not run", order.path);
+    }
     let disk = match &machine {
         Some(machine) => machine.disk(0)?,
         None => order.path.clone(),
@@ -153,7 +160,14 @@ pub fn run_until(
         Some(machine) => Some(store.volume.open(&machine.config_path(), LockMode::Exclusive)?),
         None => None,
     };
+    let shown = machine.as_ref().map(|machine| {
+        let volume = vmfs::volume::probe(store.volume.disk()).map(|found| found.uuid.to_string());
+        let place = volume.unwrap_or_default();
+        let config = format!("/vmfs/volumes/{place}/{}", machine.config_path());
+        world::Running::show(host, machine.uuid(), machine.display_name(), &config)
+    });
     let done = run_disk(store, &disk, order, stop);
+    drop(shown);
     if let Some(power) = power {
         store.volume.close(power)?;
     }

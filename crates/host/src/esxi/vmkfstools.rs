@@ -14,7 +14,7 @@ use crate::esxi::mover::{self, Clone, Report};
 use crate::esxi::state::Host;
 
 /// The options that are understood, and what they do.
-pub const OPTIONS: [(&str, &str); 15] = [
+pub const OPTIONS: [(&str, &str); 16] = [
     (
         "-c SIZE [-d FORMAT] DISK",
         "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
@@ -38,7 +38,11 @@ pub const OPTIONS: [(&str, &str); 15] = [
         "-C vmfs5 -S LABEL --lease-ms N DEVICE:1",
         "likewise, with another time after which a silent host is taken over; not a word of ESXi's",
     ),
-    ("-P DATASTORE", "shows a datastore"),
+    (
+        "-G DEVICE:1 DEVICE:1",
+        "grows the datastore on a device into the room that the device has; the partition grows, too",
+    ),
+    ("-P [-h] DATASTORE", "shows a datastore, with -h in sizes for people"),
 ];
 
 /// What `vmkfstools` is asked for.
@@ -52,11 +56,22 @@ enum Order {
     Punch(String),
     Reclaim { percent: u64, store: String },
     Format { label: String, device: String, lease_ms: Option<u32> },
-    Query(String),
+    Grow { device: String },
+    Query { path: String, sizes: Sizes },
     Extend { size: u64, path: String },
     Delete(String),
     Rename { from: String, to: String },
     Lock(String),
+}
+
+/// How a datastore's sizes are shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Sizes {
+    /// In bytes and blocks.
+    #[default]
+    Bytes,
+    /// In GB.
+    Human,
 }
 
 /// Bytes in words like 10g, 512M, 4194304.
@@ -98,6 +113,7 @@ struct Parsed {
     label: Option<String>,
     lease_ms: Option<u32>,
     verify: bool,
+    sizes: Sizes,
     paths: Vec<String>,
 }
 
@@ -119,8 +135,14 @@ fn parse(words: Vec<String>) -> Result<Order> {
             "-S" | "--setfsname" => parsed.label = Some(value()?),
             "--lease-ms" => parsed.lease_ms = Some(value()?.parse().context("--lease-ms")?),
             "--verify" => parsed.verify = true,
-            "-h" => {}
-            "-C" | "-y" | "-X" | "-E" => parsed.action = Some((letter(&word), value()?)),
+            "-h" | "--humanreadable" => parsed.sizes = Sizes::Human,
+            "-Ph" | "-hP" => {
+                parsed.sizes = Sizes::Human;
+                parsed.action = Some(('P', String::new()));
+            }
+            "--queryfs" => parsed.action = Some(('P', String::new())),
+            "--growfs" => parsed.action = Some(('G', value()?)),
+            "-C" | "-G" | "-y" | "-X" | "-E" => parsed.action = Some((letter(&word), value()?)),
             "-w" | "-j" | "-k" | "-K" | "-P" | "-U" | "-D" => {
                 parsed.action = Some((letter(&word), String::new()));
             }
@@ -135,6 +157,12 @@ fn parse(words: Vec<String>) -> Result<Order> {
 
 fn letter(word: &str) -> char {
     word.chars().nth(1).unwrap_or('-')
+}
+
+/// The device of a partition, as in /vmfs/devices/disks/naa.6001...:1.
+fn device_of(path: &str) -> String {
+    let device = path.rsplit('/').next().unwrap_or(path);
+    device.trim_end_matches(":1").to_owned()
 }
 
 impl Parsed {
@@ -155,16 +183,20 @@ impl Parsed {
             'j' => Order::Inflate(path),
             'k' => Order::EagerZero(path),
             'K' => Order::Punch(path),
-            'P' => Order::Query(path),
+            'P' => Order::Query { path, sizes: self.sizes },
             'U' => Order::Delete(path),
             'D' => Order::Lock(path),
             'E' => Order::Rename { from: value, to: path },
             'X' => Order::Extend { size: parse_size(&value)?, path },
+            'G' => {
+                let device = device_of(&path);
+                ensure!(device == device_of(&value), "-G takes the same partition twice");
+                Order::Grow { device }
+            }
             'y' => Order::Reclaim { percent: value.parse().context("-y")?, store: path },
             _ => {
                 ensure!(value == "vmfs5", "only vmfs5 can be made");
-                let device = path.rsplit('/').next().unwrap_or(&path);
-                let device = device.trim_end_matches(":1").to_owned();
+                let device = device_of(&path);
                 let label = self.label.context("-S LABEL is needed")?;
                 Order::Format { label, device, lease_ms: self.lease_ms }
             }
@@ -235,7 +267,8 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
             terminal::say!("Successfully created new volume: {label}");
             Ok(Report::default())
         }
-        Order::Query(path) => plain(host, &path, |store, _| query(store)),
+        Order::Grow { device } => grow(host, &device),
+        Order::Query { path, sizes } => plain(host, &path, |store, _| query(store, sizes)),
         Order::Delete(path) => {
             plain(host, &path, |store, path| Ok(store.volume.remove_disk(path)?))
         }
@@ -324,7 +357,7 @@ fn clone(host: &mut Host, named: &str, path: &str, format: DiskFormat) -> Result
         source: (0, source),
         destination: (stores.len() - 1, path),
         format,
-        has_snapshot: false,
+        machine: mover::MachineState::Still,
     };
     let name = if format == DiskFormat::Thin { "thin-provisioned" } else { format.name() };
     terminal::progress!("Destination disk format: VMFS {name}\nCloning disk '{named}'...\n");
@@ -345,6 +378,17 @@ fn compare(host: &mut Host, paths: [&str; 2]) -> Result<String> {
     }
     ensure!(sums[0] == sums[1], "{} is NOT what {} is: {sums:?}", paths[1], paths[0]);
     Ok(sums.remove(0))
+}
+
+fn grow(host: &mut Host, device: &str) -> Result<Report> {
+    let mut store = datastore::mount_device(host, device)?;
+    let (label, grown) = (store.volume.label().to_owned(), store.volume.grow());
+    store.finish(host)?;
+    let grown = grown?;
+    let added = grown.after_bytes - grown.before_bytes;
+    ensure!(added > 0, "{device} has no room for another 256 MB: {label} is as large as it can be");
+    terminal::say!("Successfully grew volume: {label}, by {} MB", added >> 20);
+    Ok(Report::default())
 }
 
 fn reclaim(host: &mut Host, store: &str, percent: u64) -> Result<Report> {
@@ -372,24 +416,44 @@ fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
     Ok(store.volume.replace_descriptor(path, &new)?)
 }
 
-fn query(store: &mut Datastore) -> Result<()> {
+/// Bytes of a file at most: VMFS-5's 62.9 TB.
+const FILE_BYTES_MAX: u64 = 69_201_586_814_976;
+
+fn query(store: &mut Datastore, sizes: Sizes) -> Result<()> {
     let space = store.volume.space()?;
-    let identity = vmfs::volume::probe(store.volume.disk())?;
+    let disk = store.volume.disk();
+    let identity = vmfs::volume::probe(disk)?;
+    let physical = 512_u64 << disk.identity.physical_exponent;
     let mode = if identity.ats_only { "public ATS-only" } else { "public" };
-    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let capacity = match sizes {
+        Sizes::Human => {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            format!(
+                "{:.1} GB, {:.1} GB available, file block size 1 MB, max supported file size 62.9 TB",
+                gib(space.total_bytes),
+                gib(space.free_bytes)
+            )
+        }
+        Sizes::Bytes => format!(
+            "{} ({} file blocks * 1048576), {} ({} blocks) avail, max supported file size {}",
+            space.total_bytes,
+            space.total_bytes >> 20,
+            space.free_bytes,
+            space.free_bytes >> 20,
+            FILE_BYTES_MAX
+        ),
+    };
     terminal::say!("VMFS-5.61 (Raw Major Version: 14) file system spanning 1 partitions.");
     terminal::say!("File system label (if any): {}", identity.label);
     terminal::say!("Mode: {mode}");
-    terminal::say!(
-        "Capacity {:.1} GB, {:.1} GB available, file block size 1 MB, max supported file size 62.9 TB",
-        gib(space.total_bytes),
-        gib(space.free_bytes)
-    );
+    terminal::say!("Capacity {capacity}");
+    terminal::say!("Disk Block Size: 512/{physical}/0");
     terminal::say!(
         "UUID: {}\nPartitions spanned (on \"lvm\"):\n\t{}:1",
         identity.uuid,
         store.device
     );
+    terminal::say!("Is Native Snapshot Capable: NO");
     Ok(())
 }
 
@@ -412,7 +476,15 @@ mod tests {
         let verify = true;
         let expected = Order::Clone { source, format, path, verify };
         assert_eq!(order("-i d/b.vmdk -d thin --verify d/a.vmdk")?, expected);
+        for words in ["-Ph d", "-P -h d", "--queryfs --humanreadable d"] {
+            let sizes = Sizes::Human;
+            assert_eq!(order(words)?, Order::Query { path: "d".into(), sizes });
+        }
         let device = "naa.6001".to_owned();
+        let same = "-G /vmfs/devices/disks/naa.6001:1 /vmfs/devices/disks/naa.6001:1";
+        for words in [same, "--growfs naa.6001:1 naa.6001:1"] {
+            assert_eq!(order(words)?, Order::Grow { device: device.clone() });
+        }
         let order = order("-C vmfs5 -S one /vmfs/devices/disks/naa.6001:1")?;
         assert_eq!(order, Order::Format { label: "one".into(), device, lease_ms: None });
         Ok(())
@@ -432,6 +504,8 @@ mod tests {
             "-C vmfs6 -S one naa.1:1",
             "-C vmfs5 naa.1:1",
             "-y all d",
+            "-G naa.1:1",
+            "-G naa.1:1 naa.2:1",
             "-i",
         ] {
             assert!(order(text).is_err(), "{text}");

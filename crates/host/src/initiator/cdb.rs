@@ -39,6 +39,29 @@ pub fn read_capacity() -> Cdb {
     extent16(0x9e, 0x10, 0, 32)
 }
 
+/// REPORT LUNS with an answer of at most so many bytes.
+pub fn report_luns(length: u32) -> Cdb {
+    let mut cdb = [0; 16];
+    cdb[0] = 0xa0;
+    cdb[6..10].copy_from_slice(&length.to_be_bytes());
+    cdb
+}
+
+/// REPORT TARGET PORT GROUPS, MAINTENANCE IN 0Ah.
+pub fn report_target_port_groups(length: u32) -> Cdb {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[1]) = (0xa3, 0x0a);
+    cdb[6..10].copy_from_slice(&length.to_be_bytes());
+    cdb
+}
+
+/// INQUIRY for standard data.
+pub fn inquiry(length: u8) -> Cdb {
+    let mut cdb = [0; 16];
+    (cdb[0], cdb[4]) = (0x12, length);
+    cdb
+}
+
 /// INQUIRY for vital product data page 83h.
 pub fn inquiry_device_identification() -> Cdb {
     let mut cdb = [0; 16];

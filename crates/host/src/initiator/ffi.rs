@@ -16,6 +16,7 @@ pub(crate) const XFER_NONE: c_int = 0;
 pub(crate) const XFER_READ: c_int = 1;
 pub(crate) const XFER_WRITE: c_int = 2;
 
+pub(crate) const SESSION_DISCOVERY: c_int = 1;
 pub(crate) const SESSION_NORMAL: c_int = 2;
 
 const STRING: usize = 256;
@@ -35,6 +36,21 @@ pub(crate) struct Url {
     pub(crate) target_user: [c_char; STRING],
     pub(crate) target_password: [c_char; STRING],
     pub(crate) lun: c_int,
+}
+
+/// `struct iscsi_target_portal`.
+#[repr(C)]
+pub(crate) struct TargetPortal {
+    pub(crate) next: *mut TargetPortal,
+    pub(crate) portal: *const c_char,
+}
+
+/// `struct iscsi_discovery_address`.
+#[repr(C)]
+pub(crate) struct DiscoveryAddress {
+    pub(crate) next: *mut DiscoveryAddress,
+    pub(crate) target_name: *const c_char,
+    pub(crate) portals: *mut TargetPortal,
 }
 
 #[repr(C)]
@@ -104,6 +120,22 @@ unsafe extern "C" {
         iscsi: *mut Context,
         portal: *const c_char,
         lun: c_int,
+        callback: Callback,
+        private_data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn iscsi_connect_async(
+        iscsi: *mut Context,
+        portal: *const c_char,
+        callback: Callback,
+        private_data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn iscsi_login_async(
+        iscsi: *mut Context,
+        callback: Callback,
+        private_data: *mut c_void,
+    ) -> c_int;
+    pub(crate) fn iscsi_discovery_async(
+        iscsi: *mut Context,
         callback: Callback,
         private_data: *mut c_void,
     ) -> c_int;

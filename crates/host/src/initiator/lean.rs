@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::initiator::histogram::Histogram;
 use crate::initiator::times::times;
-use session::{Ended, Place, Session};
+use session::{Ended, Place, Received, Session};
 use work::{Designators, Maker, Order};
 
 /// The largest command, bytes.
@@ -25,8 +25,14 @@ pub const BLOCK_MAX: usize = 1 << 22;
 /// Sessions at most.
 pub const SESSIONS_MAX: usize = 4096;
 
-/// Unit attentions that a new session may have to hear before its first command is done.
+/// Unit attentions that a session may have to hear before one of its commands is done.
 const NEWS_MAX: usize = 8;
+
+/// Why a run ends when there are more of them.
+const NEWS_ONLY: &str = "the array answers with unit attentions only";
+
+/// Why a run ends when nothing comes for as long as a command may take.
+const SILENT: &str = "the array does not answer";
 
 /// Bytes of one read from a socket.
 const RECEIVE_BYTES: usize = 256 << 10;
@@ -143,6 +149,7 @@ pub fn run(load: &Load) -> Result<Figures> {
     let deadline = started + load.duration;
     let mut run = Run { load, sessions, maker, histogram: Histogram::default(), deadline };
     for number in 0..run.sessions.len() {
+        run.sessions[number].owed = load.depth;
         run.submit(number, load.depth)?;
     }
     match load.sessions {
@@ -163,6 +170,7 @@ impl Run<'_> {
                 break;
             }
             session.submit(self.maker.order()?);
+            session.owed = session.owed.saturating_sub(1);
             if self.load.sends == Sends::Each {
                 session.send()?;
             }
@@ -170,26 +178,42 @@ impl Run<'_> {
         session.send()
     }
 
-    /// Reads what has arrived for a session, and keeps its queue full until the time is over.
-    fn serve(&mut self, number: usize, buffer: &mut [u8], ended: &mut Vec<Ended>) -> Result<bool> {
-        let more = self.sessions[number].receive(buffer, ended)?;
+    /// Reads what has arrived for a session, and keeps its queue full until the time is over. What
+    /// a unit attention kept from being done, and what waits for the window, is sent after it, too.
+    fn serve(
+        &mut self,
+        number: usize,
+        buffer: &mut [u8],
+        ended: &mut Vec<Ended>,
+    ) -> Result<Received> {
+        let received = self.sessions[number].receive(buffer, ended)?;
+        let session = &mut self.sessions[number];
         for end in ended.drain(..) {
-            if let Ended::Good(microseconds) = end {
-                self.histogram.record(microseconds);
+            match end {
+                Ended::Good(microseconds) => {
+                    self.histogram.record(microseconds);
+                    session.news = 0;
+                }
+                Ended::UnitAttention => {
+                    session.news += 1;
+                    ensure!(session.news <= NEWS_MAX, NEWS_ONLY);
+                    session.owed += 1;
+                }
             }
         }
-        if Instant::now() < self.deadline {
-            let free = self.load.depth - self.sessions[number].in_flight();
-            self.submit(number, free)?;
-        }
+        let free = self.load.depth - session.in_flight();
+        let over = Instant::now() >= self.deadline;
+        let count = if over { free.min(session.owed) } else { free };
+        self.submit(number, count)?;
         self.sessions[number].send()?;
-        Ok(more)
+        Ok(received)
     }
 
     fn one_session(&mut self) -> Result<()> {
         let (mut buffer, mut ended) = (vec![0; RECEIVE_BYTES], Vec::new());
         while self.sessions[0].in_flight() > 0 {
-            self.serve(0, &mut buffer, &mut ended)?;
+            let received = self.serve(0, &mut buffer, &mut ended)?;
+            ensure!(received != Received::Nothing, SILENT);
         }
         Ok(())
     }
@@ -207,11 +231,11 @@ impl Run<'_> {
         let mut busy = self.sessions.len();
         while busy > 0 {
             poll.poll(&mut events, Some(times().command))?;
-            ensure!(!events.is_empty(), "the array does not answer");
+            ensure!(!events.is_empty(), SILENT);
             for event in &events {
                 let number = event.token().0;
                 let before = self.sessions[number].in_flight();
-                while self.serve(number, &mut buffer, &mut ended)? {}
+                while self.serve(number, &mut buffer, &mut ended)? == Received::FullBuffer {}
                 busy -= usize::from(before > 0 && self.sessions[number].in_flight() == 0);
             }
         }
@@ -250,13 +274,14 @@ fn hear_news(session: &mut Session) -> Result<()> {
         session.submit(Order::test_unit_ready());
         session.send()?;
         while session.in_flight() > 0 {
-            session.receive(&mut buffer, &mut ended)?;
+            let received = session.receive(&mut buffer, &mut ended)?;
+            ensure!(received != Received::Nothing, SILENT);
         }
         if let Some(Ended::Good(_)) = ended.pop() {
             return Ok(());
         }
     }
-    anyhow::bail!("the array answers TEST UNIT READY with unit attentions only")
+    anyhow::bail!(NEWS_ONLY)
 }
 
 /// What a copy calls its source and its destination.

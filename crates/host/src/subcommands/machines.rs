@@ -1,14 +1,16 @@
 //! Subcommands for virtual machines.
 
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
+use host::esxi::cluster;
 use host::esxi::datastore::{self, Datastore, split_path};
-use host::esxi::mover::{self, Clone};
+use host::esxi::mover::{self, Clone, MachineState};
 use host::esxi::state::Host;
-use host::esxi::vm::{self, Spec};
+use host::esxi::vm::{self, Guest, Spec};
 use host::esxi::vmkfstools::{Teller, parse_size};
 use serde_json::json;
 use vmfs::vmdk::DiskFormat;
@@ -27,10 +29,37 @@ pub(crate) enum VmSubcommand {
     },
     /// Delete one, with its disks and snapshots.
     Destroy { machine: String },
+    /// Make a machine a template, which does not run any more.
+    Template {
+        machine: String,
+        /// Make it a machine again.
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Set a line of a machine's configuration, for example disk.EnableUUID TRUE.
+    Set { machine: String, key: String, value: String },
+    /// Run one, and move it to another host at half time; its files stay where they are.
+    Vmotion {
+        machine: String,
+        /// Folder of the other host, which has paths to the same LUN.
+        #[arg(long)]
+        destination: PathBuf,
+        #[arg(long, value_enum, default_value = "random-mix4k")]
+        pattern: vm::Pattern,
+        #[arg(long, default_value_t = 4)]
+        seconds: u64,
+    },
     /// Make one as another is, for example from a template.
     Deploy {
         source: String,
+        /// Its place; only a name with --cluster.
         machine: String,
+        /// Datastores of a cluster: the machine goes where most of the space stays free.
+        #[arg(long, value_delimiter = ',')]
+        cluster: Vec<String>,
+        /// The source runs, with VMware Tools: Windows with disk.EnableUUID is quiesced.
+        #[arg(long)]
+        powered_on: bool,
         /// thin, zeroedthick or eagerzeroedthick; as the source's when left out.
         #[arg(long, value_parser = parse_format)]
         format: Option<DiskFormat>,
@@ -135,8 +164,24 @@ pub(super) fn run(host: &mut Host, subcommand: &VmSubcommand) -> Result<()> {
             Ok(())
         }),
         VmSubcommand::Run { .. } => use_disk(host, subcommand),
-        VmSubcommand::Deploy { source, machine, format } => {
-            deploy(host, [source, machine], *format)
+        VmSubcommand::Template { machine, undo } => on_store(host, machine, |_, store, name| {
+            vm::turn(store, name, if *undo { vm::Template::No } else { vm::Template::Yes })
+        }),
+        VmSubcommand::Set { machine, key, value } => {
+            on_store(host, machine, |_, store, name| vm::set(store, name, key, value))
+        }
+        VmSubcommand::Vmotion { machine, destination, pattern, seconds } => {
+            let order = vm::Run::new("", *pattern, Duration::from_secs(*seconds));
+            vmotion(host, machine, destination, order)
+        }
+        VmSubcommand::Deploy { source, machine, cluster, powered_on, format } => {
+            let machine = if cluster.is_empty() {
+                machine.clone()
+            } else {
+                placed(host, source, machine, cluster)?
+            };
+            let guest = if *powered_on { Guest::PoweredOn } else { Guest::Still };
+            deploy(host, [source, &machine], (*format, guest))
         }
         VmSubcommand::Relocate { source, machine, writes } => {
             relocate(host, [source, machine], *writes)
@@ -180,12 +225,47 @@ fn between<T>(
     done
 }
 
-fn deploy(host: &mut Host, paths: [&str; 2], format: Option<DiskFormat>) -> Result<()> {
+fn deploy(host: &mut Host, paths: [&str; 2], how: (Option<DiskFormat>, Guest)) -> Result<()> {
     let report = between(host, paths, |host, stores, [from, to]| {
         let teller = Teller::new(host, "Clone")?;
-        vm::deploy(stores, from, to, format, &mut |done, all| teller.tell(done, all))
+        vm::deploy(stores, from, to, how, &mut |done, all| teller.tell(done, all))
     })?;
-    terminal::say!("{}", json!({ "report": report }));
+    terminal::say!("{}", json!({ "report": report, "machine": paths[1] }));
+    Ok(())
+}
+
+/// A place in a cluster for a copy of a machine, which takes as much as its source.
+fn placed(host: &mut Host, source: &str, name: &str, cluster: &[String]) -> Result<String> {
+    ensure!(!name.is_empty() && !name.contains('/'), "--cluster takes a name instead of a place");
+    let mut bytes = 0;
+    on_store(host, source, |_, store, folder| {
+        for entry in store.volume.list(folder)? {
+            bytes += store.volume.status(&format!("{folder}/{}", entry.name))?.allocated;
+        }
+        Ok(())
+    })?;
+    Ok(format!("{}/{name}", cluster::place(host, cluster, bytes)?))
+}
+
+fn vmotion(host: &mut Host, machine: &str, destination: &Path, run: vm::Run) -> Result<()> {
+    let mut other = Host::open(destination)?;
+    ensure!(other.record.uuid != host.record.uuid, "--destination: that is the same host");
+    let (name, inside) = split_path(machine)?;
+    let first = datastore::mount(host, name)?;
+    let second = match datastore::mount(&other, name) {
+        Ok(second) => second,
+        Err(error) => {
+            first.finish(host)?;
+            return Err(error);
+        }
+    };
+    let mut stores = [first, second];
+    let order = vm::Vmotion { run: vm::Run { path: inside.to_owned(), ..run } };
+    let moved = vm::vmotion([&*host, &other], &mut stores, &order);
+    let [first, second] = stores;
+    first.finish(host)?;
+    second.finish(&mut other)?;
+    terminal::say!("{}", serde_json::to_string(&moved?)?);
     Ok(())
 }
 
@@ -243,7 +323,8 @@ fn migrate(host: &mut Host, paths: [&str; 2], format: DiskFormat, writes: u64) -
     let outcome = between(host, paths, |_, stores, [source, destination]| {
         let size = stores[source.0].volume.disk_descriptor(source.1)?.size;
         let mut writer = Writer::new(size, writes)?;
-        let order = Clone { source, destination, format, has_snapshot: false };
+        let machine = MachineState::Still;
+        let order = Clone { source, destination, format, machine };
         let report = mover::storage_vmotion(
             stores,
             order,

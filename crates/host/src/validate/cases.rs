@@ -166,7 +166,7 @@ fn no_targets(_: &Context, _: &[Variant]) -> Vec<Target> {
 }
 
 /// The order of the documents.
-const ORDER: [&str; 14] =
+pub(super) const ORDER: [&str; 14] =
     ["Q1", "Q2", "Q3", "Q4", "E1", "N1", "I1", "I2", "I3", "I4", "I5", "I6", "M1", "M2"];
 
 /// All cases, in the order of the documents.

@@ -1,7 +1,7 @@
 //! Medians, ratios, and whether a target was met.
 
 use super::cases::{By, Pair};
-use super::model::{Ratio, Run, Target, Variant};
+use super::model::{Processor, Ratio, Run, Target, Variant};
 
 /// The middle one; of an even number, the mean of the two in the middle.
 pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
@@ -47,6 +47,16 @@ pub(super) fn wire_of(variants: &[Variant], off: &str, on: &str) -> Option<f64> 
     (all > 0.0).then_some(bytes(on)? / all)
 }
 
+/// Processor time per GB of both variants of a pair.
+fn processor_of(
+    variants: &[Variant],
+    pair: &Pair,
+    of: fn(&Processor) -> Option<f64>,
+) -> Option<[f64; 2]> {
+    let seconds = |name| median(values(variants, name, |run| of(&run.processor)));
+    Some([seconds(pair.off)?, seconds(pair.on)?])
+}
+
 /// Compares the variants of a pair.
 pub(super) fn compare(variants: &[Variant], pair: &Pair) -> Option<Ratio> {
     let of = |run: &Run| match pair.by {
@@ -73,6 +83,8 @@ pub(super) fn compare(variants: &[Variant], pair: &Pair) -> Option<Ratio> {
         factor: better(off, on),
         range: [low, high],
         published: pair.published,
+        host_processor: processor_of(variants, pair, Processor::host_per_gb),
+        array_processor: processor_of(variants, pair, Processor::array_per_gb),
         // Rates are measured over a time: more work means more bytes.
         wire: wire_of(variants, pair.off, pair.on).filter(|_| pair.by == By::Seconds),
     })
@@ -157,8 +169,26 @@ mod tests {
         assert_eq!((seconds.factor, seconds.range), (3.0, [4.0 / 3.0, 8.0]));
         let rates = compare(&variants, &by(By::More("IOPS"))).expect("both ran");
         assert!((rates.factor - 3.0).abs() < 1e-9);
+        assert_eq!((seconds.saved(), rates.saved()), ("66.7 % saved".into(), "+200 %".into()));
+        let slower = Ratio { factor: 0.5, ..seconds.clone() };
+        assert_eq!(slower.saved(), "100.0 % more time");
+        let alike = Ratio { factor: 0.997, ..rates.clone() };
+        assert_eq!(alike.saved(), "+0 %");
         assert_eq!(compare(&variants[..1], &by(By::Seconds)), None);
         assert_eq!(seconds.wire, None, "nothing went over the wire");
+    }
+
+    #[test]
+    fn processor_time_is_compared_per_gigabyte_and_only_where_it_is_known() {
+        let processor = |host, array| Processor { host: Some(host), array, bytes: 500_000_000 };
+        let mut variants = [variant("off", &[4.0]), variant("on", &[1.0])];
+        variants[0].runs[0].processor = processor(1.0, Some(2.0));
+        variants[1].runs[0].processor = processor(0.25, None);
+        let pair = Pair { name: "p", off: "off", on: "on", by: By::Seconds, published: None };
+        let ratio = compare(&variants, &pair).expect("both ran");
+        assert_eq!(ratio.host_processor, Some([2.0, 0.5]));
+        assert_eq!(ratio.array_processor, None);
+        assert_eq!(Processor::default().host_per_gb(), None);
     }
 
     #[test]

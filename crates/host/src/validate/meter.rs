@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::model::{Run, Series};
+use super::model::{Processor, Run, Series};
+use super::watch::{Seen, Sums, Watch};
 use crate::esxi::counters::Counters;
 use crate::esxi::datastore::Datastore;
 use crate::esxi::lun::{Lun, Trace};
@@ -42,6 +43,7 @@ pub(super) fn commands(counters: &Counters) -> u64 {
 /// The beginning of a measurement.
 pub(super) struct Meter {
     before: Vec<Counters>,
+    watch: Watch,
     started: Instant,
 }
 
@@ -57,17 +59,19 @@ impl Meter {
             lun.counters
         });
         let before = before.collect();
+        let watch = Watch::begin();
         let started = Instant::now();
         luns(stores).for_each(|lun| {
             lun.trace = Some(Trace::new(started, EVERY));
             lun.sample();
         });
-        Self { before, started }
+        Self { before, watch, started }
     }
 
     /// Ends: what was done, over time too.
     pub(super) fn end(self, stores: &mut [Datastore]) -> Run {
         let seconds = self.started.elapsed().as_secs_f64();
+        let Seen { processor, rates } = self.watch.end();
         let mut counters = Counters::default();
         let mut traces = Vec::new();
         for (lun, before) in luns(stores).zip(&self.before) {
@@ -76,12 +80,17 @@ impl Meter {
             traces.extend(lun.trace.take());
         }
         let traces: Vec<_> = traces.into_iter().map(|trace| trace.samples).collect();
-        let series = RATES.iter().map(|rate| series(&traces, seconds, rate));
+        let own = RATES.iter().map(|rate| of_host(&traces, seconds, rate));
+        let of_array = |(name, unit, sums): &(String, f64, Sums)| {
+            series(std::slice::from_ref(sums), seconds, (name, *unit))
+        };
+        let bytes = written(&counters).max(counters.read_bytes);
         Run {
             seconds,
             commands: commands(&counters),
             counters,
-            series: series.collect(),
+            series: own.chain(rates.iter().map(of_array)).collect(),
+            processor: Processor { bytes, ..processor },
             ..Run::default()
         }
     }
@@ -101,9 +110,9 @@ impl Meter {
 }
 
 /// A sum at a moment, between two samples in proportion.
-fn at(samples: &[(f64, Counters)], moment: f64, count: fn(&Counters) -> u64) -> f64 {
+fn at(samples: &[(f64, f64)], moment: f64) -> f64 {
     let behind = samples.partition_point(|(when, _)| *when < moment);
-    let value = |number: usize| count(&samples[number].1) as f64;
+    let value = |number: usize| samples[number].1;
     match (behind, samples.len()) {
         (_, 0) => 0.0,
         (0, _) => value(0),
@@ -116,12 +125,20 @@ fn at(samples: &[(f64, Counters)], moment: f64, count: fn(&Counters) -> u64) -> 
     }
 }
 
-fn series(traces: &[Vec<(f64, Counters)>], seconds: f64, rate: &Rate) -> Series {
+fn of_host(traces: &[Vec<(f64, Counters)>], seconds: f64, rate: &Rate) -> Series {
     let (name, count, unit) = *rate;
+    let sums = |trace: &Vec<(f64, Counters)>| -> Sums {
+        trace.iter().map(|(when, counters)| (*when, count(counters) as f64)).collect()
+    };
+    let sums: Vec<Sums> = traces.iter().map(sums).collect();
+    series(&sums, seconds, (name, unit))
+}
+
+fn series(traces: &[Sums], seconds: f64, (name, unit): (&str, f64)) -> Series {
     let values = (seconds / EVERY.as_secs_f64() / 2.0) as usize;
     let values = values.clamp(1, VALUES_MAX);
     let step = seconds / values as f64;
-    let sum = |moment: f64| traces.iter().map(|one| at(one, moment, count)).sum::<f64>();
+    let sum = |moment: f64| traces.iter().map(|one| at(one, moment)).sum::<f64>();
     let change = |number: usize| {
         let (from, to) = (number as f64 * step, (number + 1) as f64 * step);
         ((sum(to) - sum(from)) / step / unit * 100.0).round() / 100.0
@@ -139,7 +156,7 @@ mod tests {
         let samples =
             vec![(0.0, counters(1000)), (0.5, counters(1_001_000)), (2.0, counters(4_001_000))];
         let rate: Rate = ("r", |counters| counters.write_bytes, 1.0);
-        let series = series(&[samples], 2.0, &rate);
+        let series = of_host(&[samples], 2.0, &rate);
         let sum: f64 = series.values.iter().map(|value| value * series.step).sum();
         assert!((sum - 4_000_000.0).abs() < 1.0, "{sum}");
         assert!(series.values.len() <= VALUES_MAX);
@@ -148,7 +165,7 @@ mod tests {
 
     #[test]
     fn nothing_done_is_a_rate_of_zero() {
-        let series = series(&[Vec::new()], 0.0001, &RATES[0]);
+        let series = of_host(&[Vec::new()], 0.0001, &RATES[0]);
         assert_eq!(series.values, [0.0]);
     }
 }

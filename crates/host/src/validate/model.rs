@@ -128,8 +128,38 @@ pub struct Run {
     pub figures: BTreeMap<String, f64>,
     /// Reasons for which the host copied, with bytes.
     pub fallbacks: BTreeMap<String, u64>,
-    /// Rates over time, by name with unit.
+    /// Rates over time, by name with unit; those of the array's own counters among them.
     pub series: Vec<Series>,
+    /// Processor time.
+    #[serde(default)]
+    pub processor: Processor,
+}
+
+/// Processor time that a measurement took, and the bytes that it was for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Processor {
+    /// Seconds of the host: of this program, with all simulated hosts.
+    pub host: Option<f64>,
+    /// Seconds of the array; none where nothing tells.
+    pub array: Option<f64>,
+    /// Bytes that volumes took, by whatever command, or gave, if these are more.
+    pub bytes: u64,
+}
+
+impl Processor {
+    /// Seconds of the host per GB.
+    pub fn host_per_gb(&self) -> Option<f64> {
+        self.per_gb(self.host)
+    }
+
+    /// Seconds of the array per GB.
+    pub fn array_per_gb(&self) -> Option<f64> {
+        self.per_gb(self.array)
+    }
+
+    fn per_gb(&self, seconds: Option<f64>) -> Option<f64> {
+        seconds.filter(|_| self.bytes > 0).map(|seconds| seconds / (self.bytes as f64 / 1e9))
+    }
 }
 
 /// A rate over time.
@@ -162,6 +192,26 @@ pub struct Ratio {
     pub published: Option<f64>,
     /// Bytes on the wire with the offloads on, as a fraction of those with them off.
     pub wire: Option<f64>,
+    /// Processor time of the host, seconds per GB, off and on.
+    #[serde(default)]
+    pub host_processor: Option<[f64; 2]>,
+    /// The same of the array.
+    #[serde(default)]
+    pub array_processor: Option<[f64; 2]>,
+}
+
+impl Ratio {
+    /// What the offloads save, for people: a part of the time, or how much more there is of a rate.
+    pub fn saved(&self) -> String {
+        match self.unit == "s" {
+            true if self.factor >= 1.0 => {
+                format!("{:.1} % saved", (1.0 - 1.0 / self.factor) * 100.0)
+            }
+            true => format!("{:.1} % more time", (1.0 / self.factor - 1.0) * 100.0),
+            // Plus zero: a rounded -0.3 would be shown as -0.
+            false => format!("{:+.0} %", ((self.factor - 1.0) * 100.0).round() + 0.0),
+        }
+    }
 }
 
 /// Something that was to be shown.

@@ -12,6 +12,7 @@ fn order(only: &[&str], rounds: u32) -> Order {
         only_on: false,
         erase: false,
         remark: None,
+        watch: watch::Source::default(),
         out: PathBuf::new(),
     }
 }

@@ -10,6 +10,7 @@ const A: VolumeId = VolumeId(1);
 const B: VolumeId = VolumeId(2);
 
 const POSSIBLE: Facts = Facts {
+    turned_off: None,
     same_product: true,
     same_block_length: true,
     same_pool: true,
@@ -26,6 +27,7 @@ const UNSUPPORTED: Refusal = Refusal {
     status: "CHECK CONDITION",
     sense: Some((5, 0x20, 0)),
     reason: "INVALID_COMMAND_OPERATION_CODE",
+    turned_off: None,
 };
 
 fn ended(host: HostId, primitive: Primitive, bytes: u64, outcome: Outcome) -> CommandEnded {
@@ -278,7 +280,7 @@ fn zeros_by_hand_are_explained_once_there_are_enough() {
         };
         ledger.request(&request);
     };
-    let reason = |ledger: &Ledger| ledger.rows().next().and_then(zero_reason);
+    let reason = |ledger: &Ledger| ledger.rows().next().and_then(|row| zero_reason(row, None));
     zeros(&mut ledger, ZEROED_BYTES_MIN - 4096);
     assert_eq!(reason(&ledger), None);
     zeros(&mut ledger, 4096);

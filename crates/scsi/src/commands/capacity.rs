@@ -1,5 +1,7 @@
 //! READ CAPACITY (SBC-4 5.15, 5.16).
 
+use block::Switch;
+
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
 use crate::sense::Sense;
@@ -35,8 +37,8 @@ pub(super) fn read_capacity_16(execution: &mut Execution<'_>) -> Result<Action, 
     // With 512n and 4Kn every logical block is a physical one. LOWEST ALIGNED LOGICAL BLOCK ADDRESS
     // is always 0.
     data[13] = unit.spec.physical_block_exponent & 0x0f;
-    // LBPME and LBPRZ: unmapped blocks read as zeros.
-    data[14] = 0xc0;
+    // LBPME and LBPRZ: unmapped blocks read as zeros. SBC-4 4.7.3.1: only with a command that unmaps.
+    data[14] = if execution.is_on(Switch::Unmap) { 0xc0 } else { 0 };
     Ok(Action::data(data, execution.cdb.u32(10)))
 }
 

@@ -16,7 +16,7 @@ pub(super) use cscd::THIS_LOGICAL_UNIT;
 pub(super) use segment::{BLOCK_TO_BLOCK, BLOCK_TO_BLOCK_WITH_OFFSET};
 pub(super) use span::{Span, Work};
 
-use block::ByteRange;
+use block::{ByteRange, Switch};
 
 use self::cscd::End;
 use self::parameter_list::ParameterList;
@@ -26,7 +26,7 @@ use reservations::Access;
 use super::access;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
-use crate::copy_operations::CopyKey;
+use crate::copy_operations::{CopyKey, CopyRecord};
 use crate::limits::SEGMENT_BYTES_MAX;
 use crate::sense::{self, Sense, SenseCode};
 use crate::unit::LogicalUnit;
@@ -52,16 +52,28 @@ fn extended_copy(
     }
     let list = parse(&execution.data_out[..length.min(execution.data_out.len())])?;
     let work = resolve(execution, &list)?;
-    execution.copies.admit(execution.nexus_id, list.list_id)?;
+    let list_id = name_of(execution, &list);
+    execution.copies.admit(execution.nexus_id, list_id)?;
     Ok(Action::Procedure(Box::new(Copy::new(Plan {
         work,
         segments: list.segments.len() as u16,
         service_action: execution.cdb.service_action(),
-        list_id: list.list_id,
+        list_id,
         in_background: list.immediate,
         token: None,
         block_length: execution.unit()?.spec.block_length,
     }))))
+}
+
+/// The list identifier under which a copy is known. Initiators that send several copies at once, all
+/// with one identifier whose outcome need not be held (`iscsi-dd -x`), get them done, too: the first
+/// one has the name for as long as it is under way.
+fn name_of(execution: &Execution<'_>, list: &ParameterList) -> Option<u32> {
+    let is_taken = |list_id: &u32| {
+        let record = execution.copies.find(execution.nexus_id, *list_id);
+        record.is_some_and(CopyRecord::is_under_way)
+    };
+    list.list_id.filter(|list_id| !list.may_go_unnamed || !is_taken(list_id))
 }
 
 /// COPY OPERATION ABORT: of a copy of this nexus that has not ended.
@@ -103,6 +115,7 @@ impl Context<'_> {
         let source = self.end(self.segment.source)?;
         let destination = self.end(self.segment.destination)?;
         let (from, to) = (self.unit(source), self.unit(destination));
+        self.check_switches([from, to])?;
         access::check(self.execution, source.volume, Access::Read)?;
         access::check(self.execution, destination.volume, Access::Write)?;
         let length = self.length(from, to)?;
@@ -134,6 +147,20 @@ impl Context<'_> {
         let end = self.ends.get(usize::from(id));
         let end = end.ok_or_else(|| self.failed(sense::UNREACHABLE_COPY_TARGET))?;
         end.ok_or_else(|| self.failed(sense::COPY_TARGET_DEVICE_NOT_REACHABLE))
+    }
+
+    /// The other end may be a volume for which copies are turned off.
+    fn check_switches(&self, ends: [&LogicalUnit; 2]) -> Result<(), Completion> {
+        let off = ends.into_iter().find_map(|unit| {
+            self.execution.switch_places(Some(unit)).turned_off(Switch::ExtendedCopy)
+        });
+        match off {
+            Some(off) => Err(Completion {
+                turned_off: Some(off),
+                ..self.failed(sense::COPY_TARGET_DEVICE_NOT_REACHABLE)
+            }),
+            None => Ok(()),
+        }
     }
 
     fn unit(&self, end: End) -> &LogicalUnit {

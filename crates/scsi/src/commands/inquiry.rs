@@ -1,5 +1,7 @@
 //! INQUIRY (SPC-4 6.6).
 
+use block::Switch;
+
 use super::vpd;
 use crate::command::{Action, Execution};
 use crate::completion::Completion;
@@ -54,7 +56,10 @@ fn standard_data(peripheral: u8, execution: &Execution<'_>) -> Vec<u8> {
     data[2] = 6; // VERSION: SPC-4.
     data[3] = 0x12; // HISUP; RESPONSE DATA FORMAT 2.
     data[4] = data.len() as u8 - 5;
-    data[5] = 0x18; // TPGS: implicit; 3PC.
+    data[5] = 0x10; // TPGS: implicit.
+    if execution.is_on(Switch::ExtendedCopy) {
+        data[5] |= 0x08; // 3PC.
+    }
     if execution.port_groups.ports().nth(1).is_some() {
         data[6] = 0x10; // MULTIP: two target ports or more.
     }

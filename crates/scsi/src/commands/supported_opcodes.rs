@@ -1,6 +1,8 @@
 //! REPORT SUPPORTED OPERATION CODES (SPC-4 6.35), from the command table.
 
-use super::table;
+use block::{Primitive, Switch};
+
+use super::{table, write_same};
 use crate::cdb::CDB_BYTES;
 use crate::command::{Action, Execution, Row};
 use crate::completion::Completion;
@@ -23,12 +25,17 @@ pub(super) fn report_supported_operation_codes(
     let unit = execution.unit()?;
     let is_shown = |row: &&Row| {
         let is_hidden = unit.reservations_hidden && row.is_about_reservations();
-        !is_hidden && !table::supported(row.opcode, execution.identity).is_empty()
+        let is_on = row.switch.is_none_or(|switch| execution.is_on(switch));
+        !is_hidden && is_on && !table::supported(row.opcode, execution.identity).is_empty()
     };
     let rows: Vec<_> = table::rows(opcode).iter().filter(is_shown).collect();
     let has_actions = rows.iter().any(|row| row.service_action.is_some());
     let with_action = rows.iter().find(|row| row.service_action.map(u16::from) == Some(action));
     let (first, with_action) = (rows.first().copied(), with_action.copied());
+    let one = |row: Option<&Row>, timeouts| match row {
+        Some(row) => one(row, &usage(execution, row), timeouts),
+        None => vec![0, NOT_SUPPORTED, 0, 0],
+    };
     let data = match execution.cdb.u8(2) & 7 {
         0 => all(table::ROWS.iter().filter(is_shown), timeouts),
         1 if has_actions => return Err(Sense::invalid_cdb_field(2).into()),
@@ -59,13 +66,21 @@ fn all(rows: impl Iterator<Item = &'static Row>, timeouts: bool) -> Vec<u8> {
     data
 }
 
+/// CDB USAGE DATA: with UNMAP turned off, WRITE SAME has no bits about that either.
+fn usage(execution: &Execution<'_>, row: &Row) -> Vec<u8> {
+    let mut usage = row.usage.to_vec();
+    if row.primitive == Primitive::WriteSame && !execution.is_on(Switch::Unmap) {
+        usage[write_same::flags_at(row.opcode)] &= !write_same::ABOUT_UNMAPPING;
+    }
+    usage
+}
+
 /// The one_command format.
-fn one(row: Option<&Row>, timeouts: bool) -> Vec<u8> {
-    let Some(row) = row else { return vec![0, NOT_SUPPORTED, 0, 0] };
+fn one(row: &Row, usage: &[u8], timeouts: bool) -> Vec<u8> {
     debug_assert!(row.usage.len() <= CDB_BYTES);
     let timeouts_present = if timeouts { 0x80 } else { 0 };
     let mut data = vec![0, timeouts_present | SUPPORTED, 0, row.usage.len() as u8];
-    data.extend(row.usage);
+    data.extend(usage);
     data.extend(timeouts_descriptor(timeouts));
     data
 }

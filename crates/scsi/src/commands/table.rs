@@ -4,7 +4,7 @@
 //! initiator, which blocks it names, what it counts as, how long it may be, what keeps it out, and
 //! which tests try it. What the forms of a command have in common stands once, in a constant of its name.
 
-use block::Primitive;
+use block::{Primitive, Switch};
 
 use super::{
     cache, capacity, compare_and_write, copy_results, extended_copy, inquiry, lba_status, log,
@@ -67,6 +67,7 @@ const fn command(
         name: "",
         usage: &[],
         primitive: Primitive::Other,
+        switch: None,
         extent: extent::none,
         data_out,
         limit: Limit::None,
@@ -94,6 +95,11 @@ impl Row {
 
     const fn counts_as(mut self, primitive: Primitive) -> Self {
         self.primitive = primitive;
+        self
+    }
+
+    const fn switched(mut self, switch: Switch) -> Self {
+        self.switch = Some(switch);
         self
     }
 
@@ -169,6 +175,7 @@ const COMPARE_AND_WRITE: Row = command(
     &["honesty: compare_and_write_takes_as_many_blocks_as_told"],
 )
 .counts_as(Primitive::CompareAndWrite)
+.switched(Switch::CompareAndWrite)
 .works(work::compares_and_writes)
 .limited(Limit::CompareAndWrite);
 const WRITE_SAME: Row = command(
@@ -181,6 +188,7 @@ const WRITE_SAME: Row = command(
     ],
 )
 .counts_as(Primitive::WriteSame)
+.switched(Switch::WriteSame)
 .works(work::repeats)
 .limited(Limit::WriteSame);
 const UNMAP: Row = command(
@@ -190,6 +198,7 @@ const UNMAP: Row = command(
     &["honesty: unmap_takes_as_many_blocks_and_descriptors_as_told"],
 )
 .counts_as(Primitive::Unmap)
+.switched(Switch::Unmap)
 .works(work::unmaps)
 .limited(Limit::Unmap);
 const GET_LBA_STATUS: Row = command(
@@ -212,47 +221,58 @@ const COPY_LID1: Row =
     command(ORDERS, parameter_list_32, extended_copy::extended_copy_lid1, COPIES)
         .counts_as(Primitive::ExtendedCopy)
         .works(work::copies)
-        .limited(Limit::Copy);
+        .limited(Limit::Copy)
+        .switched(Switch::ExtendedCopy);
 const COPY_LID4: Row =
     command(ORDERS, parameter_list_32, extended_copy::extended_copy_lid4, COPIES)
         .counts_as(Primitive::ExtendedCopy)
         .works(work::copies)
-        .limited(Limit::Copy);
+        .limited(Limit::Copy)
+        .switched(Switch::ExtendedCopy);
 const POPULATE_TOKEN: Row = command(LOOKS, parameter_list_32, token::populate_token, TOKENS)
     .counts_as(Primitive::Token)
     .works(work::populates)
-    .limited(Limit::Token);
+    .limited(Limit::Token)
+    .switched(Switch::ExtendedCopy);
 const WRITE_USING_TOKEN: Row = command(WRITES, parameter_list_32, token::write_using_token, TOKENS)
     .counts_as(Primitive::Token)
     .works(work::uses_token)
-    .limited(Limit::Token);
+    .limited(Limit::Token)
+    .switched(Switch::ExtendedCopy);
 const ABORT_COPY: Row = command(
     ASKS,
     none,
     extended_copy::copy_operation_abort,
     &["scsi/third_party: an_abort_is_answered_after_the_last_write_and_the_count_is_exact"],
-);
-const COPY_STATUS_LID1: Row =
-    command(ASKS, none, copy_results::copy_status_lid1, HELD).limited(Limit::Outcomes);
-const COPY_STATUS_LID4: Row =
-    command(ASKS, none, copy_results::copy_status_lid4, HELD).limited(Limit::Outcomes);
+)
+.switched(Switch::ExtendedCopy);
+const COPY_STATUS_LID1: Row = command(ASKS, none, copy_results::copy_status_lid1, HELD)
+    .limited(Limit::Outcomes)
+    .switched(Switch::ExtendedCopy);
+const COPY_STATUS_LID4: Row = command(ASKS, none, copy_results::copy_status_lid4, HELD)
+    .limited(Limit::Outcomes)
+    .switched(Switch::ExtendedCopy);
 const COPY_PARAMETERS: Row = command(
     ASKS,
     none,
     copy_results::operating_parameters,
     &["honesty: the_copy_manager_says_the_same_in_all_places"],
-);
+)
+.switched(Switch::ExtendedCopy);
 const COPY_FAILURE: Row = command(
     ASKS,
     none,
     copy_results::failure_details,
     &["scsi/third_party: a_failure_is_held_with_its_sense_data"],
 )
-.limited(Limit::Outcomes);
-const TOKEN_INFORMATION: Row =
-    command(ASKS, none, token::rod_token_information, REPORTED).limited(Limit::Outcomes);
-const ALL_TOKENS: Row =
-    command(ASKS, none, token::report_all_rod_tokens, REPORTED).limited(Limit::Outcomes);
+.limited(Limit::Outcomes)
+.switched(Switch::ExtendedCopy);
+const TOKEN_INFORMATION: Row = command(ASKS, none, token::rod_token_information, REPORTED)
+    .limited(Limit::Outcomes)
+    .switched(Switch::ExtendedCopy);
+const ALL_TOKENS: Row = command(ASKS, none, token::report_all_rod_tokens, REPORTED)
+    .limited(Limit::Outcomes)
+    .switched(Switch::ExtendedCopy);
 const RESERVE: Row = command(RESERVES, none, reserve::reserve, KEPT_OUT);
 const RELEASE: Row = command(RESERVES, none, reserve::release, KEPT_OUT);
 

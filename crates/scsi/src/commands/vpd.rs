@@ -1,6 +1,6 @@
 //! Vital product data (SPC-4 7.8, SBC-4 6.6).
 
-use block::BLOCK;
+use block::{BLOCK, Switch};
 
 use super::inquiry::BLOCK_DEVICE;
 use super::mode_pages::{ALL_PAGES, ALL_SUBPAGES};
@@ -26,11 +26,14 @@ const PAGES: &[(u8, Page)] = &[
     (0x86, extended_inquiry_data),
     (0x87, mode_page_policy),
     (0x88, scsi_ports),
-    (0x8f, third_party_copy),
+    (THIRD_PARTY_COPY, third_party_copy),
     (0xb0, block_limits),
     (0xb1, block_device_characteristics),
     (0xb2, logical_block_provisioning),
 ];
+
+/// Page code of the page about third-party copies.
+const THIRD_PARTY_COPY: u8 = 0x8f;
 
 /// SPC-4 7.6.1: PROTOCOL IDENTIFIER of iSCSI.
 const ISCSI: u8 = 5;
@@ -47,7 +50,7 @@ pub(super) fn page(execution: &Execution<'_>, code: u8) -> Result<Vec<u8>, Compl
     }
     let (_, content) = PAGES
         .iter()
-        .find(|(known, _)| *known == code)
+        .find(|(known, _)| *known == code && is_offered(execution, code))
         .ok_or_else(|| Sense::invalid_cdb_field(2))?;
     let content = content(execution, unit);
     let mut page = vec![BLOCK_DEVICE, code];
@@ -66,8 +69,13 @@ pub(super) const fn tells_identity(code: u8) -> bool {
     matches!(code, 0x80 | 0x83)
 }
 
-fn supported_pages(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
-    PAGES.iter().map(|(code, _)| *code).collect()
+/// Whether a page is there: SPC-4 7.8.17 has the one about third-party copies only with a copy manager.
+fn is_offered(execution: &Execution<'_>, code: u8) -> bool {
+    code != THIRD_PARTY_COPY || execution.is_on(Switch::ExtendedCopy)
+}
+
+fn supported_pages(execution: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
+    PAGES.iter().map(|(code, _)| *code).filter(|code| is_offered(execution, *code)).collect()
 }
 
 /// The NAA designator in hexadecimal digits.
@@ -183,22 +191,28 @@ fn supported_commands() -> Vec<u8> {
     list
 }
 
-/// SBC-4 6.6.4.
-fn block_limits(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
+/// SBC-4 6.6.4. What is said of a command that is turned off is zero.
+fn block_limits(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
     let blocks = |bytes: u64| (bytes / unit.block_bytes()) as u32;
     let mut page = vec![0; 64];
-    page[4] = 0x01; // WSNZ.
-    page[5] = COMPARE_AND_WRITE_BLOCKS_MAX;
+    if execution.is_on(Switch::CompareAndWrite) {
+        page[5] = COMPARE_AND_WRITE_BLOCKS_MAX;
+    }
     page[6..8].copy_from_slice(&(blocks(BLOCK) as u16).to_be_bytes());
     page[8..12].copy_from_slice(&blocks(TRANSFER_BYTES_MAX).to_be_bytes());
     page[12..16].copy_from_slice(&blocks(TRANSFER_BYTES_OPTIMAL).to_be_bytes());
     page[16..20].copy_from_slice(&blocks(TRANSFER_BYTES_MAX).to_be_bytes());
-    page[20..24].copy_from_slice(&blocks(UNMAP_BYTES_MAX).to_be_bytes());
-    page[24..28].copy_from_slice(&(UNMAP_DESCRIPTORS_MAX as u32).to_be_bytes());
-    // OPTIMAL UNMAP GRANULARITY: a pool block, which divides the 1 MiB of VMFS-6; aligned to it.
-    page[28..32].copy_from_slice(&blocks(BLOCK).to_be_bytes());
-    page[32] = 0x80; // UGAVALID.
-    page[36..44].copy_from_slice(&u64::from(blocks(WRITE_SAME_BYTES_MAX)).to_be_bytes());
+    if execution.is_on(Switch::Unmap) {
+        page[20..24].copy_from_slice(&blocks(UNMAP_BYTES_MAX).to_be_bytes());
+        page[24..28].copy_from_slice(&(UNMAP_DESCRIPTORS_MAX as u32).to_be_bytes());
+        // OPTIMAL UNMAP GRANULARITY: a pool block, which divides the 1 MiB of VMFS-6; aligned to it.
+        page[28..32].copy_from_slice(&blocks(BLOCK).to_be_bytes());
+        page[32] = 0x80; // UGAVALID.
+    }
+    if execution.is_on(Switch::WriteSame) {
+        page[4] = 0x01; // WSNZ.
+        page[36..44].copy_from_slice(&u64::from(blocks(WRITE_SAME_BYTES_MAX)).to_be_bytes());
+    }
     // ATOMIC ALIGNMENT and GRANULARITY: none. There is no atomic boundary.
     page[44..48].copy_from_slice(&blocks(ATOMIC_BYTES_MAX).to_be_bytes());
     page.split_off(4)
@@ -213,14 +227,20 @@ fn block_device_characteristics(_: &Execution<'_>, _: &LogicalUnit) -> Vec<u8> {
     data
 }
 
-/// SBC-4 6.6.5.
-fn logical_block_provisioning(_: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
-    const LBPU_LBPWS_LBPWS10_LBPRZ: u8 = 0xe4;
+/// SBC-4 6.6.5. With nothing that unmaps, LBPME of READ CAPACITY (16) is zero, and PROVISIONING TYPE
+/// is not reported; thresholds are, since the space of a thin volume may still run out.
+fn logical_block_provisioning(execution: &Execution<'_>, unit: &LogicalUnit) -> Vec<u8> {
+    const LBPU_LBPRZ: u8 = 0x84;
+    const LBPWS_LBPWS10: u8 = 0x60;
     const ANC_SUP: u8 = 0x02;
     let exponent = threshold_exponent(unit.spec.block_length);
+    if !execution.is_on(Switch::Unmap) {
+        return vec![exponent, 0, 0, 0];
+    }
+    let write_same = if execution.is_on(Switch::WriteSame) { LBPWS_LBPWS10 } else { 0 };
     if unit.anchors() {
-        vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ | ANC_SUP, 1, 0]
+        vec![exponent, LBPU_LBPRZ | write_same | ANC_SUP, 1, 0]
     } else {
-        vec![exponent, LBPU_LBPWS_LBPWS10_LBPRZ, 2, 0]
+        vec![exponent, LBPU_LBPRZ | write_same, 2, 0]
     }
 }

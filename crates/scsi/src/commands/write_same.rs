@@ -1,6 +1,6 @@
 //! WRITE SAME (SBC-4 5.48, 5.49). VMware: Zero, block zeroing.
 
-use block::{Pattern, Request};
+use block::{Pattern, Request, Switch};
 
 use crate::cdb::{Cdb, VARIABLE_LENGTH};
 use crate::command::{Action, Execution};
@@ -12,26 +12,32 @@ const ANCHOR: u8 = 4;
 const UNMAP: u8 = 3;
 const NDOB: u8 = 0;
 
+/// ANCHOR and UNMAP.
+pub(super) const ABOUT_UNMAPPING: u8 = 1 << ANCHOR | 1 << UNMAP;
+
 /// One block, unless a CDB of 16 or 32 bytes says that there is none (NDOB).
 pub(super) fn data_out(cdb: &Cdb, _: Extent, block_bytes: u64) -> u64 {
     if has_no_data(cdb) { 0 } else { block_bytes }
 }
 
 fn has_no_data(cdb: &Cdb) -> bool {
-    cdb.opcode() != 0x41 && cdb.bit(flags_at(cdb), NDOB)
+    cdb.opcode() != 0x41 && cdb.bit(flags_at(cdb.opcode()), NDOB)
 }
 
 /// Byte of the CDB that has WRPROTECT, ANCHOR, UNMAP and NDOB.
-fn flags_at(cdb: &Cdb) -> usize {
-    if cdb.opcode() == VARIABLE_LENGTH { 10 } else { 1 }
+pub(super) const fn flags_at(opcode: u8) -> usize {
+    if opcode == VARIABLE_LENGTH { 10 } else { 1 }
 }
 
 /// WRITE SAME (10), (16), (32). The tags of the last have no effect, since there is no protection
 /// information.
 pub(super) fn write_same(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let range = execution.range()?;
-    let flags_at = flags_at(&execution.cdb);
+    let flags_at = flags_at(execution.cdb.opcode());
     let unmap = execution.cdb.bit(flags_at, UNMAP);
+    if unmap {
+        execution.require_on(Switch::Unmap, Sense::invalid_cdb_bit(flags_at, UNMAP))?;
+    }
     // SBC-4 5.48: ANCHOR goes with UNMAP, and needs ANC_SUP of VPD page B2h.
     if execution.cdb.bit(flags_at, ANCHOR) && !(unmap && execution.unit()?.anchors()) {
         return Err(Sense::invalid_cdb_bit(flags_at, ANCHOR).into());

@@ -186,6 +186,7 @@ impl DeviceServer {
             nexus,
             units: &mut self.units,
             identity: &self.identity,
+            switches_off: self.switches_off,
             port_groups: &self.port_groups,
             clock: self.clock,
             now: self.now,
@@ -454,6 +455,7 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     if unit.reservations_hidden && row.is_about_reservations() {
         return Err(Sense::from(sense::INVALID_COMMAND_OPERATION_CODE).into());
     }
+    execution.check_switch()?;
     check_reserved_bits(&execution.cdb, row.usage)?;
     let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
     access_state::check(state, row).map_err(Sense::from)?;

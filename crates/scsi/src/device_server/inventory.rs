@@ -118,6 +118,11 @@ impl DeviceServer {
         }
     }
 
+    /// Sets the name of the target device; whoever logs in from now on knows it by that.
+    pub fn set_target_name(&mut self, name: &str) {
+        name.clone_into(&mut self.identity.target_name);
+    }
+
     /// Sets the vendor and product of one logical unit; `None` for what all tell. If it tells
     /// something else than before, whoever sees it is told (3Fh/03h).
     pub fn set_own_identification(&mut self, id: VolumeId, own: Option<Identification>) {

@@ -362,6 +362,35 @@ fn the_outcome_is_held_under_its_list_identifier() {
 }
 
 #[test]
+fn copies_that_share_an_identifier_are_all_done_if_their_outcome_need_not_be_held() {
+    let mut world = World::new();
+    world.number(ONE, 0, 64);
+    let of_usage = |usage, from| {
+        let mut list = list(&[ONE, TWO], &[segment(from, from, 8)]);
+        (list[0], list[1]) = (1, usage);
+        list
+    };
+    let named = of_usage(0x10, 0);
+    let first = world.begin(ALICE, 0, &cdb(named.len()), &named);
+    let refused = of_usage(0x00, 8);
+    let refused = world.begin(ALICE, 0, &cdb(refused.len()), &refused);
+    let (done, completion) = world.target.next_done().unwrap();
+    let code = completion.sense.unwrap().code;
+    assert_eq!((done, code.asc, code.ascq), (refused, 0x00, 0x16));
+    let unnamed = of_usage(0x10, 16);
+    let second = world.begin(ALICE, 0, &cdb(unnamed.len()), &unnamed);
+    while world.step() {}
+    let mut good = BTreeSet::new();
+    while let Some((done, completion)) = world.target.next_done() {
+        assert_eq!(completion.status, Status::Good);
+        good.insert(done);
+    }
+    assert_eq!(good, BTreeSet::from([first, second]));
+    assert!(world.bytes(TWO, 0, 8) == world.bytes(ONE, 0, 8));
+    assert!(world.bytes(TWO, 16, 8) == world.bytes(ONE, 16, 8));
+}
+
+#[test]
 fn operating_parameters_tell_the_limits() {
     let mut world = World::new();
     let mut cdb = [0; 16];

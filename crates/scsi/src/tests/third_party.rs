@@ -4,7 +4,7 @@ use super::extended_copy::{cdb, copy, cscd, list, segment};
 use super::*;
 
 /// A list of EXTENDED COPY (LID1) from CSCD and segment descriptors.
-fn lid1(cscds: &[[u8; 32]], segments: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn lid1(cscds: &[[u8; 32]], segments: &[Vec<u8>]) -> Vec<u8> {
     let (cscds, segments) = (cscds.concat(), segments.concat());
     let mut list = vec![0; 16];
     list[1] = 0x18;
@@ -14,7 +14,7 @@ fn lid1(cscds: &[[u8; 32]], segments: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// A list of EXTENDED COPY (LID4) with the same descriptors as one of LID1.
-fn lid4(list_id: u32, immediate: bool, lid1: &[u8]) -> Vec<u8> {
+pub(super) fn lid4(list_id: u32, immediate: bool, lid1: &[u8]) -> Vec<u8> {
     let mut list = vec![0; 48];
     (list[0], list[3], list[16]) = (1, 0x20, 0xff);
     list[15] = u8::from(immediate);
@@ -24,13 +24,13 @@ fn lid4(list_id: u32, immediate: bool, lid1: &[u8]) -> Vec<u8> {
     [list, lid1[16..].to_vec()].concat()
 }
 
-fn lid4_cdb(length: usize) -> [u8; 16] {
+pub(super) fn lid4_cdb(length: usize) -> [u8; 16] {
     let mut cdb = cdb(length);
     cdb[1] = 1;
     cdb
 }
 
-fn status_cdb(action: u8, list_id: u32) -> [u8; 16] {
+pub(super) fn status_cdb(action: u8, list_id: u32) -> [u8; 16] {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1], cdb[12], cdb[13]) = (0x84, action, 1, 0xff);
     match action {
@@ -40,7 +40,7 @@ fn status_cdb(action: u8, list_id: u32) -> [u8; 16] {
     cdb
 }
 
-fn abort_cdb(list_id: u32) -> [u8; 16] {
+pub(super) fn abort_cdb(list_id: u32) -> [u8; 16] {
     let mut cdb = [0; 16];
     (cdb[0], cdb[1]) = (0x83, 0x1c);
     cdb[2..6].copy_from_slice(&list_id.to_be_bytes());

@@ -13,10 +13,12 @@ impl Listener for DeviceServer {
                 self.set_write_protected(volume, export.write_protected);
                 self.set_reservations_hidden(volume, export.reservations_hidden);
                 self.set_own_identification(volume, export.identification.map(to_scsi));
+                self.set_switches_off_of_unit(volume, export.switches_off);
             }
             ExportEvent::Absent(volume, ref export) => {
                 self.add_absent_unit(volume, unit_spec(export));
                 self.set_own_identification(volume, export.identification.map(to_scsi));
+                self.set_switches_off_of_unit(volume, export.switches_off);
             }
             ExportEvent::AllPoolsOpen => self.remove_absent_units(),
             ExportEvent::Resized(volume, size_bytes) => self.resize_unit(volume, size_bytes),
@@ -37,6 +39,10 @@ impl Listener for DeviceServer {
             }
             ExportEvent::OwnIdentification(volume, own) => {
                 self.set_own_identification(volume, own.map(to_scsi));
+            }
+            ExportEvent::SwitchesOff(off) => self.set_switches_off(off),
+            ExportEvent::VolumeSwitchesOff(volume, off) => {
+                self.set_switches_off_of_unit(volume, off);
             }
             ExportEvent::PathState { group, state } => self.set_access_state(group, state),
             ExportEvent::Ports(ref ports) => self.set_ports(ports.clone()),

@@ -61,6 +61,16 @@ impl Exports {
         self.scsi.next_save()
     }
 
+    /// A state is stored, or could not be.
+    pub(crate) fn saved(&mut self, id: SaveId, stored: bool) {
+        self.scsi.saved(id, stored);
+    }
+
+    /// Sets the name of the target device.
+    pub(crate) fn set_target_name(&mut self, name: &str) {
+        self.scsi.set_target_name(name);
+    }
+
     /// Time passes.
     pub(crate) fn tick(&mut self, now: Duration) {
         self.scsi.tick(now);
@@ -82,7 +92,9 @@ pub(crate) fn ended(completion: &Completion, record: &CommandRecord) -> EndedCom
 }
 
 fn outcome(completion: &Completion, primitive: Primitive) -> Outcome {
-    let refused = |status| Outcome::Refused(Refusal { status, sense: None, reason: "" });
+    let turned_off = completion.turned_off;
+    let refused =
+        |status| Outcome::Refused(Refusal { status, sense: None, reason: "", turned_off });
     let code = completion.sense.map(|sense| sense.code);
     match (completion.status, code) {
         (Status::Good, _) => Outcome::Good,
@@ -93,6 +105,7 @@ fn outcome(completion: &Completion, primitive: Primitive) -> Outcome {
                 status: "CHECK CONDITION",
                 sense: Some((key as u8, code.asc, code.ascq)),
                 reason: code.name(),
+                turned_off,
             }),
         },
         (Status::CheckCondition, None) => refused("CHECK CONDITION"),

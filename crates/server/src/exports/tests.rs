@@ -1,4 +1,5 @@
 use array::{BlockForm, Identification};
+use block::SwitchesOff;
 
 use super::*;
 
@@ -13,6 +14,7 @@ fn export() -> Export {
         write_protected: false,
         reservations_hidden: false,
         identification: None,
+        switches_off: SwitchesOff::NONE,
     }
 }
 
@@ -48,6 +50,7 @@ fn events_of_volumes_that_are_not_served_change_nothing() {
         ExportEvent::ThresholdReached(VOLUME),
         ExportEvent::ReservationsHidden(VOLUME, true),
         ExportEvent::OwnIdentification(VOLUME, Some(identification("P"))),
+        ExportEvent::VolumeSwitchesOff(VOLUME, SwitchesOff::NONE),
     ] {
         exports.tell(&event);
         assert_eq!(exports.block_bytes(VOLUME), None, "{event:?}");

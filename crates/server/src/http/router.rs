@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, LazyLock};
 
+use access::Identity;
 use api::{Format, Method, PATH_NAME_CHARACTERS_MAX, Problem, ProblemKind, ROUTES, Route, Row};
+use axum::Extension;
 use axum::Router;
 use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
@@ -149,6 +151,7 @@ fn guarded(handlers: MethodRouter, row: &Row, shared: &Shared) -> MethodRouter {
 
 fn method_router(row: &'static Row, mailbox: Mailbox) -> MethodRouter {
     let handler = move |ConnectInfo(peer): ConnectInfo<Peer>,
+                        identity: Option<Extension<Identity>>,
                         Path(mut parameters): Path<HashMap<String, String>>,
                         Query(query): Query<HashMap<String, String>>,
                         headers: HeaderMap,
@@ -161,8 +164,10 @@ fn method_router(row: &'static Row, mailbox: Mailbox) -> MethodRouter {
         query.into_iter().for_each(|(name, value)| {
             parameters.entry(name).or_insert(value);
         });
-        // Some answers depend on it; a query cannot say it.
+        // Some answers and events depend on these; a query cannot say them.
         parameters.insert("peer".to_owned(), peer.kind().to_owned());
+        let asker = identity.map(|Extension(identity)| identity.user).unwrap_or_default();
+        parameters.insert("asker".to_owned(), asker);
         let if_match = headers.get(header::IF_MATCH);
         let if_match = if_match.map(|value| value.to_str().unwrap_or_default().to_owned());
         let answer = ask(&mailbox, row.route, parameters, body, if_match).await;

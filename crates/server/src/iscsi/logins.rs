@@ -192,6 +192,10 @@ impl Reactor {
             relative_target_port: group,
             target_portal_group: group,
             luns: volumes(&luns),
+            switches_off: self
+                .management
+                .configuration
+                .switches_off_of_initiator(&request.initiator_name),
         };
         let host = self.management.configuration.host_of(&request.initiator_name);
         self.plane.feed.open_session(nexus.into(), host.unwrap_or(&request.initiator_name));
@@ -262,13 +266,15 @@ impl Reactor {
         }
     }
 
-    /// A session sees its LUN map as it is now; the device server raises unit attentions where
+    /// A session sees its LUN map, and what its host may use, as it is now; the device server raises unit attentions where
     /// something changed.
     fn tell_luns_of(&mut self, nexus: NexusId) {
         let Some(session) = self.iscsi.sessions.of_nexus(nexus) else { return };
         let luns = self.management.configuration.visible_luns(&session.port.name);
         self.plane.exports.scsi.set_luns(nexus, volumes(&luns));
         self.plane.exports.scsi.set_read_only(nexus, &read_only(&luns));
+        let off = self.management.configuration.switches_off_of_initiator(&session.port.name);
+        self.plane.exports.scsi.set_switches_off_of_nexus(nexus, off);
     }
 }
 

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use api::{Device, Pool, Problem, Route, Space, Target, Volume};
 use array::{ArrayError, Configuration, Tagged};
-use block::VolumeId;
-use control::identification;
-use store::Health;
+use block::{DeviceName, VolumeId};
+use control::members::describe_state;
+use control::{identification, primitives};
+use store::{Health, MemberStatus, MirrorStatus, ResilverStatus};
 
 use super::gathering::{EachVolume, Scene};
 use super::problems::{gone, refused};
@@ -61,6 +62,7 @@ impl Management {
         let devices = devices(served, configuration);
         let unavailable = self.unavailable.get(name).map(|pool| pool.reason.clone());
         let (state, reason) = match (served.map(|pool| pool.store.health()), unavailable) {
+            (Some(Health::Opening), _) => ("opening", None),
             (_, Some(reason)) => ("unavailable", Some(reason)),
             (Some(Health::Ready), None) => ("ready", None),
             (Some(Health::ReadOnly { reason }), None) => {
@@ -68,15 +70,23 @@ impl Management {
                 let failed = problem.map(|why| format!("; it could not be resumed: {why}"));
                 ("read-only", Some(reason + &failed.unwrap_or_default()))
             }
-            (Some(Health::Opening), None) => ("opening", None),
             (Some(Health::Closed), None) if self.is_resuming(plane, name) => ("opening", None),
+            (None, None) if self.reopening.is_trying(name) => ("opening", None),
             (Some(Health::Closed) | None, None) => ("closing", None),
         };
         Pool {
             name: name.to_owned(),
             uuid: hexadecimal(&configuration.uuid),
-            size_bytes: devices.iter().map(|device| device.size_bytes).sum(),
+            size_bytes: pool_bytes(served, &devices),
             devices,
+            mirrors: served.map(|pool| self.mirrors(pool)).unwrap_or_default(),
+            spares: configuration
+                .mirroring
+                .spares
+                .iter()
+                .map(|spare| spare.device.to_string())
+                .collect(),
+            hang_limit_seconds: self.hang_limit.as_secs(),
             state: state.to_owned(),
             reason,
             journal_loss: self.journal_loss(plane, name).map(|loss| {
@@ -96,6 +106,30 @@ impl Management {
             memory_bytes: served.map_or(0, |pool| pool.memory_bytes),
             counters: served.map(Self::counters).unwrap_or_default(),
             tags: self.configuration.tags(Tagged::Pool(name)),
+        }
+    }
+
+    fn mirrors(&self, pool: &ServedPool) -> Vec<api::Mirror> {
+        let mirrors = pool.mirrors().map(|status| api::Mirror {
+            index: status.device.into(),
+            uuid: hexadecimal(&status.uuid),
+            size_bytes: status.size_bytes,
+            degraded: status.is_degraded(),
+            members: status.members.iter().map(|member| self.member(pool, member)).collect(),
+            resilver: status.resilver.map(resilver),
+        });
+        mirrors.collect()
+    }
+
+    fn member(&self, pool: &ServedPool, member: &MemberStatus) -> api::Member {
+        let device = self.member_name(pool, member.uuid);
+        api::Member {
+            uuid: hexadecimal(&member.uuid),
+            device: Some(device).filter(|name| !name.starts_with("member ")),
+            size_bytes: member.size_bytes,
+            state: describe_state(member.state),
+            errors: member.errors,
+            healed_blocks: member.healed_blocks,
         }
     }
 
@@ -164,6 +198,7 @@ impl VolumeFacts {
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
             identification: presentation.identification.map(identification::describe),
+            primitives: primitives::describe(presentation.switches_off),
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
             created: volume.spec.created,
@@ -197,16 +232,38 @@ fn hidden_bytes(pool: &ServedPool) -> u64 {
 
 /// The devices as they are, or as they are configured while the pool is not served.
 pub(super) fn devices(served: Option<&ServedPool>, configuration: &array::Pool) -> Vec<Device> {
-    let actual: Vec<u64> = served
-        .map(|pool| pool.store.devices().map(|device| device.size_bytes).collect())
-        .unwrap_or_default();
+    let statuses: Vec<_> = served.into_iter().flat_map(|pool| pool.store.mirrors()).collect();
+    let used = |name: &DeviceName| {
+        let mut open = served?.devices.iter();
+        let (slot, _) = open.find(|(_, open)| open.name == *name)?;
+        let of_slot = |status: &&MirrorStatus| status.members.iter().any(|m| m.slot == Some(slot));
+        statuses.iter().find(of_slot).map(|status| status.size_bytes)
+    };
     let devices = configuration.devices.iter().enumerate();
     let describe = |(index, device): (usize, &array::PoolDevice)| Device {
         index,
         device: device.device.to_string(),
-        size_bytes: actual.get(index).copied().unwrap_or(device.size_bytes),
+        size_bytes: used(&device.device).unwrap_or(device.size_bytes),
     };
     devices.map(describe).collect()
+}
+
+/// Bytes of a pool's devices; of those that hold the same blocks once.
+fn pool_bytes(served: Option<&ServedPool>, devices: &[Device]) -> u64 {
+    match served.filter(|pool| pool.mirrors().next().is_some()) {
+        Some(pool) => pool.store.devices().map(|device| device.size_bytes).sum(),
+        None => devices.iter().map(|device| device.size_bytes).sum(),
+    }
+}
+
+fn resilver(status: ResilverStatus) -> api::Resilver {
+    api::Resilver {
+        paused: status.paused,
+        copied_bytes: status.copied_bytes,
+        total_bytes: status.total_bytes,
+        unreadable_blocks: status.unreadable_blocks,
+        remaining_seconds: status.remaining.map(|remaining| remaining.as_secs()),
+    }
 }
 
 /// The file systems under a pool, with the other pools on each.

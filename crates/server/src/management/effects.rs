@@ -33,6 +33,11 @@ impl Management {
                 Ok(Progress::done())
             }
             (Next::Procedure(then), saved) => self.take(plane, then.saved(saved)),
+            (Next::Imported(imported), Ok(())) => self.pool_imported(plane, *imported),
+            (Next::Exported { name, volumes }, Ok(())) => {
+                Ok(self.pool_exported(plane, &name, volumes))
+            }
+            (Next::Imported(_) | Next::Exported { .. }, Err(problem)) => Err(problem),
         }
     }
 

@@ -11,7 +11,7 @@ use api::{
 use array::{Access, Chap, Configuration, Presentation, Secret, Secrets, Tagged, Thresholds};
 use block::VolumeId;
 use control::import::VERSION;
-use control::{identification, portals};
+use control::{identification, portals, primitives};
 
 use super::gathering::{EachVolume, Scene, Subject};
 use super::interchange::flag;
@@ -24,7 +24,7 @@ use crate::pools::PoolId;
 use crate::yielding::{free, pause, sort_by};
 
 /// What a request that came over the daemon's own socket is marked with.
-const SOCKET: &str = "socket";
+pub(super) const SOCKET: &str = "socket";
 
 /// The configuration. Secrets leave the daemon over its own socket only.
 pub(super) fn export(parameters: &Parameters) -> Result<Progress, Problem> {
@@ -89,6 +89,7 @@ impl Export {
             version: VERSION,
             array: array.target_name.clone(),
             identification: Some(identification::describe(array.identification)),
+            primitives: Some(primitives::describe(array.switches_off)),
             hosts: array.hosts.iter().map(|(name, host)| self.host(name, host)).collect(),
             groups: array.host_groups.iter().map(|(name, hosts)| group(name, hosts)).collect(),
             discovery: array
@@ -131,6 +132,7 @@ impl Export {
             name: name.to_owned(),
             initiators: host.initiators.iter().cloned().collect(),
             chap: chap.map(|user| self.chap(user, self.secrets.hosts.get(name))),
+            primitives: Some(primitives::describe(host.switches_off)),
             tags: Some(self.array.tags(Tagged::Host(name))),
         }
     }
@@ -181,9 +183,9 @@ impl Export {
         });
         let maps: Vec<ConfiguredMap> = maps.collect();
         let thresholds = array.volume_thresholds(id);
-        let Presentation { reservations_hidden: hidden, identification, blocks } =
+        let Presentation { reservations_hidden: hidden, identification, switches_off, blocks } =
             array.presentation(id);
-        let is_shown_otherwise = hidden || identification.is_some();
+        let is_shown_otherwise = hidden || identification.is_some() || !switches_off.is_empty();
         let tags = array.tags(Tagged::Volume(id));
         let said = !maps.is_empty()
             || thresholds != Thresholds::default()
@@ -202,6 +204,7 @@ impl Export {
             thresholds: Some(control::thresholds::describe(thresholds)),
             reservations_hidden: Some(hidden),
             identification: identification.map(identification::describe),
+            primitives: Some(primitives::describe(switches_off)),
             tags: Some(tags),
         })
     }

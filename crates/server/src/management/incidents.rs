@@ -36,8 +36,8 @@ impl Management {
             for incident in incidents {
                 self.tell_incident(plane, &name, &incident);
             }
-            failures.iter().for_each(|failure| self.tell_failure(&name, failure));
-            stalls.into_iter().for_each(|stall| self.tell_stall(&name, stall));
+            failures.iter().for_each(|failure| self.tell_failure(plane, &name, failure));
+            stalls.into_iter().for_each(|stall| self.tell_stall(plane, &name, stall));
         }
         for condition in [&log_writer::EVENTS, &log_writer::AUDIT] {
             self.tell_record(condition);
@@ -48,6 +48,10 @@ impl Management {
 
     fn tell_incident(&mut self, plane: &DataPlane, pool: &str, incident: &Incident) {
         let (object, place) = match incident.place {
+            Place::Data { volume: store::RECORDS, .. }
+            | Place::MapPage { volume: Some(store::RECORDS) } => {
+                (format!("pool {pool}"), "one of the array's records in it".to_owned())
+            }
             Place::Data { volume, range } => {
                 let length = self.configuration.presentation(volume).blocks;
                 let block_bytes = length.logical_block_length().bytes();
@@ -61,17 +65,22 @@ impl Management {
                 (format!("pool {pool}"), "a page of the map".to_owned())
             }
             Place::SpaceMap => (format!("pool {pool}"), "a page of the space maps".to_owned()),
+            Place::Copy { blocks, .. } => {
+                (format!("pool {pool}"), format!("{blocks} block(s) of one member of a mirror"))
+            }
         };
         let why = match &incident.cause {
             Cause::Device(error) => error.to_string(),
             Cause::Checksum => "the checksum does not fit".to_owned(),
         };
         let at = incident.device.map_or_else(String::new, |device| {
-            let device = self.device_name(pool, usize::from(device));
+            let device = self.place_name(plane, pool, device, incident.place);
             format!(" (byte {} of {device})", incident.offset)
         });
         let (severity, outcome) = if incident.is_lost {
             (Severity::Error, "cannot be read")
+        } else if matches!(incident.place, Place::Copy { .. }) {
+            (Severity::Warning, "could not be read and were written again from another member")
         } else {
             (Severity::Warning, "could only be read again")
         };
@@ -79,16 +88,16 @@ impl Management {
         self.events.note_kind(EventKind::MediumError, severity, object, message);
     }
 
-    fn tell_failure(&mut self, pool: &str, failure: &DeviceFailure) {
+    fn tell_failure(&mut self, plane: &DataPlane, pool: &str, failure: &DeviceFailure) {
         let DeviceFailure { device, operation, error } = failure;
-        let device = self.device_name(pool, *device);
+        let device = self.device_name(plane, pool, *device);
         let message = format!("{device}: a {operation} failed: {error}");
         let object = format!("pool {pool}");
         self.events.note_kind(EventKind::DeviceError, Severity::Warning, object, message);
     }
 
-    fn tell_stall(&mut self, pool: &str, stall: Stall) {
-        let device = self.device_name(pool, stall.device);
+    fn tell_stall(&mut self, plane: &DataPlane, pool: &str, stall: Stall) {
+        let device = self.device_name(plane, pool, stall.device);
         let (severity, message) = match stall.operation {
             Some(operation) => (
                 Severity::Error,
@@ -141,10 +150,27 @@ impl Management {
         self.events.note_kind(EventKind::Record, Severity::Warning, object, message);
     }
 
-    /// How the administrator calls a device of a pool.
-    fn device_name(&self, pool: &str, device: usize) -> String {
+    /// How the administrator calls the device in a slot of a pool.
+    fn device_name(&self, plane: &DataPlane, pool: &str, slot: usize) -> String {
+        let served = plane.pool_named(pool).and_then(|(_, pool)| pool.devices.get(slot));
         let configured = self.configuration.pools.get(pool);
-        let device = configured.and_then(|pool| pool.devices.get(device));
-        device.map_or_else(|| "a device".to_owned(), |device| device.device.to_string())
+        let configured = configured.and_then(|pool| pool.devices.get(slot));
+        let name = served.map(|open| &open.name);
+        let name = name.or(configured.map(|configured| &configured.device));
+        name.map_or_else(|| "a device".to_owned(), ToString::to_string)
+    }
+
+    /// How the administrator calls a logical device, or the member of it that is meant.
+    fn place_name(&self, plane: &DataPlane, name: &str, device: u8, place: Place) -> String {
+        let Some((_, pool)) = plane.pool_named(name) else { return format!("device {device}") };
+        let status = pool.store.mirrors().find(|status| status.device == device);
+        match (place, status) {
+            (Place::Copy { member, .. }, _) => self.member_name(pool, member),
+            (_, Some(status)) if status.is_mirror => format!("mirror {device}"),
+            (_, status) => {
+                let slot = status.and_then(|status| status.members.first()?.slot);
+                self.device_name(plane, name, slot.unwrap_or(device).into())
+            }
+        }
     }
 }

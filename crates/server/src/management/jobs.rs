@@ -5,20 +5,23 @@ use std::collections::{HashMap, VecDeque};
 
 use api::Problem;
 use array::PoolDevice;
-use control::devices::{AfterMaking, Growing, Made, Making};
+use control::devices::{AfterMaking, Growing, Made, Making, Origin};
 use control::procedures::OpenDevices;
-use device::{Device, Grown, Growth};
+use device::Device;
 
-use super::devices::make_devices;
+use super::devices::{DeviceGrowth, GrownDevice, grow_devices, make_devices, take_growth};
 use super::facts::Facts;
-use super::problems::{conflict, gone, internal, unavailable};
-use super::resume::{Opened, Opening};
+use super::opening::{Opened, Opening};
+use super::pool_import::{Looked, Looking};
+use super::pool_records::{Compared, Comparing};
+use super::problems::{internal, unavailable};
 use super::{Caller, Management, Progress};
 use crate::data_plane::DataPlane;
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
 use crate::limits::{JOBS_MAX, JOBS_WAITING_MAX};
 use crate::options::IoMethod;
+use crate::pool::OpenDevice;
 
 /// Work for another thread.
 pub(super) enum Job {
@@ -26,18 +29,24 @@ pub(super) enum Job {
     Background(Box<dyn FnOnce() + Send>),
     /// New devices.
     Make { making: Making, io: IoMethod, then: AfterMaking },
-    /// A larger device.
-    Grow { growth: Growth, growing: Growing },
+    /// A larger device, or larger members of a mirror.
+    Grow { growths: Vec<DeviceGrowth>, growing: Growing },
     /// The devices of a pool that is opened anew.
     Open(Opening),
+    /// Records of a pool and the configuration.
+    Compare(Comparing),
+    /// A pool that is to be imported.
+    Look(Looking),
 }
 
 /// What came of a job, and what goes on.
 pub(super) enum After {
     Background(Result<(), Problem>),
     Made(AfterMaking, Result<(Vec<PoolDevice>, Vec<Device>), Problem>),
-    Grown(Growing, Result<Grown, Problem>),
+    Grown(Growing, Result<Vec<GrownDevice>, Problem>),
     Opened(Opened),
+    Compared(Compared),
+    Looked(Looked),
 }
 
 impl Job {
@@ -48,11 +57,24 @@ impl Job {
                 After::Background(Ok(()))
             }
             Self::Make { making, io, then } => After::Made(then, make_devices(making, io)),
-            Self::Grow { growth, growing } => {
-                let grown = growth.to(growing.size_bytes).map_err(|error| conflict(&error));
+            Self::Grow { growths, growing } => {
+                let grown = grow_devices(growths, growing.size_bytes);
                 After::Grown(growing, grown)
             }
             Self::Open(opening) => After::Opened(opening.run()),
+            Self::Compare(comparing) => After::Compared(comparing.run()),
+            Self::Look(looking) => After::Looked(looking.run()),
+        }
+    }
+
+    /// Whether it opens what may hang, so that it has a thread beside those of other jobs.
+    pub(super) fn has_own_thread(&self) -> bool {
+        match self {
+            Self::Open(_) => true,
+            Self::Make { making, .. } => making.origin == Origin::There,
+            // A device may hang while it is looked at.
+            Self::Look(_) => true,
+            Self::Background(_) | Self::Grow { .. } | Self::Compare(_) => false,
         }
     }
 
@@ -72,6 +94,14 @@ impl Job {
                 let failed = opening.failed();
                 Box::new(|problem| After::Opened(failed(problem)))
             }
+            Self::Compare(comparing) => {
+                let failed = comparing.failed();
+                Box::new(|problem| After::Compared(failed(problem)))
+            }
+            Self::Look(looking) => {
+                let failed = looking.failed();
+                Box::new(|problem| After::Looked(failed(problem)))
+            }
         }
     }
 }
@@ -89,12 +119,17 @@ pub(super) struct Jobs {
     callers: HashMap<u64, Caller>,
     running: usize,
     waiting: VecDeque<(u64, Job)>,
+    /// Jobs that open what is there, and the pools whose devices they open, or no name for a member.
+    /// Each has a thread of its own beside the others, so that devices that hang keep no other job
+    /// waiting; there is one for each pool and lost member at most, besides those that administrators
+    /// ask for.
+    opening: HashMap<u64, String>,
 }
 
 impl Jobs {
     pub(super) fn new(mailbox: Mailbox) -> Self {
-        let (callers, waiting) = (HashMap::new(), VecDeque::new());
-        Self { mailbox, last: 0, callers, running: 0, waiting }
+        let (callers, waiting, opening) = (HashMap::new(), VecDeque::new(), HashMap::new());
+        Self { mailbox, last: 0, callers, running: 0, waiting, opening }
     }
 
     /// Whether another job may begin.
@@ -106,12 +141,38 @@ impl Jobs {
     pub(super) fn begin(&mut self, job: Job, caller: Caller) {
         self.last += 1;
         self.callers.insert(self.last, caller);
+        if job.has_own_thread() {
+            let pool = if let Job::Open(opening) = &job { opening.name() } else { "" };
+            self.opening.insert(self.last, pool.to_owned());
+            return self.spawn(self.last, job);
+        }
         self.waiting.push_back((self.last, job));
         self.start();
     }
 
+    /// Whether a job is under way, besides those that open devices.
     pub(super) fn is_busy(&self) -> bool {
-        !self.callers.is_empty()
+        self.callers.len() > self.opening.len()
+    }
+
+    /// Whether devices of a pool are being opened.
+    pub(super) fn opens(&self, pool: &str) -> bool {
+        self.opening.values().any(|name| name == pool)
+    }
+
+    /// Who waits for that.
+    pub(super) fn caller_of_opening(&mut self, pool: &str) -> Option<&mut Caller> {
+        let (number, _) = self.opening.iter().find(|(_, name)| *name == pool)?;
+        self.callers.get_mut(number)
+    }
+
+    /// A job has ended: others may begin. Returns who waits for it.
+    fn end(&mut self, number: u64) -> Caller {
+        if self.opening.remove(&number).is_none() {
+            self.running -= 1;
+            self.start();
+        }
+        self.callers.remove(&number).unwrap_or_default()
     }
 
     /// Starts what waits, as far as there may be threads.
@@ -120,16 +181,20 @@ impl Jobs {
             && let Some((number, job)) = self.waiting.pop_front()
         {
             self.running += 1;
-            let (mailbox, failed, not_begun) = (self.mailbox.clone(), job.failed(), job.failed());
-            let thread = std::thread::Builder::new().name("job".to_owned());
-            let begun = thread.spawn(move || {
-                let after = guarded(|| job.run()).unwrap_or_else(|said| failed(internal(&said)));
-                mailbox.post(Message::Finished(Finished { number, after }));
-            });
-            if let Err(error) = begun {
-                let after = not_begun(internal(&format!("no thread can be started: {error}")));
-                self.mailbox.post(Message::Finished(Finished { number, after }));
-            }
+            self.spawn(number, job);
+        }
+    }
+
+    fn spawn(&self, number: u64, job: Job) {
+        let (mailbox, failed, not_begun) = (self.mailbox.clone(), job.failed(), job.failed());
+        let thread = std::thread::Builder::new().name("job".to_owned());
+        let begun = thread.spawn(move || {
+            let after = guarded(|| job.run()).unwrap_or_else(|said| failed(internal(&said)));
+            mailbox.post(Message::Finished(Finished { number, after }));
+        });
+        if let Err(error) = begun {
+            let after = not_begun(internal(&format!("no thread can be started: {error}")));
+            self.mailbox.post(Message::Finished(Finished { number, after }));
         }
     }
 }
@@ -149,9 +214,7 @@ impl Management {
     /// Goes on with what waited for a job.
     pub(crate) fn job_ended(&mut self, plane: &mut DataPlane, finished: Finished) {
         let Finished { number, after } = finished;
-        self.jobs.running -= 1;
-        self.jobs.start();
-        let caller = self.jobs.callers.remove(&number).unwrap_or_default();
+        let caller = self.jobs.end(number);
         let outcome = self.guarded(|management| management.after_job(plane, number, after));
         self.proceed(plane, outcome, caller);
     }
@@ -167,6 +230,10 @@ impl Management {
             After::Made(then, made) => {
                 let made = made.map(|(devices, opened)| {
                     let open = OpenDevices(number);
+                    let names = devices.iter().map(|configured| configured.device.clone());
+                    let opened =
+                        names.zip(opened).map(|(name, device)| OpenDevice::new(name, device));
+                    let opened = opened.collect();
                     self.open_devices.insert(open, opened);
                     Made { open, devices }
                 });
@@ -178,6 +245,8 @@ impl Management {
                 self.take(plane, growing.grown(taken))
             }
             After::Opened(opened) => self.devices_opened(plane, opened),
+            After::Compared(compared) => self.records_compared(plane, compared),
+            After::Looked(looked) => self.pool_looked_for(looked),
         }
     }
 
@@ -189,10 +258,4 @@ impl Management {
             tracing::error!("too much is under way: a file was left as it is");
         }
     }
-}
-
-fn take_growth(plane: &mut DataPlane, growing: &Growing, grown: Grown) -> Result<(), Problem> {
-    let mut pool = plane.pools.get_mut(growing.pool).ok_or_else(gone)?;
-    pool.devices.get_mut(growing.device).ok_or_else(gone)?.take_growth(grown);
-    Ok(())
 }

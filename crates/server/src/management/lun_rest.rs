@@ -21,6 +21,11 @@ impl LunRest {
         Self { begun: Instant::now(), numbers }
     }
 
+    /// The history of the unused numbers is not known any more.
+    pub(super) fn forget_numbers(&mut self) {
+        self.numbers.forget_numbers(self.begun.elapsed());
+    }
+
     /// The numbers that sessions hold, or held until they ended a short while ago.
     pub(super) fn held(&self, plane: &DataPlane) -> Vec<HeldLun> {
         let held = plane.exports.held_luns(self.numbers.length());

@@ -1,6 +1,7 @@
 //! Metrics in the text format of Prometheus (version 0.0.4), from one table of names.
 
 mod facts;
+mod mirrors;
 #[cfg(test)]
 mod tests;
 
@@ -91,6 +92,15 @@ metrics! {
     DEVICE_OLDEST = "gantry_device_oldest_operation_seconds" "gauge" "How long the oldest operation under way has taken.";
     POOL_UNREADABLE = "gantry_pool_medium_errors_total" "counter" "Data and maps that were not read as they were written.";
     POOL_SCRUB_BAD = "gantry_pool_scrub_bad" "gauge" "What the last scrub, or the one under way, found bad.";
+    MEMBER_STATE = "gantry_mirror_member_state" "gauge" "1 for the state that a member of a mirror is in: current, resilvering, absent.";
+    MEMBER_ERRORS = "gantry_mirror_member_errors_total" "counter" "I/O of a member that failed, and blocks that were not what was written.";
+    MEMBER_HEALED = "gantry_mirror_member_healed_blocks_total" "counter" "Blocks of a member that were written again from another one.";
+    MIRROR_DEGRADED = "gantry_mirror_degraded" "gauge" "1 while a member of a mirror is not current.";
+    RESILVER_COPIED = "gantry_mirror_resilver_copied_bytes" "gauge" "Bytes that were copied to a member that is being filled.";
+    RESILVER_LEFT = "gantry_mirror_resilver_left_bytes" "gauge" "Bytes that are yet to be copied to it, as far as it is known.";
+    RESILVER_PAUSED = "gantry_mirror_resilver_paused" "gauge" "1 while the filling rests because an administrator said so.";
+    SPARES = "gantry_pool_spares" "gauge" "Spares that a pool with mirrors has.";
+    SPARE_MISSING = "gantry_pool_spare_missing" "gauge" "1 while a spare is not there, or smaller than it should be.";
     EVENTS = "gantry_events_total" "counter" "Events, also those that are counted with equal ones.";
     LOG_LOST = "gantry_log_lines_lost_total" "counter" "Lines of the log that could not be written.";
     RECORD_WAITING = "gantry_record_entries_waiting" "gauge" "Entries that wait to be written to a record.";
@@ -252,6 +262,9 @@ fn pool_metrics(page: &mut Page, pools: &[PoolFacts], configuration: &Configurat
     }
     pool_counters(page, pools);
     pool_errors(page, pools);
+    mirrors::member_metrics(page, pools);
+    mirrors::mirror_metrics(page, pools);
+    mirrors::spare_metrics(page, pools);
     device_metrics(page, pools);
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::{Asked, Finding, FindingKind, OffloadLedger, OffloadRow, Refusal, Route};
-use block::VolumeId;
-use ledger::{Facts, HostCopy, Primitive, Reason, Refused, Row, zero_reason};
+use block::{Switch, TurnedOff, VolumeId};
+use ledger::{Facts, HostCopy, Primitive, Reason, Refused, Row, turned_off, zero_reason};
 
 use super::gathering::Scene;
 use super::statistics::{VolumeNames, row_keys};
@@ -67,8 +67,8 @@ pub(super) fn explain_offload(plane: &DataPlane) -> Progress {
     let copies: Vec<HostCopy> = plane.feed.ledger.host_copies().cloned().collect();
     let copies = copies.into_iter().map(Unoffloaded::Copied);
     let keys: Vec<_> = copies.chain(row_keys(plane).map(Unoffloaded::Row)).collect();
-    let look = |_: &Management, scene: Scene<'_>, key| {
-        Some(explain(scene.plane, key)).filter(|findings| !findings.is_empty())
+    let look = |management: &Management, scene: Scene<'_>, key| {
+        Some(management.findings(scene.plane, key)).filter(|findings| !findings.is_empty())
     };
     Progress::gather(Route::ExplainOffload, keys.into_iter(), look, |_, _, found| {
         Described::list(move |list| {
@@ -85,53 +85,68 @@ enum Unoffloaded {
     Row((ledger::HostId, VolumeId)),
 }
 
-fn explain(plane: &DataPlane, key: Unoffloaded) -> Vec<Finding> {
-    let (ledger, names) = (&plane.feed.ledger, VolumeNames::new(plane));
-    let finder = Finder { plane, names };
-    match key {
-        Unoffloaded::Copied(copy) => {
-            let facts = ledger.facts(&copy, known(plane, &copy));
-            vec![finder.copy(&copy, facts.reason())]
-        }
-        Unoffloaded::Row((host, volume)) => {
-            let Some(row) = ledger.row(host, volume) else { return Vec::new() };
-            let zeros = zero_reason(row).and_then(|why| finder.zeros(row, why));
-            zeros.into_iter().chain(finder.refused(row)).collect()
+impl Management {
+    fn findings(&self, plane: &DataPlane, key: Unoffloaded) -> Vec<Finding> {
+        let (ledger, names) = (&plane.feed.ledger, VolumeNames::new(plane));
+        let finder = Finder { plane, names };
+        match key {
+            Unoffloaded::Copied(copy) => {
+                let facts = ledger.facts(&copy, self.known(plane, &copy));
+                vec![finder.copy(&copy, facts.reason())]
+            }
+            Unoffloaded::Row((host, volume)) => {
+                let Some(row) = ledger.row(host, volume) else { return Vec::new() };
+                let off = self.turned_off(plane, host, [volume], Switch::WriteSame);
+                let zeros = zero_reason(row, off).and_then(|why| finder.zeros(row, why));
+                zeros.into_iter().chain(finder.refused(row)).collect()
+            }
         }
     }
-}
 
-impl Management {
+    /// Where a primitive is turned off for a host on one of some volumes.
+    fn turned_off<const N: usize>(
+        &self,
+        plane: &DataPlane,
+        host: ledger::HostId,
+        volumes: [VolumeId; N],
+        switch: Switch,
+    ) -> Option<TurnedOff> {
+        let host = plane.feed.ledger.host_name(host);
+        let of = |volume| self.configuration.turned_off(host, volume, switch);
+        volumes.into_iter().filter_map(of).min_by_key(|off| off.level)
+    }
+
     /// Keeps what is known of copies from and to a volume that is about to be deleted.
     pub(super) fn settle_copies(&self, plane: &mut DataPlane, volume: VolumeId) {
         let copies = plane.feed.ledger.host_copies();
         let ending = copies.filter(|copy| [copy.source, copy.destination].contains(&volume));
         let settled: Vec<(HostCopy, Facts)> =
-            ending.map(|copy| (copy.clone(), known(plane, copy))).collect();
+            ending.map(|copy| (copy.clone(), self.known(plane, copy))).collect();
         for (copy, facts) in settled {
             plane.feed.ledger.settle(&copy, facts);
         }
     }
-}
 
-/// What the array says of a copy that a host made itself; of one whose ends are not
-/// there any more, what it said while they were.
-fn known(plane: &DataPlane, copy: &HostCopy) -> Facts {
-    let ends = [copy.source, copy.destination];
-    let block_lengths = ends.map(|volume| plane.exports.block_bytes(volume));
-    let pools = ends.map(|volume| plane.pool_of(volume));
-    if let (Some(settled), true) = (copy.settled(), pools.contains(&None)) {
-        return settled;
-    }
-    Facts {
-        same_product: plane.exports.tell_alike(ends).unwrap_or(true),
-        same_block_length: alike(block_lengths),
-        same_pool: alike(pools),
-        // All initiators of a host see the same LUNs, and it saw both when it copied. What was
-        // unmapped since says nothing of that.
-        seen_together: true,
-        // The ledger knows the rest.
-        ..Facts::default()
+    /// What the array says of a copy that a host made itself; of one whose ends are not
+    /// there any more, what it said while they were.
+    fn known(&self, plane: &DataPlane, copy: &HostCopy) -> Facts {
+        let ends = [copy.source, copy.destination];
+        let block_lengths = ends.map(|volume| plane.exports.block_bytes(volume));
+        let pools = ends.map(|volume| plane.pool_of(volume));
+        if let (Some(settled), true) = (copy.settled(), pools.contains(&None)) {
+            return settled;
+        }
+        Facts {
+            turned_off: self.turned_off(plane, copy.host, ends, Switch::ExtendedCopy),
+            same_product: plane.exports.tell_alike(ends).unwrap_or(true),
+            same_block_length: alike(block_lengths),
+            same_pool: alike(pools),
+            // All initiators of a host see the same LUNs, and it saw both when it copied. What was
+            // unmapped since says nothing of that.
+            seen_together: true,
+            // The ledger knows the rest.
+            ..Facts::default()
+        }
     }
 }
 
@@ -195,9 +210,10 @@ impl Finder<'_> {
     fn refused<'r>(&'r self, row: &'r Row) -> impl Iterator<Item = Finding> + 'r {
         let offloads = row.refusals.iter().filter(|refused| refused.primitive.is_offload());
         offloads.map(|refused| {
-            let why = match refused.refusal.status {
-                "RESERVATION CONFLICT" => Reason::Reservation,
-                _ => Reason::Refused(refused.refusal),
+            let why = match (refused.refusal.turned_off, refused.refusal.status) {
+                (Some(off), _) => Reason::TurnedOff(off),
+                (None, "RESERVATION CONFLICT") => Reason::Reservation,
+                (None, _) => Reason::Refused(refused.refusal),
             };
             let finding = self.finding(FindingKind::Refused, (row.host, row.volume), why);
             let reason = format!("{}: {} ({} times)", refused.command, why.text(), refused.count);
@@ -222,7 +238,10 @@ fn describe_refused(plane: &DataPlane, refused: &Refused) -> Refusal {
         command: refused.command.to_owned(),
         status: refused.refusal.status.to_owned(),
         sense: sense.map(|(key, asc, ascq)| format!("{key:02x}h/{asc:02x}h/{ascq:02x}h")),
-        reason: refused.refusal.reason.to_lowercase().replace('_', " "),
+        reason: match refused.refusal.turned_off {
+            Some(off) => turned_off(off),
+            None => refused.refusal.reason.to_lowercase().replace('_', " "),
+        },
         count: refused.count,
         last: plane.feed.seconds(refused.last) as u64,
     }

@@ -4,14 +4,18 @@ use api::{CreatePool, DeviceCounters, Problem, ProblemKind};
 use array::{Presentation, naa_identifier};
 use block::VolumeId;
 use control::exports::{Export, ExportEvent};
+use control::pools::Unopened;
 use control::procedures::AfterChange;
+use control::reopening::Trouble;
 use control::{devices, pools};
 use store::{ChangeError, Failure, Health, OpenMode, Outcome};
 
 use super::facts::Facts;
+use super::interchange::flag;
+use super::opening::{trouble_of, unavailable};
 use super::problems::{failed, gone, is_opening, problem, refused};
-use super::resume::loss_of;
-use super::{Caller, Management, PoolStep, Progress, Touched, Work};
+use super::resume::Resuming;
+use super::{Management, Parameters, Progress, Touched};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::events::now;
 use crate::pool::{Pool, PoolOptions};
@@ -33,44 +37,33 @@ impl UnavailablePool {
 }
 
 impl Management {
-    /// Begins to open every configured pool.
-    pub(crate) fn open_pools(&mut self, plane: &mut DataPlane) {
+    /// Tells front ends of all mapped volumes, before it is known which pool has them.
+    pub(super) fn announce_absent_volumes(&self, plane: &mut DataPlane) {
         for volume in self.configuration.mapped_volumes() {
-            let export = absent_export(volume, self.configuration.presentation(volume));
-            plane.exports.tell(&ExportEvent::Absent(volume, export));
+            self.tell_absent(plane, volume);
         }
-        let options = self.pool_options(self.configuration.pools.len());
-        for (name, configuration) in self.configuration.pools.clone() {
-            let ticket = plane.new_ticket();
-            let mode =
-                if configuration.read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-            let options = PoolOptions { mode, ..options };
-            match Pool::open(&name, &configuration, options, ticket.tag()) {
-                Ok(pool) => {
-                    let pool = plane.pools.insert(pool);
-                    let (step, caller) =
-                        (PoolStep::OpenPool { pool, resumed: None }, Caller::default());
-                    self.under_way.insert(ticket, Work { step, caller });
-                }
-                Err(error) => {
-                    self.set_unavailable(&name, UnavailablePool::because(error.to_string()));
-                }
-            }
-        }
+    }
+
+    /// Front ends hear of a mapped volume whose pool is not open yet.
+    pub(super) fn tell_absent(&self, plane: &mut DataPlane, volume: VolumeId) {
+        let export = absent_export(volume, self.configuration.presentation(volume));
+        plane.exports.tell(&ExportEvent::Absent(volume, export));
     }
 
     pub(super) fn pool_opened(
         &mut self,
         plane: &mut DataPlane,
         pool: PoolId,
+        how: Resuming,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
         if let Err(failure) = result {
             let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
             let configuration = self.configuration.pools.get(&closed.name);
             let reason = configuration.map(|configuration| closed.explain(&failure, configuration));
-            let (reason, loss) = (reason.unwrap_or_default(), loss_of(&failure));
-            self.set_unavailable(&closed.name, UnavailablePool { reason, loss });
+            let reason = reason.unwrap_or_default();
+            let trouble = trouble_of(&failure, &closed.absent);
+            self.set_unavailable(&closed.name, unavailable(reason, &failure), trouble);
             self.close_in_background(closed);
             return Err(failed(&failure));
         }
@@ -88,17 +81,20 @@ impl Management {
         served.look_at_backing();
         let name = served.name.clone();
         drop(served);
-        self.unavailable.remove(&name);
-        self.settle_absent_volumes(plane);
+        let was_told = self.forget_unavailable(plane, &name);
         self.leftovers.begin();
         self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
-        self.show_pool(plane, &name)
+        if was_told {
+            self.tell_resumed(&name, how);
+        }
+        self.keep_mode(plane, &name, how)
     }
 
     /// Once every pool is open, a mapped volume that none of them holds does not come any more.
     pub(super) fn settle_absent_volumes(&self, plane: &mut DataPlane) {
         let is_opening = |pool: &Pool| pool.store.health() == Health::Opening;
-        if self.unavailable.is_empty() && !plane.pools.iter().any(|(_, pool)| is_opening(pool)) {
+        let all_tried = self.unavailable.is_empty() && self.reopening.is_empty();
+        if all_tried && !plane.pools.iter().any(|(_, pool)| is_opening(pool)) {
             plane.exports.tell(&ExportEvent::AllPoolsOpen);
         }
     }
@@ -106,6 +102,7 @@ impl Management {
     /// Goes on with devices that were configured, but had not joined when the daemon stopped.
     fn settle_devices(&mut self, plane: &mut DataPlane, pool: PoolId) {
         let Some(name) = plane.pools.get(pool).map(|pool| pool.name.clone()) else { return };
+        self.close_refused_members(plane, pool);
         match devices::settle(&name, &Facts::new(self, plane)) {
             Ok(stages) => {
                 for stage in stages {
@@ -129,15 +126,19 @@ impl Management {
     pub(super) fn pool_options(&self, pools: usize) -> PoolOptions {
         let memory_bytes = self.memory_bytes / pools.max(1) as u64;
         let mode = OpenMode::ReadWrite;
-        PoolOptions { io: self.io, memory_bytes, sampling: self.sampling, mode }
+        let (io, sampling, hang_limit) = (self.io, self.sampling, self.hang_limit);
+        PoolOptions { io, memory_bytes, sampling, mode, hang_limit }
     }
 
     pub(super) fn delete_pool(
         &mut self,
         plane: &mut DataPlane,
-        name: &str,
+        parameters: &Parameters,
     ) -> Result<Progress, Problem> {
-        self.begin_procedure(plane, |view| pools::delete(name, now(), view))
+        let unopened =
+            if flag(parameters, "force")? { Unopened::Forgotten } else { Unopened::Refused };
+        let name = parameters.get("pool");
+        self.begin_procedure(plane, |view| pools::delete(name, unopened, now(), view))
     }
 
     /// Begins to close every pool, so that the next start has nothing to replay.
@@ -209,8 +210,15 @@ impl Management {
         }
     }
 
-    pub(super) fn set_unavailable(&mut self, name: &str, pool: UnavailablePool) {
-        self.alarm(name, format!("is not available: {}", pool.reason));
+    /// A pool is not open. Administrators are told once of each kind of trouble; the reason that is
+    /// shown is always the last one.
+    pub(super) fn set_unavailable(&mut self, name: &str, pool: UnavailablePool, trouble: Trouble) {
+        if self.reopening.failed(name, trouble, self.clock()) {
+            self.alarm(name, format!("is not available: {}", pool.reason));
+        }
+        if trouble == Trouble::Unchanged && self.unavailable.contains_key(name) {
+            return;
+        }
         self.note_journal_loss(name, pool.loss.is_some());
         self.unavailable.insert(name.to_owned(), pool);
     }
@@ -230,9 +238,10 @@ fn absent_export(volume: VolumeId, presentation: Presentation) -> Export {
         write_protected: false,
         reservations_hidden: presentation.reservations_hidden,
         identification: presentation.identification,
+        switches_off: presentation.switches_off,
     }
 }
 
-fn pool_unavailable(name: &str, detail: &str) -> Problem {
+pub(super) fn pool_unavailable(name: &str, detail: &str) -> Problem {
     problem(ProblemKind::PoolUnavailable, &detail).with("pool", name)
 }

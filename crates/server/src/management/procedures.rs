@@ -3,23 +3,25 @@
 
 use api::Problem;
 use array::{ArrayError, Configuration, PoolDevice};
-use block::VolumeId;
-use control::devices::{Growing, Joining};
+use block::{DeviceName, VolumeId};
+use control::devices::Joining;
 use control::leftovers::Leftovers;
+use control::mirror_joining::{self, JoiningMirror};
 use control::pools::{Formatting, NewPool, PoolEffect};
 use control::procedures::{
     AfterChange, AfterSave, Answer, Change, FoundPool, FoundVolume, Stage, View, Wait,
     check_deletable,
 };
+use control::reopening::Trouble;
 use control::volume_lifecycle::VolumeEffect;
 use control::volumes::is_going_problem;
-use device::Growth;
 use store::Health;
 
+use super::devices::growths_of;
 use super::facts::Facts;
 use super::jobs::Job;
 use super::pools::UnavailablePool;
-use super::problems::{conflict, gone, internal, refused};
+use super::problems::{gone, internal, refused};
 use super::schedules::new_id;
 use super::{Management, Next, PoolStep, Progress, Touched, find};
 use crate::data_directory::random_uuid;
@@ -82,11 +84,38 @@ impl View for Facts<'_> {
             open_devices: pool.devices.len(),
             is_joining: pool.joining,
             is_changing: self.management.works_on(id),
+            has_mirrors: pool.mirrors().next().is_some(),
+            is_opening: pool.store.health() == Health::Opening,
         })
     }
 
     fn is_unavailable(&self, pool: &str) -> bool {
         self.management.unavailable.contains_key(pool)
+    }
+
+    fn mirrors(&self, pool: PoolId) -> Vec<store::MirrorStatus> {
+        let pool = self.plane.pools.get(pool);
+        pool.map(|pool| pool.store.mirrors().collect()).unwrap_or_default()
+    }
+
+    fn open_devices(&self, pool: PoolId) -> Vec<DeviceName> {
+        let pool = self.plane.pools.get(pool).into_iter();
+        pool.flat_map(|pool| pool.devices.iter().map(|(_, open)| open.name.clone())).collect()
+    }
+
+    fn places_of(&self, pool: PoolId, device: usize) -> Vec<usize> {
+        let Some(pool) = self.plane.pools.get(pool) else { return Vec::new() };
+        if pool.mirrors().next().is_none() {
+            return vec![device];
+        }
+        let configured = self.management.saving.accepted().pools.get(&pool.name);
+        let configured = configured.map(|pool| pool.devices.as_slice()).unwrap_or_default();
+        let place = |name: &DeviceName| configured.iter().position(|other| other.device == *name);
+        pool.open_devices_of(device).filter_map(|(_, open)| place(&open.name)).collect()
+    }
+
+    fn is_held(&self, id: VolumeId) -> bool {
+        self.plane.pools.iter().any(|(_, pool)| pool.store.volume(id).is_some())
     }
 
     fn check_free(&self, pool: &str) -> Result<(), Problem> {
@@ -129,8 +158,10 @@ impl Management {
             Wait::Make(making, then) => Ok(Progress::Job(Job::Make { making, io: self.io, then })),
             Wait::Format(formatting, then) => Ok(self.format(plane, formatting, then)),
             Wait::Join(joining, then) => self.join(plane, joining, then),
-            Wait::Grow(growing) => match growth_of(plane, &growing) {
-                Ok(growth) => Ok(Progress::Job(Job::Grow { growth, growing })),
+            Wait::JoinMirror(joining) => self.join_mirror(plane, joining),
+            Wait::Admit(admitting) => self.admit(plane, admitting),
+            Wait::Grow(growing) => match growths_of(plane, &growing) {
+                Ok(growths) => Ok(Progress::Job(Job::Grow { growths, growing })),
                 Err(problem) => self.take(plane, growing.grown(Err(problem))),
             },
             Wait::End(answer) => self.show(plane, answer?),
@@ -155,11 +186,12 @@ impl Management {
         formatting: Formatting,
         then: AfterChange,
     ) -> Progress {
-        let Formatting { pool: NewPool { name, configuration }, open, uuids } = formatting;
+        let Formatting { pool: NewPool { name, configuration }, open, uuids, mirrors } = formatting;
         let opened = self.open_devices.remove(&open).unwrap_or_default();
-        let devices = opened.into_iter().zip(uuids).collect();
+        let devices = opened.into_iter().map(|open| open.device).zip(uuids).collect();
         let ticket = plane.new_ticket();
         let options = self.pool_options(self.configuration.pools.len() + 1);
+        let devices = (devices, mirrors);
         let pool = Pool::create(&name, &configuration, options, devices, ticket.tag());
         let pool = plane.pools.insert(pool);
         Progress::Wait(ticket, PoolStep::Procedure { pool, then })
@@ -177,13 +209,44 @@ impl Management {
         let Some(mut served) = plane.pools.get_mut(pool) else {
             return self.pool_changed(plane, pool, then, Err(gone()));
         };
-        served.devices.extend(opened);
+        opened.into_iter().for_each(|open| served.devices.push(open));
         served.join_last_device(uuid, ticket.tag());
         Ok(Progress::Wait(ticket, PoolStep::Procedure { pool, then }))
     }
 
+    fn join_mirror(
+        &mut self,
+        plane: &mut DataPlane,
+        joining: JoiningMirror,
+    ) -> Result<Progress, Problem> {
+        let opened = joining.open.map(|open| self.open_devices.remove(&open).unwrap_or_default());
+        let (pool, ticket) = (joining.pool, plane.new_ticket());
+        let Some(mut served) = plane.pools.get_mut(pool) else {
+            return self.pool_changed(plane, pool, AfterChange::JoinMirror(joining), Err(gone()));
+        };
+        let names = joining.members.iter().map(|member| &member.device);
+        let places = match opened {
+            Some(opened) => served.take_in(opened),
+            None => served.unused_places(names),
+        };
+        match mirror_joining::change_of(&joining, &places) {
+            Ok(change) => served.join_mirror(change, ticket.tag()),
+            Err(problem) => {
+                drop(served);
+                let then = AfterChange::JoinMirror(joining);
+                return self.pool_changed(plane, pool, then, Err(problem));
+            }
+        }
+        let then = AfterChange::JoinMirror(joining);
+        Ok(Progress::Wait(ticket, PoolStep::Procedure { pool, then }))
+    }
+
     /// Has a change of the configuration saved.
-    fn save_for(&mut self, change: &Change, then: AfterSave) -> Result<Progress, Problem> {
+    pub(super) fn save_for(
+        &mut self,
+        change: &Change,
+        then: AfterSave,
+    ) -> Result<Progress, Problem> {
         let mut draft = self.saving.draft();
         change.apply(&mut draft.array).map_err(|error| refused(&error))?;
         let touched = match change {
@@ -237,11 +300,15 @@ impl Management {
 
     pub(super) fn perform_on_volume(&mut self, plane: &mut DataPlane, effect: VolumeEffect) {
         match effect {
-            VolumeEffect::Serve(pool, id) => self.serve_volume(plane, pool, id),
+            VolumeEffect::Serve(pool, id) => {
+                self.serve_volume(plane, pool, id);
+                self.note_made_volume(id);
+            }
             VolumeEffect::Withdraw(pool, id) => self.withdraw_volume(plane, pool, id),
             VolumeEffect::Forget(pool, id) => {
                 plane.detach(id);
                 plane.unit_states.forget(id);
+                self.forget_unit_record(id);
                 if let Some(pool) = plane.pools.get(pool) {
                     self.look_at_reaper(pool);
                 }
@@ -290,12 +357,7 @@ impl Management {
                     pool.look_at_backing();
                 }
             }
-            PoolEffect::Close(pool) => {
-                let closed = self.stop_serving(plane, pool);
-                if !self.closing {
-                    self.in_background(move || drop(closed));
-                }
-            }
+            PoolEffect::Close(pool) => self.close_pool(plane, pool),
             PoolEffect::GiveUp(pool, devices) => {
                 let closed = self.stop_serving(plane, pool);
                 self.remove_devices(closed, devices);
@@ -305,12 +367,16 @@ impl Management {
                 self.remove_devices(opened, devices);
             }
             PoolEffect::CloseFrom(pool, count, devices) => {
-                let closed = plane.pools.get_mut(pool).map(|mut pool| {
-                    let count = count.min(pool.devices.len());
-                    pool.devices.split_off(count)
-                });
+                let closed =
+                    plane.pools.get_mut(pool).map(|mut pool| pool.devices.split_off(count));
                 self.remove_devices(closed, devices);
             }
+            PoolEffect::CloseUnused(pool, names) => {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
+                    pool.give_up_unused(&names);
+                }
+            }
+            PoolEffect::RemoveFiles(devices) => self.remove_devices((), devices),
             PoolEffect::Extending(pool) => {
                 if let Some(mut pool) = plane.pools.get_mut(pool) {
                     pool.store.set_extending(true);
@@ -327,15 +393,34 @@ impl Management {
                     pool.store.set_extending(false);
                 }
             }
+            PoolEffect::Dismiss(pool, device) => {
+                if let Some(mut pool) = plane.pools.get_mut(pool) {
+                    let mut open = pool.devices.iter_mut();
+                    let of_name = open.find(|(_, open)| open.name == device && !open.is_lost);
+                    of_name.into_iter().for_each(|(_, open)| open.is_lost = true);
+                }
+            }
+            PoolEffect::ReturnEnded(member, _) => {
+                let now = self.clock();
+                self.lost_members.ended(member, now);
+            }
             PoolEffect::Unavailable(name, reason) => {
-                self.set_unavailable(&name, UnavailablePool::because(reason));
+                self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Absent);
             }
             PoolEffect::Forgotten(name) => {
-                self.unavailable.remove(&name);
-                self.settle_absent_volumes(plane);
+                self.forget_unavailable(plane, &name);
                 self.note_journal_loss(&name, false);
             }
         }
+    }
+
+    /// Serves a pool no more, and forgets its mirrors unless the daemon stops.
+    fn close_pool(&mut self, plane: &mut DataPlane, pool: PoolId) {
+        let closed = self.stop_serving(plane, pool);
+        if let Some(closed) = closed.as_ref().filter(|_| !self.closing) {
+            plane.witness.forget(&closed.mirror_names());
+        }
+        self.in_background(move || drop(closed));
     }
 
     /// Closes what is open, and removes files of devices, in another thread: both may take as long as
@@ -354,10 +439,4 @@ impl Management {
         };
         self.unavailable.is_empty() && self.configuration.pools.keys().all(serves)
     }
-}
-
-fn growth_of(plane: &DataPlane, growing: &Growing) -> Result<Growth, Problem> {
-    let pool = plane.pools.get(growing.pool).ok_or_else(gone)?;
-    let growth = pool.devices.get(growing.device).ok_or_else(gone)?.growth();
-    growth.map_err(|error| conflict(&error))
 }

@@ -10,20 +10,19 @@ use std::time::Instant;
 use api::{PoolMode, Problem, ProblemKind, ResumePool};
 use block::VolumeId;
 use control::claims::Purpose;
+use control::reopening::Asked;
 use control::settings;
-use device::Device;
 use hashbrown::HashSet;
 use store::{Failure, Health, OpenMode, Outcome};
 
-use super::jobs::Job;
-use super::pools::UnavailablePool;
+use super::opening::{Lacking, knowledge, trouble_of, unavailable};
 use super::problems::{conflict, failed, gone, problem, refused};
 use super::{Management, PoolStep, Progress, Touched, deliver};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::events::now;
 use crate::exports::ExportEvent;
 use crate::limits::RESUME_PATIENCE;
-use crate::pool::{Pool, PoolOptions};
+use crate::pool::PoolOptions;
 use crate::pools::PoolId;
 use crate::rod_token_spaces::is_hidden;
 
@@ -35,52 +34,13 @@ pub(super) struct Quiescing {
     since: Instant,
 }
 
-/// Which pool is opened anew, and how.
-#[derive(Clone)]
-struct Place {
-    name: String,
-    mode: OpenMode,
-    /// Where its logical units are, if they are there already.
-    slot: Option<PoolId>,
-    ticket: Ticket,
-}
-
-/// A pool of which another thread opens the devices.
-pub(super) struct Opening {
-    place: Place,
-    configuration: array::Pool,
-    options: PoolOptions,
-    /// What it had open: whoever has a device open keeps others out.
-    old: Vec<Device>,
-}
-
-/// What came of that.
-pub(super) struct Opened {
-    place: Place,
-    pool: Result<Box<Pool>, Problem>,
-}
-
-impl Opening {
-    pub(super) fn run(self) -> Opened {
-        let Self { place, configuration, options, old } = self;
-        drop(old);
-        let pool = Pool::open(&place.name, &configuration, options, place.ticket.tag());
-        let pool = pool.map(Box::new).map_err(|error| conflict(&error));
-        Opened { place, pool }
-    }
-
-    /// What is told if it cannot be tried.
-    pub(super) fn failed(&self) -> impl FnOnce(Problem) -> Opened + Send + use<> {
-        let place = self.place.clone();
-        move |problem| Opened { place, pool: Err(problem) }
-    }
-}
-
 /// How a pool is opened anew.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Resuming {
     /// As it was asked for.
     Asked(OpenMode),
+    /// As it is configured, without being asked.
+    ByItself,
     /// Read-only, as that failed.
     FallenBack,
 }
@@ -95,23 +55,24 @@ impl Management {
     ) -> Result<Progress, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         let mode = open_mode(request.mode);
+        if self.reopening.is_trying(name) && !request.dry_run {
+            return Ok(Progress::Join(name.to_owned()));
+        }
         let found = plane.pool_named(name).map(|(slot, pool)| (slot, pool.store.health()));
         self.check_resume(plane, name, mode, found.as_ref().map(|(_, health)| health))?;
         if request.dry_run {
             return Ok(Progress::answer(&self.describe_pool(plane, name)?));
         }
-        self.claims.claim(name, Purpose::Resume)?;
         match found {
             Some((pool, _)) if !self.unavailable.contains_key(name) => {
+                self.claims.claim(name, Purpose::Resume)?;
                 self.resume_in_place(plane, pool, mode)
             }
-            Some((pool, _)) => {
-                // Whoever has a device open keeps others out.
-                let old =
-                    plane.pools.get_mut(pool).map(|mut pool| std::mem::take(&mut pool.devices));
-                self.open_devices(plane, name, mode, old.unwrap_or_default(), Some(pool))
+            Some(_) | None => {
+                self.claims.check_free(name)?;
+                let lacking = if request.degraded { Lacking::Members } else { Lacking::Nothing };
+                self.try_to_open(plane, name, (mode, Asked::ByAdministrator), lacking)
             }
-            None => self.open_devices(plane, name, mode, Vec::new(), None),
         }
     }
 
@@ -227,53 +188,14 @@ impl Management {
     }
 
     fn reopen(&self, plane: &mut DataPlane, pool: PoolId, mode: OpenMode, ticket: Ticket) {
+        let knowledge = knowledge(plane, Lacking::Nothing);
         let Some(mut pool) = plane.pools.get_mut(pool) else { return };
-        let uuid = self.configuration.pools.get(&pool.name).map(|pool| pool.uuid);
+        let Some(uuid) = self.configuration.pools.get(&pool.name).map(|pool| pool.uuid) else {
+            return;
+        };
         let memory_bytes = pool.memory_bytes;
         let options = PoolOptions { memory_bytes, mode, ..self.pool_options(1) };
-        pool.reopen(uuid, options, ticket.tag());
-    }
-
-    /// Opens a pool with its devices, in another thread, after closing those that it had. With
-    /// `slot` its logical units are there already, although its engine is not.
-    fn open_devices(
-        &mut self,
-        plane: &mut DataPlane,
-        name: &str,
-        mode: OpenMode,
-        old: Vec<Device>,
-        slot: Option<PoolId>,
-    ) -> Result<Progress, Problem> {
-        let configuration = self.configuration.pool(name).map_err(|error| refused(&error))?.clone();
-        let options = PoolOptions { mode, ..self.pool_options(self.configuration.pools.len()) };
-        let (name, ticket) = (name.to_owned(), plane.new_ticket());
-        let place = Place { name, mode, slot, ticket };
-        Ok(Progress::Job(Job::Open(Opening { place, configuration, options, old })))
-    }
-
-    /// Goes on when the devices of a pool were opened anew, or could not be.
-    pub(super) fn devices_opened(
-        &mut self,
-        plane: &mut DataPlane,
-        Opened { place, pool: opened }: Opened,
-    ) -> Result<Progress, Problem> {
-        let Place { name, mode, slot, ticket } = place;
-        let opened = match opened {
-            Ok(opened) => *opened,
-            Err(problem) => {
-                self.set_unavailable(&name, UnavailablePool::because(problem.detail.clone()));
-                return Err(problem);
-            }
-        };
-        let Some(pool) = slot else {
-            let pool = plane.pools.insert(opened);
-            let resumed = Some(Resuming::Asked(mode));
-            return Ok(Progress::Wait(ticket, PoolStep::OpenPool { pool, resumed }));
-        };
-        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
-        let rod_token_space = served.rod_token_space;
-        *served = Pool { rod_token_space, ..opened };
-        Ok(Progress::Wait(ticket, PoolStep::ResumePool { pool, how: Resuming::Asked(mode) }))
+        pool.reopen(uuid, options, knowledge, ticket.tag());
     }
 
     pub(super) fn pool_resumed(
@@ -286,10 +208,9 @@ impl Management {
         let name = plane.pools.get(pool).ok_or_else(gone)?.name.clone();
         match (result, how) {
             (Ok(_), how) => {
-                self.unavailable.remove(&name);
+                self.forget_unavailable(plane, &name);
                 self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
                 self.settle_volumes(plane, pool);
-                self.settle_absent_volumes(plane);
                 self.leftovers.begin();
                 self.tell_resumed(&name, how);
                 self.keep_mode(plane, &name, how)
@@ -306,28 +227,18 @@ impl Management {
                 self.begin(plane, Ok(Progress::Wait(ticket, step)));
                 Err(conflict(&format!("pool '{name}' still fails: {reason}")))
             }
-            (Err(failure), Resuming::Asked(_) | Resuming::FallenBack) => {
+            (Err(failure), Resuming::Asked(_) | Resuming::FallenBack | Resuming::ByItself) => {
                 let reason = self.explain(plane, pool, &failure);
-                let unavailable = UnavailablePool { reason, loss: loss_of(&failure) };
-                self.set_unavailable(&name, unavailable);
+                let absent = plane.pools.get(pool).map_or(&[][..], |pool| &pool.absent);
+                let trouble = trouble_of(&failure, absent);
+                self.set_unavailable(&name, unavailable(reason, &failure), trouble);
                 Err(failed(&failure))
             }
         }
     }
 
-    /// The same for a pool that was not open before, if it was resumed.
-    pub(super) fn keep_mode_of(
-        &mut self,
-        plane: &mut DataPlane,
-        pool: PoolId,
-        resumed: Option<Resuming>,
-    ) -> Option<Result<Progress, Problem>> {
-        let name = plane.pools.get(pool)?.name.clone();
-        resumed.map(|how| self.keep_mode(plane, &name, how))
-    }
-
     /// A pool that was asked to be read-only is so after a restart, too.
-    fn keep_mode(
+    pub(super) fn keep_mode(
         &mut self,
         plane: &mut DataPlane,
         name: &str,
@@ -335,7 +246,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let read_only = match how {
             Resuming::Asked(mode) => mode == OpenMode::ReadOnly,
-            Resuming::FallenBack => return self.show_pool(plane, name),
+            Resuming::FallenBack | Resuming::ByItself => return self.show_pool(plane, name),
         };
         self.make(plane, &settings::set_read_only(name, read_only))
     }
@@ -348,7 +259,7 @@ impl Management {
         explained.unwrap_or_else(|| failure.to_string())
     }
 
-    fn tell_resumed(&mut self, name: &str, how: Resuming) {
+    pub(super) fn tell_resumed(&mut self, name: &str, how: Resuming) {
         let message = match how {
             Resuming::Asked(OpenMode::ReadWrite) => "was resumed and takes writes again",
             Resuming::Asked(OpenMode::ReadOnly) => "was opened read-only",
@@ -356,8 +267,12 @@ impl Management {
                 "was rewound to before the damage of its journal, and takes writes again"
             }
             Resuming::FallenBack => "serves reads, as before",
+            Resuming::ByItself => "is open again: its devices are there",
         };
-        if matches!(how, Resuming::Asked(OpenMode::ReadWrite | OpenMode::Rewind)) {
+        if matches!(
+            how,
+            Resuming::Asked(OpenMode::ReadWrite | OpenMode::Rewind) | Resuming::ByItself
+        ) {
             self.forget_read_only(name);
         }
         self.inform(name, message.to_owned());

@@ -6,7 +6,10 @@ use api::{Problem, Route};
 use axum::body::Bytes;
 use control::chap::{self, DiscoveryChange};
 use control::hosts::{self, Change};
-use control::{alerts, identification, lun_maps, portals, schedules, settings, volumes};
+use control::{
+    alerts, identification, lun_maps, members, portals, primitives, schedules, settings, volumes,
+};
+use store::ResilverChange;
 
 use super::describe::list_volumes;
 use super::export::export;
@@ -53,12 +56,13 @@ nouns! {
     /// Pools, their devices and scrubs.
     Pools: PoolRoutes {
         ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds
-        SetSnapshotDeletion ShowScrub StartScrub StopScrub DeletePool SetPoolTags
+        AttachMember DetachMember ReturnMember ControlResilver SetSpares
+        SetSnapshotDeletion ShowScrub StartScrub StopScrub DeletePool SetPoolTags ImportPool
     }
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
         ListVolumes CreateVolume ShowVolume ResizeVolume DeleteVolume CloneVolume RevertVolume
-        SetVolumeThresholds SetReservations SetVolumeIdentification DeleteVolumeIdentification
+        SetVolumeThresholds SetReservations SetVolumePrimitives SetVolumeIdentification DeleteVolumeIdentification
         MapVolume UnmapVolume RenameVolume SetVolumeTags
     }
     /// Snapshots and their schedules.
@@ -69,15 +73,16 @@ nouns! {
     /// Hosts, groups of them, and what they must prove.
     Hosts: HostRoutes {
         ListHosts ShowHost CreateHost ChangeHost DeleteHost ListGroups ShowGroup SetGroup
-        DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap SetHostTags
+        DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap SetHostTags SetHostPrimitives
         SetGroupTags
     }
     /// Portals and their paths.
     Portals: PortalRoutes { ListPortals CreatePortal SetPathState ShowPortal DeletePortal }
     /// The array as a whole.
     Array: ArrayRoutes {
-        ShowTarget ShowIdentification SetIdentification ListSessions ShowSession CloseSession ListEvents ListTasks
-        ShowTask CancelTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
+        ShowTarget ShowIdentification SetIdentification ShowPrimitives SetPrimitives ListSessions ShowSession CloseSession ListEvents ListTasks
+        ShowTask CancelTask PauseTask ResumeTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
+        ExportPool ShowRecoveryKey
     }
     /// What hosts did, and how the array is.
     Statistics: StatisticsRoutes {
@@ -134,10 +139,34 @@ impl Management {
             PoolRoutes::ListPools => Ok(self.list_pools()),
             PoolRoutes::CreatePool => self.create_pool(plane, &read(body)?),
             PoolRoutes::ShowPool => Ok(Progress::answer(&self.describe_pool(plane, pool)?)),
-            PoolRoutes::DeletePool => self.delete_pool(plane, pool),
+            PoolRoutes::DeletePool => self.delete_pool(plane, parameters),
             PoolRoutes::ExtendPool => self.extend_pool(plane, pool, &read(body)?),
             PoolRoutes::AddDevice => self.add_device(plane, pool, &read(body)?),
-            PoolRoutes::ResumePool => self.resume_pool(plane, pool, &read_or_default(body)?),
+            PoolRoutes::AttachMember => {
+                let request = read(body)?;
+                self.begin_procedure(plane, |view| members::attach(pool, &request, view))
+            }
+            PoolRoutes::DetachMember => {
+                let member = parameters.get("member");
+                self.begin_procedure(plane, |view| {
+                    members::detach(members::find(pool, member, view)?, view)
+                })
+            }
+            PoolRoutes::ReturnMember => {
+                let member = parameters.get("member");
+                self.begin_procedure(plane, |view| {
+                    members::give_back(members::find(pool, member, view)?, view)
+                })
+            }
+            PoolRoutes::ControlResilver => self.control_resilver(plane, pool, &read(body)?),
+            PoolRoutes::SetSpares => {
+                let request = read(body)?;
+                self.begin_procedure(plane, |view| members::set_spares(pool, &request, view))
+            }
+            PoolRoutes::ResumePool => {
+                self.importing.remove(pool);
+                self.resume_pool(plane, pool, &read_or_default(body)?)
+            }
             PoolRoutes::SetPoolThresholds => {
                 self.make(plane, &settings::set_pool_thresholds(pool, read(body)?))
             }
@@ -147,6 +176,7 @@ impl Management {
             PoolRoutes::ShowScrub => self.show_scrub(plane, pool),
             PoolRoutes::StartScrub => self.start_scrub(plane, pool, &read_or_default(body)?),
             PoolRoutes::SetPoolTags => self.make(plane, &settings::tag_pool(pool, read(body)?)),
+            PoolRoutes::ImportPool => self.import_pool(plane, read_secret(body)?),
             PoolRoutes::StopScrub => self.stop_scrub(plane, pool),
         }
     }
@@ -186,6 +216,13 @@ impl Management {
             VolumeRoutes::SetReservations => {
                 let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
                 self.make(plane, &volumes::set_reservations(request, &found))
+            }
+            VolumeRoutes::SetVolumePrimitives => {
+                let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
+                self.make(
+                    plane,
+                    &primitives::set_of_volume(&found, request, parameters.get("asker")),
+                )
             }
             VolumeRoutes::SetVolumeThresholds => {
                 let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
@@ -255,6 +292,8 @@ impl Management {
             HostRoutes::ChangeHost => {
                 self.make(plane, &hosts::change(host, read_secret(body)?, fold_initiator)?)
             }
+            HostRoutes::SetHostPrimitives => self
+                .make(plane, &primitives::set_of_host(host, read(body)?, parameters.get("asker"))),
             HostRoutes::SetHostTags => self.make(plane, &settings::tag_host(host, read(body)?)),
             HostRoutes::DeleteHost => self.make(plane, &Change::DeleteHost(host.to_owned())),
             HostRoutes::ListGroups => Ok(self.list_groups()),
@@ -306,14 +345,27 @@ impl Management {
                 Ok(Progress::answer(&identification::describe(self.configuration.identification)))
             }
             ArrayRoutes::SetIdentification => self.make(plane, &identification::set(&read(body)?)?),
+            ArrayRoutes::ShowPrimitives => {
+                Ok(Progress::answer(&primitives::describe(self.configuration.switches_off)))
+            }
+            ArrayRoutes::SetPrimitives => {
+                self.make(plane, &primitives::set(read(body)?, parameters.get("asker")))
+            }
             ArrayRoutes::ListEvents => Ok(self.list_events()),
             ArrayRoutes::ListTasks => Ok(self.list_tasks(plane)),
             ArrayRoutes::ShowTask => self.show_task(plane, task),
             ArrayRoutes::CancelTask => self.cancel_task(plane, task),
+            ArrayRoutes::PauseTask => self.pause_task(plane, task, ResilverChange::Pause),
+            ArrayRoutes::ResumeTask => self.pause_task(plane, task, ResilverChange::Resume),
             ArrayRoutes::ShowAlerts => Ok(Progress::answer(&self.describe_alerts())),
             ArrayRoutes::SetAlerts => self.make(plane, &alerts::Change(read_secret(body)?)),
             ArrayRoutes::ListDeliveries => Ok(Progress::answer(&self.events.alerts.deliveries())),
             ArrayRoutes::ShowConfiguration => export(parameters),
+            ArrayRoutes::ExportPool => {
+                let pool = parameters.get("pool");
+                self.export_pool(plane, sessions, (pool, &read_or_default(body)?))
+            }
+            ArrayRoutes::ShowRecoveryKey => self.show_recovery_key(parameters),
             ArrayRoutes::ImportConfiguration => self.import(plane, parameters, read_secret(body)?),
         }
     }

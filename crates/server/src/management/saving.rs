@@ -4,13 +4,13 @@
 //! one. If a save fails, everything that is not saved is taken back and everybody who waits is told
 //! (docs/decisions/0077).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use api::{Problem, Severity};
-use array::{Configuration, Secrets};
+use array::{Configuration, RecordKey, Secrets};
 use control::change::{ConfigurationChange, Draft, Touched};
 
 use super::facts::Facts;
@@ -198,11 +198,13 @@ impl Management {
     /// Makes a draft the next version, and has it saved. Returns the number of the version that
     /// holds it: if nothing has changed, the last one.
     pub(super) fn accept(&mut self, draft: Draft, touched: Touched) -> u64 {
-        let Draft { array, secrets } = draft;
+        let Draft { mut array, secrets } = draft;
         let next = &mut self.saving.next;
         let is_other = array != *next.configuration;
         let are_other = secrets != *next.secrets;
-        if is_other {
+        if is_other || are_other {
+            let generation = array.generation.max(next.configuration.generation) + 1;
+            array.generation = generation;
             next.configuration = Arc::new(array);
         }
         if are_other {
@@ -222,12 +224,12 @@ impl Management {
         &mut self,
         plane: &mut DataPlane,
         number: u64,
-        result: Result<(), SaveFailed>,
+        result: Result<BTreeSet<RecordKey>, SaveFailed>,
     ) {
         let is_this = |flying: &mut (u64, Version, Touched)| flying.0 == number;
         let Some((_, version, touched)) = self.saving.in_flight.take_if(is_this) else { return };
         match result {
-            Ok(()) => {
+            Ok(changed) => {
                 self.saving.in_doubt = false;
                 if let Some(since) = self.saving.failing_since.take() {
                     let seconds = now().saturating_sub(since);
@@ -236,11 +238,13 @@ impl Management {
                 }
                 self.saving.saved = number;
                 self.take_effect_of(version, touched);
-                self.go_on(plane, number, None);
+                self.note_changed_records(changed);
+                self.hold_back(number);
             }
             Err(failed) => self.take_back(plane, failed),
         }
         self.save();
+        self.look_after_records(plane);
     }
 
     fn take_effect_of(&mut self, version: Version, touched: Touched) {
@@ -256,6 +260,7 @@ impl Management {
 
     /// Nothing that is not saved has ever been; later changes were built on those that failed.
     fn take_back(&mut self, plane: &mut DataPlane, failed: SaveFailed) {
+        self.release_held_back(plane);
         if self.saving.failing_since.is_none() {
             self.saving.failing_since = Some(now());
             let message = format!(
@@ -273,7 +278,7 @@ impl Management {
     }
 
     /// Goes on with everything that waited for a change up to that number.
-    fn go_on(&mut self, plane: &mut DataPlane, number: u64, problem: Option<Problem>) {
+    pub(super) fn go_on(&mut self, plane: &mut DataPlane, number: u64, problem: Option<Problem>) {
         let waiting = std::mem::take(&mut self.saving.waiting);
         let (ready, waiting): (VecDeque<_>, VecDeque<_>) =
             waiting.into_iter().partition(|waiting| waiting.version <= number);
@@ -326,13 +331,27 @@ fn keep(files: &dyn Files, inbox: &Receiver<Save>, mailbox: &Mailbox) {
     lower_priority();
     for save in inbox {
         let number = save.number;
-        let result = guarded(|| yielding(|| save.run(files)))
+        let run = || save.run(files).map(|()| save.changed_records());
+        let result = guarded(|| yielding(run))
             .unwrap_or_else(|reason| Err(SaveFailed { reason, in_doubt: true }));
         mailbox.post(Message::Saved { number, result });
     }
 }
 
 impl Save {
+    /// The records of objects that are others than before.
+    fn changed_records(&self) -> BTreeSet<RecordKey> {
+        let (wanted, before) = (&self.wanted, &self.before);
+        let mut changed = wanted.configuration.changed_since(&before.configuration);
+        let discovery =
+            |secrets: &Secrets| (secrets.discovery.clone(), secrets.sealed_discovery.clone());
+        if discovery(&wanted.secrets) != discovery(&before.secrets) {
+            changed.insert(RecordKey::Array);
+        }
+        changed.extend(wanted.secrets.hosts_changed_since(&before.secrets).map(RecordKey::Host));
+        changed
+    }
+
     /// Secrets go first: after a crash in between, a host whose secret is not there yet, or no more,
     /// is kept out.
     fn run(&self, files: &dyn Files) -> Result<(), SaveFailed> {

@@ -1,6 +1,8 @@
 //! Routes of scrubs: start, rate, stop; and the event at their end.
 
 use api::{BadRange, Problem, Scrub, Severity, StartScrub};
+use control::owed_scrubs::is_owed;
+use store::{Health, MemberState, MemberStatus, MirrorStatus};
 
 use super::problems::{bad_request, conflict, gone, refused};
 use super::{Management, Progress};
@@ -26,7 +28,9 @@ impl Management {
         pool.store.set_scrub_rate(rate);
         let begins = !pool.store.scrub_status().running;
         if begins {
+            let mirrors: Vec<MirrorStatus> = pool.mirrors().collect();
             pool.store.start_scrub();
+            self.owed_scrubs.begins(name, &mirrors);
         }
         drop(pool);
         if begins {
@@ -38,13 +42,42 @@ impl Management {
         Ok(Progress::answer(&self.describe_scrub(pool)))
     }
 
+    /// A member that joined or came back was filled from others without knowing what their blocks should
+    /// hold: a scrub heals what was spoilt on one that was read, as long as another copy is sound. One
+    /// that is under way begins anew.
+    pub(super) fn scrub_what_is_owed(&mut self, plane: &mut DataPlane, id: PoolId) {
+        let Some(pool) = plane.pools.get(id) else { return };
+        let mirrors: Vec<MirrorStatus> = pool.mirrors().collect();
+        let scrubbed = |mirror| plane.witness.scrubbed(mirror);
+        let is_due = self.owed_scrubs.is_due(&pool.name, &mirrors, scrubbed);
+        if !is_due || self.closing || pool.store.health() != Health::Ready {
+            return;
+        }
+        let Some(mut pool) = plane.pools.get_mut(id) else { return };
+        let name = pool.name.clone();
+        let mut request = StartScrub::default();
+        if pool.store.scrub_status().running {
+            request.rate_bytes = Some(pool.store.scrub_rate());
+            pool.store.stop_scrub();
+        }
+        drop(pool);
+        // A pool that is not ready any more is scrubbed by whoever opens it.
+        let _ = self.start_scrub(plane, &name, &request);
+    }
+
     pub(super) fn stop_scrub(
         &mut self,
         plane: &mut DataPlane,
         name: &str,
     ) -> Result<Progress, Problem> {
         let slot = self.ready_pool(plane, name)?;
-        plane.pools.get_mut(slot).ok_or_else(gone)?.store.stop_scrub();
+        let mut pool = plane.pools.get_mut(slot).ok_or_else(gone)?;
+        if pool.store.scrub_status().running {
+            let mirrors: Vec<MirrorStatus> = pool.mirrors().collect();
+            self.owed_scrubs.stopped(name, &mirrors);
+            pool.store.stop_scrub();
+        }
+        drop(pool);
         self.check_scrub(plane, slot);
         Ok(Progress::answer(&()))
     }
@@ -57,12 +90,14 @@ impl Management {
     }
 
     /// Tells of a scrub that has ended since the last call.
-    pub(super) fn check_scrub(&mut self, plane: &DataPlane, slot: PoolId) {
+    pub(super) fn check_scrub(&mut self, plane: &mut DataPlane, slot: PoolId) {
         let Some(pool) = plane.pools.get(slot) else { return };
         let status = pool.store.scrub_status();
         if status.running || !self.told.scrubbing.remove(&pool.name) {
             return;
         }
+        let covered = self.owed_scrubs.ended(&pool.name, status.complete);
+        plane.witness.note_scrubbed(&covered);
         let (blocks, pages) = (status.bad_blocks, status.bad_pages);
         let end = if status.complete { "was scrubbed" } else { "was scrubbed in part" };
         let found = match (blocks, pages, status.repaired_pages) {
@@ -82,6 +117,20 @@ impl Management {
         self.events.note(severity, format!("pool {}", pool.name), format!("{end}: {found}"));
     }
 
+    /// Whether a member that is replaced is current itself while a scrub is owed of its mirror: it has
+    /// what its successor may have got wrong from another one.
+    pub(super) fn is_sound_source(&self, plane: &DataPlane, id: PoolId, member: [u8; 16]) -> bool {
+        let Some(pool) = plane.pools.get(id) else { return false };
+        let is_it =
+            |found: &MemberStatus| found.uuid == member && found.state == MemberState::Current;
+        let of_member = |mirror: &MirrorStatus| mirror.members.iter().any(is_it);
+        let owed = pool.mirrors().filter(of_member).filter(|mirror| {
+            is_owed(mirror, plane.witness.scrubbed(mirror.uuid))
+                && !self.owed_scrubs.is_declined(&pool.name, mirror)
+        });
+        owed.count() > 0
+    }
+
     fn describe_scrub(&self, pool: &Pool) -> Scrub {
         let status = pool.store.scrub_status();
         Scrub {
@@ -98,7 +147,8 @@ impl Management {
         }
     }
 
-    /// A bad place as hosts count it. The name of a volume that is gone since is empty.
+    /// A bad place as hosts count it. The name of a volume that is gone since is empty, and so is
+    /// that of the array's records.
     fn bad_range(&self, pool: &Pool, bad: &store::BadRange) -> BadRange {
         let volume = pool.store.volume(bad.volume);
         let blocks = self.configuration.presentation(bad.volume).blocks;

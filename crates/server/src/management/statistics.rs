@@ -110,9 +110,11 @@ impl Management {
             let message = pool.backing.message(&pool.space())?;
             Some(format!("pool '{}': {message}", pool.name))
         });
+        let mirrors = plane.pools.iter().flat_map(|(_, pool)| self.mirror_messages(pool));
         let room = room(plane.places)?.map(str::to_owned);
         let findings = self.findings.iter().cloned();
-        let all = std::iter::once("ok".to_owned()).chain(messages).chain(room).chain(findings);
+        let ok = std::iter::once("ok".to_owned());
+        let all = ok.chain(messages).chain(mirrors).chain(room).chain(findings);
         let message = all.collect::<Vec<_>>().join("; ");
         Ok(Readiness { portals: self.portals().into_keys().collect(), message })
     }

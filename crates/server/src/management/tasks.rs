@@ -2,15 +2,20 @@
 
 use std::time::Instant;
 
-use api::{Problem, Task, TaskKind, TaskState};
+use api::{Problem, Route, Task, TaskKind, TaskState};
 use block::VolumeId;
+use control::members;
 use control::procedures::AfterChange;
-use control::tasks::{Erasure, WorkNumber};
+use control::tasks::{Erasure, Filling, WorkNumber};
+use store::{Health, ResilverChange};
 
-use super::problems::conflict;
+use super::facts::Facts;
+use super::problems::{conflict, internal};
 use super::{Management, PoolStep, Progress};
 use crate::data_plane::{DataPlane, Ticket};
+use crate::described::Described;
 use crate::events::now;
+use crate::http::Reply;
 use crate::limits::TICK;
 use crate::pool::Pool;
 use crate::pools::PoolId;
@@ -18,6 +23,11 @@ use crate::pools::PoolId;
 /// The number of the work that a ticket stands for.
 pub(super) const fn work_number(ticket: Ticket) -> WorkNumber {
     WorkNumber(ticket.number())
+}
+
+/// Whether a route's answer is the task that it is about.
+pub(super) const fn is_shown_by(route: Route) -> bool {
+    matches!(route, Route::CancelTask | Route::PauseTask | Route::ResumeTask)
 }
 
 impl Management {
@@ -39,6 +49,7 @@ impl Management {
         for (_, pool) in plane.pools.iter() {
             self.tasks.look_at_scrub(now(), &object(pool), &pool.store.scrub_status());
             self.look_at_reaper(pool);
+            self.look_at_resilvers(pool);
         }
         self.tasks.end_erasures(now(), |volume| plane.exports.erasure(volume));
         let served: Vec<String> = plane.pools.iter().map(|(_, pool)| object(pool)).collect();
@@ -47,6 +58,28 @@ impl Management {
 
     pub(super) fn look_at_reaper(&mut self, pool: &Pool) {
         self.tasks.look_at_reaper(now(), &object(pool), pool.store.reap_bytes());
+    }
+
+    /// Looks which members of a pool are being filled.
+    pub(super) fn look_at_resilvers(&mut self, pool: &Pool) {
+        if pool.store.health() != Health::Ready {
+            return;
+        }
+        for mirror in pool.mirrors() {
+            let status = |uuid| mirror.resilver.filter(|status| status.member == uuid);
+            for member in &mirror.members {
+                let name = self.member_name(pool, member.uuid);
+                let name = name.strip_prefix("member ").unwrap_or(&name);
+                let filling = Filling {
+                    object: format!("member {}/{name}", pool.name),
+                    pool: pool.name.clone(),
+                    member: member.uuid,
+                };
+                self.tasks.look_at_member(now(), filling, member.state, status(member.uuid));
+            }
+        }
+        let is_member = |uuid| pool.mirrors().any(|m| m.members.iter().any(|m| m.uuid == uuid));
+        self.tasks.end_resilvers(now(), &pool.name, is_member);
     }
 
     /// Looks whether a volume is being sanitized.
@@ -91,12 +124,48 @@ impl Management {
                 let pool = task.object.strip_prefix("pool ").unwrap_or_default().to_owned();
                 self.stop_scrub(plane, &pool)?;
             }
-            (TaskState::Running, _) => {
+            (TaskState::Running, TaskKind::Resilver) => {
+                let (name, member) = self.tasks.resilver(id)?;
+                let pool = members::check_mirrored(&name, &Facts::new(self, plane))?;
+                return self.cancel_resilver(plane, pool, &name, member);
+            }
+            (
+                TaskState::Running,
+                TaskKind::Delete
+                | TaskKind::Sanitize
+                | TaskKind::CreatePool
+                | TaskKind::ExtendPool
+                | TaskKind::AddDevice
+                | TaskKind::DeletePool,
+            ) => {
                 return Err(conflict(&"this task cannot be cancelled: wait for its end"));
             }
-            _ => return Err(conflict(&"the task has ended")),
+            (TaskState::Done | TaskState::Cancelled | TaskState::Failed, _) => {
+                return Err(conflict(&"the task has ended"));
+            }
         }
-        self.show_task(plane, id)
+        Ok(Progress::done())
+    }
+
+    /// Lets the resilvers of a task's pool rest, or go on.
+    pub(super) fn pause_task(
+        &mut self,
+        plane: &mut DataPlane,
+        id: &str,
+        change: ResilverChange,
+    ) -> Result<Progress, Problem> {
+        self.check_tasks(plane);
+        let (name, _) = self.tasks.resilver(id)?;
+        let pool = members::check_mirrored(&name, &Facts::new(self, plane))?;
+        let step = PoolStep::Procedure { pool, then: AfterChange::Resilver(name) };
+        Self::wait_for(plane, pool, store::Change::Resilver(change), step)
+    }
+
+    /// One task as it is now.
+    pub(super) fn describe_task(&mut self, plane: &DataPlane, id: &str) -> Reply {
+        self.check_tasks(plane);
+        let task = serde_json::to_value(self.tasks.find(id)?);
+        task.map(Described::Written).map_err(|error| internal(&error))
     }
 }
 

@@ -36,12 +36,14 @@ impl Management {
         for slot in plane.pools.ids() {
             self.check_health(plane, slot);
             self.check_backing(plane, slot);
+            self.check_files(plane, slot);
             self.check_pool_fill(plane, slot);
             self.check_scrub(plane, slot);
         }
         let exists = |id: VolumeId| plane.pools.iter().any(|(_, p)| p.store.volume(id).is_some());
         let pools = &self.configuration.pools;
         self.told.fills.retain(|name| pools.contains_key(name), exists);
+        self.owed_scrubs.retain(|name| pools.contains_key(name));
         self.told.backing.retain(|name, _| self.configuration.pools.contains_key(name));
     }
 

@@ -88,6 +88,7 @@ fn export_of(volume: &Volume, presentation: Presentation) -> Export {
         write_protected: volume.spec.snapshot,
         reservations_hidden: presentation.reservations_hidden,
         identification: presentation.identification,
+        switches_off: presentation.switches_off,
     }
 }
 

@@ -14,15 +14,17 @@ fn pool(name: &str) -> Pool {
         thresholds: Thresholds::default(),
         delete_scheduled_snapshots: false,
         read_only: false,
+        mirroring: array::Mirroring::default(),
     };
     let options = PoolOptions {
         io: IoMethod::Threads,
         memory_bytes: 256 << 20,
         sampling: false,
         mode: store::OpenMode::ReadWrite,
+        hang_limit: std::time::Duration::from_secs(10),
     };
     let made = made.into_iter().map(|device| (device, [2; 16])).collect();
-    Pool::create(name, &configuration, options, made, Tag(1))
+    Pool::create(name, &configuration, options, (made, Vec::new()), Tag(1))
 }
 
 #[test]

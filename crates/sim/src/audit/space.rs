@@ -43,6 +43,15 @@ impl SpaceMaps {
         self.in_use.contains(&at)
     }
 
+    /// The pages in use on a device, in order.
+    pub(super) fn blocks_of(&self, device: usize) -> Vec<u64> {
+        let places = self.in_use.iter().map(|at| split(*at));
+        let mut blocks: Vec<u64> =
+            places.filter(|(of, _)| *of == device).map(|(_, block)| block).collect();
+        blocks.sort_unstable();
+        blocks
+    }
+
     /// A descriptor page or a first-level page, or the copy of one.
     pub(super) fn pick_upper(&self, random: &mut Random) -> Option<(usize, u64)> {
         let is_upper = 34..GROUP_HEAD;

@@ -161,3 +161,67 @@ fn the_same_seed_gives_the_same_times() {
     assert_eq!(times(), times());
     assert!(times().is_sorted());
 }
+
+#[test]
+fn a_lost_disk_fails_what_is_under_way_and_keeps_what_it_had() {
+    let mut disk = disk();
+    write(&mut disk, 0, 1);
+    finish(&mut disk);
+    flush(&mut disk);
+    write(&mut disk, 0, 2);
+    disk.set_condition(Condition::Lost);
+    assert_eq!(disk.complete_next().unwrap().result.unwrap_err(), DeviceError::Os(EIO));
+    disk.set_condition(Condition::Sound);
+    assert_eq!(read(&mut disk, 0), all(1));
+}
+
+#[test]
+fn a_hung_disk_ends_nothing_before_its_time() {
+    let mut disk = disk();
+    write(&mut disk, 0, 1);
+    disk.set_condition(Condition::Hung { until: u64::MAX });
+    assert_eq!(disk.next_time(), None);
+    disk.set_condition(Condition::Hung { until: 1 << 40 });
+    assert_eq!(disk.next_time(), Some(1 << 40));
+    finish(&mut disk);
+    disk.set_condition(Condition::Sound);
+    assert_eq!(read(&mut disk, 0), all(1), "what ends late takes effect");
+}
+
+#[test]
+fn a_disk_that_drops_writes_keeps_its_old_content() {
+    let mut disk = disk();
+    write(&mut disk, 0, 1);
+    finish(&mut disk);
+    disk.set_condition(Condition::DropsWrites);
+    write(&mut disk, 0, 2);
+    finish(&mut disk);
+    assert_eq!(read(&mut disk, 0), all(1));
+}
+
+#[test]
+fn a_disk_that_drops_flushes_loses_what_it_was_to_keep() {
+    let mut disk = disk();
+    disk.set_condition(Condition::DropsFlushes);
+    write(&mut disk, 0, 1);
+    finish(&mut disk);
+    flush(&mut disk);
+    disk.crash(Crash::LoseAll);
+    assert_eq!(read(&mut disk, 0), all(0));
+}
+
+#[test]
+fn rot_changes_a_block_for_good() {
+    for rot in Rot::ALL {
+        let mut disk = disk();
+        write(&mut disk, 4096, 0xff);
+        finish(&mut disk);
+        flush(&mut disk);
+        disk.rot(1, rot);
+        disk.crash(Crash::KeepAll);
+        let found = read(&mut disk, 4096);
+        assert_ne!(found, all(0xff), "{rot:?}");
+        let ones: u32 = found.iter().map(|byte| byte.count_ones()).sum();
+        assert_eq!(rot == Rot::Bit, ones == 8 * 4096 - 1);
+    }
+}

@@ -45,7 +45,12 @@ impl Oracle {
             }
             Change::ExtendDevice { .. }
             | Change::AddDevice(_)
+            | Change::AttachMember { .. }
+            | Change::DetachMember { .. }
+            | Change::ReturnMember { .. }
+            | Change::Resilver(_)
             | Change::Checkpoint
+            | Change::CreateRecords { .. }
             | Change::Close => {}
         }
     }
@@ -155,11 +160,22 @@ impl Oracle {
             ) => self.is_snapshot(id),
             (ChangeError::DeviceSize, Change::ExtendDevice { .. }) => true,
             (ChangeError::NoSuchDevice, Change::ExtendDevice { device, .. }) => *device == 99,
-            (ChangeError::Device(_), Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
-                excuses.faults
-            }
+            (
+                ChangeError::Device(_),
+                Change::AddDevice(_)
+                | Change::ExtendDevice { .. }
+                | Change::AttachMember { .. }
+                | Change::ReturnMember { .. }
+                | Change::DetachMember { .. }
+                | Change::Resilver(_),
+            ) => excuses.faults,
+            // A write may fail for want of space, too.
             (ChangeError::NoRoom, Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
-                excuses.refusing
+                excuses.refusing || excuses.faults
+            }
+            _ if was_overtaken(error, change) => true,
+            (ChangeError::NoRoom, Change::AttachMember { .. }) => {
+                excuses.refusing || excuses.faults
             }
             (ChangeError::ReadOnly, _) => excuses.faults,
             (ChangeError::Closed, _) => excuses.closing,
@@ -170,6 +186,23 @@ impl Oracle {
         }
         violation(format!("{} was refused: {error}", Action::Change(change.clone())))
     }
+}
+
+/// Whether another change of the copies may have been quicker, or what was begun before has not ended.
+fn was_overtaken(error: &ChangeError, change: &Change) -> bool {
+    matches!(
+        (error, change),
+        (ChangeError::TooManyMembers | ChangeError::MemberSize, Change::AttachMember { .. })
+            | (
+                ChangeError::NoSuchMember | ChangeError::MemberPresent | ChangeError::MemberBusy,
+                Change::ReturnMember { .. }
+            )
+            | (ChangeError::NoSuchMember | ChangeError::LastMember, Change::DetachMember { .. })
+            | (
+                ChangeError::LastMember | ChangeError::NoSuchMember | ChangeError::NotResilvering,
+                Change::Resilver(_)
+            )
+    )
 }
 
 /// Whether two members of a group would have one name.

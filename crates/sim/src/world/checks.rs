@@ -5,10 +5,11 @@ use std::time::Duration;
 use block::{BLOCK, ByteRange, Request, Response, SECTOR, VolumeId};
 use store::{Change, Depth, Outcome, Tag};
 
+use super::presence::slots_of;
 use super::{Answer, OWN_TAG, World};
 use crate::action::{Action, Span};
 use crate::content::{self, NOBODY, tags_of};
-use crate::disk::{Faults, SimDisk};
+use crate::disk::Faults;
 use crate::limits::CHECK_BYTES;
 use crate::oracle::{Oracle, Violation, violation};
 
@@ -160,8 +161,8 @@ impl World {
     pub(super) fn audit_engine(&mut self, depth: Depth) -> Result<(), Violation> {
         self.figures.audits += 1;
         let disks = &self.disks;
-        let report = self.store.audit(depth, |device, offset, into| {
-            disks[usize::from(device)].read_current(offset, into);
+        let report = self.store.audit(depth, |slot, offset, into| {
+            disks[usize::from(slot)].read_current(offset, into);
             Ok(())
         });
         match report.faults.first() {
@@ -173,11 +174,15 @@ impl World {
     /// What the power failure left must be sound for the offline check, which replays the journal
     /// in memory.
     pub(super) fn verify_offline(&mut self) -> Result<(), Violation> {
+        // It tells of each copy that is damaged, and of what a power failure left on one copy only.
+        if self.profile.mirrors.is_some() {
+            return Ok(());
+        }
         self.figures.audits += 1;
         let disks = &self.disks;
-        let sizes: Vec<u64> = disks.iter().map(SimDisk::size).collect();
-        let report = store::verify(&sizes, Depth::Data, |device, offset, into| {
-            disks[usize::from(device)].read_current(offset, into);
+        let slots = slots_of(disks, &self.all_plugged());
+        let report = store::verify(&slots, Depth::Data, |slot, offset, into| {
+            disks[usize::from(slot)].read_current(offset, into);
             Ok(())
         });
         match report {
@@ -216,6 +221,9 @@ impl World {
         // What is under way may still meet what the faults left.
         self.quiesce()?;
         self.set_faulty(false);
+        if !self.read_only && !self.profile.medium_is_unsound() {
+            self.mend_everything()?;
+        }
         if self.read_only || self.profile.medium_is_unsound() {
             return self.power_failure_and_recovery();
         }
@@ -264,7 +272,7 @@ impl World {
         Ok(())
     }
 
-    fn change(&mut self, change: Change) -> Result<(), Violation> {
+    pub(super) fn change(&mut self, change: Change) -> Result<(), Violation> {
         self.submit(Action::Change(change.clone()));
         self.quiesce()?;
         if self.read_only {

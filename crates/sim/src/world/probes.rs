@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use block::BLOCK;
-use store::{Failure, Io, OpenError, OpenMode, Options, ScrubStatus, Store, Tag};
+use store::{Failure, Io, OpenContext, OpenError, OpenMode, Options, ScrubStatus, Store, Tag};
 
+use super::presence::slots_of;
 use super::{Answer, OWN_TAG, POOL_UUID, World};
 use crate::audit::Audit;
 use crate::disk::SimDisk;
@@ -35,6 +36,9 @@ impl World {
         if self.audit.is_none() {
             return Ok(());
         }
+        if self.profile.mirrors.is_some() {
+            return self.probe_copies();
+        }
         if !self.random.one_in(self.profile.probe_one_in) {
             return Ok(());
         }
@@ -51,7 +55,7 @@ impl World {
     /// be opened as if it had never been.
     fn lose_a_part_of_the_journal(&mut self) -> Result<(), Violation> {
         let Some(audit) = &self.audit else { return Ok(()) };
-        let units = audit.witnessed_units(&self.disks[..]);
+        let units = audit.witnessed_units(&self.slots.view(&self.disks));
         if units.is_empty() {
             return Ok(());
         }
@@ -110,7 +114,19 @@ impl World {
         }
     }
 
-    /// A device that is missing, too short, or at another's place is told; nothing is opened.
+    /// Devices are found by their labels, whatever their order is.
+    fn open_in_another_order(&mut self, copy: &mut [SimDisk]) -> Result<(), Violation> {
+        self.figures.probes += 1;
+        match open_copy(copy, &self.profile) {
+            Some(Ok(_)) => Ok(()),
+            other => {
+                let result = other.map(|answer| answer.map(drop));
+                violation(format!("a pool with devices in another order was answered {result:?}"))
+            }
+        }
+    }
+
+    /// A device that is missing or too short is told; nothing is opened.
     fn open_with_wrong_devices(&mut self) -> Result<(), Violation> {
         let mut copy = self.copy_of_disks();
         let Some(audit) = &self.audit else { return Ok(()) };
@@ -125,8 +141,7 @@ impl World {
             }
             1 if one != other => {
                 copy.swap(one as usize, other as usize);
-                // The other one may be too short as well.
-                |error| matches!(error, OpenError::WrongDevice { .. } | OpenError::Short { .. })
+                return self.open_in_another_order(&mut copy);
             }
             _ => {
                 let shorter = sizes[one as usize] - self.random.between(1, 1000) * BLOCK;
@@ -177,7 +192,7 @@ impl World {
                 return violation(format!("a copy of the pool cannot be opened: {error}"));
             }
         };
-        let audit = Audit::of(&copy.disks[..])?;
+        let audit = Audit::of(&self.slots.view(&copy.disks))?;
         let Some((device, block)) = audit.and_then(|audit| audit.pick_data(&mut self.random))
         else {
             return Ok(());
@@ -205,11 +220,15 @@ fn open_copy(disks: &mut [SimDisk], profile: &Profile) -> Option<Answer> {
 
 /// Does what the engine wishes, until it wishes no more.
 pub(super) fn run(store: &mut Store, disks: &mut [SimDisk]) -> Option<Answer> {
-    while let Some(Io { id, device, operation }) = store.next_io() {
-        let disk = &mut disks[usize::from(device)];
-        disk.submit(0, id.0, operation);
-        let completion = disk.complete_next()?;
-        store.completed(id, completion.result);
+    loop {
+        while let Some(Io { id, device, operation }) = store.next_io() {
+            let disk = &mut disks[usize::from(device)];
+            disk.submit(0, id.0, operation);
+            let completion = disk.complete_next()?;
+            store.completed(id, completion.result);
+        }
+        let Some(membership) = store.next_membership() else { break };
+        store.membership_witnessed(membership);
     }
     store.next_done().map(|done| done.result)
 }
@@ -233,13 +252,28 @@ impl Copy {
         }
     }
 
+    /// Opens a pool of which some slots are plugged in.
+    pub(super) fn open_with(
+        mut disks: Vec<SimDisk>,
+        opened: &[bool],
+        context: &OpenContext,
+        profile: &Profile,
+    ) -> Result<Self, String> {
+        let slots = slots_of(&disks, opened);
+        let mut store = Store::open(&slots, context.clone(), profile.options(), Tag(OWN_TAG));
+        match run(&mut store, &mut disks) {
+            Some(Ok(_)) => Ok(Self { disks, store, now: 0 }),
+            other => Err(format!("{:?}", other.map(|answer| answer.map(drop)))),
+        }
+    }
+
     /// A copy that is just being opened.
     pub(super) fn with(disks: Vec<SimDisk>, store: Store) -> Self {
         Self { disks, store, now: 0 }
     }
 
     /// Scrubs everything; `None` if that does not come to an end.
-    fn scrub(&mut self) -> Option<ScrubStatus> {
+    pub(super) fn scrub(&mut self) -> Option<ScrubStatus> {
         self.store.start_scrub();
         for _ in 0..SCRUB_STEPS_MAX {
             run(&mut self.store, &mut self.disks);
@@ -260,7 +294,7 @@ pub(super) fn open(disks: &[SimDisk], profile: &Profile) -> Store {
 
 /// The same in another mode.
 pub(super) fn open_as(disks: &[SimDisk], profile: &Profile, mode: OpenMode) -> Store {
-    let sizes: Vec<u64> = disks.iter().map(SimDisk::size).collect();
+    let slots = slots_of(disks, &vec![true; disks.len()]);
     let options = Options { mode, ..profile.options() };
-    Store::open(&sizes, Some(POOL_UUID), options, Tag(OWN_TAG))
+    Store::open(&slots, OpenContext::expecting(Some(POOL_UUID)), options, Tag(OWN_TAG))
 }

@@ -68,8 +68,10 @@ impl World {
     fn content_before(&mut self, sequence: u64) -> Result<Content, Violation> {
         let mut disks = self.copy_of_disks();
         let Some(audit) = &self.audit else { return Ok(Content::new()) };
-        for block in audit.units_from(&disks[..], sequence) {
-            disks[0].damage(block, vec![0; block::BLOCK as usize]);
+        for block in audit.units_from(&self.slots.view(&disks), sequence) {
+            for slot in self.slots.of(0) {
+                disks[slot].damage(block, vec![0; block::BLOCK as usize]);
+            }
         }
         content(&mut self.opened(disks, OpenMode::ReadWrite)?)
     }

@@ -74,6 +74,14 @@ impl Scan {
         }
     }
 
+    /// The checksums that a read of data must bring; none of reads of the ring.
+    pub(super) fn crcs(&self, index: u64) -> &[u32] {
+        match self.stage {
+            Stage::Verifying => self.checks.get(index as usize).map_or(&[], |(_, crcs)| crcs),
+            Stage::Reading | Stage::Loading => &[],
+        }
+    }
+
     pub(super) fn take(&mut self, wanted: Wanted, bytes: Buffer) -> Taken {
         match self.stage {
             Stage::Reading if self.attempts > 0 => {
@@ -209,8 +217,11 @@ impl Opening {
                 scan.follow();
                 let again = scan.unconfirmed();
                 if !again.is_empty() {
+                    // Another copy of a mirror may have what this one has not.
+                    let copy = scan.attempts;
                     let want = |(at, blocks): (RingBlock, _)| {
-                        state.want(at.number(), ring_run(at, blocks))
+                        let (index, run) = (at.number(), ring_run(at, blocks));
+                        state.wanted.push_back(Wanted { index, run, attempt: 0, copy })
                     };
                     again.into_iter().for_each(want);
                     return Ok(());
@@ -224,9 +235,17 @@ impl Opening {
                 }
                 scan.ring = HashMap::new();
                 scan.stage = Stage::Verifying;
-                for (index, run) in scan.reads_of_tail() {
-                    state.want(index, run);
+                let reads = scan.reads_of_tail();
+                let crcs = |index: u64| scan.checks[index as usize].1.clone();
+                state.tail = reads.iter().map(|&(index, run)| (run, crcs(index))).collect();
+                let joining = scan.devices_that_join(&engine.pool.members.device_uuids);
+                for (uuid, blocks) in joining {
+                    let number = DeviceNumber::at(engine.pool.io.devices());
+                    // One that is missing is told when its unit is known to have happened.
+                    let Ok(at) = state.check_device(number, uuid, blocks) else { break };
+                    engine.pool.add_found_device(at);
                 }
+                reads.into_iter().for_each(|(index, run)| state.want(index, run));
                 Ok(())
             }
             Stage::Verifying => self.load_named_groups(),
@@ -248,12 +267,11 @@ impl Opening {
         for record in units.iter().flat_map(|unit| &unit.records) {
             match record {
                 Record::AddDevice { uuid, device_blocks } => {
-                    if !engine.pool.members.device_uuids.contains(uuid) {
-                        state.check_device(
-                            engine.pool.space.next_device(),
-                            *uuid,
-                            *device_blocks,
-                        )?;
+                    let number = engine.pool.space.next_device();
+                    let is_known = engine.pool.members.device_uuids.contains(uuid);
+                    if !is_known && engine.pool.io.devices() <= number.index() {
+                        let at = state.check_device(number, *uuid, *device_blocks)?;
+                        engine.pool.add_found_device(at);
                     }
                     engine.pool.add_device(*uuid, *device_blocks);
                 }
@@ -266,6 +284,10 @@ impl Opening {
                 }
                 _ => {}
             }
+        }
+        // Devices whose units never happened did not join.
+        while engine.pool.io.devices() > engine.pool.space.devices().len() {
+            engine.pool.io.remove_last();
         }
         for run in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks) {
             let ends = [run.start, run.start + (run.blocks.max(1) - 1)];
@@ -326,6 +348,16 @@ fn named_blocks(record: &Record) -> Option<Run> {
 }
 
 impl Scan {
+    /// Devices that join with these units; data of later ones may lie there.
+    fn devices_that_join(&self, known: &[[u8; 16]]) -> Vec<([u8; 16], u64)> {
+        let records = self.units.iter().flat_map(|unit| &unit.records);
+        let joining = records.filter_map(|record| match record {
+            Record::AddDevice { uuid, device_blocks } => Some((*uuid, *device_blocks)),
+            _ => None,
+        });
+        joining.filter(|(uuid, _)| !known.contains(uuid)).collect()
+    }
+
     /// The reads of data that tell whether the units after the newest flushed one are whole.
     fn reads_of_tail(&mut self) -> Vec<(u64, Run)> {
         let durable = self.units.iter().map(|unit| unit.durable).max().unwrap_or(0);

@@ -62,6 +62,11 @@ impl Loading {
         }
     }
 
+    /// The checksum of a page.
+    pub(super) fn crc(&self, index: u64) -> u32 {
+        self.expected[index as usize].crc
+    }
+
     /// Where a page is read at an attempt; every other one goes to its copy.
     pub(super) fn address(&self, index: u64, attempt: u8) -> Address {
         let Expected { block, copy, .. } = self.expected[index as usize];

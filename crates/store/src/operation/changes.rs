@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{OperationKey, Stage, Work};
 use crate::address::{BlockRange, DeviceNumber};
-use crate::change::{CHANGES, Change, Outcome};
+use crate::change::{CHANGES, Change, Outcome, RECORDS};
 use crate::commit::CommitClass;
 use crate::error::{ChangeError, Failure};
 use crate::io::Waiter;
@@ -15,11 +15,12 @@ use crate::limits::{
     CONSISTENCY_GROUP_MEMBERS_MAX, DEVICE_BYTES_MAX, DEVICES_MAX, NAME_BYTES_MAX, VOLUMES_MAX,
 };
 use crate::locks::Claim;
+use crate::mirror::member_blocks;
 use crate::options::DeviceSpec;
 use crate::preallocation::ENOSPC;
 use crate::record::Record;
 use crate::serving::Serving;
-use crate::superblock::{FORMAT_VERSION, Features, Label};
+use crate::superblock::{FEATURE_MIRROR, FORMAT_VERSION, Features, INCOMPATIBLE_RECORDS, Label};
 use crate::volume::{Volume, VolumeSpec, is_size};
 
 /// A change waits for those before it, and for everything on the volumes that it concerns.
@@ -61,7 +62,7 @@ impl Serving {
                 }
                 return Ok(());
             }
-            Change::AddDevice(spec) => return self.label_device(key, *spec),
+            Change::AddDevice(spec) => return self.label_device(key, spec),
             Change::ExtendDevice { device, size_bytes } => {
                 return self.prepare_extension(
                     key,
@@ -71,6 +72,12 @@ impl Serving {
             }
             Change::RenameVolume { id, name } => return self.rename(key, *id, name),
             _ => {}
+        }
+        if self.begin_upgrade(key, needed_features(change)) {
+            return Ok(());
+        }
+        if change.is_of_members() {
+            return self.run_member_change(key, change);
         }
         let Plan { records, promised } = self.plan(change)?;
         if records.is_empty() {
@@ -108,8 +115,9 @@ impl Serving {
             Change::CreateVolume(spec) => self.plan_create(spec),
             Change::CloneVolumes(members) => self.plan_clones(members),
             Change::RevertVolume { volume, source } => self.plan_revert(*volume, *source),
+            Change::CreateRecords { size_bytes } => self.plan_records(*size_bytes),
             Change::DeleteVolume(id) => {
-                self.engine.pool.volumes.get(*id).ok_or(ChangeError::NoSuchVolume)?;
+                self.engine.pool.volumes.shown(*id).ok_or(ChangeError::NoSuchVolume)?;
                 Ok(Plan::new(Record::DeleteVolume { volume: *id }, 0))
             }
             Change::ResizeVolume { id, size_bytes } => self.plan_resize(*id, *size_bytes),
@@ -121,7 +129,7 @@ impl Serving {
     /// knows no names but those of new volumes; until the checkpoint is there this change keeps its
     /// claim on all changes, so that none can take the old name, or the new one, before.
     fn rename(&mut self, key: OperationKey, id: VolumeId, name: &str) -> Result<(), Failure> {
-        let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.engine.pool.volumes.shown(id).ok_or(ChangeError::NoSuchVolume)?;
         if volume.spec.name == name {
             self.finish(key, Ok(Outcome::Changed));
             return Ok(());
@@ -152,6 +160,9 @@ impl Serving {
         size_bytes: u64,
     ) -> Result<(), Failure> {
         let layout = self.extended_layout(device, size_bytes)?;
+        if !self.has_grown_list(key, device, size_bytes) {
+            return Ok(());
+        }
         self.set_aside_for(key, device, layout);
         if self.requests.table[key].label_writes == 0 {
             self.requests.table[key].stage = Stage::Labelled;
@@ -195,9 +206,9 @@ impl Serving {
     }
 
     /// A new device gets its label before the pool relies on it.
-    fn label_device(&mut self, key: OperationKey, spec: DeviceSpec) -> Result<(), Failure> {
+    fn label_device(&mut self, key: OperationKey, spec: &DeviceSpec) -> Result<(), Failure> {
         let layout = Layout::without_journal(spec.size_bytes);
-        if !layout.is_sound(false) {
+        if !layout.is_sound(false) || !spec.is_sound() {
             return Err(ChangeError::DeviceSize.into());
         }
         if self.engine.pool.space.devices().len() >= DEVICES_MAX
@@ -206,16 +217,28 @@ impl Serving {
             return Err(ChangeError::TooManyDevices.into());
         }
         check_first_level(self.first_level_pages() + layout.first_level_pages())?;
+        self.check_new_places(spec)?;
+        let is_mirror = !spec.members.is_empty();
+        if is_mirror && self.begin_upgrade(key, Features::incompatible(FEATURE_MIRROR)) {
+            return Ok(());
+        }
         let device = self.engine.pool.space.next_device();
         let label = Label {
             pool_uuid: self.engine.pool.members.pool_uuid,
             device_uuid: spec.uuid,
-            features: Features::default(),
+            features: self.engine.pool.members.features,
             version: FORMAT_VERSION,
             index: device.number().into(),
+            is_mirror,
         };
+        self.engine.pool.add_new_device(spec);
         self.set_aside_for(key, device, layout);
-        self.requests.table[key].label_writes += LABELS.len();
+        let blocks = member_blocks(self.engine.pool.members.pool_uuid, spec);
+        self.requests.table[key].label_writes += LABELS.len() + blocks.len();
+        for (member, block, data) in blocks {
+            let waiter = Waiter::Label { operation: key };
+            self.engine.pool.io.write_member(waiter, block.on(device), member, data);
+        }
         for block in LABELS {
             let bytes = label.emit().freeze();
             self.engine.pool.io.write(
@@ -225,6 +248,27 @@ impl Serving {
             );
         }
         Ok(())
+    }
+
+    /// Slots and names of a device that joins are nobody else's, and nothing of an earlier attempt is
+    /// under way there.
+    fn check_new_places(&self, spec: &DeviceSpec) -> Result<(), ChangeError> {
+        let io = &self.engine.pool.io;
+        let (mut slots, mut names) = (Vec::new(), vec![spec.uuid]);
+        slots.extend(spec.members.is_empty().then_some(spec.slot));
+        slots.extend(spec.members.iter().map(|member| member.slot));
+        names.extend(spec.members.iter().map(|member| member.uuid));
+        let is_twice = (1..slots.len()).any(|at| slots[..at].contains(&slots[at]))
+            || (1..names.len()).any(|at| names[..at].contains(&names[at]));
+        let is_used = slots.iter().any(|&slot| io.uses_slot(slot))
+            || names.iter().any(|&name| io.mirror_of(name).is_some());
+        if is_twice || is_used {
+            Err(ChangeError::MemberTaken)
+        } else if slots.iter().any(|&slot| !io.mirrors().slot_is_idle(slot)) {
+            Err(ChangeError::MemberBusy)
+        } else {
+            Ok(())
+        }
     }
 
     /// An error is told only when nothing is under way to the device any more: who tries again must
@@ -239,7 +283,11 @@ impl Serving {
             return;
         }
         if let Some(error) = operation.label_failure.take() {
+            let joins = matches!(operation.work, Work::Change(Change::AddDevice(_)));
             self.engine.pool.members.set_aside.clear();
+            if joins {
+                self.engine.pool.io.remove_last();
+            }
             return self.finish(key, Err(refusal(error).into()));
         }
         let device = match operation.work {
@@ -256,7 +304,7 @@ impl Serving {
     /// A device that has its label joins the pool; one that has its space has grown.
     pub(super) fn commit_device(&mut self, key: OperationKey) -> Result<(), Failure> {
         let record = match self.requests.table[key].work {
-            Work::Change(Change::AddDevice(DeviceSpec { uuid, size_bytes })) => {
+            Work::Change(Change::AddDevice(DeviceSpec { uuid, size_bytes, .. })) => {
                 Record::AddDevice { uuid, device_blocks: size_bytes / BLOCK }
             }
             Work::Change(Change::ExtendDevice { device, size_bytes }) => {
@@ -281,14 +329,25 @@ impl Serving {
         Ok(Plan::new(record, promised))
     }
 
+    fn plan_records(&self, size_bytes: u64) -> Result<Plan, ChangeError> {
+        if self.engine.pool.volumes.contains(RECORDS) {
+            return Ok(Plan::default());
+        }
+        check_size(size_bytes)?;
+        let volume = Box::new(Volume::records(size_bytes));
+        Ok(Plan::new(Record::CreateVolume { volume, source: None }, 0))
+    }
+
     /// What must be true of every new volume, of which there will be `count`.
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
         check_size(volume.spec.size_bytes)?;
         self.check_name(&volume.spec.name)?;
-        if volume.spec.id == CHANGES || self.engine.pool.volumes.contains(volume.spec.id) {
+        if [CHANGES, RECORDS].contains(&volume.spec.id)
+            || self.engine.pool.volumes.contains(volume.spec.id)
+        {
             return Err(ChangeError::NameTaken(volume.spec.name.clone()));
         }
-        if self.engine.pool.volumes.len() + count > VOLUMES_MAX {
+        if self.engine.pool.volumes.shown_len() + count > VOLUMES_MAX {
             Err(ChangeError::TooManyVolumes)
         } else {
             Ok(())
@@ -321,7 +380,7 @@ impl Serving {
 
     /// A volume like another one, and the blocks that are promised more once there are both.
     fn clone_of(&self, source: VolumeId, spec: &VolumeSpec) -> Result<(Volume, u64), ChangeError> {
-        let source = self.engine.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
+        let source = self.engine.pool.volumes.shown(source).ok_or(ChangeError::NoSuchVolume)?;
         let mut volume =
             Volume::new(VolumeSpec { size_bytes: source.spec.size_bytes, ..spec.clone() });
         volume.mapped_bytes = source.mapped_bytes;
@@ -335,8 +394,8 @@ impl Serving {
     }
 
     fn plan_revert(&self, id: VolumeId, source: VolumeId) -> Result<Plan, ChangeError> {
-        let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
-        let from = self.engine.pool.volumes.get(source).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.engine.pool.volumes.shown(id).ok_or(ChangeError::NoSuchVolume)?;
+        let from = self.engine.pool.volumes.shown(source).ok_or(ChangeError::NoSuchVolume)?;
         if volume.spec.snapshot {
             return Err(ChangeError::Snapshot);
         }
@@ -357,7 +416,7 @@ impl Serving {
     }
 
     fn plan_resize(&self, id: VolumeId, size_bytes: u64) -> Result<Plan, ChangeError> {
-        let volume = self.engine.pool.volumes.get(id).ok_or(ChangeError::NoSuchVolume)?;
+        let volume = self.engine.pool.volumes.shown(id).ok_or(ChangeError::NoSuchVolume)?;
         check_size(size_bytes)?;
         if volume.spec.snapshot {
             return Err(ChangeError::Snapshot);
@@ -381,6 +440,27 @@ impl Serving {
     fn wait_for_checkpoint(&mut self, key: OperationKey) {
         self.requests.table[key].stage = Stage::Waiting;
         self.engine.checkpointer.wait(key);
+    }
+}
+
+/// Features without which no program may find what a change makes.
+fn needed_features(change: &Change) -> Features {
+    match change {
+        Change::CreateRecords { .. } => Features::incompatible(INCOMPATIBLE_RECORDS),
+        Change::AttachMember { .. } => Features::incompatible(FEATURE_MIRROR),
+        Change::CreateVolume(_)
+        | Change::CloneVolumes(_)
+        | Change::RevertVolume { .. }
+        | Change::DeleteVolume(_)
+        | Change::ResizeVolume { .. }
+        | Change::RenameVolume { .. }
+        | Change::ExtendDevice { .. }
+        | Change::AddDevice(_)
+        | Change::ReturnMember { .. }
+        | Change::DetachMember { .. }
+        | Change::Resilver(_)
+        | Change::Checkpoint
+        | Change::Close => Features::default(),
     }
 }
 

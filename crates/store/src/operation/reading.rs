@@ -15,6 +15,7 @@ use crate::io::{ExtentKey, Waiter};
 use crate::limits::{AHEAD_READ_BLOCKS_MAX, AHEAD_REQUEST_BLOCKS_MAX};
 use crate::loading::PageWaiter;
 use crate::map::{Map, Missing, Root};
+use crate::mirror::Expected;
 use crate::serving::Serving;
 
 impl Serving {
@@ -42,7 +43,9 @@ impl Serving {
                     let waiter = Waiter::Operation { operation: key, extent };
                     pending += 1;
                     self.engine.pool.statistics.data_bytes_read += part.blocks * BLOCK;
-                    self.engine.pool.io.read(waiter, Run { start, blocks: part.blocks });
+                    let crcs = &read.crcs[part.crc_at..];
+                    let run = Run { start, blocks: part.blocks };
+                    self.engine.pool.io.read(waiter, run, Expected::Blocks(crcs));
                 }
             }
         }
@@ -83,7 +86,8 @@ impl Serving {
                 let run = Run { start, blocks };
                 self.engine.pool.statistics.data_bytes_read += blocks * BLOCK;
                 self.engine.pool.statistics.ahead_bytes_read += blocks * BLOCK;
-                self.engine.pool.io.read(Waiter::Ahead { number, run }, run);
+                let waiter = Waiter::Ahead { number, run };
+                self.engine.pool.io.read(waiter, run, Expected::Blocks(crcs));
             }
         }
     }
@@ -170,7 +174,8 @@ impl Serving {
                 let (place, blocks) = (&extent.place, extent.blocks);
                 let Place::Device(start) = *place else { return };
                 let waiter = Waiter::Operation { operation: key, extent: of };
-                self.engine.pool.io.read(waiter, Run { start, blocks });
+                let run = Run { start, blocks };
+                self.engine.pool.io.read(waiter, run, Expected::Blocks(crcs));
             }
             Err((bad, cause)) => {
                 let (volume, first) = (read.volume, read.range.first + extent.offset + bad);

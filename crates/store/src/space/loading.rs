@@ -1,6 +1,6 @@
 //! Loading and eviction of the space maps of allocation groups.
 
-use block::{BLOCK, Buffer};
+use block::Buffer;
 
 use super::codec::SpaceWrites;
 use super::group::{Body, Delta, PAGES};
@@ -263,7 +263,7 @@ impl Space {
     /// How often each block is referred to, from the maps in memory or as `read` finds them.
     pub(crate) fn all_references(
         &self,
-        mut read: impl FnMut(Address, &mut [u8]) -> bool,
+        mut read: impl FnMut(Address, u32) -> Option<Buffer>,
     ) -> Vec<(Address, u16)> {
         let mut references = Vec::new();
         for id in self.ids() {
@@ -294,15 +294,11 @@ impl Space {
     fn read_group(
         &self,
         id: AllocationGroupId,
-        read: &mut impl FnMut(Address, &mut [u8]) -> bool,
+        read: &mut impl FnMut(Address, u32) -> Option<Buffer>,
     ) -> Option<Box<Body>> {
         let mut pages = Vec::new();
         for wanted in self.group_pages(id) {
-            let mut bytes = Buffer::for_overwrite(BLOCK as usize);
-            if !read(wanted.address, &mut bytes) {
-                return None;
-            }
-            pages.push((wanted.page, bytes));
+            pages.push((wanted.page, read(wanted.address, wanted.crc)?));
         }
         let mut body = self.parse_group(id, &pages)?;
         let group = self.group(id);

@@ -101,7 +101,7 @@ fn a_group_whose_maps_cannot_be_read_at_first_is_not_fenced() {
     let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
     pool.write(A, 0, &pattern(1, 8 << 20));
     pool.settle();
-    pool.store = Store::open(&pool.sizes(), None, Options::default(), Tag(9));
+    pool.store = Store::open(&pool.slots(), OpenContext::default(), Options::default(), Tag(9));
     let bitmap = groups_start() as u64 * BLOCK..(groups_start() as u64 + 2) * BLOCK;
     let mut failed = 0;
     while let Some(io) = pool.store.next_io() {
@@ -150,7 +150,7 @@ fn reopen_stumbling(
     hits: impl Fn(u64) -> bool,
 ) -> usize {
     let mut seen = std::collections::HashMap::new();
-    pool.store = Store::open(&pool.sizes(), None, Options::default(), Tag(0));
+    pool.store = Store::open(&pool.slots(), OpenContext::default(), Options::default(), Tag(0));
     while let Some(io) = pool.store.next_io() {
         let (offset, length) = match &io.operation {
             DeviceOperation::Read { offset, buffer } => (*offset, buffer.len()),

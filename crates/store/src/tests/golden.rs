@@ -25,8 +25,13 @@ fn blocks(seeds: std::ops::Range<u8>) -> Vec<u8> {
     seeds.flat_map(block).collect()
 }
 
+/// How it is run.
+pub(super) fn options() -> Options {
+    Options { journal_bytes: 4 << 20, reap_rate: 0, ..Options::default() }
+}
+
 fn make() -> Pool {
-    let options = Options { journal_bytes: 4 << 20, reap_rate: 0, ..Options::default() };
+    let options = options();
     let mut pool = Pool::with(&SIZES, options);
     pool.change(Change::ResizeVolume { id: A, size_bytes: 1 << 40 }).unwrap();
     pool.write(A, 0, &blocks(1..20));
@@ -47,7 +52,7 @@ fn make() -> Pool {
     pool
 }
 
-fn check(pool: &mut Pool) {
+pub(super) fn check(pool: &mut Pool) {
     let mut first = blocks(1..20);
     assert!(pool.read(VolumeId(3), 0, first.len() as u64) == first);
     assert!(pool.read(B, 4096, 8192) == first[..8192]);
@@ -80,6 +85,11 @@ fn pack(devices: &[Vec<u8>]) -> Vec<u8> {
         }
     }
     packed
+}
+
+/// The devices of the pool that is kept.
+pub(super) fn image() -> Vec<Vec<u8>> {
+    unpack(IMAGE)
 }
 
 fn unpack(mut packed: &[u8]) -> Vec<Vec<u8>> {

@@ -152,7 +152,7 @@ fn while_others_wait_for_a_checkpoint_a_compare_and_write_does_not() {
 #[test]
 fn the_journal_of_a_new_pool_is_written_from_end_to_end() {
     let options = Options { journal_bytes: 4 << 20, ..Options::default() };
-    let devices = vec![DeviceSpec { uuid: [2; 16], size_bytes: SIZE }];
+    let devices = vec![DeviceSpec::plain(MemberSpec { uuid: [2; 16], size_bytes: SIZE, slot: 0 })];
     let store = Store::format(&PoolSpec { pool_uuid: [1; 16], devices }, options.clone(), Tag(0));
     let mut pool = Pool::on(store, vec![vec![0xff; SIZE as usize]], options);
     pool.wait(0).unwrap();

@@ -78,7 +78,7 @@ fn a_restart_on_a_full_file_system_keeps_all_promises() {
 fn a_pool_is_not_made_where_its_reserve_has_no_space() {
     let spec = PoolSpec {
         pool_uuid: [1; 16],
-        devices: vec![DeviceSpec { uuid: [2; 16], size_bytes: SIZE }],
+        devices: vec![DeviceSpec::plain(MemberSpec { uuid: [2; 16], size_bytes: SIZE, slot: 0 })],
     };
     let store = Store::format(&spec, Options::default(), Tag(0));
     let mut pool = Pool::on(store, vec![vec![0; SIZE as usize]], Options::default());
@@ -90,7 +90,11 @@ fn a_pool_is_not_made_where_its_reserve_has_no_space() {
 fn a_device_joins_and_grows_only_where_its_part_of_the_reserve_has_space() {
     let mut pool = Pool::with(&[SIZE], Options::default());
     let total = pool.store.space().total;
-    let add = Change::AddDevice(DeviceSpec { uuid: [77; 16], size_bytes: 64 * SIZE });
+    let add = Change::AddDevice(DeviceSpec::plain(MemberSpec {
+        uuid: [77; 16],
+        size_bytes: 64 * SIZE,
+        slot: 1,
+    }));
     let extend = Change::ExtendDevice { device: 0, size_bytes: 65 * SIZE };
     pool.devices.push(vec![0; SIZE as usize]);
     pool.refuse_space = true;

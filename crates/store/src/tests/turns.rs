@@ -76,7 +76,12 @@ fn no_checkpoint_is_cut_within_a_record_and_every_restart_finds_all_of_it() {
             }
         });
         for devices in copies {
-            let store = Store::open(&pool.sizes(), Some([1; 16]), pool.options.clone(), Tag(0));
+            let store = Store::open(
+                &pool.slots(),
+                OpenContext::expecting(Some([1; 16])),
+                pool.options.clone(),
+                Tag(0),
+            );
             let mut found = Pool::on(store, devices, pool.options.clone());
             found.wait(0).unwrap();
             assert_eq!(found.faults(), Vec::<String>::new());

@@ -46,6 +46,11 @@ impl Bench {
         Ok(Volume::mount(self.disk.another_host(), mount)?)
     }
 
+    /// The LUN has so many bytes from then on.
+    pub(super) fn enlarge(&mut self, size: u64) -> Result<()> {
+        Ok(self.disk.enlarge(size)?)
+    }
+
     pub(super) fn image(&self) -> std::path::PathBuf {
         self.folder.path().join("lun.img")
     }

@@ -44,7 +44,7 @@ pub(super) fn page(results: &Results, about: &[String], options: &Options) -> St
     let mut page = String::from("# Benchmarks beside other targets\n\n");
     let _ = writeln!(
         page,
-        "Written by `cargo xtask bench peers`: {} interleaved rounds of {} s each, medians. All servers run on core 0 (a server that polls is stopped while others are measured), the client on core 1, over loopback TCP. '1 × 32' is one session with 32 commands outstanding. LUNs of 1 GiB are written full with data first. The client sends each command by itself, as the kernel's initiator does, and sleeps while nothing arrives. {}. {}.\n",
+        "Written by `cargo xtask bench peers`: {} interleaved rounds of {} s each, medians. All servers run on core 0 (a server that polls is stopped while others are measured), the client on core 1, over loopback TCP. '1 × 32' is one session with 32 commands outstanding. LUNs of 1 GiB are written full with data first, Gantry's four times: its pools of 3 GiB were then written all over once, as memory and files of the others were. The client sends each command by itself, as the kernel's initiator does, and sleeps while nothing arrives. {}. {}.\n",
         options.rounds,
         options.seconds,
         about.join("; "),

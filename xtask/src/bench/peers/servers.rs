@@ -24,7 +24,14 @@ pub(super) const OFFLOADS_BYTES: u64 = 1 << 28;
 /// Bytes of the LUN of zeros on which COMPARE AND WRITE works.
 pub(super) const LOCKS_BYTES: u64 = 1 << 26;
 
-const POOL_SIZE: &str = "8G";
+/// Size of Gantry's pools: the LUNs, and as much again for blocks that are replaced.
+const POOL_SIZE: &str = "3G";
+
+/// How often the LUN of data is written full, so that each block of the pool was written once: the
+/// engine never overwrites in place, and the first touch of a page of memory, or of a block that a
+/// file system only set aside, costs the machine more than the command does. A target that
+/// overwrites in place is past that with the first round.
+const GANTRY_ROUNDS: u32 = 4;
 
 /// A LUN of every server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,10 +128,12 @@ impl Servers {
             raw,
             spdk: spdk.map(|program| Self::start_spdk(program, folder)).transpose()?,
         };
-        for url in
-            [&servers.memory.urls, &servers.file.urls, servers.tgt.memory(), servers.tgt.file()]
-        {
-            fill(&url.data)?;
+        for _ in 0..GANTRY_ROUNDS {
+            fill(&servers.memory.urls.data)?;
+            fill(&servers.file.urls.data)?;
+        }
+        for urls in [servers.tgt.memory(), servers.tgt.file()] {
+            fill(&urls.data)?;
         }
         for spdk in servers.spdk.iter().flatten() {
             spdk.while_awake(|| fill(&spdk.urls.data))?;

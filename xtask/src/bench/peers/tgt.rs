@@ -3,18 +3,17 @@
 use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use harness::array::free_address;
 use harness::program::{Running, run};
+use harness::tgt::{control, free_control_port};
 use tempfile::TempDir;
 
 use super::servers::{DATA_BYTES, LOCKS_BYTES, OFFLOADS_BYTES, Urls};
 
 const TARGET: &str = "iqn.2026-01.org.example:peers";
-const CONTROL_PORT: &str = "7327";
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Tgt {
@@ -31,13 +30,14 @@ impl Tgt {
         let tmpfs = tempfile::Builder::new().prefix("gantry-bench-").tempdir_in("/dev/shm")?;
         let portal = free_address()?;
         let address = format!("portal={portal}");
-        let words = ["-c", "0", "tgtd", "-f", "-C", CONTROL_PORT, "--iscsi", &address];
+        let port = free_control_port()?;
+        let words = ["-c", "0", "tgtd", "-f", "-C", &port, "--iscsi", &address];
         let daemon = Running::start(Path::new("taskset"), &words)?;
         let target = ["--mode", "target", "--tid", "1"];
-        control(&[&["--op", "new"], &target[..], &["-T", TARGET]].concat())?;
-        let memory = units(portal, tmpfs.path(), 1, "rdwr")?;
-        let file = units(portal, folder, 4, "aio")?;
-        control(&[&["--op", "bind"], &target[..], &["-I", "ALL"]].concat())?;
+        control(&port, &[&["--op", "new"], &target[..], &["-T", TARGET]].concat())?;
+        let memory = units((portal, &port), tmpfs.path(), 1, "rdwr")?;
+        let file = units((portal, &port), folder, 4, "aio")?;
+        control(&port, &[&["--op", "bind"], &target[..], &["-I", "ALL"]].concat())?;
         let version = run(Path::new("tgtd"), &["--version"], PATIENCE)?.stdout;
         let version = format!("tgt {}", version.trim());
         Ok(Self { daemon, memory, file, version, _tmpfs: tmpfs })
@@ -57,15 +57,20 @@ impl Tgt {
 }
 
 /// Makes three LUNs on files in a folder, from a number on.
-fn units(portal: SocketAddr, folder: &Path, first: u16, store: &str) -> Result<Urls> {
+fn units(
+    (portal, port): (SocketAddr, &str),
+    folder: &Path,
+    first: u16,
+    store: &str,
+) -> Result<Urls> {
     let unit = |lun: u16, name: &str, bytes: u64| -> Result<String> {
         let path: PathBuf = folder.join(format!("tgt-{name}.img"));
         File::create(&path)?.set_len(bytes)?;
         let (lun, path) = (lun.to_string(), path.to_str().context("a printable path")?);
         let words = ["--op", "new", "--mode", "logicalunit", "--tid", "1", "--lun", &lun];
-        control(&[&words[..], &["--bstype", store, "-b", path]].concat())?;
+        control(port, &[&words[..], &["--bstype", store, "-b", path]].concat())?;
         let thin = ["--op", "update", "--mode", "logicalunit", "--tid", "1", "--lun", &lun];
-        control(&[&thin[..], &["--params", "thin_provisioning=1"]].concat())?;
+        control(port, &[&thin[..], &["--params", "thin_provisioning=1"]].concat())?;
         Ok(format!("iscsi://{portal}/{TARGET}/{lun}"))
     };
     Ok(Urls {
@@ -73,20 +78,4 @@ fn units(portal: SocketAddr, folder: &Path, first: u16, store: &str) -> Result<U
         offloads: unit(first + 1, "offloads", OFFLOADS_BYTES)?,
         locks: unit(first + 2, "locks", LOCKS_BYTES)?,
     })
-}
-
-/// Repeats a command until the daemon takes it.
-fn control(words: &[&str]) -> Result<()> {
-    let words = [&["-C", CONTROL_PORT, "--lld", "iscsi"], words].concat();
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let finished = run(Path::new("tgtadm"), &words, PATIENCE)?;
-        if finished.status.success() {
-            return Ok(());
-        }
-        if Instant::now() > deadline {
-            bail!("tgtadm {words:?}: {}", finished.stderr);
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
 }

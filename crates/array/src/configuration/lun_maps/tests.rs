@@ -13,7 +13,7 @@ fn array() -> Configuration {
     let mut array = Configuration::new("iqn.2026-11.org.example:array".to_owned());
     for name in ["a", "b", "c"] {
         let initiators = BTreeSet::from([format!("iqn.{name}")]);
-        array.create_host(name, Host { initiators, chap_name: None }).unwrap();
+        array.create_host(name, Host { initiators, ..Host::default() }).unwrap();
     }
     array
 }
@@ -160,7 +160,7 @@ fn what_a_host_knows_from_a_group_or_a_former_name_rests_too() {
     array.unmap_volume(VolumeId(2), None, 1000).unwrap();
     array.delete_host("a", 1000).unwrap();
     let initiators = BTreeSet::from(["iqn.a".to_owned()]);
-    array.create_host("again", Host { initiators, chap_name: None }).unwrap();
+    array.create_host("again", Host { initiators, ..Host::default() }).unwrap();
     assert!(array.map_at(3, "again", Some(0), 1599).is_err());
     assert_eq!(array.map_at(3, "again", Some(0), 1600), Ok(0));
 }
@@ -246,7 +246,7 @@ fn numbers_of_a_lost_generation_rest_and_what_is_mapped_stays() {
     let mut configuration = Configuration::new("iqn.2026-11.io.gantry:0".to_owned());
     let write = |lun| (lun, Access::ReadWrite);
     configuration.map_volume(VolumeId(1), ANY_HOST, write(None), &REST).unwrap();
-    let unknown = |now| Rest { free: FreeLuns::Unknown, now, ..REST };
+    let unknown = |now| Rest { free: FreeLuns::Unknown { since: 0 }, now, ..REST };
     for lun in [None, Some(5)] {
         let refused = configuration.map_volume(VolumeId(2), ANY_HOST, write(lun), &unknown(100));
         assert_eq!(refused, Err(ArrayError::LunsUnknown { seconds: 500 }));

@@ -16,6 +16,7 @@ fn pool(devices: &[&str]) -> Pool {
         thresholds: Thresholds::default(),
         delete_scheduled_snapshots: false,
         read_only: false,
+        mirroring: Mirroring::default(),
     }
 }
 
@@ -26,7 +27,10 @@ fn two_pools_cannot_share_a_name_or_a_device() {
     array.pools.insert("a".to_owned(), pool(&["file:/a", "file:/b"]));
     assert!(array.check_new_pool("a", &[device("memory:")]).is_err());
     assert!(array.check_new_pool("b", &[device("file:/c"), device("file:/b")]).is_err());
-    assert!(array.check_new_pool("b", &[device("file:/c"), device("file:/c")]).is_err());
+    assert_eq!(
+        array.check_new_pool("b", &[device("file:/c"), device("file:/c")]),
+        Err(ArrayError::DeviceTwice("file:/c".to_owned()))
+    );
     assert!(array.check_new_pool("b", &[device("memory:"), device("memory:")]).is_ok());
     assert!(array.check_new_pool("b", &vec![device("memory:"); 33]).is_err());
     assert!(array.check_new_device("a", &device("file:/b")).is_err());

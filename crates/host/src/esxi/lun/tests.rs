@@ -180,3 +180,17 @@ fn without_a_path_commands_fail_after_a_time_and_at_once_from_then_on() {
     std::thread::sleep(times().reconnect);
     assert_eq!(lun.write(0, &[7; 512]), Ok(()), "there is a path again");
 }
+
+/// A command of the heartbeat ended in one go with others behind it, whose ends were thrown away: a
+/// machine waited for them for ever.
+#[test]
+fn what_ends_together_with_a_command_and_behind_it_is_not_lost() {
+    let fake = Fake::start(|_| None);
+    let mut lun = connect(&[&fake]);
+    let done = |tag| Done { tag, result: Ok(()), data: Data::None };
+    lun.early = vec![done(5), done(u64::MAX), done(7)];
+    let read = lun.command(Kind::Read, cdb::read(0, 1), Data::In(vec![0; 512]), 512);
+    assert_eq!(read, Ok(Vec::new()));
+    let tags: Vec<u64> = lun.wait_for(Duration::ZERO).iter().map(|done| done.tag).collect();
+    assert_eq!(tags, [5, 7]);
+}

@@ -24,6 +24,8 @@ pub struct CloneFacts {
     pub eager_to_thin: bool,
     /// Source or destination is sparse or hosted.
     pub sparse: bool,
+    /// The virtual machine is powered on, and quiesced with disk.EnableUUID.
+    pub quiesced: bool,
     /// The virtual machine has a snapshot.
     pub has_snapshot: bool,
     /// Logical address and length are aligned as the device wants it.
@@ -51,6 +53,8 @@ pub enum Fallback {
     EagerToThin,
     /// Sparse or hosted.
     Sparse,
+    /// Powered on, and quiesced with disk.EnableUUID.
+    Quiesced,
     /// The virtual machine has a snapshot.
     Snapshot,
     /// Not aligned.
@@ -63,13 +67,14 @@ pub enum Fallback {
 
 impl Fallback {
     /// All reasons, in the order in which they are looked for; the last is found while copying.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Disabled,
         Self::Unsupported,
         Self::BlockSizes,
         Self::Rdm,
         Self::EagerToThin,
         Self::Sparse,
+        Self::Quiesced,
         Self::Snapshot,
         Self::Alignment,
         Self::Extents,
@@ -90,6 +95,7 @@ impl fmt::Display for Fallback {
             Self::Rdm => "the source file type is RDM and the destination file type is non-RDM",
             Self::EagerToThin => "the source VMDK type is eagerzeroedthick and the destination VMDK type is thin",
             Self::Sparse => "the source or destination VMDK is in sparse or hosted format",
+            Self::Quiesced => "the source virtual machine is powered on and quiesced (disk.EnableUUID is TRUE)",
             Self::Snapshot => "the source virtual machine has a snapshot",
             Self::Alignment => "the logical address and transfer length are not aligned to the minimum alignment required by the storage device",
             Self::Extents => "the VMFS datastore has multiple LUNs or extents on different arrays",
@@ -107,6 +113,7 @@ pub fn decide(facts: &CloneFacts) -> Option<Fallback> {
         (facts.only_source_is_rdm, Fallback::Rdm),
         (facts.eager_to_thin, Fallback::EagerToThin),
         (facts.sparse, Fallback::Sparse),
+        (facts.quiesced, Fallback::Quiesced),
         (facts.has_snapshot, Fallback::Snapshot),
         (!facts.aligned, Fallback::Alignment),
         (facts.extents_on_other_arrays, Fallback::Extents),
@@ -129,6 +136,7 @@ mod tests {
         only_source_is_rdm: false,
         eager_to_thin: false,
         sparse: false,
+        quiesced: false,
         has_snapshot: false,
         aligned: true,
         extents_on_other_arrays: false,
@@ -151,6 +159,7 @@ mod tests {
             (CloneFacts { only_source_is_rdm: true, ..GOOD }, Fallback::Rdm),
             (CloneFacts { eager_to_thin: true, ..GOOD }, Fallback::EagerToThin),
             (CloneFacts { sparse: true, ..GOOD }, Fallback::Sparse),
+            (CloneFacts { quiesced: true, ..GOOD }, Fallback::Quiesced),
             (CloneFacts { has_snapshot: true, ..GOOD }, Fallback::Snapshot),
             (CloneFacts { aligned: false, ..GOOD }, Fallback::Alignment),
             (CloneFacts { extents_on_other_arrays: true, ..GOOD }, Fallback::Extents),

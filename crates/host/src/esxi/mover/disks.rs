@@ -21,8 +21,19 @@ pub struct Clone<'a> {
     pub destination: (usize, &'a str),
     /// The destination's format.
     pub format: DiskFormat,
-    /// Whether the virtual machine has a snapshot.
-    pub has_snapshot: bool,
+    /// What the virtual machine is like.
+    pub machine: MachineState,
+}
+
+/// A virtual machine whose disk is cloned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MachineState {
+    /// Powered off, or none.
+    Still,
+    /// It has a snapshot.
+    HasSnapshot,
+    /// Powered on, a Windows guest that is quiesced: `disk.EnableUUID` is TRUE.
+    Quiesced,
 }
 
 /// A virtual machine that writes while its disk moves. Gets the number of bytes that are copied
@@ -120,8 +131,9 @@ pub(super) fn facts(
         block_sizes: [FILE_BLOCK; 2],
         only_source_is_rdm: false,
         eager_to_thin: is_eager && !descriptor.thin && order.format == DiskFormat::Thin,
-        has_snapshot: order.has_snapshot,
-        sparse: descriptor.parent.is_some() && !order.has_snapshot,
+        quiesced: order.machine == MachineState::Quiesced,
+        has_snapshot: order.machine == MachineState::HasSnapshot,
+        sparse: descriptor.parent.is_some() && order.machine != MachineState::HasSnapshot,
         aligned: descriptor.size.is_multiple_of(alignment),
         extents_on_other_arrays: false,
     }

@@ -8,7 +8,8 @@ use vmfs::vmdk::DiskFormat;
 
 use super::Config;
 use crate::esxi::datastore::Datastore;
-use crate::esxi::mover::{self, Clone, LiveWriter, Progress, Report};
+use crate::esxi::mover::{self, Clone, LiveWriter, MachineState, Progress, Report};
+use crate::esxi::state;
 
 /// Disks of a virtual machine at most: the places on one SCSI controller, without its own.
 const DISKS_MAX: usize = 15;
@@ -29,6 +30,35 @@ pub struct Machine {
     pub folder: String,
     config: Config,
     snapshots: Config,
+    template: Template,
+}
+
+/// Whether a machine is a template: its configuration is a `.vmtx` then, and it does not run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Template {
+    /// A machine.
+    #[default]
+    No,
+    /// A template.
+    Yes,
+}
+
+impl Template {
+    fn ending(self) -> &'static str {
+        match self {
+            Self::No => "vmx",
+            Self::Yes => "vmtx",
+        }
+    }
+}
+
+/// The guest of a machine that is copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guest {
+    /// Powered off.
+    Still,
+    /// Powered on, with VMware Tools: a Windows guest is quiesced where `disk.EnableUUID` is TRUE.
+    PoweredOn,
 }
 
 /// The key of the file of the n-th disk; place 7 of a controller is its own.
@@ -48,13 +78,39 @@ impl Machine {
         self.folder.rsplit('/').next().unwrap_or(&self.folder)
     }
 
+    /// The name that people are shown.
+    pub fn display_name(&self) -> &str {
+        self.config.get("displayName").unwrap_or_else(|| self.name())
+    }
+
+    /// Its `uuid.bios`; empty for one that has none.
+    pub fn uuid(&self) -> &str {
+        self.config.get("uuid.bios").unwrap_or_default()
+    }
+
     fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.folder)
     }
 
     /// The path of its configuration, whose lock a machine holds while it runs.
     pub fn config_path(&self) -> String {
-        self.path(&format!("{}.vmx", self.name()))
+        self.path(&format!("{}.{}", self.name(), self.template.ending()))
+    }
+
+    /// Whether it is a template.
+    pub fn is_template(&self) -> bool {
+        self.template == Template::Yes
+    }
+
+    /// What a clone of it is like while it is powered on.
+    fn quiesced(&self) -> MachineState {
+        let says = |key: &str| self.config.get(key).unwrap_or_default().to_ascii_lowercase();
+        let is_windows = says("guestOS").starts_with("windows");
+        if is_windows && says("disk.EnableUUID") == "true" {
+            MachineState::Quiesced
+        } else {
+            MachineState::Still
+        }
     }
 
     fn snapshots_path(&self) -> String {
@@ -127,10 +183,16 @@ pub fn create(store: &mut Datastore, spec: &Spec, progress: &mut Progress<'_>) -
 
 fn begin(store: &mut Datastore, folder: &str) -> Result<Machine> {
     store.volume.create_directory(folder)?;
-    let mut machine =
-        Machine { folder: folder.to_owned(), config: Config::new(), snapshots: Config::new() };
+    let mut machine = Machine {
+        folder: folder.to_owned(),
+        config: Config::new(),
+        snapshots: Config::new(),
+        template: Template::No,
+    };
     let name = machine.name().to_owned();
+    let uuid = new_uuid()?;
     for (key, value) in [
+        ("uuid.bios", uuid.as_str()),
         ("config.version", "8"),
         ("virtualHW.version", "8"),
         ("displayName", name.as_str()),
@@ -141,6 +203,15 @@ fn begin(store: &mut Datastore, folder: &str) -> Result<Machine> {
     }
     machine.set_labels(&[]);
     Ok(machine)
+}
+
+/// A new identifier in VMware's form: 56 4d, then 14 random bytes.
+fn new_uuid() -> Result<String> {
+    let mut bytes = state::random()?;
+    (bytes[0], bytes[1]) = (0x56, 0x4d);
+    let half =
+        |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ");
+    Ok(format!("{}-{}", half(&bytes[..8]), half(&bytes[8..])))
 }
 
 fn create_disk(
@@ -175,10 +246,52 @@ fn discard(store: &mut Datastore, machine: &Machine) -> Result<()> {
 /// When there is none of that name.
 pub fn open(store: &mut Datastore, folder: &str) -> Result<Machine> {
     let folder = folder.trim_end_matches('/').to_owned();
-    let mut machine = Machine { folder, config: Config::default(), snapshots: Config::default() };
+    let mut machine = Machine {
+        folder,
+        config: Config::default(),
+        snapshots: Config::default(),
+        template: Template::Yes,
+    };
+    if store.volume.status(&machine.config_path()).is_err() {
+        machine.template = Template::No;
+    }
     machine.config = Config::load(store, &machine.config_path())?;
     machine.snapshots = Config::load(store, &machine.snapshots_path())?;
     Ok(machine)
+}
+
+/// Makes a machine a template, or a template a machine. A running machine is refused.
+///
+/// # Errors
+/// When there is no such machine, or it runs.
+pub fn turn(store: &mut Datastore, folder: &str, template: Template) -> Result<()> {
+    let mut machine = open(store, folder)?;
+    if machine.template == template {
+        return Ok(());
+    }
+    let before = machine.config_path();
+    // Who runs it holds this lock.
+    let file = store.volume.open(&before, LockMode::Exclusive)?;
+    store.volume.close(file)?;
+    machine.template = template;
+    Ok(store.volume.rename(&before, &machine.config_path())?)
+}
+
+/// Settings that describe which files a machine has: only what makes and removes these sets them.
+const OWN_KEYS: [&str; 3] = ["scsi", "snapshot", ".encoding"];
+
+/// Sets a line of a machine's configuration, for example `disk.EnableUUID` or `guestOS`.
+///
+/// # Errors
+/// When the machine runs, or the line says which files it has.
+pub fn set(store: &mut Datastore, folder: &str, key: &str, value: &str) -> Result<()> {
+    let is_own = OWN_KEYS.iter().any(|own| key.starts_with(own));
+    ensure!(!is_own, "{key} describes the machine's files: it is not to be set");
+    let printable = |text: &str| !text.contains(['"', '\n', '\r', '=']);
+    ensure!(!key.trim().is_empty() && printable(key) && printable(value), "{key}: no such setting");
+    let mut machine = open(store, folder)?;
+    machine.config.set(key.trim(), value);
+    machine.config.save(store, &machine.config_path())
 }
 
 /// The labels of a virtual machine's snapshots, oldest first.
@@ -305,7 +418,7 @@ pub fn destroy(store: &mut Datastore, folder: &str) -> Result<()> {
 
 /// Makes a virtual machine as another one is, for example from a template: number of the datastore
 /// and directory of each. Snapshots of the source are merged in the copy. `format`: of all its
-/// disks, or as the source's are.
+/// disks, or as the source's are; `guest`: whether the source runs meanwhile.
 ///
 /// # Errors
 /// [`mover::Cancelled`], and whatever the datastores say; nothing is left of the copy then.
@@ -313,10 +426,10 @@ pub fn deploy(
     stores: &mut [Datastore],
     source: (usize, &str),
     destination: (usize, &str),
-    format: Option<DiskFormat>,
+    (format, guest): (Option<DiskFormat>, Guest),
     progress: &mut Progress<'_>,
 ) -> Result<Report> {
-    copy_machine(stores, source, destination, &mut |stores, order, report| {
+    copy_machine(stores, source, (destination, guest), &mut |stores, order, report| {
         let order = Clone { format: format.unwrap_or(order.format), ..order };
         report.add(&mover::clone(stores, order, progress)?);
         Ok(())
@@ -339,13 +452,21 @@ pub fn relocate(
     let found = snapshots(&mut stores[store], folder)?;
     ensure!(found.is_empty(), "{folder} has snapshots: remove them first");
     let mut first = true;
-    let report = copy_machine(stores, source, destination, &mut |stores, order, report| {
-        let mut nothing = |_: u64| None;
-        let writer: &mut LiveWriter<'_> = if first { &mut *writer } else { &mut nothing };
-        first = false;
-        report.add(&mover::mirror_copy(stores, order, progress, writer)?);
-        Ok(())
-    })?;
+    let uuid = open(&mut stores[store], folder)?.uuid().to_owned();
+    let report =
+        copy_machine(stores, source, (destination, Guest::Still), &mut |stores, order, report| {
+            let mut nothing = |_: u64| None;
+            let writer: &mut LiveWriter<'_> = if first { &mut *writer } else { &mut nothing };
+            first = false;
+            report.add(&mover::mirror_copy(stores, order, progress, writer)?);
+            Ok(())
+        })?;
+    if !uuid.is_empty() {
+        let moved = &mut stores[destination.0];
+        let mut machine = open(moved, destination.1)?;
+        machine.config.set("uuid.bios", &uuid);
+        machine.config.save(moved, &machine.config_path())?;
+    }
     destroy(&mut stores[store], folder)?;
     Ok(report)
 }
@@ -355,11 +476,16 @@ type CopyDisk<'a> = dyn FnMut(&mut [Datastore], Clone<'_>, &mut Report) -> Resul
 fn copy_machine(
     stores: &mut [Datastore],
     (from, folder): (usize, &str),
-    (to, new): (usize, &str),
+    ((to, new), guest): ((usize, &str), Guest),
     copy: &mut CopyDisk<'_>,
 ) -> Result<Report> {
     let source = open(&mut stores[from], folder)?;
     let mut machine = begin(&mut stores[to], new)?;
+    for key in ["guestOS", "disk.EnableUUID"] {
+        if let Some(value) = source.config.get(key) {
+            machine.config.set(key, value);
+        }
+    }
     let mut report = Report::default();
     for (number, path) in source.disks().iter().enumerate() {
         let name = disk_name(machine.name(), number);
@@ -367,7 +493,11 @@ fn copy_machine(
             source: (from, path),
             destination: (to, &machine.path(&name)),
             format: format_of(&mut stores[from], path)?,
-            has_snapshot: source.count() > 0,
+            machine: match guest {
+                Guest::Still if source.count() > 0 => MachineState::HasSnapshot,
+                Guest::Still => MachineState::Still,
+                Guest::PoweredOn => source.quiesced(),
+            },
         };
         if let Err(error) = copy(stores, order, &mut report) {
             discard(&mut stores[to], &machine)?;

@@ -13,6 +13,9 @@ use serde::Serialize;
 
 const BLOCK: usize = 4096;
 
+/// The largest process id there is: PID_MAX_LIMIT of Linux.
+const PROCESS_ID_MAX: libc::pid_t = 1 << 22;
+
 /// Sockets on which something happened in so long at most, of those given with the events they
 /// wait for.
 pub(crate) fn poll(sockets: &[(i32, i16)], wait: Duration) -> Vec<(usize, i16)> {
@@ -22,6 +25,26 @@ pub(crate) fn poll(sockets: &[(i32, i16)], wait: Duration) -> Vec<(usize, i16)> 
     unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds(wait)) };
     let events = polled.iter().map(|socket| socket.revents).enumerate();
     events.filter(|(_, events)| *events != 0).collect()
+}
+
+/// Processor time that a process took so far, its user's and the system's, of all its threads; of
+/// this process without an id. None when there is no such process.
+pub fn processor_time(process: Option<u32>) -> Option<Duration> {
+    let mut clock = libc::CLOCK_PROCESS_CPUTIME_ID;
+    if let Some(id) = process {
+        // A larger number would be taken for another clock.
+        let id = libc::pid_t::try_from(id).ok().filter(|id| (1..=PROCESS_ID_MAX).contains(id))?;
+        // SAFETY: the clock's place is valid.
+        if unsafe { libc::clock_getcpuclockid(id, &raw mut clock) } != 0 {
+            return None;
+        }
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the structure is valid.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return None;
+    }
+    Some(Duration::new(u64::try_from(time.tv_sec).ok()?, u32::try_from(time.tv_nsec).ok()?))
 }
 
 /// As poll(2) wants it: at least one.

@@ -1,5 +1,6 @@
 //! A session with one LUN, through libiscsi.
 
+mod discovery;
 mod timers;
 
 use std::collections::BTreeMap;
@@ -13,11 +14,15 @@ use crate::initiator::ffi;
 use crate::initiator::ffi::raw::milliseconds;
 use crate::initiator::times::times;
 
+pub use discovery::{FoundTarget, send_targets};
 pub use timers::TimerCounts;
 use timers::Timers;
 
 /// Bytes of a logical block; other lengths are refused when connecting.
 pub const BLOCK_BYTES: u64 = 512;
+
+/// The sense key of commands that were completed all the same.
+const RECOVERED_ERROR: c_int = 1;
 
 /// Why a session or command failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -101,6 +106,9 @@ pub struct Finished {
     pub data: Data,
     /// When it was submitted.
     pub submitted: Instant,
+    /// ASC and ASCQ of RECOVERED ERROR: the command was carried out, and the LUN had something to
+    /// tell.
+    pub told: Option<i32>,
 }
 
 impl Finished {
@@ -167,17 +175,31 @@ pub enum HeaderDigest {
     Crc32c,
 }
 
+/// Whether libiscsi sends TEST UNIT READY to the LUN as part of a login.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnitTest {
+    First,
+    Never,
+}
+
 impl Session {
     /// Logs in and looks at the LUN.
     pub fn connect(url: &str, initiator: &str, digest: HeaderDigest) -> Result<Self, SessionError> {
+        let mut session = Self::new(url, initiator)?;
+        session.log_in(url, digest, UnitTest::First)?;
+        session.look()?;
+        Ok(session)
+    }
+
+    /// One that is not connected yet.
+    fn new(url: &str, initiator: &str) -> Result<Self, SessionError> {
         let name = CString::new(initiator).map_err(|_| SessionError::Url(url.to_owned()))?;
-        let text = CString::new(url).map_err(|_| SessionError::Url(url.to_owned()))?;
         // SAFETY: the name is a C string; a null result is checked.
         let context = unsafe { ffi::iscsi_create_context(name.as_ptr()) };
         if context.is_null() {
             return Err(SessionError::Url(url.to_owned()));
         }
-        let mut session = Self {
+        Ok(Self {
             context,
             lun: 0,
             finished: Box::new(Vec::new()),
@@ -186,13 +208,16 @@ impl Session {
             timers: Timers::default(),
             size_bytes: 0,
             naa: None,
-        };
-        session.log_in(&text, url, digest)?;
-        session.look()?;
-        Ok(session)
+        })
     }
 
-    fn log_in(&mut self, text: &CStr, url: &str, digest: HeaderDigest) -> Result<(), SessionError> {
+    fn log_in(
+        &mut self,
+        url: &str,
+        digest: HeaderDigest,
+        test: UnitTest,
+    ) -> Result<(), SessionError> {
+        let text = CString::new(url).map_err(|_| SessionError::Url(url.to_owned()))?;
         let mut answer = None::<c_int>;
         // SAFETY: context and text are valid; a null result is checked, and the URL is freed once,
         // after its last use.
@@ -213,8 +238,9 @@ impl Session {
             ffi::iscsi_set_timeout(self.context, 0);
             self.set_chap(&*parsed);
             let (portal, answer) = ((*parsed).portal.as_ptr(), (&raw mut answer).cast());
-            let begun =
-                ffi::iscsi_full_connect_async(self.context, portal, self.lun, noted, answer);
+            // libiscsi takes -1 for 'no LUN'.
+            let lun = if test == UnitTest::First { self.lun } else { -1 };
+            let begun = ffi::iscsi_full_connect_async(self.context, portal, lun, noted, answer);
             ffi::iscsi_destroy_url(parsed);
             begun
         };
@@ -583,10 +609,13 @@ extern "C" fn ended(
         let (opcode, (key, ascq)) = (lent.opcode, sense);
         let result = match status {
             0 => Ok(()),
+            // SPC-4 4.5.6: RECOVERED ERROR says that the command was completed.
+            ffi::STATUS_CHECK_CONDITION if key == RECOVERED_ERROR => Ok(()),
             status if status >= ffi::NO_STATUS => Err(SessionError::NoAnswer { opcode }),
             status => Err(SessionError::Command { opcode, status, key, ascq }),
         };
+        let told = (key == RECOVERED_ERROR).then_some(ascq);
         let (serial, tag, data, submitted) = (lent.serial, lent.tag, lent.data, lent.submitted);
-        (*lent.finished).push(Finished { serial, tag, result, data, submitted });
+        (*lent.finished).push(Finished { serial, tag, result, data, submitted, told });
     }
 }

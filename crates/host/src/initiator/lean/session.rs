@@ -77,6 +77,17 @@ pub(super) enum Ended {
     UnitAttention,
 }
 
+/// How much one read from the socket brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Received {
+    /// There was nothing.
+    Nothing,
+    /// Less than there was room for.
+    AllThereWas,
+    /// As much as there was room for: there may be more.
+    FullBuffer,
+}
+
 /// What is being received.
 #[derive(Debug, Default)]
 struct Incoming {
@@ -96,6 +107,11 @@ struct Incoming {
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) socket: TcpStream,
+    /// Commands that are sent even after the time is over: the first queue, and those that a unit
+    /// attention kept from being done.
+    pub(super) owed: usize,
+    /// Unit attentions since a command was done.
+    pub(super) news: usize,
     lun: u16,
     agreed: Agreed,
     command_sequence: u32,
@@ -120,6 +136,8 @@ impl Session {
         let (agreed, answer) = login(&mut socket, place, number, digests)?;
         Ok(Self {
             socket,
+            owed: 0,
+            news: 0,
             lun: place.lun,
             agreed,
             command_sequence: u32_at(&answer, 28),
@@ -208,12 +226,19 @@ impl Session {
         Ok(())
     }
 
-    /// Reads once; returns whether there may be more to read.
-    pub(super) fn receive(&mut self, buffer: &mut [u8], ended: &mut Vec<Ended>) -> Result<bool> {
+    /// Reads once. A socket that blocks has nothing only if the array was silent for as long as a
+    /// command may take.
+    pub(super) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        ended: &mut Vec<Ended>,
+    ) -> Result<Received> {
         let count = match self.socket.read(buffer) {
             Ok(0) => bail!("the array closed the connection"),
             Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(Received::Nothing);
+            }
             Err(error) => return Err(error.into()),
         };
         let mut bytes = &buffer[..count];
@@ -224,7 +249,7 @@ impl Session {
                 self.finish_pdu(ended)?;
             }
         }
-        Ok(count == buffer.len())
+        Ok(if count == buffer.len() { Received::FullBuffer } else { Received::AllThereWas })
     }
 
     fn header_length(&self) -> usize {
@@ -261,8 +286,12 @@ impl Session {
         self.max_command_sequence = u32_at(header, 32);
         let slot = self.outstanding.get_mut(tag as usize).and_then(Option::take);
         let command = slot.context("an answer to a command that is not outstanding")?;
-        match (header[3], sense.get(4).map(|key| key & 0xf)) {
-            (0, _) => ended.push(Ended::Good(command.since.elapsed().as_micros() as u64)),
+        match (header[3], sense_key(sense)) {
+            // NO SENSE and RECOVERED ERROR: the command was completed, and the LUN had something
+            // to tell, for example that the array's space runs low (38h/07h).
+            (0, _) | (2, Some(0 | 1)) => {
+                ended.push(Ended::Good(command.since.elapsed().as_micros() as u64))
+            }
             (2, Some(6)) => ended.push(Ended::UnitAttention),
             (status, _) => bail!(
                 "a command {:02x}h ended with status {status:02x}h, sense data {sense:02x?}",
@@ -374,11 +403,11 @@ fn login(
     pdu.resize(pdu.len().next_multiple_of(4), 0);
     socket.write_all(&pdu)?;
     let mut answer = [0; BHS];
-    socket.read_exact(&mut answer)?;
+    socket.read_exact(&mut answer).context("the array does not answer the login")?;
     ensure!(answer[36] == 0, "login refused with status {:02x}{:02x}", answer[36], answer[37]);
     ensure!(answer[1] & 0x83 == 0x83, "the target wants to negotiate more than this client can");
     let mut text = vec![0; data_length(&answer).next_multiple_of(4)];
-    socket.read_exact(&mut text)?;
+    socket.read_exact(&mut text).context("the array does not answer the login")?;
     let agreed = Agreed::read(&String::from_utf8_lossy(&text))?;
     ensure!(agreed.digests == digests, "the target does not agree to digests {digest}");
     Ok((agreed, answer))
@@ -425,6 +454,17 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// The sense key in the data segment of a SCSI Response, behind the length of two bytes (SPC-4
+/// 4.5.2 and 4.5.3); none where there is no sense data.
+fn sense_key(data: &[u8]) -> Option<u8> {
+    let sense = data.get(2..)?;
+    match sense.first()? & 0x7f {
+        0x70 | 0x71 => sense.get(2).map(|byte| byte & 0xf),
+        0x72 | 0x73 => sense.get(1).map(|byte| byte & 0xf),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -447,6 +487,16 @@ mod tests {
         assert_eq!((agreed.first_burst, agreed.send_segment), (8192, 8192));
         assert!(!agreed.immediate_data && !agreed.digests);
         assert!(Agreed::read("FirstBurstLength=many\0").is_err());
+    }
+
+    #[test]
+    fn sense_keys_are_read_in_both_formats() {
+        let fixed = [0, 18, 0x70, 0, 0x21, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0x38, 7];
+        assert_eq!(sense_key(&fixed), Some(1));
+        assert_eq!(sense_key(&[0, 8, 0xf2, 6, 0x38, 7, 0, 0, 0, 0]), Some(6));
+        for none in [&[][..], &[0, 0], &[0, 2, 0x70, 0], &[0, 4, 0, 0, 6, 0], &[0, 1, 0x72]] {
+            assert_eq!(sense_key(none), None, "{none:?}");
+        }
     }
 
     #[test]

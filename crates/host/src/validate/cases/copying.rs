@@ -1,6 +1,8 @@
 //! Q2, N1, I3, I4, M1, M2: Full Copy. Virtual machines are cloned and moved, by EXTENDED COPY or by
 //! reading and writing.
 
+mod deploying;
+
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,7 +14,7 @@ use super::{
     Note, OFF_ON, Scale, Spec, Way, always, no_targets, nothing_in_the_way, off, on, seconds, size,
 };
 use crate::esxi::datastore::Datastore;
-use crate::esxi::mover::{self, Clone, Report};
+use crate::esxi::mover::{self, Clone, MachineState, Report};
 use crate::validate::Context;
 use crate::validate::bench::{Bench, Vaai};
 use crate::validate::content::{self, Layout};
@@ -74,7 +76,7 @@ fn room(id: &str, scale: Scale) -> u64 {
 }
 
 pub(super) fn cases() -> Vec<Spec> {
-    vec![q2(), n1(), i3(), i4(), m1(), m2()]
+    vec![q2(), deploying::n1(), i3(), i4(), m1(), m2()]
 }
 
 const READ_BACK: Note = (
@@ -144,30 +146,6 @@ fn q2() -> Spec {
                 ]
             },
             judge: judge_q2,
-            ..blank()
-        }
-    )
-}
-
-fn n1() -> Spec {
-    machine_of!(
-        "N1",
-        "40 GB thin, 10.4 GB data; 4 GB swap",
-        Spec {
-            title: "Full Copy: deploy from a template over two paths",
-            source: "NexentaStor 3.1.1",
-            scenario: "A thin template is deployed, with a swap file; two iSCSI sessions, round robin, a new path every 10 commands.",
-            published: "488 s off (best of three), 248 s on (worst of three)",
-            ways: const { &[off("off", "deploy"), on("on", "deploy")] },
-            pairs: const { &[seconds("deploy", "off", "on", Some(488.0 / 248.0))] },
-            judge: |_, variants| vec![at_least("deploy", 20.0, ratio_of(variants, "off", "on"))],
-            notes: &[
-                READ_BACK,
-                (
-                    "One address was given: both sessions went to the same portal. Give the second portal's address too (--url2) to use both.",
-                    |context| context.bench.paths(0).len() == 1,
-                ),
-            ],
             ..blank()
         }
     )
@@ -249,7 +227,7 @@ fn m2() -> Spec {
         Spec {
             title: "Full Copy: clone, and the clone that silently is not offloaded",
             source: "Nimble CS300",
-            scenario: "The same virtual machine is cloned powered off; then powered on with quiescing (disk.EnableUUID), where a snapshot forbids the offload.",
+            scenario: "The same virtual machine is cloned powered off; then a Windows guest powered on, with quiescing (disk.EnableUUID), which forbids the offload.",
             published: "5 min 7 s faster; powered on it silently falls back to the host",
             ways: const {
                 &[
@@ -338,15 +316,10 @@ fn prepare(context: &Context, id: &str) -> Result<()> {
 /// One copy of a machine from where it is to the other place.
 fn copy(context: &Context, id: &str, way: Way) -> Result<Run> {
     let machine = machine(id, context.scale);
-    let bench = match way.scenario {
-        "deploy" => context.bench.with_two_paths(),
-        _ => context.bench.clone(),
-    };
+    let bench = context.bench.clone();
     let mut settings = way.vaai.unwrap_or(Vaai::On).settings();
-    match way.scenario {
-        "deploy" => settings.round_robin_iops = 10,
-        "move 16 MB" => settings.max_hw_transfer_size = 16_384,
-        _ => {}
+    if way.scenario == "move 16 MB" {
+        settings.max_hw_transfer_size = 16_384;
     }
     let mut stores = bench.mount_all(&settings)?;
     let from = locate(&bench, &mut stores)?;
@@ -393,24 +366,30 @@ fn copy_all(
     way: Way,
 ) -> Result<Run> {
     let (reports, mut run) = Meter::measure(stores, |stores| {
-        if way.scenario == "deploy" {
-            swap_file(&mut stores[place(bench, 1 - from)], machine)?;
-        }
         let numbers = 0..machine.disks.len();
         numbers.map(|disk| copy_one(bench, stores, machine, [disk, from], way)).collect()
     })?;
     let reports: Vec<Report> = reports;
+    account(&mut run, &reports);
+    Ok(run)
+}
+
+/// What the data mover says of a run.
+fn account(run: &mut Run, reports: &[Report]) {
     for (reason, bytes) in reports.iter().flat_map(|report| &report.fallbacks) {
         *run.fallbacks.entry(reason.clone()).or_default() += bytes;
     }
     let offloaded: u64 = reports.iter().map(|report| report.offloaded_bytes).sum();
     run.figures.insert("offloaded, MiB".to_owned(), (offloaded >> 20) as f64);
-    Ok(run)
+}
+
+fn swap_bytes(machine: &Machine) -> u64 {
+    (machine.size() / 10).max(1 << 20) >> 20 << 20
 }
 
 /// The swap file that a deployed machine has: a tenth of its disks.
 fn swap_file(store: &mut Datastore, machine: &Machine) -> Result<()> {
-    let size = (machine.size() / 10).max(1 << 20) >> 20 << 20;
+    let size = swap_bytes(machine);
     let file = store.volume.create_disk("swap.vmdk", size, DiskFormat::ZeroedThick)?;
     Ok(store.volume.close(file)?)
 }
@@ -427,7 +406,10 @@ fn copy_one(
         source: (place(bench, from), &source),
         destination: (place(bench, 1 - from), &destination),
         format: machine.format,
-        has_snapshot: way.scenario == "quiesced",
+        machine: match way.scenario {
+            "quiesced" => MachineState::Quiesced,
+            _ => MachineState::Still,
+        },
     };
     let progress = &mut |_, _| ControlFlow::Continue(());
     if is_move(way) {
@@ -447,9 +429,6 @@ fn verify(context: &Context, machine: &Machine, to: usize, moved: bool) -> Resul
         if !moved {
             remove(bench, unit, &mut stores[0], &path(number, to))?;
         }
-    }
-    if stores[0].volume.disk_descriptor("swap.vmdk").is_ok() {
-        remove(bench, unit, &mut stores[0], "swap.vmdk")?;
     }
     context.unmount(stores)
 }

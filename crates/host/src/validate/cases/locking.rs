@@ -40,6 +40,15 @@ const WAYS: &[Way] = &[
     on("ATS on", "load"),
 ];
 
+/// As published: the other host touches without a pause, and never rests.
+const WAYS_WITH_STORM: &[Way] = &[
+    WAYS[0],
+    WAYS[1],
+    WAYS[2],
+    off("continuous, ATS off", "continuous"),
+    on("continuous, ATS on", "continuous"),
+];
+
 const fn reads(published: f64) -> Pair {
     let published = Some(published);
     Pair { name: "4 KiB reads", off: "ATS off", on: "ATS on", by: By::More("IOPS"), published }
@@ -67,13 +76,36 @@ pub(super) fn cases() -> Vec<Spec> {
     };
     vec![
         Spec {
+            ways: WAYS_WITH_STORM,
             run: |context, way| run(context, way, Load { operation: touch, pace: TOUCH }),
+            judge: |context, variants| {
+                let mut targets = judge(context, variants);
+                targets.push(no_conflicts(
+                    variants,
+                    "continuous, ATS on",
+                    "conflicts with ATS and continuous touches",
+                ));
+                targets
+            },
             ..spec(
                 "I1",
                 "Atomic Test and Set: a lock storm",
-                "Host A reads 4 KB after 4 KB from a disk on the shared datastore; host B touches a file there, 100 times a second.",
+                "Host A reads 4 KB after 4 KB from a disk on the shared datastore; host B touches a file there, 100 times a second; then, as published, without a pause.",
                 "off 1345 IOPS, 5.51 MB/s, 32 conflicts/s; on 6759 IOPS, 27.68 MB/s, none",
-                const { &[reads(6759.0 / 1345.0)] },
+                const {
+                    let paced = Pair {
+                        name: "4 KiB reads, touches at a pace",
+                        published: None,
+                        ..reads(1.0)
+                    };
+                    let storm = Pair {
+                        name: "4 KiB reads, continuous touches",
+                        off: "continuous, ATS off",
+                        on: "continuous, ATS on",
+                        ..reads(6759.0 / 1345.0)
+                    };
+                    &[paced, storm]
+                },
             )
         },
         Spec {
@@ -125,13 +157,21 @@ fn run(context: &Context, way: Way, load: Load) -> Result<Run> {
     let (read, locking) = if way.scenario == "alone" {
         (Meter::measure(&mut stores, |stores| alone(&mut stores[0], context.scale))?, None)
     } else {
-        let (read, locking) = beside(context, &mut stores, &settings, load)?;
+        let reads: Reads = match way.scenario {
+            "continuous" => steadily,
+            _ => in_turns,
+        };
+        let pace = if way.scenario == "continuous" { Duration::ZERO } else { load.pace };
+        let load = Load { pace, ..load };
+        let (read, locking) = beside(context, &mut stores, (&settings, load, reads))?;
         (read, Some(locking))
     };
     let (rates, mut run) = read;
     run.figures.insert("IOPS".to_owned(), rates.beside);
     run.figures.insert("MB/s".to_owned(), rates.beside * 4096.0 / 1e6);
-    run.figures.insert("IOPS while the other host rests".to_owned(), rates.resting);
+    if let Some(resting) = rates.resting {
+        run.figures.insert("IOPS while the other host rests".to_owned(), resting);
+    }
     let locking = locking.unwrap_or_default();
     let conflicts = (run.counters.cons + locking.counters.cons) as f64 / rates.seconds;
     run.figures.insert("conflicts/s".to_owned(), conflicts);
@@ -150,9 +190,12 @@ struct Rates {
     /// Beside the other host's locking, and seconds of that.
     beside: f64,
     seconds: f64,
-    /// While it rests.
-    resting: f64,
+    /// While it rests, if it does.
+    resting: Option<f64>,
 }
+
+/// How host A reads beside the other one.
+type Reads = fn(&mut Datastore, Scale, &Orders) -> Result<Rates>;
 
 /// Host A, with nobody beside it.
 fn alone(store: &mut Datastore, scale: Scale) -> Result<Rates> {
@@ -161,15 +204,14 @@ fn alone(store: &mut Datastore, scale: Scale) -> Result<Rates> {
     let operations = read(store, &file, Duration::from_secs_f64(seconds))?;
     store.volume.close(file)?;
     let rate = operations as f64 / seconds;
-    Ok(Rates { beside: rate, seconds, resting: rate })
+    Ok(Rates { beside: rate, seconds, resting: Some(rate) })
 }
 
 /// Host A, beside host B, which rests every other slice of time.
 fn beside(
     context: &Context,
     stores: &mut [Datastore],
-    settings: &Settings,
-    load: Load,
+    (settings, load, reads): (&Settings, Load, Reads),
 ) -> Result<((Rates, Run), Locking)> {
     let orders = &Orders { rest: AtomicBool::new(true), stop: AtomicBool::new(false) };
     let (mounted, is_mounted) = mpsc::channel();
@@ -184,7 +226,7 @@ fn beside(
         });
         // A mount that failed ends the thread and with it the wait; joining tells why.
         let _ = is_mounted.recv();
-        let read = Meter::measure(stores, |stores| in_turns(&mut stores[0], context.scale, orders));
+        let read = Meter::measure(stores, |stores| reads(&mut stores[0], context.scale, orders));
         orders.stop.store(true, Ordering::Relaxed);
         let locking = second.join().ok().context("the second host panicked")??;
         Ok((read?, locking))
@@ -206,7 +248,17 @@ fn in_turns(store: &mut Datastore, scale: Scale, orders: &Orders) -> Result<Rate
     store.volume.close(file)?;
     let seconds = (slice * SLICES as u32).as_secs_f64();
     let rate = |operations: u64| operations as f64 / seconds;
-    Ok(Rates { beside: rate(operations[0]), seconds, resting: rate(operations[1]) })
+    Ok(Rates { beside: rate(operations[0]), seconds, resting: Some(rate(operations[1])) })
+}
+
+/// Reads while the other host locks all the time.
+fn steadily(store: &mut Datastore, scale: Scale, orders: &Orders) -> Result<Rates> {
+    let seconds = scale.window_ms() as f64 / 1e3;
+    let file = store.volume.open_disk(DISK, LockMode::ReadOnly)?;
+    orders.rest.store(false, Ordering::Relaxed);
+    let operations = read(store, &file, Duration::from_secs_f64(seconds))?;
+    store.volume.close(file)?;
+    Ok(Rates { beside: operations as f64 / seconds, seconds, resting: None })
 }
 
 /// 4 KiB after 4 KiB, one at a time.
@@ -275,7 +327,6 @@ fn snapshots(store: &mut Datastore, number: u64) -> Result<()> {
 
 fn judge(_: &Context, variants: &[Variant]) -> Vec<Target> {
     let share = share(variants, "ATS on", "IOPS", "IOPS while the other host rests");
-    let conflicts = figure(variants, "ATS on", "conflicts/s");
     vec![
         target(
             "reads beside locking with ATS",
@@ -283,11 +334,16 @@ fn judge(_: &Context, variants: &[Variant]) -> Vec<Target> {
             share.map(|share| format!("{:.1} %", share * 100.0)),
             share.map(|share| share >= 0.95),
         ),
-        target(
-            "conflicts with ATS",
-            "0/s",
-            conflicts.map(|conflicts| format!("{conflicts:.1}/s")),
-            conflicts.map(|conflicts| conflicts == 0.0),
-        ),
+        no_conflicts(variants, "ATS on", "conflicts with ATS"),
     ]
+}
+
+fn no_conflicts(variants: &[Variant], name: &str, what: &str) -> Target {
+    let conflicts = figure(variants, name, "conflicts/s");
+    target(
+        what,
+        "0/s",
+        conflicts.map(|conflicts| format!("{conflicts:.1}/s")),
+        conflicts.map(|conflicts| conflicts == 0.0),
+    )
 }

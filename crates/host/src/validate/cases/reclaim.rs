@@ -121,7 +121,7 @@ fn one(context: &Context, way: Way, step: &str) -> Result<MeasuredSpace> {
                 source: (0, "vm.vmdk"),
                 destination: (to, "vm.vmdk"),
                 format: DiskFormat::Thin,
-                has_snapshot: false,
+                machine: mover::MachineState::Still,
             };
             let go_on = &mut |_, _| std::ops::ControlFlow::Continue(());
             mover::storage_vmotion(stores, order, go_on, &mut |_| None)?;

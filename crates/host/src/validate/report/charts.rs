@@ -160,14 +160,23 @@ pub(super) fn lines(title: &str, unit: &str, lines: &[Line]) -> Result<Chart> {
         "y_axis_configs": [{"axis_font_size": 11, "axis_title": unit, "axis_split_number": 5, "axis_min": 0}],
     });
     let chart = LineChart::from_json(&with(common(title, unit), more)).map_err(drawing)?;
-    let head = ["", "mean", "highest", "seconds"].map(str::to_owned).to_vec();
+    let head = ["", "latest", "maximum", "minimum", "average", "seconds"];
+    let head = head.map(str::to_owned).to_vec();
     let rows = lines.iter().map(|line| {
-        let values: Vec<f64> = line.points.iter().map(|point| point.1).collect();
-        let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let highest = values.iter().copied().fold(0.0, f64::max);
+        // The first and the last point only close the line.
+        let inner = match line.points.len() {
+            0..3 => &line.points[..],
+            all => &line.points[1..all - 1],
+        };
+        let values: Vec<f64> = inner.iter().map(|point| point.1).collect();
+        let average = values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let maximum = values.iter().copied().fold(0.0, f64::max);
+        let minimum = values.iter().copied().fold(maximum, f64::min);
+        let latest = values.last().copied().unwrap_or(0.0);
         let ends = line.points.first().zip(line.points.last());
         let span = ends.map_or(0.0, |(first, last)| last.0 - first.0);
-        vec![line.name.clone(), significant(mean), significant(highest), significant(span)]
+        let figures = [latest, maximum, minimum, average, span];
+        std::iter::once(line.name.clone()).chain(figures.map(significant)).collect()
     });
     finish(&format!("{title} ({unit})"), &chart.svg().map_err(drawing)?, head, rows.collect())
 }
@@ -208,5 +217,14 @@ mod tests {
             let line = Line { name: "on".to_owned(), color: ON, points };
             assert!(lines("Rate", "MB/s", &[line]).is_ok());
         }
+    }
+
+    #[test]
+    fn the_legend_of_a_line_is_vcenters() {
+        let points = vec![(0.0, 0.0), (0.5, 4.0), (1.5, 1.0), (2.5, 2.5), (3.0, 0.0)];
+        let line = Line { name: "on".to_owned(), color: ON, points };
+        let chart = lines("Rate", "MB/s", &[line]).expect("it is drawn");
+        assert_eq!(chart.head, ["", "latest", "maximum", "minimum", "average", "seconds"]);
+        assert_eq!(chart.rows, [["on", "2.50", "4.00", "1.00", "2.50", "3.00"]]);
     }
 }

@@ -18,6 +18,38 @@ pub(super) fn of(case: &Case) -> Result<Vec<Chart>> {
     if case.variants.iter().all(|variant| variant.runs.is_empty()) {
         return Ok(Vec::new());
     }
+    let mut charts = of_document(case)?;
+    charts.extend(beside_array(case)?);
+    Ok(charts)
+}
+
+/// Rates of host and array in one picture, where the array's own counters were read.
+fn beside_array(case: &Case) -> Result<Vec<Chart>> {
+    let runs = case.variants.iter().flat_map(|variant| &variant.runs);
+    let all: Vec<&str> =
+        runs.flat_map(|run| &run.series).map(|series| series.name.as_str()).collect();
+    let mut charts = Vec::new();
+    for (title, rates) in [
+        ("Host beside array: interfaces", ["interface, MB/s", "array interface, MB/s"]),
+        ("Host beside array: volumes and devices", ["volume, MB/s", "array devices written, MB/s"]),
+    ] {
+        if all.contains(&rates[1]) {
+            charts.push(over_time(case, title, "MB/s", &rates)?);
+        }
+    }
+    let mut others: Vec<&str> = all
+        .into_iter()
+        .filter(|name| name.starts_with("array ") && name.ends_with(", per s"))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    for name in others {
+        charts.push(over_time(case, name.trim_end_matches(", per s"), "per second", &[name])?);
+    }
+    Ok(charts)
+}
+
+fn of_document(case: &Case) -> Result<Vec<Chart>> {
     match case.id.as_str() {
         "Q1" => Ok(vec![reclaimed(case)?]),
         "Q4" => Ok(Vec::new()),
@@ -139,7 +171,8 @@ fn over_time(case: &Case, title: &str, unit: &str, rates: &[&str]) -> Result<Cha
     let mut drawn = Vec::new();
     let mut from = 0.0;
     for (name, count) in [("off", 2), ("on", 1)] {
-        let variant = case.variants.iter().find(|variant| variant.name == name);
+        let variant = case.variants.iter().find(|one| one.name == name);
+        let variant = variant.or(case.variants.iter().find(|one| one.name.ends_with(name)));
         for run in variant.iter().flat_map(|variant| &variant.runs).take(count) {
             for (number, rate) in rates.iter().enumerate() {
                 let points = points(run, rate, from);

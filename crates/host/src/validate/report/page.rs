@@ -38,6 +38,7 @@ pub(super) fn validation(report: &Report) -> Result<String> {
         footer {
             (report.program) ". Bytes on the wire are those of the sockets, both ways, as the kernel counts them (TCP_INFO). "
             "Space is what the array says by SCSI: log page 0Ch, else GET LBA STATUS; of the LUN that is written. "
+            "Processor time is user and system time of all threads: of this program, which is all simulated hosts, and of the array's process; per GB that volumes took or gave. "
             "Medians of all rounds; lowest and highest in brackets. Charts drawn by charts-rs 2.3 (Apache-2.0)."
         }
     };
@@ -104,7 +105,7 @@ fn glance(cases: &[Case]) -> Markup {
         div.scroll { table {
             caption { "Measured, against published" }
             thead { tr {
-                @for cell in ["Case", "What", "Off", "On", "Better by", "Published", "Wire, on/off", "Contents"] { th scope="col" { (cell) } }
+                @for cell in ["Case", "What", "Off", "On", "Better by", "Saved", "Published", "Wire, on/off", "Host CPU per GB, on/off", "Contents"] { th scope="col" { (cell) } }
             } }
             tbody {
                 @for case in cases {
@@ -115,21 +116,31 @@ fn glance(cases: &[Case]) -> Markup {
                             td.number { (value(ratio.off, &ratio.unit)) }
                             td.number { (value(ratio.on, &ratio.unit)) }
                             td.number { strong { (times(ratio.factor)) } }
+                            td.number { (ratio.saved()) }
                             td.number { (ratio.published.map_or("–".to_owned(), times)) }
                             td.number { (ratio.wire.map_or("–".to_owned(), |wire| format!("{} %", significant(wire * 100.0)))) }
+                            td.number { (part(ratio.host_processor)) }
                             td { @if number == 0 { (state(case)) } }
                         }
                     }
                     @if case.ratios.is_empty() {
                         tr {
                             th scope="row" { a href={ "#" (case.id) } { (case.id) } }
-                            td colspan="6" { (short_title(case)) @if let Some(found) = brief(case) { ": " (found) } }
+                            td colspan="8" { (short_title(case)) @if let Some(found) = brief(case) { ": " (found) } }
                             td { (state(case)) }
                         }
                     }
                 }
             }
         } }
+    }
+}
+
+/// On as a part of off, in per cent.
+fn part(pair: Option<[f64; 2]>) -> String {
+    match pair {
+        Some([off, on]) if off > 0.0 => format!("{} %", significant(on / off * 100.0)),
+        _ => "–".to_owned(),
     }
 }
 
@@ -163,7 +174,7 @@ fn one_case(case: &Case, charts: &[Chart]) -> Markup {
                     dt { "Measured" }
                     dd {
                         (ratio.name) ": " (value(ratio.off, &ratio.unit)) " off, " (value(ratio.on, &ratio.unit)) " on: "
-                        strong { (times(ratio.factor)) } " (pairs of runs: " (times(ratio.range[0])) " to " (times(ratio.range[1])) ")"
+                        strong { (times(ratio.factor)) } ", " (ratio.saved()) " (pairs of runs: " (times(ratio.range[0])) " to " (times(ratio.range[1])) ")"
                         @if let Some(published) = ratio.published { "; published: " (times(published)) }
                     }
                 }
@@ -171,6 +182,7 @@ fn one_case(case: &Case, charts: &[Chart]) -> Markup {
             (targets(&case.targets))
             @if case.variants.iter().any(|variant| !variant.runs.is_empty()) {
                 (costs(case))
+                (processors(case))
                 (figures_table(case))
             }
             @for chart in charts { (figure(chart)) }
@@ -235,6 +247,36 @@ fn costs(case: &Case) -> Markup {
     };
     let rows: Vec<Vec<String>> = case.variants.iter().map(row).collect();
     table("What each variant cost", &head.map(str::to_owned), &rows)
+}
+
+/// Processor time of host and array: documents say that offloads save the host's.
+fn processors(case: &Case) -> Markup {
+    let known =
+        case.variants.iter().flat_map(|one| &one.runs).any(|run| run.processor.host.is_some());
+    if !known {
+        return html! {};
+    }
+    let cell = |variant: &Variant, of: &dyn Fn(&Run) -> Option<f64>, unit: &str| {
+        let values: Vec<f64> = variant.runs.iter().filter_map(of).collect();
+        match median(values) {
+            Some(middle) if unit.is_empty() => seconds(middle),
+            Some(middle) => format!("{} {unit}", significant(middle)),
+            None if variant.runs.is_empty() => "–".to_owned(),
+            None => "not known".to_owned(),
+        }
+    };
+    let row = |variant: &Variant| {
+        vec![
+            variant.name.clone(),
+            cell(variant, &|run| run.processor.host, ""),
+            cell(variant, &|run| run.processor.host_per_gb(), "s/GB"),
+            cell(variant, &|run| run.processor.array, ""),
+            cell(variant, &|run| run.processor.array_per_gb(), "s/GB"),
+        ]
+    };
+    let head = ["", "Host", "Host, per GB", "Array", "Array, per GB"];
+    let rows: Vec<Vec<String>> = case.variants.iter().map(row).collect();
+    table("Processor time", &head.map(str::to_owned), &rows)
 }
 
 fn commands(run: Option<&Run>) -> String {

@@ -146,7 +146,7 @@ fn a_repeated_key_ends_the_login_unless_it_names_the_initiator() {
 #[test]
 fn wrong_first_requests_are_refused_with_the_right_status() {
     let many_keys: String = (0..200).map(|key| format!("K{key}=1\0")).collect();
-    let table: [(u8, &str, [u8; 2]); 15] = [
+    let table: [(u8, &str, [u8; 2]); 16] = [
         (0x87, "SessionType=Normal\0", [2, 7]),
         (0x87, "InitiatorName=iqn.2026-01.example:a\0", [2, 7]),
         (0x87, "InitiatorName=\0TargetName=iqn.2026-01.example:b\0", [2, 0]),
@@ -159,13 +159,24 @@ fn wrong_first_requests_are_refused_with_the_right_status() {
         (0x87, &format!("{NORMAL}{}=1\0", "K".repeat(64)), [2, 0]),
         (0x87, &format!("{NORMAL}{many_keys}"), [2, 0]),
         (0x81, &format!("{NORMAL}AuthMethod=CHAP\0"), [2, 1]),
-        (0x87, &format!("{NORMAL}AuthMethod=None\0"), [2, 0]),
+        (0x87, &format!("{NORMAL}AuthMethod=CHAP\0"), [2, 0]),
+        (0x87, &format!("{NORMAL}AuthMethod=None\0CHAP_N=a\0"), [2, 0]),
         (0x85, NORMAL, [2, 0]),
         (0x8f, NORMAL, [2, 0]),
     ];
     for (flags, text, status) in table {
         assert_eq!(status_of(flags, text), status, "{flags:#x} {text}");
     }
+}
+
+#[test]
+fn a_method_that_is_offered_again_in_the_operational_stage_is_answered() {
+    let mut initiator = fresh();
+    let answer = exchange(&mut initiator, 0x81, &format!("{NORMAL}AuthMethod=CHAP,None\0"));
+    assert_eq!(answer.text(), "AuthMethod=None TargetPortalGroupTag=1 ");
+    let answer = exchange(&mut initiator, 0x87, "AuthMethod=CHAP,None\0MaxConnections=1\0");
+    assert_eq!(answer.text(), "AuthMethod=None MaxConnections=1 MaxRecvDataSegmentLength=262144 ");
+    assert_ne!(answer.bhs.u16(14), 0);
 }
 
 #[test]
@@ -282,10 +293,7 @@ fn a_discovery_session_needs_no_target_name() {
         0x87,
         "InitiatorName=iqn.2026-01.example:a\0SessionType=Discovery\0InitialR2T=No\0HeaderDigest=None\0",
     );
-    assert_eq!(
-        answer.text(),
-        "InitialR2T=Irrelevant HeaderDigest=None MaxRecvDataSegmentLength=262144 "
-    );
+    assert_eq!(answer.text(), "InitialR2T=No HeaderDigest=None MaxRecvDataSegmentLength=262144 ");
     assert_ne!(answer.bhs.u16(14), 0);
 }
 

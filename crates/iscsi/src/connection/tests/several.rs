@@ -32,7 +32,7 @@ fn session() -> [Initiator; 2] {
     assert!(parameters.joined && !parameters.initial_r2t);
     assert_eq!((parameters.cid, parameters.first_burst_length), (1, 1024));
     let answer = second.answer();
-    assert!(answer.text().contains("MaxBurstLength=Reject"), "{}", answer.text());
+    assert!(answer.text().contains("MaxBurstLength=262144"), "{}", answer.text());
     [first, second]
 }
 

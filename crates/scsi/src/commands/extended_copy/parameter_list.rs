@@ -13,8 +13,10 @@ const LID4_HEADER_BYTES: usize = 48;
 /// SPC-4 6.4.3.2: what the list identifier is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListIdUsage {
-    /// 00b: it names the copy, whose outcome is held. 10b: the same, but it need not be held.
-    Named,
+    /// 00b: it names the copy, whose outcome is held.
+    Held,
+    /// 10b: the same, but the outcome need not be held.
+    MayBeDiscarded,
     /// 11b: there is none. What ESXi sends.
     None,
 }
@@ -24,6 +26,9 @@ enum ListIdUsage {
 pub(super) struct ParameterList {
     /// LIST IDENTIFIER, unless there is none.
     pub(super) list_id: Option<u32>,
+    /// Whether the copy goes without a name if another of the nexus that is under way has it: nobody
+    /// holds its outcome then, which the host said need not be held.
+    pub(super) may_go_unnamed: bool,
     /// IMMED: the command ends before the copy does.
     pub(super) immediate: bool,
     pub(super) cscds: Vec<Cscd>,
@@ -36,8 +41,9 @@ impl ParameterList {
         if list.len() < LID1_HEADER_BYTES {
             return Err(length_error());
         }
-        let list_id = match parse_usage(list[1], 1)? {
-            ListIdUsage::Named => Some(u32::from(list[0])),
+        let usage = parse_usage(list[1], 1)?;
+        let list_id = match usage {
+            ListIdUsage::Held | ListIdUsage::MayBeDiscarded => Some(u32::from(list[0])),
             // SPC-4 6.4.3.2: then the list identifier is zero.
             ListIdUsage::None if list[0] == 0 => None,
             ListIdUsage::None => return Err(invalid(0)),
@@ -49,7 +55,8 @@ impl ParameterList {
             inline_data: (u32_at(list, 12), 12),
         };
         let (cscds, segments) = lengths.parse(list)?;
-        Ok(Self { list_id, immediate: false, cscds, segments })
+        let may_go_unnamed = usage == ListIdUsage::MayBeDiscarded;
+        Ok(Self { list_id, may_go_unnamed, immediate: false, cscds, segments })
     }
 
     /// The list of EXTENDED COPY (LID4).
@@ -69,8 +76,9 @@ impl ParameterList {
             return Err(invalid(15));
         }
         let immediate = list[15] & IMMED != 0;
-        let list_id = match parse_usage(list[1], 1)? {
-            ListIdUsage::Named => Some(u32_at(list, 20)),
+        let usage = parse_usage(list[1], 1)?;
+        let list_id = match usage {
+            ListIdUsage::Held | ListIdUsage::MayBeDiscarded => Some(u32_at(list, 20)),
             ListIdUsage::None if u32_at(list, 20) != 0 => return Err(invalid(20)),
             // Nobody could learn how a copy without a name ended.
             ListIdUsage::None if immediate => return Err(invalid(15)),
@@ -83,7 +91,8 @@ impl ParameterList {
             inline_data: (u32::from(u16_at(list, 46)), 46),
         };
         let (cscds, segments) = lengths.parse(list)?;
-        Ok(Self { list_id, immediate, cscds, segments })
+        let may_go_unnamed = usage == ListIdUsage::MayBeDiscarded && !immediate;
+        Ok(Self { list_id, may_go_unnamed, immediate, cscds, segments })
     }
 }
 
@@ -126,7 +135,8 @@ pub(super) fn invalid(byte: usize) -> Completion {
 
 fn parse_usage(flags: u8, byte: usize) -> Result<ListIdUsage, Completion> {
     match flags >> 3 & 3 {
-        0b00 | 0b10 => Ok(ListIdUsage::Named),
+        0b00 => Ok(ListIdUsage::Held),
+        0b10 => Ok(ListIdUsage::MayBeDiscarded),
         0b11 => Ok(ListIdUsage::None),
         _ => Err(invalid(byte)),
     }

@@ -12,7 +12,7 @@ use super::super::statistics::VolumeNames;
 use crate::backing::{BackingState, FileSystem};
 use crate::data_plane::DataPlane;
 use crate::device_times::OPERATIONS;
-use crate::pool::Pool;
+use crate::pool::{OpenDevice, Pool};
 use crate::pools::PoolId;
 use crate::yielding::pause_seldom;
 
@@ -73,6 +73,36 @@ pub(super) struct PoolFacts {
     pub(super) seconds_until_full: Option<f64>,
     pub(super) snapshots_deleted: u64,
     pub(super) devices: Vec<DeviceFacts>,
+    pub(super) members: Vec<MemberFacts>,
+    pub(super) mirrors: Vec<MirrorFacts>,
+    /// Spares by name, and whether each is missing.
+    pub(super) spares: Vec<(String, bool)>,
+}
+
+/// A mirror.
+pub(super) struct MirrorFacts {
+    /// Its number.
+    pub(super) number: u8,
+    pub(super) is_degraded: bool,
+    pub(super) resilver: Option<ResilverFacts>,
+}
+
+/// A member that is being filled.
+pub(super) struct ResilverFacts {
+    pub(super) device: String,
+    pub(super) copied_bytes: u64,
+    pub(super) left_bytes: u64,
+    pub(super) is_paused: bool,
+}
+
+/// A member of a mirror.
+pub(super) struct MemberFacts {
+    /// The mirror, by its number.
+    pub(super) mirror: u8,
+    pub(super) name: String,
+    pub(super) state: store::MemberState,
+    pub(super) errors: u64,
+    pub(super) healed_blocks: u64,
 }
 
 pub(super) struct DeviceFacts {
@@ -135,13 +165,31 @@ fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFa
     let series = plane.feed.ledger.history().pool(&pool.name);
     let forecast = series.and_then(ledger::forecast);
     let now = Instant::now();
-    let configured = management.configuration.pools.get(&pool.name);
-    let devices = configured.into_iter().flat_map(|pool| &pool.devices).enumerate();
-    let device = |(number, device): (usize, &array::PoolDevice)| DeviceFacts {
-        name: device.device.to_string(),
-        durations: pool.device_times.of(number).copied(),
-        failures: pool.device_times.failures_of(number),
-        oldest: pool.device_times.oldest(number, now),
+    let device = |(slot, open): (u8, &OpenDevice)| DeviceFacts {
+        name: open.name.to_string(),
+        durations: pool.device_times.of(slot.into()).copied(),
+        failures: pool.device_times.failures_of(slot.into()),
+        oldest: pool.device_times.oldest(slot.into(), now),
+    };
+    let member = |(mirror, member): (u8, store::MemberStatus)| MemberFacts {
+        mirror,
+        name: management.member_name(pool, member.uuid),
+        state: member.state,
+        errors: member.errors,
+        healed_blocks: member.healed_blocks,
+    };
+    let members = pool
+        .mirrors()
+        .flat_map(|mirror| mirror.members.into_iter().map(move |member| (mirror.device, member)));
+    let mirror = |mirror: store::MirrorStatus| MirrorFacts {
+        number: mirror.device,
+        is_degraded: mirror.is_degraded(),
+        resilver: mirror.resilver.map(|status| ResilverFacts {
+            device: management.member_name(pool, status.member),
+            copied_bytes: status.copied_bytes,
+            left_bytes: status.total_bytes.saturating_sub(status.copied_bytes),
+            is_paused: status.paused,
+        }),
     };
     PoolFacts {
         name: pool.name.clone(),
@@ -153,7 +201,10 @@ fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFa
         is_backing_full: pool.backing.state == BackingState::Full,
         seconds_until_full: forecast.and_then(|forecast| forecast.seconds_until_full),
         snapshots_deleted: management.snapshots_deleted(&pool.name),
-        devices: devices.map(device).collect(),
+        devices: pool.devices.iter().map(device).collect(),
+        members: members.map(member).collect(),
+        mirrors: pool.mirrors().map(mirror).collect(),
+        spares: management.spares_of(&pool.name),
     }
 }
 

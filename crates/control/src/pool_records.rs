@@ -1,0 +1,130 @@
+//! Records that pools keep of the array: what each says, which are out of date, and which are newer
+//! than the configuration.
+//!
+//! The data directory is what the daemon starts from. A pool's records follow each version of it that
+//! is saved; they count where the data directory is lost, is older, or is another array's.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use array::{Configuration, OwnerRecord, Record, RecordKey};
+use block::VolumeId;
+
+mod encoding;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+pub use slots::{Blocks, Found, Loaded, Placed, Slots, Unplaced};
+
+/// Makes an account of CHAP unreadable for whoever finds a pool; `None` if there is none, or its
+/// secret is not known.
+pub type Seal<'a> = &'a dyn Fn(&RecordKey) -> Option<String>;
+
+/// The text of a record as it should be; `None` if there is no such object.
+pub fn text(array: &Configuration, key: &RecordKey, seal: Seal<'_>) -> Option<String> {
+    let mut record = array.record(key)?;
+    match &mut record {
+        Record::Array(record) => record.discovery_chap = seal(key),
+        Record::Host(record) if record.host.chap_name.is_some() => record.chap = seal(key),
+        Record::Host(_)
+        | Record::Owner(_)
+        | Record::Pool(_)
+        | Record::Group(_)
+        | Record::Volume(_)
+        | Record::Unit(_)
+        | Record::Schedule(_)
+        | Record::Run(_) => {}
+    }
+    Some(encoding::text_of(key, Some(record)))
+}
+
+/// The text of the record of whose pool it is.
+pub fn owner_text(owner: OwnerRecord) -> String {
+    encoding::text_of(&RecordKey::Owner, Some(Record::Owner(owner)))
+}
+
+/// The text of the record of what a logical unit keeps.
+pub fn unit_text(volume: VolumeId, state: String) -> String {
+    encoding::text_of(&RecordKey::Unit(volume.0), Some(Record::Unit(state)))
+}
+
+/// The text of a record that says that there is no such object.
+pub fn tombstone(key: &RecordKey) -> String {
+    encoding::text_of(key, None)
+}
+
+/// Whose pool records say it is.
+pub fn owner(records: &BTreeMap<RecordKey, Found>) -> Option<&OwnerRecord> {
+    match records.get(&RecordKey::Owner)?.record.as_ref()? {
+        Record::Owner(owner) => Some(owner),
+        Record::Array(_)
+        | Record::Pool(_)
+        | Record::Host(_)
+        | Record::Group(_)
+        | Record::Volume(_)
+        | Record::Unit(_)
+        | Record::Schedule(_)
+        | Record::Run(_) => None,
+    }
+}
+
+/// What of the records of one's own pool differs from the configuration.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Differences {
+    /// Records that are to be written.
+    pub stale: BTreeSet<RecordKey>,
+    /// Records of a later version than the configuration is of: the data directory is an earlier one.
+    pub newer: BTreeMap<RecordKey, Found>,
+    /// The highest version of all.
+    pub version: u64,
+}
+
+/// Compares what was found in a pool with the configuration. `holds` says whether the pool holds a
+/// volume or snapshot. Records of logical units and of the owner are not looked at.
+pub fn compare(
+    loaded: &Loaded,
+    (array, pool): (&Configuration, &str),
+    holds: impl Fn(VolumeId) -> bool,
+    seal: Seal<'_>,
+) -> Differences {
+    let mut differences = Differences::default();
+    for (key, found) in &loaded.records {
+        differences.version = differences.version.max(found.version);
+        let is_configuration = !matches!(key, RecordKey::Owner | RecordKey::Unit(_));
+        if is_configuration && found.version > array.generation {
+            differences.newer.insert(key.clone(), found.clone());
+        }
+    }
+    let wanted = array.record_keys(pool, holds);
+    let kept =
+        loaded.slots.keys().filter(|key| !matches!(key, RecordKey::Owner | RecordKey::Unit(_)));
+    for key in kept.chain(&wanted) {
+        if differences.newer.contains_key(key) {
+            continue;
+        }
+        // Its text may be known for an object of another pool, too.
+        let text = text(array, key, seal).filter(|_| wanted.contains(key));
+        if !loaded.slots.is_current(key, text.as_deref()) {
+            differences.stale.insert(key.clone());
+        }
+    }
+    differences
+}
+
+/// Whether a pool is to have a record, as far as the configuration knows; `holds` says whether it holds
+/// a volume or snapshot.
+pub fn belongs(
+    array: &Configuration,
+    key: &RecordKey,
+    pool: &str,
+    holds: impl Fn(VolumeId) -> bool,
+) -> bool {
+    match key {
+        RecordKey::Owner | RecordKey::Array | RecordKey::Host(_) | RecordKey::Group(_) => true,
+        RecordKey::Pool(name) => name == pool,
+        RecordKey::Schedule(name) | RecordKey::Run(name, _) => {
+            array.schedule_pool(name) == Some(pool)
+        }
+        RecordKey::Volume(id) | RecordKey::Unit(id) => holds(VolumeId(*id)),
+    }
+}

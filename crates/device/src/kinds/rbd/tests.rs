@@ -1,0 +1,103 @@
+//! Tests of images, against a real cluster that `cargo xtask test --ceph` starts.
+
+use std::process::Command;
+
+use block::{DeviceKind, DeviceName, DeviceOperation, Rope};
+
+use crate::tests::{SIZE, conforms};
+use crate::{Device, Method, OpenError, Presence};
+
+/// The cluster's configuration file.
+const CONF: &str = "GANTRY_TEST_CEPH_CONF";
+
+fn conf() -> String {
+    std::env::var(CONF).expect("'cargo xtask test --ceph' names the cluster")
+}
+
+/// Runs the cluster's own program.
+fn rbd(arguments: &[&str]) {
+    let done = Command::new("rbd").args(["-c", &conf()]).args(arguments).status();
+    assert!(done.expect("the package ceph-common is installed").success(), "rbd {arguments:?}");
+}
+
+/// A new image with a name of its own.
+fn image(name: &str, options: &[&str]) -> DeviceName {
+    rbd(&[&["create", "--size", "16M"], options, &[&format!("rbd/{name}")]].concat());
+    DeviceName::new(DeviceKind::Rbd, format!("rbd/{name}?conf={}", conf()))
+}
+
+fn open(name: &DeviceName) -> Result<Device, OpenError> {
+    Device::open(name, 0, Method::Auto)
+}
+
+#[test]
+#[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
+fn an_image_conforms_and_its_lock_is_free_when_it_is_closed() {
+    let name = image("conforms", &[]);
+    assert_eq!(Device::size_before_creation(&name).unwrap(), Some(SIZE));
+    let mut device = Device::create(&name, SIZE, Method::Auto).unwrap();
+    conforms(&mut device);
+    assert!(matches!(open(&name), Err(OpenError::InUse(_))));
+    drop(device);
+    assert_eq!(open(&name).unwrap().size_bytes(), 2 * SIZE);
+    let (actual, wanted) = (2 * SIZE, 3 * SIZE);
+    let small = Device::create(&name, wanted, Method::Auto).err();
+    assert!(
+        matches!(&small, Some(OpenError::TooSmall { actual: a, wanted: w, .. }) if (*a, *w) == (actual, wanted)),
+        "{small:?}"
+    );
+    Device::remove(&name).unwrap();
+    drop(open(&name).unwrap());
+}
+
+#[test]
+#[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
+fn what_is_not_there_or_not_fit_is_named() {
+    let absent = DeviceName::new(DeviceKind::Rbd, format!("rbd/absent?conf={}", conf()));
+    assert!(matches!(open(&absent), Err(OpenError::Missing(_))));
+    let told = |name: &DeviceName| open(name).err().expect("it is not opened").to_string();
+    let pool = DeviceName::new(DeviceKind::Rbd, format!("nowhere/i?conf={}", conf()));
+    assert!(told(&pool).contains("cannot open the pool"), "{}", told(&pool));
+    let file = DeviceName::new(DeviceKind::Rbd, "rbd/i?conf=/nowhere/ceph.conf");
+    assert!(told(&file).contains("cannot connect"), "{}", told(&file));
+    let unlocked = image("unlocked", &["--image-feature", "layering"]);
+    assert!(told(&unlocked).contains("rbd feature enable"), "{}", told(&unlocked));
+}
+
+/// Many pieces, and a cut image: a write across its end would be answered as done.
+#[test]
+#[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
+fn writes_of_many_pieces_arrive_and_a_cut_image_is_seen() {
+    let name = image("pieces", &[]);
+    let mut device = open(&name).unwrap();
+    let mut data = Rope::new();
+    for number in 0..2000_u32 {
+        let mut piece = block::Buffer::zeroed(4096);
+        piece[..4].copy_from_slice(&number.to_le_bytes());
+        data.push(piece.freeze());
+    }
+    let mut completions = Vec::new();
+    let mut run = |device: &mut Device, operation| {
+        device.submit(1, operation);
+        device.kick();
+        while completions.is_empty() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            device.reap(&mut completions);
+        }
+        completions.remove(0).1
+    };
+    run(&mut device, DeviceOperation::Write { offset: 4096, data }).unwrap();
+    let buffer = block::Buffer::for_overwrite(4096);
+    let read = DeviceOperation::Read { offset: 2000 * 4096, buffer };
+    let found = run(&mut device, read).unwrap().unwrap();
+    assert_eq!(found[..4], 1999_u32.to_le_bytes());
+    rbd(&["resize", "--allow-shrink", "--no-progress", "--size", "8M", "rbd/pieces"]);
+    for _ in 0..500 {
+        device.look_at_backing();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        if device.presence() == Presence::CutShort {
+            return;
+        }
+    }
+    panic!("a cut image is seen");
+}

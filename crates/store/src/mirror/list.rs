@@ -1,0 +1,129 @@
+//! Membership list of a mirror: which members hold current copies. It lies on every member, in two
+//! slots by its generation, and is independent of checkpoints.
+
+use block::{BLOCK, Buffer};
+
+use super::member::MemberSet;
+use super::sealed::{is_sealed, seal, u64_at, uuid_at};
+use super::status::MemberState;
+use crate::address::DeviceBlock;
+use crate::limits::MIRROR_MEMBERS_WHILE_REPLACING_MAX;
+use crate::options::{DeviceSpec, MemberSpec};
+
+const MAGIC: [u8; 8] = *b"GANTRYML";
+
+/// Where the list lies: that of generation g in place g mod 2.
+pub(crate) const LISTS: [DeviceBlock; 2] = [DeviceBlock::new(8), DeviceBlock::new(9)];
+
+const ENTRIES_AT: usize = 128;
+const ENTRY_BYTES: usize = 64;
+
+/// What a list says of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListEntry {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) size_bytes: u64,
+    pub(crate) state: MemberState,
+    /// The generation of the first list that says so.
+    pub(crate) since: u64,
+}
+
+/// The members of a mirror as of one generation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct List {
+    pub(crate) pool_uuid: [u8; 16],
+    pub(crate) mirror_uuid: [u8; 16],
+    /// Rises with every list.
+    pub(crate) generation: u64,
+    /// Whether resilvering rests until an administrator lets it go on.
+    pub(crate) paused: bool,
+    pub(crate) entries: Vec<ListEntry>,
+}
+
+/// A list that is on its way to the members.
+pub(super) struct ListChange {
+    pub(super) list: List,
+    /// Members on which it is being written, is written, and is being flushed.
+    pub(super) writing: MemberSet,
+    pub(super) written: MemberSet,
+    pub(super) flushing: MemberSet,
+    /// Members that have it for good.
+    pub(super) done: MemberSet,
+    /// The caller is asked to keep its generation.
+    pub(super) is_told: bool,
+}
+
+impl List {
+    /// The first list of a mirror that is made.
+    pub(crate) fn first(pool_uuid: [u8; 16], device: &DeviceSpec) -> Self {
+        let entry = |member: &MemberSpec| ListEntry {
+            uuid: member.uuid,
+            size_bytes: member.size_bytes,
+            state: MemberState::Current,
+            since: 1,
+        };
+        let entries = device.members.iter().map(entry).collect();
+        Self { pool_uuid, mirror_uuid: device.uuid, generation: 1, paused: false, entries }
+    }
+
+    /// Where a list of a generation lies on each member.
+    pub(crate) fn place(generation: u64) -> DeviceBlock {
+        LISTS[(generation % 2) as usize]
+    }
+
+    pub(crate) fn emit(&self) -> Buffer {
+        let mut bytes = Buffer::zeroed(BLOCK as usize);
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..16].copy_from_slice(&self.generation.to_le_bytes());
+        bytes[16..32].copy_from_slice(&self.pool_uuid);
+        bytes[32..48].copy_from_slice(&self.mirror_uuid);
+        bytes[48..56].copy_from_slice(&(self.entries.len() as u64).to_le_bytes());
+        bytes[56..64].copy_from_slice(&u64::from(self.paused).to_le_bytes());
+        let places = bytes[ENTRIES_AT..].as_chunks_mut::<ENTRY_BYTES>().0;
+        for (entry, place) in self.entries.iter().zip(places) {
+            place[..16].copy_from_slice(&entry.uuid);
+            place[16..24].copy_from_slice(&entry.size_bytes.to_le_bytes());
+            place[24..32].copy_from_slice(&entry.since.to_le_bytes());
+            place[32] = match entry.state {
+                MemberState::Current => 1,
+                MemberState::Resilvering => 2,
+                MemberState::Absent => 3,
+            };
+        }
+        seal(bytes)
+    }
+
+    /// Reads a list; `None` if there is none, it is damaged, or makes no sense.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        if !is_sealed(bytes) || bytes[..8] != MAGIC {
+            return None;
+        }
+        let count = u64_at(bytes, 48);
+        if !(1..=MIRROR_MEMBERS_WHILE_REPLACING_MAX as u64).contains(&count) {
+            return None;
+        }
+        let places = bytes[ENTRIES_AT..].as_chunks::<ENTRY_BYTES>().0;
+        let entries = places.iter().take(count as usize).map(|place| {
+            let state = match place[32] {
+                1 => MemberState::Current,
+                2 => MemberState::Resilvering,
+                3 => MemberState::Absent,
+                _ => return None,
+            };
+            let uuid = uuid_at(place, 0);
+            Some(ListEntry { uuid, size_bytes: u64_at(place, 16), state, since: u64_at(place, 24) })
+        });
+        Some(Self {
+            pool_uuid: uuid_at(bytes, 16),
+            mirror_uuid: uuid_at(bytes, 32),
+            generation: u64_at(bytes, 8),
+            paused: u64_at(bytes, 56) != 0,
+            entries: entries.collect::<Option<_>>()?,
+        })
+    }
+
+    /// The state of a member; `None` if the list does not know it.
+    pub(crate) fn entry(&self, member: [u8; 16]) -> Option<&ListEntry> {
+        self.entries.iter().find(|entry| entry.uuid == member)
+    }
+}

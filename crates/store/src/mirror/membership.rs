@@ -1,0 +1,236 @@
+//! Changes of the membership list: a member that fails is left out on all others, durably and with
+//! the caller's witness, before anything that it lacks is answered.
+
+use block::{DeviceError, DeviceOperation};
+
+use super::list::{List, ListChange, ListEntry};
+use super::member::{Member, MemberNumber, MemberSet};
+use super::port::{Port, Purpose};
+use super::status::{MemberState, Membership};
+use super::{EIO, ENODEV, Mirror};
+
+impl Mirror {
+    /// Whether the durable list says what is the case.
+    pub(super) fn is_settled(&self) -> bool {
+        let is_paused_so = self.is_paused == self.list.paused;
+        let is_right = self.is_spread && is_paused_so && self.entries() == self.list.entries;
+        self.change.is_none() && (self.broken.is_some() || is_right)
+    }
+
+    /// The members that count by a list.
+    pub(super) fn listed_by(&self, list: &List) -> MemberSet {
+        let counts = |member: &Member| {
+            let entry = list.entry(member.uuid).filter(|_| member.is_listed);
+            entry.is_some_and(|entry| entry.state.counts())
+        };
+        self.places(counts)
+    }
+
+    /// The members that count by the durable list, or by the one that is on its way: after a power
+    /// failure it may be the one that is found.
+    pub(super) fn counted(&self) -> MemberSet {
+        let coming = self.change.as_ref().map(|change| self.listed_by(&change.list));
+        self.listed.or(coming.unwrap_or_default())
+    }
+
+    /// What a list should say now.
+    fn entries(&self) -> Vec<ListEntry> {
+        let entry = |member: &Member| {
+            let Member { uuid, size_bytes, state, since, .. } = *member;
+            let known = self.list.entry(uuid).filter(|entry| entry.state == state);
+            let since = known.map_or(since, |entry| entry.since);
+            ListEntry { uuid, size_bytes, state, since }
+        };
+        self.members.iter().filter(|member| member.is_listed).map(entry).collect()
+    }
+
+    /// Makes a list durable that says what is the case, if the durable one does not.
+    pub(super) fn propose(&mut self, port: &mut Port) {
+        if !port.writable || self.is_settled() || self.change.is_some() || self.broken.is_some() {
+            return;
+        }
+        let generation = self.list.generation + std::mem::replace(&mut self.step, 1);
+        for member in &mut self.members {
+            let known = self.list.entry(member.uuid);
+            if known.is_none_or(|entry| entry.state != member.state) {
+                member.since = generation;
+            }
+        }
+        let paused = self.is_paused;
+        let list = List { generation, paused, entries: self.entries(), ..self.list.clone() };
+        let members = self.written_to();
+        let data = list.emit().freeze();
+        let offset = List::place(generation).offset();
+        let none = MemberSet::default();
+        self.cover_fans();
+        self.change = Some(ListChange {
+            list,
+            writing: members,
+            written: none,
+            flushing: none,
+            done: none,
+            is_told: false,
+        });
+        for member in members.iter() {
+            let operation = DeviceOperation::Write { offset, data: data.clone().into() };
+            self.submit(port, member, Purpose::List, operation);
+        }
+        self.settle_list(port);
+    }
+
+    /// A member has written its list, or flushed it, or failed.
+    pub(super) fn list_part_ended(
+        &mut self,
+        port: &mut Port,
+        member: MemberNumber,
+        result: Result<(), DeviceError>,
+    ) {
+        let Some(change) = &mut self.change else { return };
+        let is_written = change.writing.contains(member);
+        change.writing.remove(member);
+        change.flushing.remove(member);
+        match result {
+            Ok(()) if is_written => {
+                change.written.insert(member);
+                self.flush_list(port);
+            }
+            Ok(()) => change.done.insert(member),
+            Err(_) => {
+                self.members[member].errors += 1;
+                self.give_up(port, member);
+            }
+        }
+        self.settle_list(port);
+    }
+
+    /// Flushes the members that have written their list, once what the ones that it leaves out may lack
+    /// is written there, too: whoever finds the list relies on the bitmap.
+    pub(super) fn flush_list(&mut self, port: &mut Port) {
+        if self.change.is_none() {
+            return;
+        }
+        self.write_urgent_regions(port);
+        if !self.dirty.is_written() {
+            return;
+        }
+        let Some(change) = &mut self.change else { return };
+        let written = std::mem::take(&mut change.written);
+        written.iter().for_each(|member| change.flushing.insert(member));
+        for member in written.iter() {
+            self.submit(port, member, Purpose::List, DeviceOperation::Flush);
+        }
+    }
+
+    /// The caller is told of a list that all members have.
+    fn settle_list(&mut self, port: &mut Port) {
+        let current = self.readable();
+        let Some(change) = &mut self.change else { return };
+        let unfinished = [change.writing, change.written, change.flushing];
+        if change.is_told || unfinished.iter().any(|members| !members.is_empty()) {
+            return;
+        }
+        if change.done.and(current).is_empty() {
+            return self.give_up_lists(port);
+        }
+        change.is_told = true;
+        let (mirror, generation) = (change.list.mirror_uuid, change.list.generation);
+        port.memberships.push_back(Membership { mirror, generation });
+    }
+
+    /// No current member could take the list: nothing that another member lacks is answered any more.
+    pub(super) fn give_up_lists(&mut self, port: &mut Port) {
+        self.change = None;
+        self.broken = Some(DeviceError::Os(EIO));
+        self.settle_fans(port);
+    }
+
+    /// The caller has kept the generation of a list: what waited for that is answered.
+    pub(super) fn witnessed(&mut self, port: &mut Port, generation: u64) {
+        let is_told =
+            |change: &mut ListChange| change.is_told && change.list.generation <= generation;
+        let Some(change) = self.change.take_if(is_told) else { return };
+        self.listed = self.listed_by(&change.list);
+        self.list = change.list;
+        self.is_spread = !self.excuse_fans();
+        self.settle_fans(port);
+        self.propose(port);
+    }
+
+    /// A member did not do what it must: it does not count any more. The last current one stays; what
+    /// it does not do fails.
+    pub(super) fn give_up(&mut self, port: &mut Port, member: MemberNumber) {
+        // One that is about to join, or to come back, does not count: what was asked of it has failed.
+        let is_away = self.members[member].state == MemberState::Absent;
+        if !self.members[member].is_listed || is_away {
+            return self.orphan(port, member);
+        }
+        let is_last = self.readable().without(MemberSet::of(member)).is_empty();
+        if is_last {
+            return;
+        }
+        let was_whole = self.is_whole();
+        self.members[member].state = MemberState::Absent;
+        self.member_left(was_whole);
+        self.end_rebuild(port, member);
+        self.orphan(port, member);
+        self.propose(port);
+        self.settle_bitmaps(port);
+        self.release_flushes(port);
+        self.settle_fans(port);
+    }
+
+    /// The device of a member is gone.
+    pub(super) fn lose(&mut self, port: &mut Port, member: MemberNumber) {
+        self.give_up(port, member);
+        self.members[member].slot = None;
+        if self.members[member].state != MemberState::Absent {
+            self.fail_all(port, member);
+        }
+    }
+
+    /// All I/O of a member that is under way has failed.
+    fn fail_all(&mut self, port: &mut Port, member: MemberNumber) {
+        for purpose in self.take_purposes(port, member) {
+            self.ended(port, member, purpose, Err(DeviceError::Os(ENODEV)));
+        }
+    }
+
+    /// Nobody waits for the I/O of a member any more.
+    pub(super) fn orphan(&mut self, port: &mut Port, member: MemberNumber) {
+        for purpose in self.take_purposes(port, member) {
+            match purpose {
+                Purpose::Fan(fan) => self.fan_part_lost(fan, member),
+                Purpose::Read(read) => self.copy_lost(port, read, member),
+                Purpose::Heal(heal) => self.heal_lost(heal),
+                Purpose::Direct(token) => port.end(token, Err(DeviceError::Os(EIO))),
+                Purpose::BitmapRead => self.bitmap_read(port, member, Err(DeviceError::Os(EIO))),
+                Purpose::BitmapWrite(block) => self.bitmap_lost(block, member),
+                Purpose::CopyRead(copy) => self.copy_source_lost(port, copy),
+                Purpose::CopyBlank(_)
+                | Purpose::CopyWrite(_)
+                | Purpose::CopyReserve(_)
+                | Purpose::CopyFlush
+                | Purpose::List => {}
+                Purpose::Label | Purpose::Orphan => {}
+            }
+        }
+        // A list that it has written may wait for the bitmap before it is flushed.
+        self.list_part_lost(member);
+        self.resume_writes(port);
+        self.settle_list(port);
+    }
+
+    fn list_part_lost(&mut self, member: MemberNumber) {
+        if let Some(change) = &mut self.change {
+            change.writing.remove(member);
+            change.written.remove(member);
+            change.flushing.remove(member);
+        }
+    }
+
+    fn take_purposes(&self, port: &mut Port, member: MemberNumber) -> Vec<Purpose> {
+        let of_member =
+            port.ios.iter_mut().filter(|(_, io)| io.mirror == self.number && io.member == member);
+        of_member.map(|(_, io)| std::mem::replace(&mut io.purpose, Purpose::Orphan)).collect()
+    }
+}
