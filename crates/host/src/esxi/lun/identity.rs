@@ -90,12 +90,7 @@ impl Identity {
     /// When the connection is lost or the LUN does not answer INQUIRY.
     pub fn ask(session: &mut Session) -> Result<Self, SessionError> {
         let mut ask = |cdb: Cdb, length: usize| -> Result<Vec<u8>, SessionError> {
-            match session.command(cdb, Data::In(vec![0; length])) {
-                Err(SessionError::Command { key: 6, .. }) => {
-                    session.command(cdb, Data::In(vec![0; length]))
-                }
-                other => other,
-            }
+            session.command(cdb, Data::In(vec![0; length]))
         };
         let optional = |answer: Result<Vec<u8>, SessionError>| match answer {
             Err(SessionError::Lost) => Err(SessionError::Lost),

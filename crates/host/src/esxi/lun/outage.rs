@@ -196,15 +196,8 @@ impl Lun {
         let Some(guard) = self.outage.guard.clone() else { return true };
         let path = self.paths.iter_mut().find_map(|path| path.session.as_mut());
         let Some(session) = path else { return true };
-        for _ in 0..3 {
-            let read = cdb::read(guard.offset / 512, 1);
-            match session.command(read, Data::In(vec![0; 512])) {
-                Ok(found) => return guard.holds(&found),
-                Err(SessionError::Command { key: 6, .. }) => {}
-                Err(_) => return true,
-            }
-        }
-        true
+        let read = cdb::read(guard.offset / 512, 1);
+        session.command(read, Data::In(vec![0; 512])).map_or(true, |found| guard.holds(&found))
     }
 
     fn give_up(&mut self, error: &SessionError) {

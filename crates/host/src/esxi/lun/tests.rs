@@ -111,6 +111,18 @@ fn busy_full_aborted_not_ready_and_unit_attentions_are_asked_again() {
     assert!(connect(&[&fake]).write(0, &[7; 512]).is_err(), "a medium error is the end");
 }
 
+/// A LUN may have something to tell at any moment, also to a session that is just being made.
+#[test]
+fn unit_attentions_are_heard_while_a_lun_is_looked_at() {
+    for opcode in [0x9e, 0x12, 0x84] {
+        let news = [[6, 0x2a, 9], [6, 0x3f, 0xe], [6, 0x29, 0]];
+        let replies = news.map(|sense| Reply::Status(2, sense)).into();
+        let mut lun = connect(&[&Fake::start(in_turn(opcode, replies))]);
+        assert_eq!((lun.identity.naa.is_some(), lun.identity.size_bytes), (true, 1 << 30));
+        assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    }
+}
+
 #[test]
 fn a_device_is_lost_by_its_sense_codes_only_and_on_all_paths_only() {
     for sense in [[5, 0x25, 0], [4, 0x4c, 0], [4, 0x3e, 1], [4, 0x3e, 3]] {

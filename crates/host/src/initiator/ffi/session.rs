@@ -21,6 +21,9 @@ use timers::Timers;
 /// Bytes of a logical block; other lengths are refused when connecting.
 pub const BLOCK_BYTES: u64 = 512;
 
+/// Unit attentions that one command hears before it is given up.
+const UNIT_ATTENTIONS_MAX: u32 = 100;
+
 /// The sense key of commands that were completed all the same.
 const RECOVERED_ERROR: c_int = 1;
 
@@ -500,16 +503,28 @@ impl Session {
         };
     }
 
-    /// Carries out one command, and returns its data. No other may be under way.
+    /// Carries out one command, and returns its data. No other may be under way. Unit attentions
+    /// are heard, and the command sent again (SAM-5 5.14: each is reported once).
     pub fn command(&mut self, cdb: Cdb, data: Data) -> Result<Vec<u8>, SessionError> {
+        let mut finished = self.command_once(cdb, data)?;
+        for _ in 0..UNIT_ATTENTIONS_MAX {
+            if !finished.is_news() {
+                break;
+            }
+            finished = self.command_once(cdb, finished.data)?;
+        }
+        finished.result?;
+        Ok(match finished.data {
+            Data::None => Vec::new(),
+            Data::In(bytes) | Data::Out(bytes) => bytes,
+        })
+    }
+
+    fn command_once(&mut self, cdb: Cdb, data: Data) -> Result<Finished, SessionError> {
         self.submit(0, cdb, data)?;
         loop {
             if let Some(finished) = self.wait()?.pop() {
-                finished.result?;
-                return Ok(match finished.data {
-                    Data::None => Vec::new(),
-                    Data::In(bytes) | Data::Out(bytes) => bytes,
-                });
+                return Ok(finished);
             }
         }
     }

@@ -40,25 +40,17 @@ impl Client {
         Ok(Self { session, lba })
     }
 
-    /// A command; unit attentions are heard and the command repeated.
-    fn command(&mut self, cdb: cdb::Cdb, data: impl Fn() -> Data) -> Result<Vec<u8>, SessionError> {
-        match self.session.command(cdb, data()) {
-            Err(SessionError::Command { key: 6, .. }) => self.session.command(cdb, data()),
-            other => other,
-        }
-    }
-
     fn read(&mut self) -> Result<Image, SessionError> {
-        self.command(cdb::read(self.lba, 1), || Data::In(vec![0; 512]))
+        self.session.command(cdb::read(self.lba, 1), Data::In(vec![0; 512]))
     }
 
     fn write(&mut self, image: &Image) -> Result<(), SessionError> {
-        self.command(cdb::write(self.lba, 1), || Data::Out(image.clone())).map(|_| ())
+        self.session.command(cdb::write(self.lba, 1), Data::Out(image.clone())).map(|_| ())
     }
 
     fn swap(&mut self, from: &Image, to: &Image) -> Result<(), SessionError> {
         let data = [from.as_slice(), to].concat();
-        self.command(cdb::compare_and_write(self.lba, 1), || Data::Out(data.clone())).map(|_| ())
+        self.session.command(cdb::compare_and_write(self.lba, 1), Data::Out(data)).map(|_| ())
     }
 
     /// Begins to swap, aborts; returns the answer, and whether the command had ended with GOOD.

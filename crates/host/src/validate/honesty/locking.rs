@@ -77,13 +77,7 @@ pub(super) fn abort(scratch: &mut Scratch<'_>) -> Probe {
     let url = scratch.bench.paths(0)[0].clone();
     let initiator = "iqn.1998-01.com.vmware:validate-abort";
     let mut session = Session::connect(&url, initiator, HeaderDigest::None)?;
-    let read =
-        |session: &mut Session| match session.command(cdb::read(0, 1), Data::In(vec![0; 512])) {
-            Err(SessionError::Command { key: 6, .. }) => {
-                session.command(cdb::read(0, 1), Data::In(vec![0; 512]))
-            }
-            other => other,
-        };
+    let read = |session: &mut Session| session.command(cdb::read(0, 1), Data::In(vec![0; 512]));
     read(&mut session)?;
     let last = session.last_task().ok_or(SessionError::Lost)?;
     let unknown = TaskName { initiator_task_tag: 0x7fff_fff0, ..last };

@@ -130,26 +130,17 @@ impl Session {
         session.log_in(url, super::HeaderDigest::None, UnitTest::Never)?;
         session.lun = 0;
         let length = 8 + LUNS_MAX * 8;
-        let answer = session.ask(cdb::report_luns(length as u32), length)?;
+        let answer = session.command(cdb::report_luns(length as u32), Data::In(vec![0; length]))?;
         let mut disks = Vec::new();
         for lun in parse_luns(&answer) {
             session.lun = c_int::from(lun);
             // Byte 0 of standard INQUIRY data: qualifier 0 (connected), type 0 (direct access).
-            if session.ask(cdb::inquiry(36), 36).is_ok_and(|data| data[0] == 0) {
+            let answer = session.command(cdb::inquiry(36), Data::In(vec![0; 36]));
+            if answer.is_ok_and(|data| data[0] == 0) {
                 disks.push(lun);
             }
         }
         Ok(disks)
-    }
-
-    /// A command that only reads; a unit attention before it is heard and left.
-    fn ask(&mut self, cdb: cdb::Cdb, length: usize) -> Result<Vec<u8>, SessionError> {
-        match self.command(cdb, Data::In(vec![0; length])) {
-            Err(SessionError::Command { key: 6, .. }) => {
-                self.command(cdb, Data::In(vec![0; length]))
-            }
-            other => other,
-        }
     }
 }
 
