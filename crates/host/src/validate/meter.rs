@@ -82,7 +82,7 @@ impl Meter {
         let traces: Vec<_> = traces.into_iter().map(|trace| trace.samples).collect();
         let own = RATES.iter().map(|rate| of_host(&traces, seconds, rate));
         let of_array = |(name, unit, sums): &(String, f64, Sums)| {
-            series(std::slice::from_ref(sums), seconds, (name, *unit))
+            series(&[ended_at(seconds, sums)], seconds, (name, *unit))
         };
         let bytes = written(&counters).max(counters.read_bytes);
         Run {
@@ -125,6 +125,14 @@ fn at(samples: &[(f64, f64)], moment: f64) -> f64 {
     }
 }
 
+/// Sums of the array, whose last look is behind the end by as long as its page takes: what that look
+/// says was done by then.
+fn ended_at(end: f64, sums: &Sums) -> Sums {
+    let mut ended: Sums = sums.iter().copied().filter(|(when, _)| *when < end).collect();
+    ended.extend(sums.last().map(|(_, sum)| (end, *sum)));
+    ended
+}
+
 fn of_host(traces: &[Vec<(f64, Counters)>], seconds: f64, rate: &Rate) -> Series {
     let (name, count, unit) = *rate;
     let sums = |trace: &Vec<(f64, Counters)>| -> Sums {
@@ -161,6 +169,17 @@ mod tests {
         assert!((sum - 4_000_000.0).abs() < 1.0, "{sum}");
         assert!(series.values.len() <= VALUES_MAX);
         assert!((series.values[0] - 2_000_000.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_look_behind_the_end_counts_for_the_end() {
+        let late = vec![(0.0, 5.0), (0.05, 20.0), (0.4, 100.0), (0.9, 105.0)];
+        for end in [0.01, 0.1, 0.5, 2.0] {
+            let series = series(&[ended_at(end, &late)], end, ("r", 1.0));
+            let sum: f64 = series.values.iter().map(|value| value * series.step).sum();
+            assert!((sum - 100.0).abs() < 0.1, "{sum} at {end}");
+        }
+        assert_eq!(ended_at(1.0, &Vec::new()), Vec::new());
     }
 
     #[test]

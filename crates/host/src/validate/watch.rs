@@ -191,8 +191,8 @@ impl Watch {
         let stop = Arc::new(AtomicBool::new(false));
         let source = SOURCE.get();
         let looker = source.filter(|source| source.metrics.is_some()).map(|source| {
-            let started = Instant::now();
             let first: Looks = source.look().map(|page| (0.0, page)).into_iter().collect();
+            let started = Instant::now();
             let stop = Arc::clone(&stop);
             thread::spawn(move || look(source, started, first, &stop))
         });
