@@ -15,7 +15,7 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     let path = folder()?.join(name);
     if !path.is_file() {
         bail!(
-            "{} is not there: run 'cargo build --release' first, or set GANTRY_BIN_DIR",
+            "{} is not there: run 'cargo build --profile test -p server -p cli -p host' first, or set GANTRY_BIN_DIR",
             path.display()
         );
     }

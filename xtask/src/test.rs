@@ -33,6 +33,13 @@ pub(crate) struct Options {
     ceph: bool,
 }
 
+/// The profile of everything that is tested. The unit tests need it anyway; it is built in half of
+/// the time that `release` takes, and its checks of overflow and its assertions find more.
+const PROFILE: &str = "test";
+
+/// Where Cargo puts what it builds in that profile.
+const FOLDER: &str = "debug";
+
 /// What became of a step.
 struct StepResult {
     step: &'static str,
@@ -45,38 +52,38 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.kernel {
         return summarize(&[
             measure("setup", setup::run),
-            measure("build", build),
+            measure("build", build_for_tests),
             measure("linux kernel", || linux_kernel(&options.scenario)),
         ]);
     }
     if options.browser {
         return summarize(&[
             measure("setup", setup::run),
-            measure("build", build),
-            measure("browser tests", web::browser_tests),
+            measure("build", build_for_tests),
+            measure("browser tests", browser_tests),
         ]);
     }
     if options.ceph {
         return summarize(&[
             measure("setup", setup::run),
             measure("setup for Ceph", setup::for_ceph),
-            measure("build", build),
+            measure("build", build_for_tests),
             measure("ceph", ceph),
         ]);
     }
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
-    let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
-    let planted = || sim::run(&["planted".to_owned()]);
+    let simulate = || sim::run_in(PROFILE, &["run", "--seconds", &seconds].map(str::to_owned));
+    let planted = || sim::run_in(PROFILE, &["planted".to_owned()]);
     let outcomes = [
         measure("setup", setup::run),
         measure("check", check::run),
         measure("unit tests", unit_tests),
-        measure("build", build),
+        measure("build", build_for_tests),
         measure("simulator", simulate),
         measure("planted bugs are found", planted),
         measure("black-box tests", black_box),
-        measure("browser tests", web::browser_tests),
+        measure("browser tests", browser_tests),
     ];
     summarize(&outcomes)
 }
@@ -98,9 +105,14 @@ fn unit_tests() -> Result<()> {
     process::run(&process::cargo(), &arguments)
 }
 
-/// Builds the binaries that the black-box tests and the measurements run, optimised.
+/// Builds the binaries that measurements run, optimised.
 pub(crate) fn build() -> Result<()> {
     build_in("release")
+}
+
+/// Builds the binaries that black-box tests run.
+fn build_for_tests() -> Result<()> {
+    build_in(PROFILE)
 }
 
 /// Builds them in a profile.
@@ -112,10 +124,9 @@ pub(crate) fn build_in(profile: &str) -> Result<()> {
     process::run(&process::cargo(), &arguments)
 }
 
-/// One test at a time: they measure, and each has a daemon of its own. The daemons are optimised;
-/// what asks them need not be, and is built in a fifth of the time.
+/// One test at a time: they measure, and each has a daemon of its own.
 fn black_box() -> Result<()> {
-    black_box_of("harness", &[], &["--test-threads=1"])
+    black_box_of("harness", &["--test-threads=1"])
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.
@@ -127,13 +138,13 @@ fn linux_kernel(scenarios: &[String]) -> Result<()> {
     let names: Vec<_> = scenarios.iter().map(|name| format!("{name}::")).collect();
     let names = names.iter().map(String::as_str);
     let options: Vec<_> = ["--test-threads=1", "--nocapture"].into_iter().chain(names).collect();
-    black_box_of("guest", &["--release"], &options)
+    black_box_of("guest", &options)
 }
 
 /// Tests that need a cluster are ignored elsewhere.
 fn ceph() -> Result<()> {
     let cluster = Cluster::start()?;
-    let folder = workspace::release_folder();
+    let folder = workspace::folder_of(FOLDER);
     let variables: [(&str, &OsStr); 2] = [
         ("GANTRY_BIN_DIR", folder.as_os_str()),
         ("GANTRY_TEST_CEPH_CONF", cluster.conf().as_os_str()),
@@ -147,11 +158,15 @@ fn ceph() -> Result<()> {
     unit.and(black_box)
 }
 
-fn black_box_of(package: &str, profile: &[&str], options: &[&str]) -> Result<()> {
-    let folder = workspace::release_folder();
+fn browser_tests() -> Result<()> {
+    web::browser_tests(&workspace::folder_of(FOLDER))
+}
+
+fn black_box_of(package: &str, options: &[&str]) -> Result<()> {
+    let folder = workspace::folder_of(FOLDER);
     let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", folder.as_os_str())];
     let arguments = ["test", "--no-fail-fast", "--package", package];
-    let arguments = [&arguments, profile, &["--"], options].concat();
+    let arguments = [&arguments[..], &["--"], options].concat();
     process::run_with(&process::cargo(), &arguments, &variables)
 }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
@@ -26,10 +26,9 @@ pub(crate) fn compare() -> Result<()> {
     node("build.mjs", &["--compare"])
 }
 
-/// Works the page in a browser, on a real daemon under load.
-pub(crate) fn browser_tests() -> Result<()> {
+/// Works the page in a browser, on a real daemon of that folder under load.
+pub(crate) fn browser_tests(folder: &Path) -> Result<()> {
     install()?;
-    let folder = workspace::release_folder();
     let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", folder.as_os_str())];
     process::run_with("node", &["--test", "web/test/browser.test.mjs"], &variables)
 }
