@@ -13,8 +13,6 @@ struct Row {
     prefix: &'static str,
     /// What follows the colon.
     place: Place,
-    /// Whether two names that are the same are the same device, which then belongs to one pool.
-    is_one_place: bool,
     /// What it is for, after 'for'.
     purpose: &'static str,
 }
@@ -68,26 +66,15 @@ macro_rules! kinds {
 
 kinds! {
     /// A file on a file system of the machine.
-    File: Row { prefix: "file", place: Place::Path, is_one_place: true, purpose: "a file" },
+    File: Row { prefix: "file", place: Place::Path, purpose: "a file" },
     /// A block device of the machine.
-    Block: Row {
-        prefix: "block",
-        place: Place::Path,
-        is_one_place: true,
-        purpose: "a block device",
-    },
+    Block: Row { prefix: "block", place: Place::Path, purpose: "a block device" },
     /// An image of a Ceph cluster (RBD).
-    Rbd: Row {
-        prefix: "rbd",
-        place: Place::Image,
-        is_one_place: true,
-        purpose: "an image of a Ceph cluster",
-    },
+    Rbd: Row { prefix: "rbd", place: Place::Image, purpose: "an image of a Ceph cluster" },
     /// Memory: gone when the daemon stops. For benchmarks and tests.
     Memory: Row {
         prefix: "memory",
         place: Place::Nowhere,
-        is_one_place: false,
         purpose: "a pool that is lost when the daemon stops",
     },
 }
@@ -120,7 +107,7 @@ impl DeviceKind {
 
     /// Whether two names that are the same are the same device, which then belongs to one pool.
     pub fn is_one_place(self) -> bool {
-        self.row().is_one_place
+        self.row().place != Place::Nowhere
     }
 }
 

@@ -4,6 +4,8 @@ use anyhow::{Result, bail};
 use api::{Host, Primitives, SetPrimitives, Volume};
 use clap::{Args, ValueEnum};
 use reqwest::Method;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::commands::{Invocation, check_segment, volume_route};
 use crate::tables::{Table, table};
@@ -83,26 +85,29 @@ impl Invocation {
 
     pub(crate) fn host_primitives(&self, name: &str, wanted: &PrimitiveArguments) -> Result<()> {
         check_segment("host", name)?;
-        let route = format!("/v1/hosts/{name}");
-        match wanted.wanted()? {
-            None => self.show(&self.client.get::<Host>(&route)?.primitives, primitives_table),
-            Some(body) => {
-                let route = format!("{route}/primitives");
-                self.changed::<Host>(Method::PATCH, &route, &body, |host| {
-                    format!("For host {name}: {}.", primitives_text(host.primitives))
-                })
-            }
-        }
+        let (route, whose) = (format!("/v1/hosts/{name}"), format!("host {name}"));
+        self.own_primitives(&route, &whose, wanted, |host: &Host| host.primitives)
     }
 
     pub(crate) fn volume_primitives(&self, path: &str, wanted: &PrimitiveArguments) -> Result<()> {
-        let route = volume_route(path)?;
+        let (route, whose) = (volume_route(path)?, format!("volume {path}"));
+        self.own_primitives(&route, &whose, wanted, |volume: &Volume| volume.primitives)
+    }
+
+    /// Shows or changes the switches of one host or volume, which are a part of what its route answers.
+    fn own_primitives<T: DeserializeOwned + Serialize>(
+        &self,
+        route: &str,
+        whose: &str,
+        wanted: &PrimitiveArguments,
+        of: impl Fn(&T) -> Primitives,
+    ) -> Result<()> {
         match wanted.wanted()? {
-            None => self.show(&self.client.get::<Volume>(&route)?.primitives, primitives_table),
+            None => self.show(&of(&self.client.get(route)?), primitives_table),
             Some(body) => {
                 let route = format!("{route}/primitives");
-                self.changed::<Volume>(Method::PATCH, &route, &body, |volume| {
-                    format!("For volume {path}: {}.", primitives_text(volume.primitives))
+                self.changed::<T>(Method::PATCH, &route, &body, |now| {
+                    format!("For {whose}: {}.", primitives_text(of(now)))
                 })
             }
         }

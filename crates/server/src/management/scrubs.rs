@@ -47,10 +47,12 @@ impl Management {
     /// that is under way begins anew.
     pub(super) fn scrub_what_is_owed(&mut self, plane: &mut DataPlane, id: PoolId) {
         let Some(pool) = plane.pools.get(id) else { return };
+        if self.closing || pool.store.health() != Health::Ready {
+            return;
+        }
         let mirrors: Vec<MirrorStatus> = pool.mirrors().collect();
         let scrubbed = |mirror| plane.witness.scrubbed(mirror);
-        let is_due = self.owed_scrubs.is_due(&pool.name, &mirrors, scrubbed);
-        if !is_due || self.closing || pool.store.health() != Health::Ready {
+        if !self.owed_scrubs.is_due(&pool.name, &mirrors, scrubbed) {
             return;
         }
         let Some(mut pool) = plane.pools.get_mut(id) else { return };
