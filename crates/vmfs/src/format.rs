@@ -8,7 +8,7 @@ use crate::heartbeat::{self, Slot};
 use crate::journal;
 use crate::limits::{FILE_BLOCK, HOSTS_MAX, LEASE_MS};
 use crate::lock::{self, LockRecord};
-use crate::lvm::{self, LogicalVolume};
+use crate::lvm::{self, Header};
 use crate::partition::{self, Table};
 use crate::resource::{CLUSTER_HEADER, CLUSTERS_PER_GROUP, Cluster, Resource, ResourceFile};
 use crate::{Disk, Error, Result};
@@ -49,7 +49,7 @@ struct SystemFile {
 }
 
 struct Plan {
-    lv: LogicalVolume,
+    lv: Header,
     blocks: u64,
     resources: Vec<ResourceFile>,
     files: Vec<SystemFile>,
@@ -69,7 +69,7 @@ pub fn format(disk: &mut impl Disk, options: &Options) -> Result<()> {
     device.0[0] ^= 2;
     let lv = lvm::format(disk, partition, device, other)?;
     let plan = Plan::new(lv)?;
-    disk.zero(lv.base, plan.used * FILE_BLOCK)?;
+    disk.zero(lv.part.base(), plan.used * FILE_BLOCK)?;
     let now = disk.wall_clock();
     write_volume_header(disk, &plan, options, now)?;
     for resource in &plan.resources {
@@ -79,7 +79,7 @@ pub fn format(disk: &mut impl Disk, options: &Options) -> Result<()> {
 }
 
 impl Plan {
-    fn new(lv: LogicalVolume) -> Result<Self> {
+    fn new(lv: Header) -> Result<Self> {
         let blocks = lv.size / FILE_BLOCK;
         let kinds =
             [Resource::Descriptor, Resource::FileBlock, Resource::PointerBlock, Resource::SubBlock];
@@ -152,17 +152,17 @@ fn write_volume_header(
         ats_only: options.ats_only,
         lease_ms: options.lease_ms.unwrap_or(LEASE_MS),
     };
-    disk.write(plan.lv.base + descriptor::OFFSET, &descriptor.emit())?;
+    disk.write(plan.lv.part.base() + descriptor::OFFSET, &descriptor.emit())?;
     let slots: Vec<u8> = (0..HEARTBEATS)
         .flat_map(|number| Slot::clear(heartbeat::address(number), 0).emit())
         .collect();
-    disk.write(plan.lv.base + heartbeat::address(0), &slots)?;
+    disk.write(plan.lv.part.base() + heartbeat::address(0), &slots)?;
     Ok(())
 }
 
 fn write_resource(disk: &mut impl Disk, plan: &Plan, resource: &ResourceFile) -> Result<()> {
     let first = u64::from(resource.blocks[0] >> 6) * FILE_BLOCK;
-    disk.write(plan.lv.base + first, &resource.emit())?;
+    disk.write(plan.lv.part.base() + first, &resource.emit())?;
     let (kind, clusters) = (resource.kind, resource.clusters());
     for start in (0..clusters).step_by(CLUSTERS_PER_GROUP as usize) {
         let mut headers = Vec::with_capacity((CLUSTERS_PER_GROUP * CLUSTER_HEADER) as usize);
@@ -171,7 +171,7 @@ fn write_resource(disk: &mut impl Disk, plan: &Plan, resource: &ResourceFile) ->
             headers.extend(lock.emit());
             headers.extend(first_cluster(plan, resource, number).emit());
         }
-        disk.write(plan.lv.base + resource.cluster(start), &headers)?;
+        disk.write(plan.lv.part.base() + resource.cluster(start), &headers)?;
     }
     Ok(())
 }
@@ -208,7 +208,7 @@ fn write_root(disk: &mut impl Disk, plan: &Plan, now: u32) -> Result<()> {
     root.length = directory.len() as u64;
     put_blocks(&mut root, plan.root..plan.root + 1);
     directory.resize(directory.len().next_multiple_of(512), 0);
-    disk.write(plan.lv.base + plan.root * FILE_BLOCK, &directory)?;
+    disk.write(plan.lv.part.base() + plan.root * FILE_BLOCK, &directory)?;
     write_descriptor(disk, plan, &root)
 }
 
@@ -223,7 +223,7 @@ fn put_blocks(file: &mut FileDescriptor, blocks: std::ops::Range<u64>) {
 fn write_descriptor(disk: &mut impl Disk, plan: &Plan, file: &FileDescriptor) -> Result<()> {
     let at = plan.resources[0].resource(Resource::Descriptor.number(file.address))?;
     let lock = LockRecord::free(lock::DESCRIPTOR, at);
-    disk.write(plan.lv.base + at, &lock.emit())?;
-    disk.write(plan.lv.base + at + 512, &file.emit())?;
+    disk.write(plan.lv.part.base() + at, &lock.emit())?;
+    disk.write(plan.lv.part.base() + at + 512, &file.emit())?;
     Ok(())
 }
