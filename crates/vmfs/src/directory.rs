@@ -9,7 +9,7 @@ use crate::transaction::Transaction;
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
 
-const ENTRY: usize = 140;
+pub(crate) const ENTRY: usize = 140;
 
 /// The root directory's descriptor.
 pub(crate) const ROOT: u32 = 4;

@@ -16,6 +16,8 @@ pub(crate) struct Other<D> {
     name: String,
     /// The disk and its part, unless it is missing.
     found: Option<(D, Part)>,
+    /// The volume's generation when the disk was looked at.
+    generation: u64,
 }
 
 /// A disk of a volume, as the volume's head names it.
@@ -25,6 +27,12 @@ pub struct DiskOfVolume {
     pub name: String,
     /// Bytes of the volume on it; `None` when it is missing.
     pub bytes: Option<u64>,
+}
+
+/// Whether a disk holds a part of a volume beside its head.
+pub fn is_extent(disk: &mut impl Disk) -> bool {
+    let found = partition::find(disk).and_then(|partition| lvm::read(disk, partition));
+    found.is_ok_and(|header| header.part.first > 0)
 }
 
 /// Looks whether a disk holds a part of a volume beside its head.
@@ -46,16 +54,15 @@ impl<D: Disk> Volume<D> {
         self.others.truncate(names.len() - 1);
         for (number, name) in names.into_iter().enumerate().skip(1) {
             let known = self.others.get_mut(number - 1).filter(|other| other.name == name);
-            let disk = match known.and_then(|other| other.found.take()) {
-                Some((disk, _)) => Some(disk),
+            let generation = known.as_ref().map(|other| other.generation);
+            let found = match known.and_then(|other| other.found.take()) {
+                // A disk that does not answer now is not another one.
+                Some(found) if generation == Some(self.head.generation) => Some(found),
+                Some((disk, old)) => self.look_at(disk, Some(old)),
                 // Whatever is wrong with it, the volume goes on without it.
-                None => self.disk.another(&name).ok(),
+                None => self.disk.another(&name).ok().and_then(|disk| self.look_at(disk, None)),
             };
-            let found = disk.and_then(|mut disk| {
-                let part = part_on(&mut disk, self.head.uuid).ok()?;
-                (part.first < self.head.size).then_some((disk, part))
-            });
-            let other = Other { name, found };
+            let other = Other { name, found, generation: self.head.generation };
             match self.others.get_mut(number - 1) {
                 Some(place) => *place = other,
                 None => self.others.push(other),
@@ -63,6 +70,16 @@ impl<D: Disk> Volume<D> {
         }
         self.guard_others();
         Ok(())
+    }
+
+    /// A disk with the part of the volume that it holds, if it holds one.
+    fn look_at(&self, mut disk: D, old: Option<Part>) -> Option<(D, Part)> {
+        let part = match part_on(&mut disk, self.head.uuid) {
+            Ok(part) => part,
+            Err(Error::Disk(_)) => old?,
+            Err(_) => return None,
+        };
+        (part.first < self.head.size).then_some((disk, part))
     }
 
     /// The part of a disk that is there.
@@ -120,8 +137,7 @@ impl<D: Disk> Volume<D> {
 
     /// The disks of the volume, the head first, and what of the volume is on each.
     pub fn layout(&self) -> Vec<DiskOfVolume> {
-        let of_head =
-            DiskOfVolume { name: self.disk.name(), bytes: Some(self.head.part.length) };
+        let of_head = DiskOfVolume { name: self.disk.name(), bytes: Some(self.head.part.length) };
         let others = self.others.iter().map(|other| DiskOfVolume {
             name: other.name.clone(),
             bytes: other.found.as_ref().map(|(_, part)| part.length),
@@ -176,7 +192,8 @@ impl<D: Disk> Volume<D> {
 
     /// Takes a disk in that has become part of the volume.
     pub(crate) fn add_disk(&mut self, disk: D, part: Part) {
-        self.others.push(Other { name: disk.name(), found: Some((disk, part)) });
+        let (name, generation) = (disk.name(), self.head.generation);
+        self.others.push(Other { name, found: Some((disk, part)), generation });
         self.guard_others();
     }
 

@@ -104,14 +104,10 @@ impl FileDisk {
     fn of(path: &Path, file: File, size: u64) -> Self {
         let shared = Shared { file, size, reserved_by: None, hosts: 1, mapped: HashSet::new() };
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        Self {
-            shared: Arc::new(Mutex::new(shared)),
-            name,
-            rack: Rack::default(),
-            host: 0,
-            started: Instant::now(),
-            fate: Arc::default(),
-        }
+        let shared = Arc::new(Mutex::new(shared));
+        let rack = Rack::default();
+        locked(&rack).insert(name.clone(), Arc::clone(&shared));
+        Self { shared, name, rack, host: 0, started: Instant::now(), fate: Arc::default() }
     }
 
     /// The disk has so many bytes from then on: an administrator enlarged it.

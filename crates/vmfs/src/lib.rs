@@ -37,7 +37,7 @@ pub mod volume;
 pub use bytes::Uuid;
 pub use disk::{Disk, DiskError, Swap};
 pub use error::{Error, Result};
-pub use extents::DiskOfVolume;
+pub use extents::{DiskOfVolume, is_extent};
 pub use fd::FileKind;
 pub use growth::Grown;
 pub use lock::{LockMode, Locking};

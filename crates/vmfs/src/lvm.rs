@@ -20,7 +20,8 @@ const EXTENT_BITMAP: u64 = 0x18_0200;
 const EXTENT_TABLE: u64 = 0x18_0600;
 const EXTENT_ENTRY: usize = 128;
 
-/// In the device's sector: who is about to make the disk part of a volume, and since when.
+/// In the device's sector: the volume of which a host is about to make the disk a part, and since
+/// when. Hosts of that volume take turns by its own locks.
 const CLAIMED_BY: usize = 0xa2;
 const CLAIMED_SINCE: usize = 0xb2;
 
@@ -299,7 +300,7 @@ pub(crate) fn read_head(disk: &mut impl Disk, partition: u64) -> Result<Header> 
     Ok(header)
 }
 
-/// A disk that a host has claimed for a volume: nobody else makes it part of another one.
+/// A disk that is claimed for a volume: nobody makes it part of another one.
 pub(crate) struct Claim {
     image: Sector,
     device: Uuid,
@@ -307,14 +308,16 @@ pub(crate) struct Claim {
     pub(crate) part: Part,
 }
 
-/// A claim that is younger than this, in microseconds, may be of a host that is at work.
+/// A claim for another volume that is younger than this, in microseconds, may be of a host that is at
+/// work.
 const CLAIM_US: u64 = 60_000_000;
 
-/// Claims a disk that is no part of a volume for the volume's bytes from `first` on.
+/// Claims a disk that is no part of a volume for the volume's bytes from `first` on. The caller holds
+/// the volume's lock for this.
 pub(crate) fn claim(
     disk: &mut impl Disk,
     [partition, first]: [u64; 2],
-    [device, host]: [Uuid; 2],
+    [device, volume]: [Uuid; 2],
     locking: Locking,
 ) -> Result<Claim> {
     let length = length_on(disk, partition)?;
@@ -323,19 +326,19 @@ pub(crate) fn claim(
     let mut found = [0; 512];
     read_patiently(disk, at, &mut found)?;
     let (by, since) = (Uuid::get(&found, CLAIMED_BY), get_u64(&found, CLAIMED_SINCE));
-    let is_claimed = get_u32(&found, 0) == MAGIC && by != Uuid::default() && by != host;
+    let is_claimed = get_u32(&found, 0) == MAGIC && by != Uuid::default() && by != volume;
     if is_claimed && now < since.saturating_add(CLAIM_US) {
         return Err(TAKEN);
     }
     let mut image = device_sector(&part, device, now);
-    host.put(&mut image, CLAIMED_BY);
+    volume.put(&mut image, CLAIMED_BY);
     put_u64(&mut image, CLAIMED_SINCE, now);
     let swapped = locking.swap(disk, at, [&found, &image], &mut Contention::default())?;
     if swapped { Ok(Claim { image, device, part }) } else { Err(TAKEN) }
 }
 
 const TAKEN: Error = Error::Argument(
-    "another host is adding the LUN to a datastore, or died while it did: try again in a minute",
+    "the LUN is being added to another datastore, or a host died while it did: try again in a minute",
 );
 
 impl Claim {

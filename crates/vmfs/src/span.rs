@@ -62,7 +62,10 @@ impl<D: Disk> Volume<D> {
             return Err(Error::Taken(disk.name(), "an extent of this datastore already".into()));
         }
         if let Ok(found) = probe(disk) {
-            return Err(Error::Taken(disk.name(), format!("the datastore {} already", found.label)));
+            return Err(Error::Taken(
+                disk.name(),
+                format!("the datastore {} already", found.label),
+            ));
         }
         let partition = partition::find(disk)?;
         if let Ok(found) = lvm::read(disk, partition)
@@ -71,7 +74,9 @@ impl<D: Disk> Volume<D> {
             return Err(Error::Taken(disk.name(), "an extent of another datastore already".into()));
         }
         if self.head.disks >= VOLUME_DISKS_MAX {
-            return Err(Error::Argument("the datastore has 32 extents, the most that there can be"));
+            return Err(Error::Argument(
+                "the datastore has 32 extents, the most that there can be",
+            ));
         }
         self.refuse_size(disk, [partition::first_byte(self.table()), self.head.size])
     }
@@ -85,7 +90,7 @@ impl<D: Disk> Volume<D> {
     fn join(&mut self, disk: &mut D, device: Uuid) -> Result<Part> {
         let table = self.table();
         let place = [partition::first_byte(table), self.head.size];
-        let (identity, locking) = ([device, self.mount.host], self.mount.locking);
+        let (identity, locking) = ([device, self.head.uuid], self.mount.locking);
         let claim = lvm::claim(disk, place, identity, locking)?;
         partition::write(disk, table, device.0)?;
         let part = claim.part;

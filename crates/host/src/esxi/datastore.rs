@@ -56,6 +56,13 @@ pub fn locking(lun: &Lun) -> Locking {
 /// When neither COMPARE AND WRITE nor RESERVE works: 'Not supported', as ESXi says.
 pub fn format(host: &mut Host, device: &str, label: &str, lease_ms: Option<u32>) -> Result<()> {
     let mut lun = host.lun(device)?;
+    if vmfs::is_extent(&mut lun)
+        && let Ok(head) = head_of(host, device)
+    {
+        bail!(
+            "{device} is an extent of the datastore on {head}: delete that first, by -C on {head}:1"
+        );
+    }
     try_ats(&mut lun)?;
     let locking = locking(&lun);
     if locking == Locking::Scsi {

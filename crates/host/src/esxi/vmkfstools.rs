@@ -157,7 +157,9 @@ fn parse(words: Vec<String>) -> Result<Order> {
             "--seen-by" => parsed.seen_by.push(value()?.into()),
             "--spanfs" => parsed.action = Some(('Z', value()?)),
             "--growfs" => parsed.action = Some(('G', value()?)),
-            "-C" | "-G" | "-Z" | "-y" | "-X" | "-E" => parsed.action = Some((letter(&word), value()?)),
+            "-C" | "-G" | "-Z" | "-y" | "-X" | "-E" => {
+                parsed.action = Some((letter(&word), value()?))
+            }
             "-w" | "-j" | "-k" | "-K" | "-P" | "-U" | "-D" => {
                 parsed.action = Some((letter(&word), String::new()));
             }

@@ -2,10 +2,10 @@
 //! and checking cost little beside what is measured.
 
 use anyhow::{Context, Result, ensure};
-use vmfs::{LockMode, Place};
 use vmfs::file::{File, FileContent, Fill};
 use vmfs::limits::FILE_BLOCK;
 use vmfs::vmdk::DiskFormat;
+use vmfs::{LockMode, Place};
 
 use crate::esxi::counters::Kind;
 use crate::esxi::datastore::Datastore;

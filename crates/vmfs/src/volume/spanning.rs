@@ -127,16 +127,44 @@ fn metadata_stays_on_the_head_and_only_the_last_disk_grows() -> Result<()> {
     bench.check()
 }
 
+/// Makes a file of 200 MiB with something at both ends.
+fn put_marked(volume: &mut Volume<FileDisk>, path: &str) -> Result<()> {
+    let mut file = volume.create(path)?;
+    volume.set_length(&mut file, 200 * MIB)?;
+    volume.allocate(&mut file, [0, 200 * MIB], Fill::AsIs)?;
+    for at in [0, 199 * MIB] {
+        volume.write_at(&mut file, at, &pattern(MIB as usize, at + 1))?;
+    }
+    Ok(volume.close(file)?)
+}
+
+/// Whether such a file can be read from end to end, and is as it was.
+fn is_marked(volume: &mut Volume<FileDisk>, path: &str) -> Result<bool> {
+    let file = volume.open(path, crate::LockMode::ReadOnly)?;
+    let found = volume.extents(&file, 0, 200 * MIB).map(|_| ());
+    let mut same = true;
+    for at in [0, 199 * MIB] {
+        let mut bytes = vec![0; MIB as usize];
+        if volume.read_at(&file, at, &mut bytes).is_ok() {
+            same &= bytes == pattern(MIB as usize, at + 1);
+        }
+    }
+    volume.close(file)?;
+    found?;
+    Ok(same)
+}
+
 #[test]
 fn a_volume_with_a_disk_missing_is_used_as_far_as_the_rest_goes() -> Result<()> {
     let bench = Bench::new(GIB, 16_000)?;
-    let (b, c) = (bench.add_lun("b", GIB)?, bench.add_lun("c", GIB)?);
+    let b = bench.add_lun("b", GIB)?;
+    bench.add_lun("c", GIB)?;
     let mut volume = bench.host(1, Locking::Ats)?;
     span(&mut volume, "b")?;
     span(&mut volume, "c")?;
     let names: Vec<String> = (0..9).map(|number| format!("f{number}")).collect();
     for name in &names {
-        put(&mut volume, name, &pattern(200 * MIB as usize, name.len() as u64))?;
+        put_marked(&mut volume, name)?;
     }
     let whole = volume.space()?;
     volume.unmount()?;
@@ -147,8 +175,8 @@ fn a_volume_with_a_disk_missing_is_used_as_far_as_the_rest_goes() -> Result<()> 
     assert_eq!(space.total_bytes, whole.total_bytes);
     let (mut read, mut lost) = (0, 0);
     for name in &names {
-        match get(&mut volume, name) {
-            Ok(bytes) => read += u64::from(bytes == pattern(200 * MIB as usize, 2)),
+        match is_marked(&mut volume, name) {
+            Ok(same) => read += u64::from(same),
             Err(error) => {
                 assert!(error.to_string().contains("b is missing"), "{error:#}");
                 lost += 1;
@@ -166,12 +194,10 @@ fn a_volume_with_a_disk_missing_is_used_as_far_as_the_rest_goes() -> Result<()> 
     assert_eq!(volume.space()?.total_bytes, whole.total_bytes);
     assert!(volume.missing().is_empty(), "it came back");
     for name in &names[1..] {
-        assert!(get(&mut volume, name)? == pattern(200 * MIB as usize, 2), "{name}");
+        assert!(is_marked(&mut volume, name)?, "{name}");
     }
-    let disks = volume.layout().len();
-    drop(c);
+    assert_eq!(volume.layout().len(), 3);
     volume.unmount()?;
-    ensure!(disks == 3, "{disks} disks");
     bench.check()
 }
 
@@ -230,13 +256,10 @@ fn a_disk_that_two_volumes_want_at_once_becomes_part_of_one() -> Result<()> {
         format(&mut bench.add_lun("other", GIB)?, &options)?;
         bench.add_lun("b", GIB)?;
         let mut hosts = vec![bench.host(1, locking)?, bench.host(2, locking)?];
-        let mount = Mount {
-            host: Uuid([5; 16]),
-            name: "esx5".into(),
-            locking,
-            ats_heartbeat: true,
-        };
-        hosts.push(Volume::mount(hosts[0].disk().another_host().another("other")?, mount)?);
+        let mount =
+            Mount { host: Uuid([5; 16]), name: "esx5".into(), locking, ats_heartbeat: true };
+        let disk = hosts[0].disk().another_host().another("other")?;
+        hosts.push(Volume::mount(disk, mount)?);
         let workers: Vec<_> = hosts
             .into_iter()
             .map(|mut volume| {

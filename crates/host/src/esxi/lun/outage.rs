@@ -79,6 +79,13 @@ impl Lun {
     fn patience(&self) -> Duration {
         /// The default, of which `times` says how long it is.
         const USUAL: u32 = 140;
+        /// On an extent beside the head: half a lease. Its host must go on with its heartbeat, which
+        /// lies on the head.
+        const EXTENT: u32 = 8;
+        let is_head = self.outage.guard.as_ref().is_none_or(|guard| guard.disk.is_none());
+        if !is_head {
+            return times().all_paths_down * EXTENT / USUAL;
+        }
         if !self.settings.apd_handling {
             return FOR_EVER;
         }

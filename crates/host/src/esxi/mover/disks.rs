@@ -1,10 +1,10 @@
 //! Whole virtual disks: clone, move, inflate, zero, punch, reclaim.
 
 use anyhow::{Context, Result, ensure};
-use vmfs::{LockMode, Place};
 use vmfs::file::{File, FileContent, FileExtent, Fill};
 use vmfs::limits::FILE_BLOCK;
 use vmfs::vmdk::{DiskDescriptor, DiskFormat};
+use vmfs::{LockMode, Place};
 
 use super::copy::{Between, Piece};
 use super::decide::{CloneFacts, Fallback, decide};

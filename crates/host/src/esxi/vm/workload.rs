@@ -311,8 +311,11 @@ impl Worker<'_> {
         let waits = is_full(error) || is_down(error);
         ensure!(waits && waited <= self.order.patience, "{error}");
         std::thread::sleep(PAUSE);
-        if self.store.volume.disk().is_down() {
-            // It stays stunned: the heartbeat has no path either.
+        if is_down(error) {
+            // It stays stunned. If the head is down, the heartbeat has no path either.
+            if !self.store.volume.disk().is_down() {
+                self.store.volume.pulse_if_due()?;
+            }
             return Ok(());
         }
         if waited < PAUSE {
