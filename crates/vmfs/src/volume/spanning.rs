@@ -104,7 +104,7 @@ fn a_host_that_has_the_volume_mounted_uses_a_disk_that_another_one_added() -> Re
 fn metadata_stays_on_the_head_and_only_the_last_disk_grows() -> Result<()> {
     let mut bench = Bench::new(GIB, 16_000)?;
     let mut volume = bench.host(1, Locking::Ats)?;
-    let mut disks = vec![bench.add_lun("b", GIB)?, bench.add_lun("c", GIB)?];
+    let mut disks = [bench.add_lun("b", GIB)?, bench.add_lun("c", GIB)?];
     span(&mut volume, "b")?;
     span(&mut volume, "c")?;
     disks[1].enlarge(4 * GIB)?;
