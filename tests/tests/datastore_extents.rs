@@ -70,6 +70,12 @@ fn spans_two_luns(ats: bool) -> Result<()> {
     let [first, second] = &bench.hosts;
     bench.refused(0, "0\n", "-Z takes two partitions")?;
     bench.refused(2, "0\n", "too small")?;
+    let blind = Host::new("esx3", &[&bench.array.lun_url(0)?])?;
+    blind.run(&["rescan"])?;
+    let [head, new] = [0, 1].map(|number: usize| format!("{}:1", bench.devices[number]));
+    let words = ["vmkfstools", "--seen-by", blind.folder(), "-Z", &new, &head];
+    let refused = first.attempt(&words)?.failure()?;
+    ensure!(refused.contains("esx3 does not see"), "{refused}");
     bench.refused(1, "1\n", "nothing was changed")?;
     bench.refused(1, "", "nothing was changed")?;
     second.vmkfstools(&["-c", &format!("{DISK}m"), "-d", "thin", "ds/t.vmdk"])?;

@@ -50,7 +50,7 @@ pub const OPTIONS: [(&str, &str); 18] = [
         "adds a device to the datastore whose head is on another one, after a question: all that is on the device is lost",
     ),
     (
-        "-Z --seen-by STATE DEVICE:1 HEAD:1",
+        "--seen-by STATE -Z DEVICE:1 HEAD:1",
         "likewise, if the simulated host in that folder sees the device; several may be named; not a word of ESXi's",
     ),
     ("-P [-h] DATASTORE", "shows a datastore, with -h in sizes for people"),
