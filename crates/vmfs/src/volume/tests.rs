@@ -145,7 +145,8 @@ fn a_new_volume_is_accepted_by_the_witness() -> Result<()> {
     let mut volume = bench.host(1, Locking::Ats)?;
     assert_eq!(volume.label(), "datastore1");
     let names: Vec<_> = volume.list("/")?.into_iter().map(|entry| entry.name).collect();
-    assert_eq!(names, [".vh.sf", ".fdc.sf", ".fbb.sf", ".pbc.sf", ".sbc.sf", ".jbc.sf"]);
+    let system = [".vh.sf", ".fdc.sf", ".fbb.sf", ".pbc.sf", ".sbc.sf", ".jbc.sf", ".sdd.sf"];
+    assert_eq!(names, system);
     volume.unmount()?;
     Ok(())
 }
