@@ -1,8 +1,9 @@
 //! Simulated hosts of `gantry-host`, and Debian's vmfs-tools as witnesses of what they write.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -77,6 +78,18 @@ impl Host {
         self.attempt(words)?.success()
     }
 
+    /// As [`Host::attempt`], with what is typed when it asks.
+    ///
+    /// # Errors
+    /// When it cannot be run.
+    pub fn answer(&self, words: &[&str], typed: &str) -> Result<Output> {
+        let mut command = Command::new(binary("gantry-host")?);
+        command.args(self.words(words)?).stdin(Stdio::piped());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        child.stdin.take().context("its input")?.write_all(typed.as_bytes())?;
+        Ok(child.wait_with_output()?)
+    }
+
     /// Runs `vmkfstools`; returns its report.
     ///
     /// # Errors
@@ -141,7 +154,15 @@ pub fn image_of(array: &Array, lun: u16, folder: &Path) -> Result<PathBuf> {
 /// # Errors
 /// When it cannot read the volume.
 pub fn fsck(image: &Path) -> Result<[u64; 5]> {
-    let printed = run(Path::new("fsck.vmfs"), &[image], TIMEOUT)?.success()?;
+    fsck_all(&[image.to_owned()])
+}
+
+/// As [`fsck`], for a volume over several LUNs.
+///
+/// # Errors
+/// When it cannot read the volume.
+pub fn fsck_all(images: &[PathBuf]) -> Result<[u64; 5]> {
+    let printed = run(Path::new("fsck.vmfs"), images, TIMEOUT)?.success()?;
     ensure!(!printed.contains("multiple inodes"), "{printed}");
     let count = |head: &str| -> Result<u64> {
         let line = printed.lines().find(|line| line.starts_with(head) && line.contains(" : "));
@@ -161,7 +182,7 @@ pub fn fsck(image: &Path) -> Result<[u64; 5]> {
 /// without /dev/fuse, file by file through debugvmfs, which is the same library.
 #[derive(Debug)]
 pub struct Fuse {
-    image: PathBuf,
+    images: Vec<PathBuf>,
     folder: Option<TempDir>,
 }
 
@@ -171,14 +192,22 @@ impl Fuse {
     /// # Errors
     /// When vmfs-tools are missing, or refuse the volume.
     pub fn mount(image: &Path) -> Result<Self> {
-        let mut fuse = Self { image: image.to_owned(), folder: None };
+        Self::mount_all(&[image.to_owned()])
+    }
+
+    /// Mounts the images of a volume over several LUNs.
+    ///
+    /// # Errors
+    /// As [`Fuse::mount`].
+    pub fn mount_all(images: &[PathBuf]) -> Result<Self> {
+        let mut fuse = Self { images: images.to_owned(), folder: None };
         if !Path::new("/dev/fuse").exists() {
-            println!("there is no /dev/fuse: debugvmfs reads {}", image.display());
+            println!("there is no /dev/fuse: debugvmfs reads {images:?}");
             return Ok(fuse);
         }
         let folder = tempfile::tempdir()?;
         let output = Command::new("vmfs-fuse")
-            .arg(image)
+            .args(images)
             .arg(folder.path())
             .output()
             .context("vmfs-fuse is missing ('cargo xtask setup')")?;
@@ -197,7 +226,7 @@ impl Fuse {
         if let Some(folder) = &self.folder {
             return fs::read(folder.path().join(path)).with_context(|| path.to_owned());
         }
-        let output = Command::new("debugvmfs").arg(&self.image).args(["cat", path]).output()?;
+        let output = Command::new("debugvmfs").args(&self.images).args(["cat", path]).output()?;
         ensure!(output.status.success(), "debugvmfs cat {path}: {output:?}");
         Ok(output.stdout)
     }

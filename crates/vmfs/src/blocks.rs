@@ -4,7 +4,9 @@
 use crate::bytes::get_u32;
 use crate::fd::{FileDescriptor, Level};
 use crate::limits::FILE_BLOCK;
+use crate::lvm::Place;
 use crate::resource::Resource;
+use crate::space::Reach;
 use crate::transaction::Transaction;
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
@@ -32,10 +34,10 @@ pub(crate) fn without_to_be_zeroed(address: u32) -> u32 {
 pub enum Content {
     /// Nothing: reads as zeros.
     Hole,
-    /// A block whose content must not be seen: reads as zeros. The place is on the disk.
-    ToBeZeroed(u64),
-    /// Data, from this byte of the disk.
-    Data(u64),
+    /// A block whose content must not be seen: reads as zeros.
+    ToBeZeroed(Place),
+    /// Data, from this place on.
+    Data(Place),
 }
 
 /// A run of a file's bytes.
@@ -55,7 +57,7 @@ impl Extent {
         let continues = match (self.content, next.content) {
             (Content::Hole, Content::Hole) => true,
             (Content::ToBeZeroed(a), Content::ToBeZeroed(b))
-            | (Content::Data(a), Content::Data(b)) => a + self.length == b,
+            | (Content::Data(a), Content::Data(b)) => a.plus(self.length) == b,
             _ => false,
         };
         if continues {
@@ -159,7 +161,7 @@ impl<D: Disk> Volume<D> {
             return Ok(Content::Hole);
         }
         let at = self.block_at(address)? + inside;
-        let at = self.on_disk(at);
+        let at = self.on_disk(at)?;
         Ok(if is_to_be_zeroed(address) { Content::ToBeZeroed(at) } else { Content::Data(at) })
     }
 
@@ -204,7 +206,7 @@ impl<D: Disk> Volume<D> {
         transaction: &mut Transaction,
         file: &mut FileDescriptor,
     ) -> Result<u32> {
-        let block = self.take(transaction, Resource::PointerBlock, 1)?[0];
+        let block = self.take(transaction, Reach::Head, Resource::PointerBlock, 1)?[0];
         let at = self.pointer_at(block, 0)?;
         transaction.patch(self, at, &[0; POINTERS as usize * 4])?;
         file.pointer_blocks += 1;

@@ -16,6 +16,8 @@ pub(crate) struct Descriptor {
     pub(crate) label: String,
     pub(crate) created: u32,
     pub(crate) lvm: Uuid,
+    /// The volume address of the descriptor of the system's data directory; 0 without one.
+    pub(crate) system_data: u64,
     /// Formatted where COMPARE AND WRITE works: locks never use reservations.
     pub(crate) ats_only: bool,
     pub(crate) lease_ms: u32,
@@ -24,6 +26,9 @@ pub(crate) struct Descriptor {
 /// Bit of the configuration word that says ATS-only. The word's layout is not public; this bit is
 /// ours.
 const ATS_ONLY: u32 = 0x1000;
+
+/// The address of the descriptor of the system's data directory.
+const SYSTEM_DATA_ADDRESS: u32 = 0x01c0_0004;
 
 impl Descriptor {
     pub(crate) fn emit(&self) -> Sector {
@@ -42,6 +47,8 @@ impl Descriptor {
         put_u32(&mut out, 0xd1, 0x1_0000);
         put_u32(&mut out, 0xd5, 32);
         put_u32(&mut out, 0xd9, SUB_BLOCK as u32);
+        put_u64(&mut out, 0x105, self.system_data);
+        put_u32(&mut out, 0x10d, SYSTEM_DATA_ADDRESS);
         put_u32(&mut out, 0x130, 512);
         put_u32(&mut out, 0x134, 512);
         put_u32(&mut out, 0x14c, self.lease_ms);
@@ -63,6 +70,7 @@ impl Descriptor {
             label: get_text(bytes, 0x1d, 128),
             created: get_u32(bytes, 0xa9),
             lvm: Uuid::get(bytes, 0xb1),
+            system_data: get_u64(bytes, 0x105),
             ats_only: get_u32(bytes, 0x19) & ATS_ONLY != 0,
             lease_ms: if lease_ms == 0 { LEASE_MS } else { lease_ms },
         })

@@ -4,11 +4,12 @@ use crate::bytes::{get_text, get_u32, put_text, put_u32};
 use crate::fd::{FileDescriptor, FileKind, Level};
 use crate::limits::{DIRECTORY_LOOKS_MAX, FILE_BLOCK, NAME_MAX};
 use crate::resource::Resource;
+use crate::space::Reach;
 use crate::transaction::Transaction;
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
 
-const ENTRY: usize = 140;
+pub(crate) const ENTRY: usize = 140;
 
 /// The root directory's descriptor.
 pub(crate) const ROOT: u32 = 4;
@@ -145,7 +146,7 @@ impl<D: Disk> Volume<D> {
                 Level::SubBlocks => Resource::SubBlock,
                 _ => Resource::FileBlock,
             };
-            let block = self.take(transaction, kind, 1)?;
+            let block = self.take(transaction, Reach::Head, kind, 1)?;
             self.set_addresses(transaction, &mut file, count, &block)?;
             file.blocks += 1;
         }

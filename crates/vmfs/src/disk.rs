@@ -14,6 +14,9 @@ pub enum DiskError {
     /// The array has no space for the write (07h/27h/07h).
     #[error("the array is out of space")]
     OutOfSpace,
+    /// The host does not see the disk: an extent of a datastore is missing.
+    #[error("{0} is missing: map its LUN to this host and rescan")]
+    Missing(String),
     /// No path to the disk for longer than commands wait; there may be one again.
     #[error("all paths are down (APD)")]
     Unreachable,
@@ -36,6 +39,8 @@ pub struct Swap {
 /// A sector that shows whether a host may still write: its heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
+    /// The name of the disk on which it lies, if that is another one.
+    pub disk: Option<String>,
     /// Where it lies.
     pub offset: u64,
     /// What it held when it was looked at last.
@@ -56,6 +61,17 @@ impl Guard {
 pub trait Disk {
     /// Bytes of the disk.
     fn size_bytes(&self) -> u64;
+
+    /// By which hosts know the disk, as `naa.6001…`: up to 253 bytes, the same for all of them.
+    fn name(&self) -> String;
+
+    /// Connects another disk of the same host, by its name.
+    ///
+    /// # Errors
+    /// [`DiskError::Missing`] when the host does not see it.
+    fn another(&mut self, name: &str) -> Result<Self, DiskError>
+    where
+        Self: Sized;
 
     /// Fills the buffer.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError>;

@@ -55,6 +55,17 @@ pub enum Error {
     /// The handle does not allow it.
     #[error("the file is open for reading only")]
     ReadOnly,
+    /// A disk is used already.
+    #[error("{0} is {1}")]
+    Taken(String, String),
+    /// The head extent has too few free blocks for the bitmaps of a larger volume.
+    #[error(
+        "the head extent needs {0} free blocks of 1 MB for the bitmaps of so much space: delete or move files on it"
+    )]
+    HeadIsFull(u64),
+    /// An extent is missing, and the work needs all of them.
+    #[error("the datastore is degraded, extents are missing: {0}")]
+    Degraded(String),
     /// An offset, length or size that is not allowed.
     #[error("{0}")]
     Argument(&'static str),

@@ -33,6 +33,15 @@ impl FileKind {
         }
     }
 
+    /// What a new one of its kind may be used for, with the type as POSIX has it.
+    fn mode(self) -> u32 {
+        match self {
+            Self::Directory => 0o40755,
+            Self::File => 0o100_600,
+            Self::System => 0o100_400,
+        }
+    }
+
     pub(crate) fn parse(code: u32) -> Result<Self> {
         match code {
             2 => Ok(Self::Directory),
@@ -120,7 +129,7 @@ impl FileDescriptor {
             blocks: 0,
             modified: now,
             created: now,
-            mode: if kind == FileKind::Directory { 0o755 } else { 0o600 },
+            mode: kind.mode(),
             level: Level::SubBlocks,
             to_be_zeroed: 0,
             pointer_blocks: 0,

@@ -8,7 +8,9 @@ use crate::directory::{Entry, split};
 use crate::fd::{FileDescriptor, FileKind, Level};
 use crate::limits::{FILE_BLOCK, SUB_BLOCK, TRANSACTION_BLOCKS_MAX};
 use crate::lock::{self, LockMode, LockRecord};
+use crate::lvm::Place;
 use crate::resource::Resource;
+use crate::space::Reach;
 use crate::transaction::{Held, Transaction};
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
@@ -103,7 +105,7 @@ impl<D: Disk> Volume<D> {
         let directory = self.directory(&names)?;
         let name = name.to_owned();
         self.transact(|volume, transaction| {
-            let address = volume.take(transaction, Resource::Descriptor, 1);
+            let address = volume.take(transaction, Reach::Head, Resource::Descriptor, 1);
             let generation = volume.below(u64::from(u32::MAX)) as u32 | 1;
             let now = volume.disk.wall_clock();
             // The name is looked at before anything else, so that 'exists' wins over 'full'.
@@ -146,7 +148,7 @@ impl<D: Disk> Volume<D> {
         transaction: &mut Transaction,
         file: &mut FileDescriptor,
     ) -> Result<()> {
-        let block = self.take(transaction, Resource::SubBlock, 1)?[0];
+        let block = self.take(transaction, Reach::Head, Resource::SubBlock, 1)?[0];
         let at = self.block_at(block)?;
         let own = (".", file.address, file.generation);
         let mut bytes = Vec::new();
@@ -350,29 +352,27 @@ impl<D: Disk> Volume<D> {
         Ok(length)
     }
 
-    /// Reads any bytes of the disk.
-    fn read_bytes(&mut self, at: u64, part: &mut [u8]) -> Result<()> {
-        let base = self.on_disk(0);
-        if at.is_multiple_of(512) && part.len().is_multiple_of(512) {
-            return self.read_sectors(at - base, part);
+    /// Reads any bytes of a disk.
+    fn read_bytes(&mut self, place: Place, part: &mut [u8]) -> Result<()> {
+        if place.at.is_multiple_of(512) && part.len().is_multiple_of(512) {
+            return self.read_place(place, part);
         }
-        let (start, inside) = (at / 512 * 512, (at % 512) as usize);
+        let (start, inside) = place.sector();
         let mut sectors = vec![0; (inside + part.len()).next_multiple_of(512)];
-        self.read_sectors(start - base, &mut sectors)?;
+        self.read_place(start, &mut sectors)?;
         part.copy_from_slice(&sectors[inside..inside + part.len()]);
         Ok(())
     }
 
-    fn write_bytes(&mut self, at: u64, part: &[u8]) -> Result<()> {
-        let base = self.on_disk(0);
-        if at.is_multiple_of(512) && part.len().is_multiple_of(512) {
-            return self.write_sectors(at - base, part);
+    fn write_bytes(&mut self, place: Place, part: &[u8]) -> Result<()> {
+        if place.at.is_multiple_of(512) && part.len().is_multiple_of(512) {
+            return self.write_place(place, part);
         }
-        let (start, inside) = (at / 512 * 512, (at % 512) as usize);
+        let (start, inside) = place.sector();
         let mut sectors = vec![0; (inside + part.len()).next_multiple_of(512)];
-        self.read_sectors(start - base, &mut sectors)?;
+        self.read_place(start, &mut sectors)?;
         sectors[inside..inside + part.len()].copy_from_slice(part);
-        self.write_sectors(start - base, &sectors)
+        self.write_place(start, &sectors)
     }
 
     /// Writes, and takes and zeroes blocks where that needs to be.
@@ -441,7 +441,7 @@ impl<D: Disk> Volume<D> {
             let start = (index * size).max(offset);
             let end = ((index + 1) * size).min(offset + length);
             let at = self.block_at(address)? + start % size;
-            let content = Content::Data(self.on_disk(at));
+            let content = Content::Data(self.on_disk(at)?);
             extents.push(Extent { offset: start, length: end - start, content });
         }
         Ok(extents)
@@ -479,7 +479,7 @@ impl<D: Disk> Volume<D> {
                 file.to_be_zeroed -= 1;
                 *address = without_to_be_zeroed(*address);
             } else {
-                *address = self.take(transaction, block_kind(file.level), 1)?[0];
+                *address = self.take(transaction, Reach::Any, block_kind(file.level), 1)?[0];
                 file.blocks += 1;
             }
             let covered = offset <= index * size && offset + length >= (index + 1) * size;
@@ -506,7 +506,7 @@ impl<D: Disk> Volume<D> {
             let mut data = vec![0; SUB_BLOCK as usize];
             let from = volume.block_at(old.addresses[0])?;
             volume.read_sectors(from, &mut data)?;
-            let block = volume.take(transaction, Resource::FileBlock, 1)?[0];
+            let block = volume.take(transaction, Reach::Any, Resource::FileBlock, 1)?[0];
             let to = volume.block_at(block)?;
             volume.zero_sectors(to, FILE_BLOCK)?;
             volume.write_sectors(to, &data)?;
@@ -627,7 +627,7 @@ impl<D: Disk> Volume<D> {
         let mut fresh = if missing == 0 {
             Vec::new().into_iter()
         } else {
-            self.take(transaction, Resource::FileBlock, missing)?.into_iter()
+            self.take(transaction, Reach::Any, Resource::FileBlock, missing)?.into_iter()
         };
         let mut done = 0;
         for address in &mut addresses {

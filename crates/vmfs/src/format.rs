@@ -2,13 +2,13 @@
 
 use crate::bytes::Uuid;
 use crate::descriptor::{self, Descriptor};
-use crate::directory::{Entry, ROOT};
+use crate::directory::{ENTRY, Entry, ROOT};
 use crate::fd::{ADDRESSES, FileDescriptor, FileKind, Level};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
 use crate::limits::{FILE_BLOCK, HOSTS_MAX, LEASE_MS};
 use crate::lock::{self, LockRecord};
-use crate::lvm::{self, LogicalVolume};
+use crate::lvm::{self, Header};
 use crate::partition::{self, Table};
 use crate::resource::{CLUSTER_HEADER, CLUSTERS_PER_GROUP, Cluster, Resource, ResourceFile};
 use crate::{Disk, Error, Result};
@@ -16,7 +16,10 @@ use crate::{Disk, Error, Result};
 /// The number of the descriptor of .jbc.sf.
 pub(crate) const JOURNAL_FILE: u64 = 8;
 
-/// Descriptors that are taken from the start: the system's and two that VMFS-5 reserves.
+/// The number of the descriptor of .sdd.sf, the system's data directory.
+const SYSTEM_DATA: u64 = 7;
+
+/// Descriptors that are taken from the start: the system's, and that of .pb2.sf, which we do without.
 const SYSTEM_DESCRIPTORS: u64 = 9;
 
 /// File blocks before the file of descriptors: headers, descriptor, heartbeats (.vh.sf).
@@ -49,7 +52,7 @@ struct SystemFile {
 }
 
 struct Plan {
-    lv: LogicalVolume,
+    lv: Header,
     blocks: u64,
     resources: Vec<ResourceFile>,
     files: Vec<SystemFile>,
@@ -69,7 +72,7 @@ pub fn format(disk: &mut impl Disk, options: &Options) -> Result<()> {
     device.0[0] ^= 2;
     let lv = lvm::format(disk, partition, device, other)?;
     let plan = Plan::new(lv)?;
-    disk.zero(lv.base, plan.used * FILE_BLOCK)?;
+    disk.zero(lv.part.base(), plan.used * FILE_BLOCK)?;
     let now = disk.wall_clock();
     write_volume_header(disk, &plan, options, now)?;
     for resource in &plan.resources {
@@ -79,7 +82,7 @@ pub fn format(disk: &mut impl Disk, options: &Options) -> Result<()> {
 }
 
 impl Plan {
-    fn new(lv: LogicalVolume) -> Result<Self> {
+    fn new(lv: Header) -> Result<Self> {
         let blocks = lv.size / FILE_BLOCK;
         let kinds =
             [Resource::Descriptor, Resource::FileBlock, Resource::PointerBlock, Resource::SubBlock];
@@ -98,6 +101,7 @@ impl Plan {
         };
         kinds.into_iter().for_each(|kind| plan.add_resource(kind));
         plan.add_file(".jbc.sf", JOURNAL_FILE, HOSTS_MAX * journal::SLOT);
+        plan.add_file(".sdd.sf", SYSTEM_DATA, 2 * ENTRY as u64);
         plan.root = plan.used;
         plan.used += 1;
         let too_large = plan.files.iter().any(|file| file.blocks.clone().count() > ADDRESSES);
@@ -148,21 +152,22 @@ fn write_volume_header(
         uuid: options.uuid,
         label: options.label.clone(),
         created: now,
+        system_data: plan.resources[0].resource(SYSTEM_DATA)?,
         lvm: plan.lv.uuid,
         ats_only: options.ats_only,
         lease_ms: options.lease_ms.unwrap_or(LEASE_MS),
     };
-    disk.write(plan.lv.base + descriptor::OFFSET, &descriptor.emit())?;
+    disk.write(plan.lv.part.base() + descriptor::OFFSET, &descriptor.emit())?;
     let slots: Vec<u8> = (0..HEARTBEATS)
         .flat_map(|number| Slot::clear(heartbeat::address(number), 0).emit())
         .collect();
-    disk.write(plan.lv.base + heartbeat::address(0), &slots)?;
+    disk.write(plan.lv.part.base() + heartbeat::address(0), &slots)?;
     Ok(())
 }
 
 fn write_resource(disk: &mut impl Disk, plan: &Plan, resource: &ResourceFile) -> Result<()> {
     let first = u64::from(resource.blocks[0] >> 6) * FILE_BLOCK;
-    disk.write(plan.lv.base + first, &resource.emit())?;
+    disk.write(plan.lv.part.base() + first, &resource.emit())?;
     let (kind, clusters) = (resource.kind, resource.clusters());
     for start in (0..clusters).step_by(CLUSTERS_PER_GROUP as usize) {
         let mut headers = Vec::with_capacity((CLUSTERS_PER_GROUP * CLUSTER_HEADER) as usize);
@@ -171,7 +176,7 @@ fn write_resource(disk: &mut impl Disk, plan: &Plan, resource: &ResourceFile) ->
             headers.extend(lock.emit());
             headers.extend(first_cluster(plan, resource, number).emit());
         }
-        disk.write(plan.lv.base + resource.cluster(start), &headers)?;
+        disk.write(plan.lv.part.base() + resource.cluster(start), &headers)?;
     }
     Ok(())
 }
@@ -201,15 +206,35 @@ fn write_root(disk: &mut impl Disk, plan: &Plan, now: u32) -> Result<()> {
         let mut descriptor = FileDescriptor::new(address, 1, FileKind::System, now);
         descriptor.length = file.length;
         put_blocks(&mut descriptor, file.blocks.clone());
+        if file.number == SYSTEM_DATA {
+            (descriptor.mode, descriptor.links) = (0o40700, 2);
+            write_system_data(disk, plan, file, address)?;
+        }
         write_descriptor(disk, plan, &descriptor)?;
     }
     let mut root = FileDescriptor::new(ROOT, 1, FileKind::Directory, now);
-    root.mode = 0o1777;
+    root.mode = 0o41755;
     root.length = directory.len() as u64;
     put_blocks(&mut root, plan.root..plan.root + 1);
     directory.resize(directory.len().next_multiple_of(512), 0);
-    disk.write(plan.lv.base + plan.root * FILE_BLOCK, &directory)?;
+    disk.write(plan.lv.part.base() + plan.root * FILE_BLOCK, &directory)?;
     write_descriptor(disk, plan, &root)
+}
+
+/// Writes the entries of the system's data directory, which is empty.
+fn write_system_data(
+    disk: &mut impl Disk,
+    plan: &Plan,
+    file: &SystemFile,
+    address: u32,
+) -> Result<()> {
+    let entry =
+        |kind, name: &str, address| Entry { kind, name: name.into(), address, generation: 1 };
+    let own = entry(FileKind::System, ".", address);
+    let parent = entry(FileKind::Directory, "..", ROOT);
+    let mut bytes = [own.emit(), parent.emit()].concat();
+    bytes.resize(bytes.len().next_multiple_of(512), 0);
+    Ok(disk.write(plan.lv.part.base() + file.blocks.start * FILE_BLOCK, &bytes)?)
 }
 
 fn put_blocks(file: &mut FileDescriptor, blocks: std::ops::Range<u64>) {
@@ -223,7 +248,7 @@ fn put_blocks(file: &mut FileDescriptor, blocks: std::ops::Range<u64>) {
 fn write_descriptor(disk: &mut impl Disk, plan: &Plan, file: &FileDescriptor) -> Result<()> {
     let at = plan.resources[0].resource(Resource::Descriptor.number(file.address))?;
     let lock = LockRecord::free(lock::DESCRIPTOR, at);
-    disk.write(plan.lv.base + at, &lock.emit())?;
-    disk.write(plan.lv.base + at + 512, &file.emit())?;
+    disk.write(plan.lv.part.base() + at, &lock.emit())?;
+    disk.write(plan.lv.part.base() + at + 512, &file.emit())?;
     Ok(())
 }

@@ -14,9 +14,10 @@ use crate::lock::LockRecord;
 use crate::lvm;
 use crate::partition;
 use crate::resource::{CLUSTER_HEADER, CLUSTERS_PER_GROUP, Cluster, Resource, ResourceFile};
+use crate::space::Reach;
 use crate::transaction::{Patience, Transaction};
 use crate::volume::Volume;
-use crate::{Disk, Result};
+use crate::{Disk, Error, Result};
 
 /// Groups by which a resource file grows at once, so that one transaction takes their blocks.
 const GROUPS_AT_ONCE: u64 = 4;
@@ -39,37 +40,73 @@ enum Step {
 }
 
 impl<D: Disk> Volume<D> {
-    /// Takes what the disk has more than the volume, up to 2 TiB. Other hosts that have it mounted
+    /// Takes what the volume's last disk has more than the volume, up to 2 TiB of it. Other hosts that have it mounted
     /// find out when they meet what is new.
     ///
     /// # Errors
     /// When the disk fails or refuses, another partition lies behind the volume's, or not one block
-    /// is free for bitmaps that need one. What was done stays, and growing again goes on from there.
+    /// of the head is free for bitmaps that need one; when a disk is missing. What was done stays, and growing again goes on from there.
     pub fn grow(&mut self) -> Result<Grown> {
         self.refresh()?;
         let before_bytes = self.size_bytes();
         self.transact(|volume, transaction| {
-            let address = system_address(Resource::FileBlock);
-            volume.lock_descriptor_for(transaction, address)?;
+            volume.lock_descriptor_for(transaction, Resource::FileBlock.descriptor())?;
             volume.refresh()?;
             volume.pulse()?;
-            partition::grow(&mut volume.disk)?;
-            let old = volume.lv;
-            lvm::grow(&mut volume.disk, &old)
+            volume.grow_last_part()
         })?;
-        for kind in Resource::ALL {
-            while self.grow_resources(kind)? == Step::Taken {}
-        }
+        self.grow_all_resources()?;
         Ok(Grown { before_bytes, after_bytes: self.size_bytes() })
+    }
+
+    /// Lets the part at the volume's end take what its disk has more.
+    fn grow_last_part(&mut self) -> Result<()> {
+        let missing = self.missing();
+        if !missing.is_empty() {
+            return Err(Error::Degraded(missing.join(", ")));
+        }
+        let (number, old) = self.last_part()?;
+        let head = self.head;
+        let disk = self.numbered(number)?;
+        partition::grow(disk)?;
+        let part = lvm::grow(disk, &head.of_part(old))?;
+        if part == old {
+            return self.tell_others();
+        }
+        let mut next = head.changed(part.end(), head.disks);
+        if number == 0 {
+            next = next.of_part(part);
+        } else {
+            lvm::write_volume(disk, &next.of_part(part))?;
+        }
+        lvm::write_volume(&mut self.disk, &next)?;
+        self.refresh()?;
+        self.tell_others()
+    }
+
+    /// Gives the resource files what the volume's size wants. All but the bitmap of the blocks do
+    /// with less when the head has no free block: growing again goes on.
+    pub(crate) fn grow_all_resources(&mut self) -> Result<()> {
+        for kind in Resource::ALL {
+            loop {
+                match self.grow_resources(kind) {
+                    Ok(Step::Taken) => {}
+                    Ok(Step::NotNeeded) => break,
+                    Err(Error::NoSpace) if kind != Resource::FileBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// One step towards as many resources of a kind as the volume wants.
     fn grow_resources(&mut self, kind: Resource) -> Result<Step> {
         let step = self.transact(|volume, transaction| {
-            let file = volume.lock_descriptor_for(transaction, system_address(kind))?;
+            let file = volume.lock_descriptor_for(transaction, kind.descriptor())?;
             volume.refresh()?;
             let now = volume.resource(kind).clone();
-            let (wanted, total) = ResourceFile::wanted(kind, volume.lv.size / FILE_BLOCK);
+            let (wanted, total) = ResourceFile::wanted(kind, volume.head.size / FILE_BLOCK);
             if now.total >= total {
                 return Ok(Step::NotNeeded);
             }
@@ -104,7 +141,7 @@ impl<D: Disk> Volume<D> {
         let mut taken = Vec::new();
         while taken.len() < count {
             let left = (count - taken.len()) as u64;
-            taken.extend(self.take(transaction, Resource::FileBlock, left)?);
+            taken.extend(self.take(transaction, Reach::Head, Resource::FileBlock, left)?);
         }
         for (place, address) in file.addresses[have..].iter_mut().zip(&taken) {
             let at = self.block_at(*address)?;
@@ -148,9 +185,4 @@ impl<D: Disk> Volume<D> {
         transaction.put_sector(header, next.emit());
         Ok(())
     }
-}
-
-/// The address of the descriptor of a resource file.
-fn system_address(kind: Resource) -> u32 {
-    Resource::Descriptor.address(u64::from(kind.file()))
 }

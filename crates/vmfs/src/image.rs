@@ -1,6 +1,6 @@
 //! A file as a disk that several hosts of one process share: for tests and for images.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -20,6 +20,9 @@ struct Shared {
     mapped: HashSet<u64>,
 }
 
+/// Disks that the same hosts see, by their names.
+type Rack = Arc<Mutex<HashMap<String, Arc<Mutex<Shared>>>>>;
+
 /// Bytes of a granule, which takes space when it is first written.
 const GRANULE: u64 = 4096;
 
@@ -35,17 +38,25 @@ pub enum Refusal {
     FullFrom(u64),
 }
 
-/// A host's view of a shared file.
-#[derive(Debug)]
-pub struct FileDisk {
-    shared: Arc<Mutex<Shared>>,
-    host: u64,
-    started: Instant,
+/// What is to happen to a host's writes, to whichever of its disks.
+#[derive(Debug, Default)]
+struct Fate {
     writes_left: Option<u64>,
     refusal: Refusal,
     /// Writes since the refusal was set, and how many of them were refused.
     tried: u64,
     refused: u64,
+}
+
+/// A host's view of a shared file.
+#[derive(Debug)]
+pub struct FileDisk {
+    shared: Arc<Mutex<Shared>>,
+    name: String,
+    rack: Rack,
+    host: u64,
+    started: Instant,
+    fate: Arc<Mutex<Fate>>,
 }
 
 impl FileDisk {
@@ -56,7 +67,28 @@ impl FileDisk {
     pub fn create(path: &Path, size: u64) -> std::io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(size)?;
-        Ok(Self::of(file, size))
+        Ok(Self::of(path, file, size))
+    }
+
+    /// Creates another one for the same hosts.
+    ///
+    /// # Errors
+    /// As [`FileDisk::create`].
+    pub fn create_beside(&self, path: &Path, size: u64) -> std::io::Result<Self> {
+        let mut made = Self::create(path, size)?;
+        made.rack = Arc::clone(&self.rack);
+        locked(&made.rack).insert(made.name.clone(), Arc::clone(&made.shared));
+        Ok(made)
+    }
+
+    /// Takes a disk away from all hosts.
+    pub fn hide(&self, disk: &Self) {
+        locked(&self.rack).remove(&disk.name);
+    }
+
+    /// Shows a disk to all hosts.
+    pub fn show(&self, disk: &Self) {
+        locked(&self.rack).insert(disk.name.clone(), Arc::clone(&disk.shared));
     }
 
     /// Opens a file.
@@ -66,17 +98,16 @@ impl FileDisk {
     pub fn open(path: &Path) -> std::io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let size = file.metadata()?.len() / 512 * 512;
-        Ok(Self::of(file, size))
+        Ok(Self::of(path, file, size))
     }
 
-    fn of(file: File, size: u64) -> Self {
+    fn of(path: &Path, file: File, size: u64) -> Self {
         let shared = Shared { file, size, reserved_by: None, hosts: 1, mapped: HashSet::new() };
-        Self::of_host(Arc::new(Mutex::new(shared)), 0)
-    }
-
-    fn of_host(shared: Arc<Mutex<Shared>>, host: u64) -> Self {
-        let (refusal, started) = (Refusal::None, Instant::now());
-        Self { shared, host, started, writes_left: None, refusal, tried: 0, refused: 0 }
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let shared = Arc::new(Mutex::new(shared));
+        let rack = Rack::default();
+        locked(&rack).insert(name.clone(), Arc::clone(&shared));
+        Self { shared, name, rack, host: 0, started: Instant::now(), fate: Arc::default() }
     }
 
     /// The disk has so many bytes from then on: an administrator enlarged it.
@@ -97,26 +128,30 @@ impl FileDisk {
         let host = shared.hosts;
         shared.hosts += 1;
         drop(shared);
-        Self::of_host(Arc::clone(&self.shared), host)
+        let (shared, rack) = (Arc::clone(&self.shared), Arc::clone(&self.rack));
+        let (name, started) = (self.name.clone(), Instant::now());
+        Self { shared, name, rack, host, started, fate: Arc::default() }
     }
 
     /// From then on, some writes of this host are refused.
     pub fn refuse(&mut self, refusal: Refusal) {
-        (self.refusal, self.tried, self.refused) = (refusal, 0, 0);
+        let mut fate = locked(&self.fate);
+        (fate.refusal, fate.tried, fate.refused) = (refusal, 0, 0);
     }
 
     /// How many writes were refused since [`FileDisk::refuse`].
     pub fn refused(&self) -> u64 {
-        self.refused
+        locked(&self.fate).refused
     }
 
     /// Whether a write is carried out; if so, its granules have space from then on.
-    fn admit(&mut self, offset: u64, length: usize) -> Result<(), DiskError> {
+    fn admit(&self, offset: u64, length: usize) -> Result<(), DiskError> {
         let granules = offset / GRANULE..(offset + length as u64).div_ceil(GRANULE);
-        let number = self.tried;
-        self.tried += 1;
+        let mut fate = locked(&self.fate);
+        let number = fate.tried;
+        fate.tried += 1;
         let mut shared = self.locked();
-        let refused = match &self.refusal {
+        let refused = match &fate.refusal {
             Refusal::None => false,
             Refusal::Numbers(numbers) => numbers.contains(&number),
             Refusal::FullFrom(first) => {
@@ -126,22 +161,21 @@ impl FileDisk {
         if !refused {
             shared.mapped.extend(granules);
         }
-        drop(shared);
-        self.refused += u64::from(refused);
+        fate.refused += u64::from(refused);
         if refused { Err(DiskError::OutOfSpace) } else { Ok(()) }
     }
 
     /// From then on, after so many more writes, everything this host asks for fails: it is dead.
     pub fn die_after_writes(&mut self, writes: u64) {
-        self.writes_left = Some(writes);
+        locked(&self.fate).writes_left = Some(writes);
     }
 
     fn locked(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().expect("no holder panics")
+        locked(&self.shared)
     }
 
     fn reachable(&self) -> Result<MutexGuard<'_, Shared>, DiskError> {
-        if self.writes_left == Some(0) {
+        if locked(&self.fate).writes_left == Some(0) {
             return Err(DiskError::Failed("the host is dead".into()));
         }
         let shared = self.locked();
@@ -151,9 +185,14 @@ impl FileDisk {
         }
     }
 
-    fn wrote(&mut self) {
-        self.writes_left = self.writes_left.map(|left| left - 1);
+    fn wrote(&self) {
+        let mut fate = locked(&self.fate);
+        fate.writes_left = fate.writes_left.map(|left| left - 1);
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder panics")
 }
 
 fn failed(error: std::io::Error) -> DiskError {
@@ -171,6 +210,18 @@ fn inside(shared: &Shared, offset: u64, length: usize) -> Result<(), DiskError> 
 impl Disk for FileDisk {
     fn size_bytes(&self) -> u64 {
         self.locked().size
+    }
+
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn another(&mut self, name: &str) -> Result<Self, DiskError> {
+        let shared = locked(&self.rack).get(name).cloned();
+        let shared = shared.ok_or_else(|| DiskError::Missing(name.to_owned()))?;
+        let (rack, fate) = (Arc::clone(&self.rack), Arc::clone(&self.fate));
+        let (host, started) = (self.host, self.started);
+        Ok(Self { shared, name: name.to_owned(), rack, host, started, fate })
     }
 
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {

@@ -12,9 +12,16 @@ pub const HOSTS_MAX: u64 = 64;
 /// Bytes of a name in a directory; longer ones are refused.
 pub const NAME_MAX: usize = 127;
 
-/// Physical extents of 256 MiB in a volume: what one map of them holds. A larger LUN is used up to
-/// that, 2 TiB.
+/// Physical extents of 256 MiB on one disk of a volume: what one map of them holds. A larger LUN is
+/// used up to that, 2 TiB.
 pub const EXTENTS_MAX: u64 = 8192;
+
+/// Disks of a volume: as many as the table of their names holds. A further one is refused.
+pub const VOLUME_DISKS_MAX: u32 = 32;
+
+/// File blocks of a volume: what bitmaps in the 256 blocks of their file cover, 49.9 TiB. A disk
+/// that would go beyond is refused.
+pub const FILE_BLOCKS_MAX: u64 = 8190 * 32 * 200;
 
 /// Sectors that one transaction may change. Longer work is done in several.
 pub const TRANSACTION_SECTORS_MAX: usize = 124;

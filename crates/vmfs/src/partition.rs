@@ -29,14 +29,22 @@ pub enum Table {
     None,
 }
 
+/// The first byte of the partition behind a table.
+pub(crate) fn first_byte(table: Table) -> u64 {
+    match table {
+        Table::None => 0,
+        Table::Mbr | Table::Gpt => FIRST_LBA * 512,
+    }
+}
+
 /// Writes a table; returns the first byte of the partition.
 pub fn write(disk: &mut impl Disk, table: Table, identity: [u8; 16]) -> Result<u64> {
     match table {
-        Table::None => return Ok(0),
+        Table::None => {}
         Table::Mbr => disk.write(0, &boot_record(disk.size_bytes() / 512, FIRST_LBA, 0xfb))?,
         Table::Gpt => write_gpt(disk, identity)?,
     }
-    Ok(FIRST_LBA * 512)
+    Ok(first_byte(table))
 }
 
 /// Finds the volume's partition: the first byte of it.

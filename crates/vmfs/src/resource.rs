@@ -50,6 +50,11 @@ impl Resource {
         }
     }
 
+    /// The address of the descriptor of its file.
+    pub(crate) fn descriptor(self) -> u32 {
+        Self::Descriptor.address(u64::from(self.file()))
+    }
+
     pub(crate) fn per_cluster(self) -> u64 {
         match self {
             Self::FileBlock => 200,
@@ -252,11 +257,16 @@ impl Cluster {
         self.bitmap[item as usize / 8] & 1 << (item % 8) != 0
     }
 
-    /// Takes the first free resource.
-    pub(crate) fn take_any(&mut self) -> Option<u32> {
-        let item = (0..self.total).find(|item| self.is_free(*item))?;
+    /// Takes the first free resource of those that may be taken.
+    pub(crate) fn take_any(&mut self, may: impl Fn(u32) -> bool) -> Option<u32> {
+        let item = (0..self.total).find(|item| self.is_free(*item) && may(*item))?;
         self.take(item);
         Some(item)
+    }
+
+    /// How many are free of those that may be taken.
+    pub(crate) fn free_among(&self, may: impl Fn(u32) -> bool) -> u32 {
+        (0..self.total).filter(|item| self.is_free(*item) && may(*item)).count() as u32
     }
 
     /// Has so many resources from then on; further ones are free.

@@ -10,12 +10,21 @@ use crate::transaction::{Patience, Transaction};
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
 
+/// Where a resource may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// On the head, as metadata does.
+    Head,
+    /// On any disk that is there.
+    Any,
+}
+
 /// What is taken and what is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
     /// Bytes in file blocks.
     pub total_bytes: u64,
-    /// Of these, free.
+    /// Of these, free, and on disks that are there.
     pub free_bytes: u64,
     /// File descriptors that are free.
     pub free_descriptors: u64,
@@ -55,10 +64,17 @@ impl Group {
 
     /// The first clusters from a number on that have so many resources free together, at most so
     /// many clusters.
-    fn with_free(&self, from: u64, mut wanted: u64, clusters_max: usize) -> Vec<u64> {
+    fn with_free(
+        &self,
+        from: u64,
+        mut wanted: u64,
+        clusters_max: usize,
+        free_in: impl Fn(&Cluster) -> u32,
+    ) -> Vec<u64> {
         let mut found = Vec::new();
         for number in from..self.numbers.end {
-            let free = Cluster::parse(self.bitmap(number), number).map_or(0, |found| found.free);
+            let free =
+                Cluster::parse(self.bitmap(number), number).map_or(0, |found| free_in(&found));
             if free > 0 && wanted > 0 && found.len() < clusters_max {
                 found.push(number);
                 wanted = wanted.saturating_sub(u64::from(free));
@@ -77,6 +93,7 @@ impl<D: Disk> Volume<D> {
     pub(crate) fn take(
         &mut self,
         transaction: &mut Transaction,
+        reach: Reach,
         kind: Resource,
         count: u64,
     ) -> Result<Vec<u32>> {
@@ -90,15 +107,17 @@ impl<D: Disk> Volume<D> {
             let left = count - taken.len() as u64;
             if !group.has(number) {
                 group = self.read_group(&file, number)?;
-                let wanted = group.with_free(number, left, TRANSACTION_CLUSTERS_MAX - used);
+                let most = TRANSACTION_CLUSTERS_MAX - used;
+                let free_in = |cluster: &Cluster| self.free_in(kind, cluster, reach);
+                let wanted = group.with_free(number, left, most, free_in);
                 self.lock_clusters(transaction, &mut group, &wanted)?;
             }
             let bitmap = transaction.staged(file.cluster(number) + 512);
             let bitmap = bitmap.map_or_else(|| group.bitmap(number), |staged| &staged[..]);
-            if Cluster::parse(bitmap, number)?.free == 0 {
+            if self.free_in(kind, &Cluster::parse(bitmap, number)?, reach) == 0 {
                 continue;
             }
-            match self.take_from(transaction, &group, number, left, &mut taken) {
+            match self.take_from(transaction, (&group, reach), number, left, &mut taken) {
                 Ok(()) => used += 1,
                 Err(Error::Contended) => contended = true,
                 Err(error) => return Err(error),
@@ -115,9 +134,29 @@ impl<D: Disk> Volume<D> {
         match (taken.is_empty(), contended) {
             (false, _) => Ok(taken),
             (true, true) => Err(Error::Contended),
-            (true, false) if self.has_grown(kind)? => self.take(transaction, kind, count),
+            (true, false) if self.has_grown(kind)? => self.take(transaction, reach, kind, count),
             (true, false) => Err(Error::NoSpace),
         }
+    }
+
+    /// Whether a resource may be taken: file blocks lie on one disk or another, all else on the head.
+    fn may_take(&self, kind: Resource, cluster: u64, item: u32, reach: Reach) -> bool {
+        let number = cluster * kind.per_cluster() + u64::from(item);
+        match (kind, reach) {
+            (Resource::FileBlock, Reach::Head) => self.is_on_head(number),
+            (Resource::FileBlock, Reach::Any) => self.has_block(number),
+            (Resource::SubBlock | Resource::PointerBlock | Resource::Descriptor, _) => true,
+        }
+    }
+
+    /// How many resources of a cluster are free and may be taken.
+    fn free_in(&self, kind: Resource, cluster: &Cluster, reach: Reach) -> u32 {
+        let is_alone = self.head.disks == 1;
+        if is_alone || kind != Resource::FileBlock {
+            return cluster.free;
+        }
+        let number = u64::from(cluster.number);
+        cluster.free_among(|item| self.may_take(kind, number, item, reach))
     }
 
     /// The headers of all clusters of the group in which a cluster lies.
@@ -153,7 +192,7 @@ impl<D: Disk> Volume<D> {
     fn take_from(
         &mut self,
         transaction: &mut Transaction,
-        group: &Group,
+        (group, reach): (&Group, Reach),
         number: u64,
         wanted: u64,
         taken: &mut Vec<u32>,
@@ -162,7 +201,8 @@ impl<D: Disk> Volume<D> {
         let at = self.resource(kind).cluster(number);
         let mut cluster = self.lock_cluster(transaction, group, number, Patience::None)?;
         for _ in 0..wanted {
-            let Some(item) = cluster.take_any() else { break };
+            let may = |item: u32| self.may_take(kind, number, item, reach);
+            let Some(item) = cluster.take_any(may) else { break };
             taken.push(kind.address(number * kind.per_cluster() + u64::from(item)));
         }
         transaction.put_sector(at + 512, cluster.emit());
@@ -240,21 +280,23 @@ impl<D: Disk> Volume<D> {
     /// When the disk fails or a cluster is damaged.
     pub fn space(&mut self) -> Result<Space> {
         self.refresh()?;
-        let free_blocks = self.count_free(Resource::FileBlock)?;
+        let free_blocks = self.count_free(Resource::FileBlock, Reach::Any)?;
         Ok(Space {
             total_bytes: self.size_bytes(),
             free_bytes: free_blocks * crate::limits::FILE_BLOCK,
-            free_descriptors: self.count_free(Resource::Descriptor)?,
+            free_descriptors: self.count_free(Resource::Descriptor, Reach::Head)?,
         })
     }
 
-    fn count_free(&mut self, kind: Resource) -> Result<u64> {
+    /// Counts what is free and may be taken.
+    pub(crate) fn count_free(&mut self, kind: Resource, reach: Reach) -> Result<u64> {
         let file = self.resource(kind).clone();
         let mut free = 0;
         for first in (0..file.clusters()).step_by(CLUSTERS_PER_GROUP as usize) {
             let group = self.read_group(&file, first)?;
             for number in group.numbers.clone() {
-                free += u64::from(Cluster::parse(group.bitmap(number), number)?.free);
+                let cluster = Cluster::parse(group.bitmap(number), number)?;
+                free += u64::from(self.free_in(kind, &cluster, reach));
             }
         }
         Ok(free)

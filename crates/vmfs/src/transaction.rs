@@ -330,7 +330,7 @@ impl<D: Disk> Volume<D> {
         let (records, swaps): (Vec<_>, Vec<_>) = images.iter().filter_map(next).unzip();
         let mut taken = Vec::new();
         let mut failure = None;
-        for (record, swapped) in records.into_iter().zip(self.swap_each(swaps)) {
+        for (record, swapped) in records.into_iter().zip(self.swap_each(swaps)?) {
             match swapped {
                 Ok(true) => {
                     taken.push(record.address);
@@ -354,7 +354,10 @@ impl<D: Disk> Volume<D> {
                 expected: held.record.emit(),
                 replacement: held.record.without(&holder).emit(),
             };
-            let swapped = self.swap_each(held.iter().map(swap).collect());
+            let swapped = match self.swap_each(held.iter().map(swap).collect()) {
+                Ok(swapped) => swapped,
+                Err(error) => return (held, Err(error)),
+            };
             let left = held.into_iter().zip(swapped).filter(|(_, swapped)| *swapped != Ok(true));
             held = left.map(|(held, _)| held).collect();
         }

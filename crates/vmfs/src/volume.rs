@@ -5,6 +5,8 @@ mod growing;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod spanning;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -12,12 +14,13 @@ use std::collections::HashMap;
 use crate::bytes::{Sector, Uuid};
 use crate::descriptor::{self, Descriptor};
 use crate::disk::{DiskError, Guard, Swap};
+use crate::extents::Other;
 use crate::fd::{self, FileDescriptor};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
 use crate::limits::{FILE_BLOCK, HOSTS_MAX, RESERVE_ATTEMPTS_MAX};
 use crate::lock::{Contention, Holder, Locking, read_patiently};
-use crate::lvm::{self, LogicalVolume};
+use crate::lvm::{self, Header, Place};
 use crate::partition;
 use crate::resource::{Resource, ResourceFile};
 use crate::settle::Unsettled;
@@ -63,9 +66,14 @@ struct Watched {
 #[derive(Debug)]
 pub struct Volume<D> {
     pub(crate) disk: D,
-    pub(crate) lv: LogicalVolume,
+    /// Disks beside that one, which is the head.
+    pub(crate) others: Vec<Other<D>>,
+    /// What the head says of the volume.
+    pub(crate) head: Header,
+    /// What the disks look at after a time without paths.
+    pub(crate) guard: Option<Guard>,
     descriptor: Descriptor,
-    mount: Mount,
+    pub(crate) mount: Mount,
     resources: [ResourceFile; 4],
     journal: Vec<u32>,
     slot: Slot,
@@ -91,6 +99,8 @@ pub struct Identity {
     pub ats_only: bool,
     /// A heartbeat that does not change for so long is a dead host's.
     pub lease_ms: u32,
+    /// The names of its disks, the head first.
+    pub disks: Vec<String>,
 }
 
 /// Looks at the volume on a disk without mounting it.
@@ -99,17 +109,27 @@ pub struct Identity {
 /// When there is none, or the disk cannot be read.
 pub fn probe(disk: &mut impl Disk) -> Result<Identity> {
     let partition = partition::find(disk)?;
-    let lv = lvm::open(disk, partition)?;
+    let head = open_head(disk, partition)?;
     let mut sector = [0; 512];
-    read_patiently(disk, lv.base + descriptor::OFFSET, &mut sector)?;
+    read_patiently(disk, head.part.base() + descriptor::OFFSET, &mut sector)?;
     let found = Descriptor::parse(&sector)?;
+    let disks = lvm::names(disk, &head)?;
     Ok(Identity {
         uuid: found.uuid,
         label: found.label,
-        size_bytes: lv.size,
+        size_bytes: head.size,
         ats_only: found.ats_only,
         lease_ms: found.lease_ms,
+        disks,
     })
+}
+
+fn open_head(disk: &mut impl Disk, partition: u64) -> Result<Header> {
+    let head = lvm::read_head(disk, partition)?;
+    if head.part.base() + head.part.length > disk.size_bytes() {
+        return Err(Error::Format("the volume ends beyond the LUN".into()));
+    }
+    Ok(head)
 }
 
 impl<D: Disk> Volume<D> {
@@ -120,11 +140,11 @@ impl<D: Disk> Volume<D> {
     /// without ATS.
     pub fn mount(mut disk: D, mount: Mount) -> Result<Self> {
         let partition = partition::find(&mut disk)?;
-        let lv = lvm::open(&mut disk, partition)?;
+        let head = open_head(&mut disk, partition)?;
         let mut sector = [0; 512];
-        read_patiently(&mut disk, lv.base + descriptor::OFFSET, &mut sector)?;
+        read_patiently(&mut disk, head.part.base() + descriptor::OFFSET, &mut sector)?;
         let descriptor = Descriptor::parse(&sector)?;
-        if descriptor.lvm != lv.uuid {
+        if descriptor.lvm != head.uuid {
             return Err(Error::Format("the file system belongs to another volume".into()));
         }
         if descriptor.ats_only && mount.locking == Locking::Scsi {
@@ -140,7 +160,9 @@ impl<D: Disk> Volume<D> {
         });
         let random = disk.now_us() ^ crate::bytes::get_u64(&mount.host.0, 2);
         let mut volume = Self {
-            lv,
+            others: Vec::new(),
+            head,
+            guard: None,
             descriptor,
             mount,
             resources,
@@ -154,6 +176,7 @@ impl<D: Disk> Volume<D> {
             unsettled: Unsettled::default(),
             disk,
         };
+        volume.open_disks()?;
         volume.open_system_files()?;
         volume.acquire_slot()?;
         let hints = volume.resources.each_ref().map(ResourceFile::clusters);
@@ -180,7 +203,7 @@ impl<D: Disk> Volume<D> {
             }
             self.resources[kind as usize - 1] = resource;
         }
-        if self.size_bytes() > self.lv.size {
+        if self.size_bytes() > self.head.size {
             return Err(Error::Format("there are more file blocks than the volume has".into()));
         }
         self.journal = self.system_file(crate::format::JOURNAL_FILE)?.1;
@@ -196,7 +219,8 @@ impl<D: Disk> Volume<D> {
     /// Reads anew what tells the volume's size and where its resources lie: another host may have
     /// grown it.
     pub(crate) fn refresh(&mut self) -> Result<()> {
-        self.lv = lvm::read(&mut self.disk, self.lv.partition)?;
+        self.head = lvm::read_head(&mut self.disk, self.head.part.partition)?;
+        self.open_disks()?;
         self.open_system_files()
     }
 
@@ -230,33 +254,44 @@ impl<D: Disk> Volume<D> {
     }
 
     pub(crate) fn read_sectors(&mut self, address: u64, buffer: &mut [u8]) -> Result<()> {
-        let at = self.lv.base + address;
-        self.despite_reservations(|disk| disk.read(at, buffer))
+        let place = self.on_disk(address)?;
+        self.read_place(place, buffer)
+    }
+
+    pub(crate) fn read_place(&mut self, place: Place, buffer: &mut [u8]) -> Result<()> {
+        self.despite_reservations(place.disk, |disk| disk.read(place.at, buffer))
     }
 
     pub(crate) fn write_sectors(&mut self, address: u64, bytes: &[u8]) -> Result<()> {
-        let at = self.lv.base + address;
-        self.despite_reservations(|disk| disk.write(at, bytes))
+        let place = self.on_disk(address)?;
+        self.write_place(place, bytes)
     }
 
-    /// Writes several pieces, in no order.
+    pub(crate) fn write_place(&mut self, place: Place, bytes: &[u8]) -> Result<()> {
+        self.despite_reservations(place.disk, |disk| disk.write(place.at, bytes))
+    }
+
+    /// Writes several pieces of metadata, in no order.
     pub(crate) fn write_each(&mut self, mut pieces: Vec<(u64, Vec<u8>)>) -> Result<()> {
-        pieces.iter_mut().for_each(|(address, _)| *address += self.lv.base);
-        self.despite_reservations(|disk| disk.write_each(&pieces))
+        for (address, _) in &mut pieces {
+            *address = self.on_head(*address)?;
+        }
+        self.despite_reservations(0, |disk| disk.write_each(&pieces))
     }
 
     pub(crate) fn zero_sectors(&mut self, address: u64, length: u64) -> Result<()> {
-        let at = self.lv.base + address;
-        self.despite_reservations(|disk| disk.zero(at, length))
+        let place = self.on_disk(address)?;
+        self.despite_reservations(place.disk, |disk| disk.zero(place.at, length))
     }
 
     /// Repeats a command while another host has the disk reserved, which is never for long.
     fn despite_reservations(
         &mut self,
+        number: usize,
         mut command: impl FnMut(&mut D) -> std::result::Result<(), DiskError>,
     ) -> Result<()> {
         for _ in 0..RESERVE_ATTEMPTS_MAX {
-            match command(&mut self.disk) {
+            match command(self.numbered(number)?) {
                 Err(DiskError::Reserved) => {
                     self.stats.contention.reservation_conflicts += 1;
                     let pause = 200 + self.below(2000);
@@ -268,26 +303,23 @@ impl<D: Disk> Volume<D> {
         Err(DiskError::Reserved.into())
     }
 
-    /// The place on the disk of a byte of the volume.
-    pub(crate) fn on_disk(&self, address: u64) -> u64 {
-        self.lv.base + address
-    }
-
     pub(crate) fn swap(&mut self, address: u64, images: [&Sector; 2]) -> Result<bool> {
-        let (locking, base) = (self.mount.locking, self.lv.base);
-        locking.swap(&mut self.disk, base + address, images, &mut self.stats.contention)
+        let (locking, at) = (self.mount.locking, self.on_head(address)?);
+        locking.swap(&mut self.disk, at, images, &mut self.stats.contention)
     }
 
     /// As [`Volume::swap`], several at once. Only for [`Locking::Ats`].
     pub(crate) fn swap_each(
         &mut self,
         mut swaps: Vec<Swap>,
-    ) -> Vec<std::result::Result<bool, DiskError>> {
-        swaps.iter_mut().for_each(|swap| swap.offset += self.lv.base);
+    ) -> std::result::Result<Vec<std::result::Result<bool, DiskError>>, Error> {
+        for swap in &mut swaps {
+            swap.offset = self.on_head(swap.offset)?;
+        }
         let swapped = self.disk.compare_and_write_each(&swaps);
         let missed = swapped.iter().filter(|one| **one == Ok(false)).count();
         self.stats.contention.miscompares += missed as u64;
-        swapped
+        Ok(swapped)
     }
 
     /// Whether locks are changed by commands of their own, so that several can be at once.
@@ -303,7 +335,7 @@ impl<D: Disk> Volume<D> {
         self.random % limit.max(1)
     }
 
-    /// The disk.
+    /// The head: the disk on which all metadata lies.
     pub fn disk(&mut self) -> &mut D {
         &mut self.disk
     }
@@ -406,8 +438,8 @@ impl<D: Disk> Volume<D> {
         };
         let taken = self.swap(address, [&image, &slot.emit()])?;
         if taken {
-            let (offset, image) = (self.lv.base + address, slot.emit());
-            self.disk.guard(Some(Guard { offset, image, ignored: heartbeat::STAMP }));
+            let (offset, image) = (self.on_head(address)?, slot.emit());
+            self.guard_all(Some(Guard { disk: None, offset, image, ignored: heartbeat::STAMP }));
             (self.slot, self.pulsed_us) = (slot, now);
         }
         Ok(taken)
@@ -449,9 +481,9 @@ impl<D: Disk> Volume<D> {
 
     /// A miscompare may be our own write whose answer was lost: then the slot shows our image.
     fn pulse_by_ats(&mut self, old: &Sector, new: &Sector) -> Result<bool> {
-        let at = self.lv.base + self.slot.address;
+        let at = self.on_head(self.slot.address)?;
         let mut swapped = false;
-        self.despite_reservations(|disk| {
+        self.despite_reservations(0, |disk| {
             swapped = disk.heartbeat(at, old, new)?;
             Ok(())
         })?;
@@ -566,20 +598,20 @@ impl<D: Disk> Volume<D> {
         Ok(true)
     }
 
-    /// Gives the heartbeat slot back. Files that are still open stay locked until then; close them
+    /// Gives the heartbeat slot back, and the disks, the head first. Files that are still open stay locked until then; close them
     /// first.
     ///
     /// # Errors
     /// When the disk fails. The next host to look takes the slot over.
-    pub fn unmount(mut self) -> Result<D> {
+    pub fn unmount(mut self) -> Result<Vec<D>> {
         self.settle()?;
         let old = self.slot.emit();
         let clear = Slot::clear(self.slot.address, self.slot.generation).emit();
-        self.disk.guard(None);
+        self.guard_all(None);
         if !self.swap(self.slot.address, [&old, &clear])? {
             return Err(Error::LostHeartbeat);
         }
-        Ok(self.disk)
+        Ok(self.into_disks())
     }
 
     /// Hosts that have the volume mounted, dead ones among them: identifier and name.

@@ -3,15 +3,16 @@
 use anyhow::{Context, Result, bail};
 use vmfs::format::Options;
 use vmfs::partition::Table;
-use vmfs::{Disk, DiskError, Locking, Mount, Volume};
+use vmfs::{Disk, DiskError, Locking, Mount, Place, Volume};
 
+use crate::esxi::counters::Counters;
 use crate::esxi::lun::Lun;
 use crate::esxi::state::{Host, new_uuid};
 use crate::esxi::vaai::Status;
 
 /// A mounted datastore.
 pub struct Datastore {
-    /// The device that it is on.
+    /// The device that its head is on.
     pub device: String,
     /// The volume.
     pub volume: Volume<Lun>,
@@ -55,6 +56,13 @@ pub fn locking(lun: &Lun) -> Locking {
 /// When neither COMPARE AND WRITE nor RESERVE works: 'Not supported', as ESXi says.
 pub fn format(host: &mut Host, device: &str, label: &str, lease_ms: Option<u32>) -> Result<()> {
     let mut lun = host.lun(device)?;
+    if vmfs::is_extent(&mut lun)
+        && let Ok(head) = head_of(host, device)
+    {
+        bail!(
+            "{device} is an extent of the datastore on {head}: delete that first, by -C on {head}:1"
+        );
+    }
     try_ats(&mut lun)?;
     let locking = locking(&lun);
     if locking == Locking::Scsi {
@@ -108,6 +116,22 @@ pub fn mount_device(host: &Host, device: &str) -> Result<Datastore> {
     mount_lun(host, device, host.lun(device)?)
 }
 
+/// The device on which the head of the datastore lies of which a device has a part.
+///
+/// # Errors
+/// When no datastore that this host sees has it, or a device cannot be reached.
+pub fn head_of(host: &Host, device: &str) -> Result<String> {
+    for name in host.record.devices.keys() {
+        let found = vmfs::volume::probe(&mut host.lun(name)?);
+        let of_it = |disk: &String| disk == device;
+        if name == device && found.is_ok() || found.is_ok_and(|found| found.disks.iter().any(of_it))
+        {
+            return Ok(name.clone());
+        }
+    }
+    bail!("{device}: no datastore is on it; 'gantry-host rescan' finds new ones")
+}
+
 /// Mounts datastores, in the order of their names; one that is named twice in a row only once.
 ///
 /// # Errors
@@ -145,7 +169,16 @@ fn mount_lun(host: &Host, device: &str, mut lun: Lun) -> Result<Datastore> {
         locking: locking(&lun),
         ats_heartbeat: lun.settings.ats_for_heartbeat,
     };
-    Ok(Datastore { device: device.to_owned(), volume: Volume::mount(lun, mount)? })
+    let volume = Volume::mount(lun, mount)?;
+    let missing = volume.missing();
+    if !missing.is_empty() {
+        terminal::complain!(
+            "{} is degraded: {} missing; what lies there cannot be read, and nothing is put there",
+            volume.label(),
+            missing.join(", ")
+        );
+    }
+    Ok(Datastore { device: device.to_owned(), volume })
 }
 
 impl Datastore {
@@ -154,6 +187,21 @@ impl Datastore {
     /// # Errors
     /// When the heartbeat was lost or the folder cannot be written.
     pub fn finish(self, host: &mut Host) -> Result<()> {
-        host.finish(self.volume.unmount()?)
+        self.volume.unmount()?.into_iter().try_for_each(|lun| host.finish(lun))
+    }
+
+    /// What was done on all of its LUNs.
+    pub fn counters(&mut self) -> Counters {
+        let mut sum = Counters::default();
+        self.volume.disks().for_each(|lun| sum.add(&lun.counters));
+        sum
+    }
+
+    /// The LUN of a place.
+    ///
+    /// # Errors
+    /// When it is missing.
+    pub fn lun(&mut self, place: Place) -> Result<&mut Lun> {
+        Ok(self.volume.disk_at(place)?)
     }
 }

@@ -12,6 +12,7 @@ mod tests;
 use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) use disk::disk_error;
@@ -19,6 +20,7 @@ pub use identity::{Identity, decode_copy_limits};
 
 use crate::esxi::counters::{Counters, Kind};
 use crate::esxi::settings::Settings;
+use crate::esxi::state::Host;
 use crate::esxi::vaai::Vaai;
 use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::session::{Data, Finished, HeaderDigest, Session, SessionError, TimerCounts};
@@ -153,6 +155,8 @@ pub struct Lun {
     repeats: u64,
     started: Instant,
     live: Option<Live>,
+    /// The host, which knows the other LUNs of a datastore.
+    host: Option<Arc<Host>>,
     /// What it says of itself.
     pub identity: Identity,
     /// What the host believes of its offloads.
@@ -211,6 +215,7 @@ impl Lun {
             repeats: 0,
             started: Instant::now(),
             live: None,
+            host: None,
             identity,
             vaai: Vaai::default(),
             counters: Counters::default(),
@@ -504,6 +509,11 @@ impl Lun {
         if self.live.as_ref().is_some_and(|live| live.published.elapsed() > PUBLISH) {
             self.publish();
         }
+    }
+
+    /// Names the host that connects the other LUNs of a datastore of which this one is the head.
+    pub fn belongs_to(&mut self, host: Host) {
+        self.host = Some(Arc::new(host));
     }
 
     /// Keeps a file with the counters up to date while commands run, from now on.

@@ -104,9 +104,12 @@ fn volumes(host: &Host) -> Result<String> {
     let mut out = String::new();
     for name in host.record.devices.keys() {
         if let Ok(found) = vmfs::volume::probe(&mut host.lun(name)?) {
-            let (partition, uuid, label) = (format!("{name}:1"), found.uuid, found.label);
-            let _ =
-                writeln!(out, "{partition:<64} /vmfs/devices/disks/{partition} {uuid}  0  {label}");
+            let (uuid, label) = (found.uuid, found.label);
+            for (number, disk) in found.disks.iter().enumerate() {
+                let partition = format!("{disk}:1");
+                let path = format!("/vmfs/devices/disks/{partition}");
+                let _ = writeln!(out, "{partition:<64} {path} {uuid}  {number}  {label}");
+            }
         }
     }
     Ok(out)

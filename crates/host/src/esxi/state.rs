@@ -164,6 +164,11 @@ impl Host {
         Ok(Self { folder: folder.to_owned(), record })
     }
 
+    /// As its folder has it now.
+    pub(crate) fn reopened(&self) -> Result<Self> {
+        Self::open(&self.folder)
+    }
+
     fn save(&self) -> Result<()> {
         let temporary = self.folder.join(format!("host.json.{}", std::process::id()));
         fs::write(&temporary, serde_json::to_vec_pretty(&self.record)?)?;
@@ -259,6 +264,7 @@ impl Host {
         };
         let mut lun = Lun::connect(&device.paths, &self.record.iqn, &self.record.settings)?;
         lun.vaai = device.vaai;
+        lun.belongs_to(self.clone());
         lun.publish_to(self.live_file(name));
         Ok(lun)
     }

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use vmfs::{Locking, Mount, Volume};
 
+use crate::esxi::counters::Counters;
 use crate::esxi::lun::Lun;
 use crate::esxi::settings::Settings;
 use crate::esxi::state::new_uuid;
@@ -98,17 +99,20 @@ fn one_host(order: &Loop, number: u32) -> Result<TouchFigures> {
         }
     }
     let stats = volume.stats();
-    let mut lun = volume.unmount()?;
-    lun.measure_wire();
+    let mut counters = Counters::default();
+    for mut lun in volume.unmount()? {
+        lun.measure_wire();
+        counters.add(&lun.counters);
+    }
     Ok(TouchFigures {
         touches: u64::from(order.rounds) * 2,
         slowest_ms: slowest.as_millis() as u64,
         locks: stats.locks,
-        conflicts: lun.counters.cons,
+        conflicts: counters.cons,
         miscompares: stats.contention.miscompares,
-        reserves: lun.counters.resv,
-        ats: lun.counters.ats,
-        wire_bytes: lun.counters.wire_bytes,
+        reserves: counters.resv,
+        ats: counters.ats,
+        wire_bytes: counters.wire_bytes,
         ..TouchFigures::default()
     })
 }

@@ -171,7 +171,7 @@ pub fn run_until(
     if let Some(power) = power {
         store.volume.close(power)?;
     }
-    host.publish(store.volume.disk())?;
+    store.volume.disks().try_for_each(|lun| host.publish(lun))?;
     done
 }
 

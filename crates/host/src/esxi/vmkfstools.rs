@@ -1,7 +1,10 @@
 //! The words of `vmkfstools`.
 
+mod span;
+
 use std::io::{self, Write};
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,7 +17,7 @@ use crate::esxi::mover::{self, Clone, Report};
 use crate::esxi::state::Host;
 
 /// The options that are understood, and what they do.
-pub const OPTIONS: [(&str, &str); 16] = [
+pub const OPTIONS: [(&str, &str); 18] = [
     (
         "-c SIZE [-d FORMAT] DISK",
         "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
@@ -42,6 +45,14 @@ pub const OPTIONS: [(&str, &str); 16] = [
         "-G DEVICE:1 DEVICE:1",
         "grows the datastore on a device into the room that the device has; the partition grows, too",
     ),
+    (
+        "-Z DEVICE:1 HEAD:1",
+        "adds a device to the datastore whose head is on another one, after a question: all that is on the device is lost",
+    ),
+    (
+        "--seen-by STATE -Z DEVICE:1 HEAD:1",
+        "likewise, if the simulated host in that folder sees the device; several may be named; not a word of ESXi's",
+    ),
     ("-P [-h] DATASTORE", "shows a datastore, with -h in sizes for people"),
 ];
 
@@ -57,6 +68,7 @@ enum Order {
     Reclaim { percent: u64, store: String },
     Format { label: String, device: String, lease_ms: Option<u32> },
     Grow { device: String },
+    Span { device: String, head: String, seen_by: Vec<PathBuf> },
     Query { path: String, sizes: Sizes },
     Extend { size: u64, path: String },
     Delete(String),
@@ -113,6 +125,7 @@ struct Parsed {
     label: Option<String>,
     lease_ms: Option<u32>,
     verify: bool,
+    seen_by: Vec<PathBuf>,
     sizes: Sizes,
     paths: Vec<String>,
 }
@@ -141,8 +154,12 @@ fn parse(words: Vec<String>) -> Result<Order> {
                 parsed.action = Some(('P', String::new()));
             }
             "--queryfs" => parsed.action = Some(('P', String::new())),
+            "--seen-by" => parsed.seen_by.push(value()?.into()),
+            "--spanfs" => parsed.action = Some(('Z', value()?)),
             "--growfs" => parsed.action = Some(('G', value()?)),
-            "-C" | "-G" | "-y" | "-X" | "-E" => parsed.action = Some((letter(&word), value()?)),
+            "-C" | "-G" | "-Z" | "-y" | "-X" | "-E" => {
+                parsed.action = Some((letter(&word), value()?))
+            }
             "-w" | "-j" | "-k" | "-K" | "-P" | "-U" | "-D" => {
                 parsed.action = Some((letter(&word), String::new()));
             }
@@ -192,6 +209,11 @@ impl Parsed {
                 let device = device_of(&path);
                 ensure!(device == device_of(&value), "-G takes the same partition twice");
                 Order::Grow { device }
+            }
+            'Z' => {
+                let (device, head) = (device_of(&value), device_of(&path));
+                ensure!(device != head, "-Z takes two partitions: the new one, then the head");
+                Order::Span { device, head, seen_by: self.seen_by }
             }
             'y' => Order::Reclaim { percent: value.parse().context("-y")?, store: path },
             _ => {
@@ -268,6 +290,7 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
             Ok(Report::default())
         }
         Order::Grow { device } => grow(host, &device),
+        Order::Span { device, head, seen_by } => span::span(host, [&device, &head], &seen_by),
         Order::Query { path, sizes } => plain(host, &path, |store, _| query(store, sizes)),
         Order::Delete(path) => {
             plain(host, &path, |store, path| Ok(store.volume.remove_disk(path)?))
@@ -381,9 +404,14 @@ fn compare(host: &mut Host, paths: [&str; 2]) -> Result<String> {
 }
 
 fn grow(host: &mut Host, device: &str) -> Result<Report> {
-    let mut store = datastore::mount_device(host, device)?;
-    let (label, grown) = (store.volume.label().to_owned(), store.volume.grow());
+    let mut store = datastore::mount_device(host, &datastore::head_of(host, device)?)?;
+    let label = store.volume.label().to_owned();
+    let last = store.volume.layout().pop().map(|disk| disk.name).unwrap_or_default();
+    let grown = if last == device { Some(store.volume.grow()) } else { None };
     store.finish(host)?;
+    let Some(grown) = grown else {
+        bail!("only the last extent of {label} can grow: {last}:1");
+    };
     let grown = grown?;
     let added = grown.after_bytes - grown.before_bytes;
     ensure!(added > 0, "{device} has no room for another 256 MB: {label} is as large as it can be");
@@ -421,6 +449,7 @@ const FILE_BYTES_MAX: u64 = 69_201_586_814_976;
 
 fn query(store: &mut Datastore, sizes: Sizes) -> Result<()> {
     let space = store.volume.space()?;
+    let layout = store.volume.layout();
     let disk = store.volume.disk();
     let identity = vmfs::volume::probe(disk)?;
     let physical = 512_u64 << disk.identity.physical_exponent;
@@ -443,16 +472,24 @@ fn query(store: &mut Datastore, sizes: Sizes) -> Result<()> {
             FILE_BYTES_MAX
         ),
     };
-    terminal::say!("VMFS-5.61 (Raw Major Version: 14) file system spanning 1 partitions.");
+    terminal::say!(
+        "VMFS-5.61 (Raw Major Version: 14) file system spanning {} partitions.",
+        layout.len()
+    );
     terminal::say!("File system label (if any): {}", identity.label);
     terminal::say!("Mode: {mode}");
     terminal::say!("Capacity {capacity}");
     terminal::say!("Disk Block Size: 512/{physical}/0");
-    terminal::say!(
-        "UUID: {}\nPartitions spanned (on \"lvm\"):\n\t{}:1",
-        identity.uuid,
-        store.device
-    );
+    terminal::say!("UUID: {}\nPartitions spanned (on \"lvm\"):", identity.uuid);
+    for extent in &layout {
+        match extent.bytes {
+            Some(_) => terminal::say!("\t{}:1", extent.name),
+            None => terminal::say!("\t(device {}:1 might be offline)", extent.name),
+        }
+    }
+    if layout.iter().any(|extent| extent.bytes.is_none()) {
+        terminal::say!("\t(One or more partitions spanned by this volume may be offline)");
+    }
     terminal::say!("Is Native Snapshot Capable: NO");
     Ok(())
 }
@@ -482,6 +519,11 @@ mod tests {
         }
         let device = "naa.6001".to_owned();
         let same = "-G /vmfs/devices/disks/naa.6001:1 /vmfs/devices/disks/naa.6001:1";
+        let span = "-Z /vmfs/devices/disks/naa.2:1 /vmfs/devices/disks/naa.1:1";
+        for words in [span, "--spanfs naa.2:1 naa.1:1"] {
+            let (device, head) = ("naa.2".to_owned(), "naa.1".to_owned());
+            assert_eq!(order(words)?, Order::Span { device, head, seen_by: Vec::new() });
+        }
         for words in [same, "--growfs naa.6001:1 naa.6001:1"] {
             assert_eq!(order(words)?, Order::Grow { device: device.clone() });
         }
@@ -506,6 +548,8 @@ mod tests {
             "-y all d",
             "-G naa.1:1",
             "-G naa.1:1 naa.2:1",
+            "-Z naa.1:1",
+            "-Z naa.1:1 naa.1:1",
             "-i",
         ] {
             assert!(order(text).is_err(), "{text}");

@@ -2,14 +2,14 @@
 //! and checking cost little beside what is measured.
 
 use anyhow::{Context, Result, ensure};
-use vmfs::LockMode;
 use vmfs::file::{File, FileContent, Fill};
 use vmfs::limits::FILE_BLOCK;
 use vmfs::vmdk::DiskFormat;
+use vmfs::{LockMode, Place};
 
 use crate::esxi::counters::Kind;
 use crate::esxi::datastore::Datastore;
-use crate::esxi::lun::{Job, Lun};
+use crate::esxi::lun::Job;
 use crate::initiator::cdb;
 use crate::initiator::ranges::pattern;
 use crate::initiator::session::Data;
@@ -104,11 +104,11 @@ pub(super) fn write(
         let (FileContent::Data(at) | FileContent::ToBeZeroed(at)) = extent.content else {
             continue;
         };
-        let disk = store.volume.disk();
+        let disk = store.lun(at)?;
         disk.over([0, extent.length], TRANSFER, |done, length| Job {
             tag: 0,
             kind: Kind::Write,
-            cdb: cdb::write((at + done) / 512, (length / 512) as u32),
+            cdb: cdb::write((at.at + done) / 512, (length / 512) as u32),
             data: Data::Out(pattern(layout.seed, extent.offset + done, length)),
             bytes: length,
         })?;
@@ -178,11 +178,11 @@ fn should_be_empty([offset, length]: [u64; 2], layout: &Layout) -> Option<u64> {
 
 fn compare_data(
     store: &mut Datastore,
-    at: u64,
+    place: Place,
     [offset, length]: [u64; 2],
     layout: &Layout,
 ) -> Result<Option<u64>> {
-    let lun = store.volume.disk();
+    let (lun, at) = (store.lun(place)?, place.at);
     let (mut next, mut first) = (0, None::<u64>);
     while next < length || lun.in_flight() > 0 {
         while next < length && lun.in_flight() < lun.settings.outstanding as usize {
@@ -214,23 +214,18 @@ fn compare_data(
 /// # Errors
 /// As the datastore.
 pub(super) fn soil(store: &mut Datastore, path: &str) -> Result<()> {
-    let places = places(store, path)?;
-    let lun = store.volume.disk();
-    let outstanding = std::mem::replace(&mut lun.settings.outstanding, SOIL_OUTSTANDING);
-    let soiled = soil_places(lun, &places);
-    lun.settings.outstanding = outstanding;
-    soiled
-}
-
-fn soil_places(lun: &mut Lun, places: &[[u64; 2]]) -> Result<()> {
-    for place in places {
-        lun.over(*place, FILE_BLOCK, |at, _| Job {
+    for (place, length) in places(store, path)? {
+        let lun = store.lun(place)?;
+        let outstanding = std::mem::replace(&mut lun.settings.outstanding, SOIL_OUTSTANDING);
+        let soiled = lun.over([place.at, length], FILE_BLOCK, |at, _| Job {
             tag: 0,
             kind: Kind::Write,
             cdb: cdb::write(at / 512, 1),
             data: Data::Out(vec![0xd1; 512]),
             bytes: 512,
-        })?;
+        });
+        lun.settings.outstanding = outstanding;
+        soiled?;
     }
     Ok(())
 }
@@ -245,16 +240,16 @@ pub(super) fn remove_and_unmap(store: &mut Datastore, path: &str) -> Result<()> 
     unmap(store, &places)
 }
 
-/// Where the blocks of a disk lie on the LUN: offset and length.
+/// Where the blocks of a disk lie: place and length.
 ///
 /// # Errors
 /// As the datastore.
-pub(super) fn places(store: &mut Datastore, path: &str) -> Result<Vec<[u64; 2]>> {
+pub(super) fn places(store: &mut Datastore, path: &str) -> Result<Vec<(Place, u64)>> {
     let file = store.volume.open_disk(path, LockMode::ReadOnly)?;
     let extents = store.volume.extents(&file, 0, file.length());
     store.volume.close(file)?;
     let place = |extent: &vmfs::file::FileExtent| match extent.content {
-        FileContent::Data(at) | FileContent::ToBeZeroed(at) => Some([at, extent.length]),
+        FileContent::Data(at) | FileContent::ToBeZeroed(at) => Some((at, extent.length)),
         FileContent::Hole => None,
     };
     Ok(extents?.iter().filter_map(place).collect())
@@ -264,11 +259,12 @@ pub(super) fn places(store: &mut Datastore, path: &str) -> Result<Vec<[u64; 2]>>
 ///
 /// # Errors
 /// When the array refuses UNMAP.
-pub(super) fn unmap(store: &mut Datastore, places: &[[u64; 2]]) -> Result<()> {
-    places
-        .iter()
-        .try_for_each(|place| store.volume.disk().unmap_range(*place))
-        .context("giving space back")
+pub(super) fn unmap(store: &mut Datastore, places: &[(Place, u64)]) -> Result<()> {
+    for (place, length) in places {
+        let unmapped = store.lun(*place)?.unmap_range([place.at, *length]);
+        unmapped.context("giving space back")?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

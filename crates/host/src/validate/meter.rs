@@ -48,7 +48,7 @@ pub(super) struct Meter {
 }
 
 fn luns(stores: &mut [Datastore]) -> impl Iterator<Item = &mut Lun> {
-    stores.iter_mut().map(|store| store.volume.disk())
+    stores.iter_mut().flat_map(|store| store.volume.disks())
 }
 
 impl Meter {

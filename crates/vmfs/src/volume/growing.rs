@@ -13,7 +13,7 @@ use crate::partition::Table;
 const GIB: u64 = 1 << 30;
 
 /// Takes all that is free; returns the file's bytes.
-fn fill(volume: &mut Volume<FileDisk>, path: &str) -> Result<u64> {
+pub(super) fn fill(volume: &mut Volume<FileDisk>, path: &str) -> Result<u64> {
     let free = volume.space()?.free_bytes;
     let mut file = volume.create(path)?;
     volume.set_length(&mut file, free)?;

@@ -51,8 +51,22 @@ impl Bench {
         Ok(self.disk.enlarge(size)?)
     }
 
-    pub(super) fn image(&self) -> std::path::PathBuf {
-        self.folder.path().join("lun.img")
+    /// Another LUN for the same hosts.
+    pub(super) fn add_lun(&self, name: &str, size: u64) -> Result<FileDisk> {
+        Ok(self.disk.create_beside(&self.folder.path().join(format!("{name}.img")), size)?)
+    }
+
+    /// The LUN of the datastore's head.
+    pub(super) fn lun(&mut self) -> &mut FileDisk {
+        &mut self.disk
+    }
+
+    /// The images of all LUNs that the head says belong to the datastore.
+    fn images(&self) -> Vec<std::path::PathBuf> {
+        let names = probe(&mut self.disk.another_host()).map_or(Vec::new(), |found| found.disks);
+        let others = names.iter().skip(1).map(|name| format!("{name}.img"));
+        let all = std::iter::once("lun.img".to_owned()).chain(others);
+        all.map(|name| self.folder.path().join(name)).collect()
     }
 
     /// What fsck.vmfs counts, which must all be 0.
@@ -64,7 +78,9 @@ impl Bench {
     /// addresses with the flag in them.
     pub(super) fn check_with_to_be_zeroed(&self, blocks: u32) -> Result<()> {
         let lost = format!("Lost blocks        : {blocks}");
-        let printed = witness("fsck.vmfs", &[self.image().to_str().context("a path")?])?;
+        let images = self.images();
+        let paths = images.iter().map(|image| image.to_str().context("a path"));
+        let printed = witness("fsck.vmfs", &paths.collect::<Result<Vec<_>>>()?)?;
         let counts: Vec<&str> = printed
             .lines()
             .filter(|line| {
@@ -82,7 +98,7 @@ impl Bench {
     }
 
     pub(super) fn cat(&self, path: &str) -> Result<Vec<u8>> {
-        let output = Command::new("debugvmfs").arg(self.image()).args(["cat", path]).output()?;
+        let output = Command::new("debugvmfs").args(self.images()).args(["cat", path]).output()?;
         ensure!(output.status.success(), "debugvmfs: {output:?}");
         Ok(output.stdout)
     }
@@ -129,7 +145,8 @@ fn a_new_volume_is_accepted_by_the_witness() -> Result<()> {
     let mut volume = bench.host(1, Locking::Ats)?;
     assert_eq!(volume.label(), "datastore1");
     let names: Vec<_> = volume.list("/")?.into_iter().map(|entry| entry.name).collect();
-    assert_eq!(names, [".vh.sf", ".fdc.sf", ".fbb.sf", ".pbc.sf", ".sbc.sf", ".jbc.sf"]);
+    let system = [".vh.sf", ".fdc.sf", ".fbb.sf", ".pbc.sf", ".sbc.sf", ".jbc.sf", ".sdd.sf"];
+    assert_eq!(names, system);
     volume.unmount()?;
     Ok(())
 }
@@ -576,7 +593,7 @@ fn what_is_no_volume_is_refused_without_a_change() -> Result<()> {
         (0x110_0000 + 0x40_0000 + 0x1_8000 + 0x200, &[0xff]),
     ] {
         let bench = Bench::new(1 << 30, 1000)?;
-        damage(&bench.image(), at, bytes)?;
+        damage(&bench.images()[0], at, bytes)?;
         let mount = bench.host(1, Locking::Ats);
         let listed = mount.and_then(|mut volume| Ok(volume.list("/")?));
         assert!(listed.is_err(), "damage at {at:x}");

@@ -79,14 +79,15 @@ pub(super) fn extent_list(host: &mut Host, _: &Options) -> Result<Output> {
     for name in host.record.devices.keys() {
         let mut lun = host.lun(name)?;
         if let Ok(found) = vmfs::volume::probe(&mut lun) {
-            let uuid = found.uuid.to_string();
-            rows.push(vec![
-                found.label.into(),
-                uuid.into(),
-                Value::Number(0),
-                name.as_str().into(),
-                Value::Number(1),
-            ]);
+            for (number, disk) in (0..).zip(found.disks) {
+                rows.push(vec![
+                    found.label.as_str().into(),
+                    found.uuid.to_string().into(),
+                    Value::Number(number),
+                    disk.into(),
+                    Value::Number(1),
+                ]);
+            }
         }
     }
     let heads = &["Volume Name", "VMFS UUID", "Extent Number", "Device Name", "Partition"];

@@ -185,6 +185,18 @@ impl Disk for Lun {
         self.identity.size_bytes
     }
 
+    fn name(&self) -> String {
+        self.identity.name()
+    }
+
+    fn another(&mut self, name: &str) -> Result<Self, DiskError> {
+        let missing = || DiskError::Missing(name.to_owned());
+        let host = self.host.as_ref().ok_or_else(missing)?;
+        // The host may have found it in a rescan since this process began.
+        let host = host.reopened().unwrap_or_else(|_| (**host).clone());
+        host.lun(name).map_err(|_| missing())
+    }
+
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
         let read = self.read_bytes(offset, buffer.len() as u64).map_err(disk_error)?;
         buffer.copy_from_slice(&read);

@@ -31,6 +31,15 @@ pub(super) fn is_permanent_loss(result: &Result<(), SessionError>) -> bool {
 /// Without APD handling a host waits as long as it runs.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
+/// Whether the host's heartbeat is still its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    Yes,
+    No,
+    /// The LUN on which it lies cannot be reached.
+    Unknown,
+}
+
 /// What a LUN does while it has no path.
 #[derive(Default)]
 pub(super) struct Outage {
@@ -70,6 +79,13 @@ impl Lun {
     fn patience(&self) -> Duration {
         /// The default, of which `times` says how long it is.
         const USUAL: u32 = 140;
+        /// On an extent beside the head: half a lease. Its host must go on with its heartbeat, which
+        /// lies on the head.
+        const EXTENT: u32 = 8;
+        let is_head = self.outage.guard.as_ref().is_none_or(|guard| guard.disk.is_none());
+        if !is_head {
+            return times().all_paths_down * EXTENT / USUAL;
+        }
         if !self.settings.apd_handling {
             return FOR_EVER;
         }
@@ -166,11 +182,16 @@ impl Lun {
     }
 
     fn go_on(&mut self) {
-        let Some(since) = self.outage.since.take() else { return };
+        let Some(since) = self.outage.since else { return };
+        let guard = if self.outage.parked.is_empty() { Held::Yes } else { self.guard_holds() };
+        if guard == Held::Unknown {
+            return self.stay_down();
+        }
+        self.outage.since = None;
         self.outage.past += since.elapsed();
         self.counters.outage_us += since.elapsed().as_micros() as u64;
         let parked = std::mem::take(&mut self.outage.parked);
-        let taken_over = !parked.is_empty() && !self.guard_holds();
+        let taken_over = guard == Held::No;
         terminal::complain!(
             "{}: a path is back after {:.1} s{}",
             self.identity.name(),
@@ -192,12 +213,43 @@ impl Lun {
     /// Whether the heartbeat is still this host's. What waited must not be written if another host
     /// has replayed this one's journal meanwhile. A path that fails here shows again with the
     /// commands.
-    fn guard_holds(&mut self) -> bool {
-        let Some(guard) = self.outage.guard.clone() else { return true };
+    fn guard_holds(&mut self) -> Held {
+        let Some(guard) = self.outage.guard.clone() else { return Held::Yes };
+        if let Some(head) = &guard.disk {
+            return self.guard_holds_on(head, &guard);
+        }
         let path = self.paths.iter_mut().find_map(|path| path.session.as_mut());
-        let Some(session) = path else { return true };
+        let Some(session) = path else { return Held::Yes };
         let read = cdb::read(guard.offset / 512, 1);
-        session.command(read, Data::In(vec![0; 512])).map_or(true, |found| guard.holds(&found))
+        match session.command(read, Data::In(vec![0; 512])) {
+            Ok(found) if !guard.holds(&found) => Held::No,
+            Ok(_) | Err(_) => Held::Yes,
+        }
+    }
+
+    /// As [`Lun::guard_holds`], where the heartbeat lies on another LUN: the datastore's head. While
+    /// that has no path, nothing is known, and commands wait on.
+    fn guard_holds_on(&self, head: &str, guard: &Guard) -> Held {
+        let device = self.host.as_ref().and_then(|host| host.record.devices.get(head));
+        for url in device.map_or(&[][..], |device| &device.paths) {
+            let session = Session::connect(url, &self.initiator, HeaderDigest::None);
+            let Ok(mut session) = session else { continue };
+            let read = cdb::read(guard.offset / 512, 1);
+            if let Ok(found) = session.command(read, Data::In(vec![0; 512])) {
+                return if guard.holds(&found) { Held::Yes } else { Held::No };
+            }
+        }
+        Held::Unknown
+    }
+
+    /// Paths are back, and yet nothing may be sent: they are tried again later.
+    fn stay_down(&mut self) {
+        for path in &mut self.paths {
+            path.session = None;
+        }
+        if let Some(error) = self.verdict() {
+            self.give_up(&error);
+        }
     }
 
     fn give_up(&mut self, error: &SessionError) {

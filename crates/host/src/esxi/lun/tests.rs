@@ -163,7 +163,7 @@ fn what_waited_for_a_path_is_sent_only_if_the_heartbeat_is_still_ours() {
         let other = Arc::new(AtomicBool::new(taken_over));
         let fake = away_for_a_while(&other);
         let mut lun = connect(&[&fake]);
-        lun.guard(Some(Guard { offset: 512, image: [4; 512], ignored: 20..28 }));
+        lun.guard(Some(Guard { disk: None, offset: 512, image: [4; 512], ignored: 20..28 }));
         let before = lun.now_us();
         let written = lun.write(0, &[7; 512]);
         let fenced = Err(disk_error(SessionError::TakenOver));

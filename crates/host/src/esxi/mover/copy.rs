@@ -1,6 +1,9 @@
 //! Copying ranges between LUNs, or within one.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
+use vmfs::Place;
 
 use super::Report;
 use super::decide::Fallback;
@@ -18,10 +21,10 @@ const TRANSFER: u64 = 1 << 20;
 /// A run of bytes to copy: from and to which byte of the disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// First byte on the source's disk.
-    pub from: u64,
-    /// First byte on the destination's disk.
-    pub to: u64,
+    /// First byte on the source's disks.
+    pub from: Place,
+    /// First byte on the destination's disks.
+    pub to: Place,
     /// Bytes.
     pub length: u64,
 }
@@ -34,12 +37,12 @@ pub(crate) struct Between<'a> {
 }
 
 impl Between<'_> {
-    pub(crate) fn source(&mut self) -> &mut Lun {
-        self.stores[self.from].volume.disk()
+    fn source(&mut self, place: Place) -> Result<&mut Lun> {
+        self.stores[self.from].lun(place)
     }
 
-    pub(crate) fn destination(&mut self) -> &mut Lun {
-        self.stores[self.to].volume.disk()
+    fn destination(&mut self, place: Place) -> Result<&mut Lun> {
+        self.stores[self.to].lun(place)
     }
 
     /// Copies: by the array, unless there is a reason not to.
@@ -49,29 +52,35 @@ impl Between<'_> {
         reason: Option<Fallback>,
         report: &mut Report,
     ) -> Result<()> {
-        let (left, reason) = match reason {
-            Some(reason) => (pieces.to_vec(), reason),
-            None => self.offload(pieces, report)?,
-        };
-        for piece in left {
-            self.by_host(piece)?;
-            report.host_bytes += piece.length;
-            *report.fallbacks.entry(reason.to_string()).or_default() += piece.length;
+        // A command is about one pair of LUNs.
+        let mut pairs: BTreeMap<(usize, usize), Vec<Piece>> = BTreeMap::new();
+        for piece in pieces {
+            pairs.entry((piece.from.disk, piece.to.disk)).or_default().push(*piece);
+        }
+        for pieces in pairs.into_values() {
+            let (left, reason) = match reason {
+                Some(reason) => (pieces, reason),
+                None => self.offload(&pieces, report)?,
+            };
+            for piece in left {
+                self.by_host(piece)?;
+                report.host_bytes += piece.length;
+                *report.fallbacks.entry(reason.to_string()).or_default() += piece.length;
+            }
         }
         Ok(())
     }
 
-    /// Lets the array copy; returns what it did not, and why.
+    /// Lets the array copy pieces between two LUNs; returns what it did not, and why.
     fn offload(&mut self, pieces: &[Piece], report: &mut Report) -> Result<(Vec<Piece>, Fallback)> {
-        let (Some(source), Some(destination)) =
-            (self.source().identity.naa, self.destination().identity.naa)
-        else {
+        let Some(first) = pieces.first() else { return Ok((Vec::new(), Fallback::Failed)) };
+        let source = self.source(first.from)?.identity.naa;
+        let lun = self.destination(first.to)?;
+        let (Some(source), Some(destination)) = (source, lun.identity.naa) else {
             return Ok((pieces.to_vec(), Fallback::NotIdentified));
         };
-        let limits = self.destination().identity.copy;
-        let commands = shape(pieces, self.destination().settings.copy_shape(limits));
+        let commands = shape(pieces, lun.settings.copy_shape(lun.identity.copy));
         let (mut next, mut failed, mut copied) = (0, Vec::new(), (0, 0));
-        let lun = self.destination();
         let outstanding = lun.settings.outstanding as usize;
         while next < commands.len() || lun.in_flight() > 0 {
             while next < commands.len() && lun.in_flight() < outstanding {
@@ -96,7 +105,7 @@ impl Between<'_> {
         report.offloaded_commands += copied.0;
         report.offloaded_bytes += copied.1;
         let unsupported = lun.vaai.clone == Status::Unsupported;
-        let counters = &mut self.source().counters;
+        let counters = &mut self.source(first.from)?.counters;
         counters.clone_rd += copied.0;
         counters.clone_rd_bytes += copied.1;
         Ok((failed, if unsupported { Fallback::Unsupported } else { Fallback::Failed }))
@@ -106,15 +115,16 @@ impl Between<'_> {
     fn by_host(&mut self, piece: Piece) -> Result<()> {
         let mut done = 0;
         while done < piece.length {
-            let window = (self.source().settings.outstanding * TRANSFER).min(piece.length - done);
-            let read = read_window(self.source(), piece.from + done, window)?;
-            let destination = self.destination();
+            let source = self.source(piece.from)?;
+            let window = (source.settings.outstanding * TRANSFER).min(piece.length - done);
+            let read = read_window(source, piece.from.at + done, window)?;
+            let destination = self.destination(piece.to)?;
             for (at, bytes) in read {
                 let length = bytes.len() as u64;
                 destination.submit(Job {
                     tag: 0,
                     kind: Kind::Write,
-                    cdb: cdb::write((piece.to + done + at) / 512, (length / 512) as u32),
+                    cdb: cdb::write((piece.to.at + done + at) / 512, (length / 512) as u32),
                     data: Data::Out(bytes),
                     bytes: length,
                 })?;
@@ -156,7 +166,8 @@ fn bytes(command: &[Piece]) -> u64 {
 }
 
 fn job(tag: u64, source: &[u8; 16], destination: &[u8; 16], command: &[Piece]) -> Job {
-    let segment = |piece: &Piece| (piece.from / 512, piece.to / 512, (piece.length / 512) as u16);
+    let segment =
+        |piece: &Piece| (piece.from.at / 512, piece.to.at / 512, (piece.length / 512) as u16);
     let segments: Vec<cdb::Segment> = command.iter().map(segment).collect();
     let list = cdb::extended_copy_segments(source, destination, &segments);
     Job {
@@ -180,7 +191,7 @@ fn shape(pieces: &[Piece], shape: CopyShape) -> Vec<Vec<Piece>> {
                 room = (shape.segments, shape.command_bytes);
             }
             let length = shape.segment_bytes.min(room.1).min(piece.length - done);
-            let segment = Piece { from: piece.from + done, to: piece.to + done, length };
+            let segment = Piece { from: piece.from.plus(done), to: piece.to.plus(done), length };
             commands.last_mut().expect("one was pushed").push(segment);
             room = (room.0 - 1, room.1 - length);
             done += length;
@@ -196,7 +207,8 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn cut(length: u64, segment_bytes: u64, segments: u64, command_bytes: u64) -> Vec<Vec<u64>> {
-        let piece = Piece { from: 0, to: 8 * MIB, length };
+        let place = |at| Place { disk: 0, at };
+        let piece = Piece { from: place(0), to: place(8 * MIB), length };
         let commands = shape(&[piece], CopyShape { segment_bytes, segments, command_bytes });
         let lengths = |command: &Vec<Piece>| command.iter().map(|piece| piece.length).collect();
         commands.iter().map(lengths).collect()

@@ -1,16 +1,17 @@
 //! Whole virtual disks: clone, move, inflate, zero, punch, reclaim.
 
 use anyhow::{Context, Result, ensure};
-use vmfs::LockMode;
 use vmfs::file::{File, FileContent, FileExtent, Fill};
 use vmfs::limits::FILE_BLOCK;
 use vmfs::vmdk::{DiskDescriptor, DiskFormat};
+use vmfs::{LockMode, Place};
 
 use super::copy::{Between, Piece};
 use super::decide::{CloneFacts, Fallback, decide};
 use super::window::Windows;
 use super::{Progress, Report, chain, tell, thin};
 use crate::esxi::datastore::Datastore;
+use crate::esxi::lun::Identity;
 
 /// A clone to make: numbers of datastores and paths in them.
 #[derive(Clone, Copy, Debug)]
@@ -120,14 +121,17 @@ pub(super) fn facts(
     descriptor: &DiskDescriptor,
     is_eager: bool,
 ) -> CloneFacts {
-    let source = stores[order.source.0].volume.disk().identity.clone();
+    let source = identities(&mut stores[order.source.0]);
+    let destination = identities(&mut stores[order.destination.0]);
+    let all = || source.iter().chain(&destination);
+    let alignment = all().map(Identity::copy_alignment).max().unwrap_or(1);
+    let spans_arrays = |luns: &[Identity]| luns.iter().any(|lun| !lun.same_array(&luns[0]));
     let lun = stores[order.destination.0].volume.disk();
-    let alignment = source.copy_alignment().max(lun.identity.copy_alignment());
     CloneFacts {
         enabled: lun.settings.hardware_accelerated_move,
         clone_status: lun.vaai.clone,
-        identified: source.naa.is_some() && lun.identity.naa.is_some(),
-        same_array: lun.identity.same_array(&source),
+        identified: all().all(|lun| lun.naa.is_some()),
+        same_array: destination[0].same_array(&source[0]),
         block_sizes: [FILE_BLOCK; 2],
         only_source_is_rdm: false,
         eager_to_thin: is_eager && !descriptor.thin && order.format == DiskFormat::Thin,
@@ -135,8 +139,13 @@ pub(super) fn facts(
         has_snapshot: order.machine == MachineState::HasSnapshot,
         sparse: descriptor.parent.is_some() && order.machine != MachineState::HasSnapshot,
         aligned: descriptor.size.is_multiple_of(alignment),
-        extents_on_other_arrays: false,
+        extents_on_other_arrays: spans_arrays(&source) || spans_arrays(&destination),
     }
+}
+
+/// What the LUNs of a datastore say of themselves, the head first.
+fn identities(store: &mut Datastore) -> Vec<Identity> {
+    store.volume.disks().map(|lun| lun.identity.clone()).collect()
 }
 
 fn begin(stores: &mut [Datastore], order: Clone<'_>, mode: LockMode) -> Result<Open> {
@@ -249,7 +258,7 @@ fn zero_rest(store: &mut Datastore, file: &File, [offset, length]: [u64; 2]) -> 
     }
     for extent in store.volume.extents(file, end, rest)? {
         if let FileContent::Data(at) | FileContent::ToBeZeroed(at) = extent.content {
-            store.volume.disk().zero_range([at, extent.length])?;
+            store.lun(at)?.zero_range([at.at, extent.length])?;
         }
     }
     Ok(())
@@ -277,10 +286,10 @@ fn fill_hole(
     }
 }
 
-fn pair(source_at: u64, offset: u64, places: &[FileExtent]) -> Result<Vec<Piece>> {
+fn pair(source_at: Place, offset: u64, places: &[FileExtent]) -> Result<Vec<Piece>> {
     let piece = |extent: &FileExtent| match extent.content {
         FileContent::Data(to) | FileContent::ToBeZeroed(to) => {
-            Some(Piece { from: source_at + extent.offset - offset, to, length: extent.length })
+            Some(Piece { from: source_at.plus(extent.offset - offset), to, length: extent.length })
         }
         FileContent::Hole => None,
     };
@@ -299,7 +308,7 @@ pub(super) fn zero_to_be_zeroed(
     let mut zeroed = 0;
     for extent in extents {
         if let FileContent::ToBeZeroed(at) = extent.content {
-            store.volume.disk().zero_range([at, extent.length])?;
+            store.lun(at)?.zero_range([at.at, extent.length])?;
             zeroed += extent.length;
         }
     }
@@ -377,7 +386,7 @@ pub fn overwrite_with_zeros(
         store.volume.allocate(file, around, Fill::ToBeZeroed)?;
         for extent in store.volume.extents(file, around[0], around[1])? {
             if let FileContent::Data(at) | FileContent::ToBeZeroed(at) = extent.content {
-                store.volume.disk().zero_range([at, extent.length])?;
+                store.lun(at)?.zero_range([at.at, extent.length])?;
                 report.zeroed_bytes += extent.length;
             }
         }
@@ -403,14 +412,14 @@ pub fn punch_zeros(
                 FileContent::Hole => continue,
                 FileContent::ToBeZeroed(place) => place,
                 FileContent::Data(place) => {
-                    let bytes = store.volume.disk().read_bytes(place, FILE_BLOCK)?;
+                    let bytes = store.lun(place)?.read_bytes(place.at, FILE_BLOCK)?;
                     if bytes.iter().any(|byte| *byte != 0) {
                         continue;
                     }
                     place
                 }
             };
-            store.volume.disk().unmap_range([place, FILE_BLOCK])?;
+            store.lun(place)?.unmap_range([place.at, FILE_BLOCK])?;
             store.volume.punch(file, [at, FILE_BLOCK])?;
             report.unmapped_bytes += FILE_BLOCK;
         }
@@ -442,7 +451,7 @@ pub fn guest_unmap(
         if store.volume.disk().settings.enable_block_delete {
             for extent in store.volume.extents(&file, first, end - first)? {
                 if let FileContent::Data(at) | FileContent::ToBeZeroed(at) = extent.content {
-                    store.volume.disk().unmap_range([at, extent.length])?;
+                    store.lun(at)?.unmap_range([at.at, extent.length])?;
                     report.unmapped_bytes += extent.length;
                 }
             }
@@ -493,7 +502,7 @@ fn unmap_free(
         }
         for extent in store.volume.extents(file, offset, length)? {
             if let FileContent::Data(at) = extent.content {
-                store.volume.disk().unmap_range([at, extent.length])?;
+                store.lun(at)?.unmap_range([at.at, extent.length])?;
                 report.unmapped_bytes += extent.length;
             }
         }

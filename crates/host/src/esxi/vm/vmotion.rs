@@ -43,7 +43,7 @@ pub struct Moved {
 pub fn vmotion(hosts: [&Host; 2], stores: &mut [Datastore; 2], order: &Vmotion) -> Result<Moved> {
     ensure!(!order.run.path.ends_with(".vmdk"), "{} is no virtual machine", order.run.path);
     let half = Run { duration: order.run.duration / 2, ..order.run.clone() };
-    let before = stores.each_mut().map(|store| store.volume.disk().counters);
+    let before = stores.each_mut().map(Datastore::counters);
     let mut last = None::<Instant>;
     let [first, second] = stores;
     let source = run_until(hosts[0], first, &half, &mut || {
@@ -57,7 +57,7 @@ pub fn vmotion(hosts: [&Host; 2], stores: &mut [Datastore; 2], order: &Vmotion) 
         false
     })
     .context("on the second host; the machine is powered off")?;
-    let mut counted = stores.each_mut().map(|store| store.volume.disk().counters);
+    let mut counted = stores.each_mut().map(Datastore::counters);
     for (counters, before) in counted.iter_mut().zip(&before) {
         *counters = counters.since(before);
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use vmfs::chain::Chain;
 use vmfs::file::{FileContent, FileExtent};
-use vmfs::{DiskError, Error};
+use vmfs::{DiskError, Error, Place};
 
 use super::{Access, Run, WorkloadFigures};
 use crate::esxi::counters::Kind;
@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Between two looks at the heartbeat.
 const PULSE: Duration = Duration::from_millis(250);
+
+/// How long each LUN is waited for in turn, where commands are under way on several.
+const TURN: Duration = Duration::from_millis(1);
 
 /// What is asked for next.
 struct Sequence {
@@ -114,13 +117,14 @@ pub(super) fn work(
         stun: Stun::default(),
     };
     worker.look()?;
-    worker.stun.seen = worker.store.volume.disk().counters.outages;
-    worker.stun.down = worker.store.volume.disk().time_down();
+    worker.stun = worker.paths();
     let started = Instant::now();
     let done = worker.run(started, stop);
     // Nothing may be under way when the disk is unlocked.
-    while worker.store.volume.disk().in_flight() > 0 {
-        worker.store.volume.disk().wait()?;
+    for lun in worker.store.volume.disks() {
+        while lun.in_flight() > 0 {
+            lun.wait()?;
+        }
     }
     worker.look_at_outages();
     done?;
@@ -172,41 +176,41 @@ impl Worker<'_> {
         self.drain(0)
     }
 
-    /// The place on the LUN of an access that needs nothing but a command.
-    fn direct(&self, step: Step) -> Option<u64> {
+    /// The place of an access that needs nothing but a command.
+    fn direct(&self, step: Step) -> Option<Place> {
         let found = self.places.partition_point(|extent| extent.offset <= step.offset);
         let extent = self.places.get(found.checked_sub(1)?)?;
         let inside = step.offset - extent.offset;
         let fits = inside + self.sequence.access.bytes <= extent.length;
         match extent.content {
-            FileContent::Data(at) if fits => Some(at + inside),
+            FileContent::Data(at) if fits => Some(at.plus(inside)),
             _ => None,
         }
     }
 
-    fn send(&mut self, step: Step, at: u64) -> Result<()> {
+    fn send(&mut self, step: Step, at: Place) -> Result<()> {
         self.flights.insert(step.number, Flight { step, begun: Instant::now() });
         let bytes = self.sequence.buffer(step);
         self.submit(step, at, bytes)?;
         self.drain((self.order.outstanding as usize).saturating_sub(1))
     }
 
-    fn submit(&mut self, step: Step, at: u64, bytes: Vec<u8>) -> Result<()> {
+    fn submit(&mut self, step: Step, at: Place, bytes: Vec<u8>) -> Result<()> {
         let length = bytes.len() as u64;
-        let (lba, blocks) = (at / 512, (length / 512) as u32);
+        let (lba, blocks) = (at.at / 512, (length / 512) as u32);
         let (kind, cdb, data) = if step.writes {
             (Kind::Write, cdb::write(lba, blocks), Data::Out(bytes))
         } else {
             (Kind::Read, cdb::read(lba, blocks), Data::In(bytes))
         };
         let job = Job { tag: step.number, kind, cdb, data, bytes: length };
-        Ok(self.store.volume.disk().submit(job)?)
+        Ok(self.store.lun(at)?.submit(job)?)
     }
 
     /// Waits until no more than so many commands are under way.
     fn drain(&mut self, left: usize) -> Result<()> {
         while self.flights.len() > left {
-            let ended = self.store.volume.disk().wait_for(PULSE);
+            let ended = self.wait();
             self.look_at_outages();
             let idle = ended.is_empty();
             ended.into_iter().try_for_each(|done| self.ended(done))?;
@@ -218,12 +222,33 @@ impl Worker<'_> {
         Ok(())
     }
 
+    /// Waits a moment for commands to end, on whichever LUN of the datastore.
+    fn wait(&mut self) -> Vec<Done> {
+        let busy = self.store.volume.disks().filter(|lun| lun.in_flight() > 0).count();
+        let limit = if busy > 1 { TURN } else { PULSE };
+        let mut ended = Vec::new();
+        for lun in self.store.volume.disks().filter(|lun| lun.in_flight() > 0) {
+            ended.extend(lun.wait_for(limit));
+        }
+        ended
+    }
+
+    /// Outages of the datastore's LUNs so far, and whether one has no path now.
+    fn paths(&mut self) -> Stun {
+        let mut sum = Stun::default();
+        for lun in self.store.volume.disks() {
+            sum.seen += lun.counters.outages;
+            sum.down = sum.down.max(lun.time_down());
+            sum.now |= lun.is_down();
+        }
+        sum
+    }
+
     /// Tells when the machine is stunned, and when it is resumed.
     fn look_at_outages(&mut self) {
-        let lun = self.store.volume.disk();
-        let (outages, down, is_down) = (lun.counters.outages, lun.time_down(), lun.is_down());
+        let Stun { seen: outages, down, now: is_down } = self.paths();
         self.outcome.stuns += outages - self.stun.seen;
-        let stunned = (down - self.stun.down).as_secs_f64();
+        let stunned = down.saturating_sub(self.stun.down).as_secs_f64();
         self.outcome.stunned_seconds += stunned;
         if is_down && !self.stun.now {
             terminal::complain!("stunned: no path to the datastore");
@@ -287,7 +312,10 @@ impl Worker<'_> {
         ensure!(waits && waited <= self.order.patience, "{error}");
         std::thread::sleep(PAUSE);
         if is_down(error) {
-            // It stays stunned: the heartbeat has no path either.
+            // It stays stunned. If the head is down, the heartbeat has no path either.
+            if !self.store.volume.disk().is_down() {
+                self.store.volume.pulse_if_due()?;
+            }
             return Ok(());
         }
         if waited < PAUSE {

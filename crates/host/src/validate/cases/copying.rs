@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use anyhow::{Context as _, Result};
+use vmfs::Place;
 use vmfs::vmdk::DiskFormat;
 
 use super::{
@@ -346,7 +347,7 @@ fn left_behind(
     machine: &Machine,
     from: usize,
     way: Way,
-) -> Result<Vec<[u64; 2]>> {
+) -> Result<Vec<(Place, u64)>> {
     let mut all = Vec::new();
     for disk in (0..machine.disks.len()).filter(|_| is_move(way)) {
         all.extend(content::places(store, &path(disk, from))?);

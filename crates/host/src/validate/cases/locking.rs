@@ -276,7 +276,7 @@ fn read(store: &mut Datastore, file: &File, duration: Duration) -> Result<u64> {
 
 /// Host B: locks at a pace, rests when told so, until it is told to stop.
 fn second_host(store: &mut Datastore, load: Load, orders: &Orders) -> Result<Locking> {
-    let before = store.volume.disk().counters;
+    let before = store.counters();
     let mut operations = 0;
     let mut due = Instant::now();
     while !orders.stop.load(Ordering::Relaxed) {
@@ -290,7 +290,7 @@ fn second_host(store: &mut Datastore, load: Load, orders: &Orders) -> Result<Loc
         due += load.pace;
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
-    Ok(Locking { operations, counters: store.volume.disk().counters.since(&before) })
+    Ok(Locking { operations, counters: store.counters().since(&before) })
 }
 
 fn touch(store: &mut Datastore, _: u64) -> Result<()> {
