@@ -264,6 +264,50 @@ fn an_array_that_falls_silent_loses_no_verdict_that_was_known() -> Result<()> {
     attempt(&[&base[..], &words, &["--strict"]].concat())?.failure().map(|_| ())
 }
 
+/// EXTENDED COPY and WRITE SAME go and come in the array while hosts are logged in.
+#[test]
+fn hosts_fall_back_and_offload_again_as_the_array_is_switched() -> Result<()> {
+    let array = array(&[("a", "1G"), ("b", "1G")])?;
+    let urls = [array.lun_url(0)?, array.lun_url(1)?];
+    let (gantry, data) = (binary("gantry")?, array.data().display().to_string());
+    let words = "target primitives --$SWITCH extended_copy,write_same >&2";
+    let command = format!("{} --data {data} {words}", gantry.display());
+    let words = [urls[0].as_str(), "--url2", &urls[1], "--case", "M3", "--array-switch"];
+    let page = format!("http://{}/metrics", array.http());
+    let token = array.gantry(&["token", "create", "validate", "--role", "viewer"])?;
+    let watched = ["--array-metrics", &page, "--array-token", token.trim()];
+    let folder = tempfile::tempdir()?;
+    let (result, junit) = validate(folder.path(), &[&words[..], &[&command], &watched].concat())?;
+    for (name, offloads) in [("off in the array", false), ("on in the array", true)] {
+        let run = measured(&result, "M3", name)?;
+        for count in ["/counters/clone_wr", "/counters/zero"] {
+            assert_eq!(number(run, count)? > 0, offloads, "{name} {count}");
+        }
+        let taken = run["processor"]["array"].as_f64().context("the array's processor time")?;
+        ensure!(taken > 0.0, "{taken}");
+        assert_eq!(run["fallbacks"].as_object().is_some_and(|all| !all.is_empty()), !offloads);
+    }
+    let targets = case(&result, "M3")?["targets"].as_array().context("targets")?;
+    ensure!(targets.iter().all(|target| target["met"] == true), "{targets:?}");
+    ensure!(junit.failures == 0, "{junit:?}");
+    let primitives = array.gantry_json(&["target", "primitives"])?;
+    ensure!(["extended_copy", "write_same"].iter().all(|one| primitives[one] == true));
+
+    for (name, switch, reason) in [
+        ("without", None, "--array-switch COMMAND"),
+        ("broken", Some("exit 3"), "with SWITCH=on the command ended with exit status: 3"),
+    ] {
+        let out = folder.path().join(name);
+        let head = ["validate", "--scale", "tiny", "--out", out.to_str().context("a path")?];
+        let words = if switch.is_some() { &words[..] } else { &words[..5] };
+        let ended = attempt(&[&head, words, switch.as_slice()].concat())?;
+        ensure!(ended.is_success() == switch.is_none(), "{} {}", name, ended.stderr);
+        let result = fs::read_to_string(out.join("result.json"))?;
+        ensure!(result.contains(reason), "{result}");
+    }
+    Ok(())
+}
+
 /// Cuts the power of an array when the command of `--power-cut` says so, and then does something.
 fn validate_with_power_cut(
     array: &mut Array,

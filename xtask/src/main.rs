@@ -7,6 +7,7 @@ mod check;
 mod demo;
 mod disk_space;
 mod docs;
+mod foreign;
 mod history;
 mod package;
 mod process;

@@ -30,7 +30,7 @@ const LIBISCSI: Package = Package {
     purpose: "the initiator that gantry-host is built on",
 };
 
-const PACKAGES: [Package; 14] = [
+const PACKAGES: [Package; 16] = [
     Package {
         name: "libiscsi-bin",
         sign: Sign::Program("iscsi-test-cu"),
@@ -81,6 +81,12 @@ const PACKAGES: [Package; 14] = [
         sign: Sign::Program("chromium"),
         purpose: "the browser in which the web page is tested",
     },
+    Package {
+        name: "default-jdk-headless",
+        sign: Sign::Program("javac"),
+        purpose: "a driver for an initiator in Java",
+    },
+    Package { name: "maven", sign: Sign::Program("mvn"), purpose: "fetching that initiator" },
 ];
 
 /// Folders of programs, also those that an ordinary user's path lacks.

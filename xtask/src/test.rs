@@ -11,7 +11,7 @@ use comfy_table::presets::NOTHING;
 use crate::ceph_cluster::Cluster;
 use crate::process;
 use crate::workspace;
-use crate::{check, disk_space, setup, sim, web};
+use crate::{check, disk_space, foreign, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Run the tests of devices rbd: against a Ceph cluster that is started for them, and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser"])]
     ceph: bool,
+    /// Run the tests of initiators that others wrote in Java and Rust, and nothing else.
+    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
+    foreign: bool,
 }
 
 /// The profile of everything that is tested. The unit tests need it anyway; it is built in half of
@@ -71,6 +74,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("ceph", ceph),
         ]);
     }
+    if options.foreign {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("build", build_for_tests),
+            measure("foreign initiators", foreign_initiators),
+        ]);
+    }
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
     let simulate = || sim::run_in(PROFILE, &["run", "--seconds", &seconds].map(str::to_owned));
@@ -83,6 +93,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         measure("simulator", simulate),
         measure("planted bugs are found", planted),
         measure("black-box tests", black_box),
+        measure("foreign initiators", foreign_initiators),
         measure("browser tests", browser_tests),
     ];
     summarize(&outcomes)
@@ -160,6 +171,16 @@ fn ceph() -> Result<()> {
 
 fn browser_tests() -> Result<()> {
     web::browser_tests(&workspace::folder_of(FOLDER))
+}
+
+/// Tests that need programs which others wrote are ignored elsewhere.
+fn foreign_initiators() -> Result<()> {
+    let (folder, programs) = (workspace::folder_of(FOLDER), foreign::build()?);
+    let variables: [(&str, &OsStr); 2] =
+        [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_FOREIGN_DIR", programs.as_os_str())];
+    let arguments = ["test", "--package", "harness", "--test", "foreign_initiators", "--"];
+    let arguments = [&arguments[..], &["--ignored", "--test-threads=1"]].concat();
+    process::run_with(&process::cargo(), &arguments, &variables)
 }
 
 fn black_box_of(package: &str, options: &[&str]) -> Result<()> {

@@ -42,6 +42,8 @@ pub struct Order {
     pub grow: Option<String>,
     /// A command that cuts the array's power and starts it again.
     pub power_cut: Option<String>,
+    /// A command that turns EXTENDED COPY and WRITE SAME off or on in the array, as SWITCH says.
+    pub array_switch: Option<String>,
     /// Ids of cases, 'honesty', 'locks'; all when empty.
     pub only: Vec<String>,
     /// Sizes.
@@ -70,6 +72,8 @@ pub struct Context {
     pub grow: Option<String>,
     /// The command that cuts the power.
     pub power_cut: Option<String>,
+    /// The command of M3.
+    pub array_switch: Option<String>,
     /// Sizes.
     pub scale: Scale,
 }
@@ -118,7 +122,8 @@ pub fn run(order: &Order) -> Result<Report> {
     }
     store.begin()?;
     let (grow, power_cut) = (order.grow.clone(), order.power_cut.clone());
-    let context = Context { bench, small, grow, power_cut, scale: order.scale };
+    let array_switch = order.array_switch.clone();
+    let context = Context { bench, small, grow, power_cut, array_switch, scale: order.scale };
     let wanted: Vec<&Spec> = specs.iter().filter(|spec| is_wanted(order, spec.id)).collect();
     let promises = if is_wanted(order, "honesty") { honesty::count() } else { 0 };
     let parts = promises + usize::from(is_wanted(order, "locks"));

@@ -43,10 +43,14 @@ pub(crate) struct ValidateArguments {
     /// A command that cuts the array's power and starts it again: shows whether FUA is kept.
     #[arg(long)]
     power_cut: Option<String>,
+    /// A command that turns EXTENDED COPY and WRITE SAME off or on in the array, as the variable
+    /// SWITCH says, for M3.
+    #[arg(long, value_name = "COMMAND")]
+    array_switch: Option<String>,
     /// End with an error also if a target was missed, or a promise broken or not answered.
     #[arg(long)]
     strict: bool,
-    /// Only these: Q1 to M2, honesty, locks.
+    /// Only these: Q1 to M3, honesty, locks.
     #[arg(long, value_delimiter = ',')]
     case: Vec<String>,
     /// The documents' sizes.
@@ -112,6 +116,7 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
         small: arguments.small.clone(),
         grow: arguments.grow.clone(),
         power_cut: arguments.power_cut.clone(),
+        array_switch: arguments.array_switch.clone(),
         only: arguments.case.clone(),
         scale: if arguments.full { Scale::Full } else { arguments.scale },
         rounds: arguments.rounds,

@@ -41,6 +41,8 @@ const TASK_SET_FULL: i32 = 0x28;
 const TASK_ABORTED: i32 = 0x40;
 /// THIN PROVISIONING SOFT THRESHOLD REACHED (SPC-4).
 const SPACE_RUNS_LOW: i32 = 0x3807;
+/// INQUIRY DATA HAS CHANGED (SPC-4): VPD pages, too.
+const INQUIRY_DATA_CHANGED: i32 = 0x3f03;
 
 /// A command to carry out.
 pub struct Job {
@@ -151,6 +153,8 @@ pub struct Lun {
     outage: Outage,
     /// When a session fell silent that held a reservation: the array may still keep that.
     stale_reservation: Option<Instant>,
+    /// It said that its INQUIRY data changed, and was not looked at since.
+    has_news: bool,
     /// Commands sent again without knowing what became of them.
     repeats: u64,
     started: Instant,
@@ -212,6 +216,7 @@ impl Lun {
             early: Vec::new(),
             outage: Outage::default(),
             stale_reservation: None,
+            has_news: false,
             repeats: 0,
             started: Instant::now(),
             live: None,
@@ -268,8 +273,21 @@ impl Lun {
         };
         // Also a host whose commands fail at once tries its paths now and then.
         self.look_for_paths();
+        self.look_again();
         self.fly(flight, job.data);
         Ok(())
+    }
+
+    /// Asks a LUN with news for its identity, once nothing is under way. What keeps that from
+    /// being answered is met by the next command.
+    fn look_again(&mut self) {
+        if !self.has_news || self.in_flight() > 0 {
+            return;
+        }
+        let Some(session) = self.paths[self.current].session.as_mut() else { return };
+        if let Ok(identity) = Identity::ask(session) {
+            (self.identity, self.has_news) = (identity, false);
+        }
     }
 
     fn fly(&mut self, mut flight: Flight, mut data: Data) {
@@ -444,6 +462,10 @@ impl Lun {
         let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
         if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
             self.warn_of_space(*key);
+        }
+        if (*key, *ascq) == (6, INQUIRY_DATA_CHANGED) {
+            self.vaai.forget_refusals();
+            self.has_news = true;
         }
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
         if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {

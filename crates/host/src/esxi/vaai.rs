@@ -17,7 +17,7 @@ pub enum Status {
     Unknown,
     /// It worked.
     Supported,
-    /// It was refused; not tried again before a rescan.
+    /// It was refused; not tried again before a rescan, or the news that INQUIRY data changed.
     Unsupported,
 }
 
@@ -44,6 +44,11 @@ pub struct Vaai {
     pub delete: Status,
 }
 
+/// Whether a command itself was refused: INVALID COMMAND OPERATION CODE, or a field.
+pub fn is_refusal(error: &SessionError) -> bool {
+    matches!(error, SessionError::Command { key: 5, ascq: 0x2000 | 0x2400 | 0x2600, .. })
+}
+
 impl Vaai {
     /// Learns from a command's end. Only a refusal of the command itself counts against it; any
     /// other failure says nothing of the primitive.
@@ -59,10 +64,17 @@ impl Vaai {
             Ok(()) => *status = Status::Supported,
             // A miscompare is an answer.
             Err(SessionError::Command { key: 0xe, .. }) => *status = Status::Supported,
-            Err(SessionError::Command { key: 5, ascq: 0x2000 | 0x2400 | 0x2600, .. }) => {
-                *status = Status::Unsupported;
-            }
+            Err(error) if is_refusal(error) => *status = Status::Unsupported,
             Err(_) => {}
+        }
+    }
+
+    /// The device says that what it tells of itself changed: what it refused may work now.
+    pub fn forget_refusals(&mut self) {
+        for status in [&mut self.ats, &mut self.clone, &mut self.zero, &mut self.delete] {
+            if *status == Status::Unsupported {
+                *status = Status::Unknown;
+            }
         }
     }
 

@@ -4,6 +4,7 @@ mod copying;
 mod full;
 mod locking;
 mod reclaim;
+mod switches;
 mod zeroing;
 
 use anyhow::Result;
@@ -120,7 +121,7 @@ pub fn size(bytes: u64) -> String {
 
 /// A published case.
 pub struct Spec {
-    /// Q1 … M2.
+    /// Q1 … M3.
     pub id: &'static str,
     /// What it is about.
     pub title: &'static str,
@@ -166,13 +167,19 @@ fn no_targets(_: &Context, _: &[Variant]) -> Vec<Target> {
 }
 
 /// The order of the documents.
-pub(super) const ORDER: [&str; 14] =
-    ["Q1", "Q2", "Q3", "Q4", "E1", "N1", "I1", "I2", "I3", "I4", "I5", "I6", "M1", "M2"];
+pub(super) const ORDER: [&str; 15] =
+    ["Q1", "Q2", "Q3", "Q4", "E1", "N1", "I1", "I2", "I3", "I4", "I5", "I6", "M1", "M2", "M3"];
 
 /// All cases, in the order of the documents.
 pub fn all() -> Vec<Spec> {
-    let groups =
-        [reclaim::cases(), copying::cases(), zeroing::cases(), full::cases(), locking::cases()];
+    let groups = [
+        reclaim::cases(),
+        copying::cases(),
+        zeroing::cases(),
+        full::cases(),
+        locking::cases(),
+        switches::cases(),
+    ];
     let mut cases: Vec<Spec> = groups.into_iter().flatten().collect();
     cases.sort_by_key(|spec| ORDER.iter().position(|id| *id == spec.id));
     cases

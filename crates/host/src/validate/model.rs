@@ -73,7 +73,7 @@ pub enum State {
 /// A published case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Case {
-    /// Q1 … M2.
+    /// Q1 … M3.
     pub id: String,
     /// What it is about.
     pub title: String,

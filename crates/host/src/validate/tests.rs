@@ -6,6 +6,7 @@ fn order(only: &[&str], rounds: u32) -> Order {
         small: None,
         grow: None,
         power_cut: None,
+        array_switch: None,
         only: only.iter().map(|id| (*id).to_owned()).collect(),
         scale: Scale::Tiny,
         rounds,

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use api::Route;
 use array::Configuration;
 use ledger::{Histogram, Latency, Primitive, Row, UPPER_BOUNDS_US};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::gathering::{EachVolume, Scene};
 use super::statistics::row_keys;
@@ -47,6 +48,7 @@ macro_rules! metrics {
 metrics! {
     BUILD = "gantry_build_info" "gauge" "Always 1; the version is a label.";
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
+    PROCESSOR = "process_cpu_seconds_total" "counter" "Processor time of all threads of the daemon, in user and in system mode.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
     CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
     CONNECTIONS_MAX = "gantry_connections_max" "gauge" "As many TCP connections of initiators there may be.";
@@ -197,6 +199,12 @@ pub(super) fn show_metrics(plane: &DataPlane) -> Progress {
     })
 }
 
+/// Prometheus' clients in all languages have this figure, by this name.
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
 impl Management {
     /// What does not grow with the number of objects.
     fn daemon_metrics(&self, page: &mut Page, scene: Scene<'_>) {
@@ -204,6 +212,7 @@ impl Management {
         let (received, sent) = scene.traffic();
         page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         page.single(&STARTED, &[], plane.feed.seconds(std::time::Duration::ZERO));
+        page.single(&PROCESSOR, &[], processor_seconds());
         page.single(&SESSIONS, &[], sessions.len() as f64);
         admission_metrics(page, plane);
         page.single(&RECEIVED, &[], received as f64);

@@ -7,7 +7,7 @@ use vmfs::{Disk, DiskError, Swap};
 
 use super::{Job, Lun, RESERVATION_CONFLICT};
 use crate::esxi::counters::Kind;
-use crate::esxi::vaai::Status;
+use crate::esxi::vaai::{Status, is_refusal};
 use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::session::{Data, SessionError};
 
@@ -148,7 +148,8 @@ impl Lun {
                 data: Data::Out(vec![0; 512]),
                 bytes: length,
             });
-            if same.is_ok() || self.vaai.zero != Status::Unsupported {
+            // Not by what is believed now: news may have come behind the refusal.
+            if !same.as_ref().is_err_and(is_refusal) {
                 return same;
             }
         }

@@ -9,6 +9,7 @@ use vmfs::disk::Guard;
 
 use super::fake::{Fake, Reply, Seen};
 use super::*;
+use crate::esxi::vaai::Status;
 use crate::initiator::times::{self, Times};
 
 const CAW: u8 = 0x89;
@@ -121,6 +122,38 @@ fn unit_attentions_are_heard_while_a_lun_is_looked_at() {
         assert_eq!((lun.identity.naa.is_some(), lun.identity.size_bytes), (true, 1 << 30));
         assert_eq!(lun.write(0, &[7; 512]), Ok(()));
     }
+}
+
+/// An array that does what it refused before says that its INQUIRY data changed.
+#[test]
+fn after_the_news_of_other_inquiry_data_refusals_are_forgotten_and_limits_asked_again() {
+    const SAME: u8 = 0x93;
+    let (mut refused, mut told, mut limit) = (false, false, 0_u8);
+    let fake = Fake::start(move |cdb| match (cdb[0], cdb[1], cdb[2]) {
+        (SAME, ..) if !refused => {
+            refused = true;
+            Some(Reply::Status(2, [5, 0x20, 0]))
+        }
+        (WRITE, ..) if refused && !told => {
+            (told, limit) = (true, 8);
+            Some(Reply::Status(2, [6, 0x3f, 3]))
+        }
+        (0x12, 1, 0) => Some(Reply::Good(vec![0, 0, 0, 2, 0, 0xb0])),
+        (0x12, 1, 0xb0) => {
+            let mut page = vec![0; 64];
+            (page[1], page[3], page[43]) = (0xb0, 60, limit);
+            Some(Reply::Good(page))
+        }
+        _ => None,
+    });
+    let mut lun = connect(&[&fake]);
+    assert_eq!(lun.zero_range([0, 4096]), Ok(()));
+    assert_eq!((lun.counters.zero, lun.counters.zero_f, lun.counters.writes), (0, 1, 1));
+    assert_eq!((lun.vaai.zero, lun.identity.write_same_blocks_max), (Status::Unknown, 0));
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    assert_eq!(lun.identity.write_same_blocks_max, 8, "asked before the next command");
+    assert_eq!(lun.zero_range([0, 4096]), Ok(()));
+    assert_eq!((lun.counters.zero, lun.vaai.zero), (1, Status::Supported));
 }
 
 #[test]
