@@ -66,7 +66,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
-    let simulate = || sim::run(&["run", "--seconds", &seconds].map(str::to_owned));
+    let simulate =
+        || sim::run(&["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned));
     let planted = || sim::run(&["planted".to_owned()]);
     let outcomes = [
         measure("setup", setup::run),
