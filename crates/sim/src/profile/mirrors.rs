@@ -98,6 +98,7 @@ impl Mirrors {
         self.copies = vec![2];
         self.trouble_interval = 100;
         self.hang_limit = Duration::from_secs(1);
+        self.weights.grow = 0;
         match bug {
             PlantedBug::HealedFromBadCopy | PlantedBug::HealOverwritesNewer => {
                 self.weights.rot = 20;
