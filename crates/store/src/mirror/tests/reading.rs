@@ -259,10 +259,10 @@ fn two_reads_that_find_the_same_bad_block_mend_all_that_either_found() {
     assert_eq!(room.healed(0), 3);
 }
 
-/// Reads a block so many times; each read fails on the member that it is for, if that is `bad`.
+/// Reads a block so many times, by turns from the members; those fail that are for a member in `bad`.
 fn read_with_errors(room: &mut Room, count: u32, bad: &[u8]) {
-    for _ in 0..count {
-        room.read(1, 1000, &[5]);
+    for number in 0..count as usize {
+        room.read_as(1, 1000, &[5], Breadth::Copy(number));
         if bad.contains(&room.under_way[0].slot) {
             room.fail(0, EIO_ERROR);
         }
