@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use harness::faulty_folder::FaultyFolder;
+use harness::faulty_folder::{EIO, FaultyFolder};
 use harness::pdu::RawSession;
 use harness::waiting::wait_until;
 use harness::{Array, Value, text};
@@ -347,6 +347,22 @@ fn a_spare_steps_in_for_a_device_that_does_not_come_back() -> Result<()> {
     assert!(told(&array, "steps in")? >= 1);
     assert_eq!(show(&array)?["spares"].as_array().context("spares")?.len(), 0);
     assert_eq!(show(&array)?["mirrors"][0]["degraded"], false);
+    Ok(())
+}
+
+#[test]
+fn a_device_that_answers_many_reads_with_errors_is_left_out_and_a_spare_steps_in() -> Result<()> {
+    let disk = FaultyFolder::mount_with_size(2 << 30)?;
+    let (array, first) = mirrored(&disk)?;
+    let spare = format!("file:{}", first.with_file_name("s.img").display());
+    array.gantry(&["pool", "spare", "add", "p", &spare, "--size", "1G"])?;
+    assert_eq!(show(&array)?["read_errors_max"], 16);
+    let host = Host::start(&array)?;
+    disk.fail_reads(EIO);
+    wait_for_states(&array, &[("a.img", "current"), ("s.img", "current")])?;
+    let (blocks, _) = host.stop()?;
+    check(&array, &blocks)?;
+    assert!(told(&array, "reads within an hour with errors")? >= 1);
     Ok(())
 }
 

@@ -83,7 +83,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
-    let simulate = || sim::run_in(PROFILE, &["run", "--seconds", &seconds].map(str::to_owned));
+    let search = ["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned);
+    let simulate = || sim::run_in(PROFILE, &search);
     let planted = || sim::run_in(PROFILE, &["planted".to_owned()]);
     let outcomes = [
         measure("setup", setup::run),

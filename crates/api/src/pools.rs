@@ -165,6 +165,10 @@ pub struct Pool {
     /// Seconds that a member of a mirror may take for one I/O before the mirror goes on without it.
     #[serde(default)]
     pub hang_limit_seconds: u64,
+    /// Reads that a member of a mirror answers with errors within an hour until the mirror goes on without it,
+    /// if another current member is well.
+    #[serde(default)]
+    pub read_errors_max: u32,
     /// ready, read-only, opening, unavailable.
     pub state: String,
     /// Why, when it is not ready.

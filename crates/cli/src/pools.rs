@@ -443,6 +443,7 @@ fn pool_details(pool: &Pool) -> Table {
     }
     if !pool.mirrors.is_empty() {
         row("Hang limit", format!("{} s", pool.hang_limit_seconds));
+        row("Read errors", format!("{} in an hour leave a device out", pool.read_errors_max));
         row("Spares", or_dash(pool.spares.join("\n")));
     }
     for backing in &pool.backing {

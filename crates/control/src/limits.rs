@@ -44,6 +44,9 @@ pub const RETURN_PAUSE: Duration = Duration::from_secs(2);
 /// The longest such time, of a member that comes back and fails again and again.
 pub const RETURN_PAUSE_MAX: Duration = Duration::from_secs(600);
 
+/// The same of a member that was left out because it answered many reads with errors.
+pub const UNRELIABLE_PAUSE: Duration = Duration::from_secs(3600);
+
 /// Time without a fault after which it is forgotten that a member was lost.
 pub const STEADY_AFTER: Duration = Duration::from_secs(600);
 

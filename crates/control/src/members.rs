@@ -15,7 +15,9 @@ use store::{MemberState, MemberStatus, MirrorStatus};
 use crate::Effect;
 use crate::claims::Purpose;
 use crate::devices::{AfterMaking, Made, Making, Origin};
-use crate::limits::{RETURN_PAUSE, RETURN_PAUSE_MAX, SPARE_PATIENCE, SPARE_PAUSE, STEADY_AFTER};
+use crate::limits::{
+    RETURN_PAUSE, RETURN_PAUSE_MAX, SPARE_PATIENCE, SPARE_PAUSE, STEADY_AFTER, UNRELIABLE_PAUSE,
+};
 use crate::pools::{Change, PoolEffect, do_to_pool, parse_device, save};
 use crate::problems::{conflict, gone, problem, refused};
 use crate::procedures::{AfterChange, AfterSave, Answer, OpenDevices, PoolId, Stage, View, Wait};
@@ -413,7 +415,7 @@ impl Lost {
             for member in &mirror.members {
                 match member.state {
                     MemberState::Absent => {
-                        self.lost(member.uuid, now);
+                        self.lost(member, now);
                         if !is_there(member) && self.begin(member.uuid, now) {
                             deeds.push(Deed::Return(member.uuid));
                         }
@@ -448,8 +450,9 @@ impl Lost {
         }
         let is_lost = |member: &&MemberStatus| {
             let since = self.members.get(&member.uuid).filter(|lost| lost.is_lost);
+            let patience = if member.is_unreliable { Duration::ZERO } else { SPARE_PATIENCE };
             member.state == MemberState::Absent
-                && since.is_some_and(|lost| now.saturating_sub(lost.since) >= SPARE_PATIENCE)
+                && since.is_some_and(|lost| now.saturating_sub(lost.since) >= patience)
                 && !replacing().any(|known| known.replaces == Some(member.uuid))
         };
         let member = mirror.members.iter().find(is_lost)?;
@@ -463,14 +466,16 @@ impl Lost {
         Some(Deed::Spare(mirror.device, spare.clone(), member.uuid))
     }
 
-    fn lost(&mut self, uuid: [u8; 16], now: Duration) {
-        let first =
-            Try { since: now, is_lost: true, next: Some(now + RETURN_PAUSE), pause: RETURN_PAUSE };
-        let lost = self.members.entry(uuid).or_insert(first);
-        if !lost.is_lost {
-            let pause = (lost.pause * 4).min(RETURN_PAUSE_MAX);
-            *lost = Try { since: now, is_lost: true, next: Some(now + pause), pause };
-        }
+    /// A member is lost. One that answered many reads with errors is there, and would do so again.
+    fn lost(&mut self, member: &MemberStatus, now: Duration) {
+        let least = if member.is_unreliable { UNRELIABLE_PAUSE } else { RETURN_PAUSE };
+        let pause = match self.members.get(&member.uuid) {
+            Some(lost) if lost.is_lost => return,
+            Some(lost) => (lost.pause * 4).min(RETURN_PAUSE_MAX).max(least),
+            None => least,
+        };
+        let lost = Try { since: now, is_lost: true, next: Some(now + pause), pause };
+        self.members.insert(member.uuid, lost);
     }
 
     fn is_back(&mut self, uuid: [u8; 16], now: Duration) {

@@ -44,7 +44,7 @@ const SUPERBLOCKS_END: u64 = 256;
 /// Runs in a hundred that have mirrors.
 const MIRRORED_PERCENT: u64 = 35;
 
-/// Virtual time that passes at once while a copy hangs, in nanoseconds.
+/// Virtual time that passes at once while a copy hangs or all devices are idle, in nanoseconds.
 const HANG_STEP: u64 = 100_000_000;
 
 /// Idle looks at the clock until a command is taken for forgotten.
@@ -677,9 +677,7 @@ impl World {
     /// copies may hang.
     fn advance(&mut self, time: u64) -> Result<(), Violation> {
         if self.profile.mirrors.is_some() && time > self.now + HANG_STEP {
-            self.now += HANG_STEP;
-            self.store.tick(Duration::from_nanos(self.now));
-            return self.pump();
+            return self.next_turn();
         }
         self.now = self.now.max(time);
         self.complete_one()
@@ -711,12 +709,20 @@ impl World {
         self.pump()
     }
 
+    /// The engine's next turn: at once if the last one was cut short, else after a while.
+    fn next_turn(&mut self) -> Result<(), Violation> {
+        if self.profile.turn_blocks.is_none() || !self.store.has_more() {
+            self.now += HANG_STEP;
+            self.store.tick(Duration::from_nanos(self.now));
+        }
+        self.pump()
+    }
+
     /// I17: nothing is under way on the device, so only time can let commands go on.
     fn let_time_pass(&mut self) -> Result<(), Violation> {
-        for _ in 0..IDLE_STEPS_MAX {
-            self.now += 100_000_000;
-            self.store.tick(Duration::from_nanos(self.now));
-            self.pump()?;
+        let since = self.now;
+        while self.now < since + IDLE_STEPS_MAX * HANG_STEP {
+            self.next_turn()?;
             if !self.devices_are_idle() || self.in_flight.is_empty() {
                 return Ok(());
             }

@@ -229,8 +229,8 @@ impl Pool {
             for (at, part) in shared {
                 match part {
                     Shared::Leaf(leaf) => {
-                        let delta = map.replace_leaf(space, &mut volume.root, at, leaf);
-                        volume.add_mapped(delta);
+                        let changed = map.replace_leaf(space, &mut volume.root, at, leaf);
+                        volume.add_changed(changed);
                     }
                     Shared::Blocks(entries) => {
                         let entry = |block: VolumeBlock| entries[(block - at) as usize];

@@ -29,6 +29,13 @@ pub const MIRROR_MEMBERS_MAX: usize = 3;
 /// More are refused.
 pub const MIRROR_MEMBERS_WHILE_REPLACING_MAX: usize = MIRROR_MEMBERS_MAX + 1;
 
+/// Reads that a member of a mirror answers with errors within [`READ_ERRORS_PERIOD`] until it is left out: at so many
+/// the mirror goes on without it, if another current member has answered fewer than half as many so.
+pub const READ_ERRORS_MAX: u32 = 16;
+
+/// The time after which errors of reads are forgotten.
+pub const READ_ERRORS_PERIOD: Duration = Duration::from_secs(3600);
+
 /// How long a member of a mirror may take for one I/O by default.
 pub const HANG_LIMIT: Duration = Duration::from_secs(10);
 

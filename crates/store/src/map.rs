@@ -406,29 +406,35 @@ impl Map {
         changed
     }
 
-    /// Makes a whole leaf be `entry`, whose reference the caller has counted.
+    /// Makes a whole leaf be `entry`, whose reference the caller has counted. Of a leaf with other
+    /// parents all blocks are known to be shared; of another one none is looked at.
     pub(crate) fn replace_leaf(
         &mut self,
         space: &mut Space,
         root: &mut Root,
         first: VolumeBlock,
         entry: Entry,
-    ) -> i64 {
+    ) -> Changed {
         if root.levels == 1 {
             let old = std::mem::replace(&mut root.entry, entry);
-            self.drop_page(space, old, 0);
-            return i64::from(entry.mapped) - i64::from(old.mapped);
+            return self.drop_replaced(space, old, entry);
         }
         if entry.is_hole() && self.leaf_entry(*root, first).is_ok_and(Entry::is_hole) {
-            return 0;
+            return Changed::default();
         }
         let path = self.make_path_dirty(space, root, first, 1);
         let place = (first.number() / blocks_below(0) % FANOUT) as usize;
         let old = std::mem::replace(&mut self.dirty[path[0]].page.0[place], entry);
-        let delta = i64::from(entry.mapped) - i64::from(old.mapped);
+        let changed = self.drop_replaced(space, old, entry);
+        self.adjust_parents(root, &path, first, 1, changed.mapped);
+        changed
+    }
+
+    /// Takes a reference from a leaf in whose place another one is.
+    fn drop_replaced(&mut self, space: &mut Space, old: Entry, new: Entry) -> Changed {
+        let unshared = if self.is_shared(space, old) { u64::from(old.mapped) } else { 0 };
         self.drop_page(space, old, 0);
-        self.adjust_parents(root, &path, first, 1, delta);
-        delta
+        Changed { mapped: i64::from(new.mapped) - i64::from(old.mapped), unshared }
     }
 
     /// Adds a reference to a page or block.

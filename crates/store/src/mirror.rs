@@ -17,6 +17,7 @@ mod list;
 mod member;
 mod membership;
 mod port;
+mod read_errors;
 mod reads;
 mod rebuild;
 mod regions;
@@ -298,6 +299,9 @@ impl Mirrors {
         // A caller that was held up has not looked at what has ended meanwhile.
         port.attended += passed.min(port.hang_limit / HANG_TICKS);
         let attended = port.attended;
+        if port.is_new_period() {
+            mirrors.iter_mut().for_each(Mirror::forget_failed_reads);
+        }
         for rebuild in mirrors.iter_mut().filter_map(|mirror| mirror.rebuild.as_mut()) {
             rebuild.resilver.pass(passed);
         }
@@ -544,6 +548,7 @@ impl Mirror {
             size_bytes: member.size_bytes,
             state: member.state,
             errors: member.errors,
+            is_unreliable: member.is_unreliable,
             healed_blocks: member.healed_blocks,
             since: member.since,
         };

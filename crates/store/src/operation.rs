@@ -12,6 +12,8 @@ mod reading;
 mod run;
 mod sampling;
 
+use std::time::Duration;
+
 use block::{BLOCK, DeviceError, Request, RequestStatistics, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -80,6 +82,8 @@ pub(crate) struct Operation {
     /// Bytes of a physical copy that are done.
     progress: u64,
     space_waits: u8,
+    /// How long it waits for counts of what is promised to thick volumes, once it does.
+    counts_until: Option<Duration>,
     /// Blocks that it will share of thick volumes, which are owed new ones then.
     promised: u64,
     /// What it will do to the space of the pool besides taking `runs`.
@@ -111,6 +115,7 @@ impl Operation {
             runs: SmallVec::new(),
             progress: 0,
             space_waits: 0,
+            counts_until: None,
             promised: 0,
             estimate: Estimate::default(),
             label_writes: 0,

@@ -1,6 +1,7 @@
 //! Table of requests and changes under way, their range locks, and who may go on.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use block::VolumeId;
 
@@ -16,8 +17,11 @@ pub(crate) struct Requests {
     pub(crate) locks: Locks,
     /// Operations that may go on.
     pub(crate) ready: VecDeque<OperationKey>,
-    /// Operations that wait for a checkpoint: for space, or for room in the journal.
+    /// Operations that wait for a checkpoint, for space or for room in the journal; and those that
+    /// wait for a count of what is promised to thick volumes.
     pub(crate) stalled: VecDeque<OperationKey>,
+    /// When the first of the latter has waited for long enough.
+    pub(crate) count_until: Option<Duration>,
 }
 
 impl Requests {
@@ -27,9 +31,10 @@ impl Requests {
         is_there.then(|| self.table[key].volume).filter(|volume| *volume != CHANGES)
     }
 
-    /// A checkpoint is durable: who waits for space or room may go on.
+    /// A checkpoint is durable, or a count over: who waits for space or room may go on.
     pub(crate) fn wake_stalled(&mut self) {
         self.ready.extend(self.stalled.drain(..));
+        self.count_until = None;
     }
 
     /// Operations under way that meet a condition.

@@ -4,8 +4,9 @@
 //! A pass goes through the volumes by block; what is shared is read once. If it finds bad blocks, a
 //! second pass, through the map alone, finds all volumes and places that refer to them. A third
 //! kind of pass counts what a thick volume still shares, so that no more is promised to it than
-//! it needs.
+//! it needs. Others make way for it: hosts may wait for what it finds.
 
+mod counting;
 mod heads;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,6 +15,7 @@ use std::time::Duration;
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
+use counting::Counts;
 pub(crate) use heads::{Heads, labels};
 
 use crate::address::{Address, BlockRange, Run, VolumeBlock};
@@ -168,11 +170,8 @@ impl Scrub {
         self.next = VolumeBlock::START;
         let shared = std::mem::take(&mut self.shared);
         let Some(id) = self.volumes.pop_front() else { return };
-        if self.purpose == Purpose::Count && pool.volumes.contains(id) {
-            pool.update(id, |volume, _, _| {
-                let most = shared.saturating_add(volume.shared_since_count);
-                volume.shared_blocks = volume.shared_blocks.min(most);
-            });
+        if self.purpose == Purpose::Count {
+            pool.volumes.counted(id, shared);
         }
     }
 
@@ -202,6 +201,9 @@ impl Scrub {
 /// Scrubs of a pool: the one under way, and how the last one ended.
 pub(crate) struct Scrubber {
     current: Option<Box<Scrub>>,
+    /// One that goes on when a count is over.
+    held: Option<Box<Scrub>>,
+    counts: Counts,
     last: ScrubStatus,
     /// Repairs under way. A checkpoint waits for them, so that no block is given away meanwhile.
     repairs: usize,
@@ -215,6 +217,8 @@ impl Scrubber {
     pub(crate) fn new(rate: u64) -> Self {
         Self {
             current: None,
+            held: None,
+            counts: Counts::default(),
             last: ScrubStatus::default(),
             repairs: 0,
             reads: 0,
@@ -243,7 +247,7 @@ impl Scrubber {
 
     /// Gives up the one under way without a word.
     pub(crate) fn abandon(&mut self) {
-        self.current = None;
+        (self.current, self.held) = (None, None);
     }
 
     /// Begins a scrub; one that is under way begins anew.
@@ -251,7 +255,7 @@ impl Scrubber {
         let volumes = pool.volumes.iter().map(|volume| volume.spec.id).collect();
         let total = pool.space.used() * BLOCK;
         let scrub = Scrub::new(Purpose::Compare, volumes, total);
-        self.current = Some(Box::new(Scrub { heads, ..scrub }));
+        *self.place() = Some(Box::new(Scrub { heads, ..scrub }));
     }
 
     /// Changes how many bytes per second scrubs read at most, also for one under way.
@@ -261,17 +265,15 @@ impl Scrubber {
 
     /// Ends a scrub that is under way.
     pub(crate) fn stop(&mut self) {
-        if let Some(scrub) = self.current.take_if(|scrub| scrub.purpose != Purpose::Count) {
+        if let Some(scrub) = self.place().take() {
             self.last = ScrubStatus { running: false, ..scrub.status };
         }
     }
 
     /// How the scrub is doing, or how the last one ended.
     pub(crate) fn status(&self) -> ScrubStatus {
-        match &self.current {
-            Some(scrub) if scrub.purpose != Purpose::Count => scrub.status.clone(),
-            _ => self.last.clone(),
-        }
+        let scrub = if self.is_counting() { &self.held } else { &self.current };
+        scrub.as_ref().map_or_else(|| self.last.clone(), |scrub| scrub.status.clone())
     }
 
     /// Takes the scrub as far as it may go. Returns a group whose space maps it waits for, to be
@@ -281,11 +283,7 @@ impl Scrubber {
         pool: &mut Pool,
         loader: &mut Loader,
     ) -> Option<AllocationGroupId> {
-        if self.current.is_none() && pool.map.reap.is_empty() && pool.volumes.take_count_wanted() {
-            let thick = pool.volumes.iter().filter(|volume| volume.spec.thick);
-            let volumes = thick.map(|volume| volume.spec.id).collect();
-            self.current = Some(Box::new(Scrub::new(Purpose::Count, volumes, 0)));
-        }
+        self.begin_count_if_due(pool);
         for _ in 0..STEPS {
             let mut scrub = self.current.take()?;
             let held_back = scrub.purpose == Purpose::Compare && self.rate.is_used_up();
@@ -542,7 +540,7 @@ impl Scrubber {
 
     fn end_pass(&mut self, pool: &mut Pool, mut scrub: Scrub) {
         if scrub.purpose == Purpose::Count {
-            return;
+            return self.end_count(pool.now);
         }
         if scrub.purpose == Purpose::Compare && !scrub.bad.is_empty() {
             scrub.purpose = Purpose::Locate;

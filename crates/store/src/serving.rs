@@ -186,6 +186,9 @@ impl Serving {
     pub(crate) fn tick(&mut self, passed: Duration, is_checkpoint_time: bool) {
         self.reaper.pass(passed);
         self.scrubber.pass(passed);
+        if self.requests.count_until.is_some_and(|until| self.engine.pool.now >= until) {
+            self.requests.wake_stalled();
+        }
         if is_checkpoint_time && self.is_writable() {
             self.engine.checkpointer.want();
         }
@@ -206,7 +209,17 @@ impl Serving {
         }
         self.start_checkpoint_if_due();
         self.run_ready();
+        if self.count_has_more() {
+            self.advance_scrub();
+            self.run_ready();
+        }
         self.close_commit_group();
+    }
+
+    /// Whether somebody waits for a count that can go on.
+    pub(crate) fn count_has_more(&self) -> bool {
+        let is_awaited = self.requests.count_until.is_some() && self.is_writable();
+        is_awaited && self.scrubber.can_count(&self.engine.pool)
     }
 
     fn run_ready(&mut self) {
@@ -272,6 +285,9 @@ impl Serving {
         let Engine { pool, loader, .. } = &mut self.engine;
         if let Some(group) = self.scrubber.advance(pool, loader) {
             self.load_group(group, None, false);
+        }
+        if self.scrubber.take_counted() {
+            self.requests.wake_stalled();
         }
     }
 

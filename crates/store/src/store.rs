@@ -238,11 +238,11 @@ impl Store {
     pub fn has_more(&self) -> bool {
         let engine = self.engine();
         let applies = engine.log.applier.is_cut_short() && !engine.loader.applier_waits();
-        let resilvers = match &self.state {
-            State::Serving(serving) => serving.resilver_has_more,
+        let in_background = match &self.state {
+            State::Serving(serving) => serving.resilver_has_more || serving.count_has_more(),
             State::Opening(_) | State::Closed(_) => false,
         };
-        applies || resilvers
+        applies || in_background
     }
 
     /// The next incident, oldest first.

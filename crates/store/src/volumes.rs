@@ -22,6 +22,8 @@ pub(crate) struct Volumes {
     reclaimed: BTreeMap<VolumeId, Reclaimed>,
     /// Whether a count of what thick volumes share is due.
     count_wanted: bool,
+    /// Whether any volume was changed since the last count began.
+    changed_since_count: bool,
 }
 
 impl Index<&VolumeId> for Volumes {
@@ -89,6 +91,7 @@ impl Volumes {
     /// Changes a volume, and keeps the sums.
     pub(crate) fn update<R>(&mut self, id: VolumeId, change: impl FnOnce(&mut Volume) -> R) -> R {
         let volume = self.by_id.get_mut(&id).expect("records name volumes that exist");
+        self.changed_since_count = true;
         self.owed -= volume.owed_blocks();
         let (size, mapped) = (volume.spec.size_bytes, volume.mapped_bytes);
         let result = change(volume);
@@ -124,13 +127,27 @@ impl Volumes {
             self.directory.remove(&volume);
         }
         self.forget_reclaimed(id);
-        let shares = |volume: &Volume| volume.spec.thick && volume.shared_blocks > 0;
-        self.count_wanted |= self.by_id.values().any(shares);
+        self.want_count();
     }
 
-    /// Whether a count of what thick volumes share is due; it is not any more then.
-    pub(crate) fn take_count_wanted(&mut self) -> bool {
-        std::mem::take(&mut self.count_wanted)
+    /// Asks for a count of what thick volumes share, if it may find less than is noted. Returns
+    /// whether one is due.
+    pub(crate) fn want_count(&mut self) -> bool {
+        if self.changed_since_count && !self.count_wanted {
+            let shares = |volume: &Volume| volume.spec.thick && volume.shared_blocks > 0;
+            self.count_wanted = self.by_id.values().any(shares);
+        }
+        self.count_wanted
+    }
+
+    /// A count of what thick volumes share begins; it is not due any more then.
+    pub(crate) fn begin_counts(&mut self) {
+        (self.count_wanted, self.changed_since_count) = (false, false);
+    }
+
+    /// Whether a count of what thick volumes share is due.
+    pub(crate) fn is_count_wanted(&self) -> bool {
+        self.count_wanted
     }
 
     /// A count of what a volume shares begins.
@@ -138,6 +155,15 @@ impl Volumes {
         if let Some(volume) = self.by_id.get_mut(&id) {
             volume.shared_since_count = 0;
         }
+    }
+
+    /// A volume was found to share so many blocks, besides those that it came to share meanwhile.
+    pub(crate) fn counted(&mut self, id: VolumeId, shared: u64) {
+        let Some(volume) = self.by_id.get_mut(&id) else { return };
+        self.owed -= volume.owed_blocks();
+        let most = shared.saturating_add(volume.shared_since_count);
+        volume.shared_blocks = volume.shared_blocks.min(most);
+        self.owed += volume.owed_blocks();
     }
 
     /// Blocks that are promised to thick volumes.

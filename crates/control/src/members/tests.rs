@@ -11,7 +11,8 @@ const NEW: [u8; 16] = [3; 16];
 
 fn member(uuid: [u8; 16], state: MemberState) -> MemberStatus {
     let (slot, size_bytes, errors, healed_blocks, since) = (None, 1 << 30, 0, 0, 1);
-    MemberStatus { uuid, slot, size_bytes, state, errors, healed_blocks, since }
+    let is_unreliable = false;
+    MemberStatus { uuid, slot, size_bytes, state, errors, is_unreliable, healed_blocks, since }
 }
 
 fn mirror(members: &[([u8; 16], MemberState)]) -> [MirrorStatus; 1] {
@@ -106,6 +107,22 @@ fn a_spare_that_is_large_enough_steps_in_once_for_a_member_that_does_not_come_ba
     assert_eq!(lost.deeds(&done, &filled, |_| true, now), [Deed::Leave(OLD)]);
     let left = mirror(&[(KEPT, Current), (NEW, Current)]);
     assert_eq!(lost.deeds(&left, &filled, |_| true, now), []);
+}
+
+#[test]
+fn for_a_member_with_many_read_errors_a_spare_steps_in_at_once_and_it_is_tried_after_an_hour() {
+    let mut degraded = mirror(&[(OLD, Absent), (KEPT, Current)]);
+    degraded[0].members[0].is_unreliable = true;
+    let mut lost = Lost::default();
+    let pool_with_spare = pool(None, vec![device("spare", 1 << 30)]);
+    let deeds = lost.deeds(&degraded, &pool_with_spare, |_| false, SECOND);
+    assert_eq!(deeds, [Deed::Spare(0, device("spare", 1 << 30), OLD)]);
+    let (mut lost, pool) = (Lost::default(), pool(None, Vec::new()));
+    for minute in 0..60 {
+        assert_eq!(lost.deeds(&degraded, &pool, |_| false, SECOND * 60 * minute), []);
+    }
+    let deeds = lost.deeds(&degraded, &pool, |_| false, UNRELIABLE_PAUSE);
+    assert_eq!(deeds, [Deed::Return(OLD)]);
 }
 
 #[test]

@@ -11,6 +11,7 @@ fn mirror(generation: u64, members: &[(MemberState, u64)]) -> [MirrorStatus; 1] 
         size_bytes: 1 << 30,
         state,
         errors: 0,
+        is_unreliable: false,
         healed_blocks: 0,
         since,
     };

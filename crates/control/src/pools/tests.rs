@@ -121,6 +121,7 @@ impl View for Server {
             size_bytes: GIB,
             state: self.state,
             errors: 0,
+            is_unreliable: false,
             healed_blocks: 0,
             since: 1,
         };

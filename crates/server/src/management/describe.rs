@@ -7,6 +7,7 @@ use array::{ArrayError, Configuration, Tagged};
 use block::{DeviceName, VolumeId};
 use control::members::describe_state;
 use control::{identification, primitives};
+use store::limits::READ_ERRORS_MAX;
 use store::{Health, MemberStatus, MirrorStatus, ResilverStatus};
 
 use super::gathering::{EachVolume, Scene};
@@ -87,6 +88,7 @@ impl Management {
                 .map(|spare| spare.device.to_string())
                 .collect(),
             hang_limit_seconds: self.hang_limit.as_secs(),
+            read_errors_max: READ_ERRORS_MAX,
             state: state.to_owned(),
             reason,
             journal_loss: self.journal_loss(plane, name).map(|loss| {

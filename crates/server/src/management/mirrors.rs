@@ -9,6 +9,7 @@ use block::DeviceName;
 use control::members::{self, Admitting, Deed, LostMember};
 use control::pools;
 use control::procedures::{AfterChange, AfterSave, Change};
+use store::limits::READ_ERRORS_MAX;
 use store::{Health, MemberSpec, MemberState, MemberStatus, Membership, ResilverChange};
 
 use super::describe::hexadecimal;
@@ -218,9 +219,17 @@ impl Management {
     }
 
     fn tell_member(&mut self, pool: &Pool, news: &MemberNews) {
-        let MemberNews { mirror, member, state, is_whole } = news;
+        let MemberNews { mirror, member, state, is_unreliable, is_whole } = news;
         let name = self.member_name(pool, *member);
         let (severity, message) = match state {
+            MemberState::Absent if *is_unreliable => (
+                Severity::Error,
+                format!(
+                    "mirror {mirror} goes on without {name}, which answered {READ_ERRORS_MAX} reads \
+                     within an hour with errors: it is degraded until a spare or another device takes its place; \
+                     in an hour it is tried again"
+                ),
+            ),
             MemberState::Absent => (
                 Severity::Error,
                 format!(

@@ -31,6 +31,8 @@ pub(crate) struct MemberNews {
     pub(crate) mirror: u8,
     pub(crate) member: [u8; 16],
     pub(crate) state: MemberState,
+    /// Whether it was left out because it answered many reads with errors.
+    pub(crate) is_unreliable: bool,
     /// Whether all members of the mirror are current.
     pub(crate) is_whole: bool,
 }
@@ -150,8 +152,9 @@ impl Pool {
                     None => state != MemberState::Current,
                 };
                 if is_news {
+                    let is_unreliable = member.is_unreliable;
                     let (mirror, member) = (mirror.device, uuid);
-                    news.push(MemberNews { mirror, member, state, is_whole });
+                    news.push(MemberNews { mirror, member, state, is_unreliable, is_whole });
                 }
                 seen.push(now);
             }

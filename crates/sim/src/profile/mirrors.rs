@@ -65,7 +65,7 @@ impl Mirrors {
     pub fn new(random: &mut Random) -> Self {
         let copies = (0..3).map(|_| random.pick(&[1, 2, 2, 2, 2, 3])).collect();
         let mut some = |most: u64| if random.percent(60) { random.between(1, most) } else { 0 };
-        let weights = Weights {
+        let mut weights = Weights {
             lose: 1 + some(6),
             lie: some(1),
             stumble: some(1),
@@ -76,14 +76,20 @@ impl Mirrors {
             control: some(2),
             grow: 0,
         };
+        let (trouble_interval, hang_limit) =
+            (random.pick(&TROUBLE_INTERVALS), Duration::from_secs(random.pick(&[1, 2, 10])));
+        let absent_percent = random.pick(&[10, 30, 60]);
+        let resilver_rate = random.pick(&[None, None, Some(1 << 20), Some(64 << 20)]);
+        // Drawn last, so that runs in which none grows stay what they were.
+        weights.grow = if random.percent(30) { random.between(1, 3) } else { 0 };
         Self {
             copies,
-            trouble_interval: random.pick(&TROUBLE_INTERVALS),
+            trouble_interval,
             weights,
-            hang_limit: Duration::from_secs(random.pick(&[1, 2, 10])),
-            absent_percent: random.pick(&[10, 30, 60]),
+            hang_limit,
+            absent_percent,
             probe_one_in: 8,
-            resilver_rate: random.pick(&[None, None, Some(1 << 20), Some(64 << 20)]),
+            resilver_rate,
         }
     }
 
@@ -92,6 +98,7 @@ impl Mirrors {
         self.copies = vec![2];
         self.trouble_interval = 100;
         self.hang_limit = Duration::from_secs(1);
+        self.weights.grow = 0;
         match bug {
             PlantedBug::HealedFromBadCopy | PlantedBug::HealOverwritesNewer => {
                 self.weights.rot = 20;

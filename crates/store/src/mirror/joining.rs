@@ -223,6 +223,7 @@ impl Mirror {
         let member = &mut self.members[place];
         member.state = MemberState::Resilvering;
         member.is_listed = true;
+        (member.failed_reads, member.is_unreliable) = (0, false);
         self.dirty.is_reserved = false;
         self.fit_regions();
         // The bitmap must lie on the new member, too, by the time that it is current.

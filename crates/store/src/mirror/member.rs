@@ -20,6 +20,10 @@ pub(crate) struct Member {
     pub(crate) pending: usize,
     /// I/O that failed, and blocks that were not what was written.
     pub(crate) errors: u64,
+    /// Reads of this period that it answered with errors.
+    pub(crate) failed_reads: u32,
+    /// Whether it was left out because of those.
+    pub(crate) is_unreliable: bool,
     pub(crate) healed_blocks: u64,
 }
 
@@ -35,6 +39,8 @@ impl Member {
             is_listed: true,
             pending: 0,
             errors: 0,
+            failed_reads: 0,
+            is_unreliable: false,
             healed_blocks: 0,
         }
     }

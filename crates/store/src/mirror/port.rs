@@ -129,6 +129,8 @@ pub(crate) struct Port {
     pub(crate) now: Duration,
     /// How much time the caller gave to devices to answer, as far as can be told.
     pub(crate) attended: Duration,
+    /// Since when errors of reads are counted.
+    pub(crate) period_since: Duration,
     pub(crate) hang_limit: Duration,
     /// Bytes per second that a resilver copies at most.
     pub(crate) resilver_rate: u64,
@@ -146,6 +148,7 @@ impl Port {
             healed: Vec::new(),
             now: Duration::ZERO,
             attended: Duration::ZERO,
+            period_since: Duration::ZERO,
             hang_limit,
             resilver_rate: u64::MAX,
             writable: false,

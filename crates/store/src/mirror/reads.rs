@@ -175,6 +175,7 @@ impl Mirror {
         let Read { token, crcs, best, wrong, faults, error, is_overlapped, .. } =
             self.reads.remove(read);
         self.count_errors(&faults, &wrong);
+        let failed = failed_members(&faults, &wrong);
         let Some(best) = best else {
             return port.end(token, Err(error.unwrap_or(DeviceError::Os(EIO))));
         };
@@ -186,6 +187,7 @@ impl Mirror {
             }
         }
         port.end(token, Ok(Some(best)));
+        failed.iter().for_each(|member| self.read_failed(port, member));
     }
 
     /// Counts what a member could not read, and blocks that others have and it has not. What none has may
@@ -207,6 +209,15 @@ impl Mirror {
             read.is_overlapped |= read.is_watched && read.extent.overlaps(extent);
         }
     }
+}
+
+/// Members that answered with an error where others brought something.
+fn failed_members(faults: &[Fault], wrong: &[u32]) -> MemberSet {
+    let has_failed = |fault: &&Fault| {
+        matches!(fault.cause, Cause::Device(_))
+            && fault.blocks.iter().any(|block| !wrong.contains(block))
+    };
+    faults.iter().filter(has_failed).map(|fault| fault.member).collect()
 }
 
 impl Read {

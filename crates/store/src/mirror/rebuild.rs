@@ -132,6 +132,7 @@ impl Mirror {
                     self.give_up(port, member);
                 }
                 self.read_source(port, copy);
+                self.read_failed(port, member);
             }
         }
     }

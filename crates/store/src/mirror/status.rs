@@ -50,6 +50,7 @@ impl MirrorStatus {
             size_bytes,
             state: MemberState::Current,
             errors: 0,
+            is_unreliable: false,
             healed_blocks: 0,
             since: 0,
         };
@@ -91,6 +92,9 @@ pub struct MemberStatus {
     pub state: MemberState,
     /// I/O that failed, and blocks that were not what was written, since the pool was opened.
     pub errors: u64,
+    /// Whether it was left out because it answered [`crate::limits::READ_ERRORS_MAX`] reads with errors within
+    /// [`crate::limits::READ_ERRORS_PERIOD`], and has not come back since.
+    pub is_unreliable: bool,
     /// Blocks that were written again from another copy, since the pool was opened.
     pub healed_blocks: u64,
     /// Generation of the membership list since which the state is as it is.

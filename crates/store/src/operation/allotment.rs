@@ -1,6 +1,8 @@
 //! Space allocation for an operation's data, from one of three sources: the space that is free for
 //! everybody; a loan, until a checkpoint frees what the data replaces; or the metadata reserve.
 
+use std::time::Duration;
+
 use block::{BLOCK, VolumeId};
 
 use super::{OperationKey, Piece, Work, data_range};
@@ -17,6 +19,9 @@ const SPACE_WAITS_MAX: u8 = 3;
 
 /// The same for data that has a promise, whose space is sure to come.
 const PROMISE_WAITS_MAX: u8 = 100;
+
+/// How long an operation waits for counts of what is promised to thick volumes.
+const COUNT_WAIT_MAX: Duration = Duration::from_secs(4);
 
 /// Blocks that must be free for a copy by reference, which may change pages of the map.
 const CLONE_BLOCKS_MIN: u64 = 64;
@@ -35,6 +40,8 @@ enum Allotment {
     Load(AllocationGroupId),
     /// Not before so many checkpoints at most.
     Waits(u8),
+    /// Perhaps when what is promised to thick volumes has been counted.
+    Counts,
 }
 
 impl Serving {
@@ -60,6 +67,7 @@ impl Serving {
                 return Ok(false);
             }
             Allotment::Waits(waits_max) => return self.wait_for_space(key, waits_max),
+            Allotment::Counts => return self.wait_for_count(key),
         };
         if needed + promised > 0
             && let Some(group) = self.engine.pool.space.group_to_back(kept + needed + promised)
@@ -156,7 +164,8 @@ impl Serving {
         if drawn + leaves > left + self.engine.pool.budget.estimated().growing
             || !self.engine.pool.budget.metadata.may_draw(volume, drawn, left, reserve)
         {
-            return refused;
+            let may_be_less = self.scrubber.may_lower_owed(&mut self.engine.pool);
+            return if may_be_less { Allotment::Counts } else { refused };
         }
         let lacks = drawn + leaves > left
             || needed + self.engine.pool.kept_for_checkpoints() > self.engine.pool.space.free();
@@ -219,6 +228,19 @@ impl Serving {
         self.engine.pool.budget.forget(estimate);
     }
 
+    /// Waits for a count of what is promised to thick volumes, for a while.
+    fn wait_for_count(&mut self, key: OperationKey) -> Result<bool, Failure> {
+        let now = self.engine.pool.now;
+        let until = &mut self.requests.table[key].counts_until;
+        let until = *until.get_or_insert(now + COUNT_WAIT_MAX);
+        if now >= until {
+            return self.wait_for_space(key, SPACE_WAITS_MAX);
+        }
+        self.requests.count_until.get_or_insert(until);
+        self.requests.stalled.push_back(key);
+        Ok(false)
+    }
+
     fn wait_for_space(&mut self, key: OperationKey, waits_max: u8) -> Result<bool, Failure> {
         let coming = self.engine.pool.space.quarantined() > 0
             || self.engine.pool.space.groups_with_deltas() > 0
@@ -229,6 +251,7 @@ impl Serving {
         let operation = &mut self.requests.table[key];
         operation.space_waits += 1;
         if !coming || operation.space_waits > waits_max {
+            self.engine.pool.volumes.want_count();
             return Err(self.engine.pool.budget.refusal().into());
         }
         self.stall(key);

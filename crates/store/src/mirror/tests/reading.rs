@@ -1,6 +1,7 @@
 //! Reads are spread over the members, checked, and bad copies mended, but never over a newer write.
 
 use super::*;
+use crate::limits::{READ_ERRORS_MAX, READ_ERRORS_PERIOD};
 
 /// Two members that hold blocks 5, 6, 7 from 1000 on.
 fn written() -> Room {
@@ -256,4 +257,50 @@ fn two_reads_that_find_the_same_bad_block_mend_all_that_either_found() {
     room.serve_all();
     assert_eq!([1000, 1001, 1002].map(|number| room.block(0, number)), [5, 6, 7]);
     assert_eq!(room.healed(0), 3);
+}
+
+/// Reads a block so many times, by turns from the members; those fail that are for a member in `bad`.
+fn read_with_errors(room: &mut Room, count: u32, bad: &[u8]) {
+    for number in 0..count as usize {
+        room.read_as(1, 1000, &[5], Breadth::Copy(number));
+        if bad.contains(&room.under_way[0].slot) {
+            room.fail(0, EIO_ERROR);
+        }
+        room.serve_all();
+        room.witness();
+        room.serve_all();
+        assert_eq!(room.takes(1), Some(Ok(Some(content(&[5])))));
+    }
+}
+
+#[test]
+fn a_member_that_answers_many_reads_with_errors_is_left_out_and_forgiven_in_time() {
+    let mut room = written();
+    let unreliable = |room: &Room| room.mirrors.get(MIRROR).status(0).members[0].is_unreliable;
+    // Every other read is for it.
+    read_with_errors(&mut room, 2 * (READ_ERRORS_MAX - 1), &[0]);
+    assert_eq!((room.state(0), unreliable(&room)), (MemberState::Current, false));
+    room.pass(READ_ERRORS_PERIOD);
+    read_with_errors(&mut room, 2 * (READ_ERRORS_MAX - 1), &[0]);
+    assert_eq!(room.state(0), MemberState::Current);
+    read_with_errors(&mut room, 2, &[0]);
+    assert_eq!((room.state(0), unreliable(&room)), (MemberState::Absent, true));
+    assert_eq!(room.state(1), MemberState::Current);
+    read_with_errors(&mut room, 4, &[0]);
+}
+
+#[test]
+fn members_that_all_answer_reads_with_errors_stay_and_so_does_the_last_one() {
+    let mut room = written();
+    read_with_errors(&mut room, 8 * READ_ERRORS_MAX, &[0, 1]);
+    assert_eq!([room.state(0), room.state(1)], [MemberState::Current; 2]);
+    // What none can read counts against none.
+    let mut room = written();
+    for token in 0..u64::from(4 * READ_ERRORS_MAX) {
+        room.read(token as Token, 1000, &[5]);
+        room.fail(0, EIO_ERROR);
+        room.fail(0, EIO_ERROR);
+        assert_eq!(room.takes(token as Token), Some(Err(EIO_ERROR)));
+    }
+    assert_eq!([room.state(0), room.state(1)], [MemberState::Current; 2]);
 }
