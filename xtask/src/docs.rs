@@ -4,22 +4,23 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
-use crate::process;
-use crate::workspace;
+use crate::{process, test, workspace};
 
 const SCSI_REFERENCE: &str = "docs/reference/scsi.md";
 
-/// A page, and the program that prints it: package, binary, argument.
+/// A page, and the program that prints it when it gets an argument.
 struct Page {
     path: &'static str,
-    program: [&'static str; 3],
+    program: &'static str,
+    argument: &'static str,
 }
 
 const PAGES: [Page; 2] = [
-    Page { path: SCSI_REFERENCE, program: ["server", "gantryd", "--print-scsi-reference"] },
+    Page { path: SCSI_REFERENCE, program: "gantryd", argument: "--print-scsi-reference" },
     Page {
         path: "docs/reference/gantry-host.md",
-        program: ["host", "gantry-host", "print-reference"],
+        program: "gantry-host",
+        argument: "print-reference",
     },
 ];
 
@@ -64,10 +65,10 @@ fn check_tests(name: &str, page: &str) -> Result<()> {
 }
 
 impl Page {
-    /// The release build is the one that the black-box tests need anyway.
+    /// By the programs that are built with the tests.
     fn print(&self) -> Result<String> {
-        let [package, binary, argument] = self.program;
-        let words = ["run", "--quiet", "--release", "--package", package, "--bin", binary, "--"];
-        process::output(&process::cargo(), &[&words[..], &[argument]].concat())
+        test::build_for_tests()?;
+        let program = test::tested_folder().join(self.program);
+        process::output(&program.display().to_string(), &[self.argument])
     }
 }

@@ -1,6 +1,7 @@
 //! Test pipeline: everything that must be fine before a change goes in.
 
 use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -35,13 +36,6 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
 }
-
-/// The profile of everything that is tested. The unit tests need it anyway; it is built in half of
-/// the time that `release` takes, and its checks of overflow and its assertions find more.
-const PROFILE: &str = "test";
-
-/// Where Cargo puts what it builds in that profile.
-const FOLDER: &str = "debug";
 
 /// What became of a step.
 struct StepResult {
@@ -84,13 +78,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
     let search = ["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned);
-    let simulate = || sim::run_in(PROFILE, &search);
-    let planted = || sim::run_in(PROFILE, &["planted".to_owned()]);
+    let simulate = || sim::run_built(&search);
+    let planted = || sim::run_built(&["planted".to_owned()]);
     let outcomes = [
         measure("setup", setup::run),
+        measure("build", build_for_tests),
         measure("check", check::run),
         measure("unit tests", unit_tests),
-        measure("build", build_for_tests),
         measure("simulator", simulate),
         measure("planted bugs are found", planted),
         measure("black-box tests", black_box),
@@ -111,10 +105,39 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
 }
 
 fn unit_tests() -> Result<()> {
-    let mut arguments = vec!["test", "--quiet", "--no-fail-fast", "--workspace"];
-    // Black-box tests are a step of their own, and the guest's a command of its own.
-    arguments.extend(["--exclude", "harness", "--exclude", "guest"]);
-    process::run(&process::cargo(), &arguments)
+    let targets = ["--lib", "--bins"].map(str::to_owned).into_iter();
+    // Those of a package of ours beside its source; the folder 'tests' is the black box's.
+    let beside = test_files("crates")?.into_iter().flat_map(|name| ["--test".to_owned(), name]);
+    let targets: Vec<String> =
+        ["--quiet".to_owned()].into_iter().chain(targets).chain(beside).collect();
+    cargo_test(&targets, &[], &[])
+}
+
+/// Tests of what is built already. All packages are named, always: with others Cargo unites other
+/// features, and would build most of it once more.
+fn cargo_test(targets: &[String], options: &[&str], variables: &[(&str, &OsStr)]) -> Result<()> {
+    let head = ["test", "--no-fail-fast", "--workspace"];
+    let arguments: Vec<&str> = head
+        .into_iter()
+        .chain(targets.iter().map(String::as_str))
+        .chain(["--"])
+        .chain(options.iter().copied())
+        .collect();
+    process::run_with(&process::cargo(), &arguments, variables)
+}
+
+/// Names of the integration tests of packages below a folder.
+fn test_files(folder: &str) -> Result<Vec<String>> {
+    let sources = workspace::sources("rs")?.into_iter();
+    let own = sources.filter(|path| path.starts_with(folder));
+    let tests = own.filter(|path| path.parent().is_some_and(|parent| parent.ends_with("tests")));
+    let is_target = |path: &PathBuf| {
+        let package = path.parent().and_then(Path::parent);
+        package.is_some_and(|package| workspace::root().join(package).join("Cargo.toml").exists())
+    };
+    let names =
+        tests.filter(is_target).filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    Ok(names.collect())
 }
 
 /// Builds the binaries that measurements run, optimised.
@@ -122,12 +145,18 @@ pub(crate) fn build() -> Result<()> {
     build_in("release")
 }
 
-/// Builds the binaries that black-box tests run.
-fn build_for_tests() -> Result<()> {
-    build_in(PROFILE)
+/// Builds all tests, and the binaries that they run.
+pub(crate) fn build_for_tests() -> Result<()> {
+    let arguments = ["build", "--quiet", "--profile", "test", "--workspace", "--bins", "--tests"];
+    process::run(&process::cargo(), &arguments)
 }
 
-/// Builds them in a profile.
+/// Where the binaries are that black-box tests run.
+pub(crate) fn tested_folder() -> PathBuf {
+    workspace::folder_of("debug")
+}
+
+/// Builds the binaries in a profile.
 pub(crate) fn build_in(profile: &str) -> Result<()> {
     let mut arguments = vec!["build", "--quiet", "--profile", profile];
     for package in ["server", "cli", "host"] {
@@ -138,7 +167,8 @@ pub(crate) fn build_in(profile: &str) -> Result<()> {
 
 /// One test at a time: they measure, and each has a daemon of its own.
 fn black_box() -> Result<()> {
-    black_box_of("harness", &["--test-threads=1"])
+    let names = test_files("tests")?;
+    black_box_of(&names, &["--test-threads=1"])
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.
@@ -150,46 +180,44 @@ fn linux_kernel(scenarios: &[String]) -> Result<()> {
     let names: Vec<_> = scenarios.iter().map(|name| format!("{name}::")).collect();
     let names = names.iter().map(String::as_str);
     let options: Vec<_> = ["--test-threads=1", "--nocapture"].into_iter().chain(names).collect();
-    black_box_of("guest", &options)
+    black_box_of(&["kernel".to_owned()], &options)
 }
 
 /// Tests that need a cluster are ignored elsewhere.
 fn ceph() -> Result<()> {
     let cluster = Cluster::start()?;
-    let folder = workspace::folder_of(FOLDER);
+    let folder = tested_folder();
     let variables: [(&str, &OsStr); 2] = [
         ("GANTRY_BIN_DIR", folder.as_os_str()),
         ("GANTRY_TEST_CEPH_CONF", cluster.conf().as_os_str()),
     ];
     let device = ["test", "--package", "device", "--lib", "--", "--ignored"];
     let unit = process::run_with(&process::cargo(), &device, &variables);
-    let black_box =
-        ["test", "--package", "harness", "--test", "ceph", "--", "--ignored", "--test-threads=1"];
-    let black_box = process::run_with(&process::cargo(), &black_box, &variables);
+    let targets = ["--test", "ceph"].map(str::to_owned);
+    let black_box = cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables);
     cluster.stop()?;
     unit.and(black_box)
 }
 
 fn browser_tests() -> Result<()> {
-    web::browser_tests(&workspace::folder_of(FOLDER))
+    web::browser_tests(&tested_folder())
 }
 
 /// Tests that need programs which others wrote are ignored elsewhere.
 fn foreign_initiators() -> Result<()> {
-    let (folder, programs) = (workspace::folder_of(FOLDER), foreign::build()?);
+    let (folder, programs) = (tested_folder(), foreign::build()?);
     let variables: [(&str, &OsStr); 2] =
         [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_FOREIGN_DIR", programs.as_os_str())];
-    let arguments = ["test", "--package", "harness", "--test", "foreign_initiators", "--"];
-    let arguments = [&arguments[..], &["--ignored", "--test-threads=1"]].concat();
-    process::run_with(&process::cargo(), &arguments, &variables)
+    let targets = ["--test", "foreign_initiators"].map(str::to_owned);
+    cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables)
 }
 
-fn black_box_of(package: &str, options: &[&str]) -> Result<()> {
-    let folder = workspace::folder_of(FOLDER);
+fn black_box_of(tests: &[String], options: &[&str]) -> Result<()> {
+    let folder = tested_folder();
     let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", folder.as_os_str())];
-    let arguments = ["test", "--no-fail-fast", "--package", package];
-    let arguments = [&arguments[..], &["--"], options].concat();
-    process::run_with(&process::cargo(), &arguments, &variables)
+    let targets: Vec<String> =
+        tests.iter().flat_map(|name| ["--test".to_owned(), name.clone()]).collect();
+    cargo_test(&targets, options, &variables)
 }
 
 fn summarize(outcomes: &[StepResult]) -> Result<()> {
