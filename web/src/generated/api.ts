@@ -994,6 +994,11 @@ export interface Pool {
   mirrors: Mirror[];
   /** Its name. */
   name: string;
+  /**
+   * Reads that a member of a mirror answers with errors within an hour until the mirror goes on without it,
+   * if another current member is well.
+   */
+  read_errors_max: number;
   /** Why, when it is not ready. */
   reason: string | null;
   /** Sum of the sizes of the devices, bytes. */
