@@ -1,9 +1,10 @@
 //! Child processes: running other programs.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use crate::workspace;
 
@@ -31,6 +32,31 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(
         bail!("'{shown}' failed ({status})");
     }
     Ok(())
+}
+
+/// The same; what it prints, to both streams, is returned instead of shown.
+pub(crate) fn run_unseen<S: AsRef<OsStr>>(
+    program: &str,
+    arguments: &[S],
+    variables: &[(&str, &OsStr)],
+) -> Result<(String, Result<()>)> {
+    let shown = shown(program, arguments);
+    let (mut reader, writer) = std::io::pipe()?;
+    let mut child = Command::new(program)
+        .args(arguments)
+        .envs(variables.iter().copied())
+        .current_dir(workspace::root())
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .spawn()
+        .with_context(|| format!("starting {program}"))?;
+    let mut printed = Vec::new();
+    reader.read_to_end(&mut printed)?;
+    let status = child.wait()?;
+    let result =
+        if status.success() { Ok(()) } else { Err(anyhow!("'{shown}' failed ({status})")) };
+    Ok((String::from_utf8_lossy(&printed).into_owned(), result))
 }
 
 /// Runs a program in the root of the work tree and returns what it printed.

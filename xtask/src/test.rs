@@ -37,6 +37,10 @@ pub(crate) struct Options {
     foreign: bool,
 }
 
+/// Black-box tests that mostly wait: for devices that hang, hosts that give up, leases that end.
+const WAITING: [&str; 6] =
+    ["kill_nine", "losses", "mirror_checks", "mirror_upkeep", "mirrors", "outages_hosts"];
+
 /// What became of a step.
 struct StepResult {
     step: &'static str,
@@ -107,23 +111,24 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
 fn unit_tests() -> Result<()> {
     let targets = ["--lib", "--bins"].map(str::to_owned).into_iter();
     // Those of a package of ours beside its source; the folder 'tests' is the black box's.
-    let beside = test_files("crates")?.into_iter().flat_map(|name| ["--test".to_owned(), name]);
+    let beside = named(&test_files("crates")?).into_iter();
     let targets: Vec<String> =
         ["--quiet".to_owned()].into_iter().chain(targets).chain(beside).collect();
     cargo_test(&targets, &[], &[])
 }
 
-/// Tests of what is built already. All packages are named, always: with others Cargo unites other
-/// features, and would build most of it once more.
+/// Tests of what is built already.
 fn cargo_test(targets: &[String], options: &[&str], variables: &[(&str, &OsStr)]) -> Result<()> {
-    let head = ["test", "--no-fail-fast", "--workspace"];
-    let arguments: Vec<&str> = head
-        .into_iter()
-        .chain(targets.iter().map(String::as_str))
-        .chain(["--"])
-        .chain(options.iter().copied())
-        .collect();
-    process::run_with(&process::cargo(), &arguments, variables)
+    process::run_with(&process::cargo(), &cargo_arguments(targets, options), variables)
+}
+
+/// All packages are named, always: with others Cargo unites other features, and would build most of
+/// it once more.
+fn cargo_arguments(targets: &[String], options: &[&str]) -> Vec<String> {
+    let head = ["test", "--no-fail-fast", "--workspace"].into_iter();
+    let targets = targets.iter().map(String::as_str);
+    let all = head.chain(targets).chain(["--"]).chain(options.iter().copied());
+    all.map(str::to_owned).collect()
 }
 
 /// Names of the integration tests of packages below a folder.
@@ -165,10 +170,24 @@ pub(crate) fn build_in(profile: &str) -> Result<()> {
     process::run(&process::cargo(), &arguments)
 }
 
-/// One test at a time: they measure, and each has a daemon of its own.
+/// One test at a time in each of two lanes, since they measure; each has a daemon of its own. In the
+/// second lane are those that mostly wait, for time limits of devices and hosts.
 fn black_box() -> Result<()> {
-    let names = test_files("tests")?;
-    black_box_of(&names, &["--test-threads=1"])
+    let (waiting, busy): (Vec<String>, Vec<String>) =
+        test_files("tests")?.into_iter().partition(|name| WAITING.contains(&name.as_str()));
+    let options = ["--test-threads=1"];
+    std::thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let (arguments, folder) =
+                (cargo_arguments(&named(&waiting), &options), tested_folder());
+            let variables = [("GANTRY_BIN_DIR", folder.as_os_str())];
+            process::run_unseen(&process::cargo(), &arguments, &variables)
+        });
+        let first = black_box_of(&busy, &options);
+        let (printed, second) = second.join().expect("it does not panic")?;
+        terminal::progress!("{printed}");
+        first.and(second)
+    })
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.
@@ -214,10 +233,12 @@ fn foreign_initiators() -> Result<()> {
 
 fn black_box_of(tests: &[String], options: &[&str]) -> Result<()> {
     let folder = tested_folder();
-    let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", folder.as_os_str())];
-    let targets: Vec<String> =
-        tests.iter().flat_map(|name| ["--test".to_owned(), name.clone()]).collect();
-    cargo_test(&targets, options, &variables)
+    cargo_test(&named(tests), options, &[("GANTRY_BIN_DIR", folder.as_os_str())])
+}
+
+/// Arguments that choose integration tests.
+fn named(tests: &[String]) -> Vec<String> {
+    tests.iter().flat_map(|name| ["--test".to_owned(), name.clone()]).collect()
 }
 
 fn summarize(outcomes: &[StepResult]) -> Result<()> {
