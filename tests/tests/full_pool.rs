@@ -335,7 +335,7 @@ impl Bench {
             // The pool keeps a few records of what was deleted, which count as its map.
             let used = space(&self.array, "used")?;
             let records = used.saturating_sub(self.used_at_first).min(RECORDS_BYTES_MAX);
-            let left = used - self.used_at_first - records;
+            let left = used.saturating_sub(self.used_at_first + records);
             let pending = space(&self.array, "pending")?;
             if (left, pending) == (0, 0) {
                 return Ok(begun.elapsed());

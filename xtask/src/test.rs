@@ -37,9 +37,9 @@ pub(crate) struct Options {
     foreign: bool,
 }
 
-/// Black-box tests that mostly wait: for devices that hang, hosts that give up, leases that end.
-const WAITING: [&str; 6] =
-    ["kill_nine", "losses", "mirror_checks", "mirror_upkeep", "mirrors", "outages_hosts"];
+/// Black-box tests that mostly wait: for devices that hang, or daemons that open again. Hosts with
+/// short time limits (`outages_hosts`) are not among them, since others beside them make them time out.
+const WAITING: [&str; 5] = ["kill_nine", "losses", "mirror_checks", "mirror_upkeep", "mirrors"];
 
 /// What became of a step.
 struct StepResult {
