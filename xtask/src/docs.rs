@@ -26,6 +26,7 @@ const PAGES: [Page; 2] = [
 
 /// Writes every generated page.
 pub(crate) fn write() -> Result<()> {
+    test::build_for_tests()?;
     for page in &PAGES {
         let path = workspace::root().join(page.path);
         let folder = path.parent().expect("a page lies in a folder");
@@ -38,6 +39,7 @@ pub(crate) fn write() -> Result<()> {
 
 /// Fails when a page differs from what the code says now.
 pub(crate) fn compare() -> Result<()> {
+    test::build_for_tests()?;
     for page in &PAGES {
         let committed = fs::read_to_string(workspace::root().join(page.path)).unwrap_or_default();
         if committed != page.print()? {
@@ -67,7 +69,6 @@ fn check_tests(name: &str, page: &str) -> Result<()> {
 impl Page {
     /// By the programs that are built with the tests.
     fn print(&self) -> Result<String> {
-        test::build_for_tests()?;
         let program = test::tested_folder().join(self.program);
         process::output(&program.display().to_string(), &[self.argument])
     }

@@ -180,8 +180,7 @@ fn black_box() -> Result<()> {
         let second = scope.spawn(|| {
             let (arguments, folder) =
                 (cargo_arguments(&named(&waiting), &options), tested_folder());
-            let variables = [("GANTRY_BIN_DIR", folder.as_os_str())];
-            process::run_unseen(&process::cargo(), &arguments, &variables)
+            process::run_unseen(&process::cargo(), &arguments, &binaries_in(&folder))
         });
         let first = black_box_of(&busy, &options);
         let (printed, second) = second.join().expect("it does not panic")?;
@@ -233,7 +232,12 @@ fn foreign_initiators() -> Result<()> {
 
 fn black_box_of(tests: &[String], options: &[&str]) -> Result<()> {
     let folder = tested_folder();
-    cargo_test(&named(tests), options, &[("GANTRY_BIN_DIR", folder.as_os_str())])
+    cargo_test(&named(tests), options, &binaries_in(&folder))
+}
+
+/// Tells the tests where the binaries are.
+fn binaries_in(folder: &Path) -> [(&'static str, &OsStr); 1] {
+    [("GANTRY_BIN_DIR", folder.as_os_str())]
 }
 
 /// Arguments that choose integration tests.
