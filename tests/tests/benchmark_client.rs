@@ -28,8 +28,9 @@ fn one_queue(words: &[&str]) -> Result<Value> {
 fn every_pattern_reaches_the_array_as_the_commands_it_names() -> Result<()> {
     let array = Array::start()?;
     array.create_pool("p", "1G")?;
-    let data = array.lun_url(array.create_lun("p/data", "16M")?)?;
-    let copy = array.lun_url(array.create_lun("p/copy", "16M")?)?;
+    // Larger than what is written: a threshold that is passed sends the command that hears of it twice.
+    let data = array.lun_url(array.create_lun("p/data", "64M")?)?;
+    let copy = array.lun_url(array.create_lun("p/copy", "64M")?)?;
     let before = array.traffic()?;
     for (pattern, digests) in [("write", false), ("read", true), ("write", true)] {
         let words = [&data, "--pattern", pattern, "--block", "1M", "--digests"];

@@ -27,8 +27,8 @@ use crate::initiator::session::{Data, Finished, HeaderDigest, Session, SessionEr
 use crate::initiator::times::times;
 use outage::{Outage, is_permanent_loss};
 
-/// Attempts at a command that a unit attention or an abort by others kept from being carried out.
-const ATTEMPTS_MAX: u32 = 100;
+/// How often a unit attention, or an abort by others, may keep a command from being carried out.
+const HINDERED_MAX: u32 = 100;
 
 /// Attempts at a command while another host has the LUN reserved; ESXi's Scsi.ConflictRetries is a
 /// setting of the same kind.
@@ -132,7 +132,10 @@ struct Flight {
     kind: Kind,
     cdb: Cdb,
     bytes: u64,
-    attempts: u32,
+    /// How often a unit attention, or an abort by others, kept it from being carried out.
+    hindered: u32,
+    /// How often another host had the LUN reserved.
+    conflicts: u32,
     /// How often it was not answered.
     unanswered: u32,
     /// How often the connection ended while it was under way.
@@ -234,9 +237,10 @@ impl Lun {
         self.paths.iter().map(|path| (path.url.as_str(), path.session.is_some()))
     }
 
-    /// Commands under way, and those that wait for a path.
+    /// Commands whose ends were not taken yet: under way, waiting for a path, or ended while another
+    /// command was waited for.
     pub fn in_flight(&self) -> usize {
-        self.flights.len() + self.outage.parked.len()
+        self.flights.len() + self.outage.parked.len() + self.early.len()
     }
 
     /// The path of the next command: the next one after so many, as VMW_PSP_RR does.
@@ -266,7 +270,8 @@ impl Lun {
             kind: job.kind,
             cdb: job.cdb,
             bytes: job.bytes,
-            attempts: 0,
+            hindered: 0,
+            conflicts: 0,
             unanswered: 0,
             dropped: 0,
             submitted: Instant::now(),
@@ -393,7 +398,7 @@ impl Lun {
             self.again(flight, data);
             return None;
         }
-        if self.is_to_be_repeated(&finished.result, &flight) {
+        if self.is_to_be_repeated(&finished.result, &mut flight) {
             self.again(flight, data);
             return None;
         }
@@ -458,7 +463,11 @@ impl Lun {
 
     /// A unit attention is news and not a failure; a LUN that is busy, not ready for a moment, or
     /// reserved by another host is asked again, and so is one on which others aborted commands.
-    fn is_to_be_repeated(&mut self, result: &Result<(), SessionError>, flight: &Flight) -> bool {
+    fn is_to_be_repeated(
+        &mut self,
+        result: &Result<(), SessionError>,
+        flight: &mut Flight,
+    ) -> bool {
         let Err(SessionError::Command { status, key, ascq, .. }) = result else { return false };
         if (*key, *ascq) == (6, SPACE_RUNS_LOW) {
             self.warn_of_space(*key);
@@ -468,9 +477,10 @@ impl Lun {
             self.has_news = true;
         }
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
-        if reserved && flight.attempts < CONFLICT_ATTEMPTS_MAX {
+        if reserved && flight.conflicts < CONFLICT_ATTEMPTS_MAX {
             self.counters.cons += 1;
-            std::thread::sleep(Duration::from_micros(500 + u64::from(flight.attempts % 8) * 300));
+            std::thread::sleep(Duration::from_micros(500 + u64::from(flight.conflicts % 8) * 300));
+            flight.conflicts += 1;
             return true;
         }
         // 02h/04h/01h and 02h/04h/14h: in the process of becoming ready, or of getting space.
@@ -480,7 +490,9 @@ impl Lun {
             std::thread::sleep(Duration::from_millis(5));
             return flight.submitted.elapsed() < times().busy;
         }
-        (*status == TASK_ABORTED || *key == 6) && flight.attempts < ATTEMPTS_MAX
+        let hindered = *status == TASK_ABORTED || *key == 6;
+        flight.hindered += u32::from(hindered);
+        hindered && flight.hindered <= HINDERED_MAX
     }
 
     /// Under a reservation nothing is repeated on another path: the reservation went with the path.
@@ -490,7 +502,7 @@ impl Lun {
             self.early.push(Done { tag: flight.tag, result: Err(SessionError::Lost), data });
             return;
         }
-        self.fly(Flight { attempts: flight.attempts + 1, ..flight }, data);
+        self.fly(flight, data);
     }
 
     /// A path is dead: what was under way on it goes another way, or waits for one.

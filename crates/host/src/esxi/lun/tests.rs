@@ -104,12 +104,37 @@ fn busy_full_aborted_not_ready_and_unit_attentions_are_asked_again() {
         Reply::Status(2, [2, 4, 1]),
         Reply::Status(2, [2, 4, 0x14]),
     ];
-    let fake = Fake::start(in_turn(WRITE, std::iter::repeat_n(replies, 15).flatten().collect()));
+    let fake = Fake::start(in_turn(WRITE, std::iter::repeat_n(replies, 45).flatten().collect()));
     let mut lun = connect(&[&fake]);
     assert_eq!(lun.write(0, &[7; 512]), Ok(()));
     assert_eq!((lun.counters.writes, lun.counters.aborts, lun.counters.failovers), (1, 0, 0));
     let fake = Fake::start(in_turn(WRITE, vec![Reply::Status(2, [3, 0xc, 0])]));
     assert!(connect(&[&fake]).write(0, &[7; 512]).is_err(), "a medium error is the end");
+}
+
+/// A reservation that a dead session left is found by its conflicts, and ended by a LUN RESET, which every
+/// session then hears of: that news comes behind many conflicts.
+#[test]
+fn the_news_of_a_reset_is_heard_behind_any_number_of_reservation_conflicts() {
+    let mut replies = vec![Reply::Status(RESERVATION_CONFLICT as u8, [0; 3]); 150];
+    replies.push(Reply::Status(2, [6, 0x29, 3]));
+    let mut lun = connect(&[&Fake::start(in_turn(WRITE, replies))]);
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    assert_eq!((lun.counters.cons, lun.counters.writes), (150, 1));
+}
+
+/// A machine's commands end while its host waits for a heartbeat.
+#[test]
+fn a_command_that_ends_while_another_is_waited_for_is_under_way_until_its_end_is_taken() {
+    let mut lun = connect(&[&Fake::start(|_| None)]);
+    let (cdb, data) = (cdb::write(0, 1), Data::Out(vec![7; 512]));
+    lun.submit(Job { tag: 5, kind: Kind::Write, cdb, data, bytes: 512 }).expect("it has a path");
+    // Its answer comes first.
+    assert_eq!(lun.heartbeat(512, &[1; 512], &[2; 512]), Ok(true));
+    assert_eq!(lun.in_flight(), 1);
+    let done = lun.wait_for(Duration::from_secs(9));
+    assert_eq!(done.iter().map(|done| done.tag).collect::<Vec<_>>(), [5]);
+    assert_eq!(lun.in_flight(), 0);
 }
 
 /// A LUN may have something to tell at any moment, also to a session that is just being made.
