@@ -124,6 +124,8 @@ fn a_pool_comes_without_a_member_that_its_mirror_had_left_out() -> Result<()> {
     assert_eq!(dry["mirrors"][0]["degraded"], true, "{dry:#}");
     assert_eq!(text(member(&dry, Some("a.img"))?, "/state")?, "current");
     assert_eq!(text(member(&dry, None)?, "/state")?, "absent");
+    let last = text(member(&dry, None)?, "/last_device")?;
+    assert!(last.starts_with("file:/") && last.ends_with("b.img"), "{dry:#}");
     assert_eq!(dry["collisions"].as_array().context("a list")?.len(), 0, "{dry:#}");
     assert!(dry["missing"].to_string().contains("the mirror is degraded until"), "{dry:#}");
     assert_eq!(array.gantry_json(&["pool", "list"])?.as_array().context("a list")?.len(), 0);
@@ -165,6 +167,7 @@ fn a_stale_copy_alone_is_refused_unless_what_it_lacks_is_given_up() -> Result<()
         .concat(),
     )?;
     assert!(shown.contains("mirror 0: degraded") && shown.contains("missing: member"), "{shown}");
+    assert!(shown.contains("last at file:/"), "the pool says where it was: {shown}");
     let imported = import(&array, &folder, &["--degraded"])?;
     assert!(imported["missing"].to_string().contains("is given up"), "{imported:#}");
     assert_eq!(read(&array)?, 1);

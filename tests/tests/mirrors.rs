@@ -382,7 +382,11 @@ fn a_device_of_three_is_replaced_by_hand_and_by_a_spare() -> Result<()> {
     wait_for_states(&array, &three("d.img"))?;
     let fourth = array.try_gantry(&["pool", "attach", "p", &c.0, "--size", "1G"])?;
     assert!(fourth.stderr.contains("as many as it can have"), "{fourth:?}");
-    array.gantry(&["pool", "spare", "add", "p", &s.0, "--size", "1G"])?;
+    wait_until("the array has put the old device aside and takes a spare", || {
+        let added = array.try_gantry(&["pool", "spare", "add", "p", &s.0, "--size", "1G"])?;
+        ensure!(added.status.success() || added.stderr.contains("just being changed"), "{added:?}");
+        Ok(added.status.success())
+    })?;
     std::fs::remove_file(&d.1)?;
     wait_for_states(&array, &three("s.img"))?;
     let (blocks, _) = host.stop()?;

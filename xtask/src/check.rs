@@ -7,6 +7,7 @@ mod heads;
 mod io_free;
 mod mistakes;
 mod module_edges;
+mod packages;
 mod seam;
 mod shape;
 mod spaces;
@@ -42,7 +43,7 @@ pub(crate) fn run() -> Result<()> {
 
 type Check = fn() -> Result<()>;
 
-const CHECKS: [(&str, Check); 17] = [
+const CHECKS: [(&str, Check); 18] = [
     ("formatting", formatting),
     ("edges between rooms", || refuse(edges::findings()?)),
     ("edges between folders", || refuse(module_edges::findings()?)),
@@ -54,6 +55,7 @@ const CHECKS: [(&str, Check); 17] = [
     ("walls in the pool engine", || refuse(walls::findings()?)),
     ("deliberate mistakes", || refuse(mistakes::findings()?)),
     ("text", || refuse(text::findings()?)),
+    ("packages of others", || refuse(packages::findings()?)),
     ("first lines of files", || refuse(heads::findings()?)),
     ("decisions", || refuse(decisions::findings()?)),
     ("lints", lints),

@@ -91,6 +91,8 @@ pub struct FoundMember {
     pub uuid: String,
     /// Where it was found; absent if it is missing.
     pub device: Option<String>,
+    /// Where it was when the pool was last in use; absent if the pool does not say.
+    pub last_device: Option<String>,
     /// Its size, bytes.
     pub size_bytes: u64,
     /// What its copy is worth by the newest list that was found.

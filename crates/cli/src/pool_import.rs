@@ -137,9 +137,11 @@ fn mirror_lines(mirror: &FoundMirror) -> Vec<String> {
     let state = if mirror.degraded { "degraded" } else { "whole" };
     let mut lines = vec![format!("  mirror {}: {state}", mirror.index)];
     for member in &mirror.members {
-        let place = match &member.device {
-            Some(device) => device.clone(),
-            None => format!("missing: member {} ({})", member.uuid, format_size(member.size_bytes)),
+        let (uuid, size) = (&member.uuid, format_size(member.size_bytes));
+        let place = match (&member.device, &member.last_device) {
+            (Some(device), _) => device.clone(),
+            (None, Some(last)) => format!("missing: member {uuid} ({size}), last at {last}"),
+            (None, None) => format!("missing: member {uuid} ({size})"),
         };
         lines.push(format!("    {}: {place}", member.state.name()));
     }

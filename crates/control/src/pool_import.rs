@@ -21,7 +21,7 @@ mod mirrors;
 #[cfg(test)]
 mod tests;
 
-pub use mirrors::{FoundDevice, FoundMember, FoundMirror, mirrors_of};
+pub use mirrors::{FoundDevice, FoundMember, FoundMirror, mirrors_of, name_last_devices};
 
 /// No number rests: what hosts saw is what they will see.
 const REST: Rest<'static> = Rest { now: 0, seconds: 0, held: &[], free: FreeLuns::Known };
@@ -461,6 +461,7 @@ impl<'a> Taking<'a> {
             thresholds: Thresholds::default(),
             delete_scheduled_snapshots: false,
             tags: BTreeMap::new(),
+            members: Vec::new(),
         });
         if !self.draft.array.pools.contains_key(&name) {
             let pool = Pool {

@@ -9,7 +9,7 @@ use array::{KnownMember, PoolDevice};
 use block::{
     BLOCK, ByteRange, DeviceKind, DeviceName, DeviceOperation, Request, Response, VolumeId,
 };
-use control::pool_import::{FoundMirror, FoundPool, mirrors_of};
+use control::pool_import::{FoundMirror, FoundPool, mirrors_of, name_last_devices};
 use control::pool_records::Slots;
 use device::Reader;
 use store::{
@@ -117,7 +117,7 @@ pub(crate) fn read_pool(
     let options =
         Options { mode: OpenMode::ReadOnly, memory_bytes: MEMORY_BYTES, ..Options::default() };
     let known = devices.iter().map(|one| (&one.name, &one.identity, one.listed.as_ref()));
-    let mirrors = mirrors_of(known, witnessed);
+    let mut mirrors = mirrors_of(known, witnessed);
     let context = OpenContext {
         expected_pool_uuid: Some(uuid),
         witnessed: witnessed.to_vec(),
@@ -139,6 +139,7 @@ pub(crate) fn read_pool(
         volumes.map(|volume| (volume.spec.id, volume.spec.name.clone())).collect();
     let blocks = pool.read_records().map_err(told)?;
     let loaded = Slots::load(blocks.iter().map(|(number, block)| (*number, block.as_slice())));
+    name_last_devices(&mut mirrors, &loaded.records);
     let member = |device: &FoundDevice| {
         let (uuid, device) = (device.identity.member?, device.name.clone());
         Some(KnownMember { uuid, device, replaces: None })

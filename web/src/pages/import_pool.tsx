@@ -4,7 +4,7 @@ import { useState } from 'preact/hooks';
 import { ask } from '../data/client';
 import { deviceKind, deviceName } from '../data/devices';
 import { refresh } from '../data/store';
-import type { ImportPool as Body, FoundMirror, PoolImport } from '../generated/api';
+import type { ImportPool as Body, FoundMember, FoundMirror, PoolImport } from '../generated/api';
 import { Badge, Facts, Note } from '../ui/basic';
 import { CheckField, Dialog, Form, LinesField, TextField } from '../ui/form';
 import { Table } from '../ui/table';
@@ -180,9 +180,7 @@ function MirrorFound({ mirror }: { mirror: FoundMirror }) {
         {
           name: `Mirror ${mirror.index}`,
           head: true,
-          cell: (member) => (
-            <code class="breakable">{member.device ?? `missing: ${member.uuid}`}</code>
-          ),
+          cell: (member) => <code class="breakable">{member.device ?? missing(member)}</code>,
         },
         { name: 'Size', number: true, cell: (member) => bytes(member.size_bytes) },
         {
@@ -193,4 +191,9 @@ function MirrorFound({ mirror }: { mirror: FoundMirror }) {
       ]}
     />
   );
+}
+
+function missing(member: FoundMember): string {
+  const last = member.last_device ? `, last at ${member.last_device}` : '';
+  return `missing: ${member.uuid}${last}`;
 }

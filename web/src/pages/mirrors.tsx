@@ -42,6 +42,10 @@ export function MirrorsCard({ pool }: { pool: Pool }) {
       <Facts
         rows={[
           ['A device may take', `${pool.hang_limit_seconds} s for one operation`],
+          [
+            'A device is left out after',
+            `${pool.read_errors_max} reads in an hour that another copy had to answer`,
+          ],
           ['Spares', pool.spares.length > 0 ? pool.spares.length : 'none'],
         ]}
       />

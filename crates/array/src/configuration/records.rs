@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hosts::Host;
 use super::lun_maps::Rest;
-use super::pools::Thresholds;
+use super::pools::{KnownMember, Thresholds};
 use super::presentation::Presentation;
 use super::schedules::{Run, Schedule, ScheduleRecord};
 use super::tags::{Tagged, Tags};
@@ -123,6 +123,9 @@ pub struct PoolRecord {
     /// Its labels.
     #[serde(default, skip_serializing_if = "Tags::is_empty")]
     pub tags: Tags,
+    /// Where the members of its mirrors were last, also of those that are away.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<KnownMember>,
 }
 
 /// A host.
@@ -344,6 +347,7 @@ impl Configuration {
             thresholds: pool.thresholds,
             delete_scheduled_snapshots: pool.delete_scheduled_snapshots,
             tags: self.tags(Tagged::Pool(name)),
+            members: pool.mirroring.members.clone(),
         })
     }
 

@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 
+use array::RecordKey;
 use block::DeviceName;
 use notation::format_size;
 use store::{DeviceIdentity, ListedMembers, MemberState};
 
-use super::{FoundPool, Members, Taking};
+use super::{FoundPool, Members, Taking, recorded_name};
 use crate::members::{describe_state, hex};
+use crate::pool_records::Found;
 
 /// A mirror of a pool that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub struct FoundMember {
     pub uuid: [u8; 16],
     /// Where it was found; `None` if it is missing.
     pub device: Option<DeviceName>,
+    /// Where the pool's own record says that it was last, if that could be read.
+    pub last_device: Option<DeviceName>,
     /// Its bytes.
     pub size_bytes: u64,
     /// What its copy is worth.
@@ -66,6 +70,7 @@ pub fn mirrors_of<'a>(
             FoundMember {
                 uuid: listed.uuid,
                 device: found.map(|(name, ..)| (*name).clone()),
+                last_device: None,
                 size_bytes: listed.size_bytes,
                 state: listed.state,
                 generation: found.and_then(|(.., list)| Some((*list)?.generation)),
@@ -75,6 +80,15 @@ pub fn mirrors_of<'a>(
         Some(FoundMirror { index, members: members.collect(), is_newest })
     });
     mirrors.collect()
+}
+
+/// Says of each member where the pool's own record has it.
+pub fn name_last_devices(mirrors: &mut [FoundMirror], records: &BTreeMap<RecordKey, Found>) {
+    let Some((_, record)) = recorded_name(records) else { return };
+    for member in mirrors.iter_mut().flat_map(|mirror| &mut mirror.members) {
+        let known = record.members.iter().find(|known| known.uuid == member.uuid);
+        member.last_device = known.map(|known| known.device.clone());
+    }
 }
 
 impl FoundMirror {
@@ -104,6 +118,7 @@ impl FoundMirror {
         let member = |member: &FoundMember| api::FoundMember {
             uuid: hex(member.uuid),
             device: member.device.as_ref().map(ToString::to_string),
+            last_device: member.last_device.as_ref().map(ToString::to_string),
             size_bytes: member.size_bytes,
             state: describe_state(member.state),
             generation: member.generation,
@@ -119,12 +134,14 @@ impl FoundMirror {
 }
 
 impl FoundMember {
-    /// How it is called: no more is known of one that is missing.
+    /// How it is called. A missing one's device may have another name elsewhere, so its identity and
+    /// size are told, too.
     fn text(&self) -> String {
-        let size = format_size(self.size_bytes);
-        match &self.device {
-            Some(device) => device.to_string(),
-            None => format!("the device of member {} ({size})", hex(self.uuid)),
+        let (uuid, size) = (hex(self.uuid), format_size(self.size_bytes));
+        match (&self.device, &self.last_device) {
+            (Some(device), _) => device.to_string(),
+            (None, Some(last)) => format!("the device of member {uuid} ({size}, last at {last})"),
+            (None, None) => format!("the device of member {uuid} ({size})"),
         }
     }
 }
