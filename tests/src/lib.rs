@@ -12,6 +12,7 @@ pub mod history;
 pub mod hostkit;
 pub mod http;
 pub mod initiator;
+pub mod istgt;
 pub mod load;
 pub mod members;
 pub mod path;

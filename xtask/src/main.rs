@@ -15,6 +15,7 @@ mod rest;
 mod setup;
 mod sim;
 mod soak;
+mod spdk;
 mod test;
 mod validate;
 mod web;

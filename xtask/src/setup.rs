@@ -122,6 +122,16 @@ pub(crate) fn for_ceph() -> Result<()> {
     provide(&PACKAGES)
 }
 
+/// The same for the arrays that ours is compared with.
+pub(crate) fn for_arrays() -> Result<()> {
+    const PACKAGES: [Package; 1] = [Package {
+        name: "istgt",
+        sign: Sign::Program("istgt"),
+        purpose: "an array for comparison",
+    }];
+    provide(&PACKAGES)
+}
+
 fn provide(packages: &[Package]) -> Result<()> {
     let missing: Vec<_> = packages.iter().filter(|package| !is_present(&package.sign)).collect();
     if missing.is_empty() {

@@ -1,5 +1,6 @@
 //! Validates our array and tgt with `gantry-host validate`, and keeps the reports.
 
+mod arrays;
 mod devices;
 
 use std::fs;
@@ -54,6 +55,13 @@ pub(crate) struct Options {
     /// Sizes: tiny, scaled or full.
     #[arg(long, default_value = "scaled")]
     scale: String,
+    /// Score cards of every array that can be had here, on one page: ours, tgt, istgt, the Linux kernel's
+    /// target (LIO) in an emulated machine, and SPDK if --spdk names it. At tiny sizes, one round.
+    #[arg(long, conflicts_with_all = ["wire", "memory", "case", "rounds", "scale"])]
+    arrays: bool,
+    /// With --arrays: SPDK's program iscsi_tgt, built by whoever points at it.
+    #[arg(long, requires = "arrays", value_name = "PROGRAM")]
+    spdk: Option<PathBuf>,
     /// The namespace is there: go on in it.
     #[arg(long, hide = true, requires = "wire")]
     in_namespace: bool,
@@ -83,13 +91,21 @@ exec "$@"
 
 /// Validates both, or ours behind a wire, and writes the pages.
 pub(crate) fn run(options: &Options) -> Result<()> {
-    if !options.in_namespace {
+    if options.arrays {
+        // Nothing is timed there.
+        setup::run()?;
+        setup::for_arrays()?;
+        test::build_for_tests()?;
+    } else if !options.in_namespace {
         setup::run()?;
         test::build()?;
     }
     let temporary = tempfile::Builder::new().prefix("gantry-validate-").tempdir()?;
     let folder = options.scratch.clone().unwrap_or_else(|| temporary.path().to_owned());
     fs::create_dir_all(&folder)?;
+    if options.arrays {
+        return arrays::run(options, &folder);
+    }
     match options.wire {
         Some(gbit) if !options.in_namespace => return behind_a_wire(gbit),
         Some(gbit) => {

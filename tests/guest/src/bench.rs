@@ -12,7 +12,7 @@ use harness::{Array, Value, number};
 use tempfile::TempDir;
 
 use crate::packages::cache_folder;
-use crate::{Finished, Machine, Root};
+use crate::{Finished, Hardware, Machine, Root};
 
 /// The guest's name as initiator.
 pub const INITIATOR: &str = "iqn.2026-01.org.example:guest";
@@ -72,7 +72,7 @@ impl Bench {
             array.create_lun(&format!("p/v{number}"), "1G")?;
         }
         let target = array.target_name()?;
-        let machine = Machine::boot(&root)?;
+        let machine = Machine::boot(&root, Hardware::default())?;
         let operations = if lun_count > 0 { operations(&array, &target) } else { Ok(Vec::new()) };
         let operations = operations.with_context(|| format!("log:\n{}", array.log()))?;
         let mut bench = Self { array, machine, portals, operations, target, _scratch: scratch };

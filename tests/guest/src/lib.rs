@@ -6,13 +6,15 @@
 
 pub mod bench;
 pub mod initramfs;
+pub mod lio;
 pub mod machine;
 pub mod packages;
 pub mod relay;
 pub mod report;
 
 pub use bench::Bench;
-pub use machine::{Finished, Machine};
+pub use lio::Lio;
+pub use machine::{Finished, Hardware, Machine};
 pub use packages::Root;
 pub use relay::Relay;
 pub use report::{Need, Report};

@@ -20,8 +20,24 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(480);
 /// What the line may take on top of a command's own time-out.
 const LINE_GRACE: Duration = Duration::from_secs(60);
 
-/// Memory of the guest.
-const MEMORY: &str = "640M";
+/// What the emulated machine has.
+#[derive(Clone, Copy, Debug)]
+pub struct Hardware {
+    /// Memory, MiB.
+    pub memory_mib: u32,
+    /// A port of this machine's loopback address that leads to one of the guest's.
+    pub forward: Option<(u16, u16)>,
+}
+
+impl Default for Hardware {
+    /// An initiator's.
+    fn default() -> Self {
+        Self { memory_mib: 640, forward: None }
+    }
+}
+
+/// The guest's address in the emulator's network, as agent.sh sets it.
+const ADDRESS: &str = "10.0.2.15";
 
 /// How a command in the guest ended.
 #[derive(Clone, Debug)]
@@ -75,12 +91,12 @@ impl Machine {
     ///
     /// # Errors
     /// When it does not come up in time: what it wrote to its console.
-    pub fn boot(root: &Root) -> Result<Self> {
+    pub fn boot(root: &Root, hardware: Hardware) -> Result<Self> {
         let scratch = tempfile::Builder::new().prefix("gantry-guest-").tempdir()?;
         fs::write(scratch.path().join("initramfs"), initramfs::build(root)?)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let arguments = arguments(root, &scratch, port);
+        let arguments = arguments(root, &scratch, hardware, port);
         // The kernel ends the emulator if this program dies before it can.
         let mut emulator = Running::start(&PathBuf::from("setpriv"), &arguments)?;
         let console = || fs::read_to_string(scratch.path().join("console")).unwrap_or_default();
@@ -158,7 +174,7 @@ impl Drop for Machine {
     }
 }
 
-fn arguments(root: &Root, scratch: &TempDir, port: u16) -> Vec<String> {
+fn arguments(root: &Root, scratch: &TempDir, hardware: Hardware, port: u16) -> Vec<String> {
     let file = |name: &str| scratch.path().join(name).display().to_string();
     let share = format!(
         "local,path={},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
@@ -169,6 +185,11 @@ fn arguments(root: &Root, scratch: &TempDir, port: u16) -> Vec<String> {
         "console=ttyS0 panic=-1 loglevel=6 nokaslr mitigations=off audit=0 no_timer_check \
          random.trust_cpu=on agent={port}"
     );
+    let memory = format!("{}M", hardware.memory_mib);
+    let forward = hardware
+        .forward
+        .map(|(near, far)| format!(",hostfwd=tcp:127.0.0.1:{near}-{ADDRESS}:{far}"));
+    let network = format!("user,id=net,restrict=off{}", forward.unwrap_or_default());
     let kernel = root.kernel().display().to_string();
     let initramfs = file("initramfs");
     let words = [
@@ -179,14 +200,14 @@ fn arguments(root: &Root, scratch: &TempDir, port: u16) -> Vec<String> {
         ["-accel", "tcg,thread=multi"],
         ["-cpu", "max"],
         ["-smp", "2"],
-        ["-m", MEMORY],
+        ["-m", &memory],
         ["-display", "none"],
         ["-serial", &console],
         ["-kernel", &kernel],
         ["-initrd", &initramfs],
         ["-append", &command_line],
         ["-virtfs", &share],
-        ["-netdev", "user,id=net,restrict=off"],
+        ["-netdev", &network],
         ["-device", "virtio-net-pci,netdev=net,romfile="],
         ["-device", "virtio-rng-pci"],
     ];

@@ -3,7 +3,6 @@
 
 mod report;
 mod servers;
-mod spdk;
 mod tgt;
 
 use std::collections::BTreeMap;

@@ -39,7 +39,7 @@ const ROOMS: [(&str, &[&str]); 25] = [
     ("bench", &["block", "device", "store", "terminal"]),
     ("harness", &["host"]),
     ("guest", &["harness"]),
-    ("xtask", &["api", "harness", "terminal"]),
+    ("xtask", &["api", "guest", "harness", "terminal"]),
 ];
 
 /// Libraries that would bring in what an I/O-free room must not have.

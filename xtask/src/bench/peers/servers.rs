@@ -10,9 +10,9 @@ use harness::program::Running;
 use harness::{Array, Value};
 
 use super::super::subjects::cpu_seconds;
-use super::spdk::{self, Spdk};
 use super::tgt::Tgt;
 use super::{Latency, Measured, Measurement, client};
+use crate::spdk::{self, Spdk};
 use crate::workspace;
 
 /// Bytes of the LUN that is written full with data.
@@ -23,6 +23,10 @@ pub(super) const OFFLOADS_BYTES: u64 = 1 << 28;
 
 /// Bytes of the LUN of zeros on which COMPARE AND WRITE works.
 pub(super) const LOCKS_BYTES: u64 = 1 << 26;
+
+/// LUNs of SPDK, in the order of [`Urls`].
+const SPDK_LUNS: [(&str, u64); 3] =
+    [("data", DATA_BYTES), ("offloads", OFFLOADS_BYTES), ("locks", LOCKS_BYTES)];
 
 /// Size of Gantry's pools: the LUNs, and as much again for blocks that are replaced.
 const POOL_SIZE: &str = "3G";
@@ -83,6 +87,12 @@ pub(super) struct Urls {
 }
 
 impl Urls {
+    /// Of three LUNs in this order.
+    fn in_order(urls: &[String]) -> Self {
+        let [data, offloads, locks] = [0, 1, 2].map(|lun| urls[lun].clone());
+        Self { data, offloads, locks }
+    }
+
     fn of(&self, lun: Lun) -> &str {
         match lun {
             Lun::Data => &self.data,
@@ -136,14 +146,14 @@ impl Servers {
             fill(&urls.data)?;
         }
         for spdk in servers.spdk.iter().flatten() {
-            spdk.while_awake(|| fill(&spdk.urls.data))?;
+            spdk.while_awake(|| fill(&spdk.urls[0]))?;
         }
         Ok(servers)
     }
 
     fn start_spdk(program: &Path, folder: &Path) -> Result<[Spdk; 3]> {
         let start = |mode, name: &str| -> Result<Spdk> {
-            let spdk = Spdk::start(program, &folder.join(name), mode)?;
+            let spdk = Spdk::start(program, &folder.join(name), mode, &SPDK_LUNS)?;
             spdk.sleep()?;
             Ok(spdk)
         };
@@ -203,7 +213,8 @@ impl Servers {
             Peer::TgtFile => lean(self.tgt.process_id(), self.tgt.file(), measurement),
             Peer::SpdkPolling | Peer::SpdkInterrupt | Peer::SpdkFile => {
                 let spdk = self.spdk(peer)?;
-                let (process, words) = lean(spdk.process_id(), &spdk.urls, measurement);
+                let (process, words) =
+                    lean(spdk.process_id(), &Urls::in_order(&spdk.urls), measurement);
                 return spdk
                     .while_awake(|| Ok(Some(measure(process, &words, seconds))))
                     .map(flatten);

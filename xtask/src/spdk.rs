@@ -14,15 +14,16 @@ use harness::program::Running;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
-use super::servers::{DATA_BYTES, LOCKS_BYTES, OFFLOADS_BYTES, Urls};
-
 const TARGET: &str = "iqn.2016-06.io.spdk:bench";
 const PATIENCE: Duration = Duration::from_secs(60);
 const BLOCK_BYTES: u64 = 512;
 
+/// Memory besides what its LUNs in memory take, MiB.
+const OWN_MEMORY_MIB: u64 = 1024;
+
 /// How it waits, and where it keeps blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(crate) enum Mode {
     /// Looks at its sockets all the time; blocks in memory.
     Polling,
     /// Sleeps; blocks in memory.
@@ -32,19 +33,28 @@ pub(super) enum Mode {
 }
 
 #[derive(Debug)]
-pub(super) struct Spdk {
+pub(crate) struct Spdk {
     daemon: Running,
-    pub(super) urls: Urls,
-    pub(super) version: String,
+    /// Addresses of its LUNs.
+    pub(crate) urls: Vec<String>,
+    pub(crate) version: String,
 }
 
 impl Spdk {
-    pub(super) fn start(program: &Path, folder: &Path, mode: Mode) -> Result<Self> {
+    /// Starts it with these LUNs: names and bytes.
+    pub(crate) fn start(
+        program: &Path,
+        folder: &Path,
+        mode: Mode,
+        luns: &[(&str, u64)],
+    ) -> Result<Self> {
         fs::create_dir_all(folder)?;
         let socket = folder.join("rpc.sock");
         let program = program.to_str().context("a printable path")?;
         let rpc = socket.to_str().context("a printable path")?;
-        let mut words = vec!["-c", "0", program, "-m", "0x1", "--no-huge", "-s", "3072"];
+        let bytes: u64 = luns.iter().map(|(_, bytes)| bytes).sum();
+        let memory = ((bytes >> 20) + OWN_MEMORY_MIB).to_string();
+        let mut words = vec!["-c", "0", program, "-m", "0x1", "--no-huge", "-s", &memory];
         words.extend(["--iova-mode", "va", "--disable-cpumask-locks", "-r", rpc]);
         if mode == Mode::Interrupt {
             words.push("--interrupt-mode");
@@ -58,35 +68,31 @@ impl Spdk {
         control.call("iscsi_create_portal_group", json!({"tag": 1, "portals": [portal]}))?;
         let anyone = json!({"tag": 1, "initiators": ["ANY"], "netmasks": ["127.0.0.1/32"]});
         control.call("iscsi_create_initiator_group", anyone)?;
-        let mut luns = Vec::new();
-        for (lun, (name, bytes)) in
-            [("data", DATA_BYTES), ("offloads", OFFLOADS_BYTES), ("locks", LOCKS_BYTES)]
-                .iter()
-                .enumerate()
-        {
+        let mut rows = Vec::new();
+        for (lun, (name, bytes)) in luns.iter().enumerate() {
             control.create_device(mode, folder, name, *bytes)?;
-            luns.push(json!({"bdev_name": name, "lun_id": lun}));
+            rows.push(json!({"bdev_name": name, "lun_id": lun}));
         }
         let target = json!({
             "name": TARGET, "alias_name": "bench", "pg_ig_maps": [{"pg_tag": 1, "ig_tag": 1}],
-            "luns": luns, "queue_depth": 128, "disable_chap": true,
+            "luns": rows, "queue_depth": 128, "disable_chap": true,
         });
         control.call("iscsi_create_target_node", target)?;
-        let url = |lun: u16| format!("iscsi://{address}/{TARGET}/{lun}");
-        Ok(Self { daemon, urls: Urls { data: url(0), offloads: url(1), locks: url(2) }, version })
+        let url = |lun| format!("iscsi://{address}/{TARGET}/{lun}");
+        Ok(Self { daemon, urls: (0..luns.len()).map(url).collect(), version })
     }
 
-    pub(super) fn process_id(&self) -> u32 {
+    pub(crate) fn process_id(&self) -> u32 {
         self.daemon.process_id()
     }
 
     /// Stops the process, so that its polling takes nothing from others.
-    pub(super) fn sleep(&self) -> Result<()> {
+    pub(crate) fn sleep(&self) -> Result<()> {
         self.signal(Signal::STOP)
     }
 
     /// Lets the process run as long as something takes.
-    pub(super) fn while_awake<T>(&self, something: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn while_awake<T>(&self, something: impl FnOnce() -> Result<T>) -> Result<T> {
         self.signal(Signal::CONT)?;
         let result = something();
         self.sleep()?;
