@@ -69,6 +69,7 @@ fn configuration(folder: &str, portal: SocketAddr, (luns, bytes): (u32, u64)) ->
         "[Global]\n  NodeBase {BASE}\n  PidFile {folder}/pid\n  AuthFile {folder}/auth\n  \
          MediaDirectory {folder}\n  DiscoveryAuthMethod None\n  Timeout 30\n  NopInInterval 20\n  \
          MaxSessions 16\n  MaxConnections 4\n\
+         [UnitControl]\n  AuthMethod None\n  Netmask 127.0.0.1\n\
          [PortalGroup1]\n  Portal P1 {portal}\n\
          [InitiatorGroup1]\n  InitiatorName \"ALL\"\n  Netmask ALL\n\
          [LogicalUnit1]\n  TargetName {TARGET}\n  Mapping PortalGroup1 InitiatorGroup1\n  \
