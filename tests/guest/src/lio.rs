@@ -86,6 +86,8 @@ echo 0 >"$group/attrib/authentication"
 echo 1 >"$group/attrib/generate_node_acls"
 echo 1 >"$group/attrib/cache_dynamic_acls"
 echo 0 >"$group/attrib/demo_mode_write_protect"
+# The default, 8 KiB, costs an emulated machine most of its time.
+echo 262144 >"$group/param/MaxRecvDataSegmentLength"
 mkdir "$group/np/0.0.0.0:{PORT}"
 echo 1 >"$group/enable"
 "#

@@ -91,10 +91,10 @@ pub(crate) fn cache_folder() -> Result<PathBuf> {
     if let Some(folder) = env::var_os("GANTRY_GUEST_DIR") {
         return Ok(folder.into());
     }
-    let test = env::current_exe().context("finding this program")?;
-    // A test lies in target/PROFILE/deps.
-    let target = test.ancestors().nth(3).context("a test lies in a target folder")?;
-    Ok(target.join("guest"))
+    let program = env::current_exe().context("finding this program")?;
+    // Cargo marks its folder; tests lie in one below that of other programs.
+    let target = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").exists());
+    Ok(target.context("this program lies in no folder of cargo's")?.join("guest"))
 }
 
 fn build(cache: &Path, folder: &Path) -> Result<()> {

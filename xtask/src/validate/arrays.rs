@@ -28,11 +28,19 @@ struct Card {
     folder: &'static str,
 }
 
+/// Starts an array in a folder and validates it; returns its name on the page.
+type Validate<'a> = &'a dyn Fn(&Path) -> Result<String>;
+
+/// In each folder of results, once they are complete.
+const NAME: &str = "name";
+
 pub(super) fn run(options: &Options, folder: &Path) -> Result<()> {
-    let mut cards = vec![ours(folder)?, tgt(folder)?, istgt(folder)?, lio(folder)?];
-    if let Some(program) = &options.spdk {
-        cards.push(spdk(program, folder)?);
-    }
+    let others = |folder: &Path| spdk(options.spdk.as_deref(), folder);
+    let arrays: [(&str, Validate<'_>); 5] =
+        [("gantry", &ours), ("tgt", &tgt), ("istgt", &istgt), ("lio", &lio), ("spdk", &others)];
+    let wanted = arrays.into_iter().filter(|(name, _)| *name != "spdk" || options.spdk.is_some());
+    let cards =
+        wanted.map(|(name, array)| card(folder, name, array)).collect::<Result<Vec<_>>>()?;
     let result = |card: &Card| {
         format!("{}={}", card.name, folder.join(card.folder).join("result.json").display())
     };
@@ -48,8 +56,26 @@ pub(super) fn run(options: &Options, folder: &Path) -> Result<()> {
     copy(&folder.join("compare.html"), "arrays.html")
 }
 
-fn ours(folder: &Path) -> Result<Card> {
+/// What was validated in an earlier run with the same --scratch is not done again.
+fn card(folder: &Path, name: &'static str, validate: Validate<'_>) -> Result<Card> {
+    let kept = folder.join(name).join(NAME);
+    if let Ok(name_on_page) = fs::read_to_string(&kept) {
+        return Ok(Card { name: name_on_page, folder: name });
+    }
+    // Measurements of another LUN are not gone on with.
+    if folder.join(name).exists() {
+        fs::remove_dir_all(folder.join(name))?;
+    }
+    let name_on_page = validate(folder)?;
+    fs::write(&kept, &name_on_page)?;
+    Ok(Card { name: name_on_page, folder: name })
+}
+
+fn ours(folder: &Path) -> Result<String> {
     let place = folder.join("array");
+    if place.exists() {
+        fs::remove_dir_all(&place)?;
+    }
     fs::create_dir_all(&place)?;
     let mut array = Array::at(&place, harness::array::free_address()?)?;
     array = array.with_binaries(&test::tested_folder());
@@ -63,25 +89,25 @@ fn ours(folder: &Path) -> Result<Card> {
     let small = array.lun_url(array.create_lun("small/v", "4G")?)?;
     validate(folder, "gantry", &urls, &["--small", &small])?;
     array.stop()?;
-    Ok(Card { name: "Gantry".to_owned(), folder: "gantry" })
+    Ok("Gantry".to_owned())
 }
 
 /// tgtd's own number 1 is the LUN that it starts with.
-fn tgt(folder: &Path) -> Result<Card> {
+fn tgt(folder: &Path) -> Result<String> {
     let tgt = Tgt::start(64 << 20)?;
     let numbers = 2..2 + u16::try_from(LUNS)?;
     let urls = numbers.map(|number| tgt.add_thin_lun(number, LUN)).collect::<Result<Vec<_>>>()?;
     validate(folder, "tgt", &urls, &[])?;
-    Ok(Card { name: format!("Debian's tgt {}", version_of("tgt")?), folder: "tgt" })
+    Ok(format!("Debian's tgt {}", version_of("tgt")?))
 }
 
-fn istgt(folder: &Path) -> Result<Card> {
+fn istgt(folder: &Path) -> Result<String> {
     let istgt = Istgt::start(LUNS, LUN)?;
     validate(folder, "istgt", &istgt.urls(), &[])?;
-    Ok(Card { name: format!("Debian's istgt {}", version_of("istgt")?), folder: "istgt" })
+    Ok(format!("Debian's istgt {}", version_of("istgt")?))
 }
 
-fn lio(folder: &Path) -> Result<Card> {
+fn lio(folder: &Path) -> Result<String> {
     let mut lio = Lio::start(LUNS, LUN, ROOM_MIB)?;
     validate(
         folder,
@@ -89,15 +115,16 @@ fn lio(folder: &Path) -> Result<Card> {
         &lio.urls(),
         &["--remark", "an emulated machine: seconds mean nothing"],
     )?;
-    Ok(Card { name: format!("LIO of Linux {}", lio.release()?), folder: "lio" })
+    Ok(format!("LIO of Linux {}", lio.release()?))
 }
 
-fn spdk(program: &Path, folder: &Path) -> Result<Card> {
+fn spdk(program: Option<&Path>, folder: &Path) -> Result<String> {
+    let program = program.context("--spdk PROGRAM")?;
     let names: Vec<String> = (0..LUNS).map(|number| format!("lun{number}")).collect();
     let luns: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), LUN)).collect();
     let spdk = Spdk::start(program, &folder.join("spdk-files"), Mode::Polling, &luns)?;
     validate(folder, "spdk", &spdk.urls, &["--remark", "LUNs in memory"])?;
-    Ok(Card { name: spdk.version.clone(), folder: "spdk" })
+    Ok(spdk.version.clone())
 }
 
 /// Version of an installed Debian package.
