@@ -26,6 +26,8 @@ const LUN: &str = r#"
     truncate -s "$2" "/tmp/lun$1"
     echo "fd_dev_name=/tmp/lun$1,fd_dev_size=$2" >"$backstore/control"
     echo 1 >"$backstore/enable"
+    # Without it LIO tells no VPD pages: no name, no limits.
+    echo "gantry-lio-$1" >"$backstore/wwn/vpd_unit_serial"
     echo 1 >"$backstore/attrib/emulate_tpu"
     echo 1 >"$backstore/attrib/emulate_tpws"
     mkdir "$group/lun/lun_$1"

@@ -17,6 +17,9 @@ const TRANSFER: u64 = 1 << 20;
 /// Bytes of a WRITE SAME, as ESXi sends it.
 const WRITE_SAME: u64 = 1 << 20;
 
+/// Bytes of an UNMAP to a LUN that tells no limit: a block of a file.
+const UNMAP: u64 = 1 << 20;
+
 /// How a command's failure looks to the file system.
 pub(crate) fn disk_error(error: SessionError) -> DiskError {
     match error {
@@ -167,7 +170,10 @@ impl Lun {
     /// # Errors
     /// As a command.
     pub fn unmap_range(&mut self, range: [u64; 2]) -> Result<(), SessionError> {
-        let limit = u64::from(self.identity.unmap_blocks_max).clamp(1, 1 << 21) * 512;
+        let limit = match self.identity.unmap_blocks_max {
+            0 => UNMAP,
+            blocks => u64::from(blocks).min(1 << 21) * 512,
+        };
         self.over(range, limit, |at, length| {
             let list = cdb::unmap_list(at / 512, (length / 512) as u32);
             Job {
