@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-b0626e0ece570e5a.js",
+        path: "/assets/gantry-d1bd755c2dfa00da.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"b0626e0ece570e5a\"",
+        etag: "W/\"d1bd755c2dfa00da\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"cfe6a7eba3aeb319\"",
+        etag: "W/\"f864dbe3b51372ff\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

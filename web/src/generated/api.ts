@@ -558,6 +558,8 @@ export interface FoundMember {
   device: string | null;
   /** Generation of its own list; a lower one than another member's is older. */
   generation: number | null;
+  /** Where it was when the pool was last in use; absent if the pool does not say. */
+  last_device: string | null;
   /** Its size, bytes. */
   size_bytes: number;
   /** What its copy is worth by the newest list that was found. */
