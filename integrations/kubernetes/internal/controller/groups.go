@@ -81,8 +81,8 @@ func (s *Server) takeGroup(ctx context.Context, group string, sources []string) 
 		snapshots = append(snapshots, array.NewSnapshot{Volume: volume.Name, Name: memberName(group, id)})
 	}
 	made, err := s.array.CreateSnapshots(ctx, pool, snapshots)
-	if array.IsProblem(err, "name-taken") { // another instance was faster
-		return s.groupMembers(ctx, group)
+	if array.IsProblem(err, "name-taken") {
+		return nil, status.Error(codes.Aborted, "another instance of the driver is making this group: ask again")
 	}
 	return made, err
 }

@@ -59,7 +59,7 @@ func (s *Server) ControllerPublishVolume(ctx context.Context, request *csi.Contr
 // mapOnce maps a volume in one step with the check of who else sees it (If-Match), so that two
 // instances of the driver never give a volume to two nodes.
 func (s *Server) mapOnce(ctx context.Context, id, host string, readOnly, shared bool) (*array.Volume, int, error) {
-	for range conflictsMax {
+	for attempt := range conflictsMax {
 		volume, etag, err := s.existingVolume(ctx, id)
 		if err != nil {
 			return nil, 0, err
@@ -81,36 +81,39 @@ func (s *Server) mapOnce(ctx context.Context, id, host string, readOnly, shared 
 		if !array.IsProblem(err, "changed", "not-there") {
 			return nil, 0, err
 		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, 0, err
+		}
 	}
 	return nil, 0, status.Error(codes.Aborted, "others keep changing the volume: ask again")
 }
 
-// ensureHost finds or makes the host object of a node.
+// ensureHost finds or makes the host object of a node. Another call may be making it meanwhile.
 func (s *Server) ensureHost(ctx context.Context, node string) (*array.Host, error) {
-	unlock, ok := s.hosts.TryLock(node)
-	for !ok {
-		if err := ctx.Err(); err != nil {
+	for attempt := range conflictsMax {
+		host, err := s.array.HostOf(ctx, node)
+		if err != nil {
 			return nil, err
 		}
-		if err := pause(ctx); err != nil {
-			return nil, err
+		if host == nil {
+			host, err = s.makeHost(ctx, node)
+			if array.IsProblem(err, "name-taken", "initiator-taken") {
+				if err := pause(ctx, attempt); err != nil {
+					return nil, err
+				}
+				continue
+			}
+			return host, err
 		}
-		unlock, ok = s.hosts.TryLock(node)
+		if len(host.Initiators) > 1 {
+			return nil, status.Errorf(codes.FailedPrecondition,
+				"initiator %s belongs to host '%s' of the array together with others, which would see the volume too: give the node a host of its own",
+				node, host.Name)
+		}
+		return s.renewChap(ctx, host, node)
 	}
-	defer unlock()
-	host, err := s.array.HostOf(ctx, node)
-	if err != nil {
-		return nil, err
-	}
-	if host == nil {
-		return s.makeHost(ctx, node)
-	}
-	if len(host.Initiators) > 1 {
-		return nil, status.Errorf(codes.FailedPrecondition,
-			"initiator %s belongs to host '%s' of the array together with others, which would see the volume too: give the node a host of its own",
-			node, host.Name)
-	}
-	return s.renewChap(ctx, host, node)
+	return nil, status.Errorf(codes.FailedPrecondition,
+		"the array has a host '%s' that is not the node %s: rename the node's initiator, or delete the host", hostName(node), node)
 }
 
 func (s *Server) makeHost(ctx context.Context, node string) (*array.Host, error) {
@@ -119,13 +122,6 @@ func (s *Server) makeHost(ctx context.Context, node string) (*array.Host, error)
 		return nil, err
 	}
 	host, err := s.array.CreateHost(ctx, hostName(node), node, chap)
-	if array.IsProblem(err, "name-taken", "initiator-taken") {
-		found, err := s.array.HostOf(ctx, node)
-		if err == nil && found == nil {
-			err = status.Errorf(codes.FailedPrecondition, "the array has a host '%s' that is not the node %s: rename or delete it", hostName(node), node)
-		}
-		return found, err
-	}
 	if err != nil || chap == nil {
 		return host, err
 	}

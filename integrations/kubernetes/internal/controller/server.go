@@ -30,6 +30,8 @@ const (
 
 	// conflictsMax is how often a change is tried again that somebody else's change came before.
 	conflictsMax = 16
+	// lookupsMax is how often an object is looked for that was renamed while it was looked for.
+	lookupsMax = 4
 	// hintsMax bounds the memory for names of volumes; beyond it all are forgotten.
 	hintsMax = 16384
 )
@@ -58,7 +60,6 @@ type Server struct {
 	array   *array.Client
 	options Options
 	locks   keylock.Set
-	hosts   keylock.Set
 
 	// hints holds where volumes and snapshots were last seen, by NAA; each is checked when it is used.
 	hints      map[string]array.Ref
@@ -113,19 +114,28 @@ func (s *Server) volume(ctx context.Context, id string) (*array.Volume, string, 
 			return nil, "", err
 		}
 	}
-	found, _, err := s.array.ListVolumes(ctx, url.Values{"naa": {id}}, 1, "")
-	if err != nil {
-		return nil, "", err
+	for attempt := range lookupsMax {
+		found, _, err := s.array.ListVolumes(ctx, url.Values{"naa": {id}}, 1, "")
+		if err != nil {
+			return nil, "", err
+		}
+		if len(found) == 0 {
+			return nil, "", s.checkAbsence(ctx)
+		}
+		volume, etag, err := s.array.ShowVolume(ctx, found[0].Ref())
+		if err == nil && volume.NAA == id {
+			s.remember(id, volume.Ref())
+			return volume, etag, nil
+		}
+		if err != nil && !array.IsProblem(err, "not-found") {
+			return nil, "", err
+		}
+		// It was deleted or renamed in between.
+		if err := pause(ctx, attempt); err != nil {
+			return nil, "", err
+		}
 	}
-	if len(found) == 0 {
-		return nil, "", s.checkAbsence(ctx)
-	}
-	s.remember(id, found[0].Ref())
-	volume, etag, err := s.array.ShowVolume(ctx, found[0].Ref())
-	if err == nil && volume.NAA != id {
-		return nil, "", status.Error(codes.Aborted, "the volume was renamed just now: ask again")
-	}
-	return volume, etag, err
+	return nil, "", status.Error(codes.Aborted, "the volume is renamed again and again: ask later")
 }
 
 // existingVolume is the same for callers that need it (NOT_FOUND).
@@ -145,21 +155,26 @@ func (s *Server) snapshot(ctx context.Context, id string) (*array.Snapshot, stri
 	if !naa.MatchString(id) {
 		return nil, "", nil
 	}
-	found, _, err := s.array.ListSnapshots(ctx, url.Values{"naa": {id}}, 1, "")
-	if err != nil {
-		return nil, "", err
+	for attempt := range lookupsMax {
+		found, _, err := s.array.ListSnapshots(ctx, url.Values{"naa": {id}}, 1, "")
+		if err != nil {
+			return nil, "", err
+		}
+		if len(found) == 0 {
+			return nil, "", s.checkAbsence(ctx)
+		}
+		snapshot, etag, err := s.array.ShowSnapshot(ctx, found[0].Ref())
+		if err == nil && snapshot.NAA == id {
+			return snapshot, etag, nil
+		}
+		if err != nil && !array.IsProblem(err, "not-found") {
+			return nil, "", err
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, "", err
+		}
 	}
-	if len(found) == 0 {
-		return nil, "", s.checkAbsence(ctx)
-	}
-	snapshot, etag, err := s.array.ShowSnapshot(ctx, found[0].Ref())
-	if array.IsProblem(err, "not-found") {
-		return nil, "", s.checkAbsence(ctx)
-	}
-	if err == nil && snapshot.NAA != id {
-		return nil, "", status.Error(codes.Aborted, "the snapshot was renamed just now: ask again")
-	}
-	return snapshot, etag, err
+	return nil, "", status.Error(codes.Aborted, "the snapshot is renamed again and again: ask later")
 }
 
 // checkAbsence returns nil if what is not listed does not exist: all pools are open.

@@ -53,7 +53,8 @@ func checkSnapshotParameters(parameters map[string]string) error {
 
 func (s *Server) findOrTake(ctx context.Context, name, sourceID string) (*array.Snapshot, error) {
 	var last error
-	for range conflictsMax {
+	pool := ""
+	for attempt := range conflictsMax {
 		found, _, err := s.array.ListSnapshots(ctx, url.Values{"name": {snapshotName(name)}}, 0, "")
 		if err != nil {
 			return nil, err
@@ -80,9 +81,12 @@ func (s *Server) findOrTake(ctx context.Context, name, sourceID string) (*array.
 		if !array.IsProblem(err, "name-taken", "changed", "not-there") {
 			return nil, err
 		}
-		last = err
+		last, pool = err, source.Pool
+		if err := pause(ctx, attempt); err != nil {
+			return nil, err
+		}
 	}
-	return nil, last
+	return nil, s.giveUp(ctx, pool, snapshotName(name), last)
 }
 
 // checkSnapshot returns a complete snapshot of the wanted name if it is of the wanted volume.
@@ -142,7 +146,7 @@ func (s *Server) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshot
 		return nil, err
 	}
 	defer unlock()
-	for range conflictsMax {
+	for attempt := range conflictsMax {
 		snapshot, etag, err := s.snapshot(ctx, id)
 		if err != nil {
 			return nil, grpcError(err)
@@ -158,6 +162,9 @@ func (s *Server) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshot
 			return &csi.DeleteSnapshotResponse{}, nil
 		}
 		if !array.IsProblem(err, "changed") {
+			return nil, grpcError(err)
+		}
+		if err := pause(ctx, attempt); err != nil {
 			return nil, grpcError(err)
 		}
 	}

@@ -19,8 +19,10 @@ type wanted struct {
 	placement placement
 	sizes     sizeRange
 	mutable   map[string]string
-	source    *source
-	content   *csi.VolumeContentSource
+	// pool is where it is made, once that is known.
+	pool    string
+	source  *source
+	content *csi.VolumeContentSource
 }
 
 // source is what a volume is cloned from.
@@ -78,7 +80,7 @@ func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
 // findOrMake is repeated when another instance comes in between.
 func (s *Server) findOrMake(ctx context.Context, wanted *wanted) (*array.Volume, error) {
 	var last error
-	for range conflictsMax {
+	for attempt := range conflictsMax {
 		found, _, err := s.array.ListVolumes(ctx, url.Values{"name": {wanted.arrayName}}, 0, "")
 		if err != nil {
 			return nil, err
@@ -103,8 +105,22 @@ func (s *Server) findOrMake(ctx context.Context, wanted *wanted) (*array.Volume,
 			return nil, err
 		}
 		last = err
+		if err := pause(ctx, attempt); err != nil {
+			return nil, err
+		}
 	}
-	return nil, last
+	return nil, s.giveUp(ctx, wanted.pool, wanted.arrayName, last)
+}
+
+// giveUp says why a name could not be taken: something else has it (ALREADY_EXISTS), or somebody keeps
+// making and deleting it (ABORTED).
+func (s *Server) giveUp(ctx context.Context, pool, name string, last error) error {
+	if array.IsProblem(last, "name-taken") && pool != "" {
+		if _, _, err := s.array.ShowVolume(ctx, array.Ref{Pool: pool, Name: name}); err == nil {
+			return last
+		}
+	}
+	return status.Error(codes.Aborted, "others keep changing objects of this name: ask again")
 }
 
 // pick chooses among the volumes of the wanted name, at most one a pool, the one that has the CSI name;
@@ -168,12 +184,14 @@ func (s *Server) makeVolume(ctx context.Context, wanted *wanted) (*array.Volume,
 		if _, err := wanted.sizes.size(wanted.source.sizeBytes); err != nil {
 			return nil, err
 		}
+		wanted.pool = wanted.source.ref.Pool
 		return s.array.CloneVolume(ctx, wanted.source.ref, wanted.arrayName, thick)
 	}
 	pool, err := s.choosePool(ctx, wanted.placement.pool)
 	if err != nil {
 		return nil, err
 	}
+	wanted.pool = pool
 	size, err := wanted.sizes.size(0)
 	if err != nil {
 		return nil, err
@@ -325,7 +343,7 @@ func (s *Server) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequ
 		return nil, err
 	}
 	defer unlock()
-	for range conflictsMax {
+	for attempt := range conflictsMax {
 		volume, etag, err := s.volume(ctx, id)
 		if err != nil {
 			return nil, grpcError(err)
@@ -342,6 +360,9 @@ func (s *Server) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequ
 			return &csi.DeleteVolumeResponse{}, nil
 		}
 		if !array.IsProblem(err, "changed") {
+			return nil, grpcError(err)
+		}
+		if err := pause(ctx, attempt); err != nil {
 			return nil, grpcError(err)
 		}
 	}
@@ -369,7 +390,7 @@ func (s *Server) ControllerExpandVolume(ctx context.Context, request *csi.Contro
 		return nil, err
 	}
 	defer unlock()
-	for range conflictsMax {
+	for attempt := range conflictsMax {
 		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
 		if err != nil {
 			return nil, err
@@ -385,6 +406,12 @@ func (s *Server) ControllerExpandVolume(ctx context.Context, request *csi.Contro
 		if err != nil && !array.IsProblem(err, "changed", "not-there") {
 			return nil, grpcError(err)
 		}
+		if err == nil {
+			return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, nil
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, grpcError(err)
+		}
 	}
 	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
 }
@@ -394,7 +421,7 @@ func (s *Server) ControllerModifyVolume(ctx context.Context, request *csi.Contro
 	if request.GetVolumeId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
 	}
-	for range conflictsMax {
+	for attempt := range conflictsMax {
 		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
 		if err != nil {
 			return nil, err
@@ -411,6 +438,9 @@ func (s *Server) ControllerModifyVolume(ctx context.Context, request *csi.Contro
 			return &csi.ControllerModifyVolumeResponse{}, nil
 		}
 		if !array.IsProblem(err, "changed", "not-there") {
+			return nil, grpcError(err)
+		}
+		if err := pause(ctx, attempt); err != nil {
 			return nil, grpcError(err)
 		}
 	}
