@@ -89,7 +89,7 @@ func (i *Initiator) findPaths(ctx context.Context, volume publication.Publicatio
 		return nil, err
 	}
 	for _, session := range sessions {
-		if err := i.removeStale(ctx, session, volume); err != nil {
+		if err := i.removeStale(session, volume); err != nil {
 			return nil, err
 		}
 		if err := i.scan(session, volume.LUN); err != nil {
@@ -117,7 +117,7 @@ func (i *Initiator) findPaths(ctx context.Context, volume publication.Publicatio
 
 // removeStale removes the disk of a session's LUN if it is another volume. A disk that somebody uses
 // stays, and the volume is not attached: no command may reach it through the old disk.
-func (i *Initiator) removeStale(ctx context.Context, session session, volume publication.Publication) error {
+func (i *Initiator) removeStale(session session, volume publication.Publication) error {
 	disks, err := i.disksAt(session, volume.LUN)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (i *Initiator) removeStale(ctx context.Context, session session, volume pub
 			continue
 		}
 		slog.Warn("a disk of this LUN is another volume and is removed", "disk", disk.name, "identity", i.identity(disk), "wanted", volume.NAA)
-		if err := i.remove(ctx, disk); err != nil {
+		if err := i.remove(disk); err != nil {
 			return fmt.Errorf("LUN %d is %s on this node, which is another volume: %w", volume.LUN, disk.name, err)
 		}
 	}
@@ -172,7 +172,11 @@ func (i *Initiator) Detach(ctx context.Context, naa string) error {
 		return err
 	}
 	for _, disk := range disks {
-		if err := i.remove(ctx, disk); err != nil {
+		// Nobody has it open, so nothing is lost that could still be written; a path may be dead.
+		if err := i.run(ctx, "blockdev", "--flushbufs", disk.file()); err != nil {
+			slog.Warn("flushing a disk before its removal", "disk", disk.name, "error", err.Error())
+		}
+		if err := i.remove(disk); err != nil {
 			return err
 		}
 	}
@@ -202,17 +206,14 @@ func (i *Initiator) Rescan(ctx context.Context, naa string) (string, error) {
 	return found.file(), i.resizeMap(ctx, found)
 }
 
-// remove takes a disk away that nobody uses. Its identity is compared once more by whoever calls.
-func (i *Initiator) remove(ctx context.Context, disk disk) error {
+// remove takes a disk away that nobody uses. It writes nothing: the disk may be another volume by now.
+func (i *Initiator) remove(disk disk) error {
 	busy, err := i.system.IsBusy(disk.file())
 	if err != nil {
 		return err
 	}
 	if busy {
 		return fmt.Errorf("%s is in use on this node", disk.name)
-	}
-	if _, _, err := i.system.Run(ctx, "blockdev", "--flushbufs", disk.file()); err != nil {
-		return err
 	}
 	return i.system.Write(disk.attribute("delete"), "1")
 }
