@@ -454,6 +454,28 @@ func TestArrayAway(t *testing.T) {
 	}
 }
 
+// TestOverTLS trusts the certificate that the array made for itself, and no other.
+func TestOverTLS(t *testing.T) {
+	address := arraytest.FreeAddress(t)
+	array := arraytest.Start(t, "", "--https", address)
+	certificate := filepath.Join(array.Folder, "data", "tls.crt")
+	for file, trusted := range map[string]bool{certificate: true, "": false} {
+		client, err := arrayclient.New(arrayclient.Options{URL: "https://" + address, TokenFile: array.TokenFile, CAFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		err = controller.New(client, controller.Options{}).Probe(ctx)
+		cancel()
+		if (err == nil) != trusted {
+			t.Errorf("certificate %q: %v", file, err)
+		}
+	}
+	if _, err := arrayclient.New(arrayclient.Options{URL: "https://" + address, CAFile: array.TokenFile}); err == nil {
+		t.Error("a file without certificates is taken")
+	}
+}
+
 // TestChap gives nodes accounts, and new ones when they have no volumes.
 func TestChap(t *testing.T) {
 	array := arraytest.Start(t, "1G")

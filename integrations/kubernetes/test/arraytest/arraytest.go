@@ -41,7 +41,7 @@ func Start(t testing.TB, poolSize string, words ...string) *Array {
 	}
 	folder := t.TempDir()
 	a := &Array{Folder: folder, t: t, words: words,
-		URL: "http://" + freeAddress(t), Portal: freeAddress(t), TokenFile: filepath.Join(folder, "token")}
+		URL: "http://" + FreeAddress(t), Portal: FreeAddress(t), TokenFile: filepath.Join(folder, "token")}
 	a.Resume()
 	t.Cleanup(a.Stop)
 	if poolSize != "" {
@@ -51,7 +51,9 @@ func Start(t testing.TB, poolSize string, words ...string) *Array {
 	return a
 }
 
-func freeAddress(t testing.TB) string {
+// FreeAddress is an address of this machine on which nobody listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
