@@ -11,7 +11,16 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"gantry.io/kubernetes-csi/internal/array"
+)
+
+const (
+	// memoryFolder is a file system in memory.
+	memoryFolder = "/dev/shm"
+	// memoryLeast is what it must have left, in bytes.
+	memoryLeast = 4 << 30
 )
 
 // startTimeout is generous: the machine may be busy.
@@ -39,7 +48,7 @@ func Start(t testing.TB, poolSize string, words ...string) *Array {
 	if os.Getenv("GANTRY_BIN_DIR") == "" {
 		t.Fatal("GANTRY_BIN_DIR names the folder with gantryd and gantry: 'cargo xtask test --integrations' sets it")
 	}
-	folder := t.TempDir()
+	folder := quickFolder(t)
 	a := &Array{Folder: folder, t: t, words: words,
 		URL: "http://" + FreeAddress(t), Portal: FreeAddress(t), TokenFile: filepath.Join(folder, "token")}
 	a.Resume()
@@ -49,6 +58,22 @@ func Start(t testing.TB, poolSize string, words ...string) *Array {
 	}
 	a.writeToken("operator", a.TokenFile)
 	return a
+}
+
+// quickFolder lies in memory where there is room: the array makes every change durable, and these tests
+// make thousands, on a disk that may be busy. Durability has tests of its own.
+func quickFolder(t testing.TB) string {
+	t.Helper()
+	var found unix.Statfs_t
+	if err := unix.Statfs(memoryFolder, &found); err != nil || int64(found.Bavail)*int64(found.Bsize) < memoryLeast {
+		return t.TempDir()
+	}
+	folder, err := os.MkdirTemp(memoryFolder, "gantry-csi")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(folder) })
+	return folder
 }
 
 // FreeAddress is an address of this machine on which nobody listens.
