@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -423,16 +422,12 @@ func TestArrayAway(t *testing.T) {
 	if err := os.WriteFile(token, []byte("secret-of-the-token"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	const closed = "http://127.0.0.1:1" // a port that is given to nobody
 	released := make(chan struct{})
 	silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-released }))
 	defer silent.Close()
 	defer close(released)
-	for address, code := range map[string]codes.Code{"http://" + closed.Addr().String(): codes.Unavailable, silent.URL: codes.DeadlineExceeded} {
+	for address, code := range map[string]codes.Code{closed: codes.Unavailable, silent.URL: codes.DeadlineExceeded} {
 		client, err := arrayclient.New(arrayclient.Options{URL: address, TokenFile: token})
 		if err != nil {
 			t.Fatal(err)
