@@ -9,6 +9,7 @@ mod disk_space;
 mod docs;
 mod foreign;
 mod history;
+mod integrations;
 mod package;
 mod process;
 mod rest;

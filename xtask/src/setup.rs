@@ -103,6 +103,16 @@ pub(crate) fn for_build() -> Result<()> {
     provide(&[LIBISCSI])
 }
 
+/// The same for the suites of integrations with platforms.
+pub(crate) fn for_integrations() -> Result<()> {
+    const GO: Package = Package {
+        name: "golang-go",
+        sign: Sign::Program("go"),
+        purpose: "the driver for Kubernetes; 1.21 or newer, which fetches the version that it wants",
+    };
+    provide(&[LIBISCSI, GO])
+}
+
 /// The same for a Ceph cluster on this machine.
 pub(crate) fn for_ceph() -> Result<()> {
     const PACKAGES: [Package; 4] = [

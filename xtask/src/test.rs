@@ -12,7 +12,7 @@ use comfy_table::presets::NOTHING;
 use crate::ceph_cluster::Cluster;
 use crate::process;
 use crate::workspace;
-use crate::{check, disk_space, foreign, setup, sim, web};
+use crate::{check, disk_space, foreign, integrations, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Run the tests of initiators that others wrote in Java and Rust, and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
+    /// Run the suites of integrations with platforms (Kubernetes), and nothing else.
+    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
+    integrations: bool,
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again. Hosts with
@@ -77,6 +80,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("setup", setup::run),
             measure("build", build_for_tests),
             measure("foreign initiators", foreign_initiators),
+        ]);
+    }
+    if options.integrations {
+        return summarize(&[
+            measure("setup", setup::for_integrations),
+            measure("build", build_for_tests),
+            measure("kubernetes", || integrations::kubernetes(&tested_folder())),
         ]);
     }
     disk_space::check()?;

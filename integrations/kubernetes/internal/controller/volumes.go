@@ -1,0 +1,448 @@
+package controller
+
+import (
+	"context"
+	"maps"
+	"net/url"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"gantry.io/kubernetes-csi/internal/array"
+)
+
+// wanted is a volume as CreateVolume describes it.
+type wanted struct {
+	name      string
+	arrayName string
+	placement placement
+	sizes     sizeRange
+	mutable   map[string]string
+	// pool is where it is made, once that is known.
+	pool    string
+	source  *source
+	content *csi.VolumeContentSource
+}
+
+// source is what a volume is cloned from.
+type source struct {
+	id        string
+	ref       array.Ref
+	sizeBytes int64
+}
+
+// CreateVolume makes a volume, empty or with the content of a snapshot or volume, or finds the one that
+// an earlier call made. Errors: ALREADY_EXISTS for the same name with other parameters,
+// RESOURCE_EXHAUSTED in a full pool, OUT_OF_RANGE, NOT_FOUND for the source.
+func (s *Server) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	wanted, err := parseWanted(request)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock("name " + wanted.name)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	volume, err := s.findOrMake(ctx, wanted)
+	if err != nil {
+		return nil, grpcError(err)
+	}
+	return &csi.CreateVolumeResponse{Volume: describeVolume(volume, wanted.content)}, nil
+}
+
+func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
+	if err := checkName(request.GetName()); err != nil {
+		return nil, err
+	}
+	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
+		return nil, err
+	}
+	placement, err := parsePlacement(request.GetParameters())
+	if err != nil {
+		return nil, err
+	}
+	sizes, err := parseRange(request.GetCapacityRange())
+	if err != nil {
+		return nil, err
+	}
+	mutable := request.GetMutableParameters()
+	if _, err := parseMutable(mutable, array.Thresholds{SoftPercent: 1, HardPercent: 100}); err != nil {
+		return nil, err
+	}
+	return &wanted{
+		name: request.GetName(), arrayName: volumeName(request.GetName()), placement: placement,
+		sizes: sizes, mutable: mutable, content: request.GetVolumeContentSource(),
+	}, nil
+}
+
+// findOrMake is repeated when another instance comes in between.
+func (s *Server) findOrMake(ctx context.Context, wanted *wanted) (*array.Volume, error) {
+	var last error
+	for attempt := range conflictsMax {
+		found, _, err := s.array.ListVolumes(ctx, url.Values{"name": {wanted.arrayName}}, 0, "")
+		if err != nil {
+			return nil, err
+		}
+		volume := pick(found, wanted)
+		if volume == nil || volume.Tags[tagName] == "" {
+			if err := s.resolveSource(ctx, wanted); err != nil {
+				return nil, err
+			}
+		}
+		if volume == nil {
+			volume, err = s.makeVolume(ctx, wanted)
+		}
+		if err == nil {
+			volume, err = s.complete(ctx, wanted, volume.Ref())
+		}
+		if err == nil {
+			s.remember(volume.NAA, volume.Ref())
+			return volume, nil
+		}
+		if !array.IsProblem(err, "name-taken", "changed", "not-there") {
+			return nil, err
+		}
+		last = err
+		if err := pause(ctx, attempt); err != nil {
+			return nil, err
+		}
+	}
+	return nil, s.giveUp(ctx, wanted.pool, wanted.arrayName, last)
+}
+
+// giveUp says why a name could not be taken: something else has it (ALREADY_EXISTS), or somebody keeps
+// making and deleting it (ABORTED).
+func (s *Server) giveUp(ctx context.Context, pool, name string, last error) error {
+	if array.IsProblem(last, "name-taken") && pool != "" {
+		if _, _, err := s.array.ShowVolume(ctx, array.Ref{Pool: pool, Name: name}); err == nil {
+			return last
+		}
+	}
+	return status.Error(codes.Aborted, "others keep changing objects of this name: ask again")
+}
+
+// pick chooses among the volumes of the wanted name, at most one a pool, the one that has the CSI name;
+// else one in the pool where it would be made; else none.
+func pick(found []array.Volume, wanted *wanted) *array.Volume {
+	for index := range found {
+		if found[index].Tags[tagName] == wanted.name {
+			return &found[index]
+		}
+	}
+	for index := range found {
+		if wanted.placement.pool == "" || found[index].Pool == wanted.placement.pool {
+			return &found[index]
+		}
+	}
+	return nil
+}
+
+// resolveSource finds the content source (NOT_FOUND).
+func (s *Server) resolveSource(ctx context.Context, wanted *wanted) error {
+	switch content := wanted.content.GetType().(type) {
+	case nil:
+		return nil
+	case *csi.VolumeContentSource_Snapshot:
+		snapshot, _, err := s.snapshot(ctx, content.Snapshot.GetSnapshotId())
+		if err != nil {
+			return err
+		}
+		if snapshot == nil {
+			return status.Errorf(codes.NotFound, "the array has no snapshot %s", content.Snapshot.GetSnapshotId())
+		}
+		wanted.source = &source{id: snapshot.NAA, ref: snapshot.Ref(), sizeBytes: snapshot.SizeBytes}
+		return nil
+	case *csi.VolumeContentSource_Volume:
+		volume, _, err := s.existingVolume(ctx, content.Volume.GetVolumeId())
+		if err != nil {
+			return err
+		}
+		wanted.source = &source{id: volume.NAA, ref: volume.Ref(), sizeBytes: volume.SizeBytes}
+		return nil
+	default:
+		return status.Error(codes.InvalidArgument, "the content source is neither a snapshot nor a volume")
+	}
+}
+
+// sourceID is the identifier of the content source as the caller gave it; empty for none.
+func sourceID(content *csi.VolumeContentSource) string {
+	if snapshot := content.GetSnapshot(); snapshot != nil {
+		return snapshot.GetSnapshotId()
+	}
+	return content.GetVolume().GetVolumeId()
+}
+
+func (s *Server) makeVolume(ctx context.Context, wanted *wanted) (*array.Volume, error) {
+	thick := wanted.placement.thick != nil && *wanted.placement.thick
+	if wanted.source != nil {
+		if pool := wanted.placement.pool; pool != "" && pool != wanted.source.ref.Pool {
+			return nil, status.Errorf(codes.InvalidArgument,
+				"the source lies in pool '%s': a clone shares its blocks and cannot be in pool '%s'", wanted.source.ref.Pool, pool)
+		}
+		if _, err := wanted.sizes.size(wanted.source.sizeBytes); err != nil {
+			return nil, err
+		}
+		wanted.pool = wanted.source.ref.Pool
+		return s.array.CloneVolume(ctx, wanted.source.ref, wanted.arrayName, thick)
+	}
+	pool, err := s.choosePool(ctx, wanted.placement.pool)
+	if err != nil {
+		return nil, err
+	}
+	wanted.pool = pool
+	size, err := wanted.sizes.size(0)
+	if err != nil {
+		return nil, err
+	}
+	blockSize := wanted.placement.blockSize
+	if blockSize == "" {
+		blockSize = "512"
+	}
+	volume, err := s.array.CreateVolume(ctx, array.NewVolume{Pool: pool, Name: wanted.arrayName, SizeBytes: size, Thick: thick, BlockSize: blockSize})
+	if array.IsProblem(err, "not-found") {
+		return nil, status.Errorf(codes.InvalidArgument, "parameter pool: %v", err)
+	}
+	return volume, err
+}
+
+// choosePool is the only pool if none was named (INVALID_ARGUMENT): a choice among several would differ
+// between two calls for the same name.
+func (s *Server) choosePool(ctx context.Context, named string) (string, error) {
+	if named != "" {
+		return named, nil
+	}
+	pools, err := s.array.ListPools(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(pools) != 1 {
+		return "", status.Errorf(codes.InvalidArgument, "the array has %d pools: name one in the storage class, parameter pool", len(pools))
+	}
+	return pools[0].Name, nil
+}
+
+// complete brings a volume of the wanted name to what was wanted, if this or an earlier call made it, and
+// marks it as complete; ALREADY_EXISTS if it is something else.
+func (s *Server) complete(ctx context.Context, wanted *wanted, ref array.Ref) (*array.Volume, error) {
+	volume, etag, err := s.array.ShowVolume(ctx, ref)
+	if array.IsProblem(err, "not-found") {
+		return nil, &array.Problem{Type: "urn:gantry:problem:not-there", Status: 412, Detail: err.Error()}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if volume.Snapshot || !matchesPlacement(volume, wanted.placement) {
+		return nil, incompatible(volume, "another pool, block size or thickness, or a snapshot")
+	}
+	if name, complete := volume.Tags[tagName]; complete {
+		return volume, checkComplete(wanted, volume, name)
+	}
+	if !isUntouched(volume, wanted) {
+		return nil, incompatible(volume, "it was not made by the driver")
+	}
+	size, err := s.finalSize(volume, wanted)
+	if err != nil {
+		return nil, err
+	}
+	if size > volume.SizeBytes {
+		// The ETag changes with it, so the volume is looked at once more.
+		if err := s.array.ResizeVolume(ctx, ref, size, etag); err != nil {
+			return nil, err
+		}
+		return s.complete(ctx, wanted, ref)
+	}
+	return s.mark(ctx, wanted, volume, etag)
+}
+
+func (s *Server) finalSize(volume *array.Volume, wanted *wanted) (int64, error) {
+	if wanted.source == nil {
+		return volume.SizeBytes, nil
+	}
+	size, err := wanted.sizes.size(wanted.source.sizeBytes)
+	if wanted.sizes.contains(volume.SizeBytes) {
+		return volume.SizeBytes, nil
+	}
+	return size, err
+}
+
+// mark writes thresholds, then the tags, which say that the volume is complete.
+func (s *Server) mark(ctx context.Context, wanted *wanted, volume *array.Volume, etag string) (*array.Volume, error) {
+	if len(wanted.mutable) > 0 {
+		thresholds, err := parseMutable(wanted.mutable, volume.Thresholds)
+		if err != nil {
+			return nil, err
+		}
+		if thresholds != volume.Thresholds {
+			if err := s.array.SetThresholds(ctx, volume.Ref(), thresholds, etag); err != nil {
+				return nil, err
+			}
+			return s.complete(ctx, wanted, volume.Ref())
+		}
+	}
+	tags := maps.Clone(volume.Tags)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	tags[tagName] = wanted.name
+	if wanted.source != nil {
+		tags[tagSource] = wanted.source.id
+	}
+	if err := s.array.SetVolumeTags(ctx, volume.Ref(), tags, etag); err != nil {
+		return nil, err
+	}
+	volume.Tags = tags
+	return volume, nil
+}
+
+func matchesPlacement(volume *array.Volume, placement placement) bool {
+	return (placement.pool == "" || placement.pool == volume.Pool) &&
+		(placement.thick == nil || *placement.thick == volume.Thick) &&
+		(placement.blockSize == "" || placement.blockSize == volume.BlockSize)
+}
+
+func checkComplete(wanted *wanted, volume *array.Volume, name string) error {
+	if name != wanted.name {
+		return incompatible(volume, "it has another CSI name")
+	}
+	if volume.Tags[tagSource] != sourceID(wanted.content) {
+		return incompatible(volume, "it has another content source")
+	}
+	if !wanted.sizes.contains(volume.SizeBytes) {
+		return incompatible(volume, "it has another size")
+	}
+	return nil
+}
+
+// isUntouched says whether a volume that is not marked is what an interrupted call left: nobody sees it,
+// and it holds nothing but its source.
+func isUntouched(volume *array.Volume, wanted *wanted) bool {
+	if len(volume.Maps) > 0 || volume.Snapshots > 0 {
+		return false
+	}
+	if wanted.source == nil {
+		return volume.Origin == nil && volume.MappedBytes == 0 && wanted.sizes.contains(volume.SizeBytes)
+	}
+	return volume.Origin != nil && *volume.Origin == wanted.source.ref.String()
+}
+
+func incompatible(volume *array.Volume, why string) error {
+	return status.Errorf(codes.AlreadyExists, "there is a volume %s already, and it is not the one that is asked for: %s", volume.Ref(), why)
+}
+
+// DeleteVolume deletes a volume that the driver made. Errors: FAILED_PRECONDITION while nodes see it, and
+// for volumes that the driver did not make.
+func (s *Server) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+	id := request.GetVolumeId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
+	}
+	unlock, err := s.lock("volume " + id)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for attempt := range conflictsMax {
+		volume, etag, err := s.volume(ctx, id)
+		if err != nil {
+			return nil, grpcError(err)
+		}
+		if volume == nil {
+			return &csi.DeleteVolumeResponse{}, nil
+		}
+		if volume.Snapshot || volume.Tags[tagName] == "" {
+			return nil, status.Errorf(codes.FailedPrecondition,
+				"the driver did not make %s, so it does not delete it: 'gantry volume delete %s' does", volume.Ref(), volume.Ref())
+		}
+		err = s.array.DeleteVolume(ctx, volume.Ref(), etag)
+		if err == nil || array.IsProblem(err, "not-found", "not-there") {
+			return &csi.DeleteVolumeResponse{}, nil
+		}
+		if !array.IsProblem(err, "changed") {
+			return nil, grpcError(err)
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, grpcError(err)
+		}
+	}
+	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
+}
+
+func describeVolume(volume *array.Volume, content *csi.VolumeContentSource) *csi.Volume {
+	return &csi.Volume{VolumeId: volume.NAA, CapacityBytes: volume.SizeBytes, ContentSource: content}
+}
+
+// ControllerExpandVolume makes a volume larger while nodes use it; the node then reads its size anew.
+func (s *Server) ControllerExpandVolume(ctx context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	if request.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
+	}
+	if request.GetCapacityRange() == nil {
+		return nil, status.Error(codes.InvalidArgument, "the capacity range is missing")
+	}
+	sizes, err := parseRange(request.GetCapacityRange())
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := s.lock("volume " + request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	for attempt := range conflictsMax {
+		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
+		if err != nil {
+			return nil, err
+		}
+		if sizes.contains(volume.SizeBytes) {
+			return &csi.ControllerExpandVolumeResponse{CapacityBytes: volume.SizeBytes, NodeExpansionRequired: true}, nil
+		}
+		size, err := sizes.size(volume.SizeBytes)
+		if err != nil {
+			return nil, err
+		}
+		err = s.array.ResizeVolume(ctx, volume.Ref(), size, etag)
+		if err != nil && !array.IsProblem(err, "changed", "not-there") {
+			return nil, grpcError(err)
+		}
+		if err == nil {
+			return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: true}, nil
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, grpcError(err)
+		}
+	}
+	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
+}
+
+// ControllerModifyVolume sets the thresholds at which somebody is told how full a volume is.
+func (s *Server) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
+	if request.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
+	}
+	for attempt := range conflictsMax {
+		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
+		if err != nil {
+			return nil, err
+		}
+		thresholds, err := parseMutable(request.GetMutableParameters(), volume.Thresholds)
+		if err != nil {
+			return nil, err
+		}
+		if thresholds == volume.Thresholds {
+			return &csi.ControllerModifyVolumeResponse{}, nil
+		}
+		err = s.array.SetThresholds(ctx, volume.Ref(), thresholds, etag)
+		if err == nil {
+			return &csi.ControllerModifyVolumeResponse{}, nil
+		}
+		if !array.IsProblem(err, "changed", "not-there") {
+			return nil, grpcError(err)
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return nil, grpcError(err)
+		}
+	}
+	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
+}

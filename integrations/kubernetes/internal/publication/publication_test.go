@@ -1,0 +1,30 @@
+package publication
+
+import (
+	"maps"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestContextAndBack(t *testing.T) {
+	whole := Publication{
+		Target: "iqn.2026-11.io.gantry:x", Portals: []string{"192.0.2.1:3260", "[2001:db8::1]:3260"},
+		LUN: 300, NAA: "naa." + strings.Repeat("0", 32), ChapKey: "k1",
+	}
+	parsed, err := Parse(whole.Context())
+	if err != nil || !reflect.DeepEqual(parsed, whole) {
+		t.Errorf("%+v: %v", parsed, err)
+	}
+	for key, values := range map[string][]string{
+		"target": {"", "a b", "a/../b"}, "portals": {"", ","}, "lun": {"", "-1", "16384", "x"}, "naa": {"", "naa.1", "naa." + strings.Repeat("G", 32)},
+	} {
+		for _, value := range values {
+			context := maps.Clone(whole.Context())
+			context[key] = value
+			if _, err := Parse(context); err == nil {
+				t.Errorf("%s=%q is taken", key, value)
+			}
+		}
+	}
+}
