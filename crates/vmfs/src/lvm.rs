@@ -325,6 +325,12 @@ pub(crate) fn claim(
     let (at, now) = (partition + HEADER, now_us(disk));
     let mut found = [0; 512];
     read_patiently(disk, at, &mut found)?;
+    // Another host may have made it a part since the caller looked. Its first sector is written
+    // last, so the rest, read behind it, is as new; what changes later is found by the swap.
+    let is_part = |other: Header| other.uuid != volume || other.part.first < first;
+    if read(disk, partition).is_ok_and(is_part) {
+        return Err(BECAME_EXTENT);
+    }
     let (by, since) = (Uuid::get(&found, CLAIMED_BY), get_u64(&found, CLAIMED_SINCE));
     let is_claimed = get_u32(&found, 0) == MAGIC && by != Uuid::default() && by != volume;
     if is_claimed && now < since.saturating_add(CLAIM_US) {
@@ -336,6 +342,9 @@ pub(crate) fn claim(
     let swapped = locking.swap(disk, at, [&found, &image], &mut Contention::default())?;
     if swapped { Ok(Claim { image, device, part }) } else { Err(TAKEN) }
 }
+
+const BECAME_EXTENT: Error =
+    Error::Argument("the LUN has just become an extent of another datastore");
 
 const TAKEN: Error = Error::Argument(
     "the LUN is being added to another datastore, or a host died while it did: try again in a minute",

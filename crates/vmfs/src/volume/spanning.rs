@@ -241,6 +241,26 @@ fn disks_that_cannot_be_added_are_refused_and_stay_as_they_are() -> Result<()> {
     Ok(())
 }
 
+/// Between the look at a disk and its claim another host may finish.
+#[test]
+fn a_disk_that_became_an_extent_since_it_was_looked_at_is_not_claimed() -> Result<()> {
+    for locking in [Locking::Ats, Locking::Scsi] {
+        let bench = Bench::new(GIB, 16_000)?;
+        bench.add_lun("b", GIB)?;
+        let mut volume = bench.host(1, locking)?;
+        let mut disk = volume.disk().another("b")?;
+        span(&mut volume, "b")?;
+        let (theirs, ours) = (Uuid([9; 16]), volume.head.uuid);
+        let mut claim =
+            |uuid, first| lvm::claim(&mut disk, [0, first], [Uuid([8; 16]), uuid], locking).is_ok();
+        assert!(!claim(theirs, GIB), "for another volume");
+        assert!(!claim(ours, volume.head.size), "a second time for the same");
+        volume.space()?;
+        assert!(volume.missing().is_empty());
+    }
+    Ok(())
+}
+
 /// Several hosts add the same disk at once, to two volumes: one of them gets it.
 #[test]
 fn a_disk_that_two_volumes_want_at_once_becomes_part_of_one() -> Result<()> {
