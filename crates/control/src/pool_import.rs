@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{Collision, PoolImport};
 use array::{
     ANY_HOST, ArrayError, Chap, FreeLuns, HostRecord, KnownMember, Mirroring, OwnerRecord, Pool,
-    PoolDevice, PoolRecord, Record, RecordKey, Rest, Run, Tagged, Thresholds, VolumeRecord,
+    PoolDevice, PoolRecord, Record, RecordKey, Rest, Run, Tagged, VolumeRecord,
 };
 use block::VolumeId;
 
@@ -456,13 +456,8 @@ impl<'a> Taking<'a> {
 
     fn take_pool(&mut self, found: &FoundPool) {
         let name = self.report.pool.clone();
-        let record = recorded_name(&found.records).map(|(_, record)| record.clone());
-        let record = record.unwrap_or(PoolRecord {
-            thresholds: Thresholds::default(),
-            delete_scheduled_snapshots: false,
-            tags: BTreeMap::new(),
-            members: Vec::new(),
-        });
+        let record: PoolRecord =
+            recorded_name(&found.records).map(|(_, record)| record.clone()).unwrap_or_default();
         if !self.draft.array.pools.contains_key(&name) {
             let pool = Pool {
                 uuid: found.uuid,

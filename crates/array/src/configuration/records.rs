@@ -113,7 +113,7 @@ pub struct ArrayRecord {
 }
 
 /// The pool.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolRecord {
     /// When someone is told how full it is.
     pub thresholds: Thresholds,

@@ -27,7 +27,7 @@ fn origin() -> Draft {
     let pool = Pool {
         uuid: [3; 16],
         devices: vec![device("old")],
-        thresholds: Thresholds { soft_percent: 50, hard_percent: 60 },
+        thresholds: array::Thresholds { soft_percent: 50, hard_percent: 60 },
         delete_scheduled_snapshots: true,
         read_only: false,
         mirroring: Mirroring::default(),

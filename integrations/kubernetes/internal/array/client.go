@@ -138,7 +138,7 @@ func (c *Client) do(ctx context.Context, r request, result any) (answer, error) 
 		if err == nil || !again || attempt == attemptsMax || ctx.Err() != nil {
 			return got, causeOf(ctx, err)
 		}
-		if err := sleep(ctx, max(pause, backoff)); err != nil {
+		if err := Sleep(ctx, max(pause, backoff)); err != nil {
 			return answer{}, err
 		}
 		backoff *= 2
@@ -184,7 +184,8 @@ func retry(err error) (time.Duration, bool) {
 	return 0, errors.As(err, &unreachable)
 }
 
-func sleep(ctx context.Context, pause time.Duration) error {
+// Sleep waits for that long, or until the context ends (its error).
+func Sleep(ctx context.Context, pause time.Duration) error {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {

@@ -115,9 +115,6 @@ func (s *Server) completeGroup(ctx context.Context, name, group string, sources 
 // DeleteVolumeGroupSnapshot deletes all snapshots of a group (FAILED_PRECONDITION while one is locked or mapped).
 func (s *Server) DeleteVolumeGroupSnapshot(ctx context.Context, request *csi.DeleteVolumeGroupSnapshotRequest) (*csi.DeleteVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "the group snapshot ID is missing")
-	}
 	members, err := s.namedGroup(ctx, id, request.GetSnapshotIds())
 	if err != nil {
 		return nil, err
@@ -139,9 +136,6 @@ func (s *Server) DeleteVolumeGroupSnapshot(ctx context.Context, request *csi.Del
 // GetVolumeGroupSnapshot shows a group (NOT_FOUND).
 func (s *Server) GetVolumeGroupSnapshot(ctx context.Context, request *csi.GetVolumeGroupSnapshotRequest) (*csi.GetVolumeGroupSnapshotResponse, error) {
 	id := request.GetGroupSnapshotId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "the group snapshot ID is missing")
-	}
 	members, err := s.namedGroup(ctx, id, request.GetSnapshotIds())
 	if err != nil {
 		return nil, err
@@ -152,8 +146,11 @@ func (s *Server) GetVolumeGroupSnapshot(ctx context.Context, request *csi.GetVol
 	return &csi.GetVolumeGroupSnapshotResponse{GroupSnapshot: describeGroup(id, members)}, nil
 }
 
-// namedGroup lists a group and refuses snapshot IDs that do not belong to it (INVALID_ARGUMENT).
+// namedGroup lists a group and refuses a missing ID and snapshot IDs that do not belong to it (INVALID_ARGUMENT).
 func (s *Server) namedGroup(ctx context.Context, id string, snapshots []string) ([]array.Snapshot, error) {
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "the group snapshot ID is missing")
+	}
 	if !groupID.MatchString(id) {
 		return nil, nil
 	}

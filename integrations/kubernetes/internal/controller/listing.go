@@ -101,9 +101,6 @@ func publishedNodes(volume *array.Volume, nodes map[string][]string) []string {
 
 // ControllerGetVolume shows one volume and the nodes that see it (NOT_FOUND).
 func (s *Server) ControllerGetVolume(ctx context.Context, request *csi.ControllerGetVolumeRequest) (*csi.ControllerGetVolumeResponse, error) {
-	if request.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
-	}
 	volume, _, err := s.existingVolume(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -151,9 +148,6 @@ func (s *Server) GetCapacity(ctx context.Context, request *csi.GetCapacityReques
 
 // ControllerGetVolumeHealth tells what the array knows to be wrong with a volume (NOT_FOUND).
 func (s *Server) ControllerGetVolumeHealth(ctx context.Context, request *csi.ControllerGetVolumeHealthRequest) (*csi.ControllerGetVolumeHealthResponse, error) {
-	if request.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
-	}
 	volume, _, err := s.existingVolume(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err

@@ -3,6 +3,8 @@ package controller
 import (
 	"context"
 	"time"
+
+	"gantry.io/kubernetes-csi/internal/array"
 )
 
 const (
@@ -20,12 +22,5 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt < 8 {
 		length = min(pauseMax, pauseFirst<<attempt)
 	}
-	timer := time.NewTimer(length)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return array.Sleep(ctx, length)
 }

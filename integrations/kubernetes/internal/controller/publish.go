@@ -244,10 +244,7 @@ func (s *Server) portals(ctx context.Context) ([]string, error) {
 // does not ask the node, so this fences one that died. A volume that does not exist is not published.
 func (s *Server) ControllerUnpublishVolume(ctx context.Context, request *csi.ControllerUnpublishVolumeRequest) (*csi.ControllerUnpublishVolumeResponse, error) {
 	id := request.GetVolumeId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
-	}
-	unlock, err := s.lock("volume " + id)
+	unlock, err := s.lockID("volume", id)
 	if err != nil {
 		return nil, err
 	}

@@ -83,6 +83,15 @@ func (s *Server) lock(key string) (func(), error) {
 	return unlock, nil
 }
 
+// lockID takes the lock of the volume or snapshot (kind) of an ID. Errors: INVALID_ARGUMENT without an
+// ID, ABORTED as lock.
+func (s *Server) lockID(kind, id string) (func(), error) {
+	if id == "" {
+		return nil, status.Errorf(codes.InvalidArgument, "the %s ID is missing", kind)
+	}
+	return s.lock(kind + " " + id)
+}
+
 func (s *Server) remember(id string, ref array.Ref) {
 	s.hintsMutex.Lock()
 	defer s.hintsMutex.Unlock()
@@ -138,8 +147,11 @@ func (s *Server) volume(ctx context.Context, id string) (*array.Volume, string, 
 	return nil, "", status.Error(codes.Aborted, "the volume is renamed again and again: ask later")
 }
 
-// existingVolume is the same for callers that need it (NOT_FOUND).
+// existingVolume is the same for callers that need it (NOT_FOUND; INVALID_ARGUMENT without an ID).
 func (s *Server) existingVolume(ctx context.Context, id string) (*array.Volume, string, error) {
+	if id == "" {
+		return nil, "", status.Error(codes.InvalidArgument, "the volume ID is missing")
+	}
 	volume, etag, err := s.volume(ctx, id)
 	if err != nil {
 		return nil, "", grpcError(err)

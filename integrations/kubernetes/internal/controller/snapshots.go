@@ -138,10 +138,7 @@ func (s *Server) markSnapshot(ctx context.Context, snapshot *array.Snapshot, nam
 // or mapped and for snapshots that the driver did not make, INVALID_ARGUMENT for one of a group.
 func (s *Server) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	id := request.GetSnapshotId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "the snapshot ID is missing")
-	}
-	unlock, err := s.lock("snapshot " + id)
+	unlock, err := s.lockID("snapshot", id)
 	if err != nil {
 		return nil, err
 	}

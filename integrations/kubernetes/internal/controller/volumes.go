@@ -335,10 +335,7 @@ func incompatible(volume *array.Volume, why string) error {
 // for volumes that the driver did not make.
 func (s *Server) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	id := request.GetVolumeId()
-	if id == "" {
-		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
-	}
-	unlock, err := s.lock("volume " + id)
+	unlock, err := s.lockID("volume", id)
 	if err != nil {
 		return nil, err
 	}
@@ -418,9 +415,6 @@ func (s *Server) ControllerExpandVolume(ctx context.Context, request *csi.Contro
 
 // ControllerModifyVolume sets the thresholds at which somebody is told how full a volume is.
 func (s *Server) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
-	if request.GetVolumeId() == "" {
-		return nil, status.Error(codes.InvalidArgument, "the volume ID is missing")
-	}
 	for attempt := range conflictsMax {
 		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
 		if err != nil {
