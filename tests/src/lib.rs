@@ -21,6 +21,7 @@ pub mod program;
 pub mod proxy;
 pub mod random;
 pub mod recoverer;
+pub mod release;
 pub mod survivor;
 pub mod tgt;
 pub mod waiting;
