@@ -14,6 +14,7 @@ use crate::backend::{Backend, Grow};
 use crate::device::Method;
 use crate::error::OpenError;
 use crate::fence::{self, Breaking, Holder, Reservation, ReservationKey};
+use crate::limits::{BUSY_PAUSE, BUSY_TRIES};
 use crate::notify::Notify;
 use crate::ring::Ring;
 use crate::threads::Threads;
@@ -119,9 +120,26 @@ fn open_unreserved(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
         let hint = DeviceKind::Block.advice();
         return Err(OpenError::WrongKind { path: path.to_owned(), expected: "file", hint });
     }
-    let file = open_direct(OpenOptions::new().read(true).write(true), path, is_block)
-        .map_err(os(path, "open it for reading and writing"))?;
+    let file = match open_when_free(path, is_block) {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            return Err(OpenError::InUse { path: path.to_owned(), holder: None });
+        }
+        result => result.map_err(os(path, "open it for reading and writing"))?,
+    };
     finish(path, file, is_block)
+}
+
+/// What io_uring was given stays open for a moment after the ring has gone, so a block device that was
+/// just closed is busy.
+fn open_when_free(path: &Path, is_block: bool) -> io::Result<File> {
+    for _ in 0..BUSY_TRIES {
+        match open_direct(OpenOptions::new().read(true).write(true), path, is_block) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            result => return result,
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
+    open_direct(OpenOptions::new().read(true).write(true), path, is_block)
 }
 
 /// Makes a sparse file of `size_bytes`; never overwrites one.

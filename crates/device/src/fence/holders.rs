@@ -1,5 +1,5 @@
-//! Who is registered at a block device: PERSISTENT RESERVE IN through SG_IO, or the kernel's ioctls that
-//! read reservations.
+//! PERSISTENT RESERVE IN through SG_IO, or the kernel's ioctls that read reservations: who is registered
+//! at a block device.
 
 use std::fs::File;
 use std::io;

@@ -57,13 +57,13 @@ pub(super) struct Opened {
 /// Why a pool is not open.
 struct NotOpened {
     trouble: Trouble,
-    problem: Problem,
+    problem: Box<Problem>,
     lock_holders: Vec<api::LockHolder>,
 }
 
 impl NotOpened {
     fn because(trouble: Trouble, problem: Problem) -> Self {
-        Self { trouble, problem, lock_holders: Vec::new() }
+        Self { trouble, problem: Box::new(problem), lock_holders: Vec::new() }
     }
 
     /// The first device that could not be opened is told, and who holds any of them.
@@ -73,6 +73,7 @@ impl NotOpened {
             Some(error) => (trouble_of_device(error), conflict(error)),
             None => (Trouble::Absent, gone()),
         };
+        let problem = Box::new(problem);
         Self { trouble, problem, lock_holders: errors.iter().flat_map(lock_holders).collect() }
     }
 }
@@ -261,7 +262,7 @@ impl Management {
                 let unavailable =
                     UnavailablePool { lock_holders, ..UnavailablePool::because(reason) };
                 self.set_unavailable(&name, unavailable, trouble);
-                return Err(problem);
+                return Err(*problem);
             }
         };
         self.reopening.recovers(&name);

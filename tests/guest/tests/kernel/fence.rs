@@ -204,14 +204,13 @@ fn back(bench: &mut Bench, hosts: &mut Hosts) -> Result<()> {
 }
 
 fn loop_device(bench: &mut Bench, _: &mut Hosts) -> Result<()> {
-    bench
-        .sh("modprobe loop; truncate -s 1G /tmp/image; losetup -f --show /tmp/image >/tmp/loop")?;
+    bench.sh("modprobe loop; truncate -s 1G /tmp/image; losetup /dev/loop0 /tmp/image")?;
     bench.sh("mkdir -m 700 /var/c; g() { shift; /mnt/programs/gantry --data /var/c \"$@\"; }
         setsid /mnt/programs/gantryd --data /var/c --iscsi 0.0.0.0:3263 --http 127.0.0.1:13263 \
             --memory 256M --reserve-devices on >/var/c.log 2>&1 &")?;
     let g = "/mnt/programs/gantry --data /var/c";
     bench.until(&format!("{g} pool list"))?;
-    bench.sh(&format!("{g} pool create q block:$(cat /tmp/loop)"))?;
+    bench.sh(&format!("{g} pool create q block:/dev/loop0"))?;
     bench.until(&format!("{g} events | grep -q 'knows no persistent reservations'"))?;
     std::thread::sleep(Duration::from_secs(3));
     let events = bench.sh(&format!("{g} events"))?;

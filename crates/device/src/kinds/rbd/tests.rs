@@ -72,7 +72,7 @@ fn a_client_whose_lock_is_broken_is_fenced_for_good() {
 
     let mut second = Device::open_breaking(&name, 0, Method::Auto, &Breaking { holders }).unwrap();
     write(&mut second, 3).unwrap();
-    assert_eq!(write(&mut first, 4), Err(DeviceError::Fenced));
+    assert_eq!(write(&mut first, 4).map(drop), Err(DeviceError::Fenced));
     let buffer = block::Buffer::for_overwrite(4096);
     let read = run(&mut first, DeviceOperation::Read { offset: 0, buffer });
     assert_eq!(read.map(drop), Err(DeviceError::Fenced));
