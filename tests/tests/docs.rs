@@ -100,6 +100,10 @@ const PAGES: [Page; 7] = [
             ),
             NotHere("rbd create", "needs a Ceph cluster: `cargo xtask test --ceph` starts one"),
             NotHere(
+                "gantry pool open p --break-lock",
+                "needs a holder that is gone: tests/ceph.rs and the guest's scenario fence have one",
+            ),
+            NotHere(
                 "gantry recovery-key show",
                 "needs disks of a pool in /dev: tests/pool_import.rs imports files",
             ),

@@ -47,8 +47,9 @@ pub use pool_import::{
 };
 pub use pools::{
     AddDevice, AttachMember, Backing, BackingState, ControlResilver, CreatePool, Device,
-    DeviceCounters, Fill, JournalLoss, Member, MemberState, Mirror, Pool, PoolMode, Resilver,
-    ResilverAction, ResizePool, ResumePool, SetSnapshotDeletion, SetSpares, Space, Thresholds,
+    DeviceCounters, Fill, JournalLoss, LockHolder, Member, MemberState, Mirror, Pool, PoolMode,
+    Resilver, ResilverAction, ResizePool, ResumePool, SetSnapshotDeletion, SetSpares, Space,
+    Thresholds,
 };
 pub use presentation::{
     BlockSize, Identification, PathState, Primitives, SetPathState, SetPrimitives, SetReservations,

@@ -108,6 +108,23 @@ pub struct ResumePool {
     /// Opens mirrors without members that may hold newer data than those that are there, where the
     /// array does not know it: what only the missing ones hold is lost then.
     pub degraded: bool,
+    /// Takes the pool from these holders of its devices' locks, each as `lock_holders` names it, and from
+    /// nobody else. Those of them that are still alive can write to the devices no more. Locks of files
+    /// cannot be broken.
+    #[schema(max_items = 96)]
+    pub break_locks: Vec<String>,
+}
+
+/// Somebody else who holds the lock of a device of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct LockHolder {
+    /// The file, block device or image.
+    pub device: String,
+    /// The key of its reservation, or its address as a client of a Ceph cluster, as `break_locks` names
+    /// it; absent if its lock cannot be broken.
+    pub holder: Option<String>,
+    /// Where it is, as far as that is known: names of its initiator ports, or a process of this machine.
+    pub place: Option<String>,
 }
 
 /// How a pool is opened.
@@ -173,6 +190,9 @@ pub struct Pool {
     pub state: String,
     /// Why, when it is not ready.
     pub reason: Option<String>,
+    /// Who holds the locks of its devices, when it is unavailable for that.
+    #[serde(default)]
+    pub lock_holders: Vec<LockHolder>,
     /// What of its journal is lost, when it is unavailable or read-only for that.
     pub journal_loss: Option<JournalLoss>,
     /// The file systems under its files; none for block devices and memory.

@@ -48,4 +48,9 @@ pub enum DeviceError {
         /// The first byte after the range that was asked for.
         end: u64,
     },
+    /// Another owner took the device and keeps this one from writing: a reservation that was preempted,
+    /// a client of a cluster that was blocklisted. What it was asked to do was not done, and no later
+    /// write will be.
+    #[error("the device was taken over by another owner, and takes nothing more from this one")]
+    Fenced,
 }

@@ -1,5 +1,7 @@
 //! Subcommands for pools, their devices and thresholds.
 
+mod break_lock;
+
 use anyhow::Result;
 use api::{
     AddDevice, Backing, BackingState, CreatePool, JournalLoss, Member, Mirror, Pool, PoolMode,
@@ -113,15 +115,20 @@ pub(crate) enum PoolCommand {
         read_only: bool,
         /// Where the journal is damaged: go on from the last commit before the damage. Without
         /// --yes only says what that gives up.
-        #[arg(long)]
+        #[arg(long, group = "confirmed")]
         rewind: bool,
-        /// Give it up.
-        #[arg(long, requires = "rewind")]
+        /// Do what --rewind or --break-lock has said.
+        #[arg(long, requires = "confirmed")]
         yes: bool,
         /// Open mirrors without members that may be newer than those that are there: what only the
         /// missing ones hold is lost then.
         #[arg(long)]
         degraded: bool,
+        /// Take the pool from those who hold its devices: the reservation of a block device, the lock of
+        /// a Ceph image. Without --yes only says who that is and what becomes of them. The lock of a file
+        /// cannot be broken.
+        #[arg(long, group = "confirmed", conflicts_with = "read_only")]
+        break_lock: bool,
     },
     /// Set how full the pool may become before someone is told, and what it does then.
     Set {
@@ -267,14 +274,20 @@ impl Invocation {
                     format!("Extended pool {}.", pool.name)
                 })
             }
-            PoolCommand::Resume { name, read_only, rewind, yes, degraded } => {
+            PoolCommand::Resume { name, degraded, yes, break_lock: true, .. } => {
+                self.break_locks(name, *degraded, *yes)
+            }
+            PoolCommand::Resume { name, read_only, rewind, yes, degraded, break_lock: false } => {
                 let mode = match (read_only, rewind) {
                     (_, true) => PoolMode::Rewind,
                     (true, false) => PoolMode::ReadOnly,
                     (false, false) => PoolMode::ReadWrite,
                 };
                 let (dry_run, degraded) = (*rewind && !yes, *degraded);
-                self.resume_pool(name, &ResumePool { mode, dry_run, degraded })
+                self.resume_pool(
+                    name,
+                    &ResumePool { mode, dry_run, degraded, ..ResumePool::default() },
+                )
             }
             PoolCommand::Set { name, thresholds, delete_scheduled_snapshots } => {
                 self.set_pool(name, *thresholds, *delete_scheduled_snapshots)

@@ -47,6 +47,8 @@ pub enum Trouble {
     Silent,
     /// An administrator has to decide: a part of the journal is lost.
     Undecided,
+    /// Another owner took its devices: only an administrator opens it again.
+    Fenced,
 }
 
 /// What a try may open.
@@ -162,7 +164,7 @@ impl Reopening {
         let closed = self.pools.entry(pool.to_owned()).or_default();
         (closed.since, closed.is_recovering) = (None, false);
         closed.next = match trouble {
-            Trouble::Undecided => None,
+            Trouble::Undecided | Trouble::Fenced => None,
             Trouble::Absent
             | Trouble::Held
             | Trouble::Changing
@@ -177,7 +179,11 @@ impl Reopening {
                 closed.refused = None;
                 return false;
             }
-            Trouble::Absent | Trouble::Held | Trouble::Silent | Trouble::Undecided => {
+            Trouble::Absent
+            | Trouble::Held
+            | Trouble::Silent
+            | Trouble::Undecided
+            | Trouble::Fenced => {
                 closed.refused = None;
             }
         }

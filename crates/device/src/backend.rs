@@ -7,6 +7,7 @@ use block::DeviceOperation;
 
 use crate::backing::Backing;
 use crate::device::Completion;
+use crate::fence::Fence;
 use crate::presence::Presence;
 
 /// Makes a device larger and returns the size that it has then, in bytes. May take as long as a
@@ -55,5 +56,10 @@ pub(crate) trait Backend: Send {
     /// What became of its file, as it was last looked at.
     fn presence(&self) -> Presence {
         Presence::There
+    }
+
+    /// What keeps others from it.
+    fn fence(&self) -> Fence {
+        Fence::ThisMachine
     }
 }

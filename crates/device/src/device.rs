@@ -9,6 +9,7 @@ use block::{DeviceName, DeviceOperation, DeviceResult};
 use crate::backend::{Backend, Grow};
 use crate::backing::Backing;
 use crate::error::OpenError;
+use crate::fence::{Breaking, Fence};
 use crate::kinds;
 use crate::presence::Presence;
 
@@ -55,8 +56,22 @@ impl Device {
     /// # Errors
     /// When there is none, another process has it, or the system refuses.
     pub fn open(name: &DeviceName, size_bytes: u64, method: Method) -> Result<Self, OpenError> {
+        Self::open_breaking(name, size_bytes, method, &Breaking::NONE)
+    }
+
+    /// The same, and takes the device from those who are named: they can write to it no more, whether or
+    /// not they are still there.
+    ///
+    /// # Errors
+    /// As of [`Device::open`]; [`OpenError::Held`] if somebody holds it who is not named.
+    pub fn open_breaking(
+        name: &DeviceName,
+        size_bytes: u64,
+        method: Method,
+        breaking: &Breaking,
+    ) -> Result<Self, OpenError> {
         let open = kinds::of(name.kind()).open;
-        Ok(Self::with(open(name.path(), size_bytes, method)?))
+        Ok(Self::with(open(name.path(), size_bytes, method, breaking)?))
     }
 
     /// Makes a new device of `size_bytes`: a sparse file, memory, or a block device that is large
@@ -145,6 +160,11 @@ impl Device {
     /// What became of its file while it is open, as it was last looked at.
     pub fn presence(&self) -> Presence {
         self.backend.presence()
+    }
+
+    /// What keeps others from it.
+    pub fn fence(&self) -> Fence {
+        self.backend.fence()
     }
 
     /// Operation counters since it was opened.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::fence::Holder;
+
 /// Nothing was changed.
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -16,9 +18,26 @@ pub enum OpenError {
         "{0} already exists and is not overwritten: choose another path, or remove it yourself if nothing in it is needed"
     )]
     Exists(PathBuf),
-    /// Another process has it.
-    #[error("{0} is in use by another process: stop that first")]
-    InUse(PathBuf),
+    /// Another process of this machine has it: the lock of a file, which nobody can break.
+    #[error("{path} is in use by another process{}: stop that first", holder.as_ref().map_or_else(String::new, |holder| format!(", {holder}")))]
+    InUse {
+        /// The file or block device.
+        path: PathBuf,
+        /// The process, as far as the system tells.
+        holder: Option<Holder>,
+    },
+    /// Somebody holds its lock who is not a process of this machine, or not only that: a reservation of a
+    /// block device, the exclusive lock of an image.
+    #[error(
+        "{path} is locked by {}: it is opened when that lets go; if that is gone for good, break its lock with 'gantry pool open POOL --break-lock'",
+        holders.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ")
+    )]
+    Held {
+        /// The device.
+        path: PathBuf,
+        /// All who hold it; at least one.
+        holders: Vec<Holder>,
+    },
     /// A file where a block device should be, or the reverse.
     #[error("{path} is not a {expected}: write {hint}")]
     WrongKind {

@@ -13,6 +13,8 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use crate::backend::{Backend, Grow};
 use crate::device::Method;
 use crate::error::OpenError;
+use crate::fence::{self, Breaking, Holder, Reservation, ReservationKey};
+use crate::limits::{BUSY_PAUSE, BUSY_TRIES};
 use crate::notify::Notify;
 use crate::ring::Ring;
 use crate::threads::Threads;
@@ -34,7 +36,15 @@ pub(crate) struct OpenFile {
     pub(crate) write_through: bool,
     /// Keeps other processes out. Another descriptor than `file`: what io_uring was given stays open
     /// for a moment after the process has ended, and would keep its successor out.
-    pub(crate) lock: Arc<File>,
+    pub(crate) lock: Arc<Lock>,
+}
+
+/// What keeps others from a file or block device.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    /// Given back before the lock of the machine's own processes is.
+    pub(crate) reservation: Option<Reservation>,
+    _file: File,
 }
 
 fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
@@ -43,7 +53,61 @@ fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
 }
 
 /// Opens what is there, without the page cache where the file system allows it.
-pub(crate) fn open(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
+pub(crate) fn open(
+    path: &Path,
+    is_block: bool,
+    breaking: &Breaking,
+) -> Result<OpenFile, OpenError> {
+    let open = open_unreserved(path, is_block)?;
+    match fence::key().filter(|_| is_block) {
+        Some(key) => reserved(path, open, key, breaking),
+        None => Ok(open),
+    }
+}
+
+/// The size of a block device that nobody else of this machine has.
+pub(crate) fn size_of_block_device(path: &Path) -> Result<u64, OpenError> {
+    Ok(open_unreserved(path, true)?.size_bytes)
+}
+
+/// Reserves a block device, if it knows reservations.
+fn reserved(
+    path: &Path,
+    mut open: OpenFile,
+    key: ReservationKey,
+    breaking: &Breaking,
+) -> Result<OpenFile, OpenError> {
+    let reservation = Reservation::take(path, &open.file, key, breaking)?;
+    let lock = Arc::get_mut(&mut open.lock).expect("nobody else has a lock that was just taken");
+    lock.reservation = reservation;
+    Ok(open)
+}
+
+/// The process that has a file locked, by /proc/locks; `None` if the system does not tell, as of
+/// processes outside of our container.
+pub(crate) fn holder_of_lock(file: &File) -> Option<Holder> {
+    let stat = rustix::fs::fstat(file).ok()?;
+    let (major, minor) = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    let place = format!("{major:02x}:{minor:02x}:{}", stat.st_ino);
+    let locks = std::fs::read_to_string("/proc/locks").ok()?;
+    let process = process_in(&locks, &place)?;
+    let name = std::fs::read_to_string(format!("/proc/{process}/comm")).ok();
+    let name = name.map_or_else(String::new, |name| format!(" ({})", name.trim()));
+    Some(Holder { identity: String::new(), place: Some(format!("process {process}{name}")) })
+}
+
+/// The process that has a lock of flock(2) on a file (proc_locks(5)).
+fn process_in(locks: &str, place: &str) -> Option<u32> {
+    let mut lines = locks.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    lines.find_map(|words| match words[..] {
+        [_, "FLOCK", _, _, process, file, ..] if file == place => {
+            process.parse().ok().filter(|&process| process > 0)
+        }
+        _ => None,
+    })
+}
+
+fn open_unreserved(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
     if !path.exists() {
         return Err(OpenError::Missing(path.to_owned()));
     }
@@ -56,9 +120,26 @@ pub(crate) fn open(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
         let hint = DeviceKind::Block.advice();
         return Err(OpenError::WrongKind { path: path.to_owned(), expected: "file", hint });
     }
-    let file = open_direct(OpenOptions::new().read(true).write(true), path, is_block)
-        .map_err(os(path, "open it for reading and writing"))?;
+    let file = match open_when_free(path, is_block) {
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+            return Err(OpenError::InUse { path: path.to_owned(), holder: None });
+        }
+        result => result.map_err(os(path, "open it for reading and writing"))?,
+    };
     finish(path, file, is_block)
+}
+
+/// What io_uring was given stays open for a moment after the ring has gone, so a block device that was
+/// just closed is busy.
+fn open_when_free(path: &Path, is_block: bool) -> io::Result<File> {
+    for _ in 0..BUSY_TRIES {
+        match open_direct(OpenOptions::new().read(true).write(true), path, is_block) {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {}
+            result => return result,
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
+    open_direct(OpenOptions::new().read(true).write(true), path, is_block)
 }
 
 /// Makes a sparse file of `size_bytes`; never overwrites one.
@@ -108,12 +189,13 @@ fn open_direct(options: &mut OpenOptions, path: &Path, is_block: bool) -> io::Re
 fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError> {
     let lock = File::open(path).map_err(os(path, "lock it"))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Err(OpenError::InUse(path.to_owned()));
+        return Err(OpenError::InUse { path: path.to_owned(), holder: holder_of_lock(&lock) });
     }
+    let lock = Arc::new(Lock { reservation: None, _file: lock });
     let size_bytes = (&file).seek(SeekFrom::End(0)).map_err(os(path, "find out its size"))?;
     let is_prompt = is_block || is_on_prompt_file_system(&file);
     let write_through = is_block && is_write_through(&file);
-    Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock: Arc::new(lock) })
+    Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock })
 }
 
 /// Serves an open file or block device with what `method` says.

@@ -11,6 +11,7 @@ use block::DeviceKind;
 use crate::backend::Backend;
 use crate::device::Method;
 use crate::error::OpenError;
+use crate::fence::Breaking;
 
 mod block_device;
 mod file;
@@ -22,8 +23,9 @@ type Opened = Result<Box<dyn Backend>, OpenError>;
 
 /// What one kind of device does before one is open.
 pub(crate) struct Kind {
-    /// Opens what is there; a kind that keeps nothing makes it anew, with that many bytes.
-    pub(crate) open: fn(&Path, u64, Method) -> Opened,
+    /// Opens what is there, also if those hold it who are named; a kind that keeps nothing makes it anew,
+    /// with that many bytes.
+    pub(crate) open: fn(&Path, u64, Method, &Breaking) -> Opened,
     /// Makes a new device of that many bytes, or takes one that has them. Overwrites no file.
     pub(crate) create: fn(&Path, u64, Method) -> Opened,
     /// Bytes of what is there before a device is made of it; `None` where whoever makes it must

@@ -8,6 +8,7 @@ mod backend;
 mod backing;
 mod device;
 mod error;
+mod fence;
 mod file;
 mod kinds;
 pub mod limits;
@@ -20,6 +21,9 @@ mod threads;
 pub use backing::Backing;
 pub use device::{Completion, Counters, Device, Grown, Growth, Method};
 pub use error::OpenError;
+pub use fence::{
+    Breaking, Fence, Holder, ReservationKey, reserve_block_devices, reserves_block_devices,
+};
 pub use presence::Presence;
 pub use reader::Reader;
 

@@ -18,6 +18,8 @@ pub enum Presence {
     Removed,
     /// It is shorter than the device: its end was cut off.
     CutShort,
+    /// Another owner has taken the device: this one writes to it no more.
+    Fenced,
 }
 
 impl Presence {

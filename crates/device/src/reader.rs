@@ -8,6 +8,8 @@ use block::{DeviceError, DeviceKind, DeviceName};
 use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
+use crate::fence::Breaking;
+use crate::file::holder_of_lock;
 use crate::kinds::rbd::Image;
 
 /// A device that keeps its content, open for reading. While it is there no daemon can open it, and it
@@ -32,7 +34,7 @@ impl Reader {
         match name.kind() {
             DeviceKind::File | DeviceKind::Block => Self::open(name.path()),
             DeviceKind::Rbd => {
-                let image = Image::open(name.path())?;
+                let image = Image::open(name.path(), &Breaking::NONE)?;
                 let (path, what) = (name.path().to_owned(), "find out its size");
                 let size_bytes = image.size_bytes();
                 let size_bytes =
@@ -66,12 +68,12 @@ impl Reader {
         let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
         let file = file.map_err(|source| match source.raw_os_error() {
             Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => {
-                OpenError::InUse(path.to_owned())
+                OpenError::InUse { path: path.to_owned(), holder: None }
             }
             _ => os("open it for reading")(source),
         })?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(OpenError::InUse(path.to_owned()));
+            return Err(OpenError::InUse { path: path.to_owned(), holder: holder_of_lock(&file) });
         }
         let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
             .map_err(|error| os("find out its size")(error.into()))?;

@@ -16,11 +16,12 @@ use slab::Slab;
 use crate::backend::{Backend, Grow};
 use crate::backing::Backing;
 use crate::device::Completion;
+use crate::fence::Fence;
 use crate::file::{self, OpenFile};
 use crate::limits::{PIECES_MAX, QUEUE_DEPTH_MAX};
 use crate::notify::Notify;
 use crate::presence::Presence;
-use crate::threads::Threads;
+use crate::threads::{Threads, write_error};
 
 /// The registered file and buffer are the first of their kind.
 const FILE: types::Fixed = types::Fixed(0);
@@ -98,6 +99,7 @@ impl Ring {
         }
         let InFlight { id, offset, memory, done } = self.in_flight.remove(key);
         let result = match (result, memory) {
+            (..0, Memory::Write(..)) => Err(write_error(-result)),
             (..0, _) => Err(DeviceError::Os(-result)),
             (_, Memory::Read(buffer)) if done == length => Ok(Some(buffer)),
             (_, Memory::Write(..)) if done == length => Ok(None),
@@ -184,6 +186,10 @@ impl Backend for Ring {
 
     fn presence(&self) -> Presence {
         self.flusher.presence()
+    }
+
+    fn fence(&self) -> Fence {
+        self.flusher.fence()
     }
 }
 

@@ -117,7 +117,7 @@ fn a_file_is_not_overwritten_and_not_opened_twice() {
     assert!(matches!(open(&name), Err(OpenError::Missing(_))));
     let device = Device::create(&name, SIZE, Method::Auto).unwrap();
     assert!(matches!(Device::create(&name, SIZE, Method::Auto), Err(OpenError::Exists(_))));
-    assert!(matches!(open(&name), Err(OpenError::InUse(_))));
+    assert!(matches!(open(&name), Err(OpenError::InUse { .. })));
     drop(device);
     assert_eq!(open(&name).unwrap().size_bytes(), SIZE);
     let block = DeviceName::new(DeviceKind::Block, path);

@@ -14,7 +14,8 @@ use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
 use crate::backend::{Backend, Grow};
 use crate::backing::Backing;
 use crate::device::Completion;
-use crate::file::{self, OpenFile};
+use crate::fence::Fence;
+use crate::file::{self, Lock, OpenFile};
 use crate::limits::{PIECES_MAX, THREADS};
 use crate::notify::Notify;
 use crate::presence::{self, Presence};
@@ -25,6 +26,8 @@ struct Shared {
     /// Its path when it was opened.
     path: PathBuf,
     write_through: bool,
+    /// Held longer than the threads work.
+    lock: Arc<Lock>,
     queues: Mutex<Queues>,
     work: Condvar,
     notify: Notify,
@@ -53,8 +56,6 @@ enum Task {
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
-    /// Held for its lock, longer than the threads work.
-    _lock: Arc<File>,
 }
 
 impl Threads {
@@ -74,12 +75,12 @@ impl Threads {
             path: presence::link_of(&file).unwrap_or_default(),
             file,
             write_through: open.write_through,
+            lock: Arc::clone(&open.lock),
             queues: Mutex::new(queues),
             work: Condvar::new(),
             notify: notify.clone(),
         });
-        let lock = Arc::clone(&open.lock);
-        let mut pool = Self { shared, threads: Vec::new(), _lock: lock };
+        let mut pool = Self { shared, threads: Vec::new() };
         for _ in 0..count {
             let shared = Arc::clone(&pool.shared);
             let thread = std::thread::Builder::new().name("device".to_owned());
@@ -128,6 +129,13 @@ impl Backend for Threads {
     fn presence(&self) -> Presence {
         self.shared.lock().presence
     }
+
+    fn fence(&self) -> Fence {
+        match self.shared.lock.reservation {
+            Some(_) => Fence::Reservation,
+            None => Fence::ThisMachine,
+        }
+    }
 }
 
 impl Drop for Threads {
@@ -159,12 +167,19 @@ impl Shared {
                     let (before, size_bytes) = (queues.backing.clone(), queues.size_bytes);
                     drop(queues);
                     let backing = look(&self.file, before);
-                    let presence = Presence::of(&self.file, &self.path, size_bytes);
+                    let presence = self.presence(size_bytes);
                     let mut queues = self.lock();
                     (queues.backing, queues.presence) = (backing, presence);
                 }
                 Task::Stop => return,
             }
+        }
+    }
+
+    fn presence(&self, size_bytes: u64) -> Presence {
+        match &self.lock.reservation {
+            Some(reservation) if reservation.is_lost() => Presence::Fenced,
+            Some(_) | None => Presence::of(&self.file, &self.path, size_bytes),
         }
     }
 
@@ -197,6 +212,11 @@ impl Shared {
 
 pub(crate) fn os(error: io::Error) -> DeviceError {
     DeviceError::Os(error.raw_os_error().unwrap_or(rustix::io::Errno::IO.raw_os_error()))
+}
+
+/// Why a write failed. EBADE: the device answered RESERVATION CONFLICT.
+pub(crate) fn write_error(errno: i32) -> DeviceError {
+    if errno == libc::EBADE { DeviceError::Fenced } else { DeviceError::Os(errno) }
 }
 
 fn read(file: &File, offset: u64, mut buffer: Buffer) -> DeviceResult {
@@ -233,7 +253,7 @@ fn reserve(file: &File, offset: u64, length: u64) -> DeviceResult {
     }
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, offset, length) {
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::SPIPE | Errno::NOSYS) => Ok(None),
-        Err(error) => Err(os(error.into())),
+        Err(error) => Err(write_error(error.raw_os_error())),
     }
 }
 
@@ -243,7 +263,8 @@ fn write(file: &File, mut offset: u64, data: &Rope) -> DeviceResult {
         let rest = data.slice(written, data.len() - written);
         let pieces: Vec<_> =
             rest.pieces().iter().take(PIECES_MAX).map(|piece| IoSlice::new(piece)).collect();
-        let count = rustix::io::pwritev(file, &pieces, offset).map_err(|error| os(error.into()))?;
+        let count = rustix::io::pwritev(file, &pieces, offset)
+            .map_err(|error| write_error(error.raw_os_error()))?;
         written += count;
         offset += count as u64;
     }

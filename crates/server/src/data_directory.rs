@@ -12,11 +12,13 @@ use std::time::Duration;
 use access::Users;
 use anyhow::{Context, Result, bail};
 use array::{Configuration, Secrets};
+use device::ReservationKey;
+use ring::hmac;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::recovery_key::{KeptKey, RecoveryKey};
+use crate::recovery_key::{self, KeptKey, RecoveryKey};
 use crate::yielding;
 use generations::Found;
 
@@ -29,6 +31,7 @@ const CONFIGURATION_NAME: &str = "gantry.json";
 const SECRETS_NAME: &str = "secrets.json";
 const USERS_NAME: &str = "users.json";
 const RECOVERY_KEY_NAME: &str = "recovery-key.json";
+const RESERVATION_KEY_NAME: &str = "reservation-key.json";
 const SOCKET_NAME: &str = "gantry.sock";
 const LOCK_NAME: &str = "gantryd.lock";
 
@@ -134,6 +137,27 @@ impl DataDirectory {
     /// Replaces the recovery key as one step.
     pub(crate) fn save_recovery_key(&self, kept: &KeptKey) -> Result<()> {
         self.save_generation(RECOVERY_KEY_NAME, &json(kept)?)
+    }
+
+    /// The key that block devices are reserved with: of this directory and this machine, so that what a
+    /// crash left is known as one's own, and a copy of the directory on another machine has another key.
+    pub(crate) fn load_reservation_key(&self) -> Result<ReservationKey> {
+        let kept = self.load_generations(RESERVATION_KEY_NAME, generations::parse_json)?;
+        let secret: u128 = match kept {
+            Some(secret) => secret,
+            None => {
+                let secret = u128::from_be_bytes(random_bytes()?);
+                self.save_generation(RESERVATION_KEY_NAME, &json(&secret)?)?;
+                secret
+            }
+        };
+        let machine = recovery_key::machine().unwrap_or_default();
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.to_be_bytes());
+        let digest = hmac::sign(&key, machine.as_bytes());
+        let [first, ..] = digest.as_ref().as_chunks::<8>().0 else {
+            bail!("a digest of no bytes");
+        };
+        ReservationKey::new(u64::from_be_bytes(*first)).context("the reservation key is 0")
     }
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.

@@ -8,6 +8,7 @@ mod devices;
 mod effects;
 mod export;
 mod facts;
+mod fencing;
 mod gathering;
 mod hosts;
 mod incidents;

@@ -30,6 +30,11 @@ pub struct Options {
     /// How files and block devices are read and written.
     #[arg(long, value_enum, default_value_t = IoMethod::Auto)]
     pub io: IoMethod,
+    /// Whether block devices are reserved while their pools are open: a persistent reservation keeps
+    /// other machines from writing to them, also one that ended without letting go. Needs the
+    /// capabilities CAP_SYS_ADMIN and CAP_SYS_RAWIO. A device that knows no reservations is used without.
+    #[arg(long, value_enum, value_name = "on|off", default_value_t = ReserveDevices::Off)]
+    pub(crate) reserve_devices: ReserveDevices,
     /// Take and report SCSI commands of more than 16 bytes, GET LBA STATUS (32).
     #[arg(long)]
     pub long_cdbs: bool,
@@ -110,6 +115,15 @@ pub enum IoMethod {
     IoUring,
     /// A pool of threads.
     Threads,
+}
+
+/// Whether block devices are reserved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReserveDevices {
+    /// Each, with this array's key.
+    On,
+    /// None.
+    Off,
 }
 
 /// Reads a number of MiB, GiB or TiB: '256M', '2G'.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use array::{Pool as PoolConfiguration, PoolDevice};
 use block::{BLOCK, DeviceError};
-use device::{Counters, Device, Method, OpenError};
+use device::{Breaking, Counters, Device, Method, OpenError, Presence};
 use store::{
     DeviceSpec, Failure, IoId, MemberSpec, OpenContext, OpenMode, PoolSpec, Space, Store, Tag,
 };
@@ -48,6 +48,8 @@ pub(crate) struct Knowledge {
     pub(crate) witnessed: Vec<([u8; 16], u64)>,
     /// Mirrors of which that is not known are opened without missing members, too.
     pub(crate) allow_degraded: bool,
+    /// Whose locks of its devices are broken.
+    pub(crate) breaking: Breaking,
 }
 
 /// The engine and the devices of one pool.
@@ -66,6 +68,8 @@ pub(crate) struct Pool {
     pub(crate) absent: Vec<(usize, OpenError)>,
     /// The members of its mirrors as they were last looked at.
     pub(crate) seen_members: Vec<SeenMember>,
+    /// The device that another owner took, if one has: nothing is written any more.
+    pub(crate) fenced: Option<String>,
     /// Why it could not be resumed, and serves reads instead.
     pub(crate) resume_problem: Option<String>,
     /// Free space of the file systems under its files.
@@ -112,17 +116,19 @@ impl Pool {
 
     /// A pool whose devices are there. `tag` is done when it is ready or found unusable. Where a
     /// device cannot be opened the engine says whether the pool needs it: one that had not joined
-    /// yet it does not need, nor a member of a mirror that has another current one.
+    /// yet it does not need, nor a member of a mirror that has another current one. A pool of which
+    /// another owner has a device is not opened, whatever else is there.
     pub(crate) fn open(
         name: &str,
         configuration: &PoolConfiguration,
         options: PoolOptions,
         knowledge: Knowledge,
         tag: Tag,
-    ) -> Result<Self, OpenError> {
-        let (slots, mut absent) = members::open_devices(configuration, options.io);
-        if slots.iter().next().is_none() && !absent.is_empty() {
-            return Err(absent.swap_remove(0).1);
+    ) -> Result<Self, Vec<OpenError>> {
+        let (slots, absent) = members::open_devices(configuration, options.io, &knowledge.breaking);
+        let is_taken = absent.iter().any(|(_, error)| matches!(error, OpenError::Held { .. }));
+        if !absent.is_empty() && (is_taken || slots.iter().next().is_none()) {
+            return Err(absent.into_iter().map(|(_, error)| error).collect());
         }
         let context = knowledge.context(configuration.uuid);
         let store = Store::open(&slots.specs(), context, store_options(options), tag);
@@ -147,6 +153,7 @@ impl Pool {
             joining: false,
             absent: Vec::new(),
             seen_members: Vec::new(),
+            fenced: None,
             resume_problem: None,
             backing: PoolBacking::default(),
             completions: Vec::new(),
@@ -214,11 +221,34 @@ impl Pool {
             return moved;
         }
         let now = Instant::now();
+        let is_fenced =
+            |(_, result): &(u64, block::DeviceResult)| matches!(result, Err(DeviceError::Fenced));
+        if self.completions.iter().any(is_fenced) {
+            self.fence("one of its devices".to_owned());
+        }
         for (id, result) in self.completions.drain(..) {
             self.device_times.completed(IoId(id), now, result.as_ref().err());
             self.store.completed(IoId(id), result);
         }
         true
+    }
+
+    /// Another owner took a device: nothing more is asked of any. Hosts are told so before they are told
+    /// of a write that was refused: the medium is well.
+    fn fence(&mut self, device: String) {
+        self.fenced.get_or_insert(device);
+        self.store.withdraw();
+    }
+
+    /// Looks whether another owner took a device, as far as is known without asking one.
+    pub(crate) fn look_at_fence(&mut self) {
+        let is_taken =
+            |open: &OpenDevice| !open.is_lost && open.device.presence() == Presence::Fenced;
+        let taken = self.devices.iter().find(|(_, open)| is_taken(open));
+        let taken = taken.map(|(_, open)| open.name.to_string());
+        if let Some(device) = self.fenced.clone().or(taken) {
+            self.fence(device);
+        }
     }
 
     /// Tells the engine how much time has passed.
@@ -281,11 +311,8 @@ impl Pool {
 
 impl Knowledge {
     fn context(self, pool_uuid: [u8; 16]) -> OpenContext {
-        OpenContext {
-            expected_pool_uuid: Some(pool_uuid),
-            witnessed: self.witnessed,
-            allow_degraded: self.allow_degraded,
-        }
+        let Self { witnessed, allow_degraded, breaking: _ } = self;
+        OpenContext { expected_pool_uuid: Some(pool_uuid), witnessed, allow_degraded }
     }
 }
 

@@ -28,7 +28,7 @@ use crate::limits::{
 };
 use crate::management::{Management, Scene};
 use crate::open_files::OpenFiles;
-use crate::options::Options;
+use crate::options::{Options, ReserveDevices};
 use crate::scheduler::{Bounds, Scheduler};
 use crate::unit_states::UnitStates;
 use crate::witness::Witness;
@@ -82,6 +82,9 @@ impl Reactor {
         let directory = Arc::new(directory);
         let configuration = directory.load()?;
         let secrets = directory.load_secrets()?;
+        if options.reserve_devices == ReserveDevices::On {
+            device::reserve_block_devices(directory.load_reservation_key()?);
+        }
         let poll = Poll::new()?;
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());

@@ -448,6 +448,20 @@ impl Serving {
         }
     }
 
+    /// Gives up a pool that another owner took: nothing more is asked of its devices, and nothing was
+    /// changed that is not answered yet.
+    pub(crate) fn withdraw(&mut self) {
+        if matches!(self.access, Access::None) {
+            return;
+        }
+        self.access = Access::ReadOnly("another owner took it".to_owned());
+        self.engine.log.discard();
+        self.engine.checkpointer.abort();
+        self.engine.checkpointer.forget_waiters();
+        self.requests.stalled.clear();
+        self.abandon();
+    }
+
     /// Gives up a pool that takes no writes any more.
     pub(crate) fn abandon(&mut self) {
         if !matches!(self.access, Access::ReadOnly(_)) {

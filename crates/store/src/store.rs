@@ -465,6 +465,16 @@ impl Store {
         self.close_if_over();
     }
 
+    /// Gives up a pool whose devices another owner took, in whatever state: everything under way is
+    /// answered with [`BlockError::Closed`], and so is what comes. Its devices get nothing more, and
+    /// I/O under way comes to its end. A pool that is being opened is not given up by this.
+    pub fn withdraw(&mut self) {
+        if let State::Serving(serving) = &mut self.state {
+            serving.withdraw();
+        }
+        self.close_if_over();
+    }
+
     /// Whether an I/O is under way on the devices, or pending.
     pub fn has_io(&self) -> bool {
         !self.pool().io.is_idle()

@@ -14,6 +14,7 @@ use crate::{
 mod ahead;
 mod damage;
 mod devices;
+mod fenced;
 mod full;
 mod golden;
 mod golden_full;

@@ -59,6 +59,14 @@ impl Bench {
     /// # Errors
     /// When one of them does not start: its log.
     pub fn start(portal_count: usize, lun_count: usize) -> Result<Self> {
+        Self::start_with(portal_count, lun_count, Hardware::default())
+    }
+
+    /// The same with another guest.
+    ///
+    /// # Errors
+    /// When one of them does not start: its log.
+    pub fn start_with(portal_count: usize, lun_count: usize, hardware: Hardware) -> Result<Self> {
         let root = Root::get()?;
         let scratch = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
         let portals = (0..portal_count).map(|_| free_address()).collect::<Result<Vec<_>>>()?;
@@ -72,7 +80,7 @@ impl Bench {
             array.create_lun(&format!("p/v{number}"), "1G")?;
         }
         let target = array.target_name()?;
-        let machine = Machine::boot(&root, Hardware::default())?;
+        let machine = Machine::boot(&root, hardware)?;
         let operations = if lun_count > 0 { operations(&array, &target) } else { Ok(Vec::new()) };
         let operations = operations.with_context(|| format!("log:\n{}", array.log()))?;
         let mut bench = Self { array, machine, portals, operations, target, _scratch: scratch };

@@ -21,18 +21,21 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(480);
 const LINE_GRACE: Duration = Duration::from_secs(60);
 
 /// What the emulated machine has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Hardware {
     /// Memory, MiB.
     pub memory_mib: u32,
-    /// A port of this machine's loopback address that leads to one of the guest's.
-    pub forward: Option<(u16, u16)>,
+    /// Ports of this machine's loopback address that lead to ones of the guest's.
+    pub forwards: Vec<(u16, u16)>,
+    /// A folder of this machine that the guest may mount, read-only: `mount -t 9p -o
+    /// trans=virtio,version=9p2000.L programs FOLDER`.
+    pub programs: Option<PathBuf>,
 }
 
 impl Default for Hardware {
     /// An initiator's.
     fn default() -> Self {
-        Self { memory_mib: 640, forward: None }
+        Self { memory_mib: 640, forwards: Vec::new(), programs: None }
     }
 }
 
@@ -96,7 +99,7 @@ impl Machine {
         fs::write(scratch.path().join("initramfs"), initramfs::build(root)?)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let arguments = arguments(root, &scratch, hardware, port);
+        let arguments = arguments(root, &scratch, &hardware, port);
         // The kernel ends the emulator if this program dies before it can.
         let mut emulator = Running::start(&PathBuf::from("setpriv"), &arguments)?;
         let console = || fs::read_to_string(scratch.path().join("console")).unwrap_or_default();
@@ -174,7 +177,7 @@ impl Drop for Machine {
     }
 }
 
-fn arguments(root: &Root, scratch: &TempDir, hardware: Hardware, port: u16) -> Vec<String> {
+fn arguments(root: &Root, scratch: &TempDir, hardware: &Hardware, port: u16) -> Vec<String> {
     let file = |name: &str| scratch.path().join(name).display().to_string();
     let share = format!(
         "local,path={},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
@@ -186,10 +189,15 @@ fn arguments(root: &Root, scratch: &TempDir, hardware: Hardware, port: u16) -> V
          random.trust_cpu=on agent={port}"
     );
     let memory = format!("{}M", hardware.memory_mib);
-    let forward = hardware
-        .forward
-        .map(|(near, far)| format!(",hostfwd=tcp:127.0.0.1:{near}-{ADDRESS}:{far}"));
-    let network = format!("user,id=net,restrict=off{}", forward.unwrap_or_default());
+    let forward =
+        |(near, far): &(u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{near}-{ADDRESS}:{far}");
+    let forwards: String = hardware.forwards.iter().map(forward).collect();
+    let network = format!("user,id=net,restrict=off{forwards}");
+    let programs = hardware.programs.as_ref().map(|folder| {
+        let path = folder.display();
+        format!("local,path={path},mount_tag=programs,security_model=none,readonly=on")
+    });
+    let programs: Vec<[&str; 2]> = programs.iter().map(|share| ["-virtfs", share]).collect();
     let kernel = root.kernel().display().to_string();
     let initramfs = file("initramfs");
     let words = [
@@ -211,7 +219,7 @@ fn arguments(root: &Root, scratch: &TempDir, hardware: Hardware, port: u16) -> V
         ["-device", "virtio-net-pci,netdev=net,romfile="],
         ["-device", "virtio-rng-pci"],
     ];
-    words.iter().flatten().map(|&word| word.to_owned()).collect()
+    words.iter().chain(&programs).flatten().map(|&word| word.to_owned()).collect()
 }
 
 fn accept(listener: &TcpListener, emulator: &mut Running) -> Result<TcpStream> {

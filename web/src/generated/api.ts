@@ -742,6 +742,19 @@ export interface LockAttempt {
   time: number;
 }
 
+/** Somebody else who holds the lock of a device of a pool. */
+export interface LockHolder {
+  /** The file, block device or image. */
+  device: string;
+  /**
+   * The key of its reservation, or its address as a client of a Ceph cluster, as `break_locks` names
+   * it; absent if its lock cannot be broken.
+   */
+  holder: string | null;
+  /** Where it is, as far as that is known: names of its initiator ports, or a process of this machine. */
+  place: string | null;
+}
+
 /** Who contends for the blocks of a volume by COMPARE AND WRITE (ATS). */
 export interface LockMap {
   /** All attempts. */
@@ -990,6 +1003,8 @@ export interface Pool {
   hang_limit_seconds: number;
   /** What of its journal is lost, when it is unavailable or read-only for that. */
   journal_loss: JournalLoss | null;
+  /** Who holds the locks of its devices, when it is unavailable for that. */
+  lock_holders: LockHolder[];
   /** Memory that its maps may take, bytes. */
   memory_bytes: number;
   /** Those of them that hold the same blocks, while the pool is open. */
@@ -1264,6 +1279,12 @@ export interface ResizeVolume {
 
 /** A pool that takes no writes, or is unavailable, is opened anew. */
 export interface ResumePool {
+  /**
+   * Takes the pool from these holders of its devices' locks, each as `lock_holders` names it, and from
+   * nobody else. Those of them that are still alive can write to the devices no more. Locks of files
+   * cannot be broken.
+   */
+  break_locks?: string[];
   /**
    * Opens mirrors without members that may hold newer data than those that are there, where the
    * array does not know it: what only the missing ones hold is lost then.

@@ -14,7 +14,7 @@ use crate::error::OpenError;
 use crate::notify::Notify;
 
 pub(super) const KIND: Kind = Kind {
-    open: |_, size_bytes, _| make(size_bytes),
+    open: |_, size_bytes, _, _| make(size_bytes),
     create: |_, size_bytes, _| make(size_bytes),
     size_bytes: unknown_size,
     remove: nothing_to_remove,

@@ -15,21 +15,23 @@ use super::{Kind, nothing_to_remove};
 use crate::backend::{Backend, Grow};
 use crate::device::Completion;
 use crate::error::OpenError;
+use crate::fence::{Breaking, Fence};
 use crate::notify::Notify;
 use crate::presence::Presence;
 
 mod call;
 mod image;
 mod library;
+mod lock;
 
 use call::Call;
 pub(crate) use image::Image;
 
 pub(super) const KIND: Kind = Kind {
-    open: |path, _, _| open(path, 0),
-    create: |path, wanted, _| open(path, wanted),
+    open: |path, _, _, breaking| open(path, 0, breaking),
+    create: |path, wanted, _| open(path, wanted, &Breaking::NONE),
     size_bytes: |path| {
-        let image = Image::open(path)?;
+        let image = Image::open(path, &Breaking::NONE)?;
         image.size_bytes().map(Some).map_err(os(path, "find out its size"))
     },
     remove: nothing_to_remove,
@@ -65,8 +67,8 @@ fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
     move |source| OpenError::Os { path, what, source }
 }
 
-fn open(path: &Path, wanted: u64) -> Result<Box<dyn Backend>, OpenError> {
-    let image = Image::open(path)?;
+fn open(path: &Path, wanted: u64, breaking: &Breaking) -> Result<Box<dyn Backend>, OpenError> {
+    let image = Image::open(path, breaking)?;
     let size_bytes = image.size_bytes().map_err(os(path, "find out its size"))?;
     if size_bytes < wanted {
         return Err(OpenError::TooSmall { path: path.to_owned(), actual: size_bytes, wanted });
@@ -159,10 +161,11 @@ impl Backend for Rbd {
         let (image, shared) = (Arc::clone(&self.image), Arc::clone(&self.shared));
         let thread = std::thread::Builder::new().name("rbd-look".to_owned());
         let begun = thread.spawn(move || {
-            let now = image.size_bytes();
+            let (now, is_lost) = (image.size_bytes(), image.is_lost());
             let mut state = shared.lock();
             state.is_looked_at = false;
             state.presence = match now {
+                _ if is_lost => Presence::Fenced,
                 Ok(now) if now < state.size_bytes => Presence::CutShort,
                 Ok(_) | Err(_) => Presence::There,
             };
@@ -174,6 +177,10 @@ impl Backend for Rbd {
 
     fn presence(&self) -> Presence {
         self.shared.lock().presence
+    }
+
+    fn fence(&self) -> Fence {
+        Fence::Cluster
     }
 }
 

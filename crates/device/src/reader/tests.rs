@@ -8,11 +8,11 @@ fn a_reader_and_a_device_keep_each_other_out() {
     let path = place.path().join("a");
     let name = DeviceName::new(DeviceKind::File, &path);
     let device = Device::create(&name, 1 << 20, Method::Threads).unwrap();
-    assert!(matches!(Reader::open(&path), Err(OpenError::InUse(_))));
+    assert!(matches!(Reader::open(&path), Err(OpenError::InUse { .. })));
     drop(device);
     let reader = Reader::open(&path).unwrap();
-    assert!(matches!(Device::open(&name, 1 << 20, Method::Threads), Err(OpenError::InUse(_))));
-    assert!(matches!(Reader::open(&path), Err(OpenError::InUse(_))));
+    assert!(matches!(Device::open(&name, 1 << 20, Method::Threads), Err(OpenError::InUse { .. })));
+    assert!(matches!(Reader::open(&path), Err(OpenError::InUse { .. })));
     drop(reader);
     Device::open(&name, 1 << 20, Method::Threads).unwrap();
 }

@@ -91,6 +91,11 @@ impl Management {
             read_errors_max: READ_ERRORS_MAX,
             state: state.to_owned(),
             reason,
+            lock_holders: self
+                .unavailable
+                .get(name)
+                .map(|pool| pool.lock_holders.clone())
+                .unwrap_or_default(),
             journal_loss: self.journal_loss(plane, name).map(|loss| {
                 let since = self.journal_losses.get(name).copied();
                 describe_loss(loss, since.unwrap_or_else(now))

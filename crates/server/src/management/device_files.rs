@@ -42,6 +42,8 @@ impl Management {
                      stops. Make another copy before that, for example with 'gantry pool attach'"
                 ),
             ),
+            // Told of the pool, which stops.
+            (Presence::Fenced, _) => {}
             (Presence::CutShort, false) => self.alarm(
                 pool,
                 format!(

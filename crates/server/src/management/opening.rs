@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use api::Problem;
 use array::PoolDevice;
+use block::DeviceError;
 use control::reopening::{Asked, Caution, Sight, Told, Trouble};
-use device::OpenError;
+use device::{Breaking, OpenError};
 use store::{Failure, OpenMode};
 
+use super::fencing::{is_held, lock_holders};
 use super::pools::{UnavailablePool, pool_unavailable};
 use super::problems::{conflict, gone, refused};
 use super::resume::{Resuming, loss_of};
@@ -55,7 +57,25 @@ pub(super) struct Opened {
 /// Why a pool is not open.
 struct NotOpened {
     trouble: Trouble,
-    problem: Problem,
+    problem: Box<Problem>,
+    lock_holders: Vec<api::LockHolder>,
+}
+
+impl NotOpened {
+    fn because(trouble: Trouble, problem: Problem) -> Self {
+        Self { trouble, problem: Box::new(problem), lock_holders: Vec::new() }
+    }
+
+    /// The first device that could not be opened is told, and who holds any of them.
+    fn by(errors: &[OpenError]) -> Self {
+        let held = errors.iter().find(|error| is_held(error)).or(errors.first());
+        let (trouble, problem) = match held {
+            Some(error) => (trouble_of_device(error), conflict(error)),
+            None => (Trouble::Absent, gone()),
+        };
+        let problem = Box::new(problem);
+        Self { trouble, problem, lock_holders: errors.iter().flat_map(lock_holders).collect() }
+    }
 }
 
 impl Opening {
@@ -72,10 +92,7 @@ impl Opening {
         let pool = pool.and_then(|()| {
             let tag = place.ticket.tag();
             let opened = Pool::open(&place.name, &configuration, options, knowledge, tag);
-            opened.map(Box::new).map_err(|error| NotOpened {
-                trouble: trouble_of_device(&error),
-                problem: conflict(&error),
-            })
+            opened.map(Box::new).map_err(|errors| NotOpened::by(&errors))
         });
         Opened { place, sights: Some(sights), pool }
     }
@@ -84,7 +101,7 @@ impl Opening {
     pub(super) fn failed(&self) -> impl FnOnce(Problem) -> Opened + Send + use<> {
         let place = self.place.clone();
         move |problem| {
-            let pool = Err(NotOpened { trouble: Trouble::Absent, problem });
+            let pool = Err(NotOpened::because(Trouble::Absent, problem));
             Opened { place, sights: None, pool }
         }
     }
@@ -116,12 +133,12 @@ fn left_alone(pool: &str, trouble: Trouble) -> NotOpened {
         "files of pool '{pool}' are still being written, by a copy that is under way or by another \
          process that uses them: it is opened when they rest"
     );
-    NotOpened { trouble, problem: conflict(&detail) }
+    NotOpened::because(trouble, conflict(&detail))
 }
 
 fn trouble_of_device(error: &OpenError) -> Trouble {
     match error {
-        OpenError::InUse(_) => Trouble::Held,
+        OpenError::InUse { .. } | OpenError::Held { .. } => Trouble::Held,
         OpenError::Missing(_) | OpenError::Os { .. } => Trouble::Absent,
         OpenError::Exists(_) | OpenError::WrongKind { .. } | OpenError::TooSmall { .. } => {
             Trouble::Unfit
@@ -137,6 +154,7 @@ pub(super) fn trouble_of(failure: &Failure, absent: &[(usize, OpenError)]) -> Tr
         Failure::Open(
             store::OpenError::Missing { .. } | store::OpenError::MembersMissing { .. },
         ) => absent.first().map_or(Trouble::Unfit, |(_, error)| trouble_of_device(error)),
+        Failure::Open(store::OpenError::Device(DeviceError::Fenced)) => Trouble::Fenced,
         Failure::Open(store::OpenError::Device(_)) | Failure::Block(_) | Failure::Change(_) => {
             Trouble::Absent
         }
@@ -188,7 +206,7 @@ impl Management {
     fn try_by_itself(&mut self, plane: &mut DataPlane, name: &str) {
         let is_read_only = self.configuration.pools.get(name).is_some_and(|pool| pool.read_only);
         let mode = if is_read_only { OpenMode::ReadOnly } else { OpenMode::ReadWrite };
-        let begun = self.try_to_open(plane, name, (mode, Asked::ByNobody), Lacking::Nothing);
+        let begun = self.try_to_open(plane, name, (mode, Asked::ByNobody), RESPECTFUL);
         self.proceed(plane, begun, Caller { is_quiet: true, ..Caller::default() });
     }
 
@@ -198,7 +216,7 @@ impl Management {
         plane: &mut DataPlane,
         name: &str,
         (mode, asked): (OpenMode, Asked),
-        lacking: Lacking,
+        (lacking, breaking): (Lacking, Breaking),
     ) -> Result<Progress, Problem> {
         let configuration = self.configuration.pool(name).map_err(|error| refused(&error))?.clone();
         let slot = plane.pool_named(name).map(|(slot, _)| slot);
@@ -208,7 +226,7 @@ impl Management {
         let caution = self.reopening.begin(name, asked, self.clock());
         let (name, uuid, ticket) = (name.to_owned(), configuration.uuid, plane.new_ticket());
         let place = Place { name, uuid, mode, asked, slot, ticket };
-        let knowledge = knowledge(plane, lacking);
+        let knowledge = knowledge(plane, lacking, breaking);
         let opening = Opening { place, configuration, options, caution, old, knowledge };
         Ok(Progress::Job(Job::Open(opening)))
     }
@@ -235,14 +253,16 @@ impl Management {
         }
         let opened = match opened {
             Ok(opened) => *opened,
-            Err(NotOpened { trouble, problem }) => {
+            Err(NotOpened { trouble, problem, lock_holders }) => {
                 if self.reopening.take_asked(&name, trouble) {
                     let asked = (mode, Asked::ByAdministrator);
-                    return self.try_to_open(plane, &name, asked, Lacking::Nothing);
+                    return self.try_to_open(plane, &name, asked, RESPECTFUL);
                 }
-                let unavailable = UnavailablePool::because(problem.detail.clone());
+                let reason = problem.detail.clone();
+                let unavailable =
+                    UnavailablePool { lock_holders, ..UnavailablePool::because(reason) };
                 self.set_unavailable(&name, unavailable, trouble);
-                return Err(problem);
+                return Err(*problem);
             }
         };
         self.reopening.recovers(&name);
@@ -336,12 +356,16 @@ pub(super) enum Lacking {
     Members,
 }
 
-/// What is known of mirrors when a pool is opened.
-pub(super) fn knowledge(plane: &DataPlane, lacking: Lacking) -> Knowledge {
-    Knowledge { witnessed: plane.witness.known(), allow_degraded: lacking == Lacking::Members }
+/// Nothing is opened without members that may be newer, and nobody's lock is broken.
+const RESPECTFUL: (Lacking, Breaking) = (Lacking::Nothing, Breaking::NONE);
+
+/// What is known of mirrors when a pool is opened, and whose locks are broken.
+pub(super) fn knowledge(plane: &DataPlane, lacking: Lacking, breaking: Breaking) -> Knowledge {
+    let (witnessed, allow_degraded) = (plane.witness.known(), lacking == Lacking::Members);
+    Knowledge { witnessed, allow_degraded, breaking }
 }
 
 /// What the engine of a pool that could not be opened says.
 pub(super) fn unavailable(reason: String, failure: &Failure) -> UnavailablePool {
-    UnavailablePool { reason, loss: loss_of(failure) }
+    UnavailablePool { loss: loss_of(failure), ..UnavailablePool::because(reason) }
 }

@@ -19,6 +19,7 @@ use control::pool_import::{
 };
 use control::pools::parse_device;
 use control::reopening::Asked;
+use device::Breaking;
 use store::{Failure, OpenMode, Outcome};
 
 use super::export::SOCKET;
@@ -308,7 +309,7 @@ impl Management {
         let name = report.pool.clone();
         self.importing.insert(name.clone(), report);
         let how = (OpenMode::ReadWrite, Asked::ByAdministrator);
-        self.try_to_open(plane, &name, how, lacking)
+        self.try_to_open(plane, &name, how, (lacking, Breaking::NONE))
     }
 
     /// The answer to an import whose pool is open, if there is one.

@@ -28,11 +28,13 @@ pub(crate) struct UnavailablePool {
     pub(crate) reason: String,
     /// What of its journal is lost, if that is why.
     pub(crate) loss: Option<store::JournalLoss>,
+    /// Who holds its devices, if that is why.
+    pub(crate) lock_holders: Vec<api::LockHolder>,
 }
 
 impl UnavailablePool {
     pub(super) fn because(reason: String) -> Self {
-        Self { reason, loss: None }
+        Self { reason, loss: None, lock_holders: Vec::new() }
     }
 }
 

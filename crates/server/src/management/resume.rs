@@ -12,6 +12,7 @@ use block::VolumeId;
 use control::claims::Purpose;
 use control::reopening::Asked;
 use control::settings;
+use device::Breaking;
 use hashbrown::HashSet;
 use store::{Failure, Health, OpenMode, Outcome};
 
@@ -55,6 +56,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         self.configuration.pool(name).map_err(|error| refused(&error))?;
         let mode = open_mode(request.mode);
+        self.check_breaking(name, &request.break_locks)?;
         if self.reopening.is_trying(name) && !request.dry_run {
             return Ok(Progress::Join(name.to_owned()));
         }
@@ -71,7 +73,9 @@ impl Management {
             Some(_) | None => {
                 self.claims.check_free(name)?;
                 let lacking = if request.degraded { Lacking::Members } else { Lacking::Nothing };
-                self.try_to_open(plane, name, (mode, Asked::ByAdministrator), lacking)
+                let breaking = Breaking { holders: request.break_locks.clone() };
+                self.tell_breaking(name, &breaking);
+                self.try_to_open(plane, name, (mode, Asked::ByAdministrator), (lacking, breaking))
             }
         }
     }
@@ -188,7 +192,7 @@ impl Management {
     }
 
     fn reopen(&self, plane: &mut DataPlane, pool: PoolId, mode: OpenMode, ticket: Ticket) {
-        let knowledge = knowledge(plane, Lacking::Nothing);
+        let knowledge = knowledge(plane, Lacking::Nothing, Breaking::NONE);
         let Some(mut pool) = plane.pools.get_mut(pool) else { return };
         let Some(uuid) = self.configuration.pools.get(&pool.name).map(|pool| pool.uuid) else {
             return;

@@ -27,6 +27,8 @@ pub(crate) struct LastNotified {
     backing: HashMap<String, BackingState>,
     /// Pools whose scrub has not ended yet.
     pub(super) scrubbing: HashSet<String>,
+    /// Block devices that know no reservations.
+    pub(super) unfenced: HashSet<String>,
 }
 
 impl Management {
@@ -34,6 +36,7 @@ impl Management {
     /// where one was reached since the last call.
     pub(super) fn check_fill(&mut self, plane: &mut DataPlane) {
         for slot in plane.pools.ids() {
+            self.check_fence(plane, slot);
             self.check_health(plane, slot);
             self.check_backing(plane, slot);
             self.check_files(plane, slot);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use array::{Pool as PoolConfiguration, PoolDevice};
 use block::DeviceName;
-use device::{Device, OpenError};
+use device::{Breaking, Device, OpenError};
 use store::{MemberState, MirrorStatus, Tag};
 
 use super::{OpenDevice, Pool, Slots, method};
@@ -39,21 +39,26 @@ pub(crate) struct MemberNews {
 
 /// Opens the configured devices. Where mirrors are known, all at once: one that does not answer in
 /// time is absent, and closed again when it does.
-pub(super) fn open_devices(configuration: &PoolConfiguration, io: IoMethod) -> (Slots, Absent) {
+pub(super) fn open_devices(
+    configuration: &PoolConfiguration,
+    io: IoMethod,
+    breaking: &Breaking,
+) -> (Slots, Absent) {
     let mut slots = Slots::default();
     let mut absent = Vec::new();
     if configuration.mirroring.members.is_empty() {
         for (place, configured) in configuration.devices.iter().enumerate() {
-            take(&mut slots, &mut absent, place, configured, open(configured, io));
+            take(&mut slots, &mut absent, place, configured, open(configured, io, breaking));
         }
         return (slots, absent);
     }
     let (sender, opened) = channel();
     for (place, configured) in configuration.devices.iter().cloned().enumerate() {
-        let sender = sender.clone();
+        let (sender, breaking) = (sender.clone(), breaking.clone());
         let thread = std::thread::Builder::new().name("opening".to_owned());
         // Whoever is not waited for any more is closed with the message.
-        let begun = thread.spawn(move || drop(sender.send((place, open(&configured, io)))));
+        let begun =
+            thread.spawn(move || drop(sender.send((place, open(&configured, io, &breaking)))));
         if let Err(error) = begun {
             tracing::error!(%error, "no thread can be started");
         }
@@ -77,8 +82,9 @@ pub(super) fn open_devices(configuration: &PoolConfiguration, io: IoMethod) -> (
     (slots, absent)
 }
 
-fn open(configured: &PoolDevice, io: IoMethod) -> Result<Device, OpenError> {
-    Device::open(&configured.device, configured.size_bytes, method(io))
+fn open(configured: &PoolDevice, io: IoMethod, breaking: &Breaking) -> Result<Device, OpenError> {
+    let (name, size_bytes) = (&configured.device, configured.size_bytes);
+    Device::open_breaking(name, size_bytes, method(io), breaking)
 }
 
 fn take(

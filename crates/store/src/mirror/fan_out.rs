@@ -315,6 +315,7 @@ fn has_no_room(error: &DeviceError) -> bool {
     match error {
         DeviceError::Os(errno) => [28, 122, 27].contains(errno),
         DeviceError::BeyondEnd { .. } => true,
+        DeviceError::Fenced => false,
     }
 }
 
@@ -323,5 +324,6 @@ fn is_refusal(error: &DeviceError) -> bool {
     match error {
         DeviceError::Os(errno) => NO_SPACE.contains(errno),
         DeviceError::BeyondEnd { .. } => true,
+        DeviceError::Fenced => false,
     }
 }

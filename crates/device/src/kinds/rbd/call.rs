@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
 
 use super::Shared;
-use super::image::Image;
+use super::image::{BLOCKLISTED, Image};
 use super::library::Handle;
 use crate::limits::PIECES_MAX;
 
@@ -136,7 +136,10 @@ fn in_few_pieces(data: Rope) -> Rope {
 
 fn result_of(work: Work, value: isize) -> DeviceResult {
     let Ok(length) = usize::try_from(value) else {
-        return Err(DeviceError::Os(i32::try_from(-value).unwrap_or(libc::EIO)));
+        return Err(match i32::try_from(-value).unwrap_or(libc::EIO) {
+            BLOCKLISTED => DeviceError::Fenced,
+            errno => DeviceError::Os(errno),
+        });
     };
     match work {
         Work::Read { offset, buffer } if length < buffer.len() => {

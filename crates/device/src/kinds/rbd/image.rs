@@ -9,6 +9,7 @@ use block::RbdImage;
 
 use super::library::{Ceph, Handle};
 use crate::error::OpenError;
+use crate::fence::Breaking;
 
 /// What the connection is made with, whatever the cluster's configuration file says: no cache, so that
 /// a write is with all replicas when it is answered; and no wait without an end for a monitor.
@@ -18,15 +19,11 @@ const SETTINGS: [(&str, &str); 3] =
 /// The bit of the feature exclusive-lock (`RBD_FEATURE_EXCLUSIVE_LOCK`).
 const EXCLUSIVE_LOCK: u64 = 1 << 2;
 
-/// Only one client has the lock, and it does not move to another one that writes
-/// (`RBD_LOCK_MODE_EXCLUSIVE`).
-const LOCK_MODE_EXCLUSIVE: c_int = 0;
-
-/// errno: the lock is with somebody else.
-const LOCKED: i32 = libc::EROFS;
+/// errno: the cluster takes nothing from this client any more (`EBLOCKLISTED`).
+pub(super) const BLOCKLISTED: i32 = libc::ESHUTDOWN;
 
 /// A connection to a cluster.
-struct Cluster(&'static Ceph, Handle);
+pub(super) struct Cluster(&'static Ceph, pub(super) Handle);
 
 impl Drop for Cluster {
     fn drop(&mut self) {
@@ -49,8 +46,10 @@ impl Drop for IoContext {
 pub(crate) struct Image {
     pub(super) ceph: &'static Ceph,
     pub(super) handle: Handle,
+    /// The client that has the lock: this one. Empty until it has it.
+    pub(super) owner: String,
     _pool: IoContext,
-    _cluster: Cluster,
+    pub(super) cluster: Cluster,
 }
 
 // SAFETY: librbd and librados take calls on a handle from any thread, and several at a time.
@@ -67,19 +66,18 @@ impl Drop for Image {
 }
 
 /// A text for the libraries; those of a device's name hold no NUL.
-fn text(text: &str) -> CString {
+pub(super) fn text(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
 /// The result of a call: 0 or an errno, negated.
-fn checked(result: c_int) -> io::Result<()> {
+pub(super) fn checked(result: c_int) -> io::Result<()> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
 }
 
 impl Image {
-    /// Connects, opens the image and takes its lock. May wait for the cluster, and half a minute for
-    /// the lock of a process that has died.
-    pub(crate) fn open(path: &Path) -> Result<Self, OpenError> {
+    /// Connects, opens the image and takes its lock. May wait for the cluster.
+    pub(crate) fn open(path: &Path, breaking: &Breaking) -> Result<Self, OpenError> {
         let os = |what| {
             let path = path.to_owned();
             move |source| OpenError::Os { path, what, source }
@@ -90,7 +88,7 @@ impl Image {
         let ceph = ceph.map_err(os("load Ceph's libraries (packages librados2 and librbd1)"))?;
         let cluster = connect(ceph, &name).map_err(os("connect to the Ceph cluster"))?;
         let pool = open_pool(&cluster, &name).map_err(os("open the pool in the Ceph cluster"))?;
-        let image = match open_image(ceph, &name, pool, cluster) {
+        let mut image = match open_image(ceph, &name, pool, cluster) {
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
                 return Err(OpenError::Missing(path.to_owned()));
             }
@@ -101,12 +99,7 @@ impl Image {
                 "lock it: enable the feature with 'rbd feature enable POOL/IMAGE exclusive-lock'";
             return Err(os(what)(io::ErrorKind::Unsupported.into()));
         }
-        match image.lock() {
-            Err(error) if error.raw_os_error() == Some(LOCKED) => {
-                return Err(OpenError::InUse(path.to_owned()));
-            }
-            result => result.map_err(os("lock it"))?,
-        }
+        image.take_lock(path, breaking)?;
         Ok(image)
     }
 
@@ -115,11 +108,6 @@ impl Image {
         // SAFETY: the handle is open, and the library writes one number.
         checked(unsafe { (self.ceph.rbd.rbd_get_features)(self.handle, &raw mut features) })?;
         Ok(features)
-    }
-
-    fn lock(&self) -> io::Result<()> {
-        // SAFETY: the handle is open.
-        checked(unsafe { (self.ceph.rbd.rbd_lock_acquire)(self.handle, LOCK_MODE_EXCLUSIVE) })
     }
 
     /// Its size. May wait for the cluster.
@@ -200,5 +188,5 @@ fn open_image(
     let mut handle = std::ptr::null_mut();
     // SAFETY: the pool is open, and the library writes one handle; no snapshot is asked for.
     checked(unsafe { (ceph.rbd.rbd_open)(pool.1, image.as_ptr(), &raw mut handle, null()) })?;
-    Ok(Image { ceph, handle, _pool: pool, _cluster: cluster })
+    Ok(Image { ceph, handle, owner: String::new(), _pool: pool, cluster })
 }

@@ -14,6 +14,15 @@ pub(super) type Handle = *mut c_void;
 /// What librbd calls when an asynchronous operation has ended, from a thread of its own.
 pub(super) type Callback = unsafe extern "C" fn(completion: Handle, argument: *mut c_void);
 
+/// A client that has an image open for writing (`rbd_image_watcher_t`).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Watcher {
+    pub(super) address: *mut c_char,
+    pub(super) id: i64,
+    pub(super) cookie: u64,
+}
+
 /// Makes a table of a library's functions, and what fills it.
 macro_rules! functions {
     ($(#[$doc:meta])* $table:ident { $(fn $name:ident($($argument:ty),*) $(-> $result:ty)?;)+ }) => {
@@ -51,6 +60,7 @@ functions! {
         fn rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
         fn rados_ioctx_set_namespace(Handle, *const c_char);
         fn rados_set_pool_full_try(Handle);
+        fn rados_blocklist_add(Handle, *mut c_char, u32) -> c_int;
         fn rados_ioctx_destroy(Handle);
     }
 }
@@ -65,6 +75,12 @@ functions! {
         fn rbd_resize(Handle, u64) -> c_int;
         fn rbd_read(Handle, u64, usize, *mut c_char) -> isize;
         fn rbd_lock_acquire(Handle, c_int) -> c_int;
+        fn rbd_lock_get_owners(Handle, *mut c_int, *mut *mut c_char, *mut usize) -> c_int;
+        fn rbd_lock_get_owners_cleanup(*mut *mut c_char, usize);
+        fn rbd_lock_break(Handle, c_int, *const c_char) -> c_int;
+        fn rbd_is_exclusive_lock_owner(Handle, *mut c_int) -> c_int;
+        fn rbd_watchers_list(Handle, *mut Watcher, *mut usize) -> c_int;
+        fn rbd_watchers_list_cleanup(*mut Watcher, usize);
         fn rbd_aio_create_completion(*mut c_void, Callback, *mut Handle) -> c_int;
         fn rbd_aio_release(Handle);
         fn rbd_aio_get_return_value(Handle) -> isize;

@@ -2,10 +2,10 @@
 
 use std::process::Command;
 
-use block::{DeviceKind, DeviceName, DeviceOperation, Rope};
+use block::{DeviceError, DeviceKind, DeviceName, DeviceOperation, DeviceResult, Rope};
 
 use crate::tests::{SIZE, conforms};
-use crate::{Device, Method, OpenError, Presence};
+use crate::{Breaking, Device, Method, OpenError, Presence};
 
 /// The cluster's configuration file.
 const CONF: &str = "GANTRY_TEST_CEPH_CONF";
@@ -30,6 +30,68 @@ fn open(name: &DeviceName) -> Result<Device, OpenError> {
     Device::open(name, 0, Method::Auto)
 }
 
+/// Who holds the image, as an opening is told.
+fn holder_of(name: &DeviceName) -> Vec<String> {
+    match open(name).err() {
+        Some(OpenError::Held { holders, .. }) => {
+            holders.into_iter().map(|holder| holder.identity).collect()
+        }
+        other => panic!("the lock is held: {other:?}"),
+    }
+}
+
+fn run(device: &mut Device, operation: DeviceOperation) -> DeviceResult {
+    let mut completions = Vec::new();
+    device.submit(1, operation);
+    device.kick();
+    while completions.is_empty() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        device.reap(&mut completions);
+    }
+    completions.remove(0).1
+}
+
+fn write(device: &mut Device, byte: u8) -> DeviceResult {
+    let mut data = block::Buffer::zeroed(4096);
+    data.fill(byte);
+    run(device, DeviceOperation::Write { offset: 0, data: data.freeze().into() })
+}
+
+/// Both are clients of this process: the first one is as alive as can be, and loses all the same.
+#[test]
+#[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
+fn a_client_whose_lock_is_broken_is_fenced_for_good() {
+    let name = image("fenced", &[]);
+    let mut first = open(&name).unwrap();
+    write(&mut first, 1).unwrap();
+    let holders = holder_of(&name);
+    let stranger = Breaking { holders: vec!["127.0.0.1:0/1".to_owned()] };
+    let refused = Device::open_breaking(&name, 0, Method::Auto, &stranger).err();
+    assert!(matches!(refused, Some(OpenError::Held { .. })), "{refused:?}");
+    write(&mut first, 2).unwrap();
+
+    let mut second = Device::open_breaking(&name, 0, Method::Auto, &Breaking { holders }).unwrap();
+    write(&mut second, 3).unwrap();
+    assert_eq!(write(&mut first, 4).map(drop), Err(DeviceError::Fenced));
+    let buffer = block::Buffer::for_overwrite(4096);
+    let read = run(&mut first, DeviceOperation::Read { offset: 0, buffer });
+    assert_eq!(read.map(drop), Err(DeviceError::Fenced));
+    for _ in 0..500 {
+        first.look_at_backing();
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        if first.presence() == Presence::Fenced {
+            break;
+        }
+    }
+    assert_eq!(first.presence(), Presence::Fenced);
+    assert_eq!(second.presence(), Presence::There);
+    let buffer = block::Buffer::for_overwrite(4096);
+    let found = run(&mut second, DeviceOperation::Read { offset: 0, buffer }).unwrap().unwrap();
+    assert_eq!(found[..], [3; 4096]);
+    drop(first);
+    assert_eq!(holder_of(&name).len(), 1, "the end of the first changes nothing");
+}
+
 #[test]
 #[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
 fn an_image_conforms_and_its_lock_is_free_when_it_is_closed() {
@@ -37,7 +99,7 @@ fn an_image_conforms_and_its_lock_is_free_when_it_is_closed() {
     assert_eq!(Device::size_before_creation(&name).unwrap(), Some(SIZE));
     let mut device = Device::create(&name, SIZE, Method::Auto).unwrap();
     conforms(&mut device);
-    assert!(matches!(open(&name), Err(OpenError::InUse(_))));
+    assert_eq!(holder_of(&name).len(), 1);
     drop(device);
     assert_eq!(open(&name).unwrap().size_bytes(), 2 * SIZE);
     let (actual, wanted) = (2 * SIZE, 3 * SIZE);
