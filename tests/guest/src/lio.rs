@@ -50,7 +50,7 @@ impl Lio {
     pub fn start(luns: u32, bytes: u64, room_mib: u32) -> Result<Self> {
         let portal = free_address()?.port();
         let memory_mib = OWN_MEMORY_MIB + room_mib;
-        let hardware = Hardware { memory_mib, forward: Some((portal, PORT)) };
+        let hardware = Hardware { memory_mib, forward: Some((portal, PORT)), share: None };
         let mut machine = Machine::boot(&Root::get()?, hardware)?;
         machine.run(TIMEOUT, &script(luns, bytes, room_mib))?.success()?;
         Ok(Self { machine, portal, luns })

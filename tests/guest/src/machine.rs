@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,18 +21,23 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(480);
 const LINE_GRACE: Duration = Duration::from_secs(60);
 
 /// What the emulated machine has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Hardware {
     /// Memory, MiB.
     pub memory_mib: u32,
     /// A port of this machine's loopback address that leads to one of the guest's.
     pub forward: Option<(u16, u16)>,
+    /// A folder of this machine that the guest may mount, read-only: 9P, tag [`SHARE_TAG`].
+    pub share: Option<PathBuf>,
 }
+
+/// The name by which the guest mounts a shared folder.
+pub const SHARE_TAG: &str = "share";
 
 impl Default for Hardware {
     /// An initiator's.
     fn default() -> Self {
-        Self { memory_mib: 640, forward: None }
+        Self { memory_mib: 640, forward: None, share: None }
     }
 }
 
@@ -96,7 +101,7 @@ impl Machine {
         fs::write(scratch.path().join("initramfs"), initramfs::build(root)?)?;
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let arguments = arguments(root, &scratch, hardware, port);
+        let arguments = arguments(root, &scratch, &hardware, port);
         // The kernel ends the emulator if this program dies before it can.
         let mut emulator = Running::start(&PathBuf::from("setpriv"), &arguments)?;
         let console = || fs::read_to_string(scratch.path().join("console")).unwrap_or_default();
@@ -174,12 +179,15 @@ impl Drop for Machine {
     }
 }
 
-fn arguments(root: &Root, scratch: &TempDir, hardware: Hardware, port: u16) -> Vec<String> {
+/// What QEMU is told of a folder that the guest reads.
+fn shared(folder: &Path, tag: &str) -> String {
+    let folder = folder.display();
+    format!("local,path={folder},mount_tag={tag},security_model=none,readonly=on,multidevs=remap")
+}
+
+fn arguments(root: &Root, scratch: &TempDir, hardware: &Hardware, port: u16) -> Vec<String> {
     let file = |name: &str| scratch.path().join(name).display().to_string();
-    let share = format!(
-        "local,path={},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
-        root.folder().display()
-    );
+    let share = shared(root.folder(), "root");
     let console = format!("file:{}", file("console"));
     let command_line = format!(
         "console=ttyS0 panic=-1 loglevel=6 nokaslr mitigations=off audit=0 no_timer_check \
@@ -211,7 +219,9 @@ fn arguments(root: &Root, scratch: &TempDir, hardware: Hardware, port: u16) -> V
         ["-device", "virtio-net-pci,netdev=net,romfile="],
         ["-device", "virtio-rng-pci"],
     ];
-    words.iter().flatten().map(|&word| word.to_owned()).collect()
+    let more = hardware.share.iter().map(|folder| shared(folder, SHARE_TAG));
+    let more = more.flat_map(|share| ["-virtfs".to_owned(), share]);
+    words.iter().flatten().map(|&word| word.to_owned()).chain(more).collect()
 }
 
 fn accept(listener: &TcpListener, emulator: &mut Running) -> Result<TcpStream> {
