@@ -239,7 +239,7 @@ impl Client {
         }
         let first = self.read()?;
         let mut found = [images.held(&first); 2];
-        if round % 10 == 0 {
+        if round.is_multiple_of(10) {
             thread::sleep(LATE);
             found[1] = images.held(&self.read()?);
         }
